@@ -1,0 +1,169 @@
+# anneal: build, test, demo. One file, read from top to bottom.
+#
+#   make            build/anneal            CUDA=auto|0|1  the CUDA plugin: where nvcc is found, never, insist
+#   make demo       train and watch         SAN=1          AddressSanitizer and UBSan, in build-san/
+#   make test       the whole suite         V=1            show the commands
+#   make help       all targets
+
+.DEFAULT_GOAL := all
+SHELL := /bin/bash
+MAKEFLAGS += --no-builtin-rules
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
+endif
+Q := $(if $(V),,@)
+
+CUDA ?= auto
+PREFIX ?= /usr/local
+BUILD := build$(if $(SAN),-san)
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+# ---- what the distribution gives (Debian and Ubuntu package names) ----
+PACKAGES := gcc libc6-dev binutils libopenblas-openmp-dev libncurses-dev libsqlite3-dev libcsv-dev libjansson-dev \
+            libinih-dev libpcre2-dev libutf8proc-dev libxxhash-dev bible-kjv
+TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3
+
+# ---- flags ----
+MULTIARCH = $(shell $(CC) -print-multiarch 2>/dev/null)
+OPENBLAS_LIB = /usr/lib/$(MULTIARCH)/openblas-openmp
+WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-pragmas
+SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+CFLAGS ?= -O2 -g
+comma := ,
+BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CFLAGS) $(SAN_FLAGS) -I. -I/usr/include/$(MULTIARCH)/openblas-openmp -fopenmp \
+              -pthread -MMD -MP
+LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinfo -lsqlite3 -lcsv -ljansson -linih \
+       -lpcre2-8 -lutf8proc -lxxhash -lm -ldl
+
+# ---- sources ----
+# CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
+# but its table (see kernels/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
+KERNEL_ONCE := kernels/cpu_select.c kernels/workspace.c kernels/linear_cross_entropy.c
+KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c))
+ifeq ($(shell uname -m),x86_64)
+ISAS := baseline v3 v4
+else
+ISAS := baseline
+endif
+ISA_baseline :=
+ISA_v3 := -march=x86-64-v3
+ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512
+KERNEL_CFLAGS := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+
+SRC := $(wildcard core/base/*.c core/*.c datasets/*.c runs/*.c tui/widget/*.c tui/view/*.c tui/command/*.c) \
+       $(wildcard $(KERNEL_ONCE))
+OBJ := $(SRC:%.c=$(BUILD)/%.o)
+KERNEL_OBJ := $(if $(KERNEL_SRC),$(ISAS:%=$(BUILD)/kernels/cpu_%.o))
+LIB := $(BUILD)/libanneal.a
+MAIN := $(BUILD)/anneal
+
+TEST_SRC := $(wildcard tests/*/test_*.c)
+TESTS := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
+TEST_HELP_SRC := $(filter-out $(TEST_SRC) tests/bench/%,$(wildcard tests/*/*.c))
+TEST_HELP_OBJ := $(TEST_HELP_SRC:%.c=$(BUILD)/%.o)
+BENCH_SRC := $(wildcard tests/bench/bench_*.c)
+BENCHES := $(BENCH_SRC:tests/%.c=$(BUILD)/tests/%)
+
+.PHONY: help all deps test-deps demo test run-tests check bench install uninstall clean
+.SECONDARY:
+
+all: $(MAIN)
+
+help:
+	@echo "make            build $(MAIN)"
+	@echo "make demo       install what is missing, prepare the King James Bible, train on it and watch it live"
+	@echo "make test       install what is missing, build, run the whole test suite (SAN=1: under sanitizers)"
+	@echo "make check      layout, include arrows, warnings of clang"
+	@echo "make bench      speed and memory on this machine, beside its own GEMM and, where installed, PyTorch"
+	@echo "make deps       only install the Debian/Ubuntu packages"
+	@echo "make install    to PREFIX ($(PREFIX)); make uninstall; make clean"
+	@echo "CUDA=auto|0|1   build the CUDA plugin where nvcc is found | never | insist"
+
+# ---- compiling ----
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CC   $<")
+	$(Q)$(CC) $(BASE_CFLAGS) -c $< -o $@
+
+define kernel_rules
+$(BUILD)/isa/$(1)/%.o: %.c
+	@mkdir -p $$(@D)
+	$(if $(V),,@echo "  CC   $$< ($(1))")
+	$(Q)$$(CC) $$(BASE_CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1)) -c $$< -o $$@
+
+$(BUILD)/kernels/cpu_$(1).o: $(KERNEL_SRC:%.c=$(BUILD)/isa/$(1)/%.o)
+	@mkdir -p $$(@D)
+	$(Q)$$(LD_RELOCATABLE) -r -o $$@.all $$^
+	$(Q)objcopy --redefine-sym cpu_table=cpu_table_$(1) --keep-global-symbol=cpu_table_$(1) $$@.all $$@
+	@rm -f $$@.all
+endef
+LD_RELOCATABLE := ld
+$(foreach isa,$(ISAS),$(eval $(call kernel_rules,$(isa))))
+
+$(LIB): $(OBJ) $(KERNEL_OBJ)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(MAIN): $(BUILD)/tui/main.o $(LIB)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# ---- tests ----
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP_OBJ) $(LIB)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka -lvterm -lutil $(LIBS)
+
+test: test-deps
+	@$(MAKE) --no-print-directory run-tests
+
+run-tests: $(MAIN) $(TESTS)
+	@tests/run.sh $(BUILD)
+
+check:
+	@tests/check.sh
+
+# ---- packages ----
+# $(call install_packages,LIST): says what is missing, then installs it through apt.
+define install_packages
+	@missing=; for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then \
+	  echo "Installing with apt:$$missing"; \
+	  if [ "$$(id -u)" = 0 ]; then sudo=; elif command -v sudo >/dev/null; then sudo=sudo; else \
+	    echo "make: these packages are missing and neither root nor sudo is at hand: apt-get install$$missing" >&2; exit 1; fi; \
+	  $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null || exit 1; \
+	fi
+endef
+
+deps:
+	$(call install_packages,$(PACKAGES))
+	@if [ "$(CUDA)" != 0 ] && ! command -v nvcc >/dev/null; then \
+	  if [ "$(CUDA)" = 1 ]; then echo "make: CUDA=1, but nvcc is not on PATH (install NVIDIA's CUDA Toolkit)" >&2; exit 1; fi; \
+	  echo "nvcc not found: building for the CPU only (NVIDIA's CUDA Toolkit adds GPU training)"; fi
+
+test-deps: deps
+	$(call install_packages,$(TEST_PACKAGES))
+
+# ---- using it ----
+demo: deps
+	@$(MAKE) --no-print-directory $(MAIN)
+	@$(MAIN) demo
+
+bench: $(MAIN) $(BENCHES)
+	@tests/bench/run.sh $(BUILD)
+
+install: $(MAIN)
+	install -D -m 755 $(MAIN) $(DESTDIR)$(PREFIX)/bin/anneal
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/anneal
+
+clean:
+	rm -rf build build-san
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,77 @@
+/* See arena.h. */
+#include "core/base/arena.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 16 };
+
+struct arena_block {
+    struct arena_block *older;
+    size_t capacity, used;
+    _Alignas(ALIGN) unsigned char data[];
+};
+
+void arena_init(struct arena *arena, size_t block_bytes)
+{
+    *arena = (struct arena){.block_bytes = block_bytes ? block_bytes : 4096};
+}
+
+void *arena_alloc(struct arena *arena, size_t bytes)
+{
+    if (bytes > SIZE_MAX - sizeof(struct arena_block) - ALIGN) return NULL;
+    size_t padded = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    struct arena_block *block = arena->blocks;
+    if (!block || block->capacity - block->used < padded) {
+        size_t capacity = padded > arena->block_bytes ? padded : arena->block_bytes;
+        block = calloc(1, sizeof *block + capacity);
+        if (!block) return NULL;
+        block->capacity = capacity;
+        block->older = arena->blocks;
+        arena->blocks = block;
+    }
+    void *piece = block->data + block->used;
+    block->used += padded;
+    arena->used_bytes += bytes;
+    return piece;
+}
+
+void *arena_alloc_array(struct arena *arena, size_t count, size_t size)
+{
+    if (size && count > SIZE_MAX / size) return NULL;
+    return arena_alloc(arena, count * size);
+}
+
+char *arena_strdup(struct arena *arena, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = arena_alloc(arena, n);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
+char *arena_printf(struct arena *arena, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = n < 0 ? NULL : arena_alloc(arena, (size_t)n + 1);
+    if (!text) return NULL;
+    va_start(args, format);
+    vsnprintf(text, (size_t)n + 1, format, args);
+    va_end(args);
+    return text;
+}
+
+void arena_release(struct arena *arena)
+{
+    for (struct arena_block *block = arena->blocks, *older; block; block = older) {
+        older = block->older;
+        free(block);
+    }
+    arena->blocks = NULL;
+    arena->used_bytes = 0;
+}

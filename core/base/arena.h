@@ -1,0 +1,30 @@
+/* A bump allocator on the host heap: many small pieces of one lifetime, freed together.
+ * Grows by chained blocks, so pointers stay valid until arena_release. Memory comes zeroed. */
+#ifndef ANNEAL_BASE_ARENA_H
+#define ANNEAL_BASE_ARENA_H
+
+#include <stddef.h>
+
+struct arena_block;
+
+struct arena {
+    struct arena_block *blocks; /* newest first */
+    size_t block_bytes;         /* least size of a new block */
+    size_t used_bytes;          /* sum of all requests, without padding */
+};
+
+void arena_init(struct arena *arena, size_t block_bytes);
+
+/* Zeroed memory aligned to 16 bytes; NULL when the system has no more. */
+void *arena_alloc(struct arena *arena, size_t bytes);
+
+/* count × size with an overflow check; NULL on overflow. */
+void *arena_alloc_array(struct arena *arena, size_t count, size_t size);
+
+char *arena_strdup(struct arena *arena, const char *text);
+char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Frees everything; the arena may be used again. Harmless on a zeroed struct. */
+void arena_release(struct arena *arena);
+
+#endif

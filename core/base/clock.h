@@ -1,0 +1,13 @@
+/* Time: a monotonic clock for durations, the wall clock for records. Both in seconds. */
+#ifndef ANNEAL_BASE_CLOCK_H
+#define ANNEAL_BASE_CLOCK_H
+
+#include <stddef.h>
+
+double clock_monotonic(void); /* seconds since an arbitrary start; never goes back */
+double clock_wall(void);      /* Unix seconds with a fraction */
+
+/* "3.2s", "42s", "4m 05s", "2h 13m", "5d 3h"; negative or not finite gives "--". Returns buf. */
+char *clock_format_duration(double seconds, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,166 @@
+/* See file.h. */
+#include "core/base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum status io_error(struct err *err, const char *path, const char *what)
+{
+    int code = errno;
+    return err_set(err, code == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot %s: %s", path, what,
+                   strerror(code));
+}
+
+enum status file_map_open(const char *path, struct file_map *out, struct err *err)
+{
+    enum status status = STATUS_OK;
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return io_error(err, path, "open");
+    if (fstat(fd, &st) != 0) {
+        status = io_error(err, path, "read");
+    } else if (!S_ISREG(st.st_mode)) {
+        status = err_set(err, STATUS_USAGE, "%s: is %s, not a file", path,
+                         S_ISDIR(st.st_mode) ? "a folder" : "a device or pipe");
+    } else if (st.st_size == 0) {
+        *out = (struct file_map){(const unsigned char *)"", 0};
+    } else {
+        void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) status = io_error(err, path, "map");
+        else *out = (struct file_map){data, (size_t)st.st_size};
+    }
+    close(fd);
+    return status;
+}
+
+void file_map_close(struct file_map *map)
+{
+    if (map->size) munmap((void *)map->data, map->size);
+    *map = (struct file_map){0};
+}
+
+enum status file_write_all(int fd, const void *data, size_t size, const char *path, struct err *err)
+{
+    const char *bytes = data;
+    while (size) {
+        ssize_t n = write(fd, bytes, size < (1u << 30) ? size : (1u << 30));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return io_error(err, path, "write");
+        bytes += n;
+        size -= (size_t)n;
+    }
+    return STATUS_OK;
+}
+
+static void sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash == folder) slash[1] = '\0';
+    else if (slash) *slash = '\0';
+    else strcpy(folder, ".");
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd); /* best effort: some file systems cannot sync a folder */
+    close(fd);
+}
+
+enum status file_write_atomic(const char *path, const void *data, size_t size, struct err *err)
+{
+    char temporary[PATH_MAX];
+    if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof temporary)
+        return err_set(err, STATUS_USAGE, "%s: the path is too long", path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return io_error(err, path, "create");
+    enum status status = file_write_all(fd, data, size, path, err);
+    if (!status && fsync(fd) != 0) status = io_error(err, path, "sync");
+    if (close(fd) != 0 && !status) status = io_error(err, path, "close");
+    if (!status && rename(temporary, path) != 0) status = io_error(err, path, "replace");
+    if (status) unlink(temporary);
+    else sync_folder_of(path);
+    return status;
+}
+
+enum status file_make_folders(const char *path, struct err *err)
+{
+    char partial[PATH_MAX];
+    if (snprintf(partial, sizeof partial, "%s", path) >= (int)sizeof partial)
+        return err_set(err, STATUS_USAGE, "%s: the path is too long", path);
+    for (char *c = partial + 1;; c++) {
+        char saved = *c;
+        if (saved != '/' && saved != '\0') continue;
+        *c = '\0';
+        if (mkdir(partial, 0777) != 0 && errno != EEXIST) return io_error(err, partial, "create the folder");
+        *c = saved;
+        if (!saved) break;
+    }
+    if (!file_is_folder(path)) {
+        errno = ENOTDIR;
+        return io_error(err, path, "create the folder");
+    }
+    return STATUS_OK;
+}
+
+static int remove_inside(int parent, const char *name)
+{
+    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT) return 0;
+    if (errno != EISDIR && errno != EPERM) return -1;
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    if (!folder) {
+        int code = errno;
+        if (fd >= 0) close(fd);
+        errno = code;
+        return -1;
+    }
+    int result = 0;
+    for (struct dirent *entry; !result && (entry = readdir(folder));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            result = remove_inside(dirfd(folder), entry->d_name);
+    int code = errno;
+    closedir(folder);
+    errno = code;
+    return result ? result : unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+enum status file_remove_tree(const char *path, struct err *err)
+{
+    return remove_inside(AT_FDCWD, path) == 0 ? STATUS_OK : io_error(err, path, "remove");
+}
+
+bool file_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+bool file_is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+enum status file_anneal_home(char *buf, size_t size, struct err *err)
+{
+    const char *own = getenv("ANNEAL_HOME"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    char path[PATH_MAX], here[PATH_MAX] = "";
+    if (own && *own) snprintf(path, sizeof path, "%s", own);
+    else if (data && *data == '/') snprintf(path, sizeof path, "%s/anneal", data);
+    else if (home && *home) snprintf(path, sizeof path, "%s/.local/share/anneal", home);
+    else
+        return err_set(err, STATUS_FAILED, "nowhere to keep runs: HOME is not set (set ANNEAL_HOME to a folder)");
+    if (path[0] != '/' && !getcwd(here, sizeof here)) return io_error(err, path, "find the current folder");
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') path[--n] = '\0';
+    if (snprintf(buf, size, "%s%s%s", here, *here ? "/" : "", path) >= (int)size)
+        return err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long");
+    return STATUS_OK;
+}

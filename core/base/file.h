@@ -1,0 +1,40 @@
+/* Files and folders: whole-file mapping, atomic replacement, paths. Every error names the path and the reason. */
+#ifndef ANNEAL_BASE_FILE_H
+#define ANNEAL_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+/* A file mapped read-only. An empty file maps to data = "", size = 0. */
+struct file_map {
+    const unsigned char *data;
+    size_t size;
+};
+
+enum status file_map_open(const char *path, struct file_map *out, struct err *err);
+void file_map_close(struct file_map *map); /* harmless on a zeroed struct */
+
+/* Replaces `path` whole or not at all: writes "path.tmp-PID" beside it, fsyncs, renames, fsyncs the folder.
+ * On failure nothing is left behind and the old file is untouched. */
+enum status file_write_atomic(const char *path, const void *data, size_t size, struct err *err);
+
+/* Writes all of `data` to a descriptor, through EINTR and short writes. `path` is for the message. */
+enum status file_write_all(int fd, const void *data, size_t size, const char *path, struct err *err);
+
+/* mkdir -p with mode 0777 less the umask. */
+enum status file_make_folders(const char *path, struct err *err);
+
+/* Removes a folder and what is in it; a missing one is no error. Does not follow links. */
+enum status file_remove_tree(const char *path, struct err *err);
+
+bool file_exists(const char *path);
+bool file_is_folder(const char *path);
+
+/* Where anneal keeps its state: $ANNEAL_HOME, else $XDG_DATA_HOME/anneal, else $HOME/.local/share/anneal.
+ * Writes an absolute path without a trailing slash; STATUS_FAILED with a remedy if none of them is set. */
+enum status file_anneal_home(char *buf, size_t size, struct err *err);
+
+#endif

@@ -1,0 +1,98 @@
+/* The records a training run leaves: the words that the trainer (which makes them), the run store (which keeps
+ * them) and the workbench (which shows them) have in common. Plain data: no tensors, no SQL, no screen.
+ *
+ * Column names and their order are those of the CSV files; a field is a column. */
+#ifndef ANNEAL_BASE_RECORD_H
+#define ANNEAL_BASE_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One optimizer step. */
+struct step_record {
+    int64_t step;          /* from 0 */
+    double epoch;          /* passes over the training tokens, with a fraction */
+    int64_t tokens;        /* trained on since the run began, this step included */
+    double wall_time;      /* Unix seconds at the step's end */
+    double step_ms;        /* milliseconds from the step's start to its end */
+    double loss;           /* mean cross-entropy in nats over the step's valid tokens; may be NaN or infinite */
+    double lr;             /* learning rate applied */
+    double grad_norm;      /* L2 norm of all gradients before clipping; may be NaN or infinite */
+    double clip_scale;     /* factor the gradients were multiplied with, 0 for a skipped update */
+    double tokens_per_sec; /* tokens of this step over its time */
+    double mfu;            /* model FLOPs utilisation in [0, 1]; NaN: unknown, stored as NULL */
+};
+
+/* One evaluation on the validation tokens. */
+struct eval_record {
+    int64_t step;          /* steps done when it was taken */
+    int64_t tokens;
+    double wall_time;
+    double val_loss;       /* mean cross-entropy in nats */
+    double val_perplexity; /* exp(val_loss) */
+    double eval_ms;
+};
+
+enum stopping_verdict { VERDICT_IMPROVED, VERDICT_WAITING, VERDICT_STOP };
+
+/* One early-stopping decision; every evaluation leaves one, also when early stopping is off (patience 0). */
+struct stopping_record {
+    int64_t step;
+    double val_loss;
+    double best_val_loss; /* after this evaluation */
+    int64_t best_step;
+    double min_delta;
+    bool improved;
+    int64_t patience_used; /* evaluations since the best one */
+    int64_t patience;      /* 0: off */
+    enum stopping_verdict verdict;
+};
+
+/* Text generated during training. */
+struct sample_record {
+    int64_t step;
+    const char *prompt; /* UTF-8, borrowed for the call */
+    const char *text;   /* UTF-8 with invalid bytes replaced, the prompt not included; borrowed for the call */
+};
+
+struct checkpoint_record {
+    int64_t step;      /* steps done; resuming runs this step next */
+    double wall_time;
+    const char *path;  /* folder, relative to the run's folder; borrowed */
+    const char *kind;  /* "last", "best", "periodic"; borrowed */
+    int64_t bytes;
+};
+
+/* Planned and actual memory of one category; see the planner. */
+struct memory_record {
+    int64_t step;
+    const char *category; /* "weights", "gradients", "moments", "activations", "workspace", …; borrowed */
+    int64_t planned_bytes, live_bytes, peak_bytes;
+};
+
+/* Something worth a line in the run's history: a skipped update, a fallback, a changed schedule. */
+struct event_record {
+    int64_t step; /* -1: before the first step */
+    double wall_time;
+    const char *level; /* "info", "warning", "error"; borrowed */
+    const char *text;  /* one sentence; borrowed */
+};
+
+enum order_verb {
+    ORDER_PAUSE,
+    ORDER_CONTINUE,
+    ORDER_STOP,
+    ORDER_CHECKPOINT,
+    ORDER_EVAL,
+    ORDER_SAMPLE,
+    ORDER_LR_FACTOR,
+};
+
+/* An instruction to a running trainer, given through the store. */
+struct order {
+    int64_t id; /* row id in the store */
+    enum order_verb verb;
+    double argument; /* ORDER_LR_FACTOR: the factor; else NaN */
+};
+
+#endif

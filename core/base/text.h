@@ -1,0 +1,27 @@
+/* Small pieces of text handling that every module needs. */
+#ifndef ANNEAL_BASE_TEXT_H
+#define ANNEAL_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The entry of `names` (count of them) nearest to `word` by edit distance, or NULL if none is near enough to
+ * be worth suggesting (more than a third of the letters differ). */
+const char *text_nearest(const char *word, const char *const *names, size_t count);
+
+/* "512 B", "3.4 KiB", "1.2 GiB". Returns buf. */
+char *text_format_bytes(uint64_t bytes, char *buf, size_t size);
+
+/* "950", "12.3k", "4.10M", "1.2B": three significant digits. Returns buf. */
+char *text_format_count(double count, char *buf, size_t size);
+
+/* The whole word is a number: true and *out is set. Accepts what strtoll/strtod accept, nothing after it. */
+bool text_parse_int(const char *word, int64_t *out);
+bool text_parse_double(const char *word, double *out);
+
+/* The shortest decimal that reads back as the same double; nan, inf and -inf spelled so. The locale is not
+ * asked: always '.'. buf of 32 bytes is enough. Returns buf. */
+char *text_format_double(double value, char *buf, size_t size);
+
+#endif

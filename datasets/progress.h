@@ -1,0 +1,23 @@
+/* How long work tells how far it is and asks whether to go on. */
+#ifndef ANNEAL_DATASETS_PROGRESS_H
+#define ANNEAL_DATASETS_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    /* `what` names the phase ("reading", "counting pairs", "encoding"); done and total are in `unit`
+     * ("bytes", "merges"). Called at most a few thousand times. False asks to stop: the work then returns
+     * STATUS_INTERRUPTED and leaves nothing half-written. */
+    bool (*report)(void *context, const char *what, const char *unit, uint64_t done, uint64_t total);
+    void *context;
+};
+
+/* NULL-safe. */
+static inline bool progress_report(const struct progress *p, const char *what, const char *unit, uint64_t done,
+                                   uint64_t total)
+{
+    return !p || p->report(p->context, what, unit, done, total);
+}
+
+#endif

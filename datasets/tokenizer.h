@@ -1,0 +1,45 @@
+/* Tokenizers: byte-level text to token ids and back. Two kinds: `bytes` (256 ids, one a byte) and byte-level BPE
+ * as in a Hugging Face tokenizer.json, ours or theirs. Both take any bytes, valid UTF-8 or not.
+ * Immutable once opened: may be shared by threads. */
+#ifndef ANNEAL_DATASETS_TOKENIZER_H
+#define ANNEAL_DATASETS_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct tokenizer;
+
+/* A growing list of token ids, owned by the caller; zero it before first use. */
+struct token_list {
+    uint32_t *ids;
+    size_t count, capacity;
+};
+void token_list_release(struct token_list *list);
+
+enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err);
+enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct err *err);
+/* `json` (n bytes) is the text of a tokenizer.json; `name` stands for it in messages. */
+enum status tokenizer_parse_json(const char *json, size_t n, const char *name, struct tokenizer **out,
+                                 struct err *err);
+void tokenizer_close(struct tokenizer *tokenizer);
+
+int tokenizer_vocab_size(const struct tokenizer *tokenizer);
+const char *tokenizer_kind(const struct tokenizer *tokenizer); /* "bytes" or "bpe" */
+uint64_t tokenizer_checksum(const struct tokenizer *tokenizer); /* XXH64 of what defines it */
+
+/* Appends the ids of `text` to `list`. STATUS_NO_MEMORY is its only error. */
+enum status tokenizer_encode(const struct tokenizer *tokenizer, const void *text, size_t n,
+                             struct token_list *list, struct err *err);
+
+/* The bytes of one id, borrowed; *n is their count. An id out of range gives 0 bytes. */
+const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, size_t *n);
+
+/* The text of `count` ids as NUL-terminated bytes, yours to free; *n (may be NULL) is the length. */
+char *tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids, size_t count, size_t *n);
+
+/* Writes the tokenizer as a tokenizer.json that Hugging Face's library loads; atomic. */
+enum status tokenizer_save_json(const struct tokenizer *tokenizer, const char *path, struct err *err);
+
+#endif

@@ -1,0 +1,85 @@
+/* Runs: creating, finding, listing, their state and liveness. */
+#ifndef ANNEAL_RUNS_RUN_H
+#define ANNEAL_RUNS_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "runs/store.h"
+
+enum run_status {
+    RUN_CREATED,
+    RUN_RUNNING,
+    RUN_PAUSED,
+    RUN_FINISHED,
+    RUN_EARLY_STOPPED,
+    RUN_STOPPED,
+    RUN_FAILED,
+    RUN_CRASHED, /* never stored by a trainer: it is a running or paused run whose lock nobody holds */
+};
+const char *run_status_name(enum run_status status); /* "running", … as in the CSV */
+
+enum { RUN_ID_MAX = 96, RUN_NAME_MAX = 72, RUN_DEVICE_MAX = 96 };
+
+/* One row of `runs`, with liveness already folded into status. Absent numbers: NaN for doubles, -1 for steps. */
+struct run_info {
+    char id[RUN_ID_MAX];
+    char name[RUN_NAME_MAX];
+    enum run_status status;
+    double created_at, ended_at; /* Unix seconds; ended_at NaN while it runs */
+    char device[RUN_DEVICE_MAX]; /* "cpu", "cuda:0" */
+    char precision[16];
+    int64_t parameters;
+    int64_t steps, total_steps;  /* done, planned */
+    int64_t tokens;
+    double final_loss;           /* of the newest step */
+    double best_val_loss;
+    int64_t best_step;
+    double tokens_per_sec;       /* recent */
+    int segment;                 /* the newest */
+    int64_t pid;                 /* of the newest trainer */
+    double heartbeat;            /* Unix seconds of its last sign of life */
+    char message[256];           /* why it failed or stopped; "" otherwise */
+};
+
+/* What a trainer knows when it begins. */
+struct run_new {
+    const char *name;      /* NULL or "": made from the preset or corpus, e.g. "shakespeare"; checked and cleaned */
+    const char *device;    /* short name */
+    const char *precision;
+    int64_t parameters, total_steps;
+    const char *config;    /* the complete effective configuration as INI text */
+};
+
+/* Makes the row and the folder with status `created`; writes the id (YYYYMMDD-HHMMSS-<name>, made unique). */
+enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err);
+
+/* RUN as a user types it: an id, a unique prefix of one, a name (the newest of that name), or "latest".
+ * Errors: STATUS_NOT_FOUND (suggests the nearest), STATUS_USAGE when a prefix fits several (names them). */
+enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err);
+
+/* All runs, newest first, as an array in `arena`. */
+enum status run_list(struct store *store, struct arena *arena, struct run_info **out, size_t *count,
+                     struct err *err);
+
+/* The stored configuration (INI text), yours to free. */
+enum status run_config(struct store *store, const char *id, char **out, struct err *err);
+
+/* $ANNEAL_HOME/runs/<id> */
+void run_folder(struct store *store, const char *id, char *buf, size_t size);
+
+/* Deletes row, history and folder. STATUS_BUSY while a trainer holds it. */
+enum status run_delete(struct store *store, const char *id, struct err *err);
+
+/* --- liveness: a trainer holds a flock on runs/<id>/lock; the kernel drops it at death --- */
+struct run_lock {
+    int fd;
+};
+/* STATUS_BUSY, naming the pid, when another trainer holds the run. */
+enum status run_lock_acquire(struct store *store, const char *id, struct run_lock *out, struct err *err);
+void run_lock_release(struct run_lock *lock);
+bool run_is_alive(struct store *store, const char *id);
+
+#endif

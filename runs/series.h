@@ -1,0 +1,72 @@
+/* Reading what charts and tables show: series at the resolution asked for, whatever the length of the run. */
+#ifndef ANNEAL_RUNS_SERIES_H
+#define ANNEAL_RUNS_SERIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/record.h"
+#include "runs/store.h"
+
+enum metric {
+    METRIC_LOSS,
+    METRIC_LR,
+    METRIC_GRAD_NORM,
+    METRIC_CLIP_SCALE,
+    METRIC_TOKENS_PER_SEC,
+    METRIC_STEP_MS,
+    METRIC_MFU,
+    METRIC_VAL_LOSS, /* from evals */
+    METRIC_COUNT
+};
+const char *metric_name(enum metric metric); /* the CSV column: "loss", … "val_loss" */
+
+/* One raw step or one rollup bucket. A bucket keeps its extremes, so a spike survives any reduction. */
+struct series_point {
+    int64_t first_step, last_step; /* steps it covers; equal for a raw point */
+    double min, max, mean, last;   /* over finite values; all NaN when there is none */
+    int64_t count;                 /* values in it */
+    int64_t non_finite;            /* how many of them were NaN or infinite */
+};
+
+struct series {
+    struct series_point *points; /* in step order; owned by the series; grows in series_update */
+    size_t count, capacity;
+    enum metric metric;
+    int level;              /* steps a point: 1, 64 or 4096 */
+    int64_t first_step, last_step; /* range asked for; last_step -1: to the end */
+    int64_t cursor;         /* private: what has been read so far */
+};
+
+/* Reads steps first..last (last -1: to the end) at the finest level that needs at most about `max_points` points:
+ * the newest, incomplete bucket is made from raw steps, so the end is always current. Where a resumed run holds a
+ * step twice, the last segment's value counts. Zero `series` before its first use; call again to start anew. */
+enum status series_read(struct store *store, const char *run_id, enum metric metric, int64_t first_step,
+                        int64_t last_step, size_t max_points, struct series *series, struct err *err);
+
+/* Appends what was committed since (coarsens when the level's budget is exceeded twice over). *changed says whether
+ * anything was. */
+enum status series_update(struct store *store, const char *run_id, struct series *series, bool *changed,
+                          struct err *err);
+void series_release(struct series *series);
+
+/* --- rows for panels: newest first, at most `limit`, strings in `arena` --- */
+struct stopping_row {
+    int segment;
+    struct stopping_record record;
+};
+enum status series_stopping(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                            struct stopping_row **out, size_t *count, struct err *err);
+enum status series_samples(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                           struct sample_record **out, size_t *count, struct err *err);
+enum status series_events(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                          struct event_record **out, size_t *count, struct err *err);
+enum status series_checkpoints(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                               struct checkpoint_record **out, size_t *count, struct err *err);
+enum status series_evals(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                         struct eval_record **out, size_t *count, struct err *err);
+enum status series_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err);
+
+#endif

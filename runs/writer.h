@@ -1,0 +1,48 @@
+/* The trainer's pen: takes records from the training thread without ever blocking it and commits them from a
+ * background thread every 250 ms or 1,000 records. Owns its own connection. A storage error is reported through
+ * `on_error` once per kind, retried, and never kills training; records wait in the ring meanwhile, and if the ring
+ * overflows the number of lost records becomes an event.
+ *
+ * writer_* record calls come from one thread, copy what they are given, and neither allocate nor make a system call.
+ * It also keeps the row in `runs` (status, steps, tokens, losses, tokens_per_sec, heartbeat) and the rollups. */
+#ifndef ANNEAL_RUNS_WRITER_H
+#define ANNEAL_RUNS_WRITER_H
+
+#include "core/base/record.h"
+#include "runs/run.h"
+
+struct writer;
+
+struct writer_options {
+    const char *home;
+    const char *run_id;
+    void (*on_error)(void *context, const char *sentence); /* from the writer's thread */
+    void *context;
+};
+
+/* Begins segment max+1, marks the run `running` with our pid. */
+enum status writer_open(const struct writer_options *options, struct writer **out, struct err *err);
+
+void writer_step(struct writer *writer, const struct step_record *record);
+void writer_eval(struct writer *writer, const struct eval_record *record);
+void writer_stopping(struct writer *writer, const struct stopping_record *record);
+void writer_sample(struct writer *writer, const struct sample_record *record);
+void writer_checkpoint(struct writer *writer, const struct checkpoint_record *record);
+void writer_memory(struct writer *writer, const struct memory_record *record);
+void writer_event(struct writer *writer, const struct event_record *record);
+void writer_status(struct writer *writer, enum run_status status); /* running <-> paused */
+
+/* --- orders: the control channel, see order.h for the asking side --- */
+/* The next order not yet handed out, false if there is none. The writer's thread looks at PRAGMA data_version and
+ * reads; this only pops a ring. Orders given before the segment began are not delivered. */
+bool writer_next_order(struct writer *writer, struct order *out);
+/* `result` is one sentence ("checkpoint written to step-120"). */
+void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result);
+
+/* Blocks until everything handed over so far is committed, or `seconds` are over (STATUS_BUSY). */
+enum status writer_flush(struct writer *writer, double seconds, struct err *err);
+
+/* Commits what is left, stores the final status and message, joins the thread, closes. Frees in any case. */
+enum status writer_close(struct writer *writer, enum run_status status, const char *message, struct err *err);
+
+#endif

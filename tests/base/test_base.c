@@ -1,0 +1,249 @@
+/* Tests of core/base: errors, arenas, the ring, the clock, Philox, text, files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/arena.h"
+#include "core/base/clock.h"
+#include "core/base/err.h"
+#include "core/base/file.h"
+#include "core/base/philox.h"
+#include "core/base/ring.h"
+#include "core/base/text.h"
+
+static void err_text_is_cut_at_a_character_boundary(void **state)
+{
+    (void)state;
+    char big[600];
+    memset(big, 'x', sizeof big);
+    struct err err = {0};
+    for (int lead = 0; lead < 3; lead++) { /* the cut falls on each byte of a three-byte character */
+        memcpy(big + sizeof err.text - 1 - 1 - lead, "\xE2\x82\xAC", 3);
+        big[sizeof big - 1] = '\0';
+        assert_int_equal(err_set(&err, STATUS_IO, "%s", big), STATUS_IO);
+        size_t n = strlen(err.text);
+        if (lead < 2) assert_int_equal(n, sizeof err.text - 2 - lead);
+        else assert_int_equal(n, sizeof err.text - 1);
+        memset(big, 'x', sizeof big);
+    }
+    assert_int_equal(err_prefix(&err, "file.ini"), STATUS_IO);
+    assert_memory_equal(err.text, "file.ini: xxx", 13);
+    assert_int_equal(err_set(NULL, STATUS_BUSY, "nobody listens"), STATUS_BUSY);
+}
+
+static void arena_pieces_are_zeroed_aligned_and_apart(void **state)
+{
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 256);
+    unsigned char *pieces[200];
+    size_t total = 0;
+    for (size_t i = 0; i < 200; i++) {
+        size_t n = i * 7 % 400 + 1;
+        pieces[i] = arena_alloc(&arena, n);
+        assert_non_null(pieces[i]);
+        assert_int_equal((uintptr_t)pieces[i] % 16, 0);
+        for (size_t j = 0; j < n; j++) assert_int_equal(pieces[i][j], 0);
+        memset(pieces[i], (int)i, n);
+        total += n;
+    }
+    for (size_t i = 0; i < 200; i++)
+        for (size_t j = 0; j < i * 7 % 400 + 1; j++) assert_int_equal(pieces[i][j], (unsigned char)i);
+    assert_int_equal(arena.used_bytes, total);
+    assert_null(arena_alloc_array(&arena, SIZE_MAX / 2, 3));
+    assert_null(arena_alloc(&arena, SIZE_MAX - 4));
+    assert_string_equal(arena_printf(&arena, "%d-%s", 42, "x"), "42-x");
+    arena_release(&arena);
+    assert_non_null(arena_strdup(&arena, "usable again"));
+    arena_release(&arena);
+}
+
+struct race {
+    struct ring ring;
+    uint64_t count;
+};
+
+static void *produce(void *argument)
+{
+    struct race *race = argument;
+    for (uint64_t i = 0; i < race->count;) {
+        uint64_t record[3] = {i, ~i, i * i};
+        if (ring_push(&race->ring, record)) i++;
+    }
+    return NULL;
+}
+
+static void ring_keeps_order_and_content_between_threads(void **state)
+{
+    (void)state;
+    struct race race = {.count = 200000};
+    assert_true(ring_init(&race.ring, 3 * sizeof(uint64_t), 100));
+    assert_int_equal(race.ring.capacity, 128);
+    pthread_t producer;
+    assert_int_equal(pthread_create(&producer, NULL, produce, &race), 0);
+    for (uint64_t i = 0; i < race.count;) {
+        uint64_t record[3];
+        if (!ring_pop(&race.ring, record)) continue;
+        assert_true(record[0] == i && record[1] == ~i && record[2] == i * i);
+        i++;
+    }
+    pthread_join(producer, NULL);
+    assert_int_equal(ring_count(&race.ring), 0);
+    ring_release(&race.ring);
+}
+
+static void ring_refuses_when_full(void **state)
+{
+    (void)state;
+    struct ring ring;
+    assert_true(ring_init(&ring, sizeof(int), 4));
+    for (int i = 0; i < 4; i++) assert_true(ring_push(&ring, &i));
+    int extra = 9, got;
+    assert_false(ring_push(&ring, &extra));
+    assert_true(ring_pop(&ring, &got));
+    assert_int_equal(got, 0);
+    assert_true(ring_push(&ring, &extra));
+    assert_int_equal(ring_count(&ring), 4);
+    ring_release(&ring);
+}
+
+/* The known-answer vectors of the Random123 distribution (kat_vectors, philox4x32 10 rounds). */
+static void philox_matches_the_published_vectors(void **state)
+{
+    (void)state;
+    static const uint32_t vector[3][10] = {
+        {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e, 0xa20bc7c6,
+         0x6d5451fd},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
+         0x24126ea1},
+    };
+    for (int i = 0; i < 3; i++) {
+        const uint32_t *v = vector[i];
+        struct philox_block block = philox4x32_10(v[0], v[1], v[2], v[3], v[4], v[5]);
+        for (int j = 0; j < 4; j++) assert_int_equal(block.word[j], v[6 + j]);
+    }
+    assert_true(philox_uniform(0) == 0.0f && philox_uniform(UINT32_MAX) < 1.0f);
+}
+
+static void durations_are_readable(void **state)
+{
+    (void)state;
+    char buf[32];
+    assert_string_equal(clock_format_duration(3.24, buf, sizeof buf), "3.2s");
+    assert_string_equal(clock_format_duration(59.4, buf, sizeof buf), "59s");
+    assert_string_equal(clock_format_duration(59.6, buf, sizeof buf), "1m 00s");
+    assert_string_equal(clock_format_duration(7980, buf, sizeof buf), "2h 13m");
+    assert_string_equal(clock_format_duration(442800, buf, sizeof buf), "5d 3h");
+    assert_string_equal(clock_format_duration(NAN, buf, sizeof buf), "--");
+    assert_string_equal(clock_format_duration(-1, buf, sizeof buf), "--");
+    double before = clock_monotonic();
+    assert_true(clock_monotonic() >= before && clock_wall() > 1.6e9);
+}
+
+static void text_suggests_the_nearest_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"learning_rate", "batch_size", "seq_len", "dropout"};
+    assert_string_equal(text_nearest("lerning_rate", names, 4), "learning_rate");
+    assert_string_equal(text_nearest("batchsize", names, 4), "batch_size");
+    assert_null(text_nearest("xyzzyxyzzy", names, 4));
+}
+
+static void numbers_are_written_short_and_read_back(void **state)
+{
+    (void)state;
+    char buf[64];
+    static const double values[] = {0.1, 3e-4, 1.0 / 3, 5e-324, 1.7976931348623157e308, -2.5, 123456789, 0, 1e15, 6.02e23};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        assert_true(strtod(text_format_double(values[i], buf, sizeof buf), NULL) == values[i]);
+    assert_string_equal(text_format_double(0.1, buf, sizeof buf), "0.1");
+    assert_string_equal(text_format_double(-INFINITY, buf, sizeof buf), "-inf");
+    assert_string_equal(text_format_double(NAN, buf, sizeof buf), "nan");
+    assert_string_equal(text_format_count(10815744, buf, sizeof buf), "10.8M");
+    assert_string_equal(text_format_count(999.6, buf, sizeof buf), "1.00k");
+    assert_string_equal(text_format_bytes(1536, buf, sizeof buf), "1.5 KiB");
+    int64_t n;
+    double d;
+    assert_true(text_parse_int("-12", &n) && n == -12);
+    assert_false(text_parse_int("12x", &n) || text_parse_int("", &n) || text_parse_int("99999999999999999999", &n));
+    assert_true(text_parse_double("3e-4", &d) && d == 3e-4);
+    assert_false(text_parse_double("1e999", &d) || text_parse_double("abc", &d));
+}
+
+static void files_are_replaced_whole_and_errors_name_the_path(void **state)
+{
+    (void)state;
+    const char *base = getenv("ANNEAL_TEST_DIR") ? getenv("ANNEAL_TEST_DIR") : "/tmp/anneal-test-base";
+    char folder[512], path[600];
+    struct err err = {0};
+    snprintf(folder, sizeof folder, "%s/a/b/c", base);
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
+    snprintf(path, sizeof path, "%s/x", folder);
+    assert_int_equal(file_write_atomic(path, "first", 5, &err), STATUS_OK);
+    assert_int_equal(file_write_atomic(path, "second", 6, &err), STATUS_OK);
+    struct file_map map;
+    assert_int_equal(file_map_open(path, &map, &err), STATUS_OK);
+    assert_int_equal(map.size, 6);
+    assert_memory_equal(map.data, "second", 6);
+    file_map_close(&map);
+    assert_int_equal(file_write_atomic(path, "", 0, &err), STATUS_OK);
+    assert_int_equal(file_map_open(path, &map, &err), STATUS_OK);
+    assert_int_equal(map.size, 0);
+    file_map_close(&map);
+    assert_int_equal(file_map_open(folder, &map, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "is a folder"));
+    assert_int_equal(file_map_open("/nowhere/at/all", &map, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "/nowhere/at/all"));
+    assert_int_equal(file_make_folders(path, &err), STATUS_IO);
+    snprintf(path, sizeof path, "%s/a", base);
+    assert_int_equal(file_remove_tree(path, &err), STATUS_OK);
+    assert_false(file_exists(path));
+    assert_int_equal(file_remove_tree(path, &err), STATUS_OK);
+}
+
+static void anneal_home_follows_the_environment(void **state)
+{
+    (void)state;
+    char buf[512];
+    struct err err = {0};
+    char *saved = getenv("ANNEAL_HOME") ? strdup(getenv("ANNEAL_HOME")) : NULL;
+    setenv("ANNEAL_HOME", "/tmp/x//", 1);
+    assert_int_equal(file_anneal_home(buf, sizeof buf, &err), STATUS_OK);
+    assert_string_equal(buf, "/tmp/x");
+    unsetenv("ANNEAL_HOME");
+    setenv("XDG_DATA_HOME", "/tmp/data", 1);
+    assert_int_equal(file_anneal_home(buf, sizeof buf, &err), STATUS_OK);
+    assert_string_equal(buf, "/tmp/data/anneal");
+    unsetenv("XDG_DATA_HOME");
+    if (saved) setenv("ANNEAL_HOME", saved, 1);
+    free(saved);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(err_text_is_cut_at_a_character_boundary),
+        cmocka_unit_test(arena_pieces_are_zeroed_aligned_and_apart),
+        cmocka_unit_test(ring_keeps_order_and_content_between_threads),
+        cmocka_unit_test(ring_refuses_when_full),
+        cmocka_unit_test(philox_matches_the_published_vectors),
+        cmocka_unit_test(durations_are_readable),
+        cmocka_unit_test(text_suggests_the_nearest_name),
+        cmocka_unit_test(numbers_are_written_short_and_read_back),
+        cmocka_unit_test(files_are_replaced_whole_and_errors_name_the_path),
+        cmocka_unit_test(anneal_home_follows_the_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Runs every test program of BUILD (default build) and prints a line each, the output of those that fail, and a
+# closing line "N passed, N failed, N skipped". With names as further arguments, only programs that match them.
+set -u
+build=${1:-build}
+shift || true
+passed=0 failed=0 skipped=0
+export ANNEAL_BINARY="$PWD/$build/anneal"
+export LC_ALL=C.UTF-8
+export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+for program in "$build"/tests/*/test_*; do
+    [ -x "$program" ] && [ -f "$program" ] || continue
+    case $program in *.o | *.d) continue ;; esac
+    if [ $# -gt 0 ]; then
+        match=
+        for word in "$@"; do [[ $program == *"$word"* ]] && match=1; done
+        [ -n "$match" ] || continue
+    fi
+    export ANNEAL_TEST_DIR="$scratch/$(basename "$program")" ANNEAL_HOME="$scratch/$(basename "$program")/home"
+    mkdir -p "$ANNEAL_HOME"
+    start=$(date +%s.%N)
+    CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 "$program" >"$scratch/log" 2>&1
+    code=$?
+    ok=$(grep -c '^\[       OK \]' "$scratch/log")
+    skip=$(grep -c '^\[  SKIPPED \] ' "$scratch/log")
+    bad=$(grep -cE '^\[  (FAILED  |  ERROR *)\] [A-Za-z_]' "$scratch/log")
+    listed=$(sed -nE 's/^\[  FAILED  \] .*: *([0-9]+) test\(s\).*/\1/p' "$scratch/log" | tail -n 1)
+    [ -n "$listed" ] && bad=$listed
+    if [ $code -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
+    # cmocka lists each skipped test once when it happens and once at the end
+    total_skip=$(sed -nE 's/^\[  SKIPPED \] .*: *([0-9]+) test\(s\).*/\1/p' "$scratch/log" | tail -n 1)
+    [ -n "$total_skip" ] && skip=$total_skip
+    [ "$skip" -gt "$ok" ] || true
+    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+    printf '%-4s %-44s %3d passed %2d failed %2d skipped %7.1fs\n' "$([ "$bad" -eq 0 ] && echo ok || echo FAIL)" \
+        "${program#"$build"/tests/}" "$ok" "$bad" "$skip" "$(echo "$(date +%s.%N) - $start" | bc 2>/dev/null || echo 0)"
+    if [ "$bad" -ne 0 ]; then
+        echo "---- exit status $code; the end of its output:"
+        tail -n 60 "$scratch/log"
+        echo "----"
+    fi
+    rm -rf "$ANNEAL_TEST_DIR"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,23 @@
+/* The table of subcommands, and what they share. */
+#include "tui/command/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct command commands[] = {
+    {0},
+};
+
+int command_fail(const struct err *err)
+{
+    fprintf(stderr, "anneal: %s\n", err->text);
+    return err->status == STATUS_INTERRUPTED ? 130 : err->status == STATUS_USAGE ? 2 : 1;
+}
+
+int command_usage(const char *name, const char *why)
+{
+    if (why) fprintf(stderr, "anneal %s: %s\n", name, why);
+    for (const struct command *c = commands; c->name; c++)
+        if (strcmp(c->name, name) == 0) fprintf(stderr, "usage: anneal %s %s\n       %s\n", name, c->arguments, c->summary);
+    return 2;
+}
