@@ -29,9 +29,9 @@ TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3
 MULTIARCH = $(shell $(CC) -print-multiarch 2>/dev/null)
 OPENBLAS_LIB = /usr/lib/$(MULTIARCH)/openblas-openmp
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-pragmas
+comma := ,
 SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 CFLAGS ?= -O2 -g
-comma := ,
 BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CFLAGS) $(SAN_FLAGS) -I. -I/usr/include/$(MULTIARCH)/openblas-openmp -fopenmp \
               -pthread -MMD -MP
 LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinfo -lsqlite3 -lcsv -ljansson -linih \

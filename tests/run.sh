@@ -20,7 +20,7 @@ for program in "$build"/tests/*/test_*; do
     fi
     export ANNEAL_TEST_DIR="$scratch/$(basename "$program")" ANNEAL_HOME="$scratch/$(basename "$program")/home"
     mkdir -p "$ANNEAL_HOME"
-    start=$(date +%s.%N)
+    start=${EPOCHREALTIME/./}
     CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 "$program" >"$scratch/log" 2>&1
     code=$?
     ok=$(grep -c '^\[       OK \]' "$scratch/log")
@@ -32,10 +32,9 @@ for program in "$build"/tests/*/test_*; do
     # cmocka lists each skipped test once when it happens and once at the end
     total_skip=$(sed -nE 's/^\[  SKIPPED \] .*: *([0-9]+) test\(s\).*/\1/p' "$scratch/log" | tail -n 1)
     [ -n "$total_skip" ] && skip=$total_skip
-    [ "$skip" -gt "$ok" ] || true
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
     printf '%-4s %-44s %3d passed %2d failed %2d skipped %7.1fs\n' "$([ "$bad" -eq 0 ] && echo ok || echo FAIL)" \
-        "${program#"$build"/tests/}" "$ok" "$bad" "$skip" "$(echo "$(date +%s.%N) - $start" | bc 2>/dev/null || echo 0)"
+        "${program#"$build"/tests/}" "$ok" "$bad" "$skip" "$(( (${EPOCHREALTIME/./} - start) / 100000 ))e-1"
     if [ "$bad" -ne 0 ]; then
         echo "---- exit status $code; the end of its output:"
         tail -n 60 "$scratch/log"
