@@ -1,5 +1,5 @@
-/* Token files, opened with mmap. Format `.tok`: u64 little-endian token count, then that many u32 little-endian
- * ids; a sidecar "FILE.json" names the tokenizer, its vocabulary size and checksum. */
+/* Token files, opened with mmap. Format `.tok`: u64 little-endian token count, then that many u32
+ * little-endian ids; a sidecar "FILE.json" names the tokenizer, its vocabulary size and checksum. */
 #ifndef ANNEAL_DATASETS_TOKEN_FILE_H
 #define ANNEAL_DATASETS_TOKEN_FILE_H
 
@@ -11,11 +11,11 @@
 struct token_file {
     const uint32_t *tokens; /* count of them, borrowed from the mapping */
     uint64_t count;
-    uint32_t vocab_size;    /* from the sidecar; 0 without one */
+    uint32_t vocab_size;         /* from the sidecar; 0 without one */
     uint64_t tokenizer_checksum; /* from the sidecar; 0 without one */
-    char tokenizer[256];    /* from the sidecar: "bytes", "bpe:2048", a path; "" without one */
-    void *map;              /* private */
-    uint64_t map_bytes;     /* private */
+    char tokenizer[256];         /* from the sidecar: "bytes", "bpe:2048", a path; "" without one */
+    void *map;                   /* private */
+    uint64_t map_bytes;          /* private */
 };
 
 /* A size that is not 8 + 4·count, or a missing file, is one clear error that names both sizes. */

@@ -1,6 +1,6 @@
-/* Tokenizers: byte-level text to token ids and back. Two kinds: `bytes` (256 ids, one a byte) and byte-level BPE
- * as in a Hugging Face tokenizer.json, ours or theirs. Both take any bytes, valid UTF-8 or not.
- * Immutable once opened: may be shared by threads. */
+/* Tokenizers: byte-level text to token ids and back. Two kinds: `bytes` (256 ids, one a byte) and byte-level
+ * BPE as in a Hugging Face tokenizer.json, ours or theirs. Both take any bytes, valid UTF-8 or not. Immutable
+ * once opened: may be shared by threads. */
 #ifndef ANNEAL_DATASETS_TOKENIZER_H
 #define ANNEAL_DATASETS_TOKENIZER_H
 
@@ -26,7 +26,7 @@ enum status tokenizer_parse_json(const char *json, size_t n, const char *name, s
 void tokenizer_close(struct tokenizer *tokenizer);
 
 int tokenizer_vocab_size(const struct tokenizer *tokenizer);
-const char *tokenizer_kind(const struct tokenizer *tokenizer); /* "bytes" or "bpe" */
+const char *tokenizer_kind(const struct tokenizer *tokenizer);  /* "bytes" or "bpe" */
 uint64_t tokenizer_checksum(const struct tokenizer *tokenizer); /* XXH64 of what defines it */
 
 /* Appends the ids of `text` to `list`. STATUS_NO_MEMORY is its only error. */

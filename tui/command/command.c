@@ -18,6 +18,7 @@ int command_usage(const char *name, const char *why)
 {
     if (why) fprintf(stderr, "anneal %s: %s\n", name, why);
     for (const struct command *c = commands; c->name; c++)
-        if (strcmp(c->name, name) == 0) fprintf(stderr, "usage: anneal %s %s\n       %s\n", name, c->arguments, c->summary);
+        if (strcmp(c->name, name) == 0)
+            fprintf(stderr, "usage: anneal %s %s\n       %s\n", name, c->arguments, c->summary);
     return 2;
 }
