@@ -45,4 +45,26 @@ static inline size_t reduce_chunk_count(size_t n)
     return (n + REDUCE_CHUNK - 1) / REDUCE_CHUNK;
 }
 
+/* Attention works in square tiles of scores; at most so many threads work on it at once, each in its own
+ * scratch. */
+#define ATTENTION_TILE        64
+#define ATTENTION_WORKERS_MAX 64
+
+static inline int attention_tiles(int T)
+{
+    return (T + ATTENTION_TILE - 1) / ATTENTION_TILE;
+}
+
+/* HS rounded up to whole vectors of any instruction set. */
+static inline int attention_width(int HS)
+{
+    return (HS + 15) / 16 * 16;
+}
+
+/* Floats of one worker's scratch: two tiles of scores, and eight of ATTENTION_TILE rows of head width. */
+static inline size_t attention_worker_floats(int HS)
+{
+    return ATTENTION_TILE * (size_t)(2 * ATTENTION_TILE + 8 * attention_width(HS));
+}
+
 #endif

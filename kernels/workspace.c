@@ -24,12 +24,11 @@ size_t qk_norm_rope_backward_workspace(int N, int NH, int NKV, int HS)
 
 size_t attention_workspace(int B, int T, int NH, int NKV, int HS)
 {
-    (void)B;
-    (void)T;
-    (void)NH;
-    (void)NKV;
-    (void)HS;
-    return 0;
+    /* the forward pass has a task per tile and query head; the backward pass up to one more per key/value
+     * head */
+    size_t tasks = (size_t)B * (size_t)(NH + NKV) * (size_t)attention_tiles(T);
+    size_t workers = tasks < ATTENTION_WORKERS_MAX ? tasks : ATTENTION_WORKERS_MAX;
+    return workers * attention_worker_floats(HS) * sizeof(float);
 }
 
 size_t bias_backward_workspace(int N, int C)
