@@ -56,8 +56,8 @@ static bool *is_set(struct config *config, const char *full)
 
 static bool choice_allowed(const char *choices, const char *word)
 {
-    size_t n = strlen(word);
-    for (const char *c = choices; n && c; c = strchr(c, '|')) {
+    size_t n = strcspn(word, "|"); /* several choices in a row are none of them */
+    for (const char *c = choices; n && !word[n] && c; c = strchr(c, '|')) {
         if (*c == '|') c++;
         if (strncmp(c, word, n) == 0 && (c[n] == '|' || !c[n])) return true;
     }
