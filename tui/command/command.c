@@ -8,6 +8,7 @@
 #include "tui/command/commands.h"
 
 const struct command commands[] = {
+    {"watch", "[RUN]", "open the workbench, on the list of runs or on one run", command_watch, false},
     {"bench", "step [--json] [--section.key=value ...]",
      "measure a training step beside this machine's matrix product", command_bench, true},
     {0},
