@@ -4,9 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cpu.h"
+#include "tui/command/commands.h"
+
 const struct command commands[] = {
+    {"bench", "step [--json] [--section.key=value ...]",
+     "measure a training step beside this machine's matrix product", command_bench, true},
     {0},
 };
+
+int command_run(const struct command *command, int argc, char **argv)
+{
+    if (command->computes) cpu_blas_reexec(argv);
+    return argc > 1 ? command->run(argc - 1, argv + 1) : command->run(argc, argv);
+}
 
 int command_fail(const struct err *err)
 {
@@ -18,6 +29,7 @@ int command_usage(const char *name, const char *why)
 {
     if (why) fprintf(stderr, "anneal %s: %s\n", name, why);
     for (const struct command *c = commands; c->name; c++)
-        if (strcmp(c->name, name) == 0) fprintf(stderr, "usage: anneal %s %s\n       %s\n", name, c->arguments, c->summary);
+        if (strcmp(c->name, name) == 0)
+            fprintf(stderr, "usage: anneal %s %s\n       %s\n", name, c->arguments, c->summary);
     return 2;
 }
