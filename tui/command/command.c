@@ -4,7 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/command/run_commands.h"
+
 const struct command commands[] = {
+    {"order", "RUN VERB [VALUE] [--wait]", "tell a running trainer to pause, continue, stop, checkpoint, ...",
+     command_order},
+    {"runs", "[--json] [--filter EXPR] [--sort KEY]", "list the runs", command_runs},
+    {"show", "RUN [--json]", "all about one run", command_show},
+    {"export", "RUN... [--table NAME] [--format csv] [-o FILE-OR-FOLDER]", "write what was recorded as CSV",
+     command_export},
     {0},
 };
 
