@@ -7,7 +7,7 @@
 #include "tui/command/commands.h"
 
 const struct command commands[] = {
-    {"watch", "[RUN]", "open the workbench", command_watch},
+    {"watch", "[RUN]", "open the workbench, on the list of runs or on one run", command_watch},
     {"train", "[CONFIG.ini] [--section.key=value ...] [--name NAME] [--watch]", "train a new run",
      command_train},
     {"resume", "RUN [--section.key=value ...]", "go on with a run from its newest checkpoint", command_resume},

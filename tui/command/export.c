@@ -9,7 +9,7 @@
 #include "core/base/file.h"
 #include "runs/export.h"
 #include "runs/run.h"
-#include "tui/command/commands.h"
+#include "tui/command/run_commands.h"
 
 static void print_help(void)
 {

@@ -8,7 +8,7 @@
 #include "core/base/text.h"
 #include "runs/order.h"
 #include "runs/run.h"
-#include "tui/command/commands.h"
+#include "tui/command/run_commands.h"
 
 static void print_help(void)
 {

@@ -1,5 +1,5 @@
 /* See commands.h. */
-#include "tui/command/commands.h"
+#include "tui/command/run_commands.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
-#include "tui/command/commands.h"
+#include "tui/command/run_commands.h"
 #include "tui/command/run_table.h"
 
 enum { COLUMNS = 8, CELL_MAX = 128 };

@@ -12,7 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "tui/command/commands.h"
+#include "tui/command/run_commands.h"
 #include "tui/command/run_table.h"
 
 enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err)
