@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "core/hugging_face.h"
 #include "core/safetensors.h"
 
 static const char *const file_names[] = {"model.safetensors", "optimizer.safetensors", "config.json",
@@ -96,22 +97,6 @@ static enum status write_json(const char *folder, const char *name, json_t *json
     return status;
 }
 
-/* The configuration by which Hugging Face's transformers opens the folder. */
-static json_t *hugging_face_config(const struct model_config *c)
-{
-    const char *type = c->qk_norm ? "qwen3" : c->qkv_bias ? "qwen2" : "llama";
-    const char *class = c->qk_norm    ? "Qwen3ForCausalLM"
-                        : c->qkv_bias ? "Qwen2ForCausalLM"
-                                      : "LlamaForCausalLM";
-    return json_pack("{s:[s] s:s s:i s:i s:i s:i s:i s:i s:i s:i s:f s:f s:b s:b s:s s:s}", "architectures",
-                     class, "model_type", type, "vocab_size", c->vocab_size, "hidden_size", c->hidden_dim,
-                     "intermediate_size", c->intermediate_dim, "num_hidden_layers", c->num_layers,
-                     "num_attention_heads", c->num_heads, "num_key_value_heads", c->num_kv_heads, "head_dim",
-                     c->head_dim, "max_position_embeddings", c->max_seq_len, "rms_norm_eps", c->norm_eps,
-                     "rope_theta", c->rope_base, "tie_word_embeddings", c->tie_weights, "attention_bias",
-                     c->qkv_bias, "hidden_act", "silu", "torch_dtype", "float32");
-}
-
 static json_t *state_json(const struct train_state *s)
 {
     const struct early_stopping *e = &s->stopping;
@@ -168,7 +153,8 @@ enum status checkpoint_save(const char *parent, struct network *net, const struc
     status = file_remove_tree(temporary, err);
     if (!status) status = file_make_folders(temporary, err);
     if (!status) status = write_tensors(temporary, net, err);
-    if (!status) status = write_json(temporary, "config.json", hugging_face_config(&net->model->config), err);
+    if (!status) status = join(path, temporary, "config.json", err);
+    if (!status) status = hugging_face_write_config(&net->model->config, path, err);
     if (!status) status = write_json(temporary, "trainer.json", state_json(state), err);
     if (!status && tokenizer && !(status = join(path, temporary, "tokenizer.json", err)))
         status = tokenizer_save_json(tokenizer, path, err);

@@ -2,7 +2,8 @@
  * but the number of sequences consumed, the same order on every machine, no table.
  *
  * Sequence i of a split is tokens[i·T … i·T+T] of that split; inputs are its first T, targets its last T. The
- * validation split is the contiguous tail of the corpus; no training sequence reaches into it. */
+ * validation split is the contiguous tail of the corpus, read in file order; no training sequence reaches
+ * into it. */
 #ifndef ANNEAL_DATASETS_BATCH_H
 #define ANNEAL_DATASETS_BATCH_H
 

@@ -17,13 +17,15 @@ enum status store_error(struct store *store, struct err *err)
     switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return err_set(err, STATUS_BUSY,
-                       "%s: the database is locked by another process for more than %.3g s (end what holds it, then "
-                       "try again)",
-                       path, store->busy_ms / 1000.0);
+        return err_set(
+            err, STATUS_BUSY,
+            "%s: the database is locked by another process for more than %.3g s (end what holds it, then "
+            "try again)",
+            path, store->busy_ms / 1000.0);
     case SQLITE_NOTADB:
         return err_set(err, STATUS_CORRUPT,
-                       "%s: is not a run database (move it away, or set ANNEAL_HOME to another folder)", path);
+                       "%s: is not a run database (move it away, or set ANNEAL_HOME to another folder)",
+                       path);
     case SQLITE_CORRUPT:
         return err_set(err, STATUS_CORRUPT,
                        "%s: the database is damaged: %s (restore a copy, or save what is left with "
@@ -33,19 +35,23 @@ enum status store_error(struct store *store, struct err *err)
         return err_set(err, STATUS_IO, "%s: cannot write: the disk is full (free some space)", path);
     case SQLITE_READONLY:
     case SQLITE_PERM:
-        return err_set(err, STATUS_IO,
-                       "%s: cannot write: the file or its folder is read-only (set ANNEAL_HOME to a folder you may "
-                       "write to)",
-                       path);
+        return err_set(
+            err, STATUS_IO,
+            "%s: cannot write: the file or its folder is read-only (set ANNEAL_HOME to a folder you may "
+            "write to)",
+            path);
     case SQLITE_CANTOPEN:
-        return err_set(err, STATUS_IO, "%s: cannot open: %s (set ANNEAL_HOME to a folder you may write to)", path,
-                       system ? strerror(system) : sqlite3_errmsg(store->db));
+        return err_set(err, STATUS_IO, "%s: cannot open: %s (set ANNEAL_HOME to a folder you may write to)",
+                       path, system ? strerror(system) : sqlite3_errmsg(store->db));
     case SQLITE_IOERR:
         if ((code = sqlite3_extended_errcode(store->db)) == SQLITE_IOERR_NOMEM) break;
-        return err_set(err, STATUS_IO, "%s: cannot %s: %s", path, code == SQLITE_IOERR_READ ? "read" : "write",
+        return err_set(err, STATUS_IO, "%s: cannot %s: %s", path,
+                       code == SQLITE_IOERR_READ ? "read" : "write",
                        system ? strerror(system) : sqlite3_errmsg(store->db));
-    case SQLITE_NOMEM: break;
-    default: return err_set(err, STATUS_FAILED, "%s: %s", path, sqlite3_errmsg(store->db));
+    case SQLITE_NOMEM:
+        break;
+    default:
+        return err_set(err, STATUS_FAILED, "%s: %s", path, sqlite3_errmsg(store->db));
     }
     return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", path);
 }
@@ -103,10 +109,11 @@ enum status store_lock(struct store *store, int patience_ms, struct err *err)
         if (errno != EWOULDBLOCK && errno != EINTR)
             return err_set(err, STATUS_IO, "%s.lock: cannot lock: %s", store->path, strerror(errno));
         if (clock_monotonic() > deadline)
-            return err_set(err, STATUS_BUSY,
-                           "%s: the database is locked by another process for more than %.3g s (end what holds it, "
-                           "then try again)",
-                           store->path, store->busy_ms / 1000.0);
+            return err_set(
+                err, STATUS_BUSY,
+                "%s: the database is locked by another process for more than %.3g s (end what holds it, "
+                "then try again)",
+                store->path, store->busy_ms / 1000.0);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 8000000) pause.tv_nsec *= 2;
     }
@@ -125,8 +132,10 @@ enum status store_begin(struct store *store, struct err *err)
     sqlite3_stmt *begin;
     status = store_prepare(store, "begin immediate", &begin, err);
     if (!status) status = store_run(store, begin, err);
-    if (status) store_unlock(store);
-    else store->writing = true;
+    if (status)
+        store_unlock(store);
+    else
+        store->writing = true;
     return status;
 }
 
@@ -167,7 +176,8 @@ enum status store_read_begin(struct store *store, struct err *err)
 void store_read_end(struct store *store)
 {
     sqlite3_stmt *end;
-    if (!sqlite3_get_autocommit(store->db) && !store_prepare(store, "rollback", &end, NULL)) store_run(store, end, NULL);
+    if (!sqlite3_get_autocommit(store->db) && !store_prepare(store, "rollback", &end, NULL))
+        store_run(store, end, NULL);
 }
 
 void store_settle(struct store *store)
@@ -183,8 +193,10 @@ void store_settle(struct store *store)
 
 void store_bind_double(sqlite3_stmt *statement, int index, double value)
 {
-    if (isnan(value)) sqlite3_bind_null(statement, index);
-    else sqlite3_bind_double(statement, index, value);
+    if (isnan(value))
+        sqlite3_bind_null(statement, index);
+    else
+        sqlite3_bind_double(statement, index, value);
 }
 
 void store_bind_text(sqlite3_stmt *statement, int index, const char *text)
@@ -194,12 +206,14 @@ void store_bind_text(sqlite3_stmt *statement, int index, const char *text)
 
 double store_column_double(sqlite3_stmt *statement, int column)
 {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL ? NAN : sqlite3_column_double(statement, column);
+    return sqlite3_column_type(statement, column) == SQLITE_NULL ? NAN
+                                                                 : sqlite3_column_double(statement, column);
 }
 
 int64_t store_column_int(sqlite3_stmt *statement, int column, int64_t absent)
 {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL ? absent : sqlite3_column_int64(statement, column);
+    return sqlite3_column_type(statement, column) == SQLITE_NULL ? absent
+                                                                 : sqlite3_column_int64(statement, column);
 }
 
 void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t size)

@@ -1,6 +1,6 @@
-/* Tables as CSV through libcsv: RFC 4180, a header line, '.' decimals, shortest round-trip floats, nan and
- * inf spelled so, empty for an absent value. Columns and their order are fixed; new ones are only ever
- * appended. */
+/* Tables as CSV through libcsv: RFC 4180 (records end with CR LF), a header line, '.' decimals, shortest
+ * round-trip floats, nan and inf spelled so, empty for an absent value. Columns and their order are fixed;
+ * new ones are only ever appended. */
 #ifndef ANNEAL_RUNS_EXPORT_H
 #define ANNEAL_RUNS_EXPORT_H
 

@@ -1,4 +1,5 @@
-/* See journal.h. Rows are inserted "or replace", so that a batch repeated after a failure leaves the same rows. */
+/* See journal.h. Rows are inserted "or replace", so that a batch repeated after a failure leaves the same
+ * rows. */
 #include "runs/journal.h"
 
 #include <math.h>
@@ -33,7 +34,8 @@ static void bind_flagged(sqlite3_stmt *statement, int index, double value, int b
 /* Val loss `value` after `step` steps; the first value counts even when it is NaN, any number beats NaN. */
 static void note_best(struct journal *journal, int64_t step, double value)
 {
-    if (journal->has_best && !(value < journal->best_val_loss) && !(isnan(journal->best_val_loss) && !isnan(value)))
+    if (journal->has_best && !(value < journal->best_val_loss) &&
+        !(isnan(journal->best_val_loss) && !isnan(value)))
         return;
     journal->best_val_loss = value;
     journal->best_step = step;
@@ -48,9 +50,10 @@ static enum status reload_best(struct journal *journal, struct err *err)
     bool row;
     enum status status = segment_read(journal->store, journal->run_id, 0, &list, err);
     if (!status)
-        status = store_prepare(journal->store,
-                               "select segment, step, val_loss from evals where run_id = ?1 order by step, segment",
-                               &select, err);
+        status = store_prepare(
+            journal->store,
+            "select segment, step, val_loss from evals where run_id = ?1 order by step, segment", &select,
+            err);
     if (status) goto out;
     store_bind_text(select, 1, journal->run_id);
     journal->has_best = false;
@@ -65,10 +68,12 @@ out:
 static enum status set_first_step(struct journal *journal, int64_t step, struct err *err)
 {
     sqlite3_stmt *update;
-    enum status status = rollup_begin(&journal->rollup, journal->store, journal->run_id, journal->segment, step, err);
+    enum status status =
+        rollup_begin(&journal->rollup, journal->store, journal->run_id, journal->segment, step, err);
     if (!status)
-        status = prepare_row(journal, "update segments set first_step = ?3 where run_id = ?1 and segment = ?2", step,
-                             &update, err);
+        status =
+            prepare_row(journal, "update segments set first_step = ?3 where run_id = ?1 and segment = ?2",
+                        step, &update, err);
     if (!status) status = store_run(journal->store, update, err);
     if (!status && journal->segment > 1) status = reload_best(journal, err);
     if (!status) journal->has_steps = true;
@@ -81,11 +86,12 @@ enum status journal_step(struct journal *journal, const struct step_record *r, s
     int nan = 0;
     enum status status = journal->has_steps ? STATUS_OK : set_first_step(journal, r->step, err);
     if (!status)
-        status = prepare_row(journal,
-                             "insert or replace into steps(run_id, segment, step, epoch, tokens, wall_time, step_ms,"
-                             " loss, lr, grad_norm, clip_scale, tokens_per_sec, mfu, nan)"
-                             " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-                             r->step, &insert, err);
+        status = prepare_row(
+            journal,
+            "insert or replace into steps(run_id, segment, step, epoch, tokens, wall_time, step_ms,"
+            " loss, lr, grad_norm, clip_scale, tokens_per_sec, mfu, nan)"
+            " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+            r->step, &insert, err);
     if (status) return status;
     bind_flagged(insert, 4, r->epoch, NAN_STEP_EPOCH, &nan);
     sqlite3_bind_int64(insert, 5, r->tokens);
@@ -107,9 +113,10 @@ enum status journal_step(struct journal *journal, const struct step_record *r, s
     journal->final_loss = r->loss;
     journal->has_loss = true;
     if (isfinite(r->tokens_per_sec))
-        journal->tokens_per_sec = isfinite(journal->tokens_per_sec)
-                                      ? journal->tokens_per_sec + 0.1 * (r->tokens_per_sec - journal->tokens_per_sec)
-                                      : r->tokens_per_sec;
+        journal->tokens_per_sec =
+            isfinite(journal->tokens_per_sec)
+                ? journal->tokens_per_sec + 0.1 * (r->tokens_per_sec - journal->tokens_per_sec)
+                : r->tokens_per_sec;
     journal->dirty = true;
     return STATUS_OK;
 }
@@ -118,10 +125,11 @@ enum status journal_eval(struct journal *journal, const struct eval_record *r, s
 {
     sqlite3_stmt *insert;
     int nan = 0;
-    enum status status = prepare_row(journal,
-                                     "insert or replace into evals(run_id, segment, step, tokens, wall_time, val_loss,"
-                                     " val_perplexity, eval_ms, nan) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                                     r->step, &insert, err);
+    enum status status =
+        prepare_row(journal,
+                    "insert or replace into evals(run_id, segment, step, tokens, wall_time, val_loss,"
+                    " val_perplexity, eval_ms, nan) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                    r->step, &insert, err);
     if (status) return status;
     sqlite3_bind_int64(insert, 4, r->tokens);
     bind_flagged(insert, 5, r->wall_time, NAN_EVAL_WALL_TIME, &nan);
@@ -141,11 +149,12 @@ enum status journal_stopping(struct journal *journal, const struct stopping_reco
     static const char *const verdicts[] = {"improved", "waiting", "stop"};
     sqlite3_stmt *insert;
     int nan = 0;
-    enum status status = prepare_row(journal,
-                                     "insert or replace into early_stopping(run_id, segment, step, val_loss,"
-                                     " best_val_loss, best_step, min_delta, improved, patience_used, patience, verdict,"
-                                     " nan) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-                                     r->step, &insert, err);
+    enum status status =
+        prepare_row(journal,
+                    "insert or replace into early_stopping(run_id, segment, step, val_loss,"
+                    " best_val_loss, best_step, min_delta, improved, patience_used, patience, verdict,"
+                    " nan) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                    r->step, &insert, err);
     if (status) return status;
     bind_flagged(insert, 4, r->val_loss, NAN_STOPPING_VAL_LOSS, &nan);
     bind_flagged(insert, 5, r->best_val_loss, NAN_STOPPING_BEST_VAL_LOSS, &nan);
@@ -163,8 +172,8 @@ enum status journal_sample(struct journal *journal, const struct sample_record *
 {
     sqlite3_stmt *insert;
     enum status status = prepare_row(
-        journal, "insert into samples(run_id, segment, step, prompt, text) values(?1, ?2, ?3, ?4, ?5)", r->step, &insert,
-        err);
+        journal, "insert into samples(run_id, segment, step, prompt, text) values(?1, ?2, ?3, ?4, ?5)",
+        r->step, &insert, err);
     if (status) return status;
     store_bind_text(insert, 4, r->prompt);
     store_bind_text(insert, 5, r->text);
@@ -174,10 +183,11 @@ enum status journal_sample(struct journal *journal, const struct sample_record *
 enum status journal_checkpoint(struct journal *journal, const struct checkpoint_record *r, struct err *err)
 {
     sqlite3_stmt *insert;
-    enum status status = prepare_row(journal,
-                                     "insert or replace into checkpoints(run_id, segment, step, wall_time, path, kind,"
-                                     " bytes) values(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                                     r->step, &insert, err);
+    enum status status =
+        prepare_row(journal,
+                    "insert or replace into checkpoints(run_id, segment, step, wall_time, path, kind,"
+                    " bytes) values(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    r->step, &insert, err);
     if (status) return status;
     store_bind_double(insert, 4, r->wall_time);
     store_bind_text(insert, 5, r->path);
@@ -189,10 +199,11 @@ enum status journal_checkpoint(struct journal *journal, const struct checkpoint_
 enum status journal_memory(struct journal *journal, const struct memory_record *r, struct err *err)
 {
     sqlite3_stmt *insert;
-    enum status status = prepare_row(journal,
-                                     "insert or replace into memory(run_id, segment, step, category, planned_bytes,"
-                                     " live_bytes, peak_bytes) values(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                                     r->step, &insert, err);
+    enum status status =
+        prepare_row(journal,
+                    "insert or replace into memory(run_id, segment, step, category, planned_bytes,"
+                    " live_bytes, peak_bytes) values(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    r->step, &insert, err);
     if (status) return status;
     store_bind_text(insert, 4, r->category);
     sqlite3_bind_int64(insert, 5, r->planned_bytes);
@@ -205,7 +216,8 @@ enum status journal_event(struct journal *journal, const struct event_record *r,
 {
     sqlite3_stmt *insert;
     enum status status = prepare_row(
-        journal, "insert into events(run_id, segment, step, wall_time, level, text) values(?1, ?2, ?3, ?4, ?5, ?6)",
+        journal,
+        "insert into events(run_id, segment, step, wall_time, level, text) values(?1, ?2, ?3, ?4, ?5, ?6)",
         r->step, &insert, err);
     if (status) return status;
     store_bind_double(insert, 4, r->wall_time);
@@ -214,12 +226,13 @@ enum status journal_event(struct journal *journal, const struct event_record *r,
     return store_run(journal->store, insert, err);
 }
 
-enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step, const char *result,
-                               struct err *err)
+enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,
+                               const char *result, struct err *err)
 {
     sqlite3_stmt *update;
     enum status status = store_prepare(
-        journal->store, "update orders set applied_step = ?2, result = ?3 where id = ?1 and run_id = ?4", &update, err);
+        journal->store, "update orders set applied_step = ?2, result = ?3 where id = ?1 and run_id = ?4",
+        &update, err);
     if (status) return status;
     sqlite3_bind_int64(update, 1, order_id);
     sqlite3_bind_int64(update, 2, applied_step);
@@ -232,11 +245,12 @@ enum status journal_row(struct journal *journal, struct err *err)
 {
     sqlite3_stmt *update;
     int nan = 0;
-    enum status status = store_prepare(journal->store,
-                                       "update runs set steps = ?2, tokens = ?3, final_loss = ?4, best_val_loss = ?5,"
-                                       " best_step = ?6, tokens_per_sec = ?7, heartbeat = ?8, status = ?9, nan = ?10"
-                                       " where id = ?1",
-                                       &update, err);
+    enum status status =
+        store_prepare(journal->store,
+                      "update runs set steps = ?2, tokens = ?3, final_loss = ?4, best_val_loss = ?5,"
+                      " best_step = ?6, tokens_per_sec = ?7, heartbeat = ?8, status = ?9, nan = ?10"
+                      " where id = ?1",
+                      &update, err);
     if (status) return status;
     store_bind_text(update, 1, journal->run_id);
     sqlite3_bind_int64(update, 2, journal->steps);
@@ -262,7 +276,8 @@ static enum status answer_old_orders(struct journal *journal, const char *result
     sqlite3_stmt *update;
     enum status status = store_prepare(
         journal->store,
-        "update orders set result = ?2 where run_id = ?1 and result is null and applied_step is null", &update, err);
+        "update orders set result = ?2 where run_id = ?1 and result is null and applied_step is null",
+        &update, err);
     if (status) return status;
     store_bind_text(update, 1, journal->run_id);
     store_bind_text(update, 2, result);
@@ -274,10 +289,10 @@ static enum status insert_segment(struct journal *journal, int64_t pid, struct e
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     sqlite3_stmt *insert;
-    enum status status = store_prepare(
-        journal->store,
-        "insert into segments(run_id, segment, started_at, status, pid, host) values(?1, ?2, ?3, 'running', ?4, ?5)",
-        &insert, err);
+    enum status status = store_prepare(journal->store,
+                                       "insert into segments(run_id, segment, started_at, status, pid, host) "
+                                       "values(?1, ?2, ?3, 'running', ?4, ?5)",
+                                       &insert, err);
     if (status) return status;
     store_bind_text(insert, 1, journal->run_id);
     sqlite3_bind_int(insert, 2, journal->segment);
@@ -290,10 +305,11 @@ static enum status insert_segment(struct journal *journal, int64_t pid, struct e
 static enum status mark_running(struct journal *journal, int64_t pid, struct err *err)
 {
     sqlite3_stmt *update;
-    enum status status = store_prepare(journal->store,
-                                       "update runs set status = 'running', segment = ?2, pid = ?3, heartbeat = ?4,"
-                                       " ended_at = null, message = '' where id = ?1",
-                                       &update, err);
+    enum status status =
+        store_prepare(journal->store,
+                      "update runs set status = 'running', segment = ?2, pid = ?3, heartbeat = ?4,"
+                      " ended_at = null, message = '' where id = ?1",
+                      &update, err);
     if (status) return status;
     store_bind_text(update, 1, journal->run_id);
     sqlite3_bind_int(update, 2, journal->segment);
@@ -342,7 +358,8 @@ enum status journal_end(struct journal *journal, enum run_status final, const ch
     journal->heartbeat = now;
     status = journal_row(journal, err);
     if (!status)
-        status = store_prepare(store, "update runs set ended_at = ?2, message = ?3 where id = ?1", &update, err);
+        status =
+            store_prepare(store, "update runs set ended_at = ?2, message = ?3 where id = ?1", &update, err);
     if (!status) {
         store_bind_text(update, 1, journal->run_id);
         sqlite3_bind_double(update, 2, now);
@@ -350,8 +367,9 @@ enum status journal_end(struct journal *journal, enum run_status final, const ch
         status = store_run(store, update, err);
     }
     if (!status)
-        status = store_prepare(store, "update segments set ended_at = ?3, status = ?4 where run_id = ?1 and segment = ?2",
-                               &update, err);
+        status = store_prepare(
+            store, "update segments set ended_at = ?3, status = ?4 where run_id = ?1 and segment = ?2",
+            &update, err);
     if (!status) {
         store_bind_text(update, 1, journal->run_id);
         sqlite3_bind_int(update, 2, journal->segment);

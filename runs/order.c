@@ -8,7 +8,8 @@
 #include "runs/database.h"
 #include "runs/run_row.h"
 
-static const char *const verb_names[] = {"pause", "continue", "stop", "checkpoint", "eval", "sample", "lr-factor"};
+static const char *const verb_names[] = {"pause", "continue", "stop",     "checkpoint",
+                                         "eval",  "sample",   "lr-factor"};
 
 const char *order_verb_name(enum order_verb verb)
 {
@@ -33,14 +34,17 @@ enum status order_issue(struct store *store, const char *run_id, enum order_verb
     enum status status = run_row_find(store, run_id, &info, err);
     if (status) return status;
     if (!run_is_alive(store, run_id))
-        return err_set(err, STATUS_FAILED, "run %s: it is %s, so nobody is there to obey (`anneal resume` starts it again)",
+        return err_set(err, STATUS_FAILED,
+                       "run %s: it is %s, so nobody is there to obey (`anneal resume` starts it again)",
                        run_id, run_status_name(info.status));
     if (verb == ORDER_LR_FACTOR && !(isfinite(argument) && argument > 0))
-        return err_set(err, STATUS_USAGE, "lr-factor: needs a number above 0 (1 is the schedule as configured)");
+        return err_set(err, STATUS_USAGE,
+                       "lr-factor: needs a number above 0 (1 is the schedule as configured)");
     status = store_begin(store, err);
     if (status) return status;
     status = store_prepare(
-        store, "insert into orders(run_id, issued_at, verb, argument, issuer) values(?1, ?2, ?3, ?4, ?5)", &insert, err);
+        store, "insert into orders(run_id, issued_at, verb, argument, issuer) values(?1, ?2, ?3, ?4, ?5)",
+        &insert, err);
     if (!status) {
         store_bind_text(insert, 1, run_id);
         sqlite3_bind_double(insert, 2, clock_wall());
@@ -61,7 +65,8 @@ enum status order_issue(struct store *store, const char *run_id, enum order_verb
 /* False when memory is short. */
 static bool read_order(sqlite3_stmt *row, struct arena *arena, struct order_row *out)
 {
-    const char *verb = (const char *)sqlite3_column_text(row, 2), *issuer = (const char *)sqlite3_column_text(row, 4),
+    const char *verb = (const char *)sqlite3_column_text(row, 2),
+               *issuer = (const char *)sqlite3_column_text(row, 4),
                *result = (const char *)sqlite3_column_text(row, 6);
     *out = (struct order_row){.id = sqlite3_column_int64(row, 0),
                               .issued_at = store_column_double(row, 1),
@@ -73,7 +78,8 @@ static bool read_order(sqlite3_stmt *row, struct arena *arena, struct order_row 
     return out->issuer && (!result || out->result);
 }
 
-enum status order_get(struct store *store, int64_t id, struct arena *arena, struct order_row *out, struct err *err)
+enum status order_get(struct store *store, int64_t id, struct arena *arena, struct order_row *out,
+                      struct err *err)
 {
     sqlite3_stmt *select;
     bool row;
@@ -83,7 +89,8 @@ enum status order_get(struct store *store, int64_t id, struct arena *arena, stru
     status = store_step(store, select, &row, err);
     if (status) return status;
     if (!row) return err_set(err, STATUS_NOT_FOUND, "order %lld: there is no such order", (long long)id);
-    if (!read_order(select, arena, out)) status = err_set(err, STATUS_NO_MEMORY, "reading orders: not enough memory");
+    if (!read_order(select, arena, out))
+        status = err_set(err, STATUS_NO_MEMORY, "reading orders: not enough memory");
     sqlite3_reset(select);
     return status;
 }
@@ -95,7 +102,8 @@ enum status order_list(struct store *store, const char *run_id, size_t limit, st
     bool row;
     size_t used = 0, capacity = 0;
     struct order_row *rows = NULL;
-    enum status status = store_prepare(store, ORDER_SELECT " where run_id = ?1 order by id desc limit ?2", &select, err);
+    enum status status =
+        store_prepare(store, ORDER_SELECT " where run_id = ?1 order by id desc limit ?2", &select, err);
     if (status) return status;
     store_bind_text(select, 1, run_id);
     sqlite3_bind_int64(select, 2, limit < INT64_MAX ? (int64_t)limit : -1);

@@ -39,10 +39,11 @@ static enum status write_bucket(struct rollup *rollup, int level, struct store *
                                 struct err *err)
 {
     sqlite3_stmt *insert;
-    enum status status = store_prepare(store,
-                                       "insert or replace into rollup(run_id, metric, level, first_step, min, max, mean,"
-                                       " last, count, non_finite) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                                       &insert, err);
+    enum status status =
+        store_prepare(store,
+                      "insert or replace into rollup(run_id, metric, level, first_step, min, max, mean,"
+                      " last, count, non_finite) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                      &insert, err);
     for (int m = 0; !status && m < ROLLUP_METRICS; m++) {
         const struct rollup_bucket *bucket = &rollup->open[level][m];
         int64_t finite = bucket->count - bucket->non_finite;
@@ -79,18 +80,21 @@ enum status rollup_add(struct rollup *rollup, struct store *store, const char *r
         }
         for (int m = 0; m < ROLLUP_METRICS; m++)
             if (m != METRIC_MFU || !isnan(values[m])) rollup_bucket_add(&rollup->open[level][m], values[m]);
-        if (!status && record->step == first + size - 1) status = write_bucket(rollup, level, store, run_id, err);
+        if (!status && record->step == first + size - 1)
+            status = write_bucket(rollup, level, store, run_id, err);
     }
     return status;
 }
 
 /* Where the buckets of `level` that are written end. */
-static enum status written_end(struct store *store, const char *run_id, int level, int64_t *end, struct err *err)
+static enum status written_end(struct store *store, const char *run_id, int level, int64_t *end,
+                               struct err *err)
 {
     sqlite3_stmt *statement;
     bool row;
     enum status status = store_prepare(
-        store, "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2", &statement, err);
+        store, "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2",
+        &statement, err);
     if (status) return status;
     store_bind_text(statement, 1, run_id);
     sqlite3_bind_int64(statement, 2, rollup_level[level]);
@@ -107,11 +111,12 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = store_prepare(store,
-                                       "select step, loss, lr, grad_norm, clip_scale, tokens_per_sec, step_ms, mfu from"
-                                       " steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4"
-                                       " order by step",
-                                       &select, err);
+    enum status status =
+        store_prepare(store,
+                      "select step, loss, lr, grad_norm, clip_scale, tokens_per_sec, step_ms, mfu from"
+                      " steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4"
+                      " order by step",
+                      &select, err);
     if (status) return status;
     store_bind_text(select, 1, run_id);
     sqlite3_bind_int(select, 2, range->segment);
@@ -139,14 +144,15 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
 }
 
 /* Removes the buckets of `level` that reach `first_step` or beyond. */
-static enum status remove_from(struct store *store, const char *run_id, int level, int64_t first_step, struct err *err)
+static enum status remove_from(struct store *store, const char *run_id, int level, int64_t first_step,
+                               struct err *err)
 {
     enum status status = STATUS_OK;
     for (int m = 0; !status && m < ROLLUP_METRICS; m++) {
         sqlite3_stmt *delete;
         status = store_prepare(
-            store, "delete from rollup where run_id = ?1 and metric = ?2 and level = ?3 and first_step > ?4", &delete,
-            err);
+            store, "delete from rollup where run_id = ?1 and metric = ?2 and level = ?3 and first_step > ?4",
+            &delete, err);
         if (status) break;
         store_bind_text(delete, 1, run_id);
         store_bind_text(delete, 2, metric_name((enum metric)m));

@@ -67,7 +67,8 @@ enum status run_list(struct store *store, struct arena *arena, struct run_info *
     struct run_info *runs = NULL;
     size_t used = 0, capacity = 0;
     bool row;
-    enum status status = store_prepare(store, RUN_ROW_SELECT " order by created_at desc, rowid desc", &statement, err);
+    enum status status =
+        store_prepare(store, RUN_ROW_SELECT " order by created_at desc, rowid desc", &statement, err);
     if (status) return status;
     while (!(status = store_step(store, statement, &row, err)) && row) {
         if (used == capacity) {
@@ -114,9 +115,12 @@ static void clean_name(const char *name, char *buf, size_t size)
     size_t n = 0;
     for (; name && *name && n + 1 < size; name++) {
         unsigned char c = (unsigned char)*name;
-        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '.';
-        if (plain && (n || c != '.')) buf[n++] = (char)c;
-        else if (n && buf[n - 1] != '-') buf[n++] = '-';
+        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+                     c == '.';
+        if (plain && (n || c != '.'))
+            buf[n++] = (char)c;
+        else if (n && buf[n - 1] != '-')
+            buf[n++] = '-';
     }
     while (n && (buf[n - 1] == '-' || buf[n - 1] == '.')) n--;
     buf[n] = '\0';
@@ -137,8 +141,9 @@ static int add_param(void *context, const char *section, const char *key, const 
     sqlite3_stmt *insert;
     if (params->status || !key) return 1;
     snprintf(name, sizeof name, "%s%s%s", section, *section ? "." : "", key);
-    params->status = store_prepare(params->store, "insert or replace into params(run_id, name, value) values(?1, ?2, ?3)",
-                                   &insert, params->err);
+    params->status =
+        store_prepare(params->store, "insert or replace into params(run_id, name, value) values(?1, ?2, ?3)",
+                      &insert, params->err);
     if (params->status) return 1;
     store_bind_text(insert, 1, params->id);
     store_bind_text(insert, 2, name);
@@ -155,13 +160,17 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
     enum status status = file_make_folders(path, err);
     if (status) return status;
     for (int attempt = 1; attempt < 10000; attempt++) {
-        if (attempt == 1) snprintf(id, RUN_ID_MAX, "%s", stem);
-        else snprintf(id, RUN_ID_MAX, "%.80s-%d", stem, attempt);
+        if (attempt == 1)
+            snprintf(id, RUN_ID_MAX, "%s", stem);
+        else
+            snprintf(id, RUN_ID_MAX, "%.80s-%d", stem, attempt);
         run_folder(store, id, path, sizeof path);
         if (mkdir(path, 0777) == 0) return STATUS_OK;
-        if (errno != EEXIST) return err_set(err, STATUS_IO, "%s: cannot create the folder: %s", path, strerror(errno));
+        if (errno != EEXIST)
+            return err_set(err, STATUS_IO, "%s: cannot create the folder: %s", path, strerror(errno));
     }
-    return err_set(err, STATUS_FAILED, "run %s: there are too many of this name (choose another --name)", stem);
+    return err_set(err, STATUS_FAILED, "run %s: there are too many of this name (choose another --name)",
+                   stem);
 }
 
 enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err)
@@ -181,10 +190,11 @@ enum status run_create(struct store *store, const struct run_new *run, char id[R
     sqlite3_stmt *insert;
     status = store_begin(store, err);
     if (status) goto out;
-    status = store_prepare(store,
-                           "insert into runs(id, name, status, created_at, device, precision, parameters, steps,"
-                           " tokens, total_steps, config) values(?1, ?2, 'created', ?3, ?4, ?5, ?6, 0, 0, ?7, ?8)",
-                           &insert, err);
+    status =
+        store_prepare(store,
+                      "insert into runs(id, name, status, created_at, device, precision, parameters, steps,"
+                      " tokens, total_steps, config) values(?1, ?2, 'created', ?3, ?4, ?5, ?6, 0, 0, ?7, ?8)",
+                      &insert, err);
     if (status) goto out;
     store_bind_text(insert, 1, own);
     store_bind_text(insert, 2, name);
@@ -236,7 +246,8 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     struct run_lock lock;
     enum status status = run_row_find(store, id, &info, err);
     if (status) return status;
-    if (strchr(id, '/')) return err_set(err, STATUS_CORRUPT, "run %s: an id has no '/' (a damaged database?)", id);
+    if (strchr(id, '/'))
+        return err_set(err, STATUS_CORRUPT, "run %s: an id has no '/' (a damaged database?)", id);
     status = run_lock_acquire(store, id, &lock, err);
     if (status) return status;
     status = store_begin(store, err);

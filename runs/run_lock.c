@@ -37,12 +37,14 @@ enum status run_lock_acquire(struct store *store, const char *id, struct run_loc
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     if (result != 0) {
         ssize_t n = errno == EWOULDBLOCK ? pread(fd, pid, sizeof pid - 1, 0) : -1;
-        if (n < 0) status = err_set(err, STATUS_IO, "%s: cannot lock: %s", path, strerror(errno));
+        if (n < 0)
+            status = err_set(err, STATUS_IO, "%s: cannot lock: %s", path, strerror(errno));
         else
-            status = err_set(err, STATUS_BUSY,
-                             "run %s: another trainer (process %ld) is at work on it (stop it with `anneal order %s "
-                             "stop`, or wait)",
-                             id, strtol(pid, NULL, 10), id);
+            status = err_set(
+                err, STATUS_BUSY,
+                "run %s: another trainer (process %ld) is at work on it (stop it with `anneal order %s "
+                "stop`, or wait)",
+                id, strtol(pid, NULL, 10), id);
         close(fd);
         return status;
     }

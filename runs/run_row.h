@@ -5,8 +5,9 @@
 #include "runs/database.h"
 #include "runs/run.h"
 
-#define RUN_ROW_SELECT                                                                                               \
-    "select id, name, status, created_at, ended_at, device, precision, parameters, steps, tokens, final_loss,"       \
+#define RUN_ROW_SELECT                                                                                       \
+    "select id, name, status, created_at, ended_at, device, precision, parameters, steps, tokens, "          \
+    "final_loss,"                                                                                            \
     " best_val_loss, best_step, tokens_per_sec, total_steps, segment, pid, heartbeat, message from runs"
 
 /* The current row of a RUN_ROW_SELECT, with liveness folded into the status. */

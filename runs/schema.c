@@ -1,11 +1,12 @@
-/* See schema.h. Tables that hold a run's history are clustered on (run_id, segment, step): what belongs together
- * lies together, and reading a run in order is one sequential scan. */
+/* See schema.h. Tables that hold a run's history are clustered on (run_id, segment, step): what belongs
+ * together lies together, and reading a run in order is one sequential scan. */
 #include "runs/schema.h"
 
 #include <stdio.h>
 
 static const char first_version[] =
-    /* one row a run; `status` is what the trainer last said: a running one whose lock nobody holds has crashed */
+    /* one row a run; `status` is what the trainer last said: a running one whose lock nobody holds has
+       crashed */
     "create table runs("
     " id text not null primary key, name text not null, status text not null, created_at real not null,"
     " ended_at real, device text, precision text, parameters integer, steps integer, tokens integer,"
@@ -21,7 +22,8 @@ static const char first_version[] =
 
     /* the configuration, one row a key: name is section.key */
     "create table params("
-    " run_id text not null, name text not null, value text not null, primary key(run_id, name)) without rowid;"
+    " run_id text not null, name text not null, value text not null, primary key(run_id, name)) without "
+    "rowid;"
     "create table tags(run_id text not null, tag text not null, primary key(run_id, tag)) without rowid;"
 
     "create table steps("
@@ -35,8 +37,10 @@ static const char first_version[] =
     " primary key(run_id, segment, step)) without rowid;"
 
     "create table early_stopping("
-    " run_id text not null, segment integer not null, step integer not null, val_loss real, best_val_loss real,"
-    " best_step integer, min_delta real, improved integer, patience_used integer, patience integer, verdict text,"
+    " run_id text not null, segment integer not null, step integer not null, val_loss real, best_val_loss "
+    "real,"
+    " best_step integer, min_delta real, improved integer, patience_used integer, patience integer, verdict "
+    "text,"
     " nan integer not null default 0, primary key(run_id, segment, step)) without rowid;"
 
     "create table layer_profile("
@@ -51,22 +55,26 @@ static const char first_version[] =
 
     "create table gpu_samples("
     " run_id text not null, wall_time real not null, gpu integer not null, utilization_pct real,"
-    " memory_used_bytes integer, memory_total_bytes integer, power_w real, temperature_c real, sm_clock_mhz real,"
+    " memory_used_bytes integer, memory_total_bytes integer, power_w real, temperature_c real, sm_clock_mhz "
+    "real,"
     " primary key(run_id, wall_time, gpu)) without rowid;"
 
     "create table samples("
-    " id integer primary key, run_id text not null, segment integer not null, step integer not null, prompt text,"
+    " id integer primary key, run_id text not null, segment integer not null, step integer not null, prompt "
+    "text,"
     " text text);"
     "create index samples_by_run on samples(run_id, segment, step);"
 
     /* path is relative to the run's folder */
     "create table checkpoints("
-    " run_id text not null, segment integer not null, step integer not null, kind text not null, wall_time real,"
+    " run_id text not null, segment integer not null, step integer not null, kind text not null, wall_time "
+    "real,"
     " path text not null, bytes integer, primary key(run_id, segment, step, kind)) without rowid;"
 
     /* autoincrement: an id is never given twice, so a trainer that has seen id n need only look above it */
     "create table orders("
-    " id integer primary key autoincrement, run_id text not null, issued_at real not null, verb text not null,"
+    " id integer primary key autoincrement, run_id text not null, issued_at real not null, verb text not "
+    "null,"
     " argument real, issuer text, applied_step integer, result text);"
     "create index orders_by_run on orders(run_id);"
 
@@ -75,7 +83,8 @@ static const char first_version[] =
     " level text, text text);"
     "create index events_by_run on events(run_id);"
 
-    /* a metric over `level` steps from first_step on (a multiple of level); extremes over finite values only */
+    /* a metric over `level` steps from first_step on (a multiple of level); extremes over finite values only
+     */
     "create table rollup("
     " run_id text not null, metric text not null, level integer not null, first_step integer not null,"
     " min real, max real, mean real, last real, count integer not null, non_finite integer not null,"
@@ -91,7 +100,8 @@ static enum status read_number(struct store *store, const char *sql, int64_t *ou
     if (sqlite3_prepare_v2(store->db, sql, -1, &statement, NULL) != SQLITE_OK ||
         sqlite3_step(statement) != SQLITE_ROW)
         status = store_error(store, err);
-    else *out = sqlite3_column_int64(statement, 0);
+    else
+        *out = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     return status;
 }
@@ -104,14 +114,16 @@ enum status schema_check(struct store *store, int count, int64_t *out, struct er
     if (!status) status = read_number(store, "select count(*) from sqlite_master", &tables, err);
     if (status) return status;
     if (application != SCHEMA_APPLICATION_ID && (application != 0 || *version != 0 || tables != 0))
-        return err_set(err, STATUS_CORRUPT,
-                       "%s: is the database of another program (move it away, or set ANNEAL_HOME to another folder)",
-                       store->path);
+        return err_set(
+            err, STATUS_CORRUPT,
+            "%s: is the database of another program (move it away, or set ANNEAL_HOME to another folder)",
+            store->path);
     if (*version > count)
-        return err_set(err, STATUS_FAILED,
-                       "%s: was written by a newer anneal (its version is %lld, this one knows up to %d; update "
-                       "anneal, or set ANNEAL_HOME to another folder)",
-                       store->path, (long long)*version, count);
+        return err_set(
+            err, STATUS_FAILED,
+            "%s: was written by a newer anneal (its version is %lld, this one knows up to %d; update "
+            "anneal, or set ANNEAL_HOME to another folder)",
+            store->path, (long long)*version, count);
     return *version < 0 ? err_set(err, STATUS_CORRUPT, "%s: its version is negative: %lld", store->path,
                                   (long long)*version)
                         : STATUS_OK;

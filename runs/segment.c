@@ -20,10 +20,11 @@ enum status segment_read(struct store *store, const char *run_id, int newest, st
                          struct err *err)
 {
     sqlite3_stmt *statement;
-    enum status status = store_prepare(store,
-                                       "select segment, first_step from segments where run_id = ?1 and"
-                                       " first_step is not null and (?2 = 0 or segment <= ?2) order by segment desc",
-                                       &statement, err);
+    enum status status =
+        store_prepare(store,
+                      "select segment, first_step from segments where run_id = ?1 and"
+                      " first_step is not null and (?2 = 0 or segment <= ?2) order by segment desc",
+                      &statement, err);
     if (status) return status;
     store_bind_text(statement, 1, run_id);
     sqlite3_bind_int(statement, 2, newest);
@@ -31,7 +32,8 @@ enum status segment_read(struct store *store, const char *run_id, int newest, st
     int64_t end = INT64_MAX;
     bool row;
     while (!(status = store_step(store, statement, &row, err)) && row) {
-        struct segment_range range = {(int)sqlite3_column_int64(statement, 0), sqlite3_column_int64(statement, 1), end};
+        struct segment_range range = {(int)sqlite3_column_int64(statement, 0),
+                                      sqlite3_column_int64(statement, 1), end};
         if (range.first > end) continue;
         if ((status = add_range(list, range, err))) {
             sqlite3_reset(statement);

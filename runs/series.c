@@ -1,6 +1,7 @@
-/* See series.h. A range of steps is read from the coarsest stored level that the series' own level allows; what
- * lies before the first and after the last stored bucket of that level comes from the next finer one, down to the
- * raw steps. Everything read is folded into points of the series' level, whatever level it came from. */
+/* See series.h. A range of steps is read from the coarsest stored level that the series' own level allows;
+ * what lies before the first and after the last stored bucket of that level comes from the next finer one,
+ * down to the raw steps. Everything read is folded into points of the series' level, whatever level it came
+ * from. */
 #include "runs/series.h"
 
 #include <math.h>
@@ -11,10 +12,13 @@
 #include "runs/schema.h"
 #include "runs/segment.h"
 
-enum { ROWS_PER_POINT = 16 }; /* stored rows read for a point, at most about, before the next coarser level is used */
+enum {
+    ROWS_PER_POINT = 16
+}; /* stored rows read for a point, at most about, before the next coarser level is used */
 
-#define RAW_STEPS(column, bit)                                                                                       \
-    "select step, " column ", nan & " bit " from steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4"  \
+#define RAW_STEPS(column, bit)                                                                               \
+    "select step, " column ", nan & " bit                                                                    \
+    " from steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4"                              \
     " order by step"
 
 static const struct {
@@ -31,8 +35,9 @@ static const struct {
                          "select step, val_loss, nan & 2 from evals where run_id = ?1 and segment = ?2 and"
                          " step between ?3 and ?4 order by step"},
 };
-_Static_assert(NAN_STEP_LOSS == 8 && NAN_STEP_LR == 16 && NAN_STEP_GRAD_NORM == 32 && NAN_STEP_CLIP_SCALE == 64 &&
-                   NAN_STEP_TOKENS_PER_SEC == 128 && NAN_STEP_STEP_MS == 4 && NAN_EVAL_VAL_LOSS == 2,
+_Static_assert(NAN_STEP_LOSS == 8 && NAN_STEP_LR == 16 && NAN_STEP_GRAD_NORM == 32 &&
+                   NAN_STEP_CLIP_SCALE == 64 && NAN_STEP_TOKENS_PER_SEC == 128 && NAN_STEP_STEP_MS == 4 &&
+                   NAN_EVAL_VAL_LOSS == 2,
                "the bits above are those of schema.h");
 
 const char *metric_name(enum metric metric)
@@ -82,7 +87,8 @@ static void coarsen(struct series *series)
         struct series_point point = series->points[i];
         if (n && series->points[n - 1].first_step / series->level == point.first_step / series->level)
             merge(&series->points[n - 1], &point);
-        else series->points[n++] = point;
+        else
+            series->points[n++] = point;
     }
     series->count = n;
 }
@@ -95,8 +101,10 @@ static enum status fold(struct reader *reader, const struct series_point *point)
         struct series_point *last = &series->points[series->count - 1];
         if (last->first_step / series->level == point->first_step / series->level) {
             /* the same step twice: an evaluation that a resumed segment repeated */
-            if (series->level == 1) *last = *point;
-            else merge(last, point);
+            if (series->level == 1)
+                *last = *point;
+            else
+                merge(last, point);
             return STATUS_OK;
         }
     }
@@ -117,7 +125,8 @@ static enum status read_raw_range(struct reader *reader, int segment, int64_t fi
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = store_prepare(reader->store, metrics[reader->series->metric].raw, &select, reader->err);
+    enum status status =
+        store_prepare(reader->store, metrics[reader->series->metric].raw, &select, reader->err);
     if (status) return status;
     store_bind_text(select, 1, reader->run_id);
     sqlite3_bind_int(select, 2, segment);
@@ -151,9 +160,9 @@ static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
     return status;
 }
 
-/* Evaluations are few and read whole. They are numbered by steps done: one "at" step s belongs to what ended with
- * step s - 1, so the first step of a segment bounds them one later; where two segments evaluated at one step, the
- * later one wins. */
+/* Evaluations are few and read whole. They are numbered by steps done: one "at" step s belongs to what ended
+ * with step s - 1, so the first step of a segment bounds them one later; where two segments evaluated at one
+ * step, the later one wins. */
 static enum status read_evals(struct reader *reader, int64_t first, int64_t last)
 {
     enum status status = STATUS_OK;
@@ -175,7 +184,8 @@ static enum status stored_end(struct reader *reader, int level, int64_t *end)
     sqlite3_stmt *select;
     bool row;
     enum status status = store_prepare(
-        reader->store, "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2", &select,
+        reader->store,
+        "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2", &select,
         reader->err);
     if (status) return status;
     store_bind_text(select, 1, reader->run_id);
@@ -193,11 +203,12 @@ static enum status read_buckets(struct reader *reader, int level, int64_t from, 
     sqlite3_stmt *select;
     bool row;
     int64_t size = rollup_level[level];
-    enum status status = store_prepare(reader->store,
-                                       "select first_step, min, max, mean, last, count, non_finite from rollup where"
-                                       " run_id = ?1 and metric = ?2 and level = ?3 and first_step >= ?4 and"
-                                       " first_step < ?5 order by first_step",
-                                       &select, reader->err);
+    enum status status =
+        store_prepare(reader->store,
+                      "select first_step, min, max, mean, last, count, non_finite from rollup where"
+                      " run_id = ?1 and metric = ?2 and level = ?3 and first_step >= ?4 and"
+                      " first_step < ?5 order by first_step",
+                      &select, reader->err);
     if (status) return status;
     store_bind_text(select, 1, reader->run_id);
     store_bind_text(select, 2, metrics[reader->series->metric].name);
@@ -260,8 +271,9 @@ static enum status newest_step(struct reader *reader, int64_t *out)
     *out = -1;
     if (reader->segments.count == 0) return STATUS_OK;
     struct segment_range newest = reader->segments.ranges[reader->segments.count - 1];
-    enum status status = store_prepare(
-        reader->store, "select max(step) from steps where run_id = ?1 and segment = ?2", &select, reader->err);
+    enum status status =
+        store_prepare(reader->store, "select max(step) from steps where run_id = ?1 and segment = ?2",
+                      &select, reader->err);
     if (status) return status;
     store_bind_text(select, 1, reader->run_id);
     sqlite3_bind_int(select, 2, newest.segment);
@@ -284,7 +296,8 @@ static enum status choose_level(struct reader *reader)
     if (status) return status;
     if (last < 0 || last > newest) last = newest;
     int64_t steps = last - series->first_step + 1, most = (int64_t)series->max_points, stored = 1;
-    for (int i = 0; i < ROLLUP_LEVELS && steps / stored / ROWS_PER_POINT > most; i++) stored = rollup_level[i];
+    for (int i = 0; i < ROLLUP_LEVELS && steps / stored / ROWS_PER_POINT > most; i++)
+        stored = rollup_level[i];
     int64_t level = stored;
     while (level < (1 << 30) && steps / level > most) level *= 2;
     series->level = (int)level;
@@ -315,20 +328,25 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
     status = segment_read(store, run_id, 0, &reader.segments, err);
     if (!status) status = choose_level(&reader);
     if (!status) status = read_from(&reader, series->first_step);
-    if (!status && reader.segments.count) series->segment = reader.segments.ranges[reader.segments.count - 1].segment;
+    if (!status && reader.segments.count)
+        series->segment = reader.segments.ranges[reader.segments.count - 1].segment;
     store_read_end(store);
     segment_release(&reader.segments);
-    if (status) series->count = 0;
-    else if (metric == METRIC_VAL_LOSS) fit(series, series->max_points);
+    if (status)
+        series->count = 0;
+    else if (metric == METRIC_VAL_LOSS)
+        fit(series, series->max_points);
     return status;
 }
 
-/* Drops the points that segments newer than the series' replace; the first step to read again, or -1: none. */
+/* Drops the points that segments newer than the series' replace; the first step to read again, or -1: none.
+ */
 static int64_t drop_replaced(struct series *series, const struct segment_list *list)
 {
     int64_t bound = INT64_MAX;
     for (size_t i = 0; i < list->count; i++)
-        if (list->ranges[i].segment > series->segment && list->ranges[i].first < bound) bound = list->ranges[i].first;
+        if (list->ranges[i].segment > series->segment && list->ranges[i].first < bound)
+            bound = list->ranges[i].first;
     if (bound == INT64_MAX) return -1;
     /* whole points go: also the one that `bound` lies in */
     bound = bound / series->level * series->level;

@@ -27,8 +27,8 @@ static enum status open_lock(struct store *store, struct err *err)
     snprintf(path, sizeof path, "%s.lock", store->path);
     store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (store->lock_fd >= 0) return STATUS_OK;
-    return err_set(err, STATUS_IO, "%s: cannot create: %s (set ANNEAL_HOME to a folder you may write to)", path,
-                   strerror(errno));
+    return err_set(err, STATUS_IO, "%s: cannot create: %s (set ANNEAL_HOME to a folder you may write to)",
+                   path, strerror(errno));
 }
 
 /* Turns the write-ahead log on, once in a database's life. */
@@ -41,10 +41,11 @@ static enum status set_mode(struct store *store, struct err *err)
         sqlite3_step(mode) != SQLITE_ROW)
         status = store_error(store, err);
     else if (strcmp((const char *)sqlite3_column_text(mode, 0), "wal") != 0)
-        status = err_set(err, STATUS_IO,
-                         "%s: this file system cannot hold a shared database (no write-ahead log; set ANNEAL_HOME to "
-                         "a local folder)",
-                         store->path);
+        status = err_set(
+            err, STATUS_IO,
+            "%s: this file system cannot hold a shared database (no write-ahead log; set ANNEAL_HOME to "
+            "a local folder)",
+            store->path);
     sqlite3_finalize(mode);
     store_unlock(store);
     return status;
@@ -52,8 +53,9 @@ static enum status set_mode(struct store *store, struct err *err)
 
 static enum status set_up(struct store *store, struct err *err)
 {
-    static const char settings[] = "pragma synchronous = normal; pragma journal_size_limit = 16777216;"
-                                   "pragma cache_size = -8000; pragma trusted_schema = off; pragma temp_store = memory";
+    static const char settings[] =
+        "pragma synchronous = normal; pragma journal_size_limit = 16777216;"
+        "pragma cache_size = -8000; pragma trusted_schema = off; pragma temp_store = memory";
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(store->path, &store->db, flags, NULL) != SQLITE_OK)
         return store->db ? store_error(store, err)
@@ -67,9 +69,10 @@ static enum status set_up(struct store *store, struct err *err)
     enum status status = schema_check(store, schema_version, NULL, err);
     if (status) return status;
     if (sqlite3_db_readonly(store->db, "main") == 1)
-        return err_set(err, STATUS_IO,
-                       "%s: is read-only for this user (change its permissions, or set ANNEAL_HOME to another folder)",
-                       store->path);
+        return err_set(
+            err, STATUS_IO,
+            "%s: is read-only for this user (change its permissions, or set ANNEAL_HOME to another folder)",
+            store->path);
     status = set_mode(store, err);
     if (!status) status = store_exec(store, settings, err);
     return status ? status : schema_migrate(store, schema_migrations, schema_version, err);
@@ -93,14 +96,17 @@ enum status store_open_patiently(const char *home, int busy_ms, struct store **o
         goto out;
     }
     if (file_is_folder(store->path)) {
-        status = err_set(err, STATUS_CORRUPT, "%s: is a folder, not a run database (move it away)", store->path);
+        status =
+            err_set(err, STATUS_CORRUPT, "%s: is a folder, not a run database (move it away)", store->path);
         goto out;
     }
     status = open_lock(store, err);
     if (!status) status = set_up(store, err);
 out:
-    if (status) store_close(store);
-    else *out = store;
+    if (status)
+        store_close(store);
+    else
+        *out = store;
     return status;
 }
 
@@ -128,7 +134,8 @@ int64_t store_version(struct store *store)
 {
     sqlite3_stmt *pragma;
     bool row = false;
-    if (store_prepare(store, "pragma data_version", &pragma, NULL) || store_step(store, pragma, &row, NULL) || !row)
+    if (store_prepare(store, "pragma data_version", &pragma, NULL) || store_step(store, pragma, &row, NULL) ||
+        !row)
         return store->version;
     int64_t now = sqlite3_column_int64(pragma, 0);
     sqlite3_reset(pragma);

@@ -24,7 +24,8 @@ static bool put_texts(struct writer *writer, struct writer_slot *slot, const cha
 {
     first = first ? first : "";
     second = second ? second : "";
-    size_t n1 = text_length(first, WRITER_TEXT_MAX), n2 = text_length(second, WRITER_TEXT_MAX), need = n1 + n2 + 2;
+    size_t n1 = text_length(first, WRITER_TEXT_MAX), n2 = text_length(second, WRITER_TEXT_MAX),
+           need = n1 + n2 + 2;
     uint64_t start = writer->text_head, offset = start % WRITER_TEXT_BYTES;
     if (offset + need > WRITER_TEXT_BYTES) start += WRITER_TEXT_BYTES - offset; /* a piece is never wrapped */
     uint64_t tail = atomic_load_explicit(&writer->text_tail, memory_order_acquire);
@@ -42,21 +43,25 @@ static bool put_texts(struct writer *writer, struct writer_slot *slot, const cha
 
 /* ---- records ---- */
 
-static void put(struct writer *writer, struct writer_slot *slot, bool has_text, const char *first, const char *second)
+static void put(struct writer *writer, struct writer_slot *slot, bool has_text, const char *first,
+                const char *second)
 {
     uint64_t text_head = writer->text_head;
-    if (has_text && put_texts(writer, slot, first, second)) writer->text_head = slot->text_end;
+    if (has_text && put_texts(writer, slot, first, second))
+        writer->text_head = slot->text_end;
     else if (has_text) {
         atomic_fetch_add_explicit(&writer->lost, 1, memory_order_relaxed);
         return;
-    } else slot->text_end = text_head;
+    } else
+        slot->text_end = text_head;
     if (!ring_push(&writer->records, slot)) {
         writer->text_head = text_head;
         atomic_fetch_add_explicit(&writer->lost, 1, memory_order_relaxed);
         return;
     }
     writer->pushed++;
-    if (writer->pushed % WRITER_BATCH == 0) sem_post(&writer->wake); /* one system call in a thousand records at most */
+    if (writer->pushed % WRITER_BATCH == 0)
+        sem_post(&writer->wake); /* one system call in a thousand records at most */
 }
 
 void writer_step(struct writer *writer, const struct step_record *record)
@@ -137,7 +142,8 @@ static void release(struct writer *writer)
 enum status writer_open(const struct writer_options *options, struct writer **out, struct err *err)
 {
     struct writer *writer = calloc(1, sizeof *writer);
-    if (!writer) return err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", options->run_id);
+    if (!writer)
+        return err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", options->run_id);
     enum status status = STATUS_OK;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -150,13 +156,16 @@ enum status writer_open(const struct writer_options *options, struct writer **ou
     writer->context = options->context;
     writer->text = malloc(WRITER_TEXT_BYTES);
     writer->batch = malloc(WRITER_BATCH * sizeof *writer->batch);
-    if (!writer->text || !writer->batch || !ring_init(&writer->records, sizeof(struct writer_slot), WRITER_RECORDS) ||
+    if (!writer->text || !writer->batch ||
+        !ring_init(&writer->records, sizeof(struct writer_slot), WRITER_RECORDS) ||
         !ring_init(&writer->orders, sizeof(struct order), WRITER_ORDERS))
         status = err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", options->run_id);
     if (!status) status = store_open(options->home, &writer->store, err);
     if (!status) status = writer_thread_start(writer, options->run_id, err);
-    if (status) release(writer);
-    else *out = writer;
+    if (status)
+        release(writer);
+    else
+        *out = writer;
     return status;
 }
 

@@ -1,6 +1,6 @@
-/* See writer_thread.h. The thread that drains the ring: it sleeps until a time or a threshold, moves what came into
- * a batch, commits the batch in one transaction, and looks for orders. A batch that cannot be stored is kept, with
- * the journal as it was before, and tried again; meanwhile records wait in the ring. */
+/* See writer_thread.h. The thread that drains the ring: it sleeps until a time or a threshold, moves what
+ * came into a batch, commits the batch in one transaction, and looks for orders. A batch that cannot be
+ * stored is kept, with the journal as it was before, and tried again; meanwhile records wait in the ring. */
 #include "runs/writer_thread.h"
 
 #include <math.h>
@@ -23,9 +23,12 @@ static const double close_patience = 10.0; /* for storage that fails while we ar
 static enum status apply(struct journal *journal, struct writer_slot *slot, struct err *err)
 {
     switch (slot->kind) {
-    case SLOT_STEP: return journal_step(journal, &slot->step, err);
-    case SLOT_EVAL: return journal_eval(journal, &slot->eval, err);
-    case SLOT_STOPPING: return journal_stopping(journal, &slot->stopping, err);
+    case SLOT_STEP:
+        return journal_step(journal, &slot->step, err);
+    case SLOT_EVAL:
+        return journal_eval(journal, &slot->eval, err);
+    case SLOT_STOPPING:
+        return journal_stopping(journal, &slot->stopping, err);
     case SLOT_SAMPLE:
         slot->sample.prompt = slot->first_text;
         slot->sample.text = slot->second_text;
@@ -34,7 +37,9 @@ static enum status apply(struct journal *journal, struct writer_slot *slot, stru
         slot->checkpoint.path = slot->first_text;
         slot->checkpoint.kind = slot->second_text;
         return journal_checkpoint(journal, &slot->checkpoint, err);
-    case SLOT_MEMORY: slot->memory.category = slot->first_text; return journal_memory(journal, &slot->memory, err);
+    case SLOT_MEMORY:
+        slot->memory.category = slot->first_text;
+        return journal_memory(journal, &slot->memory, err);
     case SLOT_EVENT:
         slot->event.level = slot->first_text;
         slot->event.text = slot->second_text;
@@ -78,7 +83,8 @@ static enum status commit_batch(struct writer *writer, struct err *err)
     struct journal before = writer->journal;
     enum status status = store_begin(writer->store, err);
     if (status) return status;
-    for (size_t i = 0; !status && i < writer->batch_count; i++) status = apply(&writer->journal, &writer->batch[i], err);
+    for (size_t i = 0; !status && i < writer->batch_count; i++)
+        status = apply(&writer->journal, &writer->batch[i], err);
     if (!status) status = apply_notes(writer, err);
     writer->journal.heartbeat = clock_wall();
     if (!status) status = journal_row(&writer->journal, err);
@@ -108,12 +114,14 @@ static bool try_commit(struct writer *writer)
     settle(writer, &err);
     if (status) {
         if (writer->failing_since == 0) writer->failing_since = clock_monotonic();
-        if (!(writer->reported_kinds & 1u << status) && writer->on_error) writer->on_error(writer->context, err.text);
+        if (!(writer->reported_kinds & 1u << status) && writer->on_error)
+            writer->on_error(writer->context, err.text);
         writer->reported_kinds |= 1u << status;
         return false;
     }
     if (writer->batch_count)
-        atomic_store_explicit(&writer->text_tail, writer->batch[writer->batch_count - 1].text_end, memory_order_release);
+        atomic_store_explicit(&writer->text_tail, writer->batch[writer->batch_count - 1].text_end,
+                              memory_order_release);
     writer->batch_count = 0;
     writer->unreported_lost = 0;
     writer->failing_since = 0;
@@ -129,7 +137,8 @@ static void look_for_orders(struct writer *writer)
     bool row;
     int64_t version = store_version(writer->store);
     if (version == writer->orders_seen_version) return;
-    if (store_prepare(writer->store, "select id, verb, argument from orders where run_id = ?1 and id > ?2 order by id",
+    if (store_prepare(writer->store,
+                      "select id, verb, argument from orders where run_id = ?1 and id > ?2 order by id",
                       &select, NULL))
         return;
     store_bind_text(select, 1, writer->journal.run_id);
@@ -139,9 +148,11 @@ static void look_for_orders(struct writer *writer)
             writer->orders_seen_version = version;
             return;
         }
-        struct order order = {.id = sqlite3_column_int64(select, 0), .argument = store_column_double(select, 2)};
+        struct order order = {.id = sqlite3_column_int64(select, 0),
+                              .argument = store_column_double(select, 2)};
         const char *verb = (const char *)sqlite3_column_text(select, 1);
-        if (verb && order_verb_parse(verb, &order.verb) && !ring_push(&writer->orders, &order)) break; /* full: later */
+        if (verb && order_verb_parse(verb, &order.verb) && !ring_push(&writer->orders, &order))
+            break; /* full: later */
         writer->newest_order = order.id;
     }
     sqlite3_reset(select);
@@ -151,7 +162,8 @@ static enum status skip_old_orders(struct writer *writer, struct err *err)
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = store_prepare(writer->store, "select max(id) from orders where run_id = ?1", &select, err);
+    enum status status =
+        store_prepare(writer->store, "select max(id) from orders where run_id = ?1", &select, err);
     if (status) return status;
     store_bind_text(select, 1, writer->journal.run_id);
     status = store_step(writer->store, select, &row, err);
@@ -179,7 +191,8 @@ static void *run(void *argument)
     double last_commit = clock_monotonic(), next_attempt = 0, pause = retry_after, leaving_since = 0;
     bool failing = false;
     for (;;) {
-        while (writer->batch_count < WRITER_BATCH && ring_pop(&writer->records, &writer->batch[writer->batch_count]))
+        while (writer->batch_count < WRITER_BATCH &&
+               ring_pop(&writer->records, &writer->batch[writer->batch_count]))
             writer->batch_count++;
 
         pthread_mutex_lock(&writer->mutex);
@@ -190,7 +203,8 @@ static void *run(void *argument)
         uint64_t looks = atomic_load_explicit(&writer->looks, memory_order_relaxed);
         bool news = writer->batch_count > 0 || atomic_load_explicit(&writer->lost, memory_order_relaxed) > 0;
         bool alive = looks != writer->looks_seen && since >= heartbeat_every;
-        bool due = (news && (since >= commit_every || flush || closing)) || writer->batch_count == WRITER_BATCH || alive;
+        bool due = (news && (since >= commit_every || flush || closing)) ||
+                   writer->batch_count == WRITER_BATCH || alive;
         if (due && (now >= next_attempt || (closing && !failing))) {
             writer->looks_seen = looks;
             failing = !try_commit(writer);
@@ -223,6 +237,7 @@ enum status writer_thread_start(struct writer *writer, const char *run_id, struc
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int code = pthread_create(&writer->thread, NULL, run, writer);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return code ? err_set(err, STATUS_FAILED, "recording run %s: cannot start a thread: %s", run_id, strerror(code))
+    return code ? err_set(err, STATUS_FAILED, "recording run %s: cannot start a thread: %s", run_id,
+                          strerror(code))
                 : STATUS_OK;
 }

@@ -1,7 +1,8 @@
 /* Private to runs/: what the two threads of a writer share.
  *
- * The training thread owns `pushed` and `text_head`; the writer's thread owns the store, the journal and the batch;
- * the two rings and the atomics are between them; the rest is under the mutex, which no record call takes. */
+ * The training thread owns `pushed` and `text_head`; the writer's thread owns the store, the journal and the
+ * batch; the two rings and the atomics are between them; the rest is under the mutex, which no record call
+ * takes. */
 #ifndef ANNEAL_RUNS_WRITER_THREAD_H
 #define ANNEAL_RUNS_WRITER_THREAD_H
 
@@ -14,10 +15,10 @@
 #include "runs/writer.h"
 
 enum {
-    WRITER_RECORDS = 32768,         /* slots of the ring */
-    WRITER_BATCH = 1000,            /* most records of one commit */
-    WRITER_TEXT_BYTES = 1 << 20,    /* texts under way */
-    WRITER_TEXT_MAX = 1 << 18,      /* of one text; the rest is cut */
+    WRITER_RECORDS = 32768,      /* slots of the ring */
+    WRITER_BATCH = 1000,         /* most records of one commit */
+    WRITER_TEXT_BYTES = 1 << 20, /* texts under way */
+    WRITER_TEXT_MAX = 1 << 18,   /* of one text; the rest is cut */
     WRITER_ORDERS = 64,
 };
 
@@ -33,7 +34,8 @@ enum writer_slot_kind {
     SLOT_ORDER_DONE,
 };
 
-/* One record under way. Borrowed texts inside the records are replaced by the copies first_text and second_text. */
+/* One record under way. Borrowed texts inside the records are replaced by the copies first_text and
+ * second_text. */
 struct writer_slot {
     enum writer_slot_kind kind;
     uint64_t text_end; /* how far the ring of bytes is free once this record is committed */

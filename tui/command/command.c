@@ -4,9 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cpu.h"
+#include "tui/command/commands.h"
+
 const struct command commands[] = {
+    {"bench", "step [--json] [--section.key=value ...]",
+     "measure a training step beside this machine's matrix product", command_bench, true},
     {0},
 };
+
+int command_run(const struct command *command, int argc, char **argv)
+{
+    if (command->computes) cpu_blas_reexec(argv);
+    return argc > 1 ? command->run(argc - 1, argv + 1) : command->run(argc, argv);
+}
 
 int command_fail(const struct err *err)
 {
