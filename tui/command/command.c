@@ -8,6 +8,12 @@
 #include "tui/command/commands.h"
 
 const struct command commands[] = {
+    {"train", "[CONFIG.ini] [--section.key=value ...] [--name NAME] [--watch]", "train a new run",
+     command_train, true},
+    {"resume", "RUN [--section.key=value ...]", "go on with a run from its newest checkpoint", command_resume,
+     true},
+    {"generate", "RUN|FOLDER --prompt TEXT [--max-tokens N] [--temperature T]", "continue a text",
+     command_generate, true},
     {"bench", "step [--json] [--section.key=value ...]",
      "measure a training step beside this machine's matrix product", command_bench, true},
     {0},
