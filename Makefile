@@ -8,7 +8,7 @@
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 Q := $(if $(V),,@)
@@ -129,9 +129,12 @@ check: test-deps
 	@tests/check.sh
 
 # ---- packages ----
-# $(call install_packages,LIST): says what is missing, then installs it through apt.
+# $(call install_packages,LIST): says what is missing, then installs it through apt. Where there is no apt, the
+# compiler and the linker will say what they miss.
 define install_packages
-	@missing=; for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	@command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || { \
+	  echo "No apt here: install the libraries that these Debian packages hold: $(1)"; exit 0; }; \
+	missing=; for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 	  echo "Installing with apt:$$missing"; \
 	  if [ "$$(id -u)" = 0 ]; then sudo=; elif command -v sudo >/dev/null; then sudo=sudo; else \
@@ -150,9 +153,12 @@ test-deps: deps
 	$(call install_packages,$(TEST_PACKAGES))
 
 # ---- using it ----
+# On a terminal: train in the background and watch. Elsewhere: the same run with plain progress, then its CSV.
 demo: deps
 	@$(MAKE) --no-print-directory $(MAIN)
-	@$(MAIN) demo
+	@if [ -t 0 ] && [ -t 1 ]; then $(MAIN) train --name demo --watch; else \
+	  $(MAIN) train --name demo --progress plain && $(MAIN) export demo --table all -o $(BUILD)/demo-csv && \
+	  echo "The run as CSV: $(BUILD)/demo-csv"; fi
 
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)
