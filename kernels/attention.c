@@ -84,7 +84,7 @@ static void softmax_step(float *scores, int columns, bool diagonal, float *max, 
     }
 #pragma omp simd
     for (int r = 0; r < TILE; r++) {
-        keep[r] = simd_exp(max[r] - top[r]);
+        keep[r] = simd_exp_softmax(max[r] - top[r]);
         max[r] = top[r];
         total[r] *= keep[r];
     }
@@ -92,7 +92,7 @@ static void softmax_step(float *scores, int columns, bool diagonal, float *max, 
         float *row = scores + (ptrdiff_t)c * TILE;
 #pragma omp simd
         for (int r = 0; r < TILE; r++) {
-            float e = simd_exp(row[r] - top[r]);
+            float e = simd_exp_softmax(row[r] - top[r]);
             row[r] = e;
             total[r] += e;
         }
@@ -217,7 +217,7 @@ static void score_gradients(const struct problem *p, const struct backward_scrat
         for (int c = 0; c < p->HS; c++) D += dr[c] * out[c];
 #pragma omp simd
         for (int c = 0; c < seen; c++) {
-            float e = simd_exp(prob[c] * scale - l);
+            float e = simd_exp_softmax(prob[c] * scale - l);
             prob[c] = e;
             ds[c] = e * (ds[c] - D) * scale;
         }

@@ -22,16 +22,13 @@ static inline float simd_float(uint32_t bits)
     return x;
 }
 
-/* exp(x) to within 1.5 ulp, subnormal results and overflow to infinity included. x = n ln2 + r with |r| <=
- * ln2/2 (Cody and Waite's two-part ln2), a polynomial of degree 6 for exp(r) (fitted for least greatest
- * relative error), and 2^n applied in two halves so that neither factor overflows. */
-static inline float simd_exp(float x)
+/* exp(r) · 2^k for x = n ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2): a polynomial of degree 6, fitted
+ * for least greatest relative error. Gives exp(r), and n in the low bits of *shifted. */
+static inline float simd_exp_reduced(float x, float *shifted)
 {
     const float round = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer in the low bits */
-    x = x < -104.0f ? -104.0f : x;
-    x = x > 89.0f ? 89.0f : x;
-    float shifted = x * 1.44269504088896341f + round;
-    float n = shifted - round;
+    *shifted = x * 1.44269504088896341f + round;
+    float n = *shifted - round;
     float r = x - n * 0.693145751953125f;
     r = r - n * 1.428606765330187e-6f;
     float p = 1.381453942e-3f;
@@ -40,12 +37,32 @@ static inline float simd_exp(float x)
     p = p * r + 1.666652113e-1f;
     p = p * r + 4.999999404e-1f;
     p = p * (r * r) + r;
-    p = p + 1.0f;
-    int32_t exponent = (int32_t)(simd_bits(shifted) - simd_bits(round));
+    return p + 1.0f;
+}
+
+/* exp(x) to within 1.5 ulp, subnormal results and overflow to infinity included: 2^n is applied in two halves, so that
+ * neither factor overflows. */
+static inline float simd_exp(float x)
+{
+    float shifted;
+    x = x < -104.0f ? -104.0f : x;
+    x = x > 89.0f ? 89.0f : x;
+    float p = simd_exp_reduced(x, &shifted);
+    int32_t exponent = (int32_t)(simd_bits(shifted) - 0x4b400000u);
     int32_t half = exponent >> 1;
     float scale1 = simd_float((uint32_t)(half + 127) << 23);
     float scale2 = simd_float((uint32_t)((int32_t)((uint32_t)exponent - (uint32_t)half) + 127) << 23);
     return p * scale1 * scale2;
+}
+
+/* exp(x) to within 1.5 ulp for x <= 88, as a softmax needs it: below -87, where exp is under 2e-38, it is 0. Half the
+ * instructions of simd_exp. */
+static inline float simd_exp_softmax(float x)
+{
+    float shifted;
+    float p = simd_exp_reduced(x, &shifted);
+    float y = p * simd_float((simd_bits(shifted) << 23) + 0x3f800000u);
+    return x < -87.0f ? 0.0f : y;
 }
 
 /* 1 / (1 + exp(-x)) */
