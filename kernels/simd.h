@@ -22,8 +22,8 @@ static inline float simd_float(uint32_t bits)
     return x;
 }
 
-/* exp(r) · 2^k for x = n ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2): a polynomial of degree 6, fitted
- * for least greatest relative error. Gives exp(r), and n in the low bits of *shifted. */
+/* exp(r) · 2^k for x = n ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2): a polynomial of degree 6,
+ * fitted for least greatest relative error. Gives exp(r), and n in the low bits of *shifted. */
 static inline float simd_exp_reduced(float x, float *shifted)
 {
     const float round = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer in the low bits */
@@ -40,8 +40,8 @@ static inline float simd_exp_reduced(float x, float *shifted)
     return p + 1.0f;
 }
 
-/* exp(x) to within 1.5 ulp, subnormal results and overflow to infinity included: 2^n is applied in two halves, so that
- * neither factor overflows. */
+/* exp(x) to within 1.5 ulp, subnormal results and overflow to infinity included: 2^n is applied in two
+ * halves, so that neither factor overflows. */
 static inline float simd_exp(float x)
 {
     float shifted;
@@ -55,8 +55,8 @@ static inline float simd_exp(float x)
     return p * scale1 * scale2;
 }
 
-/* exp(x) to within 1.5 ulp for x <= 88, as a softmax needs it: below -87, where exp is under 2e-38, it is 0. Half the
- * instructions of simd_exp. */
+/* exp(x) to within 1.5 ulp for x <= 88, as a softmax needs it: below -87, where exp is under 2e-38, it is 0.
+ * Half the instructions of simd_exp. */
 static inline float simd_exp_softmax(float x)
 {
     float shifted;

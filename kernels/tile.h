@@ -121,9 +121,11 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
 /* to (rows, width) = from (rows, HS; row length `step`), with zeros in columns [HS, width). */
 static inline void tile_copy(float *to, int width, const float *from, ptrdiff_t step, int rows, int HS)
 {
-    for (int r = 0; r < rows; r++) {
-        memcpy(to + (ptrdiff_t)r * width, from + r * step, (size_t)HS * sizeof(float));
-        for (int i = HS; i < width; i++) to[(ptrdiff_t)r * width + i] = 0;
+    for (int r = 0; r < rows; r++, to += width, from += step) {
+        int i = 0;
+        for (; i + TILE_LANES <= HS; i += TILE_LANES)
+            *(tile_vector *)(to + i) = *(const tile_vector *)(from + i);
+        for (; i < width; i++) to[i] = i < HS ? from[i] : 0.0f;
     }
 }
 
