@@ -214,9 +214,8 @@ static void score_gradients(const struct problem *p, const struct backward_scrat
         int t = i * TILE + r, seen = i == j ? r + 1 : columns;
         const float *out = p->out + out_at(p, b, t, h), *dr = s->dout + (ptrdiff_t)r * width;
         float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
-        float D = 0, l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t], scale = p->scale;
-#pragma omp simd reduction(+ : D)
-        for (int c = 0; c < p->HS; c++) D += dr[c] * out[c];
+        float D = (float)simd_dot(dr, out, NULL, p->HS), l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t],
+              scale = p->scale;
         for (int v = 0; v < seen; v += 16) /* whole vectors; what is past `seen` becomes 0 below */
 #pragma omp simd
             for (int c = v; c < v + 16; c++) {
