@@ -8,6 +8,10 @@
 #include "tui/command/commands.h"
 
 const struct command commands[] = {
+    {"data", "prepare INPUT... -o FILE.tok | info FILE.tok | fetch [NAME]", "text into token files",
+     command_data, false},
+    {"tokenizer", "train INPUT... --vocab N -o FILE.json | encode T | decode T | info T",
+     "learn a tokenizer, turn text into ids and back", command_tokenizer, false},
     {"bench", "step [--json] [--section.key=value ...]",
      "measure a training step beside this machine's matrix product", command_bench, true},
     {0},
