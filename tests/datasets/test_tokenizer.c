@@ -8,6 +8,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "datasets/normalizer.h"
@@ -384,8 +385,9 @@ static void patterns_that_match_nothing_or_everything_lose_nothing(void **state)
         assert_ok(pretokenizer_new(&patterns[i], 1, "test", &splitter, &err), &err);
         assert_ok(pretokenizer_scratch_new(splitter, &scratch, &err), &err);
         assert_ok(pretokenizer_split(splitter, scratch, text, sizeof text - 1, collect, list, &err), &err);
+        char *to = joined;
         for (char *c = list; *c; c++)
-            if (*c != '|') strncat(joined, c, 1);
+            if (*c != '|') *to++ = *c;
         assert_string_equal(joined, text);
         assert_null(strstr(list, "||")); /* no empty piece */
         pretokenizer_scratch_free(scratch);
@@ -396,7 +398,7 @@ static void patterns_that_match_nothing_or_everything_lose_nothing(void **state)
 static void a_runaway_pattern_is_an_error_not_a_hang(void **state)
 {
     (void)state;
-    static const char *const pattern = "(?:a+)+(?:a+)+b";
+    static const char *const pattern = "(?:a+)+[bc]";
     struct pretokenizer *splitter = NULL;
     struct pretokenizer_scratch *scratch = NULL;
     struct err err = {0};
@@ -405,12 +407,8 @@ static void a_runaway_pattern_is_an_error_not_a_hang(void **state)
     assert_ok(pretokenizer_new(&pattern, 1, "test", &splitter, &err), &err);
     assert_ok(pretokenizer_scratch_new(splitter, &scratch, &err), &err);
     enum status status = pretokenizer_split(splitter, scratch, text, sizeof text, collect, list, &err);
-    if (status) {
-        assert_int_equal(status, STATUS_FAILED);
-        assert_non_null(strstr(err.text, "gives up"));
-    } else {
-        assert_int_equal(strlen(list), sizeof text + 1); /* PCRE2 has seen that no "b" comes */
-    }
+    assert_int_equal(status, STATUS_FAILED);
+    assert_non_null(strstr(err.text, "gives up"));
     pretokenizer_scratch_free(scratch);
     pretokenizer_free(splitter);
 }
