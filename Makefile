@@ -125,7 +125,7 @@ test: test-deps
 run-tests: $(MAIN) $(TESTS)
 	@tests/run.sh $(BUILD)
 
-check:
+check: test-deps
 	@tests/check.sh
 
 # ---- packages ----

@@ -2,12 +2,13 @@
  * written once against this table and never mention a device.
  *
  * Always: every slot is filled; work is ordered by the stream it is given; nothing allocates once
- * device_open and the first call of each slot are behind us; results are deterministic on one device and build.
- * Each operation's contract (formula, shapes, what accumulates, what may alias) is in its own header, which
- * names the slot here.
+ * device_open and the first call of each slot are behind us; results are deterministic on one device and
+ * build. Each operation's contract (formula, shapes, what accumulates, what may alias) is in its own header,
+ * which names the slot here.
  *
- * Shapes: B sequences, T tokens a sequence, N = B·T rows, C hidden width, NH query heads, NKV key/value heads,
- * HS head width, F feed-forward width, V vocabulary. Tensors are row-major fp32 unless a contract says otherwise.
+ * Shapes: B sequences, T tokens a sequence, N = B·T rows, C hidden width, NH query heads, NKV key/value
+ * heads, HS head width, F feed-forward width, V vocabulary. Tensors are row-major fp32 unless a contract says
+ * otherwise.
  */
 #ifndef ANNEAL_KERNELS_BACKEND_H
 #define ANNEAL_KERNELS_BACKEND_H
@@ -23,10 +24,10 @@ struct stream; /* opaque: an ordered queue of work on a device */
 
 /* What a device says about itself, for `anneal devices`, the run's record and the header of the workbench. */
 struct device_info {
-    char name[96];        /* "AMD EPYC 9B14, 2 threads, AVX-512" */
-    char short_name[16];  /* "cpu", "cuda:0": the `device` column of runs */
-    int64_t total_bytes;  /* memory of the device */
-    double peak_flops;    /* fp32 multiply-add peak from a table, per second; 0: unknown, so no MFU */
+    char name[96];       /* "AMD EPYC 9B14, 2 threads, AVX-512" */
+    char short_name[16]; /* "cpu", "cuda:0": the `device` column of runs */
+    int64_t total_bytes; /* memory of the device */
+    double peak_flops;   /* fp32 multiply-add peak from a table, per second; 0: unknown, so no MFU */
 };
 
 /* Identifies one dropout mask; the mask is a pure function of it and of the element's index. */
@@ -59,37 +60,41 @@ struct backend {
     enum status (*device_open)(int threads, struct device **out, struct err *err); /* threads 0: all cores */
     void (*device_close)(struct device *device);
     void (*device_describe)(struct device *device, struct device_info *out);
-    enum status (*mem_alloc)(struct device *device, size_t bytes, void **out, struct err *err); /* 256-aligned */
+    enum status (*mem_alloc)(struct device *device, size_t bytes, void **out,
+                             struct err *err); /* 256-aligned */
     void (*mem_free)(struct device *device, void *memory);
     void (*mem_zero)(void *memory, size_t bytes, struct stream *stream);
     void (*mem_upload)(void *device_memory, const void *host, size_t bytes, struct stream *stream);
-    void (*mem_download)(void *host, const void *device_memory, size_t bytes, struct stream *stream); /* waits */
+    void (*mem_download)(void *host, const void *device_memory, size_t bytes,
+                         struct stream *stream); /* waits */
 
     /* --- streams --- */
     enum status (*stream_open)(struct device *device, struct stream **out, struct err *err);
     void (*stream_close)(struct stream *stream);
-    enum status (*stream_wait)(struct stream *stream, struct err *err); /* until idle; reports device faults */
+    enum status (*stream_wait)(struct stream *stream,
+                               struct err *err); /* until idle; reports device faults */
 
     /* --- operations; see kernels/<operation>.h --- */
     /* embedding.h: out (N,C), tokens (N) int32, weight (V,C) */
     void (*embedding_forward)(float *out, const int32_t *tokens, const float *weight, int N, int C,
                               struct stream *stream);
     /* dweight (V,C) +=, dout (N,C); workspace: embedding_backward_workspace(N, V) bytes */
-    void (*embedding_backward)(float *dweight, const float *dout, const int32_t *tokens, void *workspace, int N,
-                               int V, int C, struct stream *stream);
+    void (*embedding_backward)(float *dweight, const float *dout, const int32_t *tokens, void *workspace,
+                               int N, int V, int C, struct stream *stream);
 
     /* rmsnorm.h: out (N,C), rstd (N), x (N,C), weight (C) */
-    void (*rmsnorm_forward)(float *out, float *rstd, const float *x, const float *weight, int N, int C, float eps,
-                            struct stream *stream);
+    void (*rmsnorm_forward)(float *out, float *rstd, const float *x, const float *weight, int N, int C,
+                            float eps, struct stream *stream);
     /* sum (N,C) = x + delta; out = rmsnorm(sum). sum may alias x or delta */
     void (*rmsnorm_residual_forward)(float *sum, float *out, float *rstd, const float *x, const float *delta,
                                      const float *weight, int N, int C, float eps, struct stream *stream);
     /* out (N,C) again from the saved rstd: the backward pass recomputes instead of storing */
-    void (*rmsnorm_recompute)(float *out, const float *x, const float *weight, const float *rstd, int N, int C,
-                              struct stream *stream);
+    void (*rmsnorm_recompute)(float *out, const float *x, const float *weight, const float *rstd, int N,
+                              int C, struct stream *stream);
     /* dx (N,C) +=, dweight (C) +=, dout (N,C); workspace: rmsnorm_backward_workspace(N, C) bytes */
-    void (*rmsnorm_backward)(float *dx, float *dweight, const float *dout, const float *x, const float *weight,
-                             const float *rstd, void *workspace, int N, int C, struct stream *stream);
+    void (*rmsnorm_backward)(float *dx, float *dweight, const float *dout, const float *x,
+                             const float *weight, const float *rstd, void *workspace, int N, int C,
+                             struct stream *stream);
 
     /* rope.h: rotates the q and k heads of qkv (B,T,NH+2*NKV,HS) in place; cos_sin (T,HS/2,2) */
     void (*rope_forward)(float *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
@@ -99,22 +104,23 @@ struct backend {
     /* QK-norm and RoPE in one pass: out (B,T,NH+2*NKV,HS) from raw qkv of the same shape (v is copied),
      * rstd (N,NH+NKV), q_weight and k_weight (HS) */
     void (*qk_norm_rope_forward)(float *out, float *rstd, const float *qkv, const float *q_weight,
-                                 const float *k_weight, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                                 float eps, struct stream *stream);
+                                 const float *k_weight, const float *cos_sin, int B, int T, int NH, int NKV,
+                                 int HS, float eps, struct stream *stream);
     /* dqkv in place: from the gradient of out to the gradient of raw qkv; dq_weight, dk_weight (HS) +=;
      * workspace: qk_norm_rope_backward_workspace(B*T, NH, NKV, HS) bytes */
     void (*qk_norm_rope_backward)(float *dqkv, float *dq_weight, float *dk_weight, const float *qkv,
                                   const float *rstd, const float *q_weight, const float *k_weight,
-                                  const float *cos_sin, void *workspace, int B, int T, int NH, int NKV, int HS,
-                                  struct stream *stream);
+                                  const float *cos_sin, void *workspace, int B, int T, int NH, int NKV,
+                                  int HS, struct stream *stream);
 
     /* attention.h: causal, scale 1/sqrt(HS); out (B,T,NH,HS), lse (B,NH,T), qkv (B,T,NH+2*NKV,HS);
      * workspace: attention_workspace(B, T, NH, NKV, HS) bytes, for both directions */
     void (*attention_forward)(float *out, float *lse, const float *qkv, void *workspace, int B, int T, int NH,
                               int NKV, int HS, struct stream *stream);
     /* dqkv (B,T,NH+2*NKV,HS) = */
-    void (*attention_backward)(float *dqkv, const float *dout, const float *out, const float *lse, const float *qkv,
-                               void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream);
+    void (*attention_backward)(float *dqkv, const float *dout, const float *out, const float *lse,
+                               const float *qkv, void *workspace, int B, int T, int NH, int NKV, int HS,
+                               struct stream *stream);
 
     /* swiglu.h: out (N,F) = silu(gate) * up, gate_up (N,2*F): gate in columns [0,F), up in [F,2F) */
     void (*swiglu_forward)(float *out, const float *gate_up, int N, int F, struct stream *stream);
@@ -122,15 +128,17 @@ struct backend {
     void (*swiglu_backward)(float *dgate_up, const float *dout, const float *gate_up, int N, int F,
                             struct stream *stream);
 
-    /* gemm.h: out (M,N) = op(a) op(b) [+ out when accumulate]; op(a) is (M,K), op(b) (K,N); leading dimensions are
-     * the row lengths as stored: a (M,K) or, transposed, (K,M); b (K,N) or, transposed, (N,K) */
+    /* gemm.h: out (M,N) = op(a) op(b) [+ out when accumulate]; op(a) is (M,K), op(b) (K,N); leading
+     * dimensions are the row lengths as stored: a (M,K) or, transposed, (K,M); b (K,N) or, transposed, (N,K)
+     */
     void (*gemm)(float *out, const float *a, const float *b, int M, int N, int K, bool transpose_a,
                  bool transpose_b, bool accumulate, struct stream *stream);
 
     /* bias.h: x (N,C) += bias (C); dbias (C) += column sums of dout (N,C);
      * workspace: bias_backward_workspace(N, C) bytes */
     void (*bias_forward)(float *x, const float *bias, int N, int C, struct stream *stream);
-    void (*bias_backward)(float *dbias, const float *dout, void *workspace, int N, int C, struct stream *stream);
+    void (*bias_backward)(float *dbias, const float *dout, void *workspace, int N, int C,
+                          struct stream *stream);
 
     /* elementwise.h: x (n) += delta (n) */
     void (*add)(float *x, const float *delta, size_t n, struct stream *stream);
@@ -138,14 +146,16 @@ struct backend {
     /* dropout.h: x (n) in place, inverted scaling; the same call on a gradient is the backward */
     void (*dropout)(float *x, size_t n, float probability, struct dropout_site site, struct stream *stream);
 
-    /* cross_entropy.h: losses (N) = lse(logits) - logits[target], 0 where target is -100; logits (N,V), targets (N)
-     * int32. The fused form then overwrites logits with loss_scale * (softmax - onehot), 0 rows where ignored. */
+    /* cross_entropy.h: losses (N) = lse(logits) - logits[target], 0 where target is -100; logits (N,V),
+     * targets (N) int32. The fused form then overwrites logits with loss_scale * (softmax - onehot), 0 rows
+     * where ignored. */
     void (*cross_entropy_forward)(float *losses, const float *logits, const int32_t *targets, int N, int V,
                                   struct stream *stream);
-    void (*cross_entropy_fused)(float *losses, float *logits_dlogits, const int32_t *targets, float loss_scale,
-                                int N, int V, struct stream *stream);
+    void (*cross_entropy_fused)(float *losses, float *logits_dlogits, const int32_t *targets,
+                                float loss_scale, int N, int V, struct stream *stream);
 
-    /* reduce.h: out (1) = sum of x (n) in a fixed order, accumulated in fp64; workspace: reduce_workspace(n) bytes */
+    /* reduce.h: out (1) = sum of x (n) in a fixed order, accumulated in fp64; workspace: reduce_workspace(n)
+     * bytes */
     void (*sum)(double *out, const float *x, size_t n, void *workspace, struct stream *stream);
     /* the norm over g (n) and the clipping scale; see struct clip_state */
     void (*grad_norm)(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,

@@ -32,8 +32,10 @@ static void err_text_is_cut_at_a_character_boundary(void **state)
         big[sizeof big - 1] = '\0';
         assert_int_equal(err_set(&err, STATUS_IO, "%s", big), STATUS_IO);
         size_t n = strlen(err.text);
-        if (lead < 2) assert_int_equal(n, sizeof err.text - 2 - lead);
-        else assert_int_equal(n, sizeof err.text - 1);
+        if (lead < 2)
+            assert_int_equal(n, sizeof err.text - 2 - lead);
+        else
+            assert_int_equal(n, sizeof err.text - 1);
         memset(big, 'x', sizeof big);
     }
     assert_int_equal(err_prefix(&err, "file.ini"), STATUS_IO);
@@ -123,10 +125,10 @@ static void philox_matches_the_published_vectors(void **state)
     (void)state;
     static const uint32_t vector[3][10] = {
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
-        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e, 0xa20bc7c6,
-         0x6d5451fd},
-        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
-         0x24126ea1},
+        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e,
+         0xa20bc7c6, 0x6d5451fd},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb,
+         0x5001e420, 0x24126ea1},
     };
     for (int i = 0; i < 3; i++) {
         const uint32_t *v = vector[i];
@@ -164,7 +166,8 @@ static void numbers_are_written_short_and_read_back(void **state)
 {
     (void)state;
     char buf[64];
-    static const double values[] = {0.1, 3e-4, 1.0 / 3, 5e-324, 1.7976931348623157e308, -2.5, 123456789, 0, 1e15, 6.02e23};
+    static const double values[] = {0.1,  3e-4,      1.0 / 3, 5e-324, 1.7976931348623157e308,
+                                    -2.5, 123456789, 0,       1e15,   6.02e23};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         assert_true(strtod(text_format_double(values[i], buf, sizeof buf), NULL) == values[i]);
     assert_string_equal(text_format_double(0.1, buf, sizeof buf), "0.1");
@@ -176,7 +179,8 @@ static void numbers_are_written_short_and_read_back(void **state)
     int64_t n;
     double d;
     assert_true(text_parse_int("-12", &n) && n == -12);
-    assert_false(text_parse_int("12x", &n) || text_parse_int("", &n) || text_parse_int("99999999999999999999", &n));
+    assert_false(text_parse_int("12x", &n) || text_parse_int("", &n) ||
+                 text_parse_int("99999999999999999999", &n));
     assert_true(text_parse_double("3e-4", &d) && d == 3e-4);
     assert_false(text_parse_double("1e999", &d) || text_parse_double("abc", &d));
 }

@@ -6,11 +6,7 @@
 
 #include "runs/store.h"
 #include "tui/command/command.h"
-
-int command_runs(int argc, char **argv);
-int command_show(int argc, char **argv);
-int command_export(int argc, char **argv);
-int command_order(int argc, char **argv);
+#include "tui/command/commands.h"
 
 /* Opens the store below $ANNEAL_HOME; close it with store_close. */
 enum status run_open_store(struct store **out, struct err *err);

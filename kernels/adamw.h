@@ -1,0 +1,16 @@
+/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019) over one flat range. With
+ * ĝ = g · clip.scale:
+ *
+ *     m ← β₁ m + (1 − β₁) ĝ,    v ← β₂ v + (1 − β₂) ĝ²
+ *     w ← w − lr · ( (m / (1 − β₁ᵗ)) / (sqrt(v / (1 − β₂ᵗ)) + eps) + weight_decay · w )
+ *
+ * w, m, v, g (n), none aliased. A clip scale of 0 leaves everything untouched. */
+#ifndef ANNEAL_KERNELS_ADAMW_H
+#define ANNEAL_KERNELS_ADAMW_H
+
+#include "kernels/backend.h"
+
+void adamw_step(float *w, float *m, float *v, const float *g, size_t n, struct adamw_params params,
+                const struct clip_state *clip, struct stream *stream);
+
+#endif

@@ -1,0 +1,323 @@
+/* CPU twin of attention.h, in tiles of TILE query rows by TILE key rows. Compute-bound: 4·HS operations a
+ * score forward, 10·HS backward, half of all scores each; tiles above the diagonal are skipped.
+ *
+ * Forward: a task is one tile of queries of one head. Scores are computed transposed (keys in rows, queries
+ * in lanes), so that the softmax runs down the columns without sums across lanes, and the only operand to
+ * transpose is q, once.
+ *
+ * Backward: a task is one key/value head, its key tiles in turn, and for each the query tiles below it: dk
+ * and dv stay in cache, dq is added up in memory. Where that makes too few tasks for the threads, dk/dv and
+ * dq become two passes with a task per tile: 7 products instead of 5. Each sum has the same order either way,
+ * so the bits are the same. */
+#include "kernels/attention.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "kernels/cpu_device.h"
+#include "kernels/simd.h"
+#include "kernels/tile.h"
+
+struct problem {
+    const float *qkv, *out, *lse, *dout;
+    float *dqkv;
+    int T, NH, NKV, HS, group, width; /* width: HS rounded up to whole vectors */
+    ptrdiff_t row, out_row;           /* floats from a position to the next in qkv and in out */
+    float scale;
+};
+
+static struct problem problem_make(const float *qkv, int T, int NH, int NKV, int HS)
+{
+    return (struct problem){
+        .qkv = qkv,
+        .T = T,
+        .NH = NH,
+        .NKV = NKV,
+        .HS = HS,
+        .group = NH / NKV,
+        .width = attention_width(HS),
+        .row = (ptrdiff_t)(NH + 2 * NKV) * HS,
+        .out_row = (ptrdiff_t)NH * HS,
+        .scale = (float)(1.0 / sqrt((double)HS)),
+    };
+}
+
+/* Offset of a head's row t in qkv and in out. */
+static inline ptrdiff_t qkv_at(const struct problem *p, int b, int t, int head)
+{
+    return ((ptrdiff_t)b * p->T + t) * p->row + (ptrdiff_t)head * p->HS;
+}
+
+static inline ptrdiff_t out_at(const struct problem *p, int b, int t, int head)
+{
+    return ((ptrdiff_t)b * p->T + t) * p->out_row + (ptrdiff_t)head * p->HS;
+}
+
+static inline int tile_rows(const struct problem *p, int tile)
+{
+    int left = p->T - tile * TILE;
+    return left < TILE ? left : TILE;
+}
+
+/* Threads that get work: as many as attention_workspace has scratch for. */
+static inline int worker_count(long tasks)
+{
+    return tasks < ATTENTION_WORKERS_MAX ? (int)tasks : ATTENTION_WORKERS_MAX;
+}
+
+/* ---- forward ---- */
+
+/* One step of the online softmax over scores (columns, TILE): keys in rows, queries in lanes. On return they
+ * are exp(score − max); max, total and keep (TILE each) belong to the queries, keep is the factor for earlier
+ * sums. */
+static void softmax_step(float *scores, int columns, bool diagonal, float *max, float *total, float *keep)
+{
+    float top[TILE];
+    memcpy(top, max, sizeof top);
+    for (int c = 0; c < columns; c++) {
+        float *row = scores + (ptrdiff_t)c * TILE;
+        int first = diagonal ? c : 0; /* queries before c do not see key c */
+        for (int r = 0; r < first; r++) row[r] = -INFINITY;
+#pragma omp simd
+        for (int r = 0; r < TILE; r++) top[r] = row[r] > top[r] ? row[r] : top[r];
+    }
+#pragma omp simd
+    for (int r = 0; r < TILE; r++) {
+        keep[r] = simd_exp(max[r] - top[r]);
+        max[r] = top[r];
+        total[r] *= keep[r];
+    }
+    for (int c = 0; c < columns; c++) {
+        float *row = scores + (ptrdiff_t)c * TILE;
+#pragma omp simd
+        for (int r = 0; r < TILE; r++) {
+            float e = simd_exp(row[r] - top[r]);
+            row[r] = e;
+            total[r] += e;
+        }
+    }
+}
+
+static void forward_tile(const struct problem *p, float *out, float *lse, float *scratch, int b, int h, int i)
+{
+    int width = p->width, rows = tile_rows(p, i), kv = p->NH + h / p->group;
+    float *scores = scratch, *queries = scores + TILE * TILE, *values = queries + (ptrdiff_t)width * TILE;
+    float *sums = values + (ptrdiff_t)width * TILE;
+    float max[TILE], total[TILE], keep[TILE];
+    tile_transpose(queries, p->qkv + qkv_at(p, b, i * TILE, h), p->row, rows, p->HS, p->scale);
+    for (int r = 0; r < TILE; r++) max[r] = -INFINITY, total[r] = 0;
+    for (int j = 0; j <= i; j++) {
+        int columns = tile_rows(p, j);
+        struct tile_operand keys = {p->qkv + qkv_at(p, b, j * TILE, kv), p->row, 1, columns};
+        tile_multiply(scores, TILE, keys, queries, TILE, columns, TILE, p->HS, false,
+                      i == j ? TILE_COLUMNS_FROM_ROW : TILE_ALL);
+        softmax_step(scores, columns, i == j, max, total, keep);
+        tile_copy(values, width, p->qkv + qkv_at(p, b, j * TILE, kv + p->NKV), p->row, columns, p->HS);
+        for (int r = 0; j > 0 && r < rows; r++) {
+            float *sum = sums + (ptrdiff_t)r * width;
+#pragma omp simd
+            for (int c = 0; c < width; c++) sum[c] *= keep[r];
+        }
+        struct tile_operand probabilities = {scores, 1, TILE, TILE};
+        tile_multiply(sums, width, probabilities, values, width, rows, width, columns, j > 0,
+                      i == j ? TILE_STEPS_TO_ROW : TILE_ALL);
+    }
+    for (int r = 0; r < rows; r++) {
+        float *o = out + out_at(p, b, i * TILE + r, h), inverse = 1.0f / total[r];
+        const float *sum = sums + (ptrdiff_t)r * width;
+#pragma omp simd
+        for (int c = 0; c < p->HS; c++) o[c] = sum[c] * inverse;
+        lse[((ptrdiff_t)b * p->NH + h) * p->T + i * TILE + r] = max[r] + logf(total[r]);
+    }
+}
+
+void attention_forward(float *out, float *lse, const float *qkv, void *workspace, int B, int T, int NH,
+                       int NKV, int HS, struct stream *stream)
+{
+    struct problem problem = problem_make(qkv, T, NH, NKV, HS);
+    int tiles = attention_tiles(T);
+    long tasks = (long)B * NH * tiles, next = 0;
+    int workers = worker_count(tasks);
+#pragma omp parallel num_threads(stream->threads)
+    {
+        int worker = omp_get_thread_num();
+        float *scratch = (float *)workspace + (size_t)worker * attention_worker_floats(HS);
+        while (worker < workers) {
+            long task;
+#pragma omp atomic capture
+            task = next++;
+            if (task >= tasks) break;
+            long head = task / tiles;
+            forward_tile(&problem, out, lse, scratch, (int)(head / NH), (int)(head % NH),
+                         tiles - 1 - (int)(task % tiles));
+        }
+    }
+}
+
+/* ---- backward ---- */
+
+/* One worker's scratch; every tile has TILE rows of `width`, transposed ones `width` rows of TILE. */
+struct backward_scratch {
+    float *p, *ds;                   /* (TILE,TILE): probabilities, and first dp, then ds */
+    float *keys, *keys_t, *values_t; /* of key tile j */
+    float *q, *dout;                 /* of query tile i */
+    float *dk, *dv;                  /* sums for key tile j */
+    float *dq;                       /* what key tile j adds to dq of query tile i */
+};
+
+static struct backward_scratch backward_carve(float *at, int width)
+{
+    struct backward_scratch s;
+    ptrdiff_t tile = (ptrdiff_t)TILE * width;
+    s.p = at;
+    s.ds = s.p + TILE * TILE;
+    s.keys = s.ds + TILE * TILE;
+    s.keys_t = s.keys + tile;
+    s.values_t = s.keys_t + tile;
+    s.q = s.values_t + tile;
+    s.dout = s.q + tile;
+    s.dk = s.dout + tile;
+    s.dv = s.dk + tile;
+    s.dq = s.dv + tile;
+    return s;
+}
+
+static void load_key_tile(const struct problem *p, const struct backward_scratch *s, int b, int kv, int j)
+{
+    const float *keys = p->qkv + qkv_at(p, b, j * TILE, p->NH + kv),
+                *values = keys + (ptrdiff_t)p->NKV * p->HS;
+    int rows = tile_rows(p, j);
+    tile_copy(s->keys, p->width, keys, p->row, rows, p->HS);
+    tile_transpose(s->keys_t, keys, p->row, rows, p->HS, 1.0f);
+    tile_transpose(s->values_t, values, p->row, rows, p->HS, 1.0f);
+}
+
+static void load_query_tile(const struct problem *p, const struct backward_scratch *s, int b, int h, int i)
+{
+    tile_copy(s->q, p->width, p->qkv + qkv_at(p, b, i * TILE, h), p->row, tile_rows(p, i), p->HS);
+    tile_copy(s->dout, p->width, p->dout + out_at(p, b, i * TILE, h), p->out_row, tile_rows(p, i), p->HS);
+}
+
+/* p and ds of query tile i (loaded) against key tile j (loaded). */
+static void score_gradients(const struct problem *p, const struct backward_scratch *s, int b, int h, int i,
+                            int j)
+{
+    int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
+    enum tile_part part = i == j ? TILE_COLUMNS_TO_ROW : TILE_ALL;
+    struct tile_operand q = {s->q, width, 1, rows}, dout = {s->dout, width, 1, rows};
+    tile_multiply(s->p, TILE, q, s->keys_t, TILE, rows, columns, p->HS, false, part);
+    tile_multiply(s->ds, TILE, dout, s->values_t, TILE, rows, columns, p->HS, false, part);
+    for (int r = 0; r < rows; r++) {
+        int t = i * TILE + r, seen = i == j ? r + 1 : columns;
+        const float *out = p->out + out_at(p, b, t, h), *dr = s->dout + (ptrdiff_t)r * width;
+        float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
+        float D = 0, l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t], scale = p->scale;
+#pragma omp simd reduction(+ : D)
+        for (int c = 0; c < p->HS; c++) D += dr[c] * out[c];
+#pragma omp simd
+        for (int c = 0; c < seen; c++) {
+            float e = simd_exp(prob[c] * scale - l);
+            prob[c] = e;
+            ds[c] = e * (ds[c] - D) * scale;
+        }
+        for (int c = seen; c < TILE; c++) prob[c] = ds[c] = 0;
+    }
+}
+
+static void add_to_dkv(const struct problem *p, const struct backward_scratch *s, int i, int j)
+{
+    int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
+    enum tile_part part = i == j ? TILE_STEPS_FROM_ROW : TILE_ALL;
+    struct tile_operand p_t = {s->p, 1, TILE, TILE}, ds_t = {s->ds, 1, TILE, TILE};
+    tile_multiply(s->dv, width, p_t, s->dout, width, columns, width, rows, true, part);
+    tile_multiply(s->dk, width, ds_t, s->q, width, columns, width, rows, true, part);
+}
+
+static void add_to_dq(const struct problem *p, const struct backward_scratch *s, int b, int h, int i, int j)
+{
+    int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
+    struct tile_operand ds = {s->ds, TILE, 1, rows};
+    tile_multiply(s->dq, width, ds, s->keys, width, rows, width, columns, false,
+                  i == j ? TILE_STEPS_TO_ROW : TILE_ALL);
+    for (int r = 0; r < rows; r++) {
+        float *dq = p->dqkv + qkv_at(p, b, i * TILE + r, h);
+        const float *more = s->dq + (ptrdiff_t)r * width;
+        if (j == 0) {
+            memcpy(dq, more, (size_t)p->HS * sizeof *dq);
+            continue;
+        }
+#pragma omp simd
+        for (int c = 0; c < p->HS; c++) dq[c] += more[c];
+    }
+}
+
+/* dk and dv of key tile j; with_dq also adds the tile's part to the dq of all later rows. */
+static void backward_key_tile(const struct problem *p, const struct backward_scratch *s, int b, int kv, int j,
+                              bool with_dq)
+{
+    int tiles = attention_tiles(p->T);
+    size_t tile_bytes = (size_t)TILE * (size_t)p->width * sizeof(float);
+    load_key_tile(p, s, b, kv, j);
+    memset(s->dk, 0, tile_bytes);
+    memset(s->dv, 0, tile_bytes);
+    for (int h = kv * p->group; h < (kv + 1) * p->group; h++)
+        for (int i = j; i < tiles; i++) {
+            load_query_tile(p, s, b, h, i);
+            score_gradients(p, s, b, h, i, j);
+            add_to_dkv(p, s, i, j);
+            if (with_dq) add_to_dq(p, s, b, h, i, j);
+        }
+    for (int r = 0; r < tile_rows(p, j); r++) {
+        float *dk = p->dqkv + qkv_at(p, b, j * TILE + r, p->NH + kv), *dv = dk + (ptrdiff_t)p->NKV * p->HS;
+        memcpy(dk, s->dk + (ptrdiff_t)r * p->width, (size_t)p->HS * sizeof *dk);
+        memcpy(dv, s->dv + (ptrdiff_t)r * p->width, (size_t)p->HS * sizeof *dv);
+    }
+}
+
+static void backward_query_tile(const struct problem *p, const struct backward_scratch *s, int b, int h,
+                                int i)
+{
+    load_query_tile(p, s, b, h, i);
+    for (int j = 0; j <= i; j++) {
+        load_key_tile(p, s, b, h / p->group, j);
+        score_gradients(p, s, b, h, i, j);
+        add_to_dq(p, s, b, h, i, j);
+    }
+}
+
+void attention_backward(float *dqkv, const float *dout, const float *out, const float *lse, const float *qkv,
+                        void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream)
+{
+    struct problem problem = problem_make(qkv, T, NH, NKV, HS);
+    problem.dqkv = dqkv, problem.dout = dout, problem.out = out, problem.lse = lse;
+    int tiles = attention_tiles(T), threads = stream->threads;
+    long heads = (long)B * NKV, key_tasks = heads * tiles, query_tasks = (long)B * NH * tiles;
+    bool together = (heads + threads - 1) / threads * threads * 5 <= heads * 7;
+    long next = 0, tasks = together ? heads : key_tasks + query_tasks;
+    int workers = worker_count(tasks);
+#pragma omp parallel num_threads(threads)
+    {
+        int worker = omp_get_thread_num();
+        struct backward_scratch scratch =
+            backward_carve((float *)workspace + (size_t)worker * attention_worker_floats(HS), problem.width);
+        while (worker < workers) {
+            long task;
+#pragma omp atomic capture
+            task = next++;
+            if (task >= tasks) break;
+            if (together) {
+                for (int j = 0; j < tiles; j++)
+                    backward_key_tile(&problem, &scratch, (int)(task / NKV), (int)(task % NKV), j, true);
+            } else if (task < key_tasks) {
+                long head = task / tiles;
+                backward_key_tile(&problem, &scratch, (int)(head / NKV), (int)(head % NKV),
+                                  (int)(task % tiles), false);
+            } else {
+                long head = (task - key_tasks) / tiles;
+                backward_query_tile(&problem, &scratch, (int)(head / NH), (int)(head % NH),
+                                    tiles - 1 - (int)((task - key_tasks) % tiles));
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+/* A bias over the last dimension, as the q/k/v projections of Qwen2 have it. */
+#ifndef ANNEAL_KERNELS_BIAS_H
+#define ANNEAL_KERNELS_BIAS_H
+
+struct stream;
+
+/* x (N,C) += bias (C), to every row. */
+void bias_forward(float *x, const float *bias, int N, int C, struct stream *stream);
+
+/* dbias (C) += column sums of dout (N,C), in fixed chunks of rows: the same for any thread count.
+ * workspace: bias_backward_workspace(N, C) bytes. */
+void bias_backward(float *dbias, const float *dout, void *workspace, int N, int C, struct stream *stream);
+
+#endif

@@ -1,0 +1,197 @@
+/* The CPU table, and its device, memory and streams. Compiled once per instruction set, like every CPU twin;
+ * see cpu_select.c for how one is chosen.
+ *
+ * A stream runs each call to its end before it returns, so waiting is free and nothing can fail later. */
+#include <cblas.h>
+#include <errno.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/text.h"
+#include "kernels/adamw.h"
+#include "kernels/attention.h"
+#include "kernels/backend.h"
+#include "kernels/bias.h"
+#include "kernels/cpu_device.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
+#include "kernels/lion.h"
+#include "kernels/reduce.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/swiglu.h"
+
+#if defined(__AVX512F__)
+#define ISA_LABEL "AVX-512"
+#elif defined(__AVX2__)
+#define ISA_LABEL "AVX2"
+#elif defined(__x86_64__)
+#define ISA_LABEL "SSE2"
+#elif defined(__aarch64__)
+#define ISA_LABEL "NEON"
+#else
+#define ISA_LABEL "generic"
+#endif
+
+static enum status device_open(int threads, struct device **out, struct err *err)
+{
+    if (threads < 0 || threads > CPU_THREADS_MAX)
+        return err_set(err, STATUS_USAGE, "cpu: cannot use %d threads (give 1 to %d, or 0 for all cores)",
+                       threads, CPU_THREADS_MAX);
+    if (threads == 0) threads = omp_get_num_procs();
+    if (threads > CPU_THREADS_MAX) threads = CPU_THREADS_MAX;
+    struct device *device = malloc(sizeof *device);
+    if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for the device's handle");
+    device->threads = threads;
+    /* With one thread there is no parallel region around gemm's call, so OpenBLAS must be told. */
+    openblas_set_num_threads(1);
+    *out = device;
+    return STATUS_OK;
+}
+
+static void device_close(struct device *device)
+{
+    free(device);
+}
+
+/* "model name : AMD EPYC 9B14" of /proc/cpuinfo; other processors than x86 do not have the line. */
+static void processor_name(char *buf, size_t size)
+{
+    snprintf(buf, size, "CPU");
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    if (file == NULL) return;
+    char line[256];
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "model name", 10) != 0) continue;
+        char *value = strchr(line, ':');
+        if (value == NULL) continue;
+        value += 1 + strspn(value + 1, " \t");
+        value[strcspn(value, "\n")] = '\0';
+        if (*value != '\0') snprintf(buf, size, "%.64s", value);
+        break;
+    }
+    fclose(file);
+}
+
+static void device_describe(struct device *device, struct device_info *out)
+{
+    char processor[65];
+    memset(out, 0, sizeof *out);
+    processor_name(processor, sizeof processor);
+    snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
+             device->threads == 1 ? "" : "s", ISA_LABEL);
+    snprintf(out->short_name, sizeof out->short_name, "cpu");
+    out->total_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
+}
+
+static enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err)
+{
+    (void)device;
+    char text[32];
+    void *memory = NULL;
+    size_t rounded = (bytes + 255) / 256 * 256;
+    if (rounded >= bytes) memory = aligned_alloc(256, rounded > 0 ? rounded : 256);
+    if (memory == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for %s (use a smaller model or batch)",
+                       text_format_bytes(bytes, text, sizeof text));
+    *out = memory;
+    return STATUS_OK;
+}
+
+static void mem_free(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+/* In pieces that the threads share statically, as the operations share their rows: where memory belongs to a
+ * processor, the first touch decides to which. */
+static void mem_zero(void *memory, size_t bytes, struct stream *stream)
+{
+    const size_t piece = 65536;
+    size_t pieces = (bytes + piece - 1) / piece;
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (size_t i = 0; i < pieces; i++)
+        memset((char *)memory + i * piece, 0, bytes - i * piece < piece ? bytes - i * piece : piece);
+}
+
+static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
+{
+    (void)stream;
+    if (bytes > 0) memcpy(device_memory, host, bytes);
+}
+
+static void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+{
+    (void)stream;
+    if (bytes > 0) memcpy(host, device_memory, bytes);
+}
+
+static enum status stream_open(struct device *device, struct stream **out, struct err *err)
+{
+    struct stream *stream = malloc(sizeof *stream);
+    if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for a stream's handle");
+    stream->threads = device->threads;
+    *out = stream;
+    return STATUS_OK;
+}
+
+static void stream_close(struct stream *stream)
+{
+    free(stream);
+}
+
+static enum status stream_wait(struct stream *stream, struct err *err)
+{
+    (void)stream;
+    (void)err;
+    return STATUS_OK;
+}
+
+extern const struct backend cpu_table;
+
+const struct backend cpu_table = {
+    .name = "cpu",
+    .device_open = device_open,
+    .device_close = device_close,
+    .device_describe = device_describe,
+    .mem_alloc = mem_alloc,
+    .mem_free = mem_free,
+    .mem_zero = mem_zero,
+    .mem_upload = mem_upload,
+    .mem_download = mem_download,
+    .stream_open = stream_open,
+    .stream_close = stream_close,
+    .stream_wait = stream_wait,
+    .embedding_forward = embedding_forward,
+    .embedding_backward = embedding_backward,
+    .rmsnorm_forward = rmsnorm_forward,
+    .rmsnorm_residual_forward = rmsnorm_residual_forward,
+    .rmsnorm_recompute = rmsnorm_recompute,
+    .rmsnorm_backward = rmsnorm_backward,
+    .rope_forward = rope_forward,
+    .rope_backward = rope_backward,
+    .qk_norm_rope_forward = qk_norm_rope_forward,
+    .qk_norm_rope_backward = qk_norm_rope_backward,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
+    .gemm = gemm,
+    .bias_forward = bias_forward,
+    .bias_backward = bias_backward,
+    .add = add,
+    .dropout = dropout,
+    .cross_entropy_forward = cross_entropy_forward,
+    .cross_entropy_fused = cross_entropy_fused,
+    .sum = sum,
+    .grad_norm = grad_norm,
+    .adamw_step = adamw_step,
+    .lion_step = lion_step,
+};

@@ -1,0 +1,104 @@
+/* CPU twin of cross_entropy.h. A row (V floats) is read once and, in the fused form, rewritten while it is
+ * still in the second-level cache.
+ *
+ * The row is cut into blocks. Each block's exponentials are taken relative to the block's own maximum, so one
+ * pass suffices and exp is computed once an element; afterwards a block only needs a factor to become
+ * probabilities. */
+#include "kernels/cross_entropy.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernels/cpu_device.h"
+#include "kernels/simd.h"
+
+#define BLOCKS_MAX 512
+
+static inline int block_length(int V)
+{
+    int length = (V + BLOCKS_MAX - 1) / BLOCKS_MAX;
+    return length < 512 ? 512 : (length + 15) / 16 * 16;
+}
+
+static inline float block_max(const float *x, int n)
+{
+    float max = -INFINITY;
+#pragma omp simd reduction(max : max)
+    for (int i = 0; i < n; i++) max = x[i] > max ? x[i] : max;
+    return max;
+}
+
+/* Adds a block to the running (max, total): total counts in units of exp(max). */
+static inline void merge(float *max, double *total, float more_max, float more)
+{
+    if (more_max > *max) {
+        *total = *total * exp((double)*max - more_max);
+        *max = more_max;
+    }
+    *total += more * exp((double)more_max - *max);
+}
+
+void cross_entropy_forward(float *losses, const float *logits, const int32_t *targets, int N, int V,
+                           struct stream *stream)
+{
+    int length = block_length(V);
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++) {
+        const float *row = logits + (size_t)n * V;
+        losses[n] = 0;
+        if (targets[n] < 0) continue;
+        float max = -INFINITY;
+        double total = 0;
+        for (int start = 0; start < V; start += length) {
+            int count = V - start < length ? V - start : length;
+            const float *x = row + start;
+            float top = block_max(x, count), part = 0;
+            float base = top > -INFINITY ? top : 0.0f;
+#pragma omp simd reduction(+ : part)
+            for (int i = 0; i < count; i++) part += simd_exp(x[i] - base);
+            merge(&max, &total, base, part);
+        }
+        losses[n] = (float)(log(total) + max - row[targets[n]]);
+    }
+}
+
+void cross_entropy_fused(float *losses, float *logits_dlogits, const int32_t *targets, float loss_scale,
+                         int N, int V, struct stream *stream)
+{
+    int length = block_length(V);
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++) {
+        float *row = logits_dlogits + (size_t)n * V;
+        losses[n] = 0;
+        if (targets[n] < 0) {
+            memset(row, 0, (size_t)V * sizeof(float));
+            continue;
+        }
+        float bases[BLOCKS_MAX], max = -INFINITY, target = row[targets[n]];
+        double total = 0;
+        for (int start = 0, block = 0; start < V; start += length, block++) {
+            int count = V - start < length ? V - start : length;
+            float *x = row + start;
+            float top = block_max(x, count), part = 0;
+            float base = top > -INFINITY ? top : 0.0f;
+#pragma omp simd reduction(+ : part)
+            for (int i = 0; i < count; i++) {
+                float e = simd_exp(x[i] - base);
+                x[i] = e;
+                part += e;
+            }
+            bases[block] = base;
+            merge(&max, &total, base, part);
+        }
+        double lse = log(total) + max;
+        losses[n] = (float)(lse - target);
+        for (int start = 0, block = 0; start < V; start += length, block++) {
+            int count = V - start < length ? V - start : length;
+            float *x = row + start, factor = (float)(loss_scale * exp(bases[block] - lse));
+#pragma omp simd
+            for (int i = 0; i < count; i++) x[i] *= factor;
+        }
+        row[targets[n]] -= loss_scale;
+    }
+}

@@ -1,0 +1,37 @@
+/* CPU twin of embedding.h. Memory-bound: C floats in and out a token.
+ *
+ * The backward pass splits columns, not tokens, between threads: every thread walks all tokens in order, so
+ * repeated tokens never race and their order of addition is fixed; 16 columns are a cache line. */
+#include "kernels/embedding.h"
+
+#include <string.h>
+
+#include "kernels/cpu_device.h"
+
+void embedding_forward(float *out, const int32_t *tokens, const float *weight, int N, int C,
+                       struct stream *stream)
+{
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++)
+        memcpy(out + (size_t)n * C, weight + (size_t)tokens[n] * C, (size_t)C * sizeof(float));
+}
+
+void embedding_backward(float *dweight, const float *dout, const int32_t *tokens, void *workspace, int N,
+                        int V, int C, struct stream *stream)
+{
+    (void)workspace;
+    (void)V;
+    int lines = (C + 15) / 16;
+    int slices = lines < stream->threads ? lines : stream->threads;
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int s = 0; s < slices; s++) {
+        int first = (int)((long)lines * s / slices) * 16, last = (int)((long)lines * (s + 1) / slices) * 16;
+        if (last > C) last = C;
+        for (int n = 0; n < N; n++) {
+            float *row = dweight + (size_t)tokens[n] * C;
+            const float *drow = dout + (size_t)n * C;
+#pragma omp simd
+            for (int c = first; c < last; c++) row[c] += drow[c];
+        }
+    }
+}

@@ -1,0 +1,27 @@
+/* The language-model head and its loss in one: logits = x weightᵀ, losses = cross-entropy(logits, targets),
+ * and the gradients, without ever holding (N,V). Works in chunks of rows against any backend: per chunk one
+ * GEMM for the logits, the loss with dlogits written over them, and two GEMMs for the gradients. (After Hsu
+ * et al., "Liger Kernel", 2024.) This file mentions no device.
+ *
+ * x (N,C), weight (V,C), targets (N) as in cross_entropy.h, chunk_rows >= 1. A chunk reads and writes dweight
+ * once, so few large chunks move less memory; see the bench for what that costs. */
+#ifndef ANNEAL_KERNELS_LINEAR_CROSS_ENTROPY_H
+#define ANNEAL_KERNELS_LINEAR_CROSS_ENTROPY_H
+
+#include "kernels/backend.h"
+
+/* losses (N) =, dx (N,C) =, dweight (V,C) +=; both gradients are those of loss_scale · Σ losses.
+ * workspace: linear_cross_entropy_workspace(chunk_rows, V) bytes on the device. Nothing aliases. */
+void linear_cross_entropy(const struct backend *backend, float *losses, float *dx, float *dweight,
+                          const float *x, const float *weight, const int32_t *targets, float loss_scale,
+                          int chunk_rows, void *workspace, int N, int C, int V, struct stream *stream);
+
+/* losses (N) = only, for evaluation. The same workspace. */
+void linear_cross_entropy_forward(const struct backend *backend, float *losses, const float *x,
+                                  const float *weight, const int32_t *targets, int chunk_rows,
+                                  void *workspace, int N, int C, int V, struct stream *stream);
+
+/* Bytes: chunk_rows rows of logits. */
+size_t linear_cross_entropy_workspace(int chunk_rows, int V);
+
+#endif

@@ -1,0 +1,15 @@
+/* Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023) over one flat range. With
+ * ĝ = g · clip.scale:
+ *
+ *     c = β₁ m + (1 − β₁) ĝ,    w ← w − lr · (sign(c) + weight_decay · w),    m ← β₂ m + (1 − β₂) ĝ
+ *
+ * sign(0) = 0. w, m, g (n), none aliased. A clip scale of 0 leaves everything untouched. */
+#ifndef ANNEAL_KERNELS_LION_H
+#define ANNEAL_KERNELS_LION_H
+
+#include "kernels/backend.h"
+
+void lion_step(float *w, float *m, const float *g, size_t n, struct lion_params params,
+               const struct clip_state *clip, struct stream *stream);
+
+#endif

@@ -1,0 +1,52 @@
+/* CPU twin of reduce.h. Memory-bound: every element is read once. One fp64 partial sum a chunk, added up in
+ * order. */
+#include "kernels/reduce.h"
+
+#include <math.h>
+
+#include "kernels/backend.h"
+#include "kernels/cpu_device.h"
+
+static double partials_total(const double *partial, size_t chunks)
+{
+    double total = 0;
+    for (size_t i = 0; i < chunks; i++) total += partial[i];
+    return total;
+}
+
+void sum(double *out, const float *x, size_t n, void *workspace, struct stream *stream)
+{
+    double *partial = workspace;
+    size_t chunks = reduce_chunk_count(n);
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (size_t chunk = 0; chunk < chunks; chunk++) {
+        size_t start = chunk * REDUCE_CHUNK, end = n - start < REDUCE_CHUNK ? n : start + REDUCE_CHUNK;
+        double total = 0;
+#pragma omp simd reduction(+ : total)
+        for (size_t i = start; i < end; i++) total += (double)x[i];
+        partial[chunk] = total;
+    }
+    *out = partials_total(partial, chunks);
+}
+
+void grad_norm(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
+               struct stream *stream)
+{
+    double *partial = workspace;
+    size_t chunks = reduce_chunk_count(n);
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (size_t chunk = 0; chunk < chunks; chunk++) {
+        size_t start = chunk * REDUCE_CHUNK, end = n - start < REDUCE_CHUNK ? n : start + REDUCE_CHUNK;
+        double total = 0;
+#pragma omp simd reduction(+ : total)
+        for (size_t i = start; i < end; i++) total += (double)g[i] * (double)g[i];
+        partial[chunk] = total;
+    }
+    double norm = sqrt(partials_total(partial, chunks));
+    out->norm = (float)norm;
+    out->scale = 1.0f;
+    if (!isfinite(out->norm))
+        out->scale = 0.0f;
+    else if (max_norm > 0 && max_norm < norm + 1e-6)
+        out->scale = (float)(max_norm / (norm + 1e-6));
+}

@@ -1,0 +1,97 @@
+/* CPU twin of rmsnorm.h. A row is read from memory once and again from the first-level cache. */
+#include "kernels/rmsnorm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu_device.h"
+#include "kernels/simd.h"
+
+/* The one place that writes out: forward and recomputation agree to the bit because they share it. */
+static inline void row_scale(float *out, const float *x, const float *weight, float rstd, int C)
+{
+#pragma omp simd
+    for (int c = 0; c < C; c++) out[c] = x[c] * rstd * weight[c];
+}
+
+static inline float row_rstd(const float *x, int C, float eps)
+{
+    return (float)(1.0 / sqrt(simd_sum_squares(x, C) / C + (double)eps));
+}
+
+void rmsnorm_forward(float *out, float *rstd, const float *x, const float *weight, int N, int C, float eps,
+                     struct stream *stream)
+{
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++) {
+        const float *row = x + (size_t)n * C;
+        float r = row_rstd(row, C, eps);
+        row_scale(out + (size_t)n * C, row, weight, r, C);
+        rstd[n] = r;
+    }
+}
+
+void rmsnorm_residual_forward(float *sum, float *out, float *rstd, const float *x, const float *delta,
+                              const float *weight, int N, int C, float eps, struct stream *stream)
+{
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++) {
+        size_t at = (size_t)n * C;
+        float *row = sum + at;
+        const float *a = x + at, *b = delta + at;
+#pragma omp simd
+        for (int c = 0; c < C; c++) row[c] = a[c] + b[c];
+        float r = row_rstd(row, C, eps);
+        row_scale(out + at, row, weight, r, C);
+        rstd[n] = r;
+    }
+}
+
+void rmsnorm_recompute(float *out, const float *x, const float *weight, const float *rstd, int N, int C,
+                       struct stream *stream)
+{
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++) row_scale(out + (size_t)n * C, x + (size_t)n * C, weight, rstd[n], C);
+}
+
+void rmsnorm_backward(float *dx, float *dweight, const float *dout, const float *x, const float *weight,
+                      const float *rstd, void *workspace, int N, int C, struct stream *stream)
+{
+    float *partial = workspace; /* (chunks, C) */
+    int chunks = row_chunk_count(N), rows = row_chunk_rows(N);
+#pragma omp parallel num_threads(stream->threads)
+    {
+#pragma omp for schedule(static)
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            float *dw = partial + (size_t)chunk * C;
+            memset(dw, 0, (size_t)C * sizeof(float));
+            int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
+            for (int n = chunk * rows; n < end; n++) {
+                size_t at = (size_t)n * C;
+                const float *xr = x + at, *dr = dout + at;
+                float *dxr = dx + at, r = rstd[n];
+                double dot = 0;
+                for (int start = 0; start < C; start += 1024) {
+                    int stop = C - start < 1024 ? C : start + 1024;
+                    float part = 0;
+#pragma omp simd reduction(+ : part)
+                    for (int c = start; c < stop; c++) part += dr[c] * weight[c] * xr[c];
+                    dot += part;
+                }
+                float mean = (float)(dot * r / C);
+#pragma omp simd
+                for (int c = 0; c < C; c++) {
+                    float h = xr[c] * r, d = dr[c];
+                    dw[c] += d * h;
+                    dxr[c] += r * (d * weight[c] - h * mean);
+                }
+            }
+        }
+#pragma omp for schedule(static)
+        for (int c = 0; c < C; c++) {
+            double total = 0;
+            for (int chunk = 0; chunk < chunks; chunk++) total += partial[(size_t)chunk * C + c];
+            dweight[c] = (float)(dweight[c] + total);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+/* CPU twin of rope.h. One pass over q and k; a head (HS floats) stays in registers and first-level cache. */
+#include "kernels/rope.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu_device.h"
+#include "kernels/simd.h"
+
+/* head (HS) in place; direction 1 rotates, -1 rotates back. cos_sin (HS/2,2) */
+static inline void head_rotate(float *head, const float *cos_sin, int HS, float direction)
+{
+    int half = HS / 2;
+#pragma omp simd
+    for (int i = 0; i < half; i++) {
+        float c = cos_sin[2 * i], s = direction * cos_sin[2 * i + 1];
+        float x1 = head[i], x2 = head[half + i];
+        head[i] = x1 * c - x2 * s;
+        head[half + i] = x2 * c + x1 * s;
+    }
+}
+
+static void rotate_all(float *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+                       float direction, int threads)
+{
+    long rows = (long)B * T;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (long n = 0; n < rows; n++) {
+        float *row = qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS;
+        const float *angles = cos_sin + (size_t)(n % T) * HS;
+        for (int h = 0; h < NH + NKV; h++) head_rotate(row + (size_t)h * HS, angles, HS, direction);
+    }
+}
+
+void rope_forward(float *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+                  struct stream *stream)
+{
+    rotate_all(qkv, cos_sin, B, T, NH, NKV, HS, 1.0f, stream->threads);
+}
+
+void rope_backward(float *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+                   struct stream *stream)
+{
+    rotate_all(dqkv, cos_sin, B, T, NH, NKV, HS, -1.0f, stream->threads);
+}
+
+void qk_norm_rope_forward(float *out, float *rstd, const float *qkv, const float *q_weight,
+                          const float *k_weight, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+                          float eps, struct stream *stream)
+{
+    long rows = (long)B * T;
+    int heads = NH + NKV;
+    size_t width = (size_t)(NH + 2 * NKV) * HS;
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (long n = 0; n < rows; n++) {
+        const float *angles = cos_sin + (size_t)(n % T) * HS;
+        for (int h = 0; h < heads; h++) {
+            const float *x = qkv + (size_t)n * width + (size_t)h * HS, *weight = h < NH ? q_weight : k_weight;
+            float *y = out + (size_t)n * width + (size_t)h * HS;
+            float r = (float)(1.0 / sqrt(simd_sum_squares(x, HS) / HS + (double)eps));
+#pragma omp simd
+            for (int i = 0; i < HS; i++) y[i] = x[i] * r * weight[i];
+            head_rotate(y, angles, HS, 1.0f);
+            rstd[(size_t)n * heads + h] = r;
+        }
+        if (out != qkv) {
+            size_t values = (size_t)n * width + (size_t)heads * HS;
+            memcpy(out + values, qkv + values, (size_t)NKV * HS * sizeof(float));
+        }
+    }
+}
+
+void qk_norm_rope_backward(float *dqkv, float *dq_weight, float *dk_weight, const float *qkv,
+                           const float *rstd, const float *q_weight, const float *k_weight,
+                           const float *cos_sin, void *workspace, int B, int T, int NH, int NKV, int HS,
+                           struct stream *stream)
+{
+    int N = B * T, heads = NH + NKV;
+    int chunks = row_chunk_count(N), rows = row_chunk_rows(N);
+    size_t width = (size_t)(NH + 2 * NKV) * HS;
+    float *partial = workspace; /* (chunks, 2, HS): of dq_weight, of dk_weight */
+#pragma omp parallel num_threads(stream->threads)
+    {
+#pragma omp for schedule(static)
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            float *dw = partial + (size_t)chunk * 2 * HS;
+            memset(dw, 0, 2 * (size_t)HS * sizeof(float));
+            int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
+            for (int n = chunk * rows; n < end; n++) {
+                const float *angles = cos_sin + (size_t)(n % T) * HS;
+                for (int h = 0; h < heads; h++) {
+                    const float *x = qkv + (size_t)n * width + (size_t)h * HS;
+                    const float *weight = h < NH ? q_weight : k_weight;
+                    float *d = dqkv + (size_t)n * width + (size_t)h * HS;
+                    float *dwh = h < NH ? dw : dw + HS;
+                    float r = rstd[(size_t)n * heads + h], dot = 0;
+                    head_rotate(d, angles, HS, -1.0f);
+#pragma omp simd reduction(+ : dot)
+                    for (int i = 0; i < HS; i++) dot += d[i] * weight[i] * x[i];
+                    float mean = dot * r / (float)HS;
+#pragma omp simd
+                    for (int i = 0; i < HS; i++) {
+                        float norm = x[i] * r, g = d[i];
+                        dwh[i] += g * norm;
+                        d[i] = r * (g * weight[i] - norm * mean);
+                    }
+                }
+            }
+        }
+#pragma omp for schedule(static)
+        for (int i = 0; i < 2 * HS; i++) {
+            double total = 0;
+            for (int chunk = 0; chunk < chunks; chunk++) total += partial[(size_t)chunk * 2 * HS + i];
+            float *dw = i < HS ? &dq_weight[i] : &dk_weight[i - HS];
+            *dw = (float)(*dw + total);
+        }
+    }
+}

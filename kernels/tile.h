@@ -1,0 +1,160 @@
+/* Products of small tiles that lie in the first- or second-level cache: the inner loops of attention. Private
+ * to the CPU twins.
+ *
+ * tile_multiply computes four rows by TILE_VECTORS vectors of the result at a time: with AVX-512 or NEON's 32
+ * registers 16 of them hold sums, with 16 registers 8 do, which is what two multiply-adds a cycle of latency
+ * four need. Per step it loads TILE_VECTORS vectors of b and broadcasts four numbers of a. */
+#ifndef ANNEAL_KERNELS_TILE_H
+#define ANNEAL_KERNELS_TILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernels/cpu_device.h"
+
+#define TILE ATTENTION_TILE /* 64 x 64 floats are 16 KiB: three tiles share a first-level cache */
+
+#if defined(__AVX512F__)
+#define TILE_LANES   16
+#define TILE_VECTORS 4
+#elif defined(__AVX__)
+#define TILE_LANES   8
+#define TILE_VECTORS 2
+#elif defined(__aarch64__)
+#define TILE_LANES   4
+#define TILE_VECTORS 4
+#else
+#define TILE_LANES   4
+#define TILE_VECTORS 2
+#endif
+
+typedef float tile_vector __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
+
+/* Which part of a product on the diagonal of a causal mask matters. Row r of the result stands for the same
+ * position as column r or step r; computing is cut off at multiples of four rows and 16 columns, so a little
+ * more is done. */
+enum tile_part {
+    TILE_ALL,
+    TILE_COLUMNS_TO_ROW,   /* columns n <= r */
+    TILE_COLUMNS_FROM_ROW, /* columns n >= r */
+    TILE_STEPS_TO_ROW,     /* steps k <= r */
+    TILE_STEPS_FROM_ROW,   /* steps k >= r */
+};
+
+/* One operand a: element (r, k) is data[r * row_step + k * k_step]; rows from `rows` on repeat the last one.
+ */
+struct tile_operand {
+    const float *data;
+    ptrdiff_t row_step, k_step;
+    int rows;
+};
+
+__attribute__((always_inline)) static inline void tile_block(int vectors, float *c, ptrdiff_t ldc,
+                                                             const float *const a[4], ptrdiff_t k_step,
+                                                             const float *b, ptrdiff_t ldb, int K,
+                                                             bool accumulate)
+{
+    tile_vector sum[4][TILE_VECTORS];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = accumulate ? *(const tile_vector *)(c + r * ldc + v * TILE_LANES) : (tile_vector){0};
+    const float *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3];
+    for (int k = 0; k < K; k++) {
+        const float *bk = b + k * ldb;
+        ptrdiff_t at = k * k_step;
+        float x0 = a0[at], x1 = a1[at], x2 = a2[at], x3 = a3[at];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            tile_vector y = *(const tile_vector *)(bk + v * TILE_LANES);
+            sum[0][v] += x0 * y;
+            sum[1][v] += x1 * y;
+            sum[2][v] += x2 * y;
+            sum[3][v] += x3 * y;
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) *(tile_vector *)(c + r * ldc + v * TILE_LANES) = sum[r][v];
+}
+
+/* c (M,N) = or += a (M,K) b (K,N). M is rounded up to a multiple of four and N to one of 16, which c (row
+ * length ldc) and b (row length ldb) must have room for. */
+static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const float *b, int ldb, int M,
+                                 int N, int K, bool accumulate, enum tile_part part)
+{
+    N = (N + 15) / 16 * 16;
+    for (int r = 0; r < M; r += 4) {
+        int n = 0, n_end = N, k = 0, k_end = K;
+        if (part == TILE_COLUMNS_TO_ROW && n_end > (r + 19) / 16 * 16) n_end = (r + 19) / 16 * 16;
+        if (part == TILE_COLUMNS_FROM_ROW) n = r / 16 * 16;
+        if (part == TILE_STEPS_TO_ROW && k_end > r + 4) k_end = r + 4;
+        if (part == TILE_STEPS_FROM_ROW) k = r;
+        const float *rows[4];
+        for (int i = 0; i < 4; i++)
+            rows[i] = a.data + (r + i < a.rows ? r + i : a.rows - 1) * a.row_step + k * a.k_step;
+        float *out = c + (ptrdiff_t)r * ldc;
+        const float *steps = b + (ptrdiff_t)k * ldb;
+        for (; n + TILE_VECTORS * TILE_LANES <= n_end; n += TILE_VECTORS * TILE_LANES)
+            tile_block(TILE_VECTORS, out + n, ldc, rows, a.k_step, steps + n, ldb, k_end - k, accumulate);
+#if TILE_VECTORS * TILE_LANES > 16
+        switch ((n_end - n) / TILE_LANES) {
+        case 3:
+            tile_block(3, out + n, ldc, rows, a.k_step, steps + n, ldb, k_end - k, accumulate);
+            break;
+        case 2:
+            tile_block(2, out + n, ldc, rows, a.k_step, steps + n, ldb, k_end - k, accumulate);
+            break;
+        case 1:
+            tile_block(1, out + n, ldc, rows, a.k_step, steps + n, ldb, k_end - k, accumulate);
+            break;
+        default:
+            break;
+        }
+#endif
+    }
+}
+
+/* to (rows, width) = from (rows, HS; row length `step`), with zeros in columns [HS, width). */
+static inline void tile_copy(float *to, int width, const float *from, ptrdiff_t step, int rows, int HS)
+{
+    for (int r = 0; r < rows; r++) {
+        memcpy(to + (ptrdiff_t)r * width, from + r * step, (size_t)HS * sizeof(float));
+        for (int i = HS; i < width; i++) to[(ptrdiff_t)r * width + i] = 0;
+    }
+}
+
+/* to (HS, TILE) = scale · transpose of from (rows, HS; row length `step`), with zeros in columns [rows,
+ * TILE). */
+static inline void tile_transpose(float *to, const float *from, ptrdiff_t step, int rows, int HS, float scale)
+{
+    typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+    int r = 0;
+    for (; r + 4 <= rows; r += 4) {
+        const float *source = from + r * step;
+        int i = 0;
+        for (; i + 4 <= HS; i += 4) {
+            four x0 = *(const four *)(source + i), x1 = *(const four *)(source + step + i);
+            four x2 = *(const four *)(source + 2 * step + i), x3 = *(const four *)(source + 3 * step + i);
+            four y0 = __builtin_shufflevector(x0, x1, 0, 4, 1, 5),
+                 y1 = __builtin_shufflevector(x0, x1, 2, 6, 3, 7);
+            four y2 = __builtin_shufflevector(x2, x3, 0, 4, 1, 5),
+                 y3 = __builtin_shufflevector(x2, x3, 2, 6, 3, 7);
+            float *target = to + (ptrdiff_t)i * TILE + r;
+            *(four *)target = __builtin_shufflevector(y0, y2, 0, 1, 4, 5) * scale;
+            *(four *)(target + TILE) = __builtin_shufflevector(y0, y2, 2, 3, 6, 7) * scale;
+            *(four *)(target + 2 * TILE) = __builtin_shufflevector(y1, y3, 0, 1, 4, 5) * scale;
+            *(four *)(target + 3 * TILE) = __builtin_shufflevector(y1, y3, 2, 3, 6, 7) * scale;
+        }
+        for (; i < HS; i++)
+            for (int j = 0; j < 4; j++) to[(ptrdiff_t)i * TILE + r + j] = source[j * step + i] * scale;
+    }
+    for (; r < TILE; r++)
+        for (int i = 0; i < HS; i++)
+            to[(ptrdiff_t)i * TILE + r] = r < rows ? from[r * step + i] * scale : 0.0f;
+}
+
+#endif

@@ -1,0 +1,299 @@
+/* Every operation at the shapes of preset tiny (vocabulary 32,000, C 256, 4 heads of 64, F 512, 16 sequences
+ * of 256 tokens), timed alone: median milliseconds, and achieved GB/s beside a measured copy or GFLOP/s
+ * beside a measured 2048³ SGEMM of the same run. One line an operation. `bench_kernels WORD` runs only
+ * operations that contain WORD. */
+#include <cblas.h>
+#include <omp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "kernels/cpu.h"
+#include "kernels/linear_cross_entropy.h"
+
+enum { B = 16, T = 256, N = B * T, C = 256, NH = 4, HS = 64, F = 512, V = 32000, QKV = 3 * C, CHUNK = 512 };
+enum { PARAMETERS = 10815744 };
+
+struct bench {
+    const struct backend *k;
+    struct device *device;
+    struct stream *stream;
+    const char *only;
+    double copy_rate, gemm_rate;                     /* bytes/s, FLOP/s */
+    float *x, *y, *z, *w, *big, *big2, *big3, *big4; /* (N,3C) thrice, (V,C), and four of the largest */
+    float *rstd, *losses;
+    int32_t *tokens;
+    void *workspace;
+    struct clip_state clip;
+};
+
+static float *floats(struct bench *b, size_t n, uint32_t seed)
+{
+    struct err err;
+    void *memory;
+    if (b->k->mem_alloc(b->device, n * sizeof(float), &memory, &err) != STATUS_OK) {
+        fprintf(stderr, "bench_kernels: %s\n", err.text);
+        exit(1);
+    }
+    float *x = memory;
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(int32_t)seed * (1.0f / 2147483648.0f);
+    }
+    return x;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median seconds of a call: warmed up, then repeated for about 0.3 s. */
+static double measure(struct bench *b, void (*body)(struct bench *))
+{
+    enum { MOST = 200 };
+    double times[MOST], start = clock_monotonic();
+    int runs = 0;
+    body(b);
+    while (runs < MOST && (runs < 5 || clock_monotonic() - start < 0.3)) {
+        double begin = clock_monotonic();
+        body(b);
+        times[runs++] = clock_monotonic() - begin;
+    }
+    qsort(times, (size_t)runs, sizeof *times, by_size);
+    return times[runs / 2];
+}
+
+static void copy_body(struct bench *b)
+{
+    size_t n = (size_t)PARAMETERS;
+    float *restrict to = b->big;
+    const float *restrict from = b->big2;
+#pragma omp parallel for simd num_threads(omp_get_num_procs()) schedule(static)
+    for (size_t i = 0; i < n; i++) to[i] = from[i];
+}
+
+static void sgemm_body(struct bench *b)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 2048, 2048, 2048, 1.0f, b->big, 2048, b->big2,
+                2048, 0.0f, b->big3, 2048);
+}
+
+static void embedding_forward_body(struct bench *b)
+{
+    b->k->embedding_forward(b->y, b->tokens, b->w, N, C, b->stream);
+}
+static void embedding_backward_body(struct bench *b)
+{
+    b->k->embedding_backward(b->w, b->y, b->tokens, b->workspace, N, V, C, b->stream);
+}
+static void rmsnorm_forward_body(struct bench *b)
+{
+    b->k->rmsnorm_forward(b->y, b->rstd, b->x, b->w, N, C, 1e-5f, b->stream);
+}
+static void rmsnorm_residual_body(struct bench *b)
+{
+    b->k->rmsnorm_residual_forward(b->z, b->y, b->rstd, b->x, b->big, b->w, N, C, 1e-5f, b->stream);
+}
+static void rmsnorm_backward_body(struct bench *b)
+{
+    b->k->rmsnorm_backward(b->z, b->losses, b->y, b->x, b->w, b->rstd, b->workspace, N, C, b->stream);
+}
+static void rope_body(struct bench *b)
+{
+    b->k->rope_forward(b->z, b->big2, B, T, NH, NH, HS, b->stream);
+}
+static void qk_norm_forward_body(struct bench *b)
+{
+    b->k->qk_norm_rope_forward(b->y, b->big3, b->x, b->w, b->w, b->big2, B, T, NH, NH, HS, 1e-5f, b->stream);
+}
+static void qk_norm_backward_body(struct bench *b)
+{
+    b->k->qk_norm_rope_backward(b->z, b->losses, b->losses + HS, b->x, b->big3, b->w, b->w, b->big2,
+                                b->workspace, B, T, NH, NH, HS, b->stream);
+}
+static void attention_forward_body(struct bench *b)
+{
+    b->k->attention_forward(b->y, b->rstd, b->x, b->workspace, B, T, NH, NH, HS, b->stream);
+}
+static void attention_backward_body(struct bench *b)
+{
+    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->workspace, B, T, NH, NH, HS, b->stream);
+}
+static void attention_forward_long_body(struct bench *b)
+{
+    b->k->attention_forward(b->y, b->rstd, b->x, b->workspace, B / 4, T * 4, NH, NH, HS, b->stream);
+}
+static void attention_backward_long_body(struct bench *b)
+{
+    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->workspace, B / 4, T * 4, NH, NH, HS,
+                             b->stream);
+}
+static void swiglu_forward_body(struct bench *b)
+{
+    b->k->swiglu_forward(b->y, b->big, N, F, b->stream);
+}
+static void swiglu_backward_body(struct bench *b)
+{
+    b->k->swiglu_backward(b->big2, b->y, b->big, N, F, b->stream);
+}
+static void gemm_qkv_body(struct bench *b)
+{
+    b->k->gemm(b->z, b->x, b->w, N, QKV, C, false, true, false, b->stream);
+}
+static void gemm_gate_up_body(struct bench *b)
+{
+    b->k->gemm(b->big, b->x, b->w, N, 2 * F, C, false, true, false, b->stream);
+}
+static void gemm_dx_body(struct bench *b)
+{
+    b->k->gemm(b->z, b->big, b->w, N, C, 2 * F, false, false, false, b->stream);
+}
+static void gemm_dweight_body(struct bench *b)
+{
+    b->k->gemm(b->w, b->big, b->x, 2 * F, C, N, true, false, true, b->stream);
+}
+static void gemm_logits_body(struct bench *b)
+{
+    b->k->gemm(b->big, b->x, b->w, CHUNK, V, C, false, true, false, b->stream);
+}
+static void gemm_dlogits_dx_body(struct bench *b)
+{
+    b->k->gemm(b->z, b->big, b->w, CHUNK, C, V, false, false, false, b->stream);
+}
+static void gemm_dlogits_dw_body(struct bench *b)
+{
+    b->k->gemm(b->big2, b->big, b->x, V, C, CHUNK, true, false, true, b->stream);
+}
+static void bias_forward_body(struct bench *b)
+{
+    b->k->bias_forward(b->z, b->w, N, QKV, b->stream);
+}
+static void bias_backward_body(struct bench *b)
+{
+    b->k->bias_backward(b->losses, b->z, b->workspace, N, QKV, b->stream);
+}
+static void add_body(struct bench *b)
+{
+    b->k->add(b->y, b->z, (size_t)N * C, b->stream);
+}
+static void dropout_body(struct bench *b)
+{
+    struct dropout_site site = {1, 2, 3, 4, 1};
+    b->k->dropout(b->y, (size_t)N * C, 0.1f, site, b->stream);
+}
+static void cross_entropy_forward_body(struct bench *b)
+{
+    b->k->cross_entropy_forward(b->losses, b->big, b->tokens, CHUNK, V, b->stream);
+}
+static void cross_entropy_fused_body(struct bench *b)
+{
+    b->k->cross_entropy_fused(b->losses, b->big, b->tokens, 1.0f / N, CHUNK, V, b->stream);
+}
+static void linear_cross_entropy_body(struct bench *b)
+{
+    linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, b->w, b->tokens, 1.0f / N, CHUNK, b->big, N, C,
+                         V, b->stream);
+}
+static void grad_norm_body(struct bench *b)
+{
+    b->k->grad_norm(&b->clip, b->big, PARAMETERS, 1.0f, b->workspace, b->stream);
+}
+static void adamw_body(struct bench *b)
+{
+    struct adamw_params params = {1e-9f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f};
+    struct clip_state clip = {1.0f, 1.0f};
+    b->k->adamw_step(b->big, b->big2, b->big3, b->big4, PARAMETERS, params, &clip, b->stream);
+}
+static void lion_body(struct bench *b)
+{
+    struct lion_params params = {1e-9f, 0.9f, 0.99f, 0.1f};
+    struct clip_state clip = {1.0f, 1.0f};
+    b->k->lion_step(b->big, b->big2, b->big4, PARAMETERS, params, &clip, b->stream);
+}
+
+/* Prints a line; flops and bytes of one call, whichever is its limit (the other 0). */
+static void report(struct bench *b, const char *name, void (*body)(struct bench *), double flops,
+                   double bytes)
+{
+    if (b->only != NULL && strstr(name, b->only) == NULL) return;
+    double seconds = measure(b, body);
+    if (flops > 0)
+        printf("%-28s %9.3f ms %8.1f GFLOP/s %5.0f %% of SGEMM\n", name, 1e3 * seconds, flops / seconds / 1e9,
+               100 * flops / seconds / b->gemm_rate);
+    else
+        printf("%-28s %9.3f ms %8.1f GB/s    %5.0f %% of copy\n", name, 1e3 * seconds, bytes / seconds / 1e9,
+               100 * bytes / seconds / b->copy_rate);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    cpu_blas_reexec(argv);
+    struct bench b = {.k = cpu_backend(), .only = argc > 1 ? argv[1] : NULL};
+    struct err err;
+    struct device_info info;
+    const char *threads = getenv("OMP_NUM_THREADS");
+    if (b.k->device_open(threads != NULL ? atoi(threads) : 0, &b.device, &err) != STATUS_OK ||
+        b.k->stream_open(b.device, &b.stream, &err) != STATUS_OK) {
+        fprintf(stderr, "bench_kernels: %s\n", err.text);
+        return 1;
+    }
+    b.k->device_describe(b.device, &info);
+    size_t largest = (size_t)CHUNK * V;
+    b.x = floats(&b, (size_t)N * QKV, 1), b.y = floats(&b, (size_t)N * QKV, 2),
+    b.z = floats(&b, (size_t)N * QKV, 3);
+    b.w = floats(&b, (size_t)V * C, 4);
+    b.big = floats(&b, largest, 5), b.big2 = floats(&b, largest, 6), b.big3 = floats(&b, largest, 7);
+    b.big4 = floats(&b, largest, 8);
+    b.rstd = floats(&b, (size_t)N * NH, 9), b.losses = floats(&b, N, 10);
+    b.workspace = floats(&b, (size_t)16 << 20, 11);
+    b.tokens = malloc(N * sizeof *b.tokens);
+    for (int i = 0; i < N; i++) b.tokens[i] = (int32_t)((uint32_t)i * 2654435761u % V);
+
+    openblas_set_num_threads(omp_get_num_procs());
+    b.gemm_rate = 2.0 * 2048 * 2048 * 2048 / measure(&b, sgemm_body);
+    openblas_set_num_threads(1);
+    b.copy_rate = 8.0 * PARAMETERS / measure(&b, copy_body);
+    printf("%s; OpenBLAS core %s\n", info.name, openblas_get_corename());
+    printf("%-28s              %8.1f GFLOP/s\n%-28s              %8.1f GB/s\n", "SGEMM 2048^3",
+           b.gemm_rate / 1e9, "copy of 43 MB", b.copy_rate / 1e9);
+
+    double row = 4.0 * N * C; /* bytes of (N,C) */
+    double attention = 4.0 * HS * NH * N * (T + 1) / 2, attention_long = 4.0 * HS * NH * N * (4 * T + 1) / 2;
+    report(&b, "embedding_forward", embedding_forward_body, 0, 2 * row);
+    report(&b, "embedding_backward", embedding_backward_body, 0, 3 * row);
+    report(&b, "rmsnorm_forward", rmsnorm_forward_body, 0, 2 * row);
+    report(&b, "rmsnorm_residual_forward", rmsnorm_residual_body, 0, 4 * row);
+    report(&b, "rmsnorm_backward", rmsnorm_backward_body, 0, 4 * row);
+    report(&b, "rope_forward", rope_body, 0, 4 * row);
+    report(&b, "qk_norm_rope_forward", qk_norm_forward_body, 0, 6 * row);
+    report(&b, "qk_norm_rope_backward", qk_norm_backward_body, 0, 6 * row);
+    report(&b, "attention_forward", attention_forward_body, attention, 0);
+    report(&b, "attention_backward", attention_backward_body, 2.5 * attention, 0);
+    report(&b, "attention_forward_T1024", attention_forward_long_body, attention_long, 0);
+    report(&b, "attention_backward_T1024", attention_backward_long_body, 2.5 * attention_long, 0);
+    report(&b, "swiglu_forward", swiglu_forward_body, 0, 3.0 * 4 * N * F);
+    report(&b, "swiglu_backward", swiglu_backward_body, 0, 5.0 * 4 * N * F);
+    report(&b, "gemm_qkv", gemm_qkv_body, 2.0 * N * QKV * C, 0);
+    report(&b, "gemm_gate_up", gemm_gate_up_body, 2.0 * N * 2 * F * C, 0);
+    report(&b, "gemm_dx", gemm_dx_body, 2.0 * N * 2 * F * C, 0);
+    report(&b, "gemm_dweight", gemm_dweight_body, 2.0 * N * 2 * F * C, 0);
+    report(&b, "gemm_logits", gemm_logits_body, 2.0 * CHUNK * V * C, 0);
+    report(&b, "gemm_dlogits_dx", gemm_dlogits_dx_body, 2.0 * CHUNK * V * C, 0);
+    report(&b, "gemm_dlogits_dweight", gemm_dlogits_dw_body, 2.0 * CHUNK * V * C, 0);
+    report(&b, "bias_forward", bias_forward_body, 0, 2 * 3 * row);
+    report(&b, "bias_backward", bias_backward_body, 0, 3 * row);
+    report(&b, "add", add_body, 0, 3 * row);
+    report(&b, "dropout", dropout_body, 0, 2 * row);
+    report(&b, "cross_entropy_forward", cross_entropy_forward_body, 0, 4.0 * CHUNK * V);
+    report(&b, "cross_entropy_fused", cross_entropy_fused_body, 0, 8.0 * CHUNK * V);
+    report(&b, "linear_cross_entropy", linear_cross_entropy_body, 6.0 * N * V * C, 0);
+    report(&b, "grad_norm", grad_norm_body, 0, 4.0 * PARAMETERS);
+    report(&b, "adamw_step", adamw_body, 0, 28.0 * PARAMETERS);
+    report(&b, "lion_step", lion_body, 0, 20.0 * PARAMETERS);
+    return 0;
+}

@@ -1,0 +1,263 @@
+/* Attention against a naive double-precision reference, whose gradient is checked by central differences
+ * first. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/backend.h"
+#include "tests/kernels/check.h"
+
+struct shape {
+    int B, T, NH, NKV, HS;
+};
+
+static size_t qkv_size(struct shape s)
+{
+    return (size_t)s.B * s.T * (s.NH + 2 * s.NKV) * s.HS;
+}
+
+static size_t out_size(struct shape s)
+{
+    return (size_t)s.B * s.T * s.NH * s.HS;
+}
+
+static const double *head_at(const double *qkv, struct shape s, int b, int t, int head)
+{
+    return qkv + (((size_t)b * s.T + t) * (s.NH + 2 * s.NKV) + head) * s.HS;
+}
+
+/* p (T) = probabilities of row t; returns the log-sum-exp */
+static double row_probabilities(double *p, const double *qkv, struct shape s, int b, int h, int t)
+{
+    int kv = s.NH + h / (s.NH / s.NKV);
+    double max = -INFINITY, total = 0;
+    for (int u = 0; u <= t; u++) {
+        const double *q = head_at(qkv, s, b, t, h), *k = head_at(qkv, s, b, u, kv);
+        p[u] = 0;
+        for (int i = 0; i < s.HS; i++) p[u] += q[i] * k[i];
+        p[u] /= sqrt(s.HS);
+        max = fmax(max, p[u]);
+    }
+    for (int u = 0; u <= t; u++) total += p[u] = exp(p[u] - max);
+    for (int u = 0; u <= t; u++) p[u] /= total;
+    return max + log(total);
+}
+
+static void reference_forward(double *out, double *lse, const double *qkv, struct shape s)
+{
+    double *p = malloc((size_t)s.T * sizeof *p);
+    for (int b = 0; b < s.B; b++)
+        for (int h = 0; h < s.NH; h++)
+            for (int t = 0; t < s.T; t++) {
+                double *o = out + (((size_t)b * s.T + t) * s.NH + h) * s.HS;
+                lse[((size_t)b * s.NH + h) * s.T + t] = row_probabilities(p, qkv, s, b, h, t);
+                memset(o, 0, (size_t)s.HS * sizeof *o);
+                for (int u = 0; u <= t; u++) {
+                    const double *v = head_at(qkv, s, b, u, s.NH + s.NKV + h / (s.NH / s.NKV));
+                    for (int i = 0; i < s.HS; i++) o[i] += p[u] * v[i];
+                }
+            }
+    free(p);
+}
+
+static void reference_backward(double *dqkv, const double *dout, const double *qkv, struct shape s)
+{
+    double *p = malloc((size_t)s.T * sizeof *p), *dp = malloc((size_t)s.T * sizeof *dp);
+    memset(dqkv, 0, qkv_size(s) * sizeof *dqkv);
+    for (int b = 0; b < s.B; b++)
+        for (int h = 0; h < s.NH; h++)
+            for (int t = 0; t < s.T; t++) {
+                int kv = s.NH + h / (s.NH / s.NKV);
+                const double *d = dout + (((size_t)b * s.T + t) * s.NH + h) * s.HS,
+                             *q = head_at(qkv, s, b, t, h);
+                double *dq = (double *)head_at(dqkv, s, b, t, h), mean = 0;
+                row_probabilities(p, qkv, s, b, h, t);
+                for (int u = 0; u <= t; u++) {
+                    const double *v = head_at(qkv, s, b, u, kv + s.NKV);
+                    dp[u] = 0;
+                    for (int i = 0; i < s.HS; i++) dp[u] += d[i] * v[i];
+                    mean += p[u] * dp[u];
+                }
+                for (int u = 0; u <= t; u++) {
+                    const double *k = head_at(qkv, s, b, u, kv);
+                    double *dk = (double *)head_at(dqkv, s, b, u, kv);
+                    double *dv = (double *)head_at(dqkv, s, b, u, kv + s.NKV);
+                    double ds = p[u] * (dp[u] - mean) / sqrt(s.HS);
+                    for (int i = 0; i < s.HS; i++) {
+                        dq[i] += ds * k[i];
+                        dk[i] += ds * q[i];
+                        dv[i] += p[u] * d[i];
+                    }
+                }
+            }
+    free(p);
+    free(dp);
+}
+
+struct loss_context {
+    struct shape shape;
+    double *qkv, *out, *lse, *dout;
+};
+
+static double loss(const void *context)
+{
+    const struct loss_context *c = context;
+    double total = 0;
+    reference_forward(c->out, c->lse, c->qkv, c->shape);
+    for (size_t i = 0; i < out_size(c->shape); i++) total += c->out[i] * c->dout[i];
+    return total;
+}
+
+static void reference_gradient_agrees_with_central_differences(void **state)
+{
+    (void)state;
+    const struct shape shapes[] = {{1, 1, 1, 1, 2}, {1, 5, 2, 1, 3}, {2, 4, 4, 2, 4}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct shape s = shapes[i];
+        float *qkv = check_random(qkv_size(s), 1, 1), *dout = check_random(out_size(s), 2, 1);
+        struct loss_context c = {s, check_doubles(qkv, qkv_size(s)), check_doubles(NULL, out_size(s)),
+                                 check_doubles(NULL, (size_t)s.B * s.NH * s.T),
+                                 check_doubles(dout, out_size(s))};
+        double *differences = check_doubles(NULL, qkv_size(s)), *analytic = check_doubles(NULL, qkv_size(s));
+        check_differences(differences, c.qkv, qkv_size(s), loss, &c);
+        reference_backward(analytic, c.dout, c.qkv, s);
+        for (size_t j = 0; j < qkv_size(s); j++) assert_true(fabs(differences[j] - analytic[j]) < 1e-8);
+        free(qkv), free(dout), free(c.qkv), free(c.out), free(c.lse), free(c.dout);
+        free(differences), free(analytic);
+    }
+}
+
+static void compare(const struct check_target *t, struct shape s, float scale)
+{
+    size_t n = qkv_size(s), m = out_size(s), rows = (size_t)s.B * s.NH * s.T;
+    size_t bytes = attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS);
+    float *qkv = check_random(n, 3, scale), *dout = check_random(m, 4, 1);
+    float *out = check_poisoned(m), *lse = check_poisoned(rows), *dqkv = check_poisoned(n);
+    void *workspace = check_workspace(bytes);
+    double *qkv64 = check_doubles(qkv, n), *dout64 = check_doubles(dout, m);
+    double *out64 = check_doubles(NULL, m), *lse64 = check_doubles(NULL, rows),
+           *dqkv64 = check_doubles(NULL, n);
+    reference_forward(out64, lse64, qkv64, s);
+    reference_backward(dqkv64, dout64, qkv64, s);
+    t->backend->attention_forward(out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
+    check_near("attention_forward out", out, out64, m, CHECK_REDUCTION);
+    check_near("attention_forward lse", lse, lse64, rows, CHECK_REDUCTION);
+    free(workspace);
+    workspace = check_workspace(bytes);
+    t->backend->attention_backward(dqkv, dout, out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS,
+                                   t->stream);
+    check_near("attention_backward", dqkv, dqkv64, n, CHECK_REDUCTION);
+    free(qkv), free(dout), free(out), free(lse), free(dqkv), free(workspace);
+    free(qkv64), free(dout64), free(out64), free(lse64), free(dqkv64);
+}
+
+static void shapes_body(const struct check_target *t)
+{
+    const struct shape shapes[] = {
+        {1, 1, 1, 1, 2},    {1, 2, 1, 1, 64},   {2, 7, 3, 1, 5},   {1, 15, 2, 2, 16},  {1, 16, 2, 2, 17},
+        {1, 17, 1, 1, 64},  {1, 63, 1, 1, 32},  {1, 64, 2, 1, 64}, {2, 65, 2, 2, 64},  {1, 67, 6, 2, 31},
+        {1, 97, 1, 1, 80},  {1, 127, 2, 1, 48}, {1, 128, 1, 1, 8}, {1, 129, 4, 2, 64}, {1, 131, 1, 1, 128},
+        {1, 33, 2, 1, 256}, {1, 200, 2, 1, 24},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) compare(t, shapes[i], 1.0f);
+}
+
+static void every_shape_agrees_with_the_reference(void **state)
+{
+    (void)state;
+    check_each_isa(2, shapes_body);
+}
+
+/* Scores in the hundreds: softmax is nearly one-hot and a later tile's maximum overturns an earlier one's. */
+static void large_scores_body(const struct check_target *t)
+{
+    size_t T = 150, HS = 16, width = 3 * HS;
+    float *qkv = check_random(T * width, 5, 1), *out = check_poisoned(T * HS), *lse = check_poisoned(T);
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = 0; j < 2 * HS; j++) qkv[i * width + j] *= 12.0f + (float)i * 0.1f;
+    struct shape s = {1, (int)T, 1, 1, (int)HS};
+    double *qkv64 = check_doubles(qkv, T * width), *out64 = check_doubles(NULL, T * HS),
+           *lse64 = check_doubles(NULL, T);
+    void *workspace = check_workspace(attention_workspace(1, s.T, 1, 1, s.HS));
+    reference_forward(out64, lse64, qkv64, s);
+    t->backend->attention_forward(out, lse, qkv, workspace, 1, s.T, 1, 1, s.HS, t->stream);
+    /* scores near 1,000 carry an absolute fp32 error near 1e-4, which exp turns into a relative one */
+    check_near("attention_forward with large scores", out, out64, T * HS, 2e-4);
+    check_near("lse with large scores", lse, lse64, T, CHECK_REDUCTION);
+    free(qkv), free(out), free(lse), free(qkv64), free(out64), free(lse64), free(workspace);
+}
+
+static void large_scores_stay_finite(void **state)
+{
+    (void)state;
+    check_each_isa(2, large_scores_body);
+}
+
+static void a_row_never_sees_its_future_body(const struct check_target *t)
+{
+    struct shape s = {1, 100, 2, 1, 32};
+    size_t n = qkv_size(s), m = out_size(s), width = (size_t)(s.NH + 2 * s.NKV) * s.HS, cut = 70;
+    float *qkv = check_random(n, 6, 1), *first = check_poisoned(m), *second = check_poisoned(m);
+    float *lse = check_poisoned(2 * 100);
+    void *workspace = check_workspace(attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS));
+    t->backend->attention_forward(first, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
+    for (size_t i = cut * width; i < n; i++) qkv[i] = 50.0f - qkv[i];
+    t->backend->attention_forward(second, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
+    check_same_bits("rows before the change", first, second, cut * (size_t)s.NH * s.HS);
+    assert_true(first[cut * (size_t)s.NH * s.HS] != second[cut * (size_t)s.NH * s.HS]);
+    free(qkv), free(first), free(second), free(lse), free(workspace);
+}
+
+static void a_row_never_sees_its_future(void **state)
+{
+    (void)state;
+    check_each_isa(2, a_row_never_sees_its_future_body);
+}
+
+static void bits_do_not_depend_on_the_thread_count(void **state)
+{
+    (void)state;
+    const struct shape shapes[] = {{1, 150, 4, 2, 32}, {3, 70, 2, 2, 20}, {1, 9, 1, 1, 4}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct shape s = shapes[i];
+        size_t n = qkv_size(s), m = out_size(s), rows = (size_t)s.B * s.NH * s.T;
+        float *qkv = check_random(n, 7, 1), *dout = check_random(m, 8, 1), *results[4][3];
+        const int threads[4] = {1, 2, 5, 2};
+        for (int run = 0; run < 4; run++) {
+            struct check_target t;
+            check_open(&t, "baseline", threads[run]);
+            void *workspace = check_workspace(attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS));
+            float *out = check_poisoned(m), *lse = check_poisoned(rows), *dqkv = check_poisoned(n);
+            t.backend->attention_forward(out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t.stream);
+            t.backend->attention_backward(dqkv, dout, out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS,
+                                          t.stream);
+            results[run][0] = out, results[run][1] = lse, results[run][2] = dqkv;
+            free(workspace);
+            check_close(&t);
+        }
+        for (int run = 1; run < 4; run++) {
+            check_same_bits("out", results[0][0], results[run][0], m);
+            check_same_bits("lse", results[0][1], results[run][1], rows);
+            check_same_bits("dqkv", results[0][2], results[run][2], n);
+        }
+        for (int run = 0; run < 4; run++)
+            for (int j = 0; j < 3; j++) free(results[run][j]);
+        free(qkv), free(dout);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reference_gradient_agrees_with_central_differences),
+        cmocka_unit_test(every_shape_agrees_with_the_reference),
+        cmocka_unit_test(large_scores_stay_finite),
+        cmocka_unit_test(a_row_never_sees_its_future),
+        cmocka_unit_test(bits_do_not_depend_on_the_thread_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

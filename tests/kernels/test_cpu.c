@@ -1,0 +1,240 @@
+/* The CPU device itself: opening, describing, memory, the choice of instruction set, and that no operation
+ * allocates once it has been called. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/cpu.h"
+#include "kernels/linear_cross_entropy.h"
+#include "tests/kernels/check.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define COUNTING 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define COUNTING 0
+#endif
+#endif
+#ifndef COUNTING
+#define COUNTING 1
+#endif
+
+static atomic_long allocations;
+
+#if COUNTING
+/* Every allocation of this process, libraries included, comes through here. */
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *old, size_t bytes);
+extern void *__libc_memalign(size_t alignment, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *old, size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_realloc(old, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_memalign(alignment, bytes);
+}
+
+int posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+    atomic_fetch_add(&allocations, 1);
+    *out = __libc_memalign(alignment, bytes);
+    return *out != NULL ? 0 : ENOMEM;
+}
+#endif
+
+static void bad_thread_counts_are_refused_in_a_sentence(void **state)
+{
+    (void)state;
+    struct err err;
+    struct device *device = NULL;
+    assert_int_equal(cpu_backend()->device_open(-1, &device, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "-1 threads"));
+    assert_int_equal(cpu_backend()->device_open(100000, &device, &err), STATUS_USAGE);
+    assert_null(device);
+}
+
+static void device_describes_itself(void **state)
+{
+    (void)state;
+    struct err err;
+    struct device *device;
+    struct device_info info;
+    assert_int_equal(cpu_backend()->device_open(3, &device, &err), STATUS_OK);
+    cpu_backend()->device_describe(device, &info);
+    assert_non_null(strstr(info.name, "3 threads"));
+    assert_string_equal(info.short_name, "cpu");
+    assert_true(info.total_bytes > 1 << 20);
+    cpu_backend()->device_close(device);
+}
+
+static void memory_is_aligned_zeroed_and_copied(void **state)
+{
+    (void)state;
+    struct check_target t;
+    struct err err;
+    check_open(&t, "baseline", 2);
+    enum { BYTES = 200003 };
+    unsigned char *host = malloc(BYTES), *back = malloc(BYTES);
+    void *memory = NULL;
+    assert_int_equal(t.backend->mem_alloc(t.device, BYTES, &memory, &err), STATUS_OK);
+    assert_int_equal((uintptr_t)memory % 256, 0);
+    for (int i = 0; i < BYTES; i++) host[i] = (unsigned char)(i * 7);
+    t.backend->mem_upload(memory, host, BYTES, t.stream);
+    t.backend->mem_download(back, memory, BYTES, t.stream);
+    assert_memory_equal(host, back, BYTES);
+    t.backend->mem_zero(memory, BYTES - 1, t.stream);
+    t.backend->mem_download(back, memory, BYTES, t.stream);
+    for (int i = 0; i < BYTES - 1; i++) assert_int_equal(back[i], 0);
+    assert_int_equal(back[BYTES - 1], host[BYTES - 1]);
+    t.backend->mem_free(t.device, memory);
+    free(host), free(back);
+    check_close(&t);
+}
+
+static void impossible_memory_is_an_error_with_the_size(void **state)
+{
+    (void)state;
+    if (!COUNTING) skip(); /* the sanitizer ends the process instead of returning NULL */
+    struct check_target t;
+    struct err err;
+    void *memory = NULL;
+    check_open(&t, "baseline", 1);
+    assert_int_equal(t.backend->mem_alloc(t.device, (size_t)1 << 60, &memory, &err), STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.text, "iB"));
+    assert_int_equal(t.backend->mem_alloc(t.device, SIZE_MAX, &memory, &err), STATUS_NO_MEMORY);
+    assert_null(memory);
+    check_close(&t);
+}
+
+static void environment_chooses_the_instruction_set(void **state)
+{
+    (void)state;
+    setenv("ANNEAL_CPU_ISA", "baseline", 1);
+    assert_string_equal(cpu_isa(), "baseline");
+    assert_ptr_equal(cpu_backend(), cpu_backend_for("baseline"));
+    setenv("ANNEAL_CPU_ISA", "no such thing", 1);
+    assert_non_null(cpu_backend());
+    unsetenv("ANNEAL_CPU_ISA");
+    const char *best = cpu_backend_for("v4") != NULL   ? "v4"
+                       : cpu_backend_for("v3") != NULL ? "v3"
+                                                       : "baseline";
+    assert_string_equal(cpu_isa(), best);
+    assert_null(cpu_backend_for("no such thing"));
+}
+
+static void users_choice_of_blas_core_stands(void **state)
+{
+    (void)state;
+    const char *set = getenv("OPENBLAS_CORETYPE");
+    char keep[64] = "";
+    if (set != NULL) strncpy(keep, set, sizeof keep - 1);
+    setenv("OPENBLAS_CORETYPE", "Haswell", 1);
+    assert_null(cpu_blas_wanted_coretype());
+    unsetenv("OPENBLAS_CORETYPE");
+    if (cpu_backend_for("v4") == NULL) assert_null(cpu_blas_wanted_coretype());
+    if (set != NULL) setenv("OPENBLAS_CORETYPE", keep, 1);
+}
+
+/* One call of every operation, as a training step makes them; buffers are big enough for all. */
+static void call_everything(const struct check_target *t, float *f[8], int32_t *tokens, void *workspace)
+{
+    const struct backend *k = t->backend;
+    enum { B = 2, T = 70, N = B * T, NH = 4, NKV = 2, HS = 16, C = NH * HS, F = 96, V = 333 };
+    const struct dropout_site site = {1, 2, 3, 4, 0};
+    struct clip_state clip = {1, 1};
+    struct adamw_params adamw = {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f};
+    struct lion_params lion = {1e-3f, 0.9f, 0.99f, 0.1f};
+    double total;
+    k->mem_zero(f[7], 4096, t->stream);
+    k->embedding_forward(f[0], tokens, f[1], N, C, t->stream);
+    k->embedding_backward(f[1], f[0], tokens, workspace, N, V, C, t->stream);
+    k->rmsnorm_forward(f[0], f[7], f[1], f[2], N, C, 1e-5f, t->stream);
+    k->rmsnorm_residual_forward(f[0], f[3], f[7], f[1], f[4], f[2], N, C, 1e-5f, t->stream);
+    k->rmsnorm_recompute(f[0], f[1], f[2], f[7], N, C, t->stream);
+    k->rmsnorm_backward(f[0], f[2], f[3], f[1], f[4], f[7], workspace, N, C, t->stream);
+    k->rope_forward(f[0], f[5], B, T, NH, NKV, HS, t->stream);
+    k->rope_backward(f[0], f[5], B, T, NH, NKV, HS, t->stream);
+    k->qk_norm_rope_forward(f[0], f[7], f[1], f[2], f[3], f[5], B, T, NH, NKV, HS, 1e-5f, t->stream);
+    k->qk_norm_rope_backward(f[0], f[2], f[3], f[1], f[7], f[4], f[4], f[5], workspace, B, T, NH, NKV, HS,
+                             t->stream);
+    k->attention_forward(f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, t->stream);
+    k->attention_backward(f[2], f[3], f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, t->stream);
+    k->swiglu_forward(f[0], f[1], N, F, t->stream);
+    k->swiglu_backward(f[2], f[0], f[1], N, F, t->stream);
+    k->bias_forward(f[0], f[1], N, C, t->stream);
+    k->bias_backward(f[1], f[0], workspace, N, C, t->stream);
+    k->add(f[0], f[1], N * C, t->stream);
+    k->dropout(f[0], N * C, 0.5f, site, t->stream);
+    k->gemm(f[0], f[1], f[2], N, F, C, false, true, false, t->stream);
+    k->gemm(f[0], f[1], f[2], 1, F, C, false, false, true, t->stream);
+    k->gemm(f[0], f[1], f[2], C, F, N, true, false, true, t->stream);
+    linear_cross_entropy(k, f[0], f[1], f[2], f[3], f[4], tokens, 1.0f, 32, f[5], N, C, V, t->stream);
+    linear_cross_entropy_forward(k, f[0], f[3], f[4], tokens, 32, f[5], N, C, V, t->stream);
+    k->sum(&total, f[0], N * C, workspace, t->stream);
+    k->grad_norm(&clip, f[0], N * C, 1.0f, workspace, t->stream);
+    k->adamw_step(f[0], f[1], f[2], f[3], N * C, adamw, &clip, t->stream);
+    k->lion_step(f[0], f[1], f[2], N * C, lion, &clip, t->stream);
+}
+
+static void no_allocation_body(const struct check_target *t)
+{
+    enum { FLOATS = 40000 };
+    float *f[8];
+    for (uint32_t i = 0; i < 8; i++) f[i] = check_random(FLOATS, i, 1);
+    int32_t *tokens = check_tokens(140, 333, 9);
+    void *workspace = check_workspace(attention_workspace(2, 70, 4, 2, 16) + 140 * 333 * sizeof(float));
+    call_everything(t, f, tokens, workspace);
+    long before = atomic_load(&allocations);
+    for (int i = 0; i < 3; i++) call_everything(t, f, tokens, workspace);
+    assert_int_equal(atomic_load(&allocations) - before, 0);
+    for (int i = 0; i < 8; i++) free(f[i]);
+    free(tokens), free(workspace);
+}
+
+static void no_operation_allocates_after_its_first_call(void **state)
+{
+    (void)state;
+    if (!COUNTING) skip();
+    void *volatile probe = malloc(1); /* the counter counts */
+    assert_true(atomic_load(&allocations) > 0);
+    free(probe);
+    check_each_isa(2, no_allocation_body);
+    check_each_isa(1, no_allocation_body);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_thread_counts_are_refused_in_a_sentence),
+        cmocka_unit_test(device_describes_itself),
+        cmocka_unit_test(memory_is_aligned_zeroed_and_copied),
+        cmocka_unit_test(impossible_memory_is_an_error_with_the_size),
+        cmocka_unit_test(environment_chooses_the_instruction_set),
+        cmocka_unit_test(users_choice_of_blas_core_stands),
+        cmocka_unit_test(no_operation_allocates_after_its_first_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,296 @@
+/* Embedding, bias, add, SwiGLU, dropout and GEMM against double-precision references. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/philox.h"
+#include "kernels/backend.h"
+#include "tests/kernels/check.h"
+
+static void embedding_body(const struct check_target *t)
+{
+    const int shapes[][3] = {{1, 1, 1}, {5, 3, 7}, {100, 4, 16}, {33, 50, 17}, {64, 11, 100}}; /* N, V, C */
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        int N = shapes[s][0], V = shapes[s][1], C = shapes[s][2];
+        size_t n = (size_t)N * C, m = (size_t)V * C;
+        float *weight = check_random(m, 1, 1), *out = check_poisoned(n), *dout = check_random(n, 2, 1);
+        float *dweight = check_random(m, 3, 1);
+        int32_t *tokens = check_tokens((size_t)N, V, 4);
+        double *out64 = check_doubles(NULL, n), *dweight64 = check_doubles(dweight, m);
+        for (int i = 0; i < N; i++)
+            for (int c = 0; c < C; c++) {
+                out64[(size_t)i * C + c] = (double)weight[(size_t)tokens[i] * C + c];
+                dweight64[(size_t)tokens[i] * C + c] += (double)dout[(size_t)i * C + c];
+            }
+        void *workspace = check_workspace(embedding_backward_workspace(N, V));
+        t->backend->embedding_forward(out, tokens, weight, N, C, t->stream);
+        check_near("embedding_forward", out, out64, n, 0);
+        t->backend->embedding_backward(dweight, dout, tokens, workspace, N, V, C, t->stream);
+        check_near("embedding_backward, added", dweight, dweight64, m, CHECK_ELEMENTWISE);
+        free(weight), free(out), free(dout), free(dweight), free(tokens), free(out64), free(dweight64),
+            free(workspace);
+    }
+}
+
+static void embedding_gathers_rows_and_adds_repeated_tokens(void **state)
+{
+    (void)state;
+    check_each_isa(2, embedding_body);
+    check_each_isa(7, embedding_body);
+}
+
+static void bias_body(const struct check_target *t)
+{
+    const int shapes[][2] = {{1, 1}, {3, 17}, {65, 64}, {1500, 5}, {17, 259}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        int N = shapes[s][0], C = shapes[s][1];
+        size_t n = (size_t)N * C;
+        float *x = check_random(n, 5, 1), *bias = check_random(C, 6, 1), *dbias = check_random(C, 7, 1);
+        double *x64 = check_doubles(x, n), *dbias64 = check_doubles(dbias, C);
+        for (size_t i = 0; i < n; i++)
+            dbias64[i % (size_t)C] += x64[i], x64[i] += (double)bias[i % (size_t)C];
+        void *workspace = check_workspace(bias_backward_workspace(N, C));
+        t->backend->bias_backward(dbias, x, workspace, N, C, t->stream);
+        check_near("bias_backward, added", dbias, dbias64, C, CHECK_ELEMENTWISE);
+        t->backend->bias_forward(x, bias, N, C, t->stream);
+        check_near("bias_forward", x, x64, n, CHECK_ELEMENTWISE);
+        free(x), free(bias), free(dbias), free(x64), free(dbias64), free(workspace);
+    }
+}
+
+static void bias_is_added_to_rows_and_summed_over_them(void **state)
+{
+    (void)state;
+    check_each_isa(2, bias_body);
+}
+
+static void add_body(const struct check_target *t)
+{
+    const size_t sizes[] = {0, 1, 15, 17, 1000, 4099};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        size_t n = sizes[s];
+        float *x = check_random(n, 8, 1), *delta = check_random(n, 9, 1);
+        double *x64 = check_doubles(x, n);
+        for (size_t i = 0; i < n; i++) x64[i] += (double)delta[i];
+        t->backend->add(x, delta, n, t->stream);
+        check_near("add", x, x64, n, CHECK_ELEMENTWISE);
+        for (size_t i = 0; i < n; i++) x64[i] = 2 * (double)x[i];
+        t->backend->add(x, x, n, t->stream);
+        check_near("add to itself", x, x64, n, 0);
+        free(x), free(delta), free(x64);
+    }
+}
+
+static void add_adds(void **state)
+{
+    (void)state;
+    check_each_isa(2, add_body);
+}
+
+static double silu(double g)
+{
+    return g / (1 + exp(-g));
+}
+
+struct swiglu_loss {
+    double *gate_up, *dout;
+    int N, F;
+};
+
+static double swiglu_loss(const void *context)
+{
+    const struct swiglu_loss *c = context;
+    double total = 0;
+    for (int n = 0; n < c->N; n++)
+        for (int f = 0; f < c->F; f++)
+            total += c->dout[(size_t)n * c->F + f] * silu(c->gate_up[(size_t)n * 2 * c->F + f]) *
+                     c->gate_up[(size_t)n * 2 * c->F + c->F + f];
+    return total;
+}
+
+static void swiglu_body(const struct check_target *t)
+{
+    const int shapes[][2] = {{1, 1}, {3, 15}, {5, 16}, {7, 19}};
+    const float scales[] = {1, 20};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int k = 0; k < 2; k++) {
+            int N = shapes[s][0], F = shapes[s][1];
+            size_t n = (size_t)N * F;
+            float *gate_up = check_random(2 * n, 10, scales[k]), *dout = check_random(n, 11, 1);
+            float *out = check_poisoned(n), *dgate_up = check_poisoned(2 * n);
+            struct swiglu_loss c = {check_doubles(gate_up, 2 * n), check_doubles(dout, n), N, F};
+            double *out64 = check_doubles(NULL, n), *d64 = check_doubles(NULL, 2 * n);
+            for (int i = 0; i < N; i++)
+                for (int f = 0; f < F; f++)
+                    out64[(size_t)i * F + f] =
+                        silu(c.gate_up[(size_t)i * 2 * F + f]) * c.gate_up[(size_t)i * 2 * F + F + f];
+            check_differences(d64, c.gate_up, 2 * n, swiglu_loss, &c);
+            t->backend->swiglu_forward(out, gate_up, N, F, t->stream);
+            check_near("swiglu_forward", out, out64, n, CHECK_ELEMENTWISE);
+            t->backend->swiglu_backward(dgate_up, dout, gate_up, N, F, t->stream);
+            check_near("swiglu_backward", dgate_up, d64, 2 * n, CHECK_ELEMENTWISE);
+            t->backend->swiglu_backward(gate_up, dout, gate_up, N, F, t->stream);
+            check_same_bits("swiglu_backward in place", gate_up, dgate_up, 2 * n);
+            free(gate_up), free(dout), free(out), free(dgate_up), free(c.gate_up), free(c.dout), free(out64),
+                free(d64);
+        }
+}
+
+static void swiglu_agrees_with_the_reference_and_its_differences(void **state)
+{
+    (void)state;
+    check_each_isa(2, swiglu_body);
+}
+
+/* Every exponent fp32 has, through silu: the vector exponential must neither overflow early nor lose digits.
+ */
+static void swiglu_range_body(const struct check_target *t)
+{
+    enum { F = 4001 };
+    float *gate_up = malloc(2 * F * sizeof *gate_up), *out = check_poisoned(F);
+    for (int f = 0; f < F; f++) gate_up[f] = ((float)f - 2000) * 0.043f, gate_up[F + f] = 1;
+    t->backend->swiglu_forward(out, gate_up, 1, F, t->stream);
+    for (int f = 0; f < F; f++) {
+        double expected = silu((double)gate_up[f]);
+        assert_true(fabs((double)out[f] - expected) <= 4e-7 * fabs(expected) + 1e-44);
+    }
+    const float edges[] = {-INFINITY, NAN, INFINITY, -1e30f, 1e30f};
+    for (int f = 0; f < 5; f++) gate_up[f] = edges[f], gate_up[5 + f] = 1;
+    t->backend->swiglu_forward(out, gate_up, 1, 5, t->stream);
+    assert_true(isnan(out[1]) && isinf(out[2]) && out[3] == 0 && out[4] == 1e30f);
+    free(gate_up), free(out);
+}
+
+static void exponential_is_right_over_its_whole_range(void **state)
+{
+    (void)state;
+    check_each_isa(1, swiglu_range_body);
+}
+
+/* The mask as dropout.h defines it, word by word. */
+static float expected_dropout(float x, size_t i, float p, struct dropout_site s)
+{
+    uint64_t j = i / 4;
+    struct philox_block block =
+        philox4x32_10((uint32_t)j, (uint32_t)(j >> 32) ^ s.micro_batch * 65536u, s.step,
+                      s.site * 65536u + s.layer, (uint32_t)s.seed, (uint32_t)(s.seed >> 32));
+    uint32_t threshold = (uint32_t)floor((double)p * 16777216.0 + 0.5);
+    return block.word[i % 4] >> 8 >= threshold ? x * (float)(1.0 / (1.0 - (double)p)) : 0.0f;
+}
+
+static void dropout_body(const struct check_target *t)
+{
+    const size_t sizes[] = {1, 3, 4, 5, 255, 256, 257, 1000, 4099};
+    const float probabilities[] = {0.1f, 0.5f, 0.97f};
+    const struct dropout_site site = {0x123456789abcdef0u, 77, 3, 11, 2};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int k = 0; k < 3; k++) {
+            size_t n = sizes[s];
+            float *x = check_random(n, 12, 1), *expected = check_copy(x, n), *ones = check_random(n, 13, 1);
+            for (size_t i = 0; i < n; i++) expected[i] = expected_dropout(x[i], i, probabilities[k], site);
+            t->backend->dropout(x, n, probabilities[k], site, t->stream);
+            check_same_bits("dropout", x, expected, n);
+            t->backend->dropout(ones, n, 0.0f, site, t->stream);
+            float *untouched = check_random(n, 13, 1);
+            check_same_bits("dropout with p = 0", ones, untouched, n);
+            free(x), free(expected), free(ones), free(untouched);
+        }
+}
+
+static void dropout_mask_is_the_documented_function_of_its_site(void **state)
+{
+    (void)state;
+    check_each_isa(2, dropout_body);
+}
+
+static void dropout_keeps_the_expected_share_and_sites_differ(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    struct check_target t;
+    check_open(&t, "baseline", 2);
+    const struct dropout_site base = {1, 0, 0, 0, 0};
+    struct dropout_site sites[6] = {base, base, base, base, base, base};
+    sites[1].seed = 2, sites[2].step = 1, sites[3].micro_batch = 1, sites[4].layer = 1, sites[5].site = 1;
+    float *masks[6];
+    for (int i = 0; i < 6; i++) {
+        masks[i] = malloc(N * sizeof *masks[i]);
+        for (int j = 0; j < N; j++) masks[i][j] = 1;
+        t.backend->dropout(masks[i], N, 0.25f, sites[i], t.stream);
+        size_t kept = 0, same = 0;
+        for (int j = 0; j < N; j++)
+            kept += masks[i][j] != 0, same += (masks[i][j] != 0) == (masks[0][j] != 0);
+        assert_true(fabs((double)kept / N - 0.75) < 0.007); /* five standard deviations */
+        if (i > 0) assert_true(fabs((double)same / N - (0.75 * 0.75 + 0.25 * 0.25)) < 0.008);
+    }
+    for (int i = 0; i < 6; i++) free(masks[i]);
+    check_close(&t);
+}
+
+static void gemm_body(const struct check_target *t)
+{
+    const int sizes[] = {1, 2, 15, 16, 17, 33, 64, 67};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    uint32_t draw = 0;
+    for (int trial = 0; trial < 60; trial++) {
+        int M = sizes[check_word(14, draw++) % COUNT], N = sizes[check_word(14, draw++) % COUNT];
+        int K = sizes[check_word(14, draw++) % COUNT];
+        bool ta = trial & 1, tb = trial & 2, accumulate = trial & 4;
+        float *a = check_random((size_t)M * K, draw++, 1), *b = check_random((size_t)K * N, draw++, 1);
+        float *out = accumulate ? check_random((size_t)M * N, draw++, 1) : check_poisoned((size_t)M * N);
+        double *out64 = check_doubles(accumulate ? out : NULL, (size_t)M * N);
+        for (int m = 0; m < M; m++)
+            for (int n = 0; n < N; n++)
+                for (int k = 0; k < K; k++)
+                    out64[(size_t)m * N + n] += (double)(ta ? a[(size_t)k * M + m] : a[(size_t)m * K + k]) *
+                                                (double)(tb ? b[(size_t)n * K + k] : b[(size_t)k * N + n]);
+        t->backend->gemm(out, a, b, M, N, K, ta, tb, accumulate, t->stream);
+        check_near("gemm", out, out64, (size_t)M * N, CHECK_REDUCTION);
+        free(a), free(b), free(out), free(out64);
+    }
+}
+
+static void gemm_agrees_in_every_orientation(void **state)
+{
+    (void)state;
+    check_each_isa(1, gemm_body);
+    check_each_isa(2, gemm_body);
+    check_each_isa(6, gemm_body);
+}
+
+static void gemm_repeats_its_bits(void **state)
+{
+    (void)state;
+    enum { M = 130, N = 75, K = 301 };
+    struct check_target t;
+    check_open(&t, "baseline", 2);
+    float *a = check_random(M * K, 15, 1), *b = check_random(K * N, 16, 1);
+    float *first = check_poisoned(M * N), *again = check_poisoned(M * N);
+    t.backend->gemm(first, a, b, M, N, K, false, false, false, t.stream);
+    for (int i = 0; i < 5; i++) {
+        t.backend->gemm(again, a, b, M, N, K, false, false, false, t.stream);
+        check_same_bits("gemm", first, again, M * N);
+    }
+    free(a), free(b), free(first), free(again);
+    check_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(embedding_gathers_rows_and_adds_repeated_tokens),
+        cmocka_unit_test(bias_is_added_to_rows_and_summed_over_them),
+        cmocka_unit_test(add_adds),
+        cmocka_unit_test(swiglu_agrees_with_the_reference_and_its_differences),
+        cmocka_unit_test(exponential_is_right_over_its_whole_range),
+        cmocka_unit_test(dropout_mask_is_the_documented_function_of_its_site),
+        cmocka_unit_test(dropout_keeps_the_expected_share_and_sites_differ),
+        cmocka_unit_test(gemm_agrees_in_every_orientation),
+        cmocka_unit_test(gemm_repeats_its_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

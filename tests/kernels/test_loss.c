@@ -1,0 +1,192 @@
+/* Cross-entropy, alone and fused with the head, against double-precision references. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/backend.h"
+#include "kernels/linear_cross_entropy.h"
+#include "tests/kernels/check.h"
+
+/* losses (N), and dlogits (N,V) of scale · Σ losses unless NULL */
+static void reference_loss(double *losses, double *dlogits, const double *logits, const int32_t *targets,
+                           double scale, int N, int V)
+{
+    for (int n = 0; n < N; n++) {
+        const double *row = logits + (size_t)n * V;
+        double max = -INFINITY, total = 0;
+        for (int v = 0; v < V; v++) max = fmax(max, row[v]);
+        for (int v = 0; v < V; v++) total += exp(row[v] - max);
+        losses[n] = targets[n] < 0 ? 0 : max + log(total) - row[targets[n]];
+        for (int v = 0; dlogits != NULL && v < V; v++)
+            dlogits[(size_t)n * V + v] =
+                targets[n] < 0 ? 0 : scale * (exp(row[v] - max) / total - (v == targets[n] ? 1 : 0));
+    }
+}
+
+static int32_t *make_targets(int N, int V)
+{
+    int32_t *targets = check_tokens((size_t)N, V, 20);
+    for (int n = 2; n < N; n += 3) targets[n] = -100;
+    return targets;
+}
+
+static void cross_entropy_body(const struct check_target *t)
+{
+    const int shapes[][2] = {{1, 1}, {1, 2}, {3, 17}, {5, 511}, {4, 512}, {3, 513}, {2, 5003}, {1, 300007}};
+    const float scales[] = {1, 30, 2000};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int k = 0; k < 3; k++) {
+            int N = shapes[s][0], V = shapes[s][1];
+            size_t n = (size_t)N * V;
+            float *logits = check_random(n, 21, scales[k]), *losses = check_poisoned(N),
+                  *fused = check_poisoned(N);
+            int32_t *targets = make_targets(N, V);
+            double *logits64 = check_doubles(logits, n), *losses64 = check_doubles(NULL, N);
+            double *dlogits64 = check_doubles(NULL, n);
+            reference_loss(losses64, dlogits64, logits64, targets, 0.25, N, V);
+            t->backend->cross_entropy_forward(losses, logits, targets, N, V, t->stream);
+            check_near("cross_entropy_forward", losses, losses64, N, CHECK_REDUCTION);
+            t->backend->cross_entropy_fused(fused, logits, targets, 0.25f, N, V, t->stream);
+            check_near("cross_entropy_fused losses", fused, losses64, N, CHECK_REDUCTION);
+            check_near("cross_entropy_fused dlogits", logits, dlogits64, n, CHECK_REDUCTION);
+            free(logits), free(losses), free(fused), free(targets), free(logits64), free(losses64),
+                free(dlogits64);
+        }
+}
+
+static void cross_entropy_agrees_with_the_reference(void **state)
+{
+    (void)state;
+    check_each_isa(2, cross_entropy_body);
+}
+
+struct loss_context {
+    double *logits, *losses;
+    int32_t *targets;
+    int N, V;
+};
+
+static double mean_loss(const void *context)
+{
+    const struct loss_context *c = context;
+    double total = 0;
+    reference_loss(c->losses, NULL, c->logits, c->targets, 0, c->N, c->V);
+    for (int n = 0; n < c->N; n++) total += 0.5 * c->losses[n];
+    return total;
+}
+
+static void gradient_body(const struct check_target *t)
+{
+    enum { N = 4, V = 29 };
+    float *logits = check_random(N * V, 22, 3), *losses = check_poisoned(N);
+    struct loss_context c = {check_doubles(logits, N * V), check_doubles(NULL, N), make_targets(N, V), N, V};
+    double *differences = check_doubles(NULL, N * V);
+    check_differences(differences, c.logits, N * V, mean_loss, &c);
+    t->backend->cross_entropy_fused(losses, logits, c.targets, 0.5f, N, V, t->stream);
+    check_near("dlogits against central differences", logits, differences, N * V, CHECK_ELEMENTWISE);
+    for (int v = 0; v < V; v++) assert_true(logits[2 * V + v] == 0); /* the ignored row */
+    free(logits), free(losses), free(c.logits), free(c.losses), free(c.targets), free(differences);
+}
+
+static void cross_entropy_gradient_agrees_with_central_differences(void **state)
+{
+    (void)state;
+    check_each_isa(2, gradient_body);
+}
+
+static void extremes_body(const struct check_target *t)
+{
+    enum { V = 1500 };
+    float losses[5], *x = malloc(5 * V * sizeof *x);
+    const int32_t targets[5] = {700, 3, 3, 3, 3};
+    for (int i = 0; i < 5 * V; i++) x[i] = 0;
+    for (int v = 0; v < V; v++) x[v] = v == 700 ? 3e38f : -3e38f;     /* certain, at the edge of fp32 */
+    for (int v = 0; v < V; v++) x[V + v] = v == 3 ? 1.0f : -INFINITY; /* everything else impossible */
+    x[2 * V + 1400] = NAN;                                            /* far from the target */
+    x[3 * V + 1400] = INFINITY;
+    x[4 * V + 3] = -INFINITY; /* the target itself impossible */
+    float *forward = malloc(5 * sizeof *forward);
+    t->backend->cross_entropy_forward(forward, x, targets, 5, V, t->stream);
+    t->backend->cross_entropy_fused(losses, x, targets, 1.0f, 5, V, t->stream);
+    const float *both[2] = {forward, losses};
+    for (int i = 0; i < 2; i++) {
+        assert_true(both[i][0] == 0);
+        assert_true(both[i][1] == 0);
+        assert_true(isnan(both[i][2]));
+        assert_true(isnan(both[i][3]));
+        assert_true(isinf(both[i][4]) && both[i][4] > 0);
+    }
+    for (int v = 0; v < 2 * V; v++) assert_true(x[v] == 0);
+    assert_true(isnan(x[2 * V]));
+    free(x), free(forward);
+}
+
+static void extreme_logits_are_exact_and_nan_is_never_hidden(void **state)
+{
+    (void)state;
+    check_each_isa(2, extremes_body);
+}
+
+static void head_body(const struct check_target *t)
+{
+    const int shapes[][4] = {
+        {1, 1, 1, 1}, {7, 5, 33, 3}, {16, 24, 600, 16}, {13, 17, 101, 64}, {65, 32, 130, 32}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        int N = shapes[s][0], C = shapes[s][1], V = shapes[s][2], chunk = shapes[s][3];
+        size_t n = (size_t)N * C, m = (size_t)V * C;
+        float *x = check_random(n, 23, 1), *weight = check_random(m, 24, 1), *dx = check_poisoned(n);
+        float *dweight = check_random(m, 25, 1), *losses = check_poisoned(N), *forward = check_poisoned(N);
+        int32_t *targets = make_targets(N, V);
+        void *workspace = check_workspace(linear_cross_entropy_workspace(chunk, V));
+        double *logits64 = check_doubles(NULL, (size_t)N * V),
+               *dlogits64 = check_doubles(NULL, (size_t)N * V);
+        double *losses64 = check_doubles(NULL, N), *dx64 = check_doubles(NULL, n),
+               *dweight64 = check_doubles(dweight, m);
+        for (int i = 0; i < N; i++)
+            for (int v = 0; v < V; v++)
+                for (int c = 0; c < C; c++)
+                    logits64[(size_t)i * V + v] +=
+                        (double)x[(size_t)i * C + c] * (double)weight[(size_t)v * C + c];
+        reference_loss(losses64, dlogits64, logits64, targets, 0.125, N, V);
+        for (int i = 0; i < N; i++)
+            for (int v = 0; v < V; v++)
+                for (int c = 0; c < C; c++) {
+                    double d = dlogits64[(size_t)i * V + v];
+                    dx64[(size_t)i * C + c] += d * (double)weight[(size_t)v * C + c];
+                    dweight64[(size_t)v * C + c] += d * (double)x[(size_t)i * C + c];
+                }
+        linear_cross_entropy(t->backend, losses, dx, dweight, x, weight, targets, 0.125f, chunk, workspace, N,
+                             C, V, t->stream);
+        linear_cross_entropy_forward(t->backend, forward, x, weight, targets, chunk, workspace, N, C, V,
+                                     t->stream);
+        check_near("linear_cross_entropy losses", losses, losses64, N, CHECK_REDUCTION);
+        check_near("linear_cross_entropy_forward", forward, losses64, N, CHECK_REDUCTION);
+        check_near("linear_cross_entropy dx", dx, dx64, n, CHECK_REDUCTION);
+        check_near("linear_cross_entropy dweight, added", dweight, dweight64, m, CHECK_REDUCTION);
+        free(x), free(weight), free(dx), free(dweight), free(losses), free(forward), free(targets),
+            free(workspace);
+        free(logits64), free(dlogits64), free(losses64), free(dx64), free(dweight64);
+    }
+}
+
+static void head_and_loss_in_chunks_agree_with_the_whole(void **state)
+{
+    (void)state;
+    check_each_isa(2, head_body);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cross_entropy_agrees_with_the_reference),
+        cmocka_unit_test(cross_entropy_gradient_agrees_with_central_differences),
+        cmocka_unit_test(extreme_logits_are_exact_and_nan_is_never_hidden),
+        cmocka_unit_test(head_and_loss_in_chunks_agree_with_the_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* The flat reductions and the optimizers against double-precision references. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/backend.h"
+#include "tests/kernels/check.h"
+
+static const size_t sizes[] = {0, 1, 2, 15, 17, 1021, 65535, 65536, 65537, 200003};
+
+static void sum_body(const struct check_target *t)
+{
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        size_t n = sizes[s];
+        float *x = check_random(n, 1, 1);
+        void *workspace = check_workspace(reduce_workspace(n));
+        double out = NAN, expected = 0, squares = 0;
+        for (size_t i = 0; i < n; i++) expected += (double)x[i], squares += (double)x[i] * (double)x[i];
+        t->backend->sum(&out, x, n, workspace, t->stream);
+        assert_true(fabs(out - expected) <= 1e-11 * (double)n);
+        struct clip_state clip = {NAN, NAN};
+        t->backend->grad_norm(&clip, x, n, 0.5f, workspace, t->stream);
+        double norm = sqrt(squares), scale = fmin(1, 0.5 / (norm + 1e-6));
+        assert_true(fabs((double)clip.norm - norm) <= 1e-6 * norm);
+        assert_true(fabs((double)clip.scale - scale) <= 1e-6 * scale);
+        t->backend->grad_norm(&clip, x, n, 0.0f, workspace, t->stream);
+        assert_true(clip.scale == 1);
+        free(x), free(workspace);
+    }
+}
+
+static void sums_and_norms_agree_with_the_reference(void **state)
+{
+    (void)state;
+    check_each_isa(2, sum_body);
+}
+
+static void non_finite_body(const struct check_target *t)
+{
+    enum { N = 70001 };
+    float *g = check_random(N, 2, 1);
+    void *workspace = check_workspace(reduce_workspace(N));
+    struct clip_state clip;
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; i++) {
+        float keep = g[N - 1];
+        g[N - 1] = bad[i];
+        t->backend->grad_norm(&clip, g, N, 1.0f, workspace, t->stream);
+        assert_false(isfinite(clip.norm));
+        assert_true(clip.scale == 0);
+        t->backend->grad_norm(&clip, g, N, 0.0f, workspace, t->stream);
+        assert_true(clip.scale == 0);
+        g[N - 1] = keep;
+    }
+    for (size_t i = 0; i < N; i++) g[i] = 1e30f; /* squares overflow fp32, the norm does not */
+    t->backend->grad_norm(&clip, g, N, 1.0f, workspace, t->stream);
+    assert_true(isfinite(clip.norm) && clip.scale > 0);
+    for (size_t i = 0; i < N; i++) g[i] = 3e38f; /* finite gradients, but their norm is no fp32 number */
+    t->backend->grad_norm(&clip, g, N, 1.0f, workspace, t->stream);
+    assert_true(clip.scale == 0);
+    free(g), free(workspace);
+}
+
+static void non_finite_norm_gives_scale_zero(void **state)
+{
+    (void)state;
+    check_each_isa(2, non_finite_body);
+}
+
+static void reductions_have_the_same_bits_on_any_thread_count(void **state)
+{
+    (void)state;
+    enum { N = 300001 };
+    float *x = check_random(N, 3, 1);
+    void *workspace = check_workspace(reduce_workspace(N));
+    double first = 0;
+    for (int threads = 1; threads <= 5; threads++) {
+        struct check_target t;
+        double out;
+        check_open(&t, "baseline", threads);
+        t.backend->sum(&out, x, N, workspace, t.stream);
+        if (threads == 1) first = out;
+        assert_memory_equal(&first, &out, sizeof out);
+        check_close(&t);
+    }
+    free(x), free(workspace);
+}
+
+static void adamw_body(const struct check_target *t)
+{
+    for (size_t s = 1; s < sizeof sizes / sizeof *sizes; s++) {
+        size_t n = sizes[s];
+        float *w = check_random(n, 4, 1), *m = check_random(n, 5, 0.1f), *v = check_random(n, 6, 0.01f);
+        for (size_t i = 0; i < n; i++) v[i] = fabsf(v[i]);
+        double *w64 = check_doubles(w, n), *m64 = check_doubles(m, n), *v64 = check_doubles(v, n);
+        struct clip_state clip = {4, 0.25f};
+        for (int step = 3; step < 6; step++) {
+            float *g = check_random(n, 7 + (uint32_t)step, 1);
+            double b1 = (double)0.9f, b2 = (double)0.95f, lr = (double)1e-2f, eps = (double)1e-8f,
+                   decay = (double)0.1f;
+            double c1 = 1 - pow(b1, step), c2 = 1 - pow(b2, step);
+            struct adamw_params params = {1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, (float)c1, (float)c2};
+            for (size_t i = 0; i < n; i++) {
+                double gi = (double)g[i] * 0.25;
+                m64[i] = b1 * m64[i] + (1 - b1) * gi;
+                v64[i] = b2 * v64[i] + (1 - b2) * gi * gi;
+                w64[i] -= lr * ((m64[i] / (double)(float)c1) / (sqrt(v64[i] / (double)(float)c2) + eps) +
+                                decay * w64[i]);
+            }
+            t->backend->adamw_step(w, m, v, g, n, params, &clip, t->stream);
+            free(g);
+        }
+        check_near("adamw w", w, w64, n, CHECK_ELEMENTWISE);
+        check_near("adamw m", m, m64, n, CHECK_ELEMENTWISE);
+        check_near("adamw v", v, v64, n, CHECK_ELEMENTWISE);
+        free(w), free(m), free(v), free(w64), free(m64), free(v64);
+    }
+}
+
+static void adamw_agrees_with_the_reference(void **state)
+{
+    (void)state;
+    check_each_isa(2, adamw_body);
+}
+
+static void lion_body(const struct check_target *t)
+{
+    for (size_t s = 1; s < sizeof sizes / sizeof *sizes; s++) {
+        size_t n = sizes[s];
+        float *w = check_random(n, 8, 1), *m = check_random(n, 9, 0.1f), *g = check_random(n, 10, 1);
+        m[0] = g[0] = 0; /* sign(0) = 0 */
+        double *w64 = check_doubles(w, n), *m64 = check_doubles(m, n);
+        double b1 = (double)0.9f, b2 = (double)0.99f, lr = (double)1e-3f, decay = (double)0.1f;
+        struct lion_params params = {1e-3f, 0.9f, 0.99f, 0.1f};
+        struct clip_state clip = {2, 0.5f};
+        size_t undecided = 0;
+        for (size_t i = 0; i < n; i++) {
+            double gi = (double)g[i] * 0.5, c = b1 * m64[i] + (1 - b1) * gi;
+            if (c != 0 && fabs(c) < 1e-8) undecided++;
+            w64[i] -= lr * ((c > 0) - (c < 0) + decay * w64[i]);
+            m64[i] = b2 * m64[i] + (1 - b2) * gi;
+        }
+        assert_int_equal(undecided, 0);
+        t->backend->lion_step(w, m, g, n, params, &clip, t->stream);
+        check_near("lion w", w, w64, n, CHECK_ELEMENTWISE);
+        check_near("lion m", m, m64, n, CHECK_ELEMENTWISE);
+        free(w), free(m), free(g), free(w64), free(m64);
+    }
+}
+
+static void lion_agrees_with_the_paper(void **state)
+{
+    (void)state;
+    check_each_isa(2, lion_body);
+}
+
+static void scale_zero_body(const struct check_target *t)
+{
+    enum { N = 1000 };
+    float *w = check_random(N, 11, 1), *m = check_random(N, 12, 1), *v = check_random(N, 13, 1),
+          *g = check_poisoned(N);
+    float *w0 = check_copy(w, N), *m0 = check_copy(m, N), *v0 = check_copy(v, N);
+    struct clip_state clip = {NAN, 0};
+    struct adamw_params adamw = {1, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f};
+    struct lion_params lion = {1, 0.9f, 0.99f, 0.1f};
+    t->backend->adamw_step(w, m, v, g, N, adamw, &clip, t->stream);
+    t->backend->lion_step(w, m, g, N, lion, &clip, t->stream);
+    check_same_bits("w", w, w0, N);
+    check_same_bits("m", m, m0, N);
+    check_same_bits("v", v, v0, N);
+    free(w), free(m), free(v), free(g), free(w0), free(m0), free(v0);
+}
+
+static void scale_zero_leaves_everything_untouched(void **state)
+{
+    (void)state;
+    check_each_isa(2, scale_zero_body);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_and_norms_agree_with_the_reference),
+        cmocka_unit_test(non_finite_norm_gives_scale_zero),
+        cmocka_unit_test(reductions_have_the_same_bits_on_any_thread_count),
+        cmocka_unit_test(adamw_agrees_with_the_reference),
+        cmocka_unit_test(lion_agrees_with_the_paper),
+        cmocka_unit_test(scale_zero_leaves_everything_untouched),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
