@@ -193,8 +193,8 @@ static enum status read_text(struct config *config, const char *text, const char
 {
     struct reading reading = {config, name, text, 0, err, STATUS_OK};
     int line = ini_parse_stream(serve_line, &reading, on_pair, &reading);
-    if (reading.status) return reading.status;
-    if (line > 0)
+    if (reading.status && (line <= 0 || reading.line < line)) return reading.status;
+    if (line > 0) /* inih reads on after a bad line: its number is the first one's */
         return err_set(err, STATUS_USAGE, "%s:%d: neither [section] nor key = value nor ; comment", name,
                        line);
     return line < 0 ? err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", name) : STATUS_OK;

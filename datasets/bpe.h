@@ -57,6 +57,8 @@ uint64_t bpe_checksum(const struct bpe *bpe); /* XXH64 of the definition */
  * it was read from, taken too; NULL: it has been trained. */
 enum status tokenizer_open_bpe(struct bpe *bpe, char *json, struct tokenizer **out, struct err *err);
 
+const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer); /* NULL for the kind `bytes` */
+
 /* See tokenizer_encode_stream. */
 enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const struct token_sink *sink,
                        struct err *err);

@@ -94,16 +94,7 @@ static int64_t bpe_size(const char *word)
 static enum status open_tokenizer(const char *word, struct tokenizer **out, struct err *err)
 {
     *out = NULL;
-    if (strcmp(word, "bytes") == 0) return tokenizer_open_bytes(out, err);
-    int64_t size = bpe_size(word);
-    if (size > 0) return STATUS_OK;
-    if (size == 0 && file_exists(word)) return tokenizer_open_json(word, out, err);
-    if (size == 0 && strchr(word, '/'))
-        return err_set(err, STATUS_NOT_FOUND, "%s: no such tokenizer.json (or give bytes or bpe:N)", word);
-    return err_set(err, STATUS_USAGE,
-                   "tokenizer \"%s\": give bytes, bpe:N (N tokens, for example bpe:2048) or the path "
-                   "of a tokenizer.json",
-                   word);
+    return bpe_size(word) > 0 ? STATUS_OK : tokenizer_open(word, out, err);
 }
 
 /* ---- encoding ---- */

@@ -102,12 +102,30 @@ enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct
     return status;
 }
 
+enum status tokenizer_open(const char *word, struct tokenizer **out, struct err *err)
+{
+    if (strcmp(word, "bytes") == 0) return tokenizer_open_bytes(out, err);
+    if (strncmp(word, "bpe:", 4) != 0 && file_exists(word)) return tokenizer_open_json(word, out, err);
+    if (strncmp(word, "bpe:", 4) != 0 && (strchr(word, '/') || strstr(word, ".json")))
+        return err_set(err, STATUS_NOT_FOUND, "%s: no such tokenizer.json", word);
+    return err_set(
+        err, STATUS_USAGE,
+        "tokenizer \"%s\": give bytes, the path of a tokenizer.json or, to learn one from text, bpe:N with N "
+        "tokens",
+        word);
+}
+
 void tokenizer_close(struct tokenizer *tokenizer)
 {
     if (!tokenizer) return;
     bpe_free(tokenizer->bpe);
     free(tokenizer->json);
     free(tokenizer);
+}
+
+const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer)
+{
+    return tokenizer->bpe;
 }
 
 int tokenizer_vocab_size(const struct tokenizer *tokenizer)

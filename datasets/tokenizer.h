@@ -19,6 +19,9 @@ struct token_list {
 enum status token_list_append(struct token_list *list, const uint32_t *ids, size_t count, struct err *err);
 void token_list_release(struct token_list *list);
 
+/* By the words that users write: "bytes" or the path of a tokenizer.json. "bpe:N" asks for one that is yet to
+ * be learned (see corpus.h) and is an error here, like anything else. */
+enum status tokenizer_open(const char *word, struct tokenizer **out, struct err *err);
 enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err);
 enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct err *err);
 /* `json` (n bytes) is the text of a tokenizer.json; `name` stands for it in messages. */

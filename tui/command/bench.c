@@ -14,7 +14,7 @@
 #include "core/optimizer.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/signals.h"
+#include "tui/command/interrupt.h"
 
 static const char help[] = "usage: anneal bench step [--json] [--section.key=value ...]\n"
                            "\n"
@@ -160,7 +160,7 @@ int command_bench(int argc, char **argv)
         fputs(help, argc < 2 || strcmp(argv[1], "--help") != 0 ? stderr : stdout);
         return argc < 2 || strcmp(argv[1], "--help") != 0 ? 2 : 0;
     }
-    signals_catch();
+    interrupt_catch();
     if (!status) config_init(&b->config);
     if (!status) status = config_read_word(&b->config, "model.preset=tiny", &err);
     if (!status) status = config_read_word(&b->config, "train.optimizer=lion", &err);
@@ -175,7 +175,7 @@ int command_bench(int argc, char **argv)
         double seconds = time_step(b, i + WARM_UP), flops = time_gemm(b);
         if (i >= 0) b->step_seconds[i] = seconds;
         if (i >= 0) b->gemm_flops[i] = flops;
-        if (signals_noted()) status = err_set(&err, STATUS_INTERRUPTED, "bench: interrupted");
+        if (interrupt_requested()) status = err_set(&err, STATUS_INTERRUPTED, "bench: interrupted");
     }
     if (!status) print_result(b, json);
     if (b) close_bench(b);

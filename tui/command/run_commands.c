@@ -1,4 +1,4 @@
-/* See run_commands.h. */
+/* See commands.h. */
 #include "tui/command/run_commands.h"
 
 #include <errno.h>
