@@ -32,11 +32,13 @@ static struct step_record odd_step(int64_t step, int salt)
     return record;
 }
 
-static void record(const char *home, const char *id, struct truth *truth, int64_t first, int64_t end, int salt)
+static void record(const char *home, const char *id, struct truth *truth, int64_t first, int64_t end,
+                   int salt)
 {
     struct err err = {0};
     struct writer *writer = store_fixture_writer(home, id);
-    truth->steps = realloc(truth->steps, (size_t)(end > truth->count ? end : truth->count) * sizeof *truth->steps);
+    truth->steps =
+        realloc(truth->steps, (size_t)(end > truth->count ? end : truth->count) * sizeof *truth->steps);
     for (int64_t s = first; s < end; s++) {
         truth->steps[s] = odd_step(s, salt);
         writer_step(writer, &truth->steps[s]);
@@ -49,13 +51,20 @@ static void record(const char *home, const char *id, struct truth *truth, int64_
 static double value_of(const struct step_record *r, enum metric metric)
 {
     switch (metric) {
-    case METRIC_LOSS: return r->loss;
-    case METRIC_LR: return r->lr;
-    case METRIC_GRAD_NORM: return r->grad_norm;
-    case METRIC_CLIP_SCALE: return r->clip_scale;
-    case METRIC_TOKENS_PER_SEC: return r->tokens_per_sec;
-    case METRIC_STEP_MS: return r->step_ms;
-    default: return r->mfu;
+    case METRIC_LOSS:
+        return r->loss;
+    case METRIC_LR:
+        return r->lr;
+    case METRIC_GRAD_NORM:
+        return r->grad_norm;
+    case METRIC_CLIP_SCALE:
+        return r->clip_scale;
+    case METRIC_TOKENS_PER_SEC:
+        return r->tokens_per_sec;
+    case METRIC_STEP_MS:
+        return r->step_ms;
+    default:
+        return r->mfu;
     }
 }
 
@@ -105,15 +114,15 @@ static void check_everywhere(struct store *store, const char *id, const struct t
 {
     static const size_t budgets[] = {1, 7, 100, 800, 100000};
     const int64_t n = truth->count;
-    const int64_t ranges[][2] = {{0, -1},        {1, n - 2},   {63, 64},       {64, 127},  {100, 100},
-                                 {4095, 8193},   {n / 3, n / 2}, {n - 1, -1}, {n - 70, n + 70}};
+    const int64_t ranges[][2] = {{0, -1},      {1, n - 2},     {63, 64},    {64, 127},       {100, 100},
+                                 {4095, 8193}, {n / 3, n / 2}, {n - 1, -1}, {n - 70, n + 70}};
     struct series series = {0};
     struct err err = {0};
     for (int metric = 0; metric < METRIC_VAL_LOSS; metric++)
         for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++)
             for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
-                assert_int_equal(series_read(store, id, (enum metric)metric, ranges[r][0], ranges[r][1], budgets[b],
-                                             &series, &err),
+                assert_int_equal(series_read(store, id, (enum metric)metric, ranges[r][0], ranges[r][1],
+                                             budgets[b], &series, &err),
                                  STATUS_OK);
                 check(&series, truth, ranges[r][0], ranges[r][1]);
                 assert_true(series.count <= 2 * budgets[b] + 2);
@@ -129,8 +138,10 @@ static void every_level_equals_the_raw_rows(void **state)
     store_fixture_home("levels", home, sizeof home);
     store_fixture_run(home, "levels", id);
     record(home, id, &truth, 0, 20000, 1);
-    assert_true(store_fixture_number(home, "select count(*) from rollup where metric = 'loss' and level = 4096") == 4);
-    assert_true(store_fixture_number(home, "select count(*) from rollup where metric = 'loss' and level = 64") == 312);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from rollup where metric = 'loss' and level = 4096") == 4);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from rollup where metric = 'loss' and level = 64") == 312);
     struct store *store = store_fixture_open(home);
     check_everywhere(store, id, &truth);
     store_close(store);
@@ -162,14 +173,17 @@ static void lost_rollups_are_healed_on_read_and_at_the_next_segment(void **state
     store_fixture_home("healed", home, sizeof home);
     store_fixture_run(home, "healed", id);
     record(home, id, &truth, 0, 9500, 1);
-    store_fixture_sql(home, "delete from rollup where first_step >= 5000 or (level = 64 and first_step >= 4000)");
+    store_fixture_sql(home,
+                      "delete from rollup where first_step >= 5000 or (level = 64 and first_step >= 4000)");
     struct store *store = store_fixture_open(home);
     check_everywhere(store, id, &truth);
     store_fixture_sql(home, "delete from rollup");
     check_everywhere(store, id, &truth);
     record(home, id, &truth, 9500, 9510, 2);
-    assert_true(store_fixture_number(home, "select count(*) from rollup where metric = 'loss' and level = 64") == 148);
-    assert_true(store_fixture_number(home, "select count(*) from rollup where metric = 'loss' and level = 4096") == 2);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from rollup where metric = 'loss' and level = 64") == 148);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from rollup where metric = 'loss' and level = 4096") == 2);
     check_everywhere(store, id, &truth);
     store_close(store);
     free(truth.steps);
@@ -190,7 +204,8 @@ static void updates_follow_a_live_run_through_coarsening_and_resume(void **state
         assert_int_equal(series_read(store, id, (enum metric)m, 0, -1, 60, &series[m], &err), STATUS_OK);
     static const struct {
         int64_t first, end;
-    } lives[] = {{0, 5}, {5, 6}, {6, 119}, {119, 500}, {300, 420}, {420, 9000}, {8000, 8001}, {8001, 14000}, {10, 4200}};
+    } lives[] = {{0, 5},      {5, 6},       {6, 119},      {119, 500}, {300, 420},
+                 {420, 9000}, {8000, 8001}, {8001, 14000}, {10, 4200}};
     for (size_t i = 0; i < sizeof lives / sizeof *lives; i++) {
         record(home, id, &truth, lives[i].first, lives[i].end, (int)i);
         for (int m = 0; m < METRIC_VAL_LOSS; m++) {

@@ -53,9 +53,9 @@ static void a_fresh_folder_becomes_a_store(void **state)
 static void every_table_of_the_design_is_there(void **state)
 {
     (void)state;
-    static const char *const tables[] = {"runs",   "params",      "tags",    "steps",       "evals",  "early_stopping",
-                                         "memory", "gpu_samples", "samples", "checkpoints", "orders", "events",
-                                         "rollup", "layer_profile"};
+    static const char *const tables[] = {
+        "runs",        "params",  "tags",        "steps",  "evals",  "early_stopping", "memory",
+        "gpu_samples", "samples", "checkpoints", "orders", "events", "rollup",         "layer_profile"};
     char home[PATH_MAX], sql[128];
     store_fixture_home("tables", home, sizeof home);
     store_close(store_fixture_open(home));
@@ -84,9 +84,11 @@ static void an_older_version_is_migrated_in_order_and_once(void **state)
     struct err err = {0};
     store_fixture_home("older", home, sizeof home);
     struct store *store = store_fixture_open(home);
-    const char *const future[] = {schema_migrations[0], "alter table runs add column mood text default 'calm'",
+    const char *const future[] = {schema_migrations[0],
+                                  "alter table runs add column mood text default 'calm'",
                                   "create table moods as select distinct mood from runs"};
-    const char *const broken[] = {future[0], future[1], future[2], "create table half(x); select * from nowhere"};
+    const char *const broken[] = {future[0], future[1], future[2],
+                                  "create table half(x); select * from nowhere"};
     assert_int_equal(schema_migrate(store, future, 3, &err), STATUS_OK);
     assert_int_equal(schema_migrate(store, future, 3, &err), STATUS_OK);
     assert_true(store_fixture_number(home, "pragma user_version") == 3);
@@ -202,7 +204,8 @@ static void a_full_disk_is_named_and_nothing_stored_is_lost(void **state)
     if (!mount_small(home)) skip();
     fill_store(home, &status, &err);
     double runs = store_fixture_number(home, "select count(*) from runs");
-    double bad = store_fixture_number(home, "select count(*) from pragma_integrity_check where integrity_check <> 'ok'");
+    double bad = store_fixture_number(
+        home, "select count(*) from pragma_integrity_check where integrity_check <> 'ok'");
     umount2(home, MNT_DETACH);
     assert_int_equal(status, STATUS_IO);
     assert_non_null(strstr(err.text, home));
@@ -252,8 +255,8 @@ static void a_locked_database_is_waited_for_then_named(void **state)
     store_close(store);
     /* a lock that shuts readers out, too */
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "pragma locking_mode = exclusive; begin exclusive; create table x(y)", NULL, NULL,
-                                  NULL),
+    assert_int_equal(sqlite3_exec(db, "pragma locking_mode = exclusive; begin exclusive; create table x(y)",
+                                  NULL, NULL, NULL),
                      SQLITE_OK);
     refused(home, STATUS_BUSY, "locked by another process");
     sqlite3_close(db);
@@ -294,7 +297,8 @@ static void a_run_is_found_by_id_prefix_name_and_latest(void **state)
     assert_string_equal(info.id, a);
     assert_string_equal(info.name, "psalms");
     assert_true(info.status == RUN_CREATED && info.parameters == 10815744 && info.total_steps == 2000);
-    assert_true(isnan(info.final_loss) && isnan(info.best_val_loss) && info.best_step == -1 && isnan(info.ended_at));
+    assert_true(isnan(info.final_loss) && isnan(info.best_val_loss) && info.best_step == -1 &&
+                isnan(info.ended_at));
     assert_int_equal(run_find(store, "psalms", &info, &err), STATUS_OK);
     assert_string_equal(info.id, b);
     assert_int_equal(run_find(store, "latest", &info, &err), STATUS_OK);
@@ -313,8 +317,9 @@ static void a_run_is_found_by_id_prefix_name_and_latest(void **state)
     assert_int_equal(run_config(store, a, &config, &err), STATUS_OK);
     assert_non_null(strstr(config, "batch_size = 16"));
     free(config);
-    assert_true(store_fixture_number(home, "select count(*) from params where name = 'train.batch_size' and value = "
-                                           "'16'") == 3);
+    assert_true(
+        store_fixture_number(home, "select count(*) from params where name = 'train.batch_size' and value = "
+                                   "'16'") == 3);
     store_close(store);
 }
 
