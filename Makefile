@@ -155,9 +155,12 @@ test-deps: deps
 	$(call install_packages,$(TEST_PACKAGES))
 
 # ---- using it ----
+# On a terminal: train in the background and watch. Elsewhere: the same run with plain progress, then its CSV.
 demo: deps
 	@$(MAKE) --no-print-directory $(MAIN)
-	@$(MAIN) demo
+	@if [ -t 0 ] && [ -t 1 ]; then $(MAIN) train --name demo --watch; else \
+	  $(MAIN) train --name demo --progress plain && $(MAIN) export demo --table all -o $(BUILD)/demo-csv && \
+	  echo "The run as CSV: $(BUILD)/demo-csv"; fi
 
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)
