@@ -8,7 +8,7 @@
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 Q := $(if $(V),,@)
@@ -129,9 +129,12 @@ check: test-deps
 	@tests/check.sh
 
 # ---- packages ----
-# $(call install_packages,LIST): says what is missing, then installs it through apt.
+# $(call install_packages,LIST): says what is missing, then installs it through apt. Where there is no apt, the
+# compiler and the linker will say what they miss.
 define install_packages
-	@missing=; for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	@command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || { \
+	  echo "No apt here: install the libraries that these Debian packages hold: $(1)"; exit 0; }; \
+	missing=; for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 	  echo "Installing with apt:$$missing"; \
 	  if [ "$$(id -u)" = 0 ]; then sudo=; elif command -v sudo >/dev/null; then sudo=sudo; else \

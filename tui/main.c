@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     const char *names[64];
     size_t count = 0;
     for (const struct command *c = commands; c->name; c++) {
-        if (strcmp(c->name, word) == 0) return command_run(c, argc, argv);
+        if (strcmp(c->name, word) == 0) return argc > 1 ? c->run(argc - 1, argv + 1) : c->run(argc, argv);
         if (count < sizeof names / sizeof *names) names[count++] = c->name;
     }
     const char *nearest = text_nearest(word, names, count);

@@ -4,26 +4,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu.h"
 #include "tui/command/commands.h"
 
 const struct command commands[] = {
+    {"watch", "[RUN]", "open the workbench, on the list of runs or on one run", command_watch},
     {"train", "[CONFIG.ini] [--section.key=value ...] [--name NAME] [--watch]", "train a new run",
-     command_train, true},
-    {"resume", "RUN [--section.key=value ...]", "go on with a run from its newest checkpoint", command_resume,
-     true},
+     command_train},
+    {"resume", "RUN [--section.key=value ...]", "go on with a run from its newest checkpoint", command_resume},
+    {"order", "RUN VERB [VALUE] [--wait]", "tell a running trainer to pause, continue, stop, checkpoint, ...",
+     command_order},
+    {"runs", "[--json] [--filter EXPR] [--sort KEY]", "list the runs", command_runs},
+    {"show", "RUN [--json]", "all about one run", command_show},
+    {"export", "RUN... [--table NAME] [--format csv] [-o FILE-OR-FOLDER]", "write what was recorded as CSV",
+     command_export},
     {"generate", "RUN|FOLDER --prompt TEXT [--max-tokens N] [--temperature T]", "continue a text",
-     command_generate, true},
+     command_generate},
     {"bench", "step [--json] [--section.key=value ...]",
-     "measure a training step beside this machine's matrix product", command_bench, true},
+     "measure a training step beside this machine's matrix product", command_bench},
     {0},
 };
-
-int command_run(const struct command *command, int argc, char **argv)
-{
-    if (command->computes) cpu_blas_reexec(argv);
-    return argc > 1 ? command->run(argc - 1, argv + 1) : command->run(argc, argv);
-}
 
 int command_fail(const struct err *err)
 {

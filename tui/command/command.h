@@ -13,15 +13,11 @@ struct command {
     const char *arguments;             /* "RUN [--json]": for the usage line */
     const char *summary;               /* one line for `anneal --help` */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
-    bool computes;                     /* multiplies matrices: worth choosing BLAS kernels for */
 };
 
 /* All commands, in the order of the help, ending with an entry whose name is NULL. In tui/command/command.c.
  */
 extern const struct command commands[];
-
-/* Runs one: argv is the whole command line of the process, argv[1] the command's name where it was given. */
-int command_run(const struct command *command, int argc, char **argv);
 
 /* Prints "anneal: TEXT" on stderr and returns the exit status that goes with err->status. */
 int command_fail(const struct err *err);

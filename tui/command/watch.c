@@ -6,10 +6,9 @@
 #include "core/base/file.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
+#include "tui/command/commands.h"
 #include "tui/view/keys.h"
 #include "tui/view/session.h"
-
-int watch_command(int argc, char **argv);
 
 /* What the form of a new run offers: the keys used most. An empty field is left to the trainer's default. */
 static const struct form_field fields[] = {
@@ -33,7 +32,7 @@ static const struct form_field fields[] = {
     {"device", "device", "auto", "where to train", "auto|cpu|cuda"},
 };
 
-int watch_command(int argc, char **argv)
+int command_watch(int argc, char **argv)
 {
     static const struct option options[] = {
         {"keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'}, {0}};

@@ -17,7 +17,7 @@ struct form_state {
     size_t count, at;               /* at == count: the line that starts the run */
     size_t scroll;
     struct launch launch;
-    char error[512];                     /* why the last start failed */
+    char error[512];                        /* why the last start failed */
     char words[FIELDS_MAX][INPUT_MAX + 80]; /* scratch: the arguments of a start */
 };
 

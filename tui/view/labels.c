@@ -76,7 +76,8 @@ char *label_age(double since, double now, char *buf, size_t size)
     } else {
         time_t when = (time_t)since;
         struct tm date;
-        if (!localtime_r(&when, &date) || strftime(buf, size, "%Y-%m-%d", &date) == 0)
+        if (!localtime_r(&when, &date) ||
+            strftime(buf, size, age < 330 * 86400.0 ? "%d %b" : "%Y-%m", &date) == 0)
             snprintf(buf, size, "--");
     }
     return buf;

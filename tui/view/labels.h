@@ -22,7 +22,7 @@ double label_progress(const struct run_info *run); /* in [0, 1]; NaN: unknown */
 double label_eta(const struct run_info *run);
 double label_elapsed(const struct run_info *run, double now);
 
-/* "12s ago", "3h ago", "2026-01-31" when it is more than 30 days. Returns buf. */
+/* "12s ago", "3h ago", "31 Jan" after 30 days, "2026-01" after 330. Returns buf. */
 char *label_age(double since, double now, char *buf, size_t size);
 
 /* "1,234,567". Returns buf. */

@@ -157,7 +157,7 @@ static void make_chart(const struct run_state *state, int which, struct chart *c
     default:
         chart->title = "throughput";
         chart->unit = "tokens/s";
-        chart->zero = true;
+        chart->least_span = 0.25;
         chart->trace[0] = make_trace(model, TRACE_SPEED, NULL, STYLE_SPEED);
         break;
     }

@@ -35,10 +35,14 @@ enum column {
 };
 
 static const struct table_column columns[COL_COUNT] = {
-    [COL_STATUS] = {"status", 12, 12, 0, false},     [COL_NAME] = {"name", 12, 40, 0, false},
-    [COL_PROGRESS] = {"progress", 12, 36, 2, false}, [COL_LOSS] = {"loss", 7, 7, 1, true},
-    [COL_BEST] = {"best val", 8, 16, 3, true},       [COL_SPEED] = {"tok/s", 6, 7, 5, true},
-    [COL_TIME] = {"time", 9, 13, 4, true},           [COL_CURVE] = {"loss curve", 8, 48, 6, false},
+    [COL_STATUS] = {"status", 12, 12, 0, false},
+    [COL_NAME] = {"name", 12, 40, 0, false},
+    [COL_PROGRESS] = {"progress", 10, 36, 2, false},
+    [COL_LOSS] = {"loss", 6, 7, 1, true},
+    [COL_BEST] = {"val", 6, 16, 3, true},
+    [COL_SPEED] = {"tok/s", 6, 7, 5, true},
+    [COL_TIME] = {"time", 8, 13, 4, true},
+    [COL_CURVE] = {"curve", 8, 48, 6, false},
 };
 
 enum sort { SORT_CREATED, SORT_STATUS, SORT_NAME, SORT_LOSS, SORT_BEST, SORT_SPEED, SORT_COUNT };
@@ -246,6 +250,11 @@ static const struct series *spark_of(struct workbench *workbench, struct runs_st
 
 /* --- drawing --- */
 
+static int column_gap(const struct grid *grid)
+{
+    return grid->w < 100 ? 1 : 2;
+}
+
 static void draw_progress(struct grid *grid, int x, int y, int w, const struct run_info *run)
 {
     char steps[32] = "";
@@ -338,7 +347,7 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
         case COL_COUNT:
             break;
         }
-        x += w + 2;
+        x += w + column_gap(grid);
     }
 }
 
@@ -370,7 +379,7 @@ static void draw_header(struct runs_state *state, struct grid *grid, const int *
             grid_text_right(grid, x, 1, widths[c], STYLE_DIM, ATTR_UNDERLINE, columns[c].title);
         else
             grid_text(grid, x, 1, widths[c], STYLE_DIM, ATTR_UNDERLINE, columns[c].title);
-        x += widths[c] + 2;
+        x += widths[c] + column_gap(grid);
     }
 }
 
@@ -405,7 +414,7 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     struct list_layout layout;
     int widths[COL_COUNT];
     layout_list(grid->w, grid->h, &layout);
-    table_fit(columns, COL_COUNT, grid->w - 2, 2, widths);
+    table_fit(columns, COL_COUNT, grid->w - 2, column_gap(grid), widths);
     draw_header(state, grid, widths);
     state->page = layout.body.h;
     if (!state->shown_count) {

@@ -25,7 +25,7 @@ struct workbench {
     int64_t version, second; /* when the view last read */
     bool dirty, left, redraw, helping;
     int help_scroll;
-    char message[512]; /* in the last row; "" for none */
+    char message[516]; /* in the last row; "" for none */
     enum style message_style;
     enum action asked; /* ACTION_NONE: no question is open */
     char question[256];

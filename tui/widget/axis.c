@@ -12,6 +12,10 @@ static void shorten_exponent(char *text)
 {
     char *e = strchr(text, 'e');
     if (!e) return;
+    if (e - text > 2 && e[-1] == '0' && e[-2] == '.') { /* "2e-4" rather than "2.0e-4" */
+        memmove(e - 2, e, strlen(e) + 1);
+        e -= 2;
+    }
     char *digits = e + 2, *from = digits;
     while (from[0] == '0' && from[1]) from++;
     memmove(digits, from, strlen(from) + 1);
@@ -86,13 +90,11 @@ static double round_step(double rough)
 
 static void linear_ticks(struct axis *axis, int max_ticks, double least_step)
 {
-    double step = round_step((axis->hi - axis->lo) / max_ticks);
-    if (step < least_step) step = least_step;
-    double first = ceil(axis->lo / step - 1e-9), last = floor(axis->hi / step + 1e-9);
-    if (last - first + 1 > max_ticks) { /* the range is a hair wider than max_ticks - 1 steps */
-        step = round_step(step * 1.5);
+    double step = fmax(round_step((axis->hi - axis->lo) / (max_ticks + 1)), least_step), first, last;
+    for (;; step = round_step(step * 1.5)) { /* the finest step that gives no more than max_ticks */
         first = ceil(axis->lo / step - 1e-9);
         last = floor(axis->hi / step + 1e-9);
+        if (last - first < max_ticks) break;
     }
     double largest = fmax(fabs(axis->lo), fabs(axis->hi));
     for (double i = first; i <= last && axis->count < max_ticks; i++) {

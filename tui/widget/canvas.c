@@ -53,12 +53,12 @@ void canvas_dot(struct canvas *canvas, int x, int y, enum style style)
     canvas->style[cell] = (uint8_t)style;
 }
 
-void canvas_line(struct canvas *canvas, int x0, int y0, int x1, int y1, enum style style)
+void canvas_line(struct canvas *canvas, int x0, int y0, int x1, int y1, enum style style, int every)
 {
     /* Bresenham; the ends are dots of the canvas or one column outside, so the walk is short */
     int dx = abs(x1 - x0), dy = -abs(y1 - y0), sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1, error = dx + dy;
-    for (;;) {
-        canvas_dot(canvas, x0, y0, style);
+    for (int n = 0;; n++) {
+        if (n % every == 0) canvas_dot(canvas, x0, y0, style);
         if (x0 == x1 && y0 == y1) return;
         int twice = 2 * error;
         if (twice >= dy) {

@@ -29,9 +29,10 @@ struct canvas {
 enum status canvas_reset(struct canvas *canvas, int w, int h, enum glyph_level level, struct err *err);
 void canvas_release(struct canvas *canvas);
 
-/* Dots count from the upper left; outside is clipped. */
+/* Dots count from the upper left; outside is clipped. A line of which only one dot in `every` is set is
+ * dotted. */
 void canvas_dot(struct canvas *canvas, int x, int y, enum style style);
-void canvas_line(struct canvas *canvas, int x0, int y0, int x1, int y1, enum style style);
+void canvas_line(struct canvas *canvas, int x0, int y0, int x1, int y1, enum style style, int every);
 
 /* Copies the cells with dots to the grid; cells without any are left as they are. */
 void canvas_blit(const struct canvas *canvas, struct grid *grid, int x, int y);

@@ -100,7 +100,7 @@ static void reduce(const struct chart *chart, const struct chart_trace *trace, c
     }
 }
 
-static void draw_columns(const struct frame *frame, struct canvas *canvas, enum style style, bool join)
+static void draw_columns(const struct frame *frame, struct canvas *canvas, enum style style, int every)
 {
     int columns = canvas->w * canvas->dot_w, from_x = -1, from_y = 0;
     for (int x = 0; x < columns; x++) {
@@ -109,20 +109,25 @@ static void draw_columns(const struct frame *frame, struct canvas *canvas, enum 
             if (column->non_finite) from_x = -1; /* a gap where there was no number */
             continue;
         }
-        if (join && from_x >= 0)
-            canvas_line(canvas, from_x, from_y, x, dot_y(frame, canvas, column->first), style);
-        canvas_line(canvas, x, dot_y(frame, canvas, column->hi), x, dot_y(frame, canvas, column->lo), style);
+        if (from_x >= 0)
+            canvas_line(canvas, from_x, from_y, x, dot_y(frame, canvas, column->first), style, every);
+        canvas_line(canvas, x, dot_y(frame, canvas, column->hi), x, dot_y(frame, canvas, column->lo), style,
+                    1);
         from_x = x;
         from_y = dot_y(frame, canvas, column->last);
     }
 }
 
 /* After the dots: a cross at the top wherever a value was NaN or infinite. */
-static void draw_non_finite(struct grid *grid, const struct frame *frame, const struct canvas *canvas)
+static void draw_non_finite(struct grid *grid, const struct chart *chart, const struct chart_trace *trace,
+                            const struct frame *frame, const struct canvas *canvas)
 {
-    for (int x = 0; x < canvas->w * canvas->dot_w; x++)
-        if (canvas->columns[x].non_finite)
-            grid_put(grid, frame->plot.x + x / canvas->dot_w, frame->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
+    size_t begin = lower_bound(trace->points, trace->count, chart->first_step);
+    for (size_t i = begin; i < trace->count && trace->points[i].first_step <= chart->last_step; i++) {
+        if (!trace->points[i].non_finite) continue;
+        int x = dot_x(frame, canvas, point_step(&trace->points[i])) / canvas->dot_w;
+        if (x < frame->plot.w) grid_put(grid, frame->plot.x + x, frame->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
+    }
 }
 
 static void draw_marks(struct grid *grid, const struct chart *chart, const struct chart_trace *trace,
@@ -141,23 +146,34 @@ static void draw_marks(struct grid *grid, const struct chart *chart, const struc
     }
 }
 
-static void draw_trace(struct grid *grid, const struct chart *chart, const struct chart_trace *trace,
-                       const struct frame *frame, struct canvas *canvas)
+/* The first trace lies on top. Smoothed lines replace the cells below them, so that they are seen even in a
+ * band of noise; all else shares cells. */
+static void draw_traces(struct grid *grid, const struct chart *chart, const struct frame *frame,
+                        struct canvas *canvas)
 {
     struct err ignored;
-    (void)canvas_reset(canvas, frame->plot.w, frame->plot.h, grid->level,
-                       &ignored); /* fits: chart_draw grew it */
-    reduce(chart, trace, NULL, frame, canvas);
-    draw_columns(frame, canvas, trace->smooth ? STYLE_DIM : trace->style, true);
+    bool smooth = false;
+    for (int t = chart->trace_count - 1; t >= 0; t--) {
+        const struct chart_trace *trace = &chart->trace[t];
+        smooth = smooth || trace->smooth;
+        reduce(chart, trace, NULL, frame, canvas);
+        draw_columns(frame, canvas, trace->smooth ? STYLE_DIM : trace->style, trace->marks ? 3 : 1);
+    }
     canvas_blit(canvas, grid, frame->plot.x, frame->plot.y);
-    draw_non_finite(grid, frame, canvas);
-    if (trace->smooth) {
-        (void)canvas_reset(canvas, frame->plot.w, frame->plot.h, grid->level, &ignored);
-        reduce(chart, trace, trace->smooth, frame, canvas);
-        draw_columns(frame, canvas, trace->style, true);
+    if (smooth) {
+        (void)canvas_reset(canvas, frame->plot.w, frame->plot.h, grid->level,
+                           &ignored); /* as large as before */
+        for (int t = chart->trace_count - 1; t >= 0; t--) {
+            if (!chart->trace[t].smooth) continue;
+            reduce(chart, &chart->trace[t], chart->trace[t].smooth, frame, canvas);
+            draw_columns(frame, canvas, chart->trace[t].style, 1);
+        }
         canvas_blit(canvas, grid, frame->plot.x, frame->plot.y);
     }
-    if (trace->marks) draw_marks(grid, chart, trace, frame, canvas);
+    for (int t = chart->trace_count - 1; t >= 0; t--) {
+        draw_non_finite(grid, chart, &chart->trace[t], frame, canvas);
+        if (chart->trace[t].marks) draw_marks(grid, chart, &chart->trace[t], frame, canvas);
+    }
 }
 
 static int draw_value(struct grid *grid, int x, int y, int end, const struct chart_trace *trace, int64_t step,
@@ -171,14 +187,10 @@ static int draw_value(struct grid *grid, int x, int y, int end, const struct cha
                     sizeof value);
     if (point && trace->smooth && !at_cursor)
         axis_format(trace->smooth[trace->count - 1], value, sizeof value);
-    if (trace->marks) {
-        grid_put(grid, x, y, 0x25C6, trace->style, ATTR_NONE);
-        x += 2;
-    } else if (trace->name) {
-        grid_put(grid, x, y, 0x2501, trace->style, ATTR_BOLD);
-        x += 2;
+    if (trace->name) {
+        grid_put(grid, x, y, trace->marks ? 0x25C6 : 0x2501, trace->style, ATTR_BOLD);
+        x += 1 + grid_printf(grid, x + 1, y, end - x - 1, STYLE_DIM, 0, " %s ", trace->name);
     }
-    if (trace->name) x += 1 + grid_text(grid, x, y, end - x, STYLE_DIM, 0, trace->name);
     x += grid_text(grid, x, y, end - x, trace->style, ATTR_BOLD, value);
     if (point && point->count > point->non_finite && point->non_finite && at_cursor)
         x += grid_printf(grid, x, y, end - x, STYLE_BAD, 0, " %lld NaN", (long long)point->non_finite);
@@ -272,8 +284,12 @@ enum status chart_draw(struct grid *grid, struct rect area, const struct chart *
     if (any && chart->zero && !chart->log) {
         lo = fmin(lo, 0);
         hi = fmax(hi, 0) * 1.05;
+    } else if (any && chart->least_span > 0 && !chart->log && hi - lo < chart->least_span * fabs(hi)) {
+        double middle = (lo + hi) / 2, half = chart->least_span * fabs(hi) / 2;
+        lo = middle - half;
+        hi = middle + half;
     }
-    int y_ticks = frame.plot.h <= 4 ? 2 : frame.plot.h / 3 + 1;
+    int y_ticks = frame.plot.h / 2 + 1; /* every other row may have a label */
     axis_init(&frame.y, any ? lo : NAN, hi, chart->log, y_ticks > 8 ? 8 : y_ticks);
     draw_title(grid, area, chart, frame.y.log);
     if (!room) return STATUS_OK;
@@ -287,7 +303,7 @@ enum status chart_draw(struct grid *grid, struct rect area, const struct chart *
         frame.y.count = 0;
     }
     draw_axes(grid, area, chart, &frame, canvas);
-    for (int t = 0; t < chart->trace_count; t++) draw_trace(grid, chart, &chart->trace[t], &frame, canvas);
+    draw_traces(grid, chart, &frame, canvas);
     if (chart->best_step >= chart->first_step && chart->best_step <= chart->last_step &&
         isfinite(chart->best))
         grid_put(grid, frame.plot.x + dot_x(&frame, canvas, (double)chart->best_step) / canvas->dot_w,

@@ -32,6 +32,8 @@ struct chart {
     int64_t first_step, last_step; /* what is visible */
     bool log;                      /* logarithmic values, where they allow it */
     bool zero;                     /* the values' axis begins at 0 (when not logarithmic) */
+    double least_span; /* the values' axis spans at least this fraction of the largest: noise stays small; 0:
+                          any */
     bool focused;
     int64_t cursor;    /* step under the cursor; -1: none */
     int64_t best_step; /* marked with a star at `best`; -1: none */
