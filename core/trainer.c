@@ -382,23 +382,23 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* What is due after a step; *stop is set when early stopping decides so. */
-static enum status between_steps(struct trainer *t, bool *stop, struct err *err)
+/* What is due after a step; *stop is set when early stopping decides so. A sample or a checkpoint that fails
+ * is no reason to lose the run. */
+static void between_steps(struct trainer *t, bool *stop)
 {
     const struct config *c = t->setup.config;
     int64_t step = t->state.step;
-    enum status status = STATUS_OK;
+    struct err problem = {0};
     if (due(c->eval.every, step)) {
         evaluate(t);
         const struct early_stopping *e = &t->state.stopping;
         *stop = e->patience > 0 && e->used >= e->patience;
     }
-    if (due(c->sample.every, step)) status = sample(t, err);
-    if (!status && due(c->checkpoint.every, step) && step < c->train.total_steps) {
-        struct err problem = {0};
+    if (due(c->sample.every, step) && sample(t, &problem))
+        event(t, "warning", "%s; training goes on", problem.text);
+    if (due(c->checkpoint.every, step) && step < c->train.total_steps) {
         if (save_checkpoint(t, "periodic", &problem)) event(t, "error", "%s; training goes on", problem.text);
     }
-    return status;
 }
 
 enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct err *err)
@@ -412,7 +412,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
            t->state.skipped_in_a_row < SKIPS_IN_A_ROW_MAX) {
         if ((leave = obey_orders(t))) break;
         status = train_step(t, err);
-        if (!status) status = between_steps(t, &stop, err);
+        if (!status) between_steps(t, &stop);
     }
     if (status) return status;
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX)
