@@ -279,8 +279,8 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
     case ORDER_STOP:
         *leave = true;
         break;
-    case ORDER_EVAL:
-        evaluate(t);
+    case ORDER_EVAL: /* the same evaluation twice would use up the patience of early stopping */
+        if (t->last_eval_step != t->state.step) evaluate(t);
         if (t->validation.sequences)
             snprintf(result, sizeof result, "validation loss %.4f", t->last_val_loss);
         else
