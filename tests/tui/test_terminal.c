@@ -181,6 +181,62 @@ static void a_bad_value_shows_the_trainers_sentence_in_the_form(void **state)
     pty_close(pty);
 }
 
+/* The newest run of a store, once it is there and trains. */
+static struct run_info wait_for_training(struct store *store, int64_t steps)
+{
+    struct run_info run;
+    struct err err = {0};
+    for (int i = 0; i < 60000; i++) {
+        if (run_find(store, "latest", &run, &err) == STATUS_OK && run.steps >= steps) return run;
+        usleep(1000);
+    }
+    fail_msg("no run came to step %ld: %s", (long)steps, err.text);
+    return run;
+}
+
+static void a_run_started_from_the_form_outlives_the_workbench(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err = {0};
+    struct store *store;
+    struct run_info run;
+    char corpus[1200], environment[1200], home[1100], text[4096 + 1];
+    const char verse[] = "In the beginning God created the heaven and the earth. ";
+    for (size_t i = 0; i < sizeof text - 1; i++) text[i] = verse[i % (sizeof verse - 1)];
+    snprintf(home, sizeof home, "%s/form", getenv("ANNEAL_TEST_DIR"));
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    snprintf(corpus, sizeof corpus, "%s/c.txt", getenv("ANNEAL_TEST_DIR"));
+    assert_int_equal(file_make_folders(home, &err), STATUS_OK);
+    assert_int_equal(file_write_atomic(corpus, text, sizeof text - 1, &err), STATUS_OK);
+    struct pty *pty = open_on(environment, 40, 120, NULL, "OMP_NUM_THREADS=1", NULL);
+    pty_wait_text(pty, "No runs yet.");
+    pty_send(pty, "nfrom-form\t\t");
+    pty_send(pty, corpus);
+    pty_send(pty, "\tbytes\t100000\t1\t16\x12"); /* tokenizer, steps, batch, sequence; Ctrl-R */
+    pty_wait_text(pty, "● running");
+    pty_wait_text(pty, "/ 100,000 steps");
+    pty_wait_text(pty, "from-form");
+    pty_send(pty, "q");
+    pty_wait_text(pty, "from-form goes on training");
+    pty_send(pty, "q");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+    assert_int_equal(store_open(home, &store, &err), STATUS_OK);
+    run = wait_for_training(store, 1);
+    run = wait_for_training(store, run.steps + 2); /* it still trains, with nobody watching */
+    assert_int_equal(run.status, RUN_RUNNING);
+    kill((pid_t)run.pid, SIGTERM);
+    for (int i = 0; i < 60000 && run_is_alive(store, run.id); i++) usleep(1000);
+    assert_int_equal(run_find(store, run.id, &run, &err), STATUS_OK);
+    assert_int_equal(run.status, RUN_STOPPED);
+    char folder[2048], log[2100];
+    run_folder(store, run.id, folder, sizeof folder);
+    snprintf(log, sizeof log, "%s/stderr.log", folder);
+    assert_true(file_exists(log));
+    store_close(store);
+    (void)fixture;
+}
+
 static void the_help_covers_each_view(void **state)
 {
     struct fixture *fixture = *state;
@@ -566,6 +622,7 @@ static void leaving_never_stops_a_run(void **state)
     pty_wait_text(pty, "kjv-live goes on training");
     pty_send(pty, "q");
     assert_int_equal(pty_wait_exit(pty), 0);
+    pty_wait_text(pty, "1 run goes on training");
     pty_close(pty);
     struct order order;
     assert_false(writer_next_order(fixture->run.writer, &order)); /* nobody asked it for anything */
@@ -587,6 +644,7 @@ int main(void)
         TEST(new_steps_appear_without_a_key),
         TEST(the_form_shows_defaults_and_hints_at_three_sizes),
         TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
+        TEST(a_run_started_from_the_form_outlives_the_workbench),
         TEST(the_help_covers_each_view),
         TEST(an_empty_store_teaches_how_to_begin),
         TEST(the_filter_narrows_the_list),

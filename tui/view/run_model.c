@@ -1,6 +1,7 @@
 /* See run_model.h. */
 #include "tui/view/run_model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,36 +14,75 @@ static const enum metric metrics[TRACE_COUNT] = {
     [TRACE_GRAD] = METRIC_GRAD_NORM, [TRACE_SPEED] = METRIC_TOKENS_PER_SEC,
 };
 
-static void drop_smooth(struct run_model *model, int trace)
+/* n points in a row as one. */
+static struct series_point merge(const struct series_point *points, size_t n)
 {
-    free(model->smooth[trace]);
-    model->smooth[trace] = NULL;
-    model->smooth_capacity[trace] = 0;
+    struct series_point all = points[0];
+    double sum = 0;
+    int64_t finite = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct series_point *p = &points[i];
+        int64_t here = p->count - p->non_finite;
+        if (i > 0) {
+            all.count += p->count;
+            all.non_finite += p->non_finite;
+        }
+        if (here <= 0) continue;
+        all.min = fmin(all.min, p->min); /* fmin and fmax take the number where the other is NaN */
+        all.max = fmax(all.max, p->max);
+        all.last = p->last;
+        sum += p->mean * (double)here;
+        finite += here;
+    }
+    all.last_step = points[n - 1].last_step;
+    if (finite > 0) all.mean = sum / (double)finite;
+    return all;
 }
 
-/* After any change of the series, failed ones too: a smoothed line is as long as its series, or absent. */
+static enum status smooth_trace(struct run_model *model, int t, struct err *err)
+{
+    const struct series *series = &model->series[t];
+    if (!model->smoothed[t].smooth || series->count > model->smoothed[t].capacity) {
+        size_t capacity = series->count * 2 + 64;
+        double *smooth = realloc(model->smoothed[t].smooth, capacity * sizeof *smooth);
+        if (smooth) model->smoothed[t].smooth = smooth;
+        struct series_point *points = realloc(model->smoothed[t].points, capacity * sizeof *points);
+        if (points) model->smoothed[t].points = points;
+        if (!smooth || !points)
+            return err_set(err, STATUS_NO_MEMORY, "no memory to smooth %zu points", series->count);
+        model->smoothed[t].capacity = capacity;
+    }
+    double *smooth = model->smoothed[t].smooth;
+    smooth_points(series->points, series->count, model->decay, smooth);
+    size_t group = series->count / (2 * MODEL_POINTS) + 1, count = 0;
+    for (size_t i = 0; i < series->count; i += group) {
+        size_t n = series->count - i < group ? series->count - i : group;
+        model->smoothed[t].points[count] = merge(series->points + i, n);
+        smooth[count++] = smooth[i + n - 1];
+    }
+    model->smoothed[t].count = count;
+    model->smoothed[t].valid = true;
+    return STATUS_OK;
+}
+
+/* After any change of the series, failed ones too: what is drawn never outlives the series it came from. */
 static enum status smooth_all(struct run_model *model, struct err *err)
 {
     enum status status = STATUS_OK;
     for (int t = 0; t < TRACE_COUNT; t++) {
-        const struct series *series = &model->series[t];
-        if (model->decay <= 0 || t == TRACE_VAL || t == TRACE_LR) {
-            drop_smooth(model, t);
-            continue;
-        }
-        if (!model->smooth[t] || series->count > model->smooth_capacity[t]) {
-            size_t capacity = series->count * 2 + 64;
-            drop_smooth(model, t);
-            model->smooth[t] = malloc(capacity * sizeof *model->smooth[t]);
-            if (!model->smooth[t]) {
-                status = err_set(err, STATUS_NO_MEMORY, "no memory to smooth %zu points", series->count);
-                continue;
-            }
-            model->smooth_capacity[t] = capacity;
-        }
-        smooth_points(series->points, series->count, model->decay, model->smooth[t]);
+        model->smoothed[t].valid = false;
+        if (model->decay > 0 && t != TRACE_VAL && t != TRACE_LR && smooth_trace(model, t, err))
+            status = STATUS_NO_MEMORY;
     }
     return status;
+}
+
+struct model_curve run_model_curve(const struct run_model *model, int t)
+{
+    if (model->smoothed[t].valid && model->smoothed[t].count)
+        return (struct model_curve){model->smoothed[t].points, model->smoothed[t].smooth,
+                                    model->smoothed[t].count};
+    return (struct model_curve){model->series[t].points, NULL, model->series[t].count};
 }
 
 static enum status read_rows(struct run_model *model, struct store *store, struct err *err)
@@ -82,7 +122,9 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
                                 int64_t last_step, double decay, struct err *err)
 {
-    size_t points = decay > 0 ? MODEL_RAW_POINTS : MODEL_POINTS;
+    int64_t end = last_step < 0 || last_step > model->info.steps ? model->info.steps : last_step;
+    size_t points = end - first_step <= MODEL_SHORT_RUN ? MODEL_SHORT_RUN : MODEL_POINTS;
+    if (decay > 0) points = MODEL_RAW_POINTS;
     enum status status = STATUS_OK;
     for (int t = 0; t < TRACE_COUNT && !status; t++)
         status = series_read(store, model->info.id, metrics[t], first_step, last_step, points,
@@ -110,7 +152,8 @@ void run_model_release(struct run_model *model)
 {
     for (int t = 0; t < TRACE_COUNT; t++) {
         series_release(&model->series[t]);
-        free(model->smooth[t]);
+        free(model->smoothed[t].points);
+        free(model->smoothed[t].smooth);
     }
     arena_release(&model->arena);
     free(model->config);

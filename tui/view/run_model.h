@@ -11,15 +11,27 @@
 enum model_trace { TRACE_LOSS, TRACE_VAL, TRACE_LR, TRACE_GRAD, TRACE_SPEED, TRACE_COUNT };
 
 enum {
-    MODEL_POINTS = 4096,      /* read for a chart: enough for any screen, little enough to draw at 10 Hz */
+    MODEL_SHORT_RUN = 4096, /* up to so many steps every single one is kept: the cursor reads exact values */
+    MODEL_POINTS = 1024,    /* for longer ones: enough for any screen, and mostly read from rollups */
     MODEL_RAW_POINTS = 65536, /* read when smoothing, which wants raw values */
+};
+
+/* What a chart draws of a series. */
+struct model_curve {
+    const struct series_point *points;
+    const double *smooth; /* count values; NULL while smoothing is off */
+    size_t count;
 };
 
 struct run_model {
     struct run_info info;
     struct series series[TRACE_COUNT];
-    double *smooth[TRACE_COUNT]; /* as long as the series; NULL while smoothing is off */
-    size_t smooth_capacity[TRACE_COUNT];
+    struct { /* while smoothing: the series smoothed as read, then merged to what a screen can show */
+        struct series_point *points;
+        double *smooth;
+        size_t count, capacity;
+        bool valid;
+    } smoothed[TRACE_COUNT];
     double decay;                  /* per step; 0: no smoothing */
     int64_t first_step, last_step; /* the range asked for; last -1: to the end, which moves */
 
@@ -49,6 +61,8 @@ enum status run_model_update_info(struct run_model *model, struct store *store, 
 /* Reads the series anew for a range of steps (last -1: to the end) and a smoothing. */
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
                                 int64_t last_step, double decay, struct err *err);
+
+struct model_curve run_model_curve(const struct run_model *model, int trace);
 
 /* The newest step in the charts; -1 before the first. */
 int64_t run_model_newest_step(const struct run_model *model);

@@ -116,12 +116,9 @@ static bool run_read(struct workbench *workbench, void *opaque, bool store_chang
 static struct chart_trace make_trace(const struct run_model *model, int trace, const char *name,
                                      enum style style)
 {
-    const struct series *series = &model->series[trace];
-    return (struct chart_trace){.name = name,
-                                .points = series->points,
-                                .count = series->count,
-                                .smooth = series->count ? model->smooth[trace] : NULL,
-                                .style = style};
+    struct model_curve curve = run_model_curve(model, trace);
+    return (struct chart_trace){
+        .name = name, .points = curve.points, .count = curve.count, .smooth = curve.smooth, .style = style};
 }
 
 static void make_chart(const struct run_state *state, int which, struct chart *chart)

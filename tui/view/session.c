@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -124,6 +125,10 @@ out:
         close(session.signals);
         sigprocmask(SIG_SETMASK, &old, NULL);
     }
+    size_t live = status || session.gone ? 0 : workbench_live_runs(session.workbench);
+    if (live > 0)
+        fprintf(stderr, "%zu run%s on training; `anneal watch` shows %s again\n", live,
+                live == 1 ? " goes" : "s go", live == 1 ? "it" : "them");
     grid_release(&session.grid);
     workbench_close(session.workbench);
     return status;

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "runs/run.h"
 #include "tui/view/help.h"
+#include "tui/view/labels.h"
 #include "tui/widget/layout.h"
 
 enum { STACK_MAX = 4 };
@@ -203,6 +205,18 @@ bool workbench_is_dirty(const struct workbench *workbench)
 void workbench_touch(struct workbench *workbench)
 {
     workbench->dirty = true;
+}
+
+size_t workbench_live_runs(struct workbench *workbench)
+{
+    struct arena arena;
+    struct run_info *runs;
+    size_t count, live = 0;
+    arena_init(&arena, 65536);
+    if (run_list(workbench->store, &arena, &runs, &count, NULL) == STATUS_OK)
+        for (size_t i = 0; i < count; i++) live += label_is_live(runs[i].status);
+    arena_release(&arena);
+    return live;
 }
 
 bool workbench_has_left(const struct workbench *workbench)

@@ -24,6 +24,9 @@ bool workbench_is_dirty(const struct workbench *workbench);
 void workbench_touch(struct workbench *workbench); /* the size changed */
 void workbench_draw(struct workbench *workbench, struct grid *grid);
 
+/* How many runs train right now: what is worth a word on leaving. */
+size_t workbench_live_runs(struct workbench *workbench);
+
 bool workbench_has_left(const struct workbench *workbench);
 /* True once: Ctrl-L asked for every cell to be written anew. */
 bool workbench_take_redraw(struct workbench *workbench);
