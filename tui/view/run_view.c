@@ -58,7 +58,13 @@ static void visible_range(const struct run_state *state, int64_t *first, int64_t
     if (newest < 1) newest = 1;
     *first = 0;
     *last = newest;
-    if (state->span <= 0) return;
+    if (state->span <= 0) {
+        /* while it trains the end moves in leaps of a few columns: the curves stand still in between */
+        int64_t leap = 1;
+        while (leap * 96 < newest) leap *= 2;
+        if (label_is_live(state->model.info.status)) *last = (newest + leap - 1) / leap * leap;
+        return;
+    }
     *last = state->end < 0 ? newest : state->end;
     *first = *last - state->span > 0 ? *last - state->span : 0;
 }

@@ -166,6 +166,7 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
     curs_set(0);
     leaveok(stdscr, TRUE);
     scrollok(stdscr, FALSE);
+    typeahead(-1); /* a frame is short: finish it before looking at keys */
     keypad(screen->keys, TRUE);
     nodelay(screen->keys, TRUE);
     set_escdelay(25);
