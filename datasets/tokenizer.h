@@ -1,6 +1,6 @@
-/* Tokenizers: byte-level text to token ids and back. Two kinds: `bytes` (256 ids, one a byte) and byte-level BPE
- * as in a Hugging Face tokenizer.json, ours or theirs. Both take any bytes, valid UTF-8 or not.
- * Immutable once opened: may be shared by threads. */
+/* Tokenizers: byte-level text to token ids and back. Two kinds: `bytes` (256 ids, one a byte) and byte-level
+ * BPE as in a Hugging Face tokenizer.json, ours or theirs. Both take any bytes, valid UTF-8 or not. Immutable
+ * once opened: may be shared by threads. */
 #ifndef ANNEAL_DATASETS_TOKENIZER_H
 #define ANNEAL_DATASETS_TOKENIZER_H
 
@@ -16,8 +16,12 @@ struct token_list {
     uint32_t *ids;
     size_t count, capacity;
 };
+enum status token_list_append(struct token_list *list, const uint32_t *ids, size_t count, struct err *err);
 void token_list_release(struct token_list *list);
 
+/* By the words that users write: "bytes" or the path of a tokenizer.json. "bpe:N" asks for one that is yet to
+ * be learned (see corpus.h) and is an error here, like anything else. */
+enum status tokenizer_open(const char *word, struct tokenizer **out, struct err *err);
 enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err);
 enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct err *err);
 /* `json` (n bytes) is the text of a tokenizer.json; `name` stands for it in messages. */
@@ -26,10 +30,23 @@ enum status tokenizer_parse_json(const char *json, size_t n, const char *name, s
 void tokenizer_close(struct tokenizer *tokenizer);
 
 int tokenizer_vocab_size(const struct tokenizer *tokenizer);
-const char *tokenizer_kind(const struct tokenizer *tokenizer); /* "bytes" or "bpe" */
+const char *tokenizer_kind(const struct tokenizer *tokenizer);  /* "bytes" or "bpe" */
 uint64_t tokenizer_checksum(const struct tokenizer *tokenizer); /* XXH64 of what defines it */
 
-/* Appends the ids of `text` to `list`. STATUS_NO_MEMORY is its only error. */
+/* Where ids go that are too many to keep. */
+struct token_sink {
+    /* Takes the next `count` ids (borrowed); `done` bytes of the text are encoded so far. Called every few
+     * thousand ids and at the end. Any other status than STATUS_OK stops the encoding and is its result. */
+    enum status (*take)(void *context, const uint32_t *ids, size_t count, uint64_t done, struct err *err);
+    void *context;
+};
+
+/* The ids of `text`, handed to `sink` piece by piece. Errors: what the sink returns; STATUS_NO_MEMORY;
+ * STATUS_FAILED when the split pattern of a foreign tokenizer.json gives up on the text. */
+enum status tokenizer_encode_stream(const struct tokenizer *tokenizer, const void *text, size_t n,
+                                    const struct token_sink *sink, struct err *err);
+
+/* Appends the ids of `text` to `list`; the same errors. On failure the list is as it was. */
 enum status tokenizer_encode(const struct tokenizer *tokenizer, const void *text, size_t n,
                              struct token_list *list, struct err *err);
 

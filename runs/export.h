@@ -1,5 +1,6 @@
-/* Tables as CSV through libcsv: RFC 4180, a header line, '.' decimals, shortest round-trip floats, nan and inf
- * spelled so, empty for an absent value. Columns and their order are fixed; new ones are only ever appended. */
+/* Tables as CSV through libcsv: RFC 4180 (records end with CR LF), a header line, '.' decimals, shortest
+ * round-trip floats, nan and inf spelled so, empty for an absent value. Columns and their order are fixed;
+ * new ones are only ever appended. */
 #ifndef ANNEAL_RUNS_EXPORT_H
 #define ANNEAL_RUNS_EXPORT_H
 
@@ -25,8 +26,8 @@ const char *export_table_name(enum export_table table); /* "steps", … */
 bool export_table_parse(const char *word, enum export_table *out);
 
 /* Writes one table of the given runs (ids) to `out`, rows in (run, segment, step) order. */
-enum status export_csv(struct store *store, const char *const *run_ids, size_t run_count, enum export_table table,
-                       FILE *out, struct err *err);
+enum status export_csv(struct store *store, const char *const *run_ids, size_t run_count,
+                       enum export_table table, FILE *out, struct err *err);
 
 /* The same into a file, atomically: a full disk leaves no half file and an old one untouched. */
 enum status export_csv_file(struct store *store, const char *const *run_ids, size_t run_count,

@@ -23,7 +23,8 @@ const char *run_status_name(enum run_status status); /* "running", … as in the
 
 enum { RUN_ID_MAX = 96, RUN_NAME_MAX = 72, RUN_DEVICE_MAX = 96 };
 
-/* One row of `runs`, with liveness already folded into status. Absent numbers: NaN for doubles, -1 for steps. */
+/* One row of `runs`, with liveness already folded into status. Absent numbers: NaN for doubles, -1 for steps.
+ */
 struct run_info {
     char id[RUN_ID_MAX];
     char name[RUN_NAME_MAX];
@@ -32,25 +33,26 @@ struct run_info {
     char device[RUN_DEVICE_MAX]; /* "cpu", "cuda:0" */
     char precision[16];
     int64_t parameters;
-    int64_t steps, total_steps;  /* done, planned */
+    int64_t steps, total_steps; /* done, planned */
     int64_t tokens;
-    double final_loss;           /* of the newest step */
+    double final_loss; /* of the newest step */
     double best_val_loss;
     int64_t best_step;
-    double tokens_per_sec;       /* recent */
-    int segment;                 /* the newest */
-    int64_t pid;                 /* of the newest trainer */
-    double heartbeat;            /* Unix seconds of its last sign of life */
-    char message[256];           /* why it failed or stopped; "" otherwise */
+    double tokens_per_sec; /* recent */
+    int segment;           /* the newest */
+    int64_t pid;           /* of the newest trainer */
+    double heartbeat;      /* Unix seconds of its last sign of life */
+    char message[256];     /* why it failed or stopped; "" otherwise */
 };
 
 /* What a trainer knows when it begins. */
 struct run_new {
-    const char *name;      /* NULL or "": made from the preset or corpus, e.g. "shakespeare"; checked and cleaned */
-    const char *device;    /* short name */
+    const char
+        *name; /* NULL or "": made from the preset or corpus, e.g. "shakespeare"; checked and cleaned */
+    const char *device; /* short name */
     const char *precision;
     int64_t parameters, total_steps;
-    const char *config;    /* the complete effective configuration as INI text */
+    const char *config; /* the complete effective configuration as INI text */
 };
 
 /* Makes the row and the folder with status `created`; writes the id (YYYYMMDD-HHMMSS-<name>, made unique). */

@@ -12,14 +12,16 @@
 
 struct store;
 
-/* Opens, and creates or migrates, the database below `home` (see file_anneal_home). A database written by a newer
- * anneal, one that is not a database, a read-only or full disk, a lock held too long: each is one sentence. */
+/* Opens, and creates or migrates, the database below `home` (see file_anneal_home). A database written by a
+ * newer anneal, one that is not a database, a read-only or full disk, a lock held too long: each is one
+ * sentence. */
 enum status store_open(const char *home, struct store **out, struct err *err);
 void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);
 
-/* Grows whenever another connection committed; one cheap system call or none. Equal values: nothing changed. */
+/* Grows whenever another connection committed; one cheap system call or none. Equal values: nothing changed.
+ */
 int64_t store_version(struct store *store);
 
 #endif

@@ -1,10 +1,11 @@
 /* The trainer's pen: takes records from the training thread without ever blocking it and commits them from a
- * background thread every 250 ms or 1,000 records. Owns its own connection. A storage error is reported through
- * `on_error` once per kind, retried, and never kills training; records wait in the ring meanwhile, and if the ring
- * overflows the number of lost records becomes an event.
+ * background thread every 250 ms or 1,000 records. Owns its own connection. A storage error is reported
+ * through `on_error` once per kind, retried, and never kills training; records wait in the ring meanwhile,
+ * and if the ring overflows the number of lost records becomes an event.
  *
- * writer_* record calls come from one thread, copy what they are given, and neither allocate nor make a system call.
- * It also keeps the row in `runs` (status, steps, tokens, losses, tokens_per_sec, heartbeat) and the rollups. */
+ * writer_* record calls come from one thread, copy what they are given, and neither allocate nor make a
+ * system call. It also keeps the row in `runs` (status, steps, tokens, losses, tokens_per_sec, heartbeat) and
+ * the rollups. */
 #ifndef ANNEAL_RUNS_WRITER_H
 #define ANNEAL_RUNS_WRITER_H
 
@@ -33,8 +34,8 @@ void writer_event(struct writer *writer, const struct event_record *record);
 void writer_status(struct writer *writer, enum run_status status); /* running <-> paused */
 
 /* --- orders: the control channel, see order.h for the asking side --- */
-/* The next order not yet handed out, false if there is none. The writer's thread looks at PRAGMA data_version and
- * reads; this only pops a ring. Orders given before the segment began are not delivered. */
+/* The next order not yet handed out, false if there is none. The writer's thread looks at PRAGMA data_version
+ * and reads; this only pops a ring. Orders given before the segment began are not delivered. */
 bool writer_next_order(struct writer *writer, struct order *out);
 /* `result` is one sentence ("checkpoint written to step-120"). */
 void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result);

@@ -11,14 +11,16 @@ static void print_help(FILE *out)
     fputs("anneal: train language models from the terminal and watch them live\n\n"
           "usage: anneal                    open the workbench\n",
           out);
-    for (const struct command *c = commands; c->name; c++) fprintf(out, "       anneal %-10s %s\n", c->name, c->summary);
+    for (const struct command *c = commands; c->name; c++)
+        fprintf(out, "       anneal %-10s %s\n", c->name, c->summary);
     fputs("\n`anneal COMMAND --help` explains one command. State lives in $ANNEAL_HOME.\n", out);
 }
 
 int main(int argc, char **argv)
 {
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)) {
+    if (argc >= 2 &&
+        (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)) {
         print_help(stdout);
         return 0;
     }
@@ -26,11 +28,11 @@ int main(int argc, char **argv)
     const char *names[64];
     size_t count = 0;
     for (const struct command *c = commands; c->name; c++) {
-        if (strcmp(c->name, word) == 0) return c->run(argc > 1 ? argc - 1 : 1, argc > 1 ? argv + 1 : argv);
+        if (strcmp(c->name, word) == 0) return argc > 1 ? c->run(argc - 1, argv + 1) : c->run(argc, argv);
         if (count < sizeof names / sizeof *names) names[count++] = c->name;
     }
     const char *nearest = text_nearest(word, names, count);
-    fprintf(stderr, "anneal: no command \"%s\"%s%s%s (anneal --help lists them)\n", word, nearest ? "; did you mean \"" : "",
-            nearest ? nearest : "", nearest ? "\"?" : "");
+    fprintf(stderr, "anneal: no command \"%s\"%s%s%s (anneal --help lists them)\n", word,
+            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
     return 2;
 }

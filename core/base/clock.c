@@ -30,10 +30,14 @@ char *clock_format_duration(double seconds, char *buf, size_t size)
         snprintf(buf, size, "%.1fs", seconds);
     } else {
         long long s = (long long)(seconds < 1e15 ? seconds + 0.5 : 1e15);
-        if (s < 60) snprintf(buf, size, "%llds", s);
-        else if (s < 3600) snprintf(buf, size, "%lldm %02llds", s / 60, s % 60);
-        else if (s < 86400) snprintf(buf, size, "%lldh %02lldm", s / 3600, s / 60 % 60);
-        else snprintf(buf, size, "%lldd %lldh", s / 86400, s / 3600 % 24);
+        if (s < 60)
+            snprintf(buf, size, "%llds", s);
+        else if (s < 3600)
+            snprintf(buf, size, "%lldm %02llds", s / 60, s % 60);
+        else if (s < 86400)
+            snprintf(buf, size, "%lldh %02lldm", s / 3600, s / 60 % 60);
+        else
+            snprintf(buf, size, "%lldd %lldh", s / 86400, s / 3600 % 24);
     }
     return buf;
 }

@@ -34,8 +34,10 @@ enum status file_map_open(const char *path, struct file_map *out, struct err *er
         *out = (struct file_map){(const unsigned char *)"", 0};
     } else {
         void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED) status = io_error(err, path, "map");
-        else *out = (struct file_map){data, (size_t)st.st_size};
+        if (data == MAP_FAILED)
+            status = io_error(err, path, "map");
+        else
+            *out = (struct file_map){data, (size_t)st.st_size};
     }
     close(fd);
     return status;
@@ -65,9 +67,12 @@ static void sync_folder_of(const char *path)
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", path);
     char *slash = strrchr(folder, '/');
-    if (slash == folder) slash[1] = '\0';
-    else if (slash) *slash = '\0';
-    else strcpy(folder, ".");
+    if (slash == folder)
+        slash[1] = '\0';
+    else if (slash)
+        *slash = '\0';
+    else
+        strcpy(folder, ".");
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd); /* best effort: some file systems cannot sync a folder */
@@ -85,8 +90,10 @@ enum status file_write_atomic(const char *path, const void *data, size_t size, s
     if (!status && fsync(fd) != 0) status = io_error(err, path, "sync");
     if (close(fd) != 0 && !status) status = io_error(err, path, "close");
     if (!status && rename(temporary, path) != 0) status = io_error(err, path, "replace");
-    if (status) unlink(temporary);
-    else sync_folder_of(path);
+    if (status)
+        unlink(temporary);
+    else
+        sync_folder_of(path);
     return status;
 }
 
@@ -152,11 +159,15 @@ enum status file_anneal_home(char *buf, size_t size, struct err *err)
 {
     const char *own = getenv("ANNEAL_HOME"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     char path[PATH_MAX], here[PATH_MAX] = "";
-    if (own && *own) snprintf(path, sizeof path, "%s", own);
-    else if (data && *data == '/') snprintf(path, sizeof path, "%s/anneal", data);
-    else if (home && *home) snprintf(path, sizeof path, "%s/.local/share/anneal", home);
+    if (own && *own)
+        snprintf(path, sizeof path, "%s", own);
+    else if (data && *data == '/')
+        snprintf(path, sizeof path, "%s/anneal", data);
+    else if (home && *home)
+        snprintf(path, sizeof path, "%s/.local/share/anneal", home);
     else
-        return err_set(err, STATUS_FAILED, "nowhere to keep runs: HOME is not set (set ANNEAL_HOME to a folder)");
+        return err_set(err, STATUS_FAILED,
+                       "nowhere to keep runs: HOME is not set (set ANNEAL_HOME to a folder)");
     if (path[0] != '/' && !getcwd(here, sizeof here)) return io_error(err, path, "find the current folder");
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') path[--n] = '\0';

@@ -1,4 +1,5 @@
-/* Files and folders: whole-file mapping, atomic replacement, paths. Every error names the path and the reason. */
+/* Files and folders: whole-file mapping, atomic replacement, paths. Every error names the path and the
+ * reason. */
 #ifndef ANNEAL_BASE_FILE_H
 #define ANNEAL_BASE_FILE_H
 

@@ -1,5 +1,5 @@
-/* The records a training run leaves: the words that the trainer (which makes them), the run store (which keeps
- * them) and the workbench (which shows them) have in common. Plain data: no tensors, no SQL, no screen.
+/* The records a training run leaves: the words that the trainer (which makes them), the run store (which
+ * keeps them) and the workbench (which shows them) have in common. Plain data: no tensors, no SQL, no screen.
  *
  * Column names and their order are those of the CSV files; a field is a column. */
 #ifndef ANNEAL_BASE_RECORD_H
@@ -10,22 +10,22 @@
 
 /* One optimizer step. */
 struct step_record {
-    int64_t step;          /* from 0 */
-    double epoch;          /* passes over the training tokens, with a fraction */
-    int64_t tokens;        /* trained on since the run began, this step included */
-    double wall_time;      /* Unix seconds at the step's end */
-    double step_ms;        /* milliseconds from the step's start to its end */
-    double loss;           /* mean cross-entropy in nats over the step's valid tokens; may be NaN or infinite */
-    double lr;             /* learning rate applied */
-    double grad_norm;      /* L2 norm of all gradients before clipping; may be NaN or infinite */
-    double clip_scale;     /* factor the gradients were multiplied with, 0 for a skipped update */
+    int64_t step;      /* from 0 */
+    double epoch;      /* passes over the training tokens, with a fraction */
+    int64_t tokens;    /* trained on since the run began, this step included */
+    double wall_time;  /* Unix seconds at the step's end */
+    double step_ms;    /* milliseconds from the step's start to its end */
+    double loss;       /* mean cross-entropy in nats over the step's valid tokens; may be NaN or infinite */
+    double lr;         /* learning rate applied */
+    double grad_norm;  /* L2 norm of all gradients before clipping; may be NaN or infinite */
+    double clip_scale; /* factor the gradients were multiplied with, 0 for a skipped update */
     double tokens_per_sec; /* tokens of this step over its time */
     double mfu;            /* model FLOPs utilisation in [0, 1]; NaN: unknown, stored as NULL */
 };
 
 /* One evaluation on the validation tokens. */
 struct eval_record {
-    int64_t step;          /* steps done when it was taken */
+    int64_t step; /* steps done when it was taken */
     int64_t tokens;
     double wall_time;
     double val_loss;       /* mean cross-entropy in nats */
@@ -52,14 +52,14 @@ struct stopping_record {
 struct sample_record {
     int64_t step;
     const char *prompt; /* UTF-8, borrowed for the call */
-    const char *text;   /* UTF-8 with invalid bytes replaced, the prompt not included; borrowed for the call */
+    const char *text; /* UTF-8 with invalid bytes replaced, the prompt not included; borrowed for the call */
 };
 
 struct checkpoint_record {
-    int64_t step;      /* steps done; resuming runs this step next */
+    int64_t step; /* steps done; resuming runs this step next */
     double wall_time;
-    const char *path;  /* folder, relative to the run's folder; borrowed */
-    const char *kind;  /* "last", "best", "periodic"; borrowed */
+    const char *path; /* folder, relative to the run's folder; borrowed */
+    const char *kind; /* "last", "best", "periodic"; borrowed */
     int64_t bytes;
 };
 

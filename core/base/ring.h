@@ -9,7 +9,7 @@
 
 struct ring {
     unsigned char *records;
-    size_t record_bytes, capacity; /* capacity is a power of two */
+    size_t record_bytes, capacity;   /* capacity is a power of two */
     _Alignas(64) atomic_size_t head; /* next record to write; producer's */
     _Alignas(64) atomic_size_t tail; /* next record to read; consumer's */
 };

@@ -4,7 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/command/commands.h"
+
 const struct command commands[] = {
+    {"watch", "[RUN]", "open the workbench, on the list of runs or on one run", command_watch},
+    {"train", "[CONFIG.ini] [--section.key=value ...] [--name NAME] [--watch]", "train a new run",
+     command_train},
+    {"resume", "RUN [--section.key=value ...]", "go on with a run from its newest checkpoint",
+     command_resume},
+    {"order", "RUN VERB [VALUE] [--wait]", "tell a running trainer to pause, continue, stop, checkpoint, ...",
+     command_order},
+    {"runs", "[--json] [--filter EXPR] [--sort KEY]", "list the runs", command_runs},
+    {"show", "RUN [--json]", "all about one run", command_show},
+    {"export", "RUN... [--table NAME] [--format csv] [-o FILE-OR-FOLDER]", "write what was recorded as CSV",
+     command_export},
+    {"generate", "RUN|FOLDER --prompt TEXT [--max-tokens N] [--temperature T]", "continue a text",
+     command_generate},
+    {"data", "prepare INPUT... -o FILE.tok | info FILE.tok | fetch [NAME]", "text into token files",
+     command_data},
+    {"tokenizer", "train INPUT... --vocab N -o FILE.json | encode T | decode T | info T",
+     "learn a tokenizer, turn text into ids and back", command_tokenizer},
+    {"bench", "step [--json] [--section.key=value ...]",
+     "measure a training step beside this machine's matrix product", command_bench},
     {0},
 };
 
@@ -18,6 +39,7 @@ int command_usage(const char *name, const char *why)
 {
     if (why) fprintf(stderr, "anneal %s: %s\n", name, why);
     for (const struct command *c = commands; c->name; c++)
-        if (strcmp(c->name, name) == 0) fprintf(stderr, "usage: anneal %s %s\n       %s\n", name, c->arguments, c->summary);
+        if (strcmp(c->name, name) == 0)
+            fprintf(stderr, "usage: anneal %s %s\n       %s\n", name, c->arguments, c->summary);
     return 2;
 }

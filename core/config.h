@@ -1,0 +1,75 @@
+/* The configuration of a run: INI text, command-line words `--section.key=value`, defaults; every key
+ * declared once in core/config.def with its default, unit and check. An unknown key or a bad value is one
+ * sentence that names the file, the line, the key, what is accepted, and the nearest known name. */
+#ifndef ANNEAL_CORE_CONFIG_H
+#define ANNEAL_CORE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/base/err.h"
+#include "core/model.h"
+
+enum { CONFIG_TEXT_MAX = 1024, CONFIG_KEY_MAX = 96 };
+
+/* Field names are the keys; see config.def for units and defaults. */
+struct config {
+    struct {
+        char preset[32];
+        struct model_config sizes; /* of the preset, less what keys override */
+    } model;
+    struct {
+        char train[CONFIG_TEXT_MAX], tokenizer[CONFIG_TEXT_MAX], shuffle[16];
+        double val_fraction;
+    } data;
+    struct {
+        int64_t batch_size, seq_len, accumulation_steps, total_steps, warmup_steps, seed, threads;
+        char optimizer[16], schedule[24], precision[8];
+        double learning_rate, min_lr_factor, weight_decay, beta1, beta2, adam_eps, max_grad_norm, dropout;
+    } train;
+    struct {
+        int64_t every, batches, early_stopping_patience;
+        double early_stopping_min_delta;
+    } eval;
+    struct {
+        int64_t every, keep;
+    } checkpoint;
+    struct {
+        int64_t every, max_tokens, top_k;
+        double temperature;
+        char prompt[CONFIG_TEXT_MAX];
+    } sample;
+    bool set[CONFIG_KEY_MAX]; /* private: given by a file or the command line, by key number */
+};
+
+/* All defaults. */
+void config_init(struct config *config);
+
+/* Reads INI text from a file. */
+enum status config_read_file(struct config *config, const char *path, struct err *err);
+
+/* Reads what config_text wrote: its canonical lines, values verbatim and of any length. `name` is for
+ * messages. */
+enum status config_read_effective(struct config *config, const char *text, const char *name, struct err *err);
+
+/* One word "section.key=value" (leading "--" allowed). */
+enum status config_read_word(struct config *config, const char *word, struct err *err);
+
+/* After all input: applies the preset under the keys that were given, fills what follows from other keys
+ * (head_dim, betas of the optimizer), and checks what concerns several keys. */
+enum status config_finish(struct config *config, struct err *err);
+
+/* The complete effective configuration as INI text, yours to free; config_read_effective
+ * gives an equal configuration. */
+char *config_text(const struct config *config);
+
+/* All keys with default, unit, accepted values and a sentence each: `anneal train --help-config`. */
+void config_print_help(FILE *out);
+
+/* The value of "section.key" as text; false for an unknown key. For the workbench's form and for comparisons.
+ */
+bool config_get(const struct config *config, const char *key, char *buf, size_t size);
+
+#endif

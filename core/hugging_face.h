@@ -1,0 +1,14 @@
+/* config.json, the description by which Hugging Face's transformers opens a model: written beside our
+ * weights, read back to know what a folder holds. Llama, Qwen2 and Qwen3. */
+#ifndef ANNEAL_CORE_HUGGING_FACE_H
+#define ANNEAL_CORE_HUGGING_FACE_H
+
+#include "core/model.h"
+
+/* Atomic. */
+enum status hugging_face_write_config(const struct model_config *config, const char *path, struct err *err);
+
+/* A missing or impossible key, an architecture or rotary scaling that we do not compute: one sentence. */
+enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err);
+
+#endif

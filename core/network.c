@@ -1,0 +1,290 @@
+/* See network.h. */
+#include "core/network.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/linear_cross_entropy.h"
+
+enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_FEED_FORWARD };
+
+static float *activation(const struct network *net, size_t offset)
+{
+    return (float *)(net->memory[PLAN_ACTIVATIONS] + offset);
+}
+
+static void *workspace(const struct network *net, size_t offset)
+{
+    return net->memory[PLAN_WORKSPACE] + offset;
+}
+
+/* cos and sin of position · base^(−2i/HS), (T, HS/2, 2). */
+static enum status upload_rope_table(struct network *net, struct err *err)
+{
+    const struct model_config *c = &net->model->config;
+    int T = net->plan->input.T, half = c->head_dim / 2;
+    size_t count = (size_t)T * (size_t)half * 2;
+    float *table = malloc(count * sizeof *table);
+    if (!table) return err_set(err, STATUS_NO_MEMORY, "no memory for the rotary table of %d positions", T);
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < half; i++) {
+            double angle = t * pow(c->rope_base, -2.0 * i / c->head_dim);
+            float *entry = table + ((size_t)t * (size_t)half + (size_t)i) * 2;
+            entry[0] = (float)cos(angle);
+            entry[1] = (float)sin(angle);
+        }
+    net->backend->mem_upload(workspace(net, net->plan->rope), table, count * sizeof *table, net->stream);
+    enum status status = net->backend->stream_wait(net->stream, err);
+    free(table);
+    return status;
+}
+
+enum status network_open(struct network *net, const struct backend *backend, struct device *device,
+                         const struct model *model, const struct plan *plan, struct err *err)
+{
+    *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
+    enum status status = backend->stream_open(device, &net->stream, err);
+    for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
+        void *memory = NULL;
+        if (!plan->category_bytes[i]) continue;
+        status = backend->mem_alloc(device, plan->category_bytes[i], &memory, err);
+        net->memory[i] = memory;
+        if (status)
+            err_prefix(err, "%s", plan_category_name((enum plan_category)i));
+        else
+            backend->mem_zero(memory, plan->category_bytes[i], net->stream);
+    }
+    if (!status) status = upload_rope_table(net, err);
+    if (status) {
+        network_close(net);
+        return status;
+    }
+    net->weights = (float *)net->memory[PLAN_WEIGHTS];
+    net->gradients = (float *)net->memory[PLAN_GRADIENTS];
+    return STATUS_OK;
+}
+
+void network_close(struct network *net)
+{
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (net->memory[i]) net->backend->mem_free(net->device, net->memory[i]);
+    if (net->stream) net->backend->stream_close(net->stream);
+    *net = (struct network){0};
+}
+
+static void drop(struct network *net, float *x, size_t n, struct network_dropout dropout, int layer, int site)
+{
+    if (dropout.probability <= 0) return;
+    struct dropout_site where = {dropout.seed, dropout.step, dropout.micro_batch, (uint16_t)layer,
+                                 (uint16_t)site};
+    net->backend->dropout(x, n, dropout.probability, where, net->stream);
+}
+
+/* From the normalised stream to rotated q, k, v. */
+static void forward_qkv(struct network *net, int l, const float *norm, int B, int T)
+{
+    const struct backend *be = net->backend;
+    const struct model_config *c = &net->model->config;
+    const struct layer_params *p = &net->model->layers[l];
+    const struct layer_plan *s = &net->plan->layers[l];
+    const float *rope = workspace(net, net->plan->rope), *w = net->weights;
+    int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim,
+        Q = (NH + 2 * NKV) * HS;
+    float *raw = activation(net, s->qkv_raw), *qkv = activation(net, s->qkv);
+    be->gemm(raw, norm, w + p->qkv, N, Q, C, false, true, false, net->stream);
+    if (c->qkv_bias) be->bias_forward(raw, w + p->qkv_bias, N, Q, net->stream);
+    if (c->qk_norm)
+        be->qk_norm_rope_forward(qkv, activation(net, s->qk_rstd), raw, w + p->q_norm, w + p->k_norm, rope, B,
+                                 T, NH, NKV, HS, (float)c->norm_eps, net->stream);
+    else
+        be->rope_forward(qkv, rope, B, T, NH, NKV, HS, net->stream);
+}
+
+void network_forward(struct network *net, const int32_t *inputs, int B, int T, struct network_dropout dropout)
+{
+    const struct backend *be = net->backend;
+    const struct plan *plan = net->plan;
+    const struct model_config *c = &net->model->config;
+    struct stream *stream = net->stream;
+    const float *w = net->weights;
+    int N = B * T, C = c->hidden_dim, F = c->intermediate_dim, NH = c->num_heads, NKV = c->num_kv_heads,
+        HS = c->head_dim;
+    size_t stream_elements = (size_t)N * (size_t)C;
+    float eps = (float)c->norm_eps, *norm = workspace(net, plan->norm),
+          *branch = workspace(net, plan->branch);
+    float *act = workspace(net, plan->act);
+    int32_t *tokens = workspace(net, plan->inputs);
+
+    be->mem_upload(tokens, inputs, (size_t)N * sizeof *inputs, stream);
+    float *x = activation(net, plan->layers[0].x);
+    be->embedding_forward(x, tokens, w + net->model->embed, N, C, stream);
+    drop(net, x, stream_elements, dropout, 0, SITE_EMBEDDING);
+    be->rmsnorm_forward(norm, activation(net, plan->layers[0].attn_rstd), x,
+                        w + net->model->layers[0].attn_norm, N, C, eps, stream);
+    for (int l = 0; l < c->num_layers; l++) {
+        const struct layer_params *p = &net->model->layers[l];
+        const struct layer_plan *s = &plan->layers[l];
+        bool last = l == c->num_layers - 1;
+        float *x_mid = activation(net, s->x_mid), *attn = activation(net, s->attn),
+              *gate_up = activation(net, s->gate_up);
+        float *x_next = activation(net, last ? plan->x_final : plan->layers[l + 1].x);
+        float *next_rstd = activation(net, last ? plan->final_rstd : plan->layers[l + 1].attn_rstd);
+        const float *next_norm = w + (last ? net->model->final_norm : net->model->layers[l + 1].attn_norm);
+
+        forward_qkv(net, l, norm, B, T);
+        be->attention_forward(attn, activation(net, s->lse), activation(net, s->qkv),
+                              workspace(net, plan->scratch), B, T, NH, NKV, HS, stream);
+        be->gemm(branch, attn, w + p->o, N, C, NH * HS, false, true, false, stream);
+        drop(net, branch, stream_elements, dropout, l, SITE_ATTENTION);
+        be->rmsnorm_residual_forward(x_mid, norm, activation(net, s->mlp_rstd), x, branch, w + p->mlp_norm, N,
+                                     C, eps, stream);
+        be->gemm(gate_up, norm, w + p->gate_up, N, 2 * F, C, false, true, false, stream);
+        be->swiglu_forward(act, gate_up, N, F, stream);
+        be->gemm(branch, act, w + p->down, N, C, F, false, true, false, stream);
+        drop(net, branch, stream_elements, dropout, l, SITE_FEED_FORWARD);
+        be->rmsnorm_residual_forward(x_next, norm, next_rstd, x_mid, branch, next_norm, N, C, eps, stream);
+        x = x_next;
+    }
+}
+
+double network_loss(struct network *net, const int32_t *targets, int B, int T)
+{
+    const struct plan *plan = net->plan;
+    const struct model_config *c = &net->model->config;
+    int N = B * T;
+    float *losses = workspace(net, plan->losses);
+    int32_t *labels = workspace(net, plan->targets);
+    net->backend->mem_upload(labels, targets, (size_t)N * sizeof *targets, net->stream);
+    linear_cross_entropy_forward(net->backend, losses, workspace(net, plan->norm),
+                                 net->weights + net->model->head, labels, plan->loss_chunk,
+                                 workspace(net, plan->logits), N, c->hidden_dim, c->vocab_size, net->stream);
+    net->backend->sum(workspace(net, plan->loss_sum), losses, (size_t)N, workspace(net, plan->scratch),
+                      net->stream);
+    return network_loss_sum(net);
+}
+
+double network_loss_sum(struct network *net)
+{
+    double sum;
+    net->backend->mem_download(&sum, workspace(net, net->plan->loss_sum), sizeof sum, net->stream);
+    return sum;
+}
+
+void network_logits(struct network *net, int row, float *logits)
+{
+    const struct plan *plan = net->plan;
+    int C = net->model->config.hidden_dim, V = net->model->config.vocab_size;
+    float *out = workspace(net, plan->logits), *norm = workspace(net, plan->norm);
+    net->backend->gemm(out, norm + (size_t)row * (size_t)C, net->weights + net->model->head, 1, V, C, false,
+                       true, false, net->stream);
+    net->backend->mem_download(logits, out, (size_t)V * sizeof *logits, net->stream);
+}
+
+/* Through the feed-forward half of layer l: dx is the gradient of its output and becomes that of x_mid. */
+static void backward_feed_forward(struct network *net, int l, int N, struct network_dropout dropout)
+{
+    const struct backend *be = net->backend;
+    const struct plan *plan = net->plan;
+    const struct model_config *c = &net->model->config;
+    const struct layer_params *p = &net->model->layers[l];
+    const struct layer_plan *s = &plan->layers[l];
+    struct stream *stream = net->stream;
+    int C = c->hidden_dim, F = c->intermediate_dim;
+    const float *w = net->weights, *x_mid = activation(net, s->x_mid), *gate_up = activation(net, s->gate_up);
+    const float *rstd = activation(net, s->mlp_rstd);
+    float *g = net->gradients, *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->dnorm),
+          *dbranch = dx;
+    float *norm = workspace(net, plan->norm), *act = workspace(net, plan->act),
+          *dact = workspace(net, plan->dact);
+    float *dgate_up = workspace(net, plan->dgate_up);
+
+    if (dropout.probability > 0) {
+        dbranch = workspace(net, plan->branch);
+        be->mem_zero(dbranch, (size_t)N * (size_t)C * sizeof *dbranch, stream);
+        be->add(dbranch, dx, (size_t)N * (size_t)C, stream);
+        drop(net, dbranch, (size_t)N * (size_t)C, dropout, l, SITE_FEED_FORWARD);
+    }
+    be->swiglu_forward(act, gate_up, N, F, stream);
+    be->gemm(g + p->down, dbranch, act, C, F, N, true, false, true, stream);
+    be->gemm(dact, dbranch, w + p->down, N, F, C, false, false, false, stream);
+    be->swiglu_backward(dgate_up, dact, gate_up, N, F, stream);
+    be->rmsnorm_recompute(norm, x_mid, w + p->mlp_norm, rstd, N, C, stream);
+    be->gemm(g + p->gate_up, dgate_up, norm, 2 * F, C, N, true, false, true, stream);
+    be->gemm(dnorm, dgate_up, w + p->gate_up, N, C, 2 * F, false, false, false, stream);
+    be->rmsnorm_backward(dx, g + p->mlp_norm, dnorm, x_mid, w + p->mlp_norm, rstd,
+                         workspace(net, plan->scratch), N, C, stream);
+}
+
+/* Through the attention half of layer l: dx is the gradient of x_mid and becomes that of x. */
+static void backward_attention(struct network *net, int l, int B, int T, struct network_dropout dropout)
+{
+    const struct backend *be = net->backend;
+    const struct plan *plan = net->plan;
+    const struct model_config *c = &net->model->config;
+    const struct layer_params *p = &net->model->layers[l];
+    const struct layer_plan *s = &plan->layers[l];
+    struct stream *stream = net->stream;
+    int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim;
+    int Q = (NH + 2 * NKV) * HS;
+    const float *w = net->weights, *x = activation(net, s->x), *rstd = activation(net, s->attn_rstd);
+    const float *attn = activation(net, s->attn), *rope = workspace(net, plan->rope);
+    float *g = net->gradients, *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->dnorm),
+          *dbranch = dx;
+    float *norm = workspace(net, plan->norm), *dattn = workspace(net, plan->dattn),
+          *dqkv = workspace(net, plan->dqkv);
+    void *scratch = workspace(net, plan->scratch);
+
+    if (dropout.probability > 0) {
+        dbranch = workspace(net, plan->branch);
+        be->mem_zero(dbranch, (size_t)N * (size_t)C * sizeof *dbranch, stream);
+        be->add(dbranch, dx, (size_t)N * (size_t)C, stream);
+        drop(net, dbranch, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
+    }
+    be->gemm(g + p->o, dbranch, attn, C, NH * HS, N, true, false, true, stream);
+    be->gemm(dattn, dbranch, w + p->o, N, NH * HS, C, false, false, false, stream);
+    be->attention_backward(dqkv, dattn, attn, activation(net, s->lse), activation(net, s->qkv), scratch, B, T,
+                           NH, NKV, HS, stream);
+    if (c->qk_norm)
+        be->qk_norm_rope_backward(dqkv, g + p->q_norm, g + p->k_norm, activation(net, s->qkv_raw),
+                                  activation(net, s->qk_rstd), w + p->q_norm, w + p->k_norm, rope, scratch, B,
+                                  T, NH, NKV, HS, stream);
+    else
+        be->rope_backward(dqkv, rope, B, T, NH, NKV, HS, stream);
+    if (c->qkv_bias) be->bias_backward(g + p->qkv_bias, dqkv, scratch, N, Q, stream);
+    be->rmsnorm_recompute(norm, x, w + p->attn_norm, rstd, N, C, stream);
+    be->gemm(g + p->qkv, dqkv, norm, Q, C, N, true, false, true, stream);
+    be->gemm(dnorm, dqkv, w + p->qkv, N, C, Q, false, false, false, stream);
+    be->rmsnorm_backward(dx, g + p->attn_norm, dnorm, x, w + p->attn_norm, rstd, scratch, N, C, stream);
+}
+
+void network_backward(struct network *net, const int32_t *targets, int B, int T, float loss_scale,
+                      struct network_dropout dropout)
+{
+    const struct backend *be = net->backend;
+    const struct plan *plan = net->plan;
+    const struct model *model = net->model;
+    const struct model_config *c = &model->config;
+    struct stream *stream = net->stream;
+    int N = B * T, C = c->hidden_dim, V = c->vocab_size;
+    float *losses = workspace(net, plan->losses), *dx = workspace(net, plan->dx),
+          *dnorm = workspace(net, plan->dnorm);
+    int32_t *labels = workspace(net, plan->targets);
+    void *scratch = workspace(net, plan->scratch);
+
+    be->mem_upload(labels, targets, (size_t)N * sizeof *targets, stream);
+    linear_cross_entropy(be, losses, dnorm, net->gradients + model->head, workspace(net, plan->norm),
+                         net->weights + model->head, labels, loss_scale, plan->loss_chunk,
+                         workspace(net, plan->logits), N, C, V, stream);
+    be->sum(workspace(net, plan->loss_sum), losses, (size_t)N, scratch, stream);
+    be->mem_zero(dx, (size_t)N * (size_t)C * sizeof *dx, stream);
+    be->rmsnorm_backward(dx, net->gradients + model->final_norm, dnorm, activation(net, plan->x_final),
+                         net->weights + model->final_norm, activation(net, plan->final_rstd), scratch, N, C,
+                         stream);
+    for (int l = c->num_layers - 1; l >= 0; l--) {
+        backward_feed_forward(net, l, N, dropout);
+        backward_attention(net, l, B, T, dropout);
+    }
+    drop(net, dx, (size_t)N * (size_t)C, dropout, 0, SITE_EMBEDDING);
+    be->embedding_backward(net->gradients + model->embed, dx, workspace(net, plan->inputs), scratch, N, V, C,
+                           stream);
+}

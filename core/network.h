@@ -1,0 +1,56 @@
+/* The network: forward and backward pass of a Llama-family decoder, written once against the backend's table.
+ * Owns the device memory of a plan; allocates it in network_open, one allocation a category, and never again.
+ *
+ * Shapes as in kernels/backend.h. Sequences and their length may be smaller than planned, never larger. */
+#ifndef ANNEAL_CORE_NETWORK_H
+#define ANNEAL_CORE_NETWORK_H
+
+#include <stdint.h>
+
+#include "core/model.h"
+#include "core/plan.h"
+#include "kernels/backend.h"
+
+struct network {
+    const struct backend *backend;          /* borrowed */
+    struct device *device;                  /* borrowed */
+    struct stream *stream;                  /* owned */
+    const struct model *model;              /* borrowed */
+    const struct plan *plan;                /* borrowed */
+    unsigned char *memory[PLAN_CATEGORIES]; /* device memory; NULL for an empty category */
+    float *weights, *gradients;             /* (elements), into memory */
+};
+
+/* Where dropout draws its masks; probability 0 for evaluation and generation. */
+struct network_dropout {
+    float probability;
+    uint64_t seed;
+    uint32_t step, micro_batch;
+};
+
+/* Allocates and prepares everything; weights are left uninitialised. On failure nothing is left. */
+enum status network_open(struct network *network, const struct backend *backend, struct device *device,
+                         const struct model *model, const struct plan *plan, struct err *err);
+void network_close(struct network *network); /* harmless on a zeroed struct */
+
+/* Forward pass over inputs (B,T) on the host; the normalised final stream (N,C) stays in the plan's `norm`.
+ */
+void network_forward(struct network *network, const int32_t *inputs, int B, int T,
+                     struct network_dropout dropout);
+
+/* After network_forward: the sum of the losses at targets (B,T) on the host, −100 ignored. Waits for the
+ * device. */
+double network_loss(struct network *network, const int32_t *targets, int B, int T);
+
+/* After network_forward: adds the gradients of loss_scale · Σ losses to `gradients`, and the sum of the
+ * losses (unscaled) is left on the device for network_loss_sum. Same dropout as in the forward pass. */
+void network_backward(struct network *network, const int32_t *targets, int B, int T, float loss_scale,
+                      struct network_dropout dropout);
+
+/* The sum of losses left by network_backward. Waits for the device. */
+double network_loss_sum(struct network *network);
+
+/* After network_forward: the logits (V) that follow row `row` of the (N, C) stream, to the host. Waits. */
+void network_logits(struct network *network, int row, float *logits);
+
+#endif

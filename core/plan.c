@@ -1,0 +1,135 @@
+/* See plan.h. One function walks the network once; what it adds is what training uses. */
+#include "core/plan.h"
+
+#include <stdint.h>
+
+#include "kernels/backend.h"
+#include "kernels/linear_cross_entropy.h"
+
+enum { ALIGN = 256 };
+
+const char *plan_category_name(enum plan_category category)
+{
+    static const char *const names[PLAN_CATEGORIES] = {"weights", "gradients", "moments", "activations",
+                                                       "workspace"};
+    return names[category];
+}
+
+/* Appends a buffer and returns its offset within its category. */
+static size_t add(struct plan *plan, enum plan_category category, int layer, const char *name, size_t bytes)
+{
+    size_t offset = plan->category_bytes[category];
+    plan->buffers[plan->buffer_count++] = (struct plan_buffer){name, category, layer, bytes, offset};
+    size_t padded = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    plan->category_bytes[category] += padded;
+    plan->total_bytes += padded;
+    return offset;
+}
+
+static size_t largest(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The logits of a chunk should stay in the last-level cache between the GEMM that makes them and the two that
+ * use them, but each chunk also passes once over the (V, C) gradient: 16 MiB balances the two. */
+static int loss_chunk_rows(size_t N, int V)
+{
+    size_t rows = ((size_t)16 << 20) / ((size_t)V * sizeof(float));
+    rows = rows < 64 ? 64 : rows / 64 * 64;
+    return (int)(rows < N ? rows : N);
+}
+
+static void plan_layer(struct plan *plan, int l, size_t N)
+{
+    const struct model_config *c = &plan->input.model->config;
+    struct layer_plan *layer = &plan->layers[l];
+    size_t f = sizeof(float), C = (size_t)c->hidden_dim, F = (size_t)c->intermediate_dim,
+           HS = (size_t)c->head_dim;
+    size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
+    layer->x = add(plan, PLAN_ACTIVATIONS, l, "residual stream in", N * C * f);
+    layer->attn_rstd = add(plan, PLAN_ACTIVATIONS, l, "attention norm rstd", N * f);
+    layer->qkv = add(plan, PLAN_ACTIVATIONS, l, "q, k, v", N * Q * f);
+    layer->qkv_raw = layer->qkv;
+    if (c->qk_norm) {
+        layer->qkv_raw = add(plan, PLAN_ACTIVATIONS, l, "q, k, v before their norm", N * Q * f);
+        layer->qk_rstd = add(plan, PLAN_ACTIVATIONS, l, "q, k norm rstd", N * (NH + NKV) * f);
+    }
+    layer->attn = add(plan, PLAN_ACTIVATIONS, l, "attention output", N * NH * HS * f);
+    layer->lse = add(plan, PLAN_ACTIVATIONS, l, "attention log-sum-exp", N * NH * f);
+    layer->x_mid = add(plan, PLAN_ACTIVATIONS, l, "residual stream between", N * C * f);
+    layer->mlp_rstd = add(plan, PLAN_ACTIVATIONS, l, "feed-forward norm rstd", N * f);
+    layer->gate_up = add(plan, PLAN_ACTIVATIONS, l, "gate, up", N * 2 * F * f);
+}
+
+static void plan_workspace(struct plan *plan, size_t N)
+{
+    const struct plan_input *in = &plan->input;
+    const struct model_config *c = &in->model->config;
+    size_t f = sizeof(float), C = (size_t)c->hidden_dim, F = (size_t)c->intermediate_dim,
+           HS = (size_t)c->head_dim;
+    size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
+    bool training = in->moments > 0;
+    plan->rope = add(plan, PLAN_WORKSPACE, -1, "rotary table", (size_t)in->T * HS * f);
+    plan->inputs = add(plan, PLAN_WORKSPACE, -1, "input tokens", N * sizeof(int32_t));
+    plan->targets = add(plan, PLAN_WORKSPACE, -1, "target tokens", N * sizeof(int32_t));
+    plan->losses = add(plan, PLAN_WORKSPACE, -1, "losses", N * f);
+    plan->loss_sum = add(plan, PLAN_WORKSPACE, -1, "loss sum", sizeof(double));
+    plan->norm = add(plan, PLAN_WORKSPACE, -1, "normalised stream", N * C * f);
+    plan->branch = add(plan, PLAN_WORKSPACE, -1, "projection output", N * C * f);
+    plan->act = add(plan, PLAN_WORKSPACE, -1, "feed-forward activation", N * F * f);
+    plan->loss_chunk = loss_chunk_rows(N, c->vocab_size);
+    size_t logits = linear_cross_entropy_workspace(plan->loss_chunk, c->vocab_size);
+    plan->logits = add(plan, PLAN_WORKSPACE, -1, "logits of a chunk", logits);
+    size_t scratch = largest(attention_workspace(in->B, in->T, c->num_heads, c->num_kv_heads, c->head_dim),
+                             reduce_workspace(N));
+    if (training) {
+        plan->clip = add(plan, PLAN_WORKSPACE, -1, "clip state", sizeof(struct clip_state));
+        plan->dx = add(plan, PLAN_WORKSPACE, -1, "gradient of the stream", N * C * f);
+        plan->dnorm = add(plan, PLAN_WORKSPACE, -1, "gradient of the norm", N * C * f);
+        plan->dattn = add(plan, PLAN_WORKSPACE, -1, "gradient of attention", N * NH * HS * f);
+        plan->dqkv = add(plan, PLAN_WORKSPACE, -1, "gradient of q, k, v", N * Q * f);
+        plan->dact = add(plan, PLAN_WORKSPACE, -1, "gradient of the activation", N * F * f);
+        plan->dgate_up = add(plan, PLAN_WORKSPACE, -1, "gradient of gate, up", N * 2 * F * f);
+        scratch = largest(scratch, embedding_backward_workspace((int)N, c->vocab_size));
+        scratch = largest(scratch, rmsnorm_backward_workspace((int)N, c->hidden_dim));
+        scratch = largest(scratch, reduce_workspace(in->model->elements));
+        if (c->qkv_bias) scratch = largest(scratch, bias_backward_workspace((int)N, (int)Q));
+        if (c->qk_norm)
+            scratch = largest(
+                scratch, qk_norm_rope_backward_workspace((int)N, c->num_heads, c->num_kv_heads, c->head_dim));
+    }
+    plan->scratch_bytes = scratch;
+    plan->scratch = add(plan, PLAN_WORKSPACE, -1, "scratch of operations", scratch);
+}
+
+enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err)
+{
+    const struct model *model = input->model;
+    int L = model->config.num_layers;
+    size_t N = (size_t)input->B * (size_t)input->T, bytes = model->elements * sizeof(float);
+    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 28};
+    arena_init(&plan->arena, 65536);
+    plan->buffers = arena_alloc_array(&plan->arena, plan->buffer_capacity, sizeof *plan->buffers);
+    plan->layers = arena_alloc_array(&plan->arena, (size_t)L, sizeof *plan->layers);
+    if (!plan->buffers || !plan->layers) {
+        plan_release(plan);
+        return err_set(err, STATUS_NO_MEMORY, "no memory to plan %d layers", L);
+    }
+    plan->weights = add(plan, PLAN_WEIGHTS, -1, "weights", bytes);
+    if (input->moments > 0) plan->gradients = add(plan, PLAN_GRADIENTS, -1, "gradients", bytes);
+    if (input->moments > 0) plan->moment1 = add(plan, PLAN_MOMENTS, -1, "first moment", bytes);
+    if (input->moments > 1) plan->moment2 = add(plan, PLAN_MOMENTS, -1, "second moment", bytes);
+    for (int l = 0; l < L; l++) plan_layer(plan, l, N);
+    plan->x_final = add(plan, PLAN_ACTIVATIONS, -1, "residual stream out",
+                        N * (size_t)model->config.hidden_dim * sizeof(float));
+    plan->final_rstd = add(plan, PLAN_ACTIVATIONS, -1, "final norm rstd", N * sizeof(float));
+    plan_workspace(plan, N);
+    return STATUS_OK;
+}
+
+void plan_release(struct plan *plan)
+{
+    arena_release(&plan->arena);
+    *plan = (struct plan){0};
+}

@@ -1,0 +1,72 @@
+/* The trainer: the loop that turns a configuration and a corpus into a trained model. Knows no SQL, no screen
+ * and no signals: what happens is told to a struct train_observer, and what is wanted is asked of it.
+ *
+ * After the first step the step loop allocates nothing. A trainer killed at any moment loses at most what
+ * came after its last checkpoint; one that leaves by itself writes a checkpoint first. */
+#ifndef ANNEAL_CORE_TRAINER_H
+#define ANNEAL_CORE_TRAINER_H
+
+#include "core/base/record.h"
+#include "core/checkpoint.h"
+#include "core/config.h"
+#include "datasets/corpus.h"
+
+enum train_request {
+    TRAIN_GO_ON,
+    TRAIN_LEAVE, /* checkpoint and leave after this step */
+};
+
+/* All functions are mandatory; they are called from the training thread and should return at once. Strings in
+ * records are borrowed for the call. */
+struct train_observer {
+    void *context;
+    void (*step)(void *context, const struct step_record *record);
+    void (*eval)(void *context, const struct eval_record *record);
+    void (*stopping)(void *context, const struct stopping_record *record);
+    void (*sample)(void *context, const struct sample_record *record);
+    void (*checkpoint)(void *context, const struct checkpoint_record *record);
+    void (*memory)(void *context, const struct memory_record *record);
+    void (*event)(void *context, const struct event_record *record);
+    void (*paused)(void *context, bool paused);
+    bool (*next_order)(void *context, struct order *out);
+    void (*order_done)(void *context, int64_t order_id, int64_t applied_step, const char *result);
+    enum train_request (*request)(void *context);
+};
+
+enum train_outcome {
+    TRAIN_FINISHED, /* all steps are done */
+    TRAIN_EARLY_STOPPED,
+    TRAIN_STOPPED,  /* asked to leave, by an order or by request() */
+    TRAIN_DIVERGED, /* 100 updates in a row were skipped because of a non-finite gradient norm */
+};
+
+struct train_setup {
+    const struct config *config;   /* finished; borrowed */
+    const struct backend *backend; /* borrowed */
+    struct device *device;         /* borrowed */
+    const struct corpus *corpus;   /* borrowed */
+    const char *checkpoints;       /* folder; made when needed; borrowed */
+    struct train_observer observer;
+};
+
+struct trainer;
+
+/* Plans, allocates and initialises. Checks what concerns configuration and corpus together (vocabulary,
+ * lengths). */
+enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err);
+void trainer_close(struct trainer *trainer); /* NULL is harmless */
+
+/* Continues from a checkpoint folder: weights, moments, position; early stopping keeps its history and takes
+ * its patience from the configuration. */
+enum status trainer_resume(struct trainer *trainer, const char *folder, struct err *err);
+
+/* Trains until done. On an error a checkpoint of the last good state may be missing; the sentence says why.
+ */
+enum status trainer_run(struct trainer *trainer, enum train_outcome *outcome, struct err *err);
+
+const struct model *trainer_model(const struct trainer *trainer);
+const struct plan *trainer_plan(const struct trainer *trainer);
+const struct train_state *trainer_state(const struct trainer *trainer);
+uint64_t trainer_sequences(const struct trainer *trainer); /* in the training split: an epoch */
+
+#endif

@@ -1,0 +1,230 @@
+/* See pretokenizer.h. */
+#include "datasets/pretokenizer.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INVALID_PIECE = 256, JIT_STACK_BYTES = 1 << 20, HEAP_LIMIT_KIB = 64 << 10 };
+
+struct stage {
+    char *pattern;
+    pcre2_code *code;
+    bool jit;
+};
+
+struct pretokenizer {
+    struct stage stages[PRETOKENIZER_STAGES];
+    size_t count;
+};
+
+struct pretokenizer_scratch {
+    pcre2_match_data *match[PRETOKENIZER_STAGES];
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack;
+};
+
+/* ---- UTF-8 ---- */
+
+/* Length of the valid character at text, 0 if there is none. */
+static inline size_t character_bytes(const unsigned char *text, size_t n)
+{
+    unsigned char lead = text[0];
+    if (lead < 0x80) return 1;
+    if (lead < 0xC2 || lead > 0xF4) return 0;
+    size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (n < length) return 0;
+    unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    if (text[1] < low || text[1] > high) return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((text[i] & 0xC0) != 0x80) return 0;
+    return length;
+}
+
+size_t utf8_valid_bytes(const char *text, size_t n)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t i = 0;
+    while (i < n) {
+        uint64_t word;
+        if (n - i >= sizeof word) {
+            memcpy(&word, bytes + i, sizeof word);
+            if (!(word & 0x8080808080808080u)) {
+                i += sizeof word;
+                continue;
+            }
+        }
+        size_t length = character_bytes(bytes + i, n - i);
+        if (!length) break;
+        i += length;
+    }
+    return i;
+}
+
+/* ---- making ---- */
+
+static enum status compile(const char *pattern, const char *name, struct stage *stage, struct err *err)
+{
+    int code;
+    PCRE2_SIZE where;
+    /* Oniguruma, which Hugging Face uses, lets ^ and $ match at every line. */
+    stage->code =
+        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, NULL);
+    if (!stage->code) {
+        PCRE2_UCHAR why[128];
+        pcre2_get_error_message(code, why, sizeof why);
+        return err_set(err, STATUS_FAILED,
+                       "%s: the split pattern \"%.200s\" does not compile: %s at character %zu", name,
+                       pattern, why, (size_t)where);
+    }
+    stage->jit = pcre2_jit_compile(stage->code, PCRE2_JIT_COMPLETE) == 0; /* hardened kernels may refuse it */
+    stage->pattern = strdup(pattern);
+    return stage->pattern ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", name);
+}
+
+enum status pretokenizer_new(const char *const *patterns, size_t count, const char *name,
+                             struct pretokenizer **out, struct err *err)
+{
+    if (count > PRETOKENIZER_STAGES)
+        return err_set(err, STATUS_FAILED, "%s: %zu split patterns in a row (at most %d are supported)", name,
+                       count, PRETOKENIZER_STAGES);
+    struct pretokenizer *made = calloc(1, sizeof *made);
+    if (!made) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", name);
+    enum status status = STATUS_OK;
+    while (!status && made->count < count) {
+        status = compile(patterns[made->count], name, &made->stages[made->count], err);
+        made->count++;
+    }
+    if (status)
+        pretokenizer_free(made);
+    else
+        *out = made;
+    return status;
+}
+
+void pretokenizer_free(struct pretokenizer *pretokenizer)
+{
+    if (!pretokenizer) return;
+    for (size_t i = 0; i < pretokenizer->count; i++) {
+        pcre2_code_free(pretokenizer->stages[i].code);
+        free(pretokenizer->stages[i].pattern);
+    }
+    free(pretokenizer);
+}
+
+size_t pretokenizer_stages(const struct pretokenizer *pretokenizer)
+{
+    return pretokenizer->count;
+}
+
+const char *pretokenizer_pattern(const struct pretokenizer *pretokenizer, size_t stage)
+{
+    return pretokenizer->stages[stage].pattern;
+}
+
+enum status pretokenizer_scratch_new(const struct pretokenizer *pretokenizer,
+                                     struct pretokenizer_scratch **out, struct err *err)
+{
+    struct pretokenizer_scratch *made = calloc(1, sizeof *made);
+    bool ok = made != NULL;
+    if (ok && pretokenizer->count) {
+        made->context = pcre2_match_context_create(NULL);
+        made->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES, NULL);
+        ok = made->context != NULL; /* without a stack of its own JIT uses 32 KiB of the thread's */
+        if (ok) {
+            pcre2_set_heap_limit(made->context, HEAP_LIMIT_KIB);
+            if (made->stack) pcre2_jit_stack_assign(made->context, NULL, made->stack);
+        }
+    }
+    for (size_t i = 0; ok && i < pretokenizer->count; i++) {
+        made->match[i] = pcre2_match_data_create(1, NULL);
+        ok = made->match[i] != NULL;
+    }
+    if (!ok) {
+        pretokenizer_scratch_free(made);
+        return err_set(err, STATUS_NO_MEMORY, "not enough memory to split text");
+    }
+    *out = made;
+    return STATUS_OK;
+}
+
+void pretokenizer_scratch_free(struct pretokenizer_scratch *scratch)
+{
+    if (!scratch) return;
+    for (size_t i = 0; i < PRETOKENIZER_STAGES; i++) pcre2_match_data_free(scratch->match[i]);
+    pcre2_match_context_free(scratch->context);
+    pcre2_jit_stack_free(scratch->stack);
+    free(scratch);
+}
+
+/* ---- splitting ---- */
+
+struct splitting {
+    const struct pretokenizer *pretokenizer;
+    struct pretokenizer_scratch *scratch;
+    piece_visitor visit;
+    void *context;
+    struct err *err;
+};
+
+static int match_at(const struct stage *stage, pcre2_match_data *match, pcre2_match_context *context,
+                    const char *text, size_t n, size_t start)
+{
+    int count = PCRE2_ERROR_JIT_STACKLIMIT;
+    if (stage->jit) count = pcre2_jit_match(stage->code, (PCRE2_SPTR)text, n, start, 0, match, context);
+    if (count == PCRE2_ERROR_JIT_STACKLIMIT)
+        count = pcre2_match(stage->code, (PCRE2_SPTR)text, n, start, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match,
+                            context);
+    return count;
+}
+
+/* text is valid UTF-8, n > 0. */
+static enum status split_stage(const struct splitting *s, size_t at, const char *text, size_t n)
+{
+    if (at == s->pretokenizer->count) return s->visit(s->context, text, n, s->err);
+    const struct stage *stage = &s->pretokenizer->stages[at];
+    pcre2_match_data *match = s->scratch->match[at];
+    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
+    size_t done = 0, start = 0; /* bytes given out; where to search from */
+    enum status status = STATUS_OK;
+    while (start < n) {
+        int count = match_at(stage, match, s->scratch->context, text, n, start);
+        if (count == PCRE2_ERROR_NOMATCH) break;
+        if (count < 0)
+            return err_set(s->err, STATUS_FAILED,
+                           "the tokenizer's split pattern \"%.200s\" gives up on this text (PCRE2 error %d)",
+                           stage->pattern, count);
+        size_t from = ends[0], to = ends[1];
+        if (from < done || to < from) from = to = start; /* \K tricks: treat as an empty match */
+        if (from > done && (status = split_stage(s, at + 1, text + done, from - done))) return status;
+        if (to > from && (status = split_stage(s, at + 1, text + from, to - from))) return status;
+        done = to;
+        start =
+            to > from ? to : to + (to < n ? character_bytes((const unsigned char *)text + to, n - to) : 1);
+    }
+    return done < n ? split_stage(s, at + 1, text + done, n - done) : STATUS_OK;
+}
+
+enum status pretokenizer_split(const struct pretokenizer *pretokenizer, struct pretokenizer_scratch *scratch,
+                               const char *text, size_t n, piece_visitor visit, void *context,
+                               struct err *err)
+{
+    struct splitting s = {pretokenizer, scratch, visit, context, err};
+    for (size_t i = 0; i < n;) {
+        enum status status;
+        size_t valid = utf8_valid_bytes(text + i, n - i), invalid = 0;
+        if (valid && (status = split_stage(&s, 0, text + i, valid))) return status;
+        i += valid;
+        while (i + invalid < n && invalid < INVALID_PIECE &&
+               !character_bytes((const unsigned char *)text + i + invalid, n - i - invalid))
+            invalid++;
+        if (invalid && (status = visit(context, text + i, invalid, err))) return status;
+        i += invalid;
+    }
+    return STATUS_OK;
+}

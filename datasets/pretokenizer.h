@@ -1,0 +1,51 @@
+/* Pre-tokenization: cuts text into the pieces inside which byte-pair merges happen. A pretokenizer is a chain
+ * of regular expressions (PCRE2, compiled with JIT where the machine allows it); each stage cuts every piece
+ * of the stage before into its matches and the gaps between them, as Hugging Face's Split with behavior
+ * "Isolated" does.
+ *
+ * The pieces, put together, are always the text: nothing is dropped. Bytes that are not valid UTF-8 come as
+ * pieces of their own. Immutable once made; each thread brings its own scratch. */
+#ifndef ANNEAL_DATASETS_PRETOKENIZER_H
+#define ANNEAL_DATASETS_PRETOKENIZER_H
+
+#include <stddef.h>
+
+#include "core/base/err.h"
+
+/* GPT-2's pattern, which Hugging Face's ByteLevel uses with "use_regex": contractions, then runs of letters,
+ * of digits or of anything else, each with at most one space before it, then white space. */
+#define PRETOKENIZER_GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
+enum { PRETOKENIZER_STAGES = 8 }; /* at most */
+
+struct pretokenizer;
+struct pretokenizer_scratch;
+
+/* With count 0 every run of valid text is one piece. `name` stands for the tokenizer in messages.
+ * STATUS_FAILED when a pattern does not compile. */
+enum status pretokenizer_new(const char *const *patterns, size_t count, const char *name,
+                             struct pretokenizer **out, struct err *err);
+void pretokenizer_free(struct pretokenizer *pretokenizer);
+
+size_t pretokenizer_stages(const struct pretokenizer *pretokenizer);
+const char *pretokenizer_pattern(const struct pretokenizer *pretokenizer,
+                                 size_t stage); /* as given; borrowed */
+
+enum status pretokenizer_scratch_new(const struct pretokenizer *pretokenizer,
+                                     struct pretokenizer_scratch **out, struct err *err);
+void pretokenizer_scratch_free(struct pretokenizer_scratch *scratch);
+
+/* Takes one piece (n > 0 bytes inside the text). Any other status than STATUS_OK ends the splitting and is
+ * its result. */
+typedef enum status (*piece_visitor)(void *context, const char *piece, size_t n, struct err *err);
+
+/* STATUS_FAILED when a pattern gives up on the text (PCRE2's match or heap limit). */
+enum status pretokenizer_split(const struct pretokenizer *pretokenizer, struct pretokenizer_scratch *scratch,
+                               const char *text, size_t n, piece_visitor visit, void *context,
+                               struct err *err);
+
+/* How many of the first bytes of text are whole, valid UTF-8 characters (no surrogates, no overlong forms).
+ */
+size_t utf8_valid_bytes(const char *text, size_t n);
+
+#endif

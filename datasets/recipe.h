@@ -1,0 +1,28 @@
+/* Recipes: corpora that anneal can prepare by itself from what the distribution installs. No network, ever.
+ */
+#ifndef ANNEAL_DATASETS_RECIPE_H
+#define ANNEAL_DATASETS_RECIPE_H
+
+#include <stddef.h>
+
+#include "core/base/err.h"
+#include "datasets/progress.h"
+
+struct recipe {
+    const char *name;
+    const char *summary; /* one line */
+    const char *package; /* what apt must have installed */
+    enum status (*make)(const struct progress *progress, char **text, size_t *n, struct err *err);
+};
+
+/* All recipes, ending with one whose name is NULL. */
+extern const struct recipe recipes[];
+
+const struct recipe *recipe_find(const char *name); /* NULL: none of that name */
+
+/* Makes sure the recipe's text lies in `folder`/NAME.txt (folder is made when missing) and puts that path
+ * into `path`. A text that is there already is left as it is. The file appears whole or not at all. */
+enum status recipe_fetch(const struct recipe *recipe, const char *folder, const struct progress *progress,
+                         char *path, size_t size, struct err *err);
+
+#endif

@@ -1,0 +1,428 @@
+/* See tokenizer_json.h. */
+#include "datasets/tokenizer_json.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/arena.h"
+#include "datasets/byte_alphabet.h"
+#include "datasets/pretokenizer.h"
+
+enum { PATTERN_MAX = 64 << 10 };
+
+/* What is being read. Everything made on the way lives in the arena. */
+struct reading {
+    const char *name;
+    struct arena arena;
+    struct byte_alphabet alphabet;
+    struct bpe_token *tokens;
+    struct added_token *added;
+    const char *patterns[PRETOKENIZER_STAGES];
+    struct bpe_spec spec;
+    struct err *err;
+};
+
+static enum status corrupt(struct reading *r, const char *field, const char *what)
+{
+    return err_set(r->err, STATUS_CORRUPT, "%s: %s: %s (is this a tokenizer.json?)", r->name, field, what);
+}
+
+static enum status unsupported(struct reading *r, const char *field, const char *what)
+{
+    return err_set(r->err, STATUS_FAILED, "%s: %s: %.100s is not supported (anneal reads byte-level BPE)",
+                   r->name, field, what);
+}
+
+static enum status no_memory(struct reading *r)
+{
+    return err_set(r->err, STATUS_NO_MEMORY, "%s: not enough memory for the tokenizer", r->name);
+}
+
+static const char *type_of(json_t *component)
+{
+    const char *type = json_string_value(json_object_get(component, "type"));
+    return type ? type : "a component without \"type\"";
+}
+
+/* The next code point of valid UTF-8 (Jansson checks it), advancing *text. */
+static uint32_t next_character(const char **text)
+{
+    const unsigned char *c = (const unsigned char *)*text;
+    int more = c[0] < 0x80 ? 0 : c[0] < 0xE0 ? 1 : c[0] < 0xF0 ? 2 : 3;
+    uint32_t point = more == 0 ? c[0] : c[0] & (0x3Fu >> more);
+    for (int i = 1; i <= more; i++) point = point << 6 | (c[i] & 0x3F);
+    *text += more + 1;
+    return point;
+}
+
+/* The bytes that a token of the vocabulary spells. One that is not written in the byte alphabet is literal.
+ */
+static bool decode_token(struct reading *r, const char *text, size_t n, struct bpe_token *token)
+{
+    unsigned char *bytes = arena_alloc(&r->arena, n + 1);
+    if (!bytes) return false;
+    uint32_t count = 0;
+    *token = (struct bpe_token){(const char *)bytes, 0, false};
+    for (const char *c = text; c < text + n;) {
+        uint32_t point = next_character(&c);
+        if (point >= BYTE_ALPHABET_END || r->alphabet.byte[point] < 0) {
+            memcpy(bytes, text, n);
+            count = (uint32_t)n;
+            token->literal = true;
+            break;
+        }
+        bytes[count++] = (unsigned char)r->alphabet.byte[point];
+    }
+    token->n = count;
+    return true;
+}
+
+static enum status read_id(struct reading *r, json_t *value, const char *field, uint32_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return corrupt(r, field, "an id is not a whole number from 0");
+    if (json_integer_value(value) >= BPE_VOCAB_MAX)
+        return err_set(r->err, STATUS_FAILED, "%s: %s: the id %lld is too large (below %d is supported)",
+                       r->name, field, (long long)json_integer_value(value), BPE_VOCAB_MAX);
+    *out = (uint32_t)json_integer_value(value);
+    return STATUS_OK;
+}
+
+static enum status read_vocab(struct reading *r, json_t *vocab, json_t *added)
+{
+    const char *text;
+    json_t *value;
+    size_t index;
+    uint32_t id, largest = 0;
+    enum status status;
+    if (!json_is_object(vocab) || !json_object_size(vocab))
+        return corrupt(r, "model.vocab", "is missing or empty");
+    json_object_foreach(vocab, text, value)
+    {
+        if ((status = read_id(r, value, "model.vocab", &id))) return status;
+        if (id > largest) largest = id;
+    }
+    json_array_foreach(added, index, value)
+    {
+        if ((status = read_id(r, json_object_get(value, "id"), "added_tokens", &id))) return status;
+        if (id > largest) largest = id;
+    }
+    r->spec.vocab_size = (size_t)largest + 1;
+    r->tokens = arena_alloc_array(&r->arena, r->spec.vocab_size, sizeof *r->tokens);
+    if (!r->tokens) return no_memory(r);
+    json_object_foreach(vocab, text, value)
+    {
+        struct bpe_token *token = &r->tokens[json_integer_value(value)];
+        if (token->bytes)
+            return err_set(r->err, STATUS_CORRUPT, "%s: model.vocab: two tokens have the id %lld", r->name,
+                           (long long)json_integer_value(value));
+        if (!*text) return corrupt(r, "model.vocab", "a token is empty");
+        if (!decode_token(r, text, strlen(text), token)) return no_memory(r);
+    }
+    r->spec.tokens = r->tokens;
+    return STATUS_OK;
+}
+
+static enum status read_added(struct reading *r, json_t *added)
+{
+    size_t index;
+    json_t *entry;
+    static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
+    if (!added || json_is_null(added)) return STATUS_OK;
+    r->added = arena_alloc_array(&r->arena, json_array_size(added), sizeof *r->added);
+    if (!r->added) return no_memory(r);
+    json_array_foreach(added, index, entry)
+    {
+        json_t *content = json_object_get(entry, "content"),
+               *normalized = json_object_get(entry, "normalized");
+        uint32_t id = (uint32_t)json_integer_value(json_object_get(entry, "id")); /* checked by read_vocab */
+        if (!json_is_string(content) || !json_string_length(content))
+            return corrupt(r, "added_tokens", "an entry has no \"content\"");
+        for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)
+            if (json_is_true(json_object_get(entry, flags[f])))
+                return unsupported(r, "added_tokens", flags[f]);
+        const char *text = json_string_value(content);
+        size_t n = json_string_length(content);
+        /* Hugging Face's default for a token that is not special is true; files always spell it out. */
+        r->added[index] = (struct added_token){text, n, id, json_is_true(normalized)};
+        if (!r->tokens[id].bytes) r->tokens[id] = (struct bpe_token){text, (uint32_t)n, true};
+        if (!json_is_true(normalized) || r->spec.normal_form == NORMAL_NONE) continue;
+        char *normal;
+        size_t size;
+        enum status status = normalizer_apply(r->spec.normal_form, text, n, &normal, &size, r->err);
+        if (status) return status;
+        if (!normal) continue;
+        char *kept = arena_alloc(&r->arena, size + 1);
+        if (kept) memcpy(kept, normal, size);
+        free(normal);
+        if (!kept) return no_memory(r);
+        r->added[index].content = kept;
+        r->added[index].n = size;
+    }
+    r->spec.added = r->added;
+    r->spec.added_count = json_array_size(added);
+    return STATUS_OK;
+}
+
+static enum status merge_part(struct reading *r, json_t *vocab, const char *text, uint32_t *out)
+{
+    json_t *id = json_object_get(vocab, text);
+    if (!id)
+        return err_set(r->err, STATUS_CORRUPT, "%s: model.merges: \"%.100s\" is not in the vocabulary",
+                       r->name, text);
+    *out = (uint32_t)json_integer_value(id);
+    return STATUS_OK;
+}
+
+/* `parts` has room for both parts, both together, and a NUL after each. */
+static enum status read_merge(struct reading *r, json_t *vocab, json_t *entry, char *parts,
+                              struct bpe_merge *merge)
+{
+    const char *left = json_string_value(entry), *right;
+    size_t left_n;
+    enum status status;
+    if (left) {
+        right = strchr(left, ' ');
+        if (!right || strchr(right + 1, ' ')) return corrupt(r, "model.merges", "an entry is not \"a b\"");
+        left_n = (size_t)(right++ - left);
+    } else {
+        left = json_string_value(json_array_get(entry, 0));
+        right = json_string_value(json_array_get(entry, 1));
+        if (!left || !right || json_array_size(entry) != 2)
+            return corrupt(r, "model.merges", "an entry is neither \"a b\" nor [\"a\", \"b\"]");
+        left_n = strlen(left);
+    }
+    char *joined = parts + left_n + 1;
+    memcpy(parts, left, left_n);
+    parts[left_n] = '\0';
+    memcpy(joined, left, left_n);
+    strcpy(joined + left_n, right);
+    if ((status = merge_part(r, vocab, parts, &merge->left)) ||
+        (status = merge_part(r, vocab, right, &merge->right)))
+        return status;
+    return merge_part(r, vocab, joined, &merge->result);
+}
+
+static enum status read_merges(struct reading *r, json_t *vocab, json_t *list)
+{
+    size_t index, longest = 0;
+    json_t *entry;
+    enum status status = STATUS_OK;
+    if (!json_is_array(list)) return corrupt(r, "model.merges", "is missing");
+    struct bpe_merge *merges = arena_alloc_array(&r->arena, json_array_size(list), sizeof *merges);
+    json_array_foreach(list, index, entry)
+    {
+        size_t n = json_string_length(entry) + json_string_length(json_array_get(entry, 0)) +
+                   json_string_length(json_array_get(entry, 1));
+        if (n > longest) longest = n;
+    }
+    char *parts = malloc(2 * longest + 3);
+    if (!merges || !parts) status = no_memory(r);
+    json_array_foreach(list, index, entry)
+    {
+        if (status) break;
+        status = read_merge(r, vocab, entry, parts, &merges[index]);
+    }
+    free(parts);
+    r->spec.merges = merges;
+    r->spec.merge_count = json_array_size(list);
+    return status;
+}
+
+static enum status read_model(struct reading *r, json_t *model, json_t *added)
+{
+    json_t *type = json_object_get(model, "type"), *dropout = json_object_get(model, "dropout");
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    enum status status;
+    if (!json_is_object(model)) return corrupt(r, "model", "is missing");
+    if (type && (!json_is_string(type) || strcmp(json_string_value(type), "BPE") != 0))
+        return unsupported(r, "model", type_of(model));
+    if (json_is_number(dropout) && json_number_value(dropout) != 0)
+        return unsupported(r, "model.dropout", "merging at random");
+    for (size_t i = 0; i < 2; i++)
+        if (json_string_length(json_object_get(model, affixes[i])))
+            return unsupported(r, "model", affixes[i]);
+    if (added && !json_is_array(added) && !json_is_null(added))
+        return corrupt(r, "added_tokens", "is not a list");
+    json_t *vocab = json_object_get(model, "vocab");
+    if ((status = read_vocab(r, vocab, added)) || (status = read_added(r, added))) return status;
+    r->spec.ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+    return read_merges(r, vocab, json_object_get(model, "merges"));
+}
+
+static enum status read_normalizer(struct reading *r, json_t *normalizer)
+{
+    static const char *const names[] = {
+        [NORMAL_NFC] = "NFC", [NORMAL_NFD] = "NFD", [NORMAL_NFKC] = "NFKC", [NORMAL_NFKD] = "NFKD"};
+    if (!normalizer || json_is_null(normalizer)) return STATUS_OK;
+    const char *type = type_of(normalizer);
+    json_t *inside = json_object_get(normalizer, "normalizers");
+    if (strcmp(type, "Sequence") == 0 && json_array_size(inside) <= 1)
+        return json_array_size(inside) ? read_normalizer(r, json_array_get(inside, 0)) : STATUS_OK;
+    for (int form = NORMAL_NFC; form <= NORMAL_NFKD; form++) {
+        if (strcmp(type, names[form]) != 0) continue;
+        r->spec.normal_form = (enum normal_form)form;
+        return STATUS_OK;
+    }
+    return unsupported(r, "normalizer", type);
+}
+
+static enum status add_pattern(struct reading *r, const char *pattern)
+{
+    if (r->spec.pattern_count == PRETOKENIZER_STAGES)
+        return unsupported(r, "pre_tokenizer", "a longer Sequence");
+    if (!pattern) return no_memory(r);
+    r->patterns[r->spec.pattern_count++] = pattern;
+    return STATUS_OK;
+}
+
+/* A literal as a pattern: every character that could mean something is escaped. */
+static const char *quote(struct reading *r, const char *text)
+{
+    char *quoted = arena_alloc(&r->arena, 2 * strlen(text) + 1), *to = quoted;
+    for (; quoted && *text; text++) {
+        if (strchr("\\^$.[]|()?*+{}#-", *text)) *to++ = '\\';
+        *to++ = *text;
+    }
+    return quoted;
+}
+
+static enum status read_split(struct reading *r, json_t *split)
+{
+    const char *behavior = json_string_value(json_object_get(split, "behavior"));
+    json_t *pattern = json_object_get(split, "pattern");
+    json_t *regex = json_object_get(pattern, "Regex"), *literal = json_object_get(pattern, "String");
+    if (!behavior || strcmp(behavior, "Isolated") != 0)
+        return unsupported(r, "pre_tokenizer.Split.behavior", behavior ? behavior : "nothing");
+    json_t *text = json_is_string(regex) ? regex : literal;
+    if (!json_is_string(text))
+        return corrupt(r, "pre_tokenizer.Split.pattern", "is neither a Regex nor a String");
+    if (json_string_length(text) > PATTERN_MAX)
+        return unsupported(r, "pre_tokenizer.Split.pattern", "a pattern this long");
+    return add_pattern(r, text == regex ? json_string_value(regex) : quote(r, json_string_value(literal)));
+}
+
+/* `last`: the ByteLevel that must be there has come. */
+static enum status read_pretokenizer(struct reading *r, json_t *component, bool *last)
+{
+    const char *type = type_of(component);
+    if (*last) return unsupported(r, "pre_tokenizer", "a component after ByteLevel");
+    if (strcmp(type, "Split") == 0) return read_split(r, component);
+    if (strcmp(type, "Digits") == 0)
+        return add_pattern(r, json_is_true(json_object_get(component, "individual_digits")) ? "\\p{N}"
+                                                                                            : "\\p{N}+");
+    if (strcmp(type, "ByteLevel") != 0) return unsupported(r, "pre_tokenizer", type);
+    if (json_is_true(json_object_get(component, "add_prefix_space")))
+        return unsupported(r, "pre_tokenizer.ByteLevel", "add_prefix_space");
+    *last = true;
+    return json_is_false(json_object_get(component, "use_regex")) ? STATUS_OK
+                                                                  : add_pattern(r, PRETOKENIZER_GPT2);
+}
+
+static enum status read_pretokenizers(struct reading *r, json_t *component)
+{
+    bool last = false;
+    enum status status = STATUS_OK;
+    json_t *list = json_object_get(component, "pretokenizers");
+    if (component && strcmp(type_of(component), "Sequence") == 0) {
+        size_t index;
+        json_t *inside;
+        json_array_foreach(list, index, inside)
+        {
+            if ((status = read_pretokenizer(r, inside, &last))) return status;
+        }
+    } else if (component && !json_is_null(component)) {
+        if ((status = read_pretokenizer(r, component, &last))) return status;
+    }
+    r->spec.patterns = r->patterns;
+    return last ? STATUS_OK : unsupported(r, "pre_tokenizer", "one without ByteLevel");
+}
+
+enum status tokenizer_json_read(const char *json, size_t n, const char *name, struct bpe **out,
+                                struct err *err)
+{
+    struct reading r = {.name = name, .err = err};
+    enum status status;
+    json_error_t where;
+    json_t *root = json_loadb(json, n, JSON_REJECT_DUPLICATES, &where);
+    if (!root)
+        return err_set(err, STATUS_CORRUPT, "%s: line %d column %d: %s (is this a tokenizer.json?)", name,
+                       where.line, where.column, where.text);
+    arena_init(&r.arena, 1 << 16);
+    byte_alphabet_init(&r.alphabet);
+    if (!json_is_object(root)) {
+        status = corrupt(&r, "the file", "is not a JSON object");
+        goto out;
+    }
+    if ((status = read_normalizer(&r, json_object_get(root, "normalizer"))) ||
+        (status = read_pretokenizers(&r, json_object_get(root, "pre_tokenizer"))) ||
+        (status = read_model(&r, json_object_get(root, "model"), json_object_get(root, "added_tokens"))))
+        goto out;
+    status = bpe_new(&r.spec, name, out, err);
+out:
+    arena_release(&r.arena);
+    json_decref(root);
+    return status;
+}
+
+/* ---- writing ---- */
+
+/* Spells bytes in the byte alphabet; `to` has room for 2·n + 1. */
+static size_t encode_token(const struct byte_alphabet *alphabet, const struct bpe_token *token, char *to)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < token->n; i++) {
+        unsigned point = alphabet->character[(unsigned char)token->bytes[i]];
+        if (point >= 0x80) to[n++] = (char)(0xC0 | point >> 6);
+        to[n++] = (char)(point >= 0x80 ? 0x80 | (point & 0x3F) : point);
+    }
+    to[n] = '\0';
+    return n;
+}
+
+static json_t *model_of(const struct bpe_spec *spec)
+{
+    struct byte_alphabet alphabet;
+    byte_alphabet_init(&alphabet);
+    size_t longest = 0;
+    for (size_t id = 0; id < spec->vocab_size; id++)
+        if (spec->tokens[id].n > longest) longest = spec->tokens[id].n;
+    char *left = malloc(2 * longest + 1), *right = malloc(2 * longest + 1);
+    json_t *vocab = json_object(), *merges = json_array(), *model = NULL;
+    bool ok = left && right && vocab && merges;
+    for (size_t id = 0; ok && id < spec->vocab_size; id++) {
+        encode_token(&alphabet, &spec->tokens[id], left);
+        ok = json_object_set_new(vocab, left, json_integer((json_int_t)id)) == 0;
+    }
+    for (size_t i = 0; ok && i < spec->merge_count; i++) {
+        encode_token(&alphabet, &spec->tokens[spec->merges[i].left], left);
+        encode_token(&alphabet, &spec->tokens[spec->merges[i].right], right);
+        ok = json_array_append_new(merges, json_pack("[s, s]", left, right)) == 0;
+    }
+    if (ok)
+        model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:O, s:O}", "type", "BPE", "dropout",
+                          "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
+                          "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges", merges);
+    json_decref(vocab);
+    json_decref(merges);
+    free(left);
+    free(right);
+    return model;
+}
+
+enum status tokenizer_json_write(const struct bpe_spec *spec, char **out, struct err *err)
+{
+    json_t *model = model_of(spec), *root = NULL;
+    if (model)
+        root =
+            json_pack("{s:s, s:n, s:n, s:[], s:n, s:{s:s, s:b, s:b, s:b}, s:n, s:{s:s, s:b, s:b, s:b}, s:O}",
+                      "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
+                      "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
+                      "use_regex", spec->pattern_count > 0, "post_processor", "decoder", "type", "ByteLevel",
+                      "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1, "model", model);
+    *out = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    json_decref(model);
+    json_decref(root);
+    return *out ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "not enough memory to write the tokenizer");
+}

@@ -1,0 +1,230 @@
+/* See database.h. */
+#include "runs/database.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+
+enum status store_error(struct store *store, struct err *err)
+{
+    int code = sqlite3_errcode(store->db), system = sqlite3_system_errno(store->db);
+    const char *path = store->path;
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return err_set(
+            err, STATUS_BUSY,
+            "%s: the database is locked by another process for more than %.3g s (end what holds it, then "
+            "try again)",
+            path, store->busy_ms / 1000.0);
+    case SQLITE_NOTADB:
+        return err_set(err, STATUS_CORRUPT,
+                       "%s: is not a run database (move it away, or set ANNEAL_HOME to another folder)",
+                       path);
+    case SQLITE_CORRUPT:
+        return err_set(err, STATUS_CORRUPT,
+                       "%s: the database is damaged: %s (restore a copy, or save what is left with "
+                       "`sqlite3 anneal.db .recover`)",
+                       path, sqlite3_errmsg(store->db));
+    case SQLITE_FULL:
+        return err_set(err, STATUS_IO, "%s: cannot write: the disk is full (free some space)", path);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return err_set(
+            err, STATUS_IO,
+            "%s: cannot write: the file or its folder is read-only (set ANNEAL_HOME to a folder you may "
+            "write to)",
+            path);
+    case SQLITE_CANTOPEN:
+        return err_set(err, STATUS_IO, "%s: cannot open: %s (set ANNEAL_HOME to a folder you may write to)",
+                       path, system ? strerror(system) : sqlite3_errmsg(store->db));
+    case SQLITE_IOERR:
+        if ((code = sqlite3_extended_errcode(store->db)) == SQLITE_IOERR_NOMEM) break;
+        return err_set(err, STATUS_IO, "%s: cannot %s: %s", path,
+                       code == SQLITE_IOERR_READ ? "read" : "write",
+                       system ? strerror(system) : sqlite3_errmsg(store->db));
+    case SQLITE_NOMEM:
+        break;
+    default:
+        return err_set(err, STATUS_FAILED, "%s: %s", path, sqlite3_errmsg(store->db));
+    }
+    return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", path);
+}
+
+enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **out, struct err *err)
+{
+    for (size_t i = 0; i < store->statement_count; i++)
+        if (store->statements[i].sql == sql) {
+            *out = store->statements[i].handle;
+            sqlite3_reset(*out);
+            sqlite3_clear_bindings(*out);
+            return STATUS_OK;
+        }
+    if (store->statement_count == STORE_STATEMENTS_MAX)
+        return err_set(err, STATUS_FAILED, "%s: more kinds of statements than foreseen", store->path);
+    sqlite3_stmt *statement;
+    if (sqlite3_prepare_v3(store->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL) != SQLITE_OK)
+        return store_error(store, err);
+    store->statements[store->statement_count].sql = sql;
+    store->statements[store->statement_count++].handle = statement;
+    *out = statement;
+    return STATUS_OK;
+}
+
+enum status store_step(struct store *store, sqlite3_stmt *statement, bool *row, struct err *err)
+{
+    int code = sqlite3_step(statement);
+    *row = code == SQLITE_ROW;
+    if (code == SQLITE_ROW) return STATUS_OK;
+    enum status status = code == SQLITE_DONE ? STATUS_OK : store_error(store, err);
+    sqlite3_reset(statement);
+    return status;
+}
+
+enum status store_run(struct store *store, sqlite3_stmt *statement, struct err *err)
+{
+    bool row;
+    enum status status = store_step(store, statement, &row, err);
+    if (row) sqlite3_reset(statement);
+    return status;
+}
+
+enum status store_exec(struct store *store, const char *sql, struct err *err)
+{
+    return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK ? STATUS_OK : store_error(store, err);
+}
+
+/* ---- the lock around writes and checkpoints ---- */
+
+enum status store_lock(struct store *store, int patience_ms, struct err *err)
+{
+    double deadline = clock_monotonic() + patience_ms / 1000.0;
+    struct timespec pause = {.tv_nsec = 500000};
+    while (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return err_set(err, STATUS_IO, "%s.lock: cannot lock: %s", store->path, strerror(errno));
+        if (clock_monotonic() > deadline)
+            return err_set(
+                err, STATUS_BUSY,
+                "%s: the database is locked by another process for more than %.3g s (end what holds it, "
+                "then try again)",
+                store->path, store->busy_ms / 1000.0);
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 8000000) pause.tv_nsec *= 2;
+    }
+    return STATUS_OK;
+}
+
+void store_unlock(struct store *store)
+{
+    flock(store->lock_fd, LOCK_UN);
+}
+
+enum status store_begin(struct store *store, struct err *err)
+{
+    enum status status = store->serialize ? store_lock(store, store->busy_ms, err) : STATUS_OK;
+    if (status) return status;
+    sqlite3_stmt *begin;
+    status = store_prepare(store, "begin immediate", &begin, err);
+    if (!status) status = store_run(store, begin, err);
+    if (status)
+        store_unlock(store);
+    else
+        store->writing = true;
+    return status;
+}
+
+enum status store_commit(struct store *store, struct err *err)
+{
+    sqlite3_stmt *commit;
+    enum status status = store_prepare(store, "commit", &commit, err);
+    if (!status) status = store_run(store, commit, err);
+    if (status) {
+        store_rollback(store);
+        return status;
+    }
+    store->writing = false;
+    if (store->log_pages >= STORE_CHECKPOINT_PAGES) {
+        /* best effort: what fails here is still in the log and is moved next time */
+        sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        store->log_pages = 0;
+    }
+    store_unlock(store);
+    return STATUS_OK;
+}
+
+void store_rollback(struct store *store)
+{
+    if (!store->writing) return;
+    if (!sqlite3_get_autocommit(store->db)) sqlite3_exec(store->db, "rollback", NULL, NULL, NULL);
+    store->writing = false;
+    store_unlock(store);
+}
+
+enum status store_read_begin(struct store *store, struct err *err)
+{
+    sqlite3_stmt *begin;
+    enum status status = store_prepare(store, "begin", &begin, err);
+    return status ? status : store_run(store, begin, err);
+}
+
+void store_read_end(struct store *store)
+{
+    sqlite3_stmt *end;
+    if (!sqlite3_get_autocommit(store->db) && !store_prepare(store, "rollback", &end, NULL))
+        store_run(store, end, NULL);
+}
+
+void store_settle(struct store *store)
+{
+    if (store->serialize && store_lock(store, 1000, NULL)) return;
+    sqlite3_busy_timeout(store->db, 100);
+    sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    sqlite3_busy_timeout(store->db, store->busy_ms);
+    store_unlock(store);
+}
+
+/* ---- values ---- */
+
+void store_bind_double(sqlite3_stmt *statement, int index, double value)
+{
+    if (isnan(value))
+        sqlite3_bind_null(statement, index);
+    else
+        sqlite3_bind_double(statement, index, value);
+}
+
+void store_bind_text(sqlite3_stmt *statement, int index, const char *text)
+{
+    sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
+}
+
+double store_column_double(sqlite3_stmt *statement, int column)
+{
+    return sqlite3_column_type(statement, column) == SQLITE_NULL ? NAN
+                                                                 : sqlite3_column_double(statement, column);
+}
+
+int64_t store_column_int(sqlite3_stmt *statement, int column, int64_t absent)
+{
+    return sqlite3_column_type(statement, column) == SQLITE_NULL ? absent
+                                                                 : sqlite3_column_int64(statement, column);
+}
+
+void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t size)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    if (!text) text = "";
+    size_t n = strlen(text);
+    if (n >= size) {
+        n = size - 1;
+        while (n && ((unsigned char)text[n] & 0xC0) == 0x80) n--;
+    }
+    memcpy(buf, text, n);
+    buf[n] = '\0';
+}

@@ -1,0 +1,89 @@
+/* Private to runs/: what a store handle is made of, and the only door to SQLite.
+ *
+ * Always: statements are prepared once per handle and kept; every write goes through
+ * store_begin/store_commit; a checkpoint of the write-ahead log happens in store_commit and store_settle and
+ * nowhere else. SQLite older than 3.51.3 has a rare race between a writer that resets the log and a
+ * checkpointer in another connection (https://sqlite.org/wal.html, "the WAL-reset bug"); on such a version
+ * both hold anneal.db.lock (flock) meanwhile. */
+#ifndef ANNEAL_RUNS_DATABASE_H
+#define ANNEAL_RUNS_DATABASE_H
+
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "runs/store.h"
+
+enum {
+    STORE_STATEMENTS_MAX = 128,
+    STORE_BUSY_MS = 5000,          /* how long a lock of somebody else is waited for */
+    STORE_CHECKPOINT_PAGES = 1000, /* log pages after which a commit checkpoints */
+};
+
+struct store {
+    sqlite3 *db;
+    char home[PATH_MAX];
+    char path[PATH_MAX]; /* the database file */
+    int lock_fd;         /* anneal.db.lock */
+    bool serialize;      /* this SQLite needs the lock around writes; else only the set-up takes it */
+    int busy_ms;
+    int log_pages; /* in the write-ahead log after the newest commit of this handle */
+    bool writing;
+    int64_t version, data_version;
+    struct {
+        const char *sql; /* a string that outlives the handle: a literal */
+        sqlite3_stmt *handle;
+    } statements[STORE_STATEMENTS_MAX];
+    size_t statement_count;
+};
+
+/* store_open with a patience of its own, in milliseconds. */
+enum status store_open_patiently(const char *home, int busy_ms, struct store **out, struct err *err);
+
+/* The statement for `sql` (a literal), reset and with nothing bound. Owned by the handle. */
+enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **out, struct err *err);
+
+/* One step: *row says whether there is one. When there is none the statement has been reset, so that it holds
+ * no snapshot; a caller that stops early resets it itself. */
+enum status store_step(struct store *store, sqlite3_stmt *statement, bool *row, struct err *err);
+
+/* Runs a statement that returns no rows, and resets it. */
+enum status store_run(struct store *store, sqlite3_stmt *statement, struct err *err);
+
+/* Runs SQL text without parameters. */
+enum status store_exec(struct store *store, const char *sql, struct err *err);
+
+/* A write transaction. After a failed store_commit nothing of it was stored. store_rollback is harmless
+ * outside. */
+enum status store_begin(struct store *store, struct err *err);
+enum status store_commit(struct store *store, struct err *err);
+void store_rollback(struct store *store);
+
+/* The lock across processes: STATUS_BUSY after `patience_ms`. */
+enum status store_lock(struct store *store, int patience_ms, struct err *err);
+void store_unlock(struct store *store);
+
+/* One snapshot over several reads. */
+enum status store_read_begin(struct store *store, struct err *err);
+void store_read_end(struct store *store);
+
+/* Moves the whole log into the database if nobody is in the way; for the end of a trainer. Never fails: what
+ * it does not move is moved later. */
+void store_settle(struct store *store);
+
+/* SQLite's latest error on this handle as one sentence. */
+enum status store_error(struct store *store, struct err *err);
+
+/* Binding and reading with the house's conventions: NaN as NULL; NULL as NaN. */
+void store_bind_double(sqlite3_stmt *statement, int index, double value);
+void store_bind_text(sqlite3_stmt *statement, int index,
+                     const char *text); /* borrowed until the next reset */
+double store_column_double(sqlite3_stmt *statement, int column);
+int64_t store_column_int(sqlite3_stmt *statement, int column, int64_t absent);
+/* Copies, cut at a character's boundary; NULL as "". */
+void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,51 @@
+/* Private to runs/: puts records into the tables of one segment of one run, and keeps the run's row and
+ * rollups in step with them. The writer's thread uses it; so may anything that brings a history in.
+ *
+ * Every journal_* call but begin and end belongs between store_begin and store_commit. When that transaction
+ * fails, put back the copy of struct journal made before it (it is plain data) and do the same calls again.
+ */
+#ifndef ANNEAL_RUNS_JOURNAL_H
+#define ANNEAL_RUNS_JOURNAL_H
+
+#include "core/base/record.h"
+#include "runs/database.h"
+#include "runs/rollup.h"
+#include "runs/run.h"
+
+struct journal {
+    struct store *store; /* borrowed */
+    char run_id[RUN_ID_MAX];
+    int segment;
+    bool has_steps; /* this segment has recorded one */
+    struct rollup rollup;
+    /* the run's row, written by journal_row when dirty */
+    bool dirty;
+    int64_t steps, tokens, best_step;
+    double final_loss, best_val_loss, tokens_per_sec, heartbeat;
+    bool has_loss, has_best; /* else the number is absent, and NaN means that */
+    enum run_status status;
+};
+
+/* Opens segment max+1 of the run in a transaction of its own: marks the run `running` with our pid, and
+ * answers the orders that an earlier trainer left unanswered. STATUS_NOT_FOUND for an unknown run. */
+enum status journal_begin(struct journal *journal, struct store *store, const char *run_id, struct err *err);
+
+/* Ends the segment in a transaction of its own: the final status and message. */
+enum status journal_end(struct journal *journal, enum run_status status, const char *message,
+                        struct err *err);
+
+enum status journal_step(struct journal *journal, const struct step_record *record, struct err *err);
+enum status journal_eval(struct journal *journal, const struct eval_record *record, struct err *err);
+enum status journal_stopping(struct journal *journal, const struct stopping_record *record, struct err *err);
+enum status journal_sample(struct journal *journal, const struct sample_record *record, struct err *err);
+enum status journal_checkpoint(struct journal *journal, const struct checkpoint_record *record,
+                               struct err *err);
+enum status journal_memory(struct journal *journal, const struct memory_record *record, struct err *err);
+enum status journal_event(struct journal *journal, const struct event_record *record, struct err *err);
+enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,
+                               const char *result, struct err *err);
+
+/* Writes the run's row. */
+enum status journal_row(struct journal *journal, struct err *err);
+
+#endif

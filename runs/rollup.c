@@ -1,0 +1,189 @@
+/* See rollup.h. */
+#include "runs/rollup.h"
+
+#include <math.h>
+
+#include "runs/schema.h"
+#include "runs/segment.h"
+
+void rollup_bucket_clear(struct rollup_bucket *bucket)
+{
+    *bucket = (struct rollup_bucket){.min = NAN, .max = NAN, .last = NAN};
+}
+
+void rollup_bucket_add(struct rollup_bucket *bucket, double value)
+{
+    bucket->count++;
+    if (!isfinite(value)) {
+        bucket->non_finite++;
+        return;
+    }
+    if (!(bucket->min <= value)) bucket->min = value;
+    if (!(bucket->max >= value)) bucket->max = value;
+    bucket->sum += value;
+    bucket->last = value;
+}
+
+static void values_of(const struct step_record *record, double values[ROLLUP_METRICS])
+{
+    values[METRIC_LOSS] = record->loss;
+    values[METRIC_LR] = record->lr;
+    values[METRIC_GRAD_NORM] = record->grad_norm;
+    values[METRIC_CLIP_SCALE] = record->clip_scale;
+    values[METRIC_TOKENS_PER_SEC] = record->tokens_per_sec;
+    values[METRIC_STEP_MS] = record->step_ms;
+    values[METRIC_MFU] = record->mfu;
+}
+
+static enum status write_bucket(struct rollup *rollup, int level, struct store *store, const char *run_id,
+                                struct err *err)
+{
+    sqlite3_stmt *insert;
+    enum status status =
+        store_prepare(store,
+                      "insert or replace into rollup(run_id, metric, level, first_step, min, max, mean,"
+                      " last, count, non_finite) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                      &insert, err);
+    for (int m = 0; !status && m < ROLLUP_METRICS; m++) {
+        const struct rollup_bucket *bucket = &rollup->open[level][m];
+        int64_t finite = bucket->count - bucket->non_finite;
+        if (bucket->count == 0) continue;
+        store_bind_text(insert, 1, run_id);
+        store_bind_text(insert, 2, metric_name((enum metric)m));
+        sqlite3_bind_int64(insert, 3, rollup_level[level]);
+        sqlite3_bind_int64(insert, 4, rollup->first_step[level]);
+        store_bind_double(insert, 5, bucket->min);
+        store_bind_double(insert, 6, bucket->max);
+        store_bind_double(insert, 7, finite ? bucket->sum / (double)finite : NAN);
+        store_bind_double(insert, 8, bucket->last);
+        sqlite3_bind_int64(insert, 9, bucket->count);
+        sqlite3_bind_int64(insert, 10, bucket->non_finite);
+        status = store_run(store, insert, err);
+    }
+    rollup->first_step[level] = -1;
+    return status;
+}
+
+enum status rollup_add(struct rollup *rollup, struct store *store, const char *run_id,
+                       const struct step_record *record, struct err *err)
+{
+    double values[ROLLUP_METRICS];
+    enum status status = STATUS_OK;
+    values_of(record, values);
+    for (int level = 0; !status && level < ROLLUP_LEVELS; level++) {
+        int64_t size = rollup_level[level], first = record->step / size * size;
+        if (rollup->first_step[level] >= 0 && rollup->first_step[level] != first)
+            status = write_bucket(rollup, level, store, run_id, err);
+        if (!status && rollup->first_step[level] < 0) {
+            rollup->first_step[level] = first;
+            for (int m = 0; m < ROLLUP_METRICS; m++) rollup_bucket_clear(&rollup->open[level][m]);
+        }
+        for (int m = 0; m < ROLLUP_METRICS; m++)
+            if (m != METRIC_MFU || !isnan(values[m])) rollup_bucket_add(&rollup->open[level][m], values[m]);
+        if (!status && record->step == first + size - 1)
+            status = write_bucket(rollup, level, store, run_id, err);
+    }
+    return status;
+}
+
+/* Where the buckets of `level` that are written end. */
+static enum status written_end(struct store *store, const char *run_id, int level, int64_t *end,
+                               struct err *err)
+{
+    sqlite3_stmt *statement;
+    bool row;
+    enum status status = store_prepare(
+        store, "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2",
+        &statement, err);
+    if (status) return status;
+    store_bind_text(statement, 1, run_id);
+    sqlite3_bind_int64(statement, 2, rollup_level[level]);
+    status = store_step(store, statement, &row, err);
+    if (status) return status;
+    int64_t newest = row ? store_column_int(statement, 0, -1) : -1;
+    *end = newest < 0 ? 0 : newest + rollup_level[level];
+    sqlite3_reset(statement);
+    return STATUS_OK;
+}
+
+static enum status replay(struct rollup *rollup, struct store *store, const char *run_id,
+                          const struct segment_range *range, struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status =
+        store_prepare(store,
+                      "select step, loss, lr, grad_norm, clip_scale, tokens_per_sec, step_ms, mfu from"
+                      " steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4"
+                      " order by step",
+                      &select, err);
+    if (status) return status;
+    store_bind_text(select, 1, run_id);
+    sqlite3_bind_int(select, 2, range->segment);
+    sqlite3_bind_int64(select, 3, range->first);
+    sqlite3_bind_int64(select, 4, range->last);
+    /* absent and NaN read the same, NaN; only mfu can be absent, and rollup_add knows that */
+    while (!(status = store_step(store, select, &row, err)) && row) {
+        struct step_record record = {
+            .step = sqlite3_column_int64(select, 0),
+            .loss = store_column_double(select, 1),
+            .lr = store_column_double(select, 2),
+            .grad_norm = store_column_double(select, 3),
+            .clip_scale = store_column_double(select, 4),
+            .tokens_per_sec = store_column_double(select, 5),
+            .step_ms = store_column_double(select, 6),
+            .mfu = store_column_double(select, 7),
+        };
+        status = rollup_add(rollup, store, run_id, &record, err);
+        if (status) {
+            sqlite3_reset(select);
+            return status;
+        }
+    }
+    return status;
+}
+
+/* Removes the buckets of `level` that reach `first_step` or beyond. */
+static enum status remove_from(struct store *store, const char *run_id, int level, int64_t first_step,
+                               struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (int m = 0; !status && m < ROLLUP_METRICS; m++) {
+        sqlite3_stmt *delete;
+        status = store_prepare(
+            store, "delete from rollup where run_id = ?1 and metric = ?2 and level = ?3 and first_step > ?4",
+            &delete, err);
+        if (status) break;
+        store_bind_text(delete, 1, run_id);
+        store_bind_text(delete, 2, metric_name((enum metric)m));
+        sqlite3_bind_int64(delete, 3, rollup_level[level]);
+        sqlite3_bind_int64(delete, 4, first_step - rollup_level[level]);
+        status = store_run(store, delete, err);
+    }
+    return status;
+}
+
+enum status rollup_begin(struct rollup *rollup, struct store *store, const char *run_id, int segment,
+                         int64_t first_step, struct err *err)
+{
+    int64_t from = first_step;
+    enum status status = STATUS_OK;
+    for (int level = 0; !status && level < ROLLUP_LEVELS; level++) {
+        int64_t end = 0;
+        rollup->first_step[level] = -1;
+        status = remove_from(store, run_id, level, first_step, err);
+        if (!status) status = written_end(store, run_id, level, &end, err);
+        if (!status && end < from) from = end;
+    }
+    from = from / rollup_level[ROLLUP_LEVELS - 1] * rollup_level[ROLLUP_LEVELS - 1];
+    struct segment_list list = {0};
+    if (!status && segment > 1) status = segment_read(store, run_id, segment - 1, &list, err);
+    for (size_t i = 0; !status && i < list.count; i++) {
+        struct segment_range range = list.ranges[i];
+        if (range.first < from) range.first = from;
+        if (range.last > first_step - 1) range.last = first_step - 1;
+        if (range.first <= range.last) status = replay(rollup, store, run_id, &range, err);
+    }
+    segment_release(&list);
+    return status;
+}

@@ -1,0 +1,393 @@
+/* See series.h. A range of steps is read from the coarsest stored level that the series' own level allows;
+ * what lies before the first and after the last stored bucket of that level comes from the next finer one,
+ * down to the raw steps. Everything read is folded into points of the series' level, whatever level it came
+ * from. */
+#include "runs/series.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runs/rollup.h"
+#include "runs/schema.h"
+#include "runs/segment.h"
+
+enum {
+    ROWS_PER_POINT = 16
+}; /* stored rows read for a point, at most about, before the next coarser level is used */
+
+#define RAW_STEPS(column, bit)                                                                               \
+    "select step, " column ", nan & " bit                                                                    \
+    " from steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4"                              \
+    " order by step"
+
+static const struct {
+    const char *name, *raw;
+} metrics[METRIC_COUNT] = {
+    [METRIC_LOSS] = {"loss", RAW_STEPS("loss", "8")},
+    [METRIC_LR] = {"lr", RAW_STEPS("lr", "16")},
+    [METRIC_GRAD_NORM] = {"grad_norm", RAW_STEPS("grad_norm", "32")},
+    [METRIC_CLIP_SCALE] = {"clip_scale", RAW_STEPS("clip_scale", "64")},
+    [METRIC_TOKENS_PER_SEC] = {"tokens_per_sec", RAW_STEPS("tokens_per_sec", "128")},
+    [METRIC_STEP_MS] = {"step_ms", RAW_STEPS("step_ms", "4")},
+    [METRIC_MFU] = {"mfu", RAW_STEPS("mfu", "0")},
+    [METRIC_VAL_LOSS] = {"val_loss",
+                         "select step, val_loss, nan & 2 from evals where run_id = ?1 and segment = ?2 and"
+                         " step between ?3 and ?4 order by step"},
+};
+_Static_assert(NAN_STEP_LOSS == 8 && NAN_STEP_LR == 16 && NAN_STEP_GRAD_NORM == 32 &&
+                   NAN_STEP_CLIP_SCALE == 64 && NAN_STEP_TOKENS_PER_SEC == 128 && NAN_STEP_STEP_MS == 4 &&
+                   NAN_EVAL_VAL_LOSS == 2,
+               "the bits above are those of schema.h");
+
+const char *metric_name(enum metric metric)
+{
+    return metrics[metric].name;
+}
+
+struct reader {
+    struct store *store;
+    const char *run_id;
+    struct series *series;
+    struct segment_list segments;
+    struct err *err;
+};
+
+/* ---- folding ---- */
+
+static double lesser(double a, double b)
+{
+    return isnan(a) || b < a ? b : a;
+}
+
+static double greater(double a, double b)
+{
+    return isnan(a) || b > a ? b : a;
+}
+
+static void merge(struct series_point *into, const struct series_point *next)
+{
+    int64_t a = into->count - into->non_finite, b = next->count - next->non_finite;
+    into->last_step = next->last_step;
+    into->count += next->count;
+    into->non_finite += next->non_finite;
+    if (b == 0) return;
+    into->min = lesser(into->min, next->min);
+    into->max = greater(into->max, next->max);
+    into->mean = a ? into->mean + (next->mean - into->mean) * ((double)b / (double)(a + b)) : next->mean;
+    into->last = next->last;
+}
+
+/* Halves the number of points by doubling the level. */
+static void coarsen(struct series *series)
+{
+    size_t n = 0;
+    series->level *= 2;
+    for (size_t i = 0; i < series->count; i++) {
+        struct series_point point = series->points[i];
+        if (n && series->points[n - 1].first_step / series->level == point.first_step / series->level)
+            merge(&series->points[n - 1], &point);
+        else
+            series->points[n++] = point;
+    }
+    series->count = n;
+}
+
+/* Appends `point` or merges it into the last one; level L buckets never straddle two points. */
+static enum status fold(struct reader *reader, const struct series_point *point)
+{
+    struct series *series = reader->series;
+    if (series->count) {
+        struct series_point *last = &series->points[series->count - 1];
+        if (last->first_step / series->level == point->first_step / series->level) {
+            /* the same step twice: an evaluation that a resumed segment repeated */
+            if (series->level == 1)
+                *last = *point;
+            else
+                merge(last, point);
+            return STATUS_OK;
+        }
+    }
+    if (series->count == series->capacity) {
+        size_t capacity = series->capacity ? 2 * series->capacity : 256;
+        struct series_point *grown = realloc(series->points, capacity * sizeof *grown);
+        if (!grown) return err_set(reader->err, STATUS_NO_MEMORY, "reading a series: not enough memory");
+        series->points = grown;
+        series->capacity = capacity;
+    }
+    series->points[series->count++] = *point;
+    return STATUS_OK;
+}
+
+/* ---- reading ---- */
+
+static enum status read_raw_range(struct reader *reader, int segment, int64_t first, int64_t last)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status =
+        store_prepare(reader->store, metrics[reader->series->metric].raw, &select, reader->err);
+    if (status) return status;
+    store_bind_text(select, 1, reader->run_id);
+    sqlite3_bind_int(select, 2, segment);
+    sqlite3_bind_int64(select, 3, first);
+    sqlite3_bind_int64(select, 4, last);
+    while (!(status = store_step(reader->store, select, &row, reader->err)) && row) {
+        int64_t step = sqlite3_column_int64(select, 0);
+        if (step > reader->series->cursor) reader->series->cursor = step;
+        bool null = sqlite3_column_type(select, 1) == SQLITE_NULL;
+        if (null && sqlite3_column_int(select, 2) == 0) continue;
+        double value = null ? NAN : sqlite3_column_double(select, 1);
+        bool finite = isfinite(value);
+        if (!finite) value = NAN;
+        struct series_point point = {step, step, value, value, value, value, 1, !finite};
+        if ((status = fold(reader, &point))) {
+            sqlite3_reset(select);
+            return status;
+        }
+    }
+    return status;
+}
+
+static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < reader->segments.count; i++) {
+        struct segment_range range = reader->segments.ranges[i];
+        int64_t from = range.first > first ? range.first : first, to = range.last < last ? range.last : last;
+        if (from <= to) status = read_raw_range(reader, range.segment, from, to);
+    }
+    return status;
+}
+
+/* Evaluations are few and read whole. They are numbered by steps done: one "at" step s belongs to what ended
+ * with step s - 1, so the first step of a segment bounds them one later; where two segments evaluated at one
+ * step, the later one wins. */
+static enum status read_evals(struct reader *reader, int64_t first, int64_t last)
+{
+    enum status status = STATUS_OK;
+    size_t n = reader->segments.count;
+    int64_t from = first;
+    for (size_t i = 0; !status && i < n; i++) {
+        struct segment_range range = reader->segments.ranges[i];
+        int64_t to = range.last == INT64_MAX ? last : range.last + 1 < last ? range.last + 1 : last;
+        if (from > to) continue;
+        status = read_raw_range(reader, range.segment, from, to);
+        if (i + 1 < n) from = first > range.last + 1 ? first : range.last + 1;
+    }
+    return status;
+}
+
+/* Where the stored buckets of `level` (an index) end: the first step that none covers. */
+static enum status stored_end(struct reader *reader, int level, int64_t *end)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = store_prepare(
+        reader->store,
+        "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2", &select,
+        reader->err);
+    if (status) return status;
+    store_bind_text(select, 1, reader->run_id);
+    sqlite3_bind_int64(select, 2, rollup_level[level]);
+    status = store_step(reader->store, select, &row, reader->err);
+    if (status) return status;
+    int64_t newest = row ? store_column_int(select, 0, -1) : -1;
+    sqlite3_reset(select);
+    *end = newest < 0 ? 0 : newest + rollup_level[level];
+    return STATUS_OK;
+}
+
+static enum status read_buckets(struct reader *reader, int level, int64_t from, int64_t end)
+{
+    sqlite3_stmt *select;
+    bool row;
+    int64_t size = rollup_level[level];
+    enum status status =
+        store_prepare(reader->store,
+                      "select first_step, min, max, mean, last, count, non_finite from rollup where"
+                      " run_id = ?1 and metric = ?2 and level = ?3 and first_step >= ?4 and"
+                      " first_step < ?5 order by first_step",
+                      &select, reader->err);
+    if (status) return status;
+    store_bind_text(select, 1, reader->run_id);
+    store_bind_text(select, 2, metrics[reader->series->metric].name);
+    sqlite3_bind_int64(select, 3, size);
+    sqlite3_bind_int64(select, 4, from);
+    sqlite3_bind_int64(select, 5, end);
+    while (!(status = store_step(reader->store, select, &row, reader->err)) && row) {
+        int64_t first = sqlite3_column_int64(select, 0);
+        struct series_point point = {first,
+                                     first + size - 1,
+                                     store_column_double(select, 1),
+                                     store_column_double(select, 2),
+                                     store_column_double(select, 3),
+                                     store_column_double(select, 4),
+                                     sqlite3_column_int64(select, 5),
+                                     sqlite3_column_int64(select, 6)};
+        if ((status = fold(reader, &point))) {
+            sqlite3_reset(select);
+            return status;
+        }
+    }
+    if (!status && end - 1 > reader->series->cursor) reader->series->cursor = end - 1;
+    return status;
+}
+
+/* Steps first..last, from stored levels up to index `level` (-1: raw only). */
+static enum status read_range(struct reader *reader, int level, int64_t first, int64_t last)
+{
+    if (first > last) return STATUS_OK;
+    if (level < 0) return read_raw(reader, first, last);
+    int64_t size = rollup_level[level], end;
+    enum status status = stored_end(reader, level, &end);
+    if (status) return status;
+    int64_t from = first <= 0 ? 0 : first > INT64_MAX - size ? first : (first + size - 1) / size * size;
+    int64_t bound = last == INT64_MAX ? INT64_MAX / size * size : (last + 1) / size * size;
+    if (bound < end) end = bound;
+    if (from >= end) return read_range(reader, level - 1, first, last);
+    status = read_range(reader, level - 1, first, from - 1);
+    if (!status) status = read_buckets(reader, level, from, end);
+    if (!status) status = read_range(reader, level - 1, end, last);
+    return status;
+}
+
+static enum status read_from(struct reader *reader, int64_t first)
+{
+    struct series *series = reader->series;
+    int64_t last = series->last_step < 0 ? INT64_MAX : series->last_step;
+    if (series->metric == METRIC_VAL_LOSS) return read_evals(reader, first, last);
+    int level = ROLLUP_LEVELS - 1;
+    while (level >= 0 && rollup_level[level] > series->level) level--;
+    return read_range(reader, level, first, last);
+}
+
+/* ---- choosing the level ---- */
+
+static enum status newest_step(struct reader *reader, int64_t *out)
+{
+    sqlite3_stmt *select;
+    bool row;
+    *out = -1;
+    if (reader->segments.count == 0) return STATUS_OK;
+    struct segment_range newest = reader->segments.ranges[reader->segments.count - 1];
+    enum status status =
+        store_prepare(reader->store, "select max(step) from steps where run_id = ?1 and segment = ?2",
+                      &select, reader->err);
+    if (status) return status;
+    store_bind_text(select, 1, reader->run_id);
+    sqlite3_bind_int(select, 2, newest.segment);
+    status = store_step(reader->store, select, &row, reader->err);
+    if (status) return status;
+    if (row) *out = store_column_int(select, 0, -1);
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+static enum status choose_level(struct reader *reader)
+{
+    struct series *series = reader->series;
+    int64_t last = series->last_step;
+    enum status status = STATUS_OK;
+    series->level = 1;
+    if (series->metric == METRIC_VAL_LOSS) return STATUS_OK; /* few; coarsened after reading */
+    int64_t newest;
+    status = newest_step(reader, &newest);
+    if (status) return status;
+    if (last < 0 || last > newest) last = newest;
+    int64_t steps = last - series->first_step + 1, most = (int64_t)series->max_points, stored = 1;
+    for (int i = 0; i < ROLLUP_LEVELS && steps / stored / ROWS_PER_POINT > most; i++)
+        stored = rollup_level[i];
+    int64_t level = stored;
+    while (level < (1 << 30) && steps / level > most) level *= 2;
+    series->level = (int)level;
+    return STATUS_OK;
+}
+
+/* Fewer than about max_points again. */
+static void fit(struct series *series, size_t most)
+{
+    while (series->count > most && series->level < (1 << 30)) coarsen(series);
+}
+
+enum status series_read(struct store *store, const char *run_id, enum metric metric, int64_t first_step,
+                        int64_t last_step, size_t max_points, struct series *series, struct err *err)
+{
+    struct reader reader = {.store = store, .run_id = run_id, .series = series, .err = err};
+    series->metric = metric;
+    series->first_step = first_step > 0 ? first_step : 0;
+    series->last_step = last_step < 0 ? -1 : last_step;
+    series->max_points = max_points ? max_points : 1;
+    if (series->max_points > (size_t)1 << 40) series->max_points = (size_t)1 << 40;
+    series->count = 0;
+    series->level = 1;
+    series->cursor = series->first_step - 1;
+    series->segment = 0;
+    enum status status = store_read_begin(store, err);
+    if (status) return status;
+    status = segment_read(store, run_id, 0, &reader.segments, err);
+    if (!status) status = choose_level(&reader);
+    if (!status) status = read_from(&reader, series->first_step);
+    if (!status && reader.segments.count)
+        series->segment = reader.segments.ranges[reader.segments.count - 1].segment;
+    store_read_end(store);
+    segment_release(&reader.segments);
+    if (status)
+        series->count = 0;
+    else if (metric == METRIC_VAL_LOSS)
+        fit(series, series->max_points);
+    return status;
+}
+
+/* Drops the points that segments newer than the series' replace; the first step to read again, or -1: none.
+ */
+static int64_t drop_replaced(struct series *series, const struct segment_list *list)
+{
+    int64_t bound = INT64_MAX;
+    for (size_t i = 0; i < list->count; i++)
+        if (list->ranges[i].segment > series->segment && list->ranges[i].first < bound)
+            bound = list->ranges[i].first;
+    if (bound == INT64_MAX) return -1;
+    /* whole points go: also the one that `bound` lies in */
+    bound = bound / series->level * series->level;
+    if (bound < series->first_step) bound = series->first_step;
+    while (series->count && series->points[series->count - 1].last_step >= bound) series->count--;
+    return bound;
+}
+
+enum status series_update(struct store *store, const char *run_id, struct series *series, bool *changed,
+                          struct err *err)
+{
+    struct reader reader = {.store = store, .run_id = run_id, .series = series, .err = err};
+    int64_t before = series->cursor;
+    bool dropped = false;
+    *changed = false;
+    enum status status = store_read_begin(store, err);
+    if (status) return status;
+    status = segment_read(store, run_id, 0, &reader.segments, err);
+    if (!status && reader.segments.count) {
+        int newest = reader.segments.ranges[reader.segments.count - 1].segment;
+        if (newest != series->segment) {
+            int64_t again = drop_replaced(series, &reader.segments);
+            dropped = again >= 0;
+            if (dropped && again <= series->cursor) series->cursor = again - 1;
+            series->segment = newest;
+        }
+        status = read_from(&reader, series->cursor + 1);
+    }
+    store_read_end(store);
+    segment_release(&reader.segments);
+    if (status) {
+        series->cursor = before;
+        return status;
+    }
+    *changed = dropped || series->cursor != before;
+    if (series->count > 2 * series->max_points) fit(series, series->max_points);
+    return STATUS_OK;
+}
+
+void series_release(struct series *series)
+{
+    free(series->points);
+    *series = (struct series){0};
+}

@@ -1,0 +1,221 @@
+/* See writer.h. The training thread's side: fixed-size slots go through a ring, their texts through a ring of
+ * bytes, both preallocated. The writer's thread is in writer_thread.c. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runs/writer_thread.h"
+
+/* ---- texts ---- */
+
+/* The length of `text` up to `most` bytes, not cutting a character in two. */
+static size_t text_length(const char *text, size_t most)
+{
+    size_t n = strnlen(text, most + 1);
+    if (n <= most) return n;
+    n = most;
+    while (n && ((unsigned char)text[n] & 0xC0) == 0x80) n--;
+    return n;
+}
+
+/* Copies two texts with their NULs into one piece of the ring of bytes; false when there is no room now. */
+static bool put_texts(struct writer *writer, struct writer_slot *slot, const char *first, const char *second)
+{
+    first = first ? first : "";
+    second = second ? second : "";
+    size_t n1 = text_length(first, WRITER_TEXT_MAX), n2 = text_length(second, WRITER_TEXT_MAX),
+           need = n1 + n2 + 2;
+    uint64_t start = writer->text_head, offset = start % WRITER_TEXT_BYTES;
+    if (offset + need > WRITER_TEXT_BYTES) start += WRITER_TEXT_BYTES - offset; /* a piece is never wrapped */
+    uint64_t tail = atomic_load_explicit(&writer->text_tail, memory_order_acquire);
+    if (start + need - tail > WRITER_TEXT_BYTES) return false;
+    char *piece = writer->text + start % WRITER_TEXT_BYTES;
+    memcpy(piece, first, n1);
+    piece[n1] = '\0';
+    memcpy(piece + n1 + 1, second, n2);
+    piece[n1 + 1 + n2] = '\0';
+    slot->first_text = piece;
+    slot->second_text = piece + n1 + 1;
+    slot->text_end = start + need;
+    return true;
+}
+
+/* ---- records ---- */
+
+static void put(struct writer *writer, struct writer_slot *slot, bool has_text, const char *first,
+                const char *second)
+{
+    uint64_t text_head = writer->text_head;
+    if (has_text && put_texts(writer, slot, first, second))
+        writer->text_head = slot->text_end;
+    else if (has_text) {
+        atomic_fetch_add_explicit(&writer->lost, 1, memory_order_relaxed);
+        return;
+    } else
+        slot->text_end = text_head;
+    if (!ring_push(&writer->records, slot)) {
+        writer->text_head = text_head;
+        atomic_fetch_add_explicit(&writer->lost, 1, memory_order_relaxed);
+        return;
+    }
+    writer->pushed++;
+    if (writer->pushed % WRITER_BATCH == 0)
+        sem_post(&writer->wake); /* one system call in a thousand records at most */
+}
+
+void writer_step(struct writer *writer, const struct step_record *record)
+{
+    struct writer_slot slot = {.kind = SLOT_STEP, .step = *record};
+    put(writer, &slot, false, NULL, NULL);
+}
+
+void writer_eval(struct writer *writer, const struct eval_record *record)
+{
+    struct writer_slot slot = {.kind = SLOT_EVAL, .eval = *record};
+    put(writer, &slot, false, NULL, NULL);
+}
+
+void writer_stopping(struct writer *writer, const struct stopping_record *record)
+{
+    struct writer_slot slot = {.kind = SLOT_STOPPING, .stopping = *record};
+    put(writer, &slot, false, NULL, NULL);
+}
+
+void writer_sample(struct writer *writer, const struct sample_record *record)
+{
+    struct writer_slot slot = {.kind = SLOT_SAMPLE, .sample = *record};
+    put(writer, &slot, true, record->prompt, record->text);
+}
+
+void writer_checkpoint(struct writer *writer, const struct checkpoint_record *record)
+{
+    struct writer_slot slot = {.kind = SLOT_CHECKPOINT, .checkpoint = *record};
+    put(writer, &slot, true, record->path, record->kind);
+}
+
+void writer_memory(struct writer *writer, const struct memory_record *record)
+{
+    struct writer_slot slot = {.kind = SLOT_MEMORY, .memory = *record};
+    put(writer, &slot, true, record->category, NULL);
+}
+
+void writer_event(struct writer *writer, const struct event_record *record)
+{
+    struct writer_slot slot = {.kind = SLOT_EVENT, .event = *record};
+    put(writer, &slot, true, record->level, record->text);
+}
+
+void writer_status(struct writer *writer, enum run_status status)
+{
+    struct writer_slot slot = {.kind = SLOT_STATUS, .status = status};
+    put(writer, &slot, false, NULL, NULL);
+}
+
+bool writer_next_order(struct writer *writer, struct order *out)
+{
+    atomic_fetch_add_explicit(&writer->looks, 1, memory_order_relaxed);
+    return ring_pop(&writer->orders, out);
+}
+
+void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result)
+{
+    struct writer_slot slot = {.kind = SLOT_ORDER_DONE, .done = {order_id, applied_step}};
+    put(writer, &slot, true, result, NULL);
+}
+
+/* ---- life ---- */
+
+static void release(struct writer *writer)
+{
+    store_close(writer->store);
+    ring_release(&writer->records);
+    ring_release(&writer->orders);
+    free(writer->text);
+    free(writer->batch);
+    sem_destroy(&writer->wake);
+    pthread_mutex_destroy(&writer->mutex);
+    pthread_cond_destroy(&writer->settled);
+    free(writer);
+}
+
+enum status writer_open(const struct writer_options *options, struct writer **out, struct err *err)
+{
+    struct writer *writer = calloc(1, sizeof *writer);
+    if (!writer)
+        return err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", options->run_id);
+    enum status status = STATUS_OK;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&writer->settled, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&writer->mutex, NULL);
+    sem_init(&writer->wake, 0, 0);
+    writer->on_error = options->on_error;
+    writer->context = options->context;
+    writer->text = malloc(WRITER_TEXT_BYTES);
+    writer->batch = malloc(WRITER_BATCH * sizeof *writer->batch);
+    if (!writer->text || !writer->batch ||
+        !ring_init(&writer->records, sizeof(struct writer_slot), WRITER_RECORDS) ||
+        !ring_init(&writer->orders, sizeof(struct order), WRITER_ORDERS))
+        status = err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", options->run_id);
+    if (!status) status = store_open(options->home, &writer->store, err);
+    if (!status) status = writer_thread_start(writer, options->run_id, err);
+    if (status)
+        release(writer);
+    else
+        *out = writer;
+    return status;
+}
+
+enum status writer_flush(struct writer *writer, double seconds, struct err *err)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    if (!(seconds > 0)) seconds = 0;
+    if (seconds > 1e6) seconds = 1e6;
+    until.tv_sec += (time_t)seconds;
+    until.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    int late = 0;
+    pthread_mutex_lock(&writer->mutex);
+    writer->flush_wanted = writer->pushed;
+    sem_post(&writer->wake);
+    while (writer->committed < writer->pushed && late != ETIMEDOUT)
+        late = pthread_cond_timedwait(&writer->settled, &writer->mutex, &until);
+    uint64_t missing = writer->pushed - writer->committed;
+    struct err why = writer->failure;
+    pthread_mutex_unlock(&writer->mutex);
+    if (missing == 0) return STATUS_OK;
+    return err_set(err, STATUS_BUSY, "run %s: %llu records are not stored yet%s%s", writer->journal.run_id,
+                   (unsigned long long)missing, why.status ? ": " : "", why.status ? why.text : "");
+}
+
+enum status writer_close(struct writer *writer, enum run_status final, const char *message, struct err *err)
+{
+    if (!writer) return STATUS_OK;
+    pthread_mutex_lock(&writer->mutex);
+    writer->closing = true;
+    pthread_mutex_unlock(&writer->mutex);
+    sem_post(&writer->wake);
+    pthread_join(writer->thread, NULL);
+    enum status status = STATUS_OK;
+    uint64_t missing = writer->pushed - writer->committed;
+    if (missing)
+        status = err_set(err, writer->failure.status ? writer->failure.status : STATUS_FAILED,
+                         "run %s: its last %llu records could not be stored: %s", writer->journal.run_id,
+                         (unsigned long long)missing, writer->failure.text);
+    struct err end;
+    if (journal_end(&writer->journal, final, message, &end) && !status) {
+        status = end.status;
+        if (err) *err = end;
+        err_prefix(err, "run %s: its end could not be stored", writer->journal.run_id);
+    }
+    store_settle(writer->store);
+    release(writer);
+    return status;
+}

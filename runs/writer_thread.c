@@ -1,0 +1,243 @@
+/* See writer_thread.h. The thread that drains the ring: it sleeps until a time or a threshold, moves what
+ * came into a batch, commits the batch in one transaction, and looks for orders. A batch that cannot be
+ * stored is kept, with the journal as it was before, and tried again; meanwhile records wait in the ring. */
+#include "runs/writer_thread.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+#include "runs/order.h"
+
+static const double commit_every = 0.25;   /* seconds */
+static const double look_every = 0.1;      /* for orders */
+static const double heartbeat_every = 5.0; /* when there is nothing else to write */
+static const double retry_after = 0.25, retry_at_most = 5.0;
+static const double close_patience = 10.0; /* for storage that fails while we are leaving */
+
+/* ---- one batch ---- */
+
+static enum status apply(struct journal *journal, struct writer_slot *slot, struct err *err)
+{
+    switch (slot->kind) {
+    case SLOT_STEP:
+        return journal_step(journal, &slot->step, err);
+    case SLOT_EVAL:
+        return journal_eval(journal, &slot->eval, err);
+    case SLOT_STOPPING:
+        return journal_stopping(journal, &slot->stopping, err);
+    case SLOT_SAMPLE:
+        slot->sample.prompt = slot->first_text;
+        slot->sample.text = slot->second_text;
+        return journal_sample(journal, &slot->sample, err);
+    case SLOT_CHECKPOINT:
+        slot->checkpoint.path = slot->first_text;
+        slot->checkpoint.kind = slot->second_text;
+        return journal_checkpoint(journal, &slot->checkpoint, err);
+    case SLOT_MEMORY:
+        slot->memory.category = slot->first_text;
+        return journal_memory(journal, &slot->memory, err);
+    case SLOT_EVENT:
+        slot->event.level = slot->first_text;
+        slot->event.text = slot->second_text;
+        return journal_event(journal, &slot->event, err);
+    case SLOT_STATUS:
+        journal->status = slot->status;
+        journal->dirty = true;
+        return STATUS_OK;
+    case SLOT_ORDER_DONE:
+        return journal_order_done(journal, slot->done.id, slot->done.step, slot->first_text, err);
+    }
+    return STATUS_OK;
+}
+
+static enum status own_event(struct journal *journal, const char *level, const char *text, struct err *err)
+{
+    struct event_record event = {journal->steps - 1, clock_wall(), level, text};
+    return journal_event(journal, &event, err);
+}
+
+/* What the writer itself has to say about the storage. */
+static enum status apply_notes(struct writer *writer, struct err *err)
+{
+    char text[160], since[32];
+    enum status status = STATUS_OK;
+    if (writer->unreported_lost) {
+        snprintf(text, sizeof text, "%llu records were lost: the store could not take them in time",
+                 (unsigned long long)writer->unreported_lost);
+        status = own_event(&writer->journal, "error", text, err);
+    }
+    if (!status && writer->failing_since > 0) {
+        clock_format_duration(clock_monotonic() - writer->failing_since, since, sizeof since);
+        snprintf(text, sizeof text, "storage works again after %s", since);
+        status = own_event(&writer->journal, "warning", text, err);
+    }
+    return status;
+}
+
+static enum status commit_batch(struct writer *writer, struct err *err)
+{
+    struct journal before = writer->journal;
+    enum status status = store_begin(writer->store, err);
+    if (status) return status;
+    for (size_t i = 0; !status && i < writer->batch_count; i++)
+        status = apply(&writer->journal, &writer->batch[i], err);
+    if (!status) status = apply_notes(writer, err);
+    writer->journal.heartbeat = clock_wall();
+    if (!status) status = journal_row(&writer->journal, err);
+    if (!status) status = store_commit(writer->store, err);
+    if (status) {
+        store_rollback(writer->store);
+        writer->journal = before;
+    }
+    return status;
+}
+
+static void settle(struct writer *writer, const struct err *failure)
+{
+    pthread_mutex_lock(&writer->mutex);
+    writer->failure = *failure;
+    if (!failure->status) writer->committed += writer->batch_count;
+    pthread_cond_broadcast(&writer->settled);
+    pthread_mutex_unlock(&writer->mutex);
+}
+
+/* True when the batch is stored. */
+static bool try_commit(struct writer *writer)
+{
+    struct err err = {0};
+    writer->unreported_lost += atomic_exchange_explicit(&writer->lost, 0, memory_order_relaxed);
+    enum status status = commit_batch(writer, &err);
+    settle(writer, &err);
+    if (status) {
+        if (writer->failing_since == 0) writer->failing_since = clock_monotonic();
+        if (!(writer->reported_kinds & 1u << status) && writer->on_error)
+            writer->on_error(writer->context, err.text);
+        writer->reported_kinds |= 1u << status;
+        return false;
+    }
+    if (writer->batch_count)
+        atomic_store_explicit(&writer->text_tail, writer->batch[writer->batch_count - 1].text_end,
+                              memory_order_release);
+    writer->batch_count = 0;
+    writer->unreported_lost = 0;
+    writer->failing_since = 0;
+    writer->reported_kinds = 0;
+    return true;
+}
+
+/* ---- orders ---- */
+
+static void look_for_orders(struct writer *writer)
+{
+    sqlite3_stmt *select;
+    bool row;
+    int64_t version = store_version(writer->store);
+    if (version == writer->orders_seen_version) return;
+    if (store_prepare(writer->store,
+                      "select id, verb, argument from orders where run_id = ?1 and id > ?2 order by id",
+                      &select, NULL))
+        return;
+    store_bind_text(select, 1, writer->journal.run_id);
+    sqlite3_bind_int64(select, 2, writer->newest_order);
+    while (!store_step(writer->store, select, &row, NULL)) {
+        if (!row) {
+            writer->orders_seen_version = version;
+            return;
+        }
+        struct order order = {.id = sqlite3_column_int64(select, 0),
+                              .argument = store_column_double(select, 2)};
+        const char *verb = (const char *)sqlite3_column_text(select, 1);
+        if (verb && order_verb_parse(verb, &order.verb) && !ring_push(&writer->orders, &order))
+            break; /* full: later */
+        writer->newest_order = order.id;
+    }
+    sqlite3_reset(select);
+}
+
+static enum status skip_old_orders(struct writer *writer, struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status =
+        store_prepare(writer->store, "select max(id) from orders where run_id = ?1", &select, err);
+    if (status) return status;
+    store_bind_text(select, 1, writer->journal.run_id);
+    status = store_step(writer->store, select, &row, err);
+    if (status) return status;
+    writer->newest_order = row ? store_column_int(select, 0, 0) : 0;
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+/* ---- the loop ---- */
+
+static void sleep_until_woken(struct writer *writer, double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(seconds * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    sem_clockwait(&writer->wake, CLOCK_MONOTONIC, &until);
+}
+
+static void *run(void *argument)
+{
+    struct writer *writer = argument;
+    double last_commit = clock_monotonic(), next_attempt = 0, pause = retry_after, leaving_since = 0;
+    bool failing = false;
+    for (;;) {
+        while (writer->batch_count < WRITER_BATCH &&
+               ring_pop(&writer->records, &writer->batch[writer->batch_count]))
+            writer->batch_count++;
+
+        pthread_mutex_lock(&writer->mutex);
+        bool closing = writer->closing, flush = writer->flush_wanted > writer->committed;
+        pthread_mutex_unlock(&writer->mutex);
+
+        double now = clock_monotonic(), since = now - last_commit;
+        uint64_t looks = atomic_load_explicit(&writer->looks, memory_order_relaxed);
+        bool news = writer->batch_count > 0 || atomic_load_explicit(&writer->lost, memory_order_relaxed) > 0;
+        bool alive = looks != writer->looks_seen && since >= heartbeat_every;
+        bool due = (news && (since >= commit_every || flush || closing)) ||
+                   writer->batch_count == WRITER_BATCH || alive;
+        if (due && (now >= next_attempt || (closing && !failing))) {
+            writer->looks_seen = looks;
+            failing = !try_commit(writer);
+            last_commit = now = clock_monotonic();
+            next_attempt = failing ? now + pause : 0;
+            pause = failing ? fmin(2 * pause, retry_at_most) : retry_after;
+            if (closing && failing) next_attempt = now + retry_after;
+        }
+        if (closing) {
+            if (leaving_since == 0) leaving_since = now;
+            if (writer->batch_count == 0 && ring_count(&writer->records) == 0) break;
+            if (failing && now - leaving_since > close_patience) break;
+        }
+        look_for_orders(writer);
+        if (writer->batch_count < WRITER_BATCH && ring_count(&writer->records) > 0 && !failing) continue;
+        sleep_until_woken(writer, look_every);
+    }
+    return NULL;
+}
+
+enum status writer_thread_start(struct writer *writer, const char *run_id, struct err *err)
+{
+    enum status status = journal_begin(&writer->journal, writer->store, run_id, err);
+    if (!status) status = skip_old_orders(writer, err);
+    if (status) return status;
+    writer->orders_seen_version = -1;
+    /* signals belong to the training thread */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int code = pthread_create(&writer->thread, NULL, run, writer);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return code ? err_set(err, STATUS_FAILED, "recording run %s: cannot start a thread: %s", run_id,
+                          strerror(code))
+                : STATUS_OK;
+}

@@ -1,0 +1,90 @@
+/* Private to runs/: what the two threads of a writer share.
+ *
+ * The training thread owns `pushed` and `text_head`; the writer's thread owns the store, the journal and the
+ * batch; the two rings and the atomics are between them; the rest is under the mutex, which no record call
+ * takes. */
+#ifndef ANNEAL_RUNS_WRITER_THREAD_H
+#define ANNEAL_RUNS_WRITER_THREAD_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "core/base/ring.h"
+#include "runs/journal.h"
+#include "runs/writer.h"
+
+enum {
+    WRITER_RECORDS = 32768,      /* slots of the ring */
+    WRITER_BATCH = 1000,         /* most records of one commit */
+    WRITER_TEXT_BYTES = 1 << 20, /* texts under way */
+    WRITER_TEXT_MAX = 1 << 18,   /* of one text; the rest is cut */
+    WRITER_ORDERS = 64,
+};
+
+enum writer_slot_kind {
+    SLOT_STEP,
+    SLOT_EVAL,
+    SLOT_STOPPING,
+    SLOT_SAMPLE,
+    SLOT_CHECKPOINT,
+    SLOT_MEMORY,
+    SLOT_EVENT,
+    SLOT_STATUS,
+    SLOT_ORDER_DONE,
+};
+
+/* One record under way. Borrowed texts inside the records are replaced by the copies first_text and
+ * second_text. */
+struct writer_slot {
+    enum writer_slot_kind kind;
+    uint64_t text_end; /* how far the ring of bytes is free once this record is committed */
+    const char *first_text, *second_text;
+    union {
+        struct step_record step;
+        struct eval_record eval;
+        struct stopping_record stopping;
+        struct sample_record sample;
+        struct checkpoint_record checkpoint;
+        struct memory_record memory;
+        struct event_record event;
+        enum run_status status;
+        struct {
+            int64_t id, step;
+        } done;
+    };
+};
+
+struct writer {
+    /* the training thread's */
+    uint64_t pushed, text_head;
+    char *text;
+
+    /* between the two */
+    struct ring records, orders;
+    atomic_uint_fast64_t text_tail, lost, looks; /* looks: how often the trainer asked for orders */
+    sem_t wake;
+    pthread_mutex_t mutex;
+    pthread_cond_t settled; /* signalled after each commit */
+    bool closing;
+    uint64_t committed, flush_wanted; /* counted like pushed */
+    struct err failure;               /* of the newest attempt; status 0: it worked */
+
+    /* the writer's thread's, and before and after its life the opener's */
+    pthread_t thread;
+    struct store *store;
+    struct journal journal;
+    struct writer_slot *batch;
+    size_t batch_count;
+    uint64_t looks_seen, unreported_lost;
+    int64_t newest_order, orders_seen_version;
+    unsigned reported_kinds; /* bits by enum status, until storage works again */
+    double failing_since;    /* monotonic; 0: it works */
+    void (*on_error)(void *context, const char *sentence);
+    void *context;
+};
+
+/* Begins the segment and starts the thread. */
+enum status writer_thread_start(struct writer *writer, const char *run_id, struct err *err);
+
+#endif

@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# make bench: measures this machine and what was built in BUILD (default build), beside PyTorch where it is installed.
+#
+#     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, or a bench_ program
+#
+# Prints the machine, every benchmark program's own lines, then the training step of preset tiny (batch 16 x 256, fp32,
+# Lion) three ways, one after the other with the same threads: `anneal bench step --json`, PyTorch eager, torch.compile;
+# and the ratios. What is missing is said in a line that begins with MISSING; exit status 1 only if something that is
+# there fails. Everything is kept in BUILD/bench.txt as well.
+# OMP_NUM_THREADS sets the threads; ANNEAL_BENCH_PYTHON names the interpreter that has PyTorch (default python3).
+# OpenBLAS chooses its kernels itself: what the environment says about that is set aside, and said, unless
+# ANNEAL_BENCH_CORETYPE names a choice.
+set -u
+build=${1:-build}
+shift || true
+python=${ANNEAL_BENCH_PYTHON:-python3}
+here=$(dirname "$0")
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$(nproc)}
+export LC_ALL=C.UTF-8
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+export ANNEAL_HOME="$scratch/home"
+mkdir -p "$ANNEAL_HOME"
+
+wanted() { # NAME WORD...: no words, or one of them is part of the name
+    local name=$1 word
+    shift
+    [ $# -eq 0 ] && return 0
+    for word in "$@"; do [[ $name == *"$word"* ]] && return 0; done
+    return 1
+}
+
+number() { # KEY: the number of that key in the JSON object on stdin, or nothing
+    tr '\n' ' ' | sed -nE "s/.*\"$1\": *(-?[0-9][0-9.eE+-]*).*/\1/p"
+}
+
+ratio() { # A B [DIGITS]: A / B, or "-" when one is missing
+    awk -v a="$1" -v b="$2" -v digits="${3:-2}" 'BEGIN { if (a == "" || b == "" || b + 0 == 0) print "-"; else printf "%.*f\n", digits, a / b }'
+}
+
+row() { # NAME STEP_MS TOKENS_PER_SEC PEAK_RSS_BYTES
+    printf '  %-16s %10.1f ms %12.0f tokens/s %9.0f MiB\n' "$1" "$2" "$3" "$(ratio "$4" 1048576 3)"
+}
+
+print_machine() {
+    echo "machine: $(sed -nE 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)," \
+        "$(nproc) cores, $(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)," \
+        "$(sed -nE 's/^PRETTY_NAME="?([^"]*)"?/\1/p' /etc/os-release 2>/dev/null), $(uname -srm)"
+    if [ -n "${OPENBLAS_CORETYPE:-}" ] && [ -z "${ANNEAL_BENCH_CORETYPE:-}" ]; then
+        echo "OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE in the environment is set aside (ANNEAL_BENCH_CORETYPE keeps one)"
+    fi
+    echo "threads: $OMP_NUM_THREADS; load average before: $(cut -d' ' -f1-3 /proc/loadavg)"
+}
+
+run_programs() {
+    local program name
+    for program in "$build"/tests/bench/bench_*; do
+        if [ ! -x "$program" ] || [[ $program == *.[od] ]]; then continue; fi
+        name=$(basename "$program")
+        wanted "$name" "$@" || continue
+        echo
+        echo "== $name"
+        "$program" 2>&1 || { echo "FAILED $name: exit status $?" && touch "$scratch/failed"; }
+    done
+}
+
+# One line a call, so that a busy moment shows: the machine is as fast as its best line.
+measure_gemm() {
+    "$build/tests/bench/bench_gemm" --json 2>/dev/null | number gemm_gflops >>"$scratch/gemm"
+}
+
+# Leaves $scratch/anneal, $scratch/eager and $scratch/compile: one JSON object each, or no file.
+measure_steps() {
+    if "$build/anneal" bench step --json >"$scratch/out" 2>"$scratch/log"; then
+        mv "$scratch/out" "$scratch/anneal"
+    elif grep -q 'no command "bench"' "$scratch/log"; then
+        echo "MISSING anneal bench step: this build has no such command"
+    else
+        echo "FAILED anneal bench step: $(tail -n 1 "$scratch/log")"
+        touch "$scratch/failed"
+    fi
+    if ! command -v "$python" >/dev/null; then
+        echo "MISSING PyTorch: no $python on PATH (ANNEAL_BENCH_PYTHON names an interpreter)"
+        return
+    fi
+    if ! "$python" "$here/torch_step.py" --threads "$OMP_NUM_THREADS" >"$scratch/out" 2>"$scratch/log"; then
+        echo "FAILED torch_step.py: $(tail -n 1 "$scratch/log")"
+        touch "$scratch/failed"
+    fi
+    local line mode
+    while read -r line; do
+        mode=$(sed -nE 's/.*"mode": "([a-z]+)".*/\1/p' <<<"$line")
+        if [[ $line == *'"skip"'* ]]; then
+            echo "MISSING PyTorch $mode: $(sed -nE 's/.*"skip": "(.*)"\}$/\1/p' <<<"$line")"
+        else
+            echo "$line" >"$scratch/$mode"
+        fi
+    done <"$scratch/out"
+}
+
+compare_steps() {
+    local who gemm
+    gemm=$(sort -g "$scratch/gemm" | tail -n 1)
+    declare -A ms rate rss title=([anneal]=anneal [eager]="torch eager" [compile]="torch compile")
+    for who in anneal eager compile; do
+        [ -f "$scratch/$who" ] || continue
+        ms[$who]=$(number step_ms <"$scratch/$who")
+        rate[$who]=$(number tokens_per_sec <"$scratch/$who")
+        rss[$who]=$(number peak_rss_bytes <"$scratch/$who")
+        row "${title[$who]}" "${ms[$who]:-0}" "${rate[$who]:-0}" "${rss[$who]:-0}"
+    done
+    [ -n "${rate[anneal]:-}" ] || return
+    awk -v rate="${rate[anneal]}" -v parameters="$(number parameters <"$scratch/anneal")" -v gemm="${gemm:-0}" \
+        -v own="$(number gemm_gflops <"$scratch/anneal")" 'BEGIN {
+        gflops = rate * 6 * parameters / 1e9
+        printf "  anneal: %.1f GFLOP/s on 6 N tokens (N %d)", gflops, parameters
+        if (own > 0) printf ", %.1f %% of the SGEMM timed between its steps (%.1f GFLOP/s)", 100 * gflops / own, own
+        if (gemm > 0) printf ", %.1f %% of the best of bench_gemm (%.1f GFLOP/s)", 100 * gflops / gemm, gemm
+        print ""
+    }'
+    for who in eager compile; do
+        [ -n "${rate[$who]:-}" ] || continue
+        echo "  anneal / torch $who: $(ratio "${rate[anneal]}" "${rate[$who]}") x tokens/s," \
+            "$(ratio "${rss[anneal]:-}" "${rss[$who]:-}") x peak memory"
+    done
+}
+
+main() {
+    print_machine
+    unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+    [ -z "${ANNEAL_BENCH_CORETYPE:-}" ] || export OPENBLAS_CORETYPE=$ANNEAL_BENCH_CORETYPE
+    run_programs "$@"
+    if wanted step "$@"; then
+        echo
+        echo "== training step, preset tiny, batch 16 x 256, fp32, Lion"
+        measure_gemm
+        measure_steps
+        measure_gemm
+        compare_steps
+    fi
+    echo
+    echo "load average after: $(cut -d' ' -f1-3 /proc/loadavg)"
+}
+
+main "$@" | tee "$build/bench.txt"
+[ ! -f "$scratch/failed" ]

@@ -1,0 +1,227 @@
+#!/usr/bin/env bash
+# make check: what the compiler does not see. Layout, include arrows, other compilers' warnings, forbidden words.
+#
+#     tests/check.sh [NAME...]      only the checks whose name contains a NAME
+#
+# A line a check: ok, FAIL after its findings (file:line: what), or SKIP where a tool is missing. Closes with
+# "N passed, N failed, N skipped" and fails if one failed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+export LC_ALL=C.UTF-8
+passed=0 failed=0 skipped=0
+scratch=$(mktemp -d) || exit 1
+findings=$scratch/findings
+trap 'rm -rf "$scratch"' EXIT
+
+# All files that belong to the tree; those that match one of the patterns.
+files() {
+    if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+        git ls-files -co --exclude-standard -- "$@"
+    else
+        local pattern
+        for pattern in "$@"; do find . -path "./${pattern}" -not -path './build*' -not -path './.git/*' | sed 's|^\./||'; done
+    fi | sort -u | while read -r file; do if [ -f "$file" ]; then echo "$file"; fi; done
+}
+
+# $1: a check's name; the rest: its command. Any line it prints is a finding.
+check() {
+    local name=$1
+    shift
+    [ -z "$only" ] || [[ $name =~ $only ]] || return 0
+    "$@" >"$findings" 2>&1
+    if [ -s "$findings" ]; then
+        head -n 60 "$findings"
+        echo "FAIL $name"
+        failed=$((failed + 1))
+    else
+        echo "ok   $name"
+        passed=$((passed + 1))
+    fi
+}
+
+skip() { # NAME WHY
+    [ -z "$only" ] || [[ $1 =~ $only ]] || return 0
+    echo "SKIP $1: $2"
+    skipped=$((skipped + 1))
+}
+
+# ---- who may include whom ----
+# The table of arrows: the folder of a file, and the folders its quoted includes may begin with. A folder may always
+# include itself; tests and benchmarks stand outside and include what they test.
+include_arrows() {
+    files '*.c' '*.h' '*.cu' '*.cuh' | grep -Ev '^tests/' | xargs -r grep -nE '^[[:space:]]*#[[:space:]]*include' /dev/null |
+        awk -F: '
+        BEGIN {
+            may["core/base"] = ""
+            may["kernels"] = "core/base"
+            may["datasets"] = "core/base"
+            may["core"] = "kernels datasets core/base"
+            may["runs"] = "core/base"
+            may["tui/widget"] = "runs core/base"
+            may["tui/view"] = "runs core/base tui/widget tui/keymap.def"
+            may["tui"] = "core/base kernels tui/command"
+            may["tui/command"] = "core/base kernels datasets core runs tui/widget tui/view tui/keymap.def"
+            only["sqlite3.h"] = "runs"; only["csv.h"] = "runs"
+            only["curses.h"] = only["ncurses.h"] = only["term.h"] = "tui/view tui/widget"
+            only["panel.h"] = only["form.h"] = only["menu.h"] = "tui/view tui/widget"
+            only["cblas.h"] = only["omp.h"] = "kernels"
+        }
+        function folder(path) { # the longest folder of the table that holds it
+            if (path ~ /^core\/base\//) return "core/base"
+            if (path ~ /^tui\/(view|widget|command)\//) { split(path, part, "/"); return part[1] "/" part[2] }
+            if (path == "tui/keymap.def") return path
+            split(path, part, "/")
+            return part[1]
+        }
+        function among(word, list,   n, words, i) {
+            n = split(list, words, " ")
+            for (i = 1; i <= n; i++) if (words[i] == word) return 1
+            return 0
+        }
+        {
+            from = folder($1)
+            text = $3
+            if (match(text, /"[^"]*"/)) {
+                path = substr(text, RSTART + 1, RLENGTH - 2)
+                to = folder(path)
+                if (path !~ /\//) print $1 ":" $2 ": include \"" path "\" by its path from the root"
+                else if (!(from in may)) print $1 ":" $2 ": folder " from " is not in the table of include arrows"
+                else if (to != from && !among(to, may[from]))
+                    print $1 ":" $2 ": " from " may not include " path " (only " from " " may[from] ")"
+            } else if (match(text, /<[^>]*>/)) {
+                path = substr(text, RSTART + 1, RLENGTH - 2)
+                sub(/^ncursesw?\//, "", path)
+                if (path in only && !among(from, only[path]))
+                    print $1 ":" $2 ": <" path "> belongs to " only[path] " alone"
+            }
+        }'
+}
+
+# ---- layout ----
+file_openings() {
+    local file
+    files '*.c' '*.h' '*.cu' | while read -r file; do
+        [ "$(head -c 2 "$file")" = '/*' ] || echo "$file:1: begins without a comment that says what the file is for"
+    done
+    files '*.sh' '.ci/run' | while read -r file; do
+        [[ $(sed -n 2p "$file") == '# '* ]] || echo "$file:2: no comment that says what the script is for"
+    done
+}
+
+header_guards() {
+    local file guard
+    files '*.h' | while read -r file; do
+        guard=$(sed -nE 's/^#ifndef (ANNEAL_[A-Z0-9_]+_H)$/\1/p' "$file" | head -n 1)
+        if [ -z "$guard" ] || ! grep -q "^#define $guard\$" "$file"; then
+            echo "$file:1: no include guard ANNEAL_..._H"
+        else
+            echo "$guard $file"
+        fi
+    done | awk '/: no include guard/ { print; next } seen[$1]++ { print $2 ":1: include guard " $1 " is used twice" }'
+}
+
+file_lengths() {
+    files '*.c' '*.h' '*.cu' '*.sh' '*.py' | while read -r file; do
+        awk -v file="$file" 'END { if (NR > 600) print file ":" NR ": over 600 lines: two subjects, split it" }' "$file"
+    done
+}
+
+text_hygiene() {
+    files '*.c' '*.h' '*.cu' '*.def' '*.sh' '*.py' '*.md' Makefile '.ci/run' | xargs -r grep -nE '[[:space:]]+$' /dev/null |
+        sed -E 's/^([^:]*:[0-9]+):.*/\1: blanks at the end of the line/'
+    files '*.c' '*.h' '*.cu' '*.def' | xargs -r grep -nP '\t' /dev/null | sed -E 's/^([^:]*:[0-9]+):.*/\1: a tab/'
+    files '*.c' '*.h' '*.cu' '*.sh' '*.py' '*.md' | xargs -r grep -nE '^(<{7}|>{7}|={7})( |$)' /dev/null
+}
+
+# Written so that this line does not find itself.
+forbidden_words() {
+    files | grep -vE '\.(safetensors|tok|gz|png)$' |
+        xargs -r -d '\n' grep -nIE '/[h]ome/[a-z]|/[r]oot/|/[w]ork/|/[U]sers/|[p]ypi\.org|[p]ythonhosted|[r]egistry\.npmjs|deb\.[d]ebian\.org|archive\.[u]buntu\.com|[p]roxy\.golang' /dev/null |
+        sed 's/$/   <- a path or host of one machine/'
+}
+
+keys_in_the_readme() {
+    sed -n '/^<!-- keys/,/^<!-- end of keys/p' README.md | sed '1d;$d' | diff - <(build/anneal watch --keys) |
+        sed -nE 's/^([<>] .*)/README.md: \1   (< README, > anneal watch --keys)/p'
+}
+
+# ---- compilers ----
+make_flags() { # COMPILER: the flags of the Makefile, without the dependency files
+    make -s --no-print-directory CC="$1" \
+        --eval='show-flags:; @echo $(filter-out -MMD -MP,$(BASE_CFLAGS))' show-flags 2>/dev/null
+}
+
+# $1: compiler and flags; $2: further flags. Both are words to split. On every .c of the product and the tests.
+syntax_of_sources() {
+    files '*.c' | xargs -r -n 1 -P "$(nproc)" $1 -fsyntax-only $2
+}
+
+syntax_of_headers() {
+    files '*.h' | xargs -r -n 1 -P "$(nproc)" $1 -fsyntax-only -Wno-unused-function $2 -x c
+}
+
+layout_of_sources() {
+    files '*.c' '*.h' | xargs -r "$1" --dry-run -Werror --style=file 2>&1 | grep -E '(error|warning):' |
+        awk -F: '!seen[$1]++ { print $1 ":" $2 ": clang-format -i " $1 " would change this line, the first" }'
+}
+
+find_clang_format() { # version 14: others break lines elsewhere
+    local tool
+    for tool in clang-format-14 clang-format; do
+        if command -v "$tool" >/dev/null && "$tool" --version | grep -q 'version 14\.'; then
+            echo "$tool"
+            return
+        fi
+    done
+}
+
+shell_scripts() {
+    files '*.sh' '.ci/run' | xargs -r shellcheck -S warning -e SC2155,SC2086
+}
+
+only=$(IFS='|'; echo "$*")
+[ -n "$(files '*.c')" ] || { echo "check.sh: no source files below $PWD" >&2; exit 1; }
+check 'include arrows' include_arrows
+check 'every file says what it is for' file_openings
+check 'include guards' header_guards
+check 'no file over 600 lines' file_lengths
+check 'blanks, tabs, conflict marks' text_hygiene
+check 'no paths or hosts of one machine' forbidden_words
+
+if [ -x build/anneal ]; then
+    check 'the README lists the keys' keys_in_the_readme
+else
+    skip 'the README lists the keys' 'no build/anneal (make)'
+fi
+if command -v gcc >/dev/null; then
+    check 'every header compiles alone (gcc)' syntax_of_headers "gcc $(make_flags gcc)" ''
+else
+    skip 'every header compiles alone (gcc)' 'no gcc'
+fi
+if ! command -v clang >/dev/null; then
+    skip 'clang finds nothing to warn of' 'no clang (apt install clang)'
+elif ! echo '#include <omp.h>' | clang -fopenmp -fsyntax-only -x c - 2>/dev/null; then
+    skip 'clang finds nothing to warn of' 'clang has no omp.h (apt install libomp-dev)'
+else
+    check 'clang finds nothing to warn of' syntax_of_sources "clang $(make_flags clang)" ''
+fi
+if command -v aarch64-linux-gnu-gcc >/dev/null; then # the other libraries' headers are those of this machine
+    check 'aarch64 compiles' syntax_of_sources "aarch64-linux-gnu-gcc $(make_flags gcc)" \
+        "-idirafter /usr/include -idirafter /usr/include/$(gcc -print-multiarch)"
+else
+    skip 'aarch64 compiles' 'no aarch64-linux-gnu-gcc (apt install gcc-aarch64-linux-gnu libc6-dev-arm64-cross)'
+fi
+clang_format=$(find_clang_format)
+if [ -n "$clang_format" ]; then
+    check 'clang-format 14 changes nothing' layout_of_sources "$clang_format"
+else
+    skip 'clang-format 14 changes nothing' 'no clang-format of version 14'
+fi
+if command -v shellcheck >/dev/null; then
+    check 'shellcheck' shell_scripts
+else
+    skip 'shellcheck' 'no shellcheck (apt install shellcheck)'
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,238 @@
+/* The memory plan against what is really asked of the backend: a copy of the CPU table whose mem_alloc
+ * counts.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "core/optimizer.h"
+#include "tests/core/rig.h"
+
+/* mem_alloc has no context of its own, so the counts are the test program's. */
+static struct {
+    size_t bytes, calls, freed, refuse_after; /* refuse_after 0: never refuses */
+} asked;
+
+static enum status counting_alloc(struct device *device, size_t bytes, void **out, struct err *err)
+{
+    if (asked.refuse_after && asked.calls == asked.refuse_after)
+        return err_set(err, STATUS_NO_MEMORY, "the test's device has no more");
+    asked.bytes += bytes;
+    asked.calls++;
+    return cpu_backend()->mem_alloc(device, bytes, out, err);
+}
+
+static void counting_free(struct device *device, void *memory)
+{
+    asked.freed++;
+    cpu_backend()->mem_free(device, memory);
+}
+
+static struct backend counting_backend(void)
+{
+    struct backend backend = *cpu_backend();
+    backend.mem_alloc = counting_alloc;
+    backend.mem_free = counting_free;
+    memset(&asked, 0, sizeof asked);
+    return backend;
+}
+
+static void expect_disjoint_buffers(const struct plan *plan)
+{
+    size_t total = 0;
+    assert_true(plan->buffer_count <= plan->buffer_capacity);
+    for (size_t i = 0; i < plan->buffer_count; i++) {
+        const struct plan_buffer *a = &plan->buffers[i];
+        assert_true(a->offset % 256 == 0);
+        assert_true(a->offset + a->bytes <= plan->category_bytes[a->category]);
+        for (size_t j = 0; j < i; j++) {
+            const struct plan_buffer *b = &plan->buffers[j];
+            if (a->category != b->category) continue;
+            if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
+                fail_msg("%s and %s overlap", a->name, b->name);
+        }
+    }
+    for (int i = 0; i < PLAN_CATEGORIES; i++) total += plan->category_bytes[i];
+    assert_int_equal(total, plan->total_bytes);
+}
+
+/* One whole training step must stay inside the plan; under AddressSanitizer, to the byte. */
+static void train_one_step(struct rig *rig, int B, int T, int moments)
+{
+    int32_t tokens[64];
+    struct clip_state clip;
+    struct optimizer optimizer = {.kind = moments == 2 ? OPTIMIZER_ADAMW : OPTIMIZER_LION,
+                                  .beta1 = 0.9,
+                                  .beta2 = 0.99,
+                                  .eps = 1e-8,
+                                  .max_grad_norm = 1};
+    struct network_dropout dropout = {.probability = 0.1f, .seed = 1};
+    assert_true(B * T <= 64);
+    rig_tokens(3, rig->model.config.vocab_size, tokens, B * T);
+    network_forward(&rig->network, tokens, B, T, dropout);
+    network_backward(&rig->network, tokens, B, T, 1, dropout);
+    optimizer_step(&optimizer, &rig->network, 1e-3, 0, &clip);
+    assert_true(clip.scale > 0);
+}
+
+static void expect_plan_is_what_is_allocated(const struct model_config *config, int B, int T, int moments)
+{
+    struct backend backend = counting_backend();
+    struct rig rig;
+    rig_open(&rig, &backend, config, B, T, moments);
+    assert_int_equal(asked.bytes, rig.plan.total_bytes);
+    assert_true(asked.calls <= PLAN_CATEGORIES);
+    expect_disjoint_buffers(&rig.plan);
+    size_t weights = rig.model.elements * sizeof(float);
+    assert_int_equal(rig.plan.category_bytes[PLAN_WEIGHTS], weights);
+    assert_int_equal(rig.plan.category_bytes[PLAN_GRADIENTS], moments ? weights : 0);
+    assert_int_equal(rig.plan.category_bytes[PLAN_MOMENTS], (size_t)moments * weights);
+    if (moments) train_one_step(&rig, B, T, moments);
+    rig_close(&rig);
+    assert_int_equal(asked.freed, asked.calls);
+}
+
+static void the_total_is_the_bytes_allocated_for_every_kind_of_model(void **state)
+{
+    (void)state;
+    for (int bits = 0; bits < 8; bits++)
+        for (int moments = 0; moments <= 2; moments++) {
+            struct model_config config = rig_config();
+            config.qk_norm = bits & 1;
+            config.qkv_bias = bits & 2;
+            config.tie_weights = bits & 4;
+            expect_plan_is_what_is_allocated(&config, 3, 7, moments);
+        }
+}
+
+static void the_total_is_the_bytes_allocated_for_the_smallest_and_odd_shapes(void **state)
+{
+    (void)state;
+    static const int shapes[][2] = {{1, 1}, {1, 64}, {64, 1}, {5, 11}};
+    for (int i = 0; i < 4; i++) {
+        struct model_config config = rig_config();
+        expect_plan_is_what_is_allocated(&config, shapes[i][0], shapes[i][1], 2);
+        config = (struct model_config){.vocab_size = 1,
+                                       .hidden_dim = 1,
+                                       .num_layers = 1,
+                                       .num_heads = 1,
+                                       .num_kv_heads = 1,
+                                       .head_dim = 2,
+                                       .intermediate_dim = 1,
+                                       .max_seq_len = 64,
+                                       .rope_base = 1e4,
+                                       .norm_eps = 1e-5};
+        struct backend backend = counting_backend();
+        struct rig rig;
+        rig_open(&rig, &backend, &config, shapes[i][0], shapes[i][1], 1);
+        assert_int_equal(asked.bytes, rig.plan.total_bytes);
+        rig_close(&rig);
+    }
+}
+
+static void lion_plans_one_moment_less_than_adamw(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    struct model model;
+    struct plan adamw, lion;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    struct plan_input input = {.model = &model, .B = 2, .T = 8};
+    input.moments = optimizer_moments(OPTIMIZER_ADAMW);
+    assert_int_equal(plan_init(&adamw, &input, NULL), STATUS_OK);
+    input.moments = optimizer_moments(OPTIMIZER_LION);
+    assert_int_equal(plan_init(&lion, &input, NULL), STATUS_OK);
+    assert_int_equal(adamw.total_bytes - lion.total_bytes, model.elements * sizeof(float));
+    plan_release(&adamw);
+    plan_release(&lion);
+    model_release(&model);
+}
+
+static void every_buffer_has_a_name_and_a_category_that_has_one(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"weights", "gradients", "moments", "activations", "workspace"};
+    struct model_config config = rig_config();
+    struct model model;
+    struct plan plan;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    struct plan_input input = {.model = &model, .B = 2, .T = 8, .moments = 2};
+    assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+    for (size_t i = 0; i < plan.buffer_count; i++) {
+        assert_true(plan.buffers[i].name && *plan.buffers[i].name);
+        assert_in_range(plan.buffers[i].layer + 1, 0, 2);
+        assert_string_equal(plan_category_name(plan.buffers[i].category), names[plan.buffers[i].category]);
+    }
+    plan_release(&plan);
+    model_release(&model);
+}
+
+static void the_largest_configuration_does_not_overflow(void **state)
+{
+    (void)state;
+    struct model_config config = {.vocab_size = 1 << 24,
+                                  .hidden_dim = 1 << 17,
+                                  .num_layers = 1024,
+                                  .num_heads = 1024,
+                                  .num_kv_heads = 1024,
+                                  .head_dim = 1024,
+                                  .intermediate_dim = 1 << 19,
+                                  .max_seq_len = 1 << 20,
+                                  .rope_base = 1e4,
+                                  .norm_eps = 1e-5,
+                                  .qk_norm = true,
+                                  .qkv_bias = true};
+    struct model model;
+    struct plan plan;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    struct plan_input input = {.model = &model, .B = 64, .T = 1 << 20, .moments = 2};
+    assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+    long double total = 0;
+    for (size_t i = 0; i < plan.buffer_count; i++) total += (long double)plan.buffers[i].bytes;
+    assert_true(total <= (long double)plan.total_bytes && (long double)plan.total_bytes < total * 1.001L);
+    assert_true((long double)model.parameters > 1024.0L * 4 * (1 << 20) * (1 << 17));
+    plan_release(&plan);
+    model_release(&model);
+}
+
+static void a_device_that_refuses_leaves_nothing_allocated_and_names_the_category(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    struct model model;
+    struct plan plan;
+    struct network network;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    struct plan_input input = {.model = &model, .B = 2, .T = 8, .moments = 2};
+    assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+    for (size_t i = 1; i < PLAN_CATEGORIES; i++) {
+        struct backend backend = counting_backend();
+        struct device *device;
+        struct err err = {0};
+        asked.refuse_after = i;
+        assert_int_equal(backend.device_open(0, &device, &err), STATUS_OK);
+        assert_int_equal(network_open(&network, &backend, device, &model, &plan, &err), STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, plan_category_name((enum plan_category)i)));
+        assert_int_equal(asked.freed, asked.calls);
+        backend.device_close(device);
+    }
+    plan_release(&plan);
+    model_release(&model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_total_is_the_bytes_allocated_for_every_kind_of_model),
+        cmocka_unit_test(the_total_is_the_bytes_allocated_for_the_smallest_and_odd_shapes),
+        cmocka_unit_test(lion_plans_one_moment_less_than_adamw),
+        cmocka_unit_test(every_buffer_has_a_name_and_a_category_that_has_one),
+        cmocka_unit_test(the_largest_configuration_does_not_overflow),
+        cmocka_unit_test(a_device_that_refuses_leaves_nothing_allocated_and_names_the_category),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

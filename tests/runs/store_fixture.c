@@ -1,0 +1,140 @@
+/* See store_fixture.h. */
+#include "store_fixture.h"
+
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "core/base/file.h"
+#include "core/base/philox.h"
+
+void store_fixture_home(const char *name, char *buf, size_t size)
+{
+    const char *base = getenv("ANNEAL_TEST_DIR");
+    struct err err = {0};
+    snprintf(buf, size, "%s/%s", base ? base : "/tmp/anneal-test-runs", name);
+    if (file_remove_tree(buf, &err) || file_make_folders(buf, &err)) fail_msg("%s", err.text);
+}
+
+struct store *store_fixture_open(const char *home)
+{
+    struct err err = {0};
+    struct store *store = NULL;
+    if (store_open(home, &store, &err)) fail_msg("%s", err.text);
+    return store;
+}
+
+void store_fixture_run(const char *home, const char *name, char id[RUN_ID_MAX])
+{
+    struct err err = {0};
+    struct store *store = store_fixture_open(home);
+    struct run_new run = {.name = name,
+                          .device = "cpu",
+                          .precision = "fp32",
+                          .parameters = 10815744,
+                          .total_steps = 2000,
+                          .config = "[train]\nbatch_size = 16\nlearning_rate = 3e-4\n[data]\ntrain = kjv\n"};
+    if (run_create(store, &run, id, &err)) fail_msg("%s", err.text);
+    store_close(store);
+}
+
+struct writer *store_fixture_writer(const char *home, const char *id)
+{
+    struct err err = {0};
+    struct writer *writer = NULL;
+    struct writer_options options = {.home = home, .run_id = id};
+    if (writer_open(&options, &writer, &err)) fail_msg("%s", err.text);
+    return writer;
+}
+
+struct step_record store_fixture_step(int64_t step, int salt)
+{
+    struct philox_block random =
+        philox4x32_10((uint32_t)step, (uint32_t)(step >> 32), (uint32_t)salt, 0, 7, 9);
+    double u = random.word[0] / 4294967296.0;
+    return (struct step_record){
+        .step = step,
+        .epoch = (double)step / 977,
+        .tokens = (step + 1) * 4096,
+        .wall_time = 1.7e9 + 0.05 * (double)step,
+        .step_ms = 40 + 20 * u,
+        .loss = 2 + 8 / (1 + (double)step / 100) + u,
+        .lr = 3e-4 * (1 + cos((double)step / 1000)),
+        .grad_norm = random.word[1] / 1e9,
+        .clip_scale = 1 / (1 + u),
+        .tokens_per_sec = 4096 / (0.04 + 0.02 * u),
+        .mfu = step % 3 == 2 ? NAN : u / 2,
+    };
+}
+
+static sqlite3 *open_database(const char *home)
+{
+    char path[PATH_MAX];
+    sqlite3 *db = NULL;
+    snprintf(path, sizeof path, "%s/anneal.db", home);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return db;
+}
+
+double store_fixture_number(const char *home, const char *sql)
+{
+    sqlite3 *db = open_database(home);
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK ||
+        sqlite3_step(statement) != SQLITE_ROW)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    double number =
+        sqlite3_column_type(statement, 0) == SQLITE_NULL ? NAN : sqlite3_column_double(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return number;
+}
+
+void store_fixture_sql(const char *home, const char *sql)
+{
+    sqlite3 *db = open_database(home);
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK) fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    sqlite3_close(db);
+}
+
+pid_t store_fixture_fork(int (*body)(void *), void *argument)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) _exit(body(argument));
+    assert_true(pid > 0);
+    return pid;
+}
+
+int store_fixture_wait(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+char *store_fixture_slurp(const char *path, size_t *n)
+{
+    struct file_map map;
+    struct err err = {0};
+    if (file_map_open(path, &map, &err)) fail_msg("%s", err.text);
+    char *text = malloc(map.size + 1);
+    assert_non_null(text);
+    memcpy(text, map.data, map.size);
+    text[map.size] = '\0';
+    if (n) *n = map.size;
+    file_map_close(&map);
+    return text;
+}

@@ -1,0 +1,41 @@
+/* What the tests of runs/ share: a fresh home each, records that are functions of the step, children. */
+#ifndef ANNEAL_TESTS_STORE_FIXTURE_H
+#define ANNEAL_TESTS_STORE_FIXTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "core/base/record.h"
+#include "runs/run.h"
+#include "runs/store.h"
+#include "runs/writer.h"
+
+/* A new empty folder below ANNEAL_TEST_DIR, named after `name`. */
+void store_fixture_home(const char *name, char *buf, size_t size);
+
+/* Opens the store or fails the test with the sentence. */
+struct store *store_fixture_open(const char *home);
+
+/* Creates a run called `name` and closes the store again. */
+void store_fixture_run(const char *home, const char *name, char id[RUN_ID_MAX]);
+
+/* A writer on the run; fails the test when it cannot. */
+struct writer *store_fixture_writer(const char *home, const char *id);
+
+/* Step `step` with values that depend on it and on `salt`; mfu unknown in every third one. */
+struct step_record store_fixture_step(int64_t step, int salt);
+
+/* Runs one SQL text that gives one number; fails the test otherwise. */
+double store_fixture_number(const char *home, const char *sql);
+/* Runs SQL text on the database below `home`. */
+void store_fixture_sql(const char *home, const char *sql);
+
+/* Runs `body` in a child; returns its process id. The child's exit status is what body returns. */
+pid_t store_fixture_fork(int (*body)(void *), void *argument);
+int store_fixture_wait(pid_t pid); /* the exit status, or 128 + the signal */
+
+/* The whole file as a string, yours to free; *n its length. */
+char *store_fixture_slurp(const char *path, size_t *n);
+
+#endif

@@ -1,0 +1,367 @@
+/* The writer: what is recorded arrives, in order, whole, also across resumes, failures and overflow. */
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "core/base/clock.h"
+#include "runs/order.h"
+#include "runs/series.h"
+#include "store_fixture.h"
+
+static void what_is_recorded_is_there_after_a_flush(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    store_fixture_home("flush", home, sizeof home);
+    store_fixture_run(home, "flush", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    for (int64_t i = 0; i < 2500; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+    }
+    assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
+    assert_true(store_fixture_number(home, "select count(*) from steps") == 2500);
+    assert_true(store_fixture_number(home, "select count(*) from steps where mfu is null") == 833);
+    struct store *store = store_fixture_open(home);
+    struct step_record last, want = store_fixture_step(2499, 1);
+    assert_int_equal(series_last_step(store, id, &last, &err), STATUS_OK);
+    assert_true(last.step == want.step && last.loss == want.loss && last.lr == want.lr &&
+                last.wall_time == want.wall_time && last.mfu == want.mfu && last.tokens == want.tokens &&
+                last.grad_norm == want.grad_norm && last.clip_scale == want.clip_scale &&
+                last.step_ms == want.step_ms && last.tokens_per_sec == want.tokens_per_sec &&
+                last.epoch == want.epoch);
+    struct run_info info;
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_true(info.steps == 2500 && info.tokens == want.tokens && info.final_loss == want.loss &&
+                info.segment == 1);
+    assert_int_equal(info.pid, getpid());
+    store_close(store);
+    assert_int_equal(writer_close(writer, RUN_FINISHED, "done", &err), STATUS_OK);
+}
+
+static void every_kind_of_record_arrives(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    arena_init(&arena, 0);
+    store_fixture_home("kinds", home, sizeof home);
+    store_fixture_run(home, "kinds", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    struct step_record step = store_fixture_step(0, 1);
+    writer_step(writer, &step);
+    writer_eval(writer, &(struct eval_record){1, 4096, 1.7e9, 3.5, 33.1, 12});
+    writer_stopping(writer, &(struct stopping_record){1, 3.5, 3.5, 1, 0.01, true, 0, 5, VERDICT_IMPROVED});
+    writer_sample(writer,
+                  &(struct sample_record){1, "In the \"beginning\"", "line one\nline, two — ünïcode 𝄞"});
+    writer_checkpoint(writer, &(struct checkpoint_record){1, 1.7e9, "checkpoints/step-1", "best", 123456});
+    writer_memory(writer, &(struct memory_record){1, "weights", 100, 90, 95});
+    writer_event(writer, &(struct event_record){-1, 1.7e9, "warning", "the schedule is short"});
+    assert_int_equal(writer_close(writer, RUN_EARLY_STOPPED, "no improvement", &err), STATUS_OK);
+
+    struct store *store = store_fixture_open(home);
+    size_t n;
+    struct eval_record *evals;
+    assert_int_equal(series_evals(store, id, 10, &arena, &evals, &n, &err), STATUS_OK);
+    assert_int_equal(n, 1);
+    assert_true(evals[0].step == 1 && evals[0].val_loss == 3.5 && evals[0].val_perplexity == 33.1 &&
+                evals[0].eval_ms == 12 && evals[0].tokens == 4096);
+    struct stopping_row *stopping;
+    assert_int_equal(series_stopping(store, id, 10, &arena, &stopping, &n, &err), STATUS_OK);
+    assert_int_equal(n, 1);
+    assert_true(stopping[0].segment == 1 && stopping[0].record.improved && stopping[0].record.patience == 5 &&
+                stopping[0].record.verdict == VERDICT_IMPROVED && stopping[0].record.min_delta == 0.01);
+    struct sample_record *samples;
+    assert_int_equal(series_samples(store, id, 10, &arena, &samples, &n, &err), STATUS_OK);
+    assert_int_equal(n, 1);
+    assert_string_equal(samples[0].prompt, "In the \"beginning\"");
+    assert_string_equal(samples[0].text, "line one\nline, two — ünïcode 𝄞");
+    struct checkpoint_record *checkpoints;
+    assert_int_equal(series_checkpoints(store, id, 10, &arena, &checkpoints, &n, &err), STATUS_OK);
+    assert_int_equal(n, 1);
+    assert_string_equal(checkpoints[0].path, "checkpoints/step-1");
+    assert_string_equal(checkpoints[0].kind, "best");
+    assert_int_equal(checkpoints[0].bytes, 123456);
+    struct event_record *events;
+    assert_int_equal(series_events(store, id, 10, &arena, &events, &n, &err), STATUS_OK);
+    assert_int_equal(n, 1);
+    assert_int_equal(events[0].step, -1);
+    assert_string_equal(events[0].text, "the schedule is short");
+    assert_true(store_fixture_number(home, "select peak_bytes from memory where category = 'weights'") == 95);
+    struct run_info info;
+    assert_int_equal(run_find(store, "kinds", &info, &err), STATUS_OK);
+    assert_int_equal(info.status, RUN_EARLY_STOPPED);
+    assert_string_equal(info.message, "no improvement");
+    assert_true(info.best_val_loss == 3.5 && info.best_step == 1 && isfinite(info.ended_at));
+    store_close(store);
+    arena_release(&arena);
+}
+
+static void a_text_too_long_is_cut_at_a_character(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    arena_init(&arena, 0);
+    store_fixture_home("cut", home, sizeof home);
+    store_fixture_run(home, "cut", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    size_t n = 600000;
+    char *text = malloc(n + 1);
+    for (size_t i = 0; i < n; i += 3) memcpy(text + i, "\xE2\x82\xAC", 3); /* euro signs */
+    text[n] = '\0';
+    writer_sample(writer, &(struct sample_record){1, "p", text});
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    struct sample_record *samples;
+    size_t count;
+    assert_int_equal(series_samples(store, id, 1, &arena, &samples, &count, &err), STATUS_OK);
+    assert_int_equal(count, 1);
+    size_t kept = strlen(samples[0].text);
+    assert_true(kept > 200000 && kept < n && kept % 3 == 0);
+    assert_memory_equal(samples[0].text, text, kept);
+    free(text);
+    store_close(store);
+    arena_release(&arena);
+}
+
+static void resumed_segments_are_numbered_and_the_last_one_counts(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    store_fixture_home("resume", home, sizeof home);
+    store_fixture_run(home, "resume", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    for (int64_t i = 0; i < 700; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+        if (i % 100 == 99)
+            writer_eval(writer, &(struct eval_record){i + 1, 0, 0, 5.0 - (double)i / 700, 1, 1});
+    }
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    struct run_info info;
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_int_equal(info.best_step, 700);
+
+    writer = store_fixture_writer(home, id);
+    for (int64_t i = 500; i < 600; i++) {
+        struct step_record record = store_fixture_step(i, 2);
+        writer_step(writer, &record);
+    }
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_int_equal(info.segment, 2);
+    assert_int_equal(info.steps, 600);
+    assert_int_equal(info.best_step,
+                     500); /* evaluations at 600 and 700 belong to the part that was replaced */
+
+    struct series series = {0};
+    assert_int_equal(series_read(store, id, METRIC_LOSS, 0, -1, 10000, &series, &err), STATUS_OK);
+    assert_int_equal(series.level, 1);
+    assert_int_equal(series.count, 600);
+    for (int64_t i = 0; i < 600; i++)
+        assert_true(series.points[i].last == store_fixture_step(i, i < 500 ? 1 : 2).loss);
+    assert_int_equal(series_read(store, id, METRIC_VAL_LOSS, 0, -1, 10000, &series, &err), STATUS_OK);
+    assert_int_equal(series.count, 5);
+    series_release(&series);
+    store_close(store);
+    assert_true(store_fixture_number(home, "select count(*) from steps") == 800); /* the history keeps both */
+}
+
+/* ---- orders ---- */
+
+static void orders_are_delivered_once_and_acknowledged(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    arena_init(&arena, 0);
+    store_fixture_home("orders", home, sizeof home);
+    store_fixture_run(home, "orders", id);
+    struct store *store = store_fixture_open(home);
+    int64_t early, first, second;
+    assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "test", &early, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "nobody is there to obey"));
+
+    struct run_lock lock;
+    assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);
+    /* given before the segment begins: answered, not delivered */
+    assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "test", &early, &err), STATUS_OK);
+    struct writer *writer = store_fixture_writer(home, id);
+    assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, 0.5, "test", &first, &err), STATUS_OK);
+    assert_int_equal(order_issue(store, id, ORDER_PAUSE, NAN, "test", &second, &err), STATUS_OK);
+    assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, NAN, "test", NULL, &err), STATUS_USAGE);
+
+    struct order orders[3];
+    size_t got = 0;
+    double deadline = clock_monotonic() + 30;
+    while (got < 2 && clock_monotonic() < deadline) got += writer_next_order(writer, &orders[got]);
+    assert_int_equal(got, 2);
+    assert_true(orders[0].id == first && orders[0].verb == ORDER_LR_FACTOR && orders[0].argument == 0.5);
+    assert_true(orders[1].id == second && orders[1].verb == ORDER_PAUSE && isnan(orders[1].argument));
+
+    writer_order_done(writer, first, 41, "factor 0.5, from \"now\" on");
+    writer_status(writer, RUN_PAUSED);
+    assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
+    assert_false(writer_next_order(writer, &orders[2]));
+    struct order_row row;
+    assert_int_equal(order_get(store, first, &arena, &row, &err), STATUS_OK);
+    assert_int_equal(row.applied_step, 41);
+    assert_string_equal(row.result, "factor 0.5, from \"now\" on");
+    assert_string_equal(row.issuer, "test");
+    assert_int_equal(order_get(store, second, &arena, &row, &err), STATUS_OK);
+    assert_true(row.applied_step == -1 && row.result == NULL);
+    struct run_info info;
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_int_equal(info.status, RUN_PAUSED);
+
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    run_lock_release(&lock);
+    struct order_row *rows;
+    size_t count;
+    assert_int_equal(order_list(store, id, 10, &arena, &rows, &count, &err), STATUS_OK);
+    assert_int_equal(count, 3);
+    assert_true(rows[0].id == second && rows[2].id == early);
+    assert_non_null(strstr(rows[0].result, "ended first"));
+    assert_non_null(strstr(rows[2].result, "already ended"));
+    assert_int_equal(order_get(store, 999, &arena, &row, &err), STATUS_NOT_FOUND);
+    store_close(store);
+    arena_release(&arena);
+}
+
+/* ---- trouble ---- */
+
+struct complaints {
+    atomic_int count;
+    char first[512];
+};
+
+static void complain(void *context, const char *sentence)
+{
+    struct complaints *complaints = context;
+    if (complaints->count == 0) snprintf(complaints->first, sizeof complaints->first, "%s", sentence);
+    complaints->count++;
+}
+
+static void a_full_ring_loses_records_and_says_how_many(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    struct err err = {0};
+    struct arena arena;
+    arena_init(&arena, 0);
+    store_fixture_home("overflow", home, sizeof home);
+    store_fixture_run(home, "overflow", id);
+    struct complaints complaints = {0};
+    struct writer *writer;
+    struct writer_options options = {home, id, complain, &complaints};
+    assert_int_equal(writer_open(&options, &writer, &err), STATUS_OK);
+    /* somebody holds the database while more steps come than the ring has room for */
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/anneal.db", home);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    enum { STEPS = 40000 };
+    for (int64_t i = 0; i < STEPS; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+    }
+    assert_int_equal(writer_flush(writer, 0.01, &err), STATUS_BUSY);
+    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+
+    double stored = store_fixture_number(home, "select count(*) from steps");
+    assert_true(stored < STEPS && stored >= 32768);
+    struct store *store = store_fixture_open(home);
+    struct event_record *events;
+    size_t n;
+    assert_int_equal(series_events(store, id, 10, &arena, &events, &n, &err), STATUS_OK);
+    char expected[64];
+    snprintf(expected, sizeof expected, "%.0f records were lost", STEPS - stored);
+    bool said = false;
+    for (size_t i = 0; i < n; i++) said |= strstr(events[i].text, expected) != NULL;
+    assert_true(said);
+    store_close(store);
+    arena_release(&arena);
+}
+
+static void a_locked_database_is_reported_once_and_retried(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    struct err err = {0};
+    store_fixture_home("locked", home, sizeof home);
+    store_fixture_run(home, "locked", id);
+    struct complaints complaints = {0};
+    struct writer *writer;
+    struct writer_options options = {home, id, complain, &complaints};
+    assert_int_equal(writer_open(&options, &writer, &err), STATUS_OK);
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/anneal.db", home);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    struct step_record record = store_fixture_step(0, 1);
+    writer_step(writer, &record);
+    double deadline = clock_monotonic() + 60;
+    while (complaints.count == 0 && clock_monotonic() < deadline) usleep(1000);
+    assert_int_equal(complaints.count, 1);
+    assert_non_null(strstr(complaints.first, "locked by another process"));
+    assert_non_null(strstr(complaints.first, "anneal.db"));
+    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    assert_int_equal(complaints.count, 1);
+    assert_true(store_fixture_number(home, "select count(*) from steps") == 1);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from events where text like 'storage works again%'") == 1);
+}
+
+static void a_writer_for_an_unknown_run_is_refused(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    struct err err = {0};
+    struct writer *writer = NULL;
+    store_fixture_home("unknown", home, sizeof home);
+    struct writer_options options = {.home = home, .run_id = "nobody"};
+    assert_int_equal(writer_open(&options, &writer, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "nobody"));
+    assert_null(writer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_recorded_is_there_after_a_flush),
+        cmocka_unit_test(every_kind_of_record_arrives),
+        cmocka_unit_test(a_text_too_long_is_cut_at_a_character),
+        cmocka_unit_test(resumed_segments_are_numbered_and_the_last_one_counts),
+        cmocka_unit_test(orders_are_delivered_once_and_acknowledged),
+        cmocka_unit_test(a_full_ring_loses_records_and_says_how_many),
+        cmocka_unit_test(a_locked_database_is_reported_once_and_retried),
+        cmocka_unit_test(a_writer_for_an_unknown_run_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

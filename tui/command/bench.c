@@ -1,0 +1,184 @@
+/* anneal bench: what a training step costs on this machine, beside the best its matrix product can do. Real
+ * network and optimizer, random tokens, nothing recorded. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "core/base/clock.h"
+#include "core/base/philox.h"
+#include "core/base/text.h"
+#include "core/config.h"
+#include "core/optimizer.h"
+#include "tui/command/command.h"
+#include "tui/command/commands.h"
+#include "tui/command/interrupt.h"
+
+static const char help[] = "usage: anneal bench step [--json] [--section.key=value ...]\n"
+                           "\n"
+                           "Times training steps on random tokens and a large matrix product, in turns, and "
+                           "prints the median of each: what\n"
+                           "share of the machine's matrix product a step reaches, counting 6 FLOPs a "
+                           "parameter and token. The default is\n"
+                           "preset tiny (10.8 M parameters), fp32, batch 16 x 256, Lion.\n";
+
+enum { STEPS = 15, WARM_UP = 2, GEMM_SIZE = 2048 };
+
+struct bench {
+    struct config config;
+    struct model model;
+    struct plan plan;
+    struct device *device;
+    struct device_info info;
+    struct network network;
+    int32_t *tokens;  /* (B, T+1): inputs, and targets one further */
+    float *a, *b, *c; /* (GEMM_SIZE, GEMM_SIZE) */
+    double step_seconds[STEPS], gemm_flops[STEPS];
+};
+
+static enum status open_bench(struct bench *b, struct err *err)
+{
+    const struct config *c = &b->config;
+    const struct backend *backend = cpu_backend();
+    size_t n = (size_t)GEMM_SIZE * GEMM_SIZE, N = (size_t)(c->train.batch_size * c->train.seq_len);
+    enum status status = model_init(&b->model, &c->model.sizes, err);
+    int moments =
+        optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
+    struct plan_input input = {&b->model, (int)c->train.batch_size, (int)c->train.seq_len, moments};
+    if (!status) status = plan_init(&b->plan, &input, err);
+    if (!status) status = backend->device_open((int)c->train.threads, &b->device, err);
+    if (!status) status = network_open(&b->network, backend, b->device, &b->model, &b->plan, err);
+    if (status) return status;
+    backend->device_describe(b->device, &b->info);
+    b->tokens = malloc((N + 1) * sizeof *b->tokens);
+    b->a = calloc(n, sizeof *b->a);
+    b->b = calloc(n, sizeof *b->b);
+    b->c = calloc(n, sizeof *b->c);
+    if (!b->tokens || !b->a || !b->b || !b->c) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
+    model_initialise(&b->model, 1, b->network.weights);
+    for (size_t i = 0; i < n; i++) b->a[i] = b->b[i] = 0.01f * (float)(i % 17);
+    for (size_t i = 0; i <= N; i++)
+        b->tokens[i] = (int32_t)(philox4x32_10((uint32_t)i, 0, 0, 0, 1, 2).word[0] %
+                                 (uint32_t)b->model.config.vocab_size);
+    return STATUS_OK;
+}
+
+static void close_bench(struct bench *b)
+{
+    network_close(&b->network);
+    if (b->device) cpu_backend()->device_close(b->device);
+    plan_release(&b->plan);
+    model_release(&b->model);
+    free(b->tokens);
+    free(b->a);
+    free(b->b);
+    free(b->c);
+}
+
+static double time_step(struct bench *b, int step)
+{
+    const struct config *c = &b->config;
+    struct network *net = &b->network;
+    struct optimizer optimizer = {strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW,
+                                  c->train.beta1,
+                                  c->train.beta2,
+                                  c->train.adam_eps,
+                                  c->train.weight_decay,
+                                  c->train.max_grad_norm};
+    struct clip_state clip;
+    int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
+    double start = clock_monotonic();
+    net->backend->mem_zero(net->gradients, b->model.elements * sizeof *net->gradients, net->stream);
+    network_forward(net, b->tokens, B, T, (struct network_dropout){0});
+    network_backward(net, b->tokens + 1, B, T, 1.0f / (float)(B * T), (struct network_dropout){0});
+    optimizer_step(&optimizer, net, c->train.learning_rate, step, &clip);
+    return clock_monotonic() - start;
+}
+
+static double time_gemm(struct bench *b)
+{
+    int n = GEMM_SIZE;
+    double start = clock_monotonic();
+    cpu_backend()->gemm(b->c, b->a, b->b, n, n, n, false, false, false, b->network.stream);
+    return 2.0 * n * n * n / (clock_monotonic() - start);
+}
+
+static int ascending(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static double median(double *values)
+{
+    qsort(values, STEPS, sizeof *values, ascending);
+    return values[STEPS / 2];
+}
+
+static void print_result(struct bench *b, bool json)
+{
+    const struct config *c = &b->config;
+    double tokens = (double)(c->train.batch_size * c->train.seq_len), seconds = median(b->step_seconds);
+    double gemm = median(b->gemm_flops), flops = 6.0 * (double)b->model.parameters * tokens / seconds;
+    struct rusage usage;
+    char planned[32], peak[32], parameters[32];
+    getrusage(RUSAGE_SELF, &usage);
+    int64_t bytes = (int64_t)usage.ru_maxrss * 1024;
+    if (json) {
+        json_t *out = json_pack("{s:s s:I s:f s:f s:f s:f s:f s:I s:I}", "device", b->info.name, "parameters",
+                                (json_int_t)b->model.parameters, "step_ms", seconds * 1e3, "tokens_per_sec",
+                                tokens / seconds, "gflops", flops / 1e9, "gemm_gflops", gemm / 1e9,
+                                "share_of_gemm", flops / gemm, "planned_bytes",
+                                (json_int_t)b->plan.total_bytes, "peak_rss_bytes", (json_int_t)bytes);
+        if (out) json_dumpf(out, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+        putchar('\n');
+        json_decref(out);
+        return;
+    }
+    printf("device          %s\n", b->info.name);
+    printf("model           %s, %s parameters, %s, batch %" PRId64 " x %" PRId64 "\n", c->model.preset,
+           text_format_count((double)b->model.parameters, parameters, sizeof parameters), c->train.optimizer,
+           c->train.batch_size, c->train.seq_len);
+    printf("step            %.1f ms, %.0f tokens/s (median of %d)\n", seconds * 1e3, tokens / seconds, STEPS);
+    printf("6 N tokens      %.1f GFLOP/s = %.1f %% of the matrix product's %.1f GFLOP/s (%d cubed)\n",
+           flops / 1e9, 100 * flops / gemm, gemm / 1e9, GEMM_SIZE);
+    printf("memory          %s planned, %s peak of the process (48 MiB of it for the matrix product)\n",
+           text_format_bytes(b->plan.total_bytes, planned, sizeof planned),
+           text_format_bytes((uint64_t)bytes, peak, sizeof peak));
+}
+
+int command_bench(int argc, char **argv)
+{
+    struct bench *b = calloc(1, sizeof *b);
+    struct err err = {0};
+    bool json = false;
+    enum status status = b ? STATUS_OK : err_set(&err, STATUS_NO_MEMORY, "bench: no memory");
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "step") != 0) {
+        free(b);
+        fputs(help, argc < 2 || strcmp(argv[1], "--help") != 0 ? stderr : stdout);
+        return argc < 2 || strcmp(argv[1], "--help") != 0 ? 2 : 0;
+    }
+    interrupt_catch();
+    if (!status) config_init(&b->config);
+    if (!status) status = config_read_word(&b->config, "model.preset=tiny", &err);
+    if (!status) status = config_read_word(&b->config, "train.optimizer=lion", &err);
+    for (int i = 2; !status && i < argc; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else
+            status = config_read_word(&b->config, argv[i], &err);
+    if (!status) status = config_finish(&b->config, &err);
+    if (!status) status = open_bench(b, &err);
+    for (int i = -WARM_UP; !status && i < STEPS; i++) {
+        double seconds = time_step(b, i + WARM_UP), flops = time_gemm(b);
+        if (i >= 0) b->step_seconds[i] = seconds;
+        if (i >= 0) b->gemm_flops[i] = flops;
+        if (interrupt_requested()) status = err_set(&err, STATUS_INTERRUPTED, "bench: interrupted");
+    }
+    if (!status) print_result(b, json);
+    if (b) close_bench(b);
+    free(b);
+    return status ? command_fail(&err) : 0;
+}

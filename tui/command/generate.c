@@ -1,0 +1,197 @@
+/* anneal generate: text from a run's newest checkpoint or from a checkpoint folder. */
+#include <getopt.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/checkpoint.h"
+#include "core/generate.h"
+#include "core/hugging_face.h"
+#include "runs/run.h"
+#include "tui/command/command.h"
+#include "tui/command/commands.h"
+#include "tui/command/interrupt.h"
+
+static const char help[] =
+    "usage: anneal generate RUN|FOLDER --prompt TEXT [options]\n"
+    "\n"
+    "Continues TEXT with the newest checkpoint of RUN, or with a checkpoint folder.\n"
+    "\n"
+    "  --max-tokens N      how many tokens to add (default 200)\n"
+    "  --temperature T     0: always the likeliest token (default 0.8)\n"
+    "  --top-k K           draw among the K likeliest; 0: all (default 50)\n"
+    "  --top-p P           draw among the likeliest that together reach P (default 1)\n"
+    "  --seed S            same seed, same text (default 1)\n"
+    "  --json              one JSON object instead of text\n";
+
+struct options {
+    const char *source, *prompt;
+    int64_t max_tokens;
+    struct sampling sampling;
+    bool json;
+};
+
+static enum status read_options(int argc, char **argv, struct options *o, struct err *err)
+{
+    static const struct option longs[] = {
+        {"prompt", 1, 0, 'p'}, {"max-tokens", 1, 0, 'n'}, {"temperature", 1, 0, 't'}, {"top-k", 1, 0, 'k'},
+        {"top-p", 1, 0, 'P'},  {"seed", 1, 0, 's'},       {"json", 0, 0, 'j'},        {0}};
+    int64_t whole = 0;
+    double real = 0;
+    *o = (struct options){.prompt = "\n", .max_tokens = 200, .sampling = {0.8, 50, 1, 1}};
+    for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
+        bool good = true;
+        switch (c) {
+        case 'p':
+            o->prompt = optarg;
+            break;
+        case 'n':
+            good = text_parse_int(optarg, &o->max_tokens) && o->max_tokens > 0 && o->max_tokens < 1000000;
+            break;
+        case 't':
+            good = text_parse_double(optarg, &o->sampling.temperature) && o->sampling.temperature >= 0;
+            break;
+        case 'k':
+            good = text_parse_int(optarg, &whole) && whole >= 0 && whole <= 1 << 24;
+            o->sampling.top_k = (int)whole;
+            break;
+        case 'P':
+            good = text_parse_double(optarg, &real) && real > 0 && real <= 1;
+            o->sampling.top_p = real;
+            break;
+        case 's':
+            good = text_parse_int(optarg, &whole) && whole >= 0;
+            o->sampling.seed = (uint64_t)whole;
+            break;
+        case 'j':
+            o->json = true;
+            break;
+        default:
+            return err_set(err, STATUS_USAGE, "generate: see anneal generate --help");
+        }
+        if (!good)
+            return err_set(err, STATUS_USAGE, "generate: %.60s is out of range (see anneal generate --help)",
+                           optarg);
+    }
+    if (optind + 1 != argc)
+        return err_set(err, STATUS_USAGE, "generate: name one run or one checkpoint folder");
+    o->source = argv[optind];
+    return STATUS_OK;
+}
+
+/* A folder stands for itself, a run for its newest checkpoint. */
+static enum status find_folder(const char *source, char *folder, size_t size, struct err *err)
+{
+    char path[PATH_MAX], run_path[PATH_MAX - 16];
+    struct store *store = NULL;
+    struct run_info run;
+    if (file_is_folder(source)) {
+        snprintf(folder, size, "%s", source);
+        return STATUS_OK;
+    }
+    enum status status = file_anneal_home(path, sizeof path, err);
+    if (!status) status = store_open(path, &store, err);
+    if (!status) status = run_find(store, source, &run, err);
+    if (!status) {
+        run_folder(store, run.id, run_path, sizeof run_path);
+        snprintf(path, sizeof path, "%s/checkpoints", run_path);
+        status = checkpoint_find(path, -1, folder, size, err);
+    }
+    store_close(store);
+    return status;
+}
+
+/* What generation holds open. */
+struct voice {
+    struct model model;
+    struct plan plan;
+    struct device *device;
+    struct network network;
+    struct tokenizer *tokenizer;
+    struct generator generator;
+};
+
+static enum status open_voice(struct voice *v, const char *folder, struct err *err)
+{
+    char path[PATH_MAX + 32];
+    struct model_config config;
+    const struct backend *backend = cpu_backend();
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    enum status status = hugging_face_read_config(path, &config, err);
+    if (!status) status = model_init(&v->model, &config, err);
+    struct plan_input input = {
+        .model = &v->model, .B = 1, .T = config.max_seq_len < 512 ? config.max_seq_len : 512};
+    if (!status) status = plan_init(&v->plan, &input, err);
+    if (!status) status = backend->device_open(0, &v->device, err);
+    if (!status) status = network_open(&v->network, backend, v->device, &v->model, &v->plan, err);
+    if (!status) status = checkpoint_load_weights(folder, &v->network, err);
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (!status) status = tokenizer_open_json(path, &v->tokenizer, err);
+    return status ? status : generator_open(&v->generator, &v->network, v->tokenizer, err);
+}
+
+static void close_voice(struct voice *v)
+{
+    generator_close(&v->generator);
+    tokenizer_close(v->tokenizer);
+    network_close(&v->network);
+    if (v->device) cpu_backend()->device_close(v->device);
+    plan_release(&v->plan);
+    model_release(&v->model);
+}
+
+static enum status speak(struct voice *v, const struct options *o, struct err *err)
+{
+    char *text = NULL, *clean = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out) return err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
+    enum status status = generator_start(&v->generator, o->prompt, err);
+    if (!status && !o->json) fputs(o->prompt, stdout);
+    for (int64_t i = 0; !status && i < o->max_tokens && !interrupt_requested(); i++) {
+        size_t n;
+        const char *piece =
+            tokenizer_token_bytes(v->tokenizer, generator_next(&v->generator, &o->sampling, i), &n);
+        fwrite(piece, 1, n, o->json ? out : stdout);
+        if (!o->json) fflush(stdout);
+    }
+    fclose(out);
+    if (!status && !o->json) putchar('\n');
+    if (!status && o->json && !(clean = malloc(3 * length + 1)))
+        status = err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
+    if (!status && o->json) {
+        generate_clean_utf8(clean, 3 * length + 1, text, length);
+        json_t *json = json_pack("{s:s s:s}", "prompt", o->prompt, "text", clean);
+        if (json) json_dumpf(json, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(json);
+    }
+    free(clean);
+    free(text);
+    if (!status && interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted");
+    return status;
+}
+
+int command_generate(int argc, char **argv)
+{
+    struct options options;
+    struct voice voice = {0};
+    struct err err = {0};
+    char folder[PATH_MAX];
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0) {
+            fputs(help, stdout);
+            return 0;
+        }
+    interrupt_catch();
+    enum status status = read_options(argc, argv, &options, &err);
+    if (!status) status = find_folder(options.source, folder, sizeof folder, &err);
+    if (!status) status = open_voice(&voice, folder, &err);
+    if (!status) status = speak(&voice, &options, &err);
+    close_voice(&voice);
+    return status ? command_fail(&err) : 0;
+}

@@ -1,0 +1,271 @@
+/* `anneal show`: all about one run, on one page or as one JSON object (show_json.c). */
+#include "tui/command/show.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "tui/command/run_commands.h"
+#include "tui/command/run_table.h"
+
+enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err)
+{
+    struct show *s = out;
+    arena_init(&s->arena, 65536);
+    enum status status = run_find(store, word, &s->run, err);
+    const char *id = s->run.id;
+    if (!status) status = run_config(store, id, &s->config, err);
+    if (!status) status = series_evals(store, id, limit, &s->arena, &s->evals, &s->eval_count, err);
+    if (!status) status = series_stopping(store, id, limit, &s->arena, &s->stopping, &s->stopping_count, err);
+    if (!status)
+        status = series_checkpoints(store, id, limit, &s->arena, &s->checkpoints, &s->checkpoint_count, err);
+    if (!status) status = series_samples(store, id, limit, &s->arena, &s->samples, &s->sample_count, err);
+    if (!status) status = order_list(store, id, limit, &s->arena, &s->orders, &s->order_count, err);
+    if (!status) status = series_events(store, id, limit, &s->arena, &s->events, &s->event_count, err);
+    if (!status) run_folder(store, id, s->folder, sizeof s->folder);
+    return status;
+}
+
+void show_release(struct show *show)
+{
+    free(show->config);
+    arena_release(&show->arena);
+    *show = (struct show){0};
+}
+
+bool show_checkpoint_exists(const struct show *show, const struct checkpoint_record *checkpoint)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", show->folder, checkpoint->path);
+    return n < (int)sizeof path && file_exists(path);
+}
+
+/* ---- the page ---- */
+
+static const char *format_time(double when, char *buf, size_t size)
+{
+    time_t seconds = (time_t)when;
+    struct tm local;
+    if (!isfinite(when) || !localtime_r(&seconds, &local) ||
+        !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &local))
+        snprintf(buf, size, "-");
+    return buf;
+}
+
+static const char *format_loss(double value, char *buf, size_t size)
+{
+    if (isnan(value))
+        snprintf(buf, size, "nan");
+    else
+        snprintf(buf, size, "%.4f", value);
+    return buf;
+}
+
+static void print_identity(const struct show *show)
+{
+    const struct run_info *run = &show->run;
+    char a[48], b[48];
+    printf("%s\n", run->id);
+    printf("  status      %s%s%s\n", run_status_name(run->status), *run->message ? ": " : "", run->message);
+    printf("  device      %s, %s, %s parameters\n", *run->device ? run->device : "-",
+           *run->precision ? run->precision : "-", text_format_count((double)run->parameters, a, sizeof a));
+    printf("  steps       %lld of %lld, %s tokens\n", (long long)(run->steps > 0 ? run->steps : 0),
+           (long long)run->total_steps,
+           text_format_count(run->tokens > 0 ? (double)run->tokens : 0, a, sizeof a));
+    if (run->steps > 0) printf("  loss        %s\n", format_loss(run->final_loss, a, sizeof a));
+    if (run->best_step >= 0)
+        printf("  best        validation loss %s after %lld steps\n",
+               format_loss(run->best_val_loss, a, sizeof a), (long long)run->best_step);
+    if (isfinite(run->tokens_per_sec))
+        printf("  speed       %s tokens/s\n", text_format_count(run->tokens_per_sec, a, sizeof a));
+    printf("  started     %s\n", format_time(run->created_at, a, sizeof a));
+    if (isfinite(run->ended_at))
+        printf("  ended       %s, after %s\n", format_time(run->ended_at, a, sizeof a),
+               clock_format_duration(run->ended_at - run->created_at, b, sizeof b));
+    if (run->segment > 1) printf("  resumed     %d time%s\n", run->segment - 1, run->segment > 2 ? "s" : "");
+    if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
+        printf("  trainer     process %lld, last sign of life %s ago\n", (long long)run->pid,
+               clock_format_duration(clock_wall() - run->heartbeat, a, sizeof a));
+    else if (run->status == RUN_CRASHED)
+        printf("  trainer     process %lld died without a word, last heard of %s (anneal resume goes on from "
+               "the "
+               "last checkpoint)\n",
+               (long long)run->pid, format_time(run->heartbeat, a, sizeof a));
+    printf("  folder      %s\n", show->folder);
+}
+
+static void print_stopping(const struct show *show)
+{
+    char a[48], b[48], d[32];
+    if (show->stopping_count == 0) return;
+    const struct stopping_record *last = &show->stopping[0].record;
+    printf("\nEarly stopping\n");
+    if (last->patience == 0) {
+        printf("  off; the best validation loss so far is %s, after %lld steps\n",
+               format_loss(last->best_val_loss, a, sizeof a), (long long)last->best_step);
+        return;
+    }
+    text_format_double(last->min_delta, d, sizeof d);
+    const char *by = last->min_delta > 0 ? " by more than " : "", *delta = last->min_delta > 0 ? d : "";
+    if (last->verdict == VERDICT_STOP)
+        printf("  stopped after %lld steps: %lld evaluations in a row did not improve on %s%s%s (best after "
+               "%lld "
+               "steps)\n",
+               (long long)last->step, (long long)last->patience_used,
+               format_loss(last->best_val_loss, a, sizeof a), by, delta, (long long)last->best_step);
+    else if (last->verdict == VERDICT_IMPROVED)
+        printf("  the newest evaluation, after %lld steps, is the best: %s; patience %lld untouched\n",
+               (long long)last->step, format_loss(last->best_val_loss, a, sizeof a),
+               (long long)last->patience);
+    else
+        printf("  waiting: %lld of %lld evaluations without improvement%s%s; the best is %s after %lld "
+               "steps, the "
+               "newest %s\n",
+               (long long)last->patience_used, (long long)last->patience, by, delta,
+               format_loss(last->best_val_loss, a, sizeof a), (long long)last->best_step,
+               format_loss(last->val_loss, b, sizeof b));
+}
+
+enum { ROWS_SHOWN = 10 };
+
+/* "Evaluations (newest 10 of 57)" */
+static size_t print_heading(const char *what, size_t count)
+{
+    size_t shown = count < ROWS_SHOWN ? count : ROWS_SHOWN;
+    if (count == 0) return 0;
+    if (shown < count)
+        printf("\n%s (newest %zu of %zu)\n", what, shown, count);
+    else
+        printf("\n%s\n", what);
+    return shown;
+}
+
+static void print_evals(const struct show *show)
+{
+    char a[48];
+    size_t n = print_heading("Evaluations", show->eval_count);
+    for (size_t i = 0; i < n; i++) {
+        const struct eval_record *eval = &show->evals[i];
+        printf("  %8lld  %s  perplexity %.2f\n", (long long)eval->step,
+               format_loss(eval->val_loss, a, sizeof a), eval->val_perplexity);
+    }
+}
+
+static void print_checkpoints(const struct show *show)
+{
+    char a[48], b[32];
+    size_t n = print_heading("Checkpoints", show->checkpoint_count);
+    for (size_t i = 0; i < n; i++) {
+        const struct checkpoint_record *c = &show->checkpoints[i];
+        printf("  %8lld  %-9s %10s  %s  %s%s\n", (long long)c->step, c->kind,
+               text_format_bytes(c->bytes > 0 ? (uint64_t)c->bytes : 0, b, sizeof b),
+               format_time(c->wall_time, a, sizeof a), c->path,
+               show_checkpoint_exists(show, c) ? "" : " (removed)");
+    }
+}
+
+static void print_orders(const struct show *show)
+{
+    char a[48], value[32] = "";
+    size_t n = print_heading("Orders", show->order_count);
+    for (size_t i = 0; i < n; i++) {
+        const struct order_row *o = &show->orders[i];
+        if (!isnan(o->argument)) text_format_double(o->argument, value, sizeof value);
+        printf("  %s  %s%s%s by %s: ", format_time(o->issued_at, a, sizeof a), order_verb_name(o->verb),
+               isnan(o->argument) ? "" : " ", isnan(o->argument) ? "" : value, o->issuer);
+        if (o->applied_step >= 0) printf("step %lld, ", (long long)o->applied_step);
+        printf("%s\n", o->result ? o->result : "not yet obeyed");
+    }
+}
+
+static void print_events(const struct show *show)
+{
+    char a[48];
+    size_t n = print_heading("Events", show->event_count);
+    for (size_t i = 0; i < n; i++)
+        printf("  %s  %-7s  %s\n", format_time(show->events[i].wall_time, a, sizeof a), show->events[i].level,
+               show->events[i].text);
+}
+
+/* Indented, line by line. */
+static void print_block(const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        printf("  %.*s\n", (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
+static void print_page(const struct show *show)
+{
+    print_identity(show);
+    print_stopping(show);
+    print_evals(show);
+    print_checkpoints(show);
+    if (show->sample_count) {
+        printf("\nSample after %lld steps, from \"%s\"\n", (long long)show->samples[0].step,
+               show->samples[0].prompt);
+        print_block(show->samples[0].text);
+    }
+    print_orders(show);
+    print_events(show);
+    if (*show->config) {
+        printf("\nConfiguration\n");
+        print_block(show->config);
+    }
+}
+
+static void print_help(void)
+{
+    puts("usage: anneal show RUN [--json]\n"
+         "\n"
+         "Shows one run: what it is and how it goes, its evaluations, the early-stopping story, checkpoints, "
+         "the\n"
+         "newest sample, orders given to it, events, and its complete configuration.\n"
+         "\n"
+         "  --json   one JSON object with all of it\n"
+         "\n"
+         "RUN is an id, the start of one, a name (the newest of that name), or latest.");
+}
+
+int command_show(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    bool json = false;
+    opterr = 0;
+    optind = 0;
+    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            print_help();
+            return 0;
+        }
+        if (option == 'j')
+            json = true;
+        else
+            return run_option_error(argv, option);
+    }
+    if (argc - optind != 1) return command_usage("show", optind == argc ? "needs a RUN" : "takes one RUN");
+
+    struct store *store = NULL;
+    struct show show = {0};
+    struct err err = {0};
+    enum status status = run_open_store(&store, &err);
+    if (!status) status = show_read(store, argv[optind], SIZE_MAX, &show, &err);
+    if (!status && json)
+        status = run_print_json(show_json(&show), &err);
+    else if (!status)
+        print_page(&show);
+    if (!status) status = run_check_stdout(&err);
+    show_release(&show);
+    store_close(store);
+    return status ? command_fail(&err) : 0;
+}

@@ -1,0 +1,37 @@
+/* One run with everything that is shown of it; lists are newest first. */
+#ifndef ANNEAL_TUI_COMMAND_SHOW_H
+#define ANNEAL_TUI_COMMAND_SHOW_H
+
+#include <jansson.h>
+#include <limits.h>
+
+#include "runs/order.h"
+#include "runs/run.h"
+#include "runs/series.h"
+
+struct show {
+    struct arena arena;
+    struct run_info run;
+    char folder[PATH_MAX];
+    char *config; /* INI text, owned */
+    struct eval_record *evals;
+    struct stopping_row *stopping;
+    struct checkpoint_record *checkpoints;
+    struct sample_record *samples;
+    struct order_row *orders;
+    struct event_record *events;
+    size_t eval_count, stopping_count, checkpoint_count, sample_count, order_count, event_count;
+};
+
+/* Reads the run that `word` means, at most `limit` rows of each list. Release `out` in any case. */
+enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err);
+void show_release(struct show *show);
+
+/* Whether the checkpoint's folder is still there. */
+bool show_checkpoint_exists(const struct show *show, const struct checkpoint_record *checkpoint);
+
+/* A new JSON object: the columns of the run, config, evals, early_stopping, checkpoints, samples, orders,
+ * events; lists oldest first, as in the CSV. NULL when memory is short. */
+json_t *show_json(const struct show *show);
+
+#endif

@@ -1,0 +1,83 @@
+/* anneal train: a new run. */
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "tui/command/command.h"
+#include "tui/command/commands.h"
+#include "tui/command/training_words.h"
+#include "tui/view/launch.h"
+
+static const char help[] =
+    "usage: anneal train [CONFIG.ini] [--section.key=value ...] [options]\n"
+    "\n"
+    "Trains a language model from scratch and records every step. Without a configuration it trains the "
+    "preset\n"
+    "`shakespeare` on the King James Bible.\n"
+    "\n"
+    "  --name NAME        what to call the run (default: the preset's name)\n"
+    "  --device D         auto | cpu | cuda\n"
+    "  --watch            train in the background and open the workbench on it\n"
+    "  --progress P       auto | bar | plain | json | none (auto: a bar on a terminal, plain lines "
+    "elsewhere)\n"
+    "  --help-config      all configuration keys with default, unit and accepted values\n"
+    "\n"
+    "  anneal train                                             the default run\n"
+    "  anneal train my.ini --train.learning_rate=1e-3           a file, and a key that overrides it\n"
+    "  anneal train --data.train=corpus.txt --data.tokenizer=bpe:4096 --model.vocab_size=4096\n"
+    "\n"
+    "Ctrl-C saves a checkpoint and leaves (twice: leaves at once); `anneal resume RUN` goes on from there.\n";
+
+/* Starts the same command without --watch in the background, waits for its run, opens the workbench on it. */
+static int train_and_watch(int argc, char **argv)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    const char *arguments[SETTINGS_MAX + 16];
+    int count = 0;
+    struct launch launch = {0};
+    struct store *store = NULL;
+    struct err err = {0};
+    for (int i = 0; i < argc && count < SETTINGS_MAX + 12; i++)
+        if (strcmp(argv[i], "--watch") != 0) arguments[count++] = argv[i];
+    arguments[count++] = "--progress=none";
+    arguments[count] = NULL;
+    enum status status = file_anneal_home(home, sizeof home, &err);
+    if (!status) status = store_open(home, &store, &err);
+    if (!status) status = launch_start(&launch, home, arguments, &err);
+    if (!status) fputs("preparing the corpus and the model...\n", stderr);
+    while (!status && (status = launch_poll(&launch, store, id, &err)) == STATUS_BUSY) {
+        poll(NULL, 0, 50);
+        status = STATUS_OK;
+    }
+    launch_release(&launch);
+    store_close(store);
+    if (status) return command_fail(&err);
+    char *words[] = {(char *)"watch", id, NULL};
+    return command_watch(2, words);
+}
+
+int command_train(int argc, char **argv)
+{
+    struct training_words words;
+    struct training_options options = {0};
+    struct err err = {0};
+    enum status status = training_words_parse(argc, argv, &words, &err);
+    if (!status && (words.help || words.help_config)) {
+        if (words.help)
+            fputs(help, stdout);
+        else
+            config_print_help(stdout);
+        return 0;
+    }
+    config_init(&options.config);
+    if (!status && words.positional) status = config_read_file(&options.config, words.positional, &err);
+    if (!status) status = training_words_apply(&words, &options.config, &err);
+    if (status) return command_fail(&err);
+    if (words.watch) return train_and_watch(argc, argv);
+    options.name = words.name;
+    options.device = words.device;
+    options.progress = words.progress;
+    return training_start(&options);
+}

@@ -1,0 +1,300 @@
+/* See training.h. */
+#include "tui/command/training.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/trainer.h"
+#include "datasets/corpus.h"
+#include "kernels/backend.h"
+#include "runs/store.h"
+#include "runs/writer.h"
+#include "tui/command/command.h"
+#include "tui/command/interrupt.h"
+#include "tui/command/progress_bar.h"
+
+struct session {
+    const struct training_options *options;
+    char home[PATH_MAX], checkpoints[PATH_MAX], id[RUN_ID_MAX];
+    struct store *store;
+    struct run_lock lock;
+    struct writer *writer;
+    const struct backend *backend;
+    struct device *device;
+    struct device_info device_info;
+    struct corpus corpus;
+    struct trainer *trainer;
+    struct train_report report;
+    struct eval_record last_eval;
+};
+
+/* ---- the observer: from the trainer to the store and the terminal ---- */
+
+static void on_step(void *context, const struct step_record *record)
+{
+    struct session *s = context;
+    writer_step(s->writer, record);
+    train_report_step(&s->report, record);
+}
+
+static void on_eval(void *context, const struct eval_record *record)
+{
+    struct session *s = context;
+    s->last_eval = *record;
+    writer_eval(s->writer, record);
+}
+
+static void on_stopping(void *context, const struct stopping_record *record)
+{
+    struct session *s = context;
+    writer_stopping(s->writer, record);
+    train_report_eval(&s->report, &s->last_eval, record);
+}
+
+static void on_sample(void *context, const struct sample_record *record)
+{
+    struct session *s = context;
+    writer_sample(s->writer, record);
+    train_report_sample(&s->report, record);
+}
+
+static void on_checkpoint(void *context, const struct checkpoint_record *record)
+{
+    struct session *s = context;
+    writer_checkpoint(s->writer, record);
+    train_report_checkpoint(&s->report, record);
+}
+
+static void on_memory(void *context, const struct memory_record *record)
+{
+    writer_memory(((struct session *)context)->writer, record);
+}
+
+static void on_event(void *context, const struct event_record *record)
+{
+    struct session *s = context;
+    writer_event(s->writer, record);
+    train_report_event(&s->report, record);
+}
+
+static void on_paused(void *context, bool paused)
+{
+    struct session *s = context;
+    writer_status(s->writer, paused ? RUN_PAUSED : RUN_RUNNING);
+    train_report_line(
+        &s->report, paused ? "paused by an order; `anneal order %s continue` goes on" : "%s goes on", s->id);
+}
+
+static bool on_next_order(void *context, struct order *out)
+{
+    return writer_next_order(((struct session *)context)->writer, out);
+}
+
+static void on_order_done(void *context, int64_t order_id, int64_t applied_step, const char *result)
+{
+    writer_order_done(((struct session *)context)->writer, order_id, applied_step, result);
+}
+
+static enum train_request on_request(void *context)
+{
+    (void)context;
+    return interrupt_requested() ? TRAIN_LEAVE : TRAIN_GO_ON;
+}
+
+static void on_store_error(void *context, const char *sentence)
+{
+    (void)context; /* from the writer's thread: one write, no shared state */
+    fprintf(stderr, "\nanneal: recording: %s\n", sentence);
+}
+
+/* ---- opening ---- */
+
+static enum status open_device(struct session *s, struct err *err)
+{
+    const struct config *c = &s->options->config;
+    if (strcmp(s->options->device, "cuda") == 0)
+        return err_set(err, STATUS_FAILED,
+                       "--device cuda: this build trains on the CPU only (use --device cpu or auto)");
+    s->backend = cpu_backend();
+    enum status status = s->backend->device_open((int)c->train.threads, &s->device, err);
+    if (!status) s->backend->device_describe(s->device, &s->device_info);
+    return status;
+}
+
+static enum status open_corpus(struct session *s, struct err *err)
+{
+    const struct config *c = &s->options->config;
+    char cache[PATH_MAX];
+    struct progress_bar bar;
+    if (snprintf(cache, sizeof cache, "%s/data", s->home) >= (int)sizeof cache)
+        return err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long");
+    progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
+    struct progress progress = progress_bar_observer(&bar);
+    enum status status = corpus_open(c->data.train, c->data.tokenizer, cache, &progress, &s->corpus, err);
+    progress_bar_finish(&bar);
+    return status;
+}
+
+static enum status open_trainer(struct session *s, struct err *err)
+{
+    struct train_setup setup = {.config = &s->options->config,
+                                .backend = s->backend,
+                                .device = s->device,
+                                .corpus = &s->corpus,
+                                .checkpoints = s->checkpoints,
+                                .observer = {.context = s,
+                                             .step = on_step,
+                                             .eval = on_eval,
+                                             .stopping = on_stopping,
+                                             .sample = on_sample,
+                                             .checkpoint = on_checkpoint,
+                                             .memory = on_memory,
+                                             .event = on_event,
+                                             .paused = on_paused,
+                                             .next_order = on_next_order,
+                                             .order_done = on_order_done,
+                                             .request = on_request}};
+    return trainer_open(&setup, &s->trainer, err);
+}
+
+/* Everything a run needs before it has a row in the store: bad input fails here and leaves no run behind. */
+static enum status open_session(struct session *s, const struct training_options *options, struct err *err)
+{
+    *s = (struct session){.options = options, .lock = {-1}};
+    interrupt_catch();
+    signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
+    signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
+    enum status status = file_anneal_home(s->home, sizeof s->home, err);
+    if (!status) status = store_open(s->home, &s->store, err);
+    if (!status) status = open_device(s, err);
+    if (!status) status = open_corpus(s, err);
+    if (!status) status = open_trainer(s, err);
+    return status;
+}
+
+static void close_session(struct session *s)
+{
+    trainer_close(s->trainer);
+    corpus_close(&s->corpus);
+    if (s->device) s->backend->device_close(s->device);
+    if (s->lock.fd >= 0) run_lock_release(&s->lock);
+    store_close(s->store);
+}
+
+static enum status create_run(struct session *s, struct err *err)
+{
+    const struct config *c = &s->options->config;
+    char *config = config_text(c);
+    if (!config) return err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    struct run_new run = {.name = s->options->name ? s->options->name : c->model.preset,
+                          .device = s->device_info.short_name,
+                          .precision = "fp32",
+                          .parameters = trainer_model(s->trainer)->parameters,
+                          .total_steps = c->train.total_steps,
+                          .config = config};
+    enum status status = run_create(s->store, &run, s->id, err);
+    free(config);
+    return status;
+}
+
+static enum status begin_recording(struct session *s, struct err *err)
+{
+    struct writer_options options = {
+        .home = s->home, .run_id = s->id, .on_error = on_store_error, .context = s};
+    enum status status = run_lock_acquire(s->store, s->id, &s->lock, err);
+    return status ? status : writer_open(&options, &s->writer, err);
+}
+
+/* ---- training ---- */
+
+static void introduce(struct session *s)
+{
+    const struct config *c = &s->options->config;
+    char parameters[32], tokens[32], memory[32];
+    train_report_init(&s->report, s->options->progress, c->train.total_steps);
+    train_report_line(
+        &s->report, "run %s: %s parameters, %s tokens, %s planned, on %s", s->id,
+        text_format_count((double)trainer_model(s->trainer)->parameters, parameters, sizeof parameters),
+        text_format_count((double)s->corpus.file.count, tokens, sizeof tokens),
+        text_format_bytes(trainer_plan(s->trainer)->total_bytes, memory, sizeof memory), s->device_info.name);
+    train_report_line(&s->report, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
+                      s->id);
+}
+
+/* Runs the trainer and closes the books; returns the exit status. */
+static int train(struct session *s)
+{
+    struct err err = {0}, storing = {0};
+    enum train_outcome outcome = TRAIN_FINISHED;
+    static const enum run_status statuses[] = {RUN_FINISHED, RUN_EARLY_STOPPED, RUN_STOPPED, RUN_FAILED};
+    introduce(s);
+    enum status status = trainer_run(s->trainer, &outcome, &err);
+    train_report_finish(&s->report);
+    if (!status && outcome == TRAIN_DIVERGED)
+        status =
+            err_set(&err, STATUS_FAILED,
+                    "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
+                    "train.learning_rate, then resume from a checkpoint)");
+    const char *message = status ? err.text : interrupt_requested() ? "stopped by a signal" : "";
+    enum status stored = writer_close(s->writer, status ? RUN_FAILED : statuses[outcome], message, &storing);
+    if (status) return command_fail(&err);
+    if (stored) return command_fail(&storing);
+    const struct train_state *state = trainer_state(s->trainer);
+    if (outcome == TRAIN_STOPPED)
+        train_report_line(&s->report, "stopped after step %" PRId64 "; go on with: anneal resume %s",
+                          state->step, s->id);
+    else
+        train_report_line(&s->report, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
+                          outcome == TRAIN_EARLY_STOPPED ? "stopped early" : "finished", state->step, s->id,
+                          s->id);
+    return interrupt_signal() == SIGINT ? 130 : 0;
+}
+
+int training_start(const struct training_options *options)
+{
+    struct session s;
+    struct err err = {0};
+    enum status status = open_session(&s, options, &err);
+    if (!status) status = create_run(&s, &err);
+    if (!status) {
+        char folder[PATH_MAX - 16];
+        run_folder(s.store, s.id, folder, sizeof folder);
+        snprintf(s.checkpoints, sizeof s.checkpoints, "%s/checkpoints", folder);
+        status = begin_recording(&s, &err);
+    }
+    int code = status ? command_fail(&err) : train(&s);
+    close_session(&s);
+    return code;
+}
+
+int training_resume(const struct training_options *options, const struct run_info *run)
+{
+    struct session s;
+    struct err err = {0};
+    char folder[PATH_MAX - 16], checkpoint[PATH_MAX];
+    enum status status = open_session(&s, options, &err);
+    if (!status) {
+        snprintf(s.id, sizeof s.id, "%s", run->id);
+        run_folder(s.store, s.id, folder, sizeof folder);
+        snprintf(s.checkpoints, sizeof s.checkpoints, "%s/checkpoints", folder);
+        status = checkpoint_find(s.checkpoints, -1, checkpoint, sizeof checkpoint, &err);
+    }
+    if (!status) status = trainer_resume(s.trainer, checkpoint, &err);
+    int64_t step = status ? 0 : trainer_state(s.trainer)->step;
+    if (!status && step >= options->config.train.total_steps)
+        status = err_set(&err, STATUS_USAGE,
+                         "%s: all %" PRId64 " steps are done (to train on: --train.total_steps=%" PRId64 ")",
+                         s.id, step, step * 2);
+    if (!status) status = begin_recording(&s, &err);
+    int code = status ? command_fail(&err) : train(&s);
+    close_session(&s);
+    return code;
+}

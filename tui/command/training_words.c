@@ -1,0 +1,77 @@
+/* See training_words.h. */
+#include "tui/command/training_words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+
+/* "--name VALUE" or "--name=VALUE": NULL when `word` is neither. Moves *i past a separate value. */
+static const char *option_value(const char *name, int argc, char **argv, int *i, struct err *err)
+{
+    size_t n = strlen(name);
+    if (strncmp(argv[*i], name, n) != 0) return NULL;
+    if (argv[*i][n] == '=') return argv[*i] + n + 1;
+    if (argv[*i][n]) return NULL;
+    if (*i + 1 < argc) return argv[++*i];
+    err_set(err, STATUS_USAGE, "%s: needs a value", name);
+    return NULL;
+}
+
+static enum status unknown(const char *word, struct err *err)
+{
+    static const char *const names[] = {"--name",  "--device", "--progress",
+                                        "--watch", "--help",   "--help-config"};
+    const char *nearest = text_nearest(word, names, sizeof names / sizeof *names);
+    return err_set(err, STATUS_USAGE, "unknown option %.80s%s%s%s", word, nearest ? " (did you mean " : "",
+                   nearest ? nearest : "", nearest ? "?)" : "");
+}
+
+enum status training_words_parse(int argc, char **argv, struct training_words *out, struct err *err)
+{
+    struct training_words w = {.device = "auto"};
+    const char *value;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        *err = (struct err){0};
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+            w.help = true;
+        } else if (strcmp(word, "--help-config") == 0) {
+            w.help_config = true;
+        } else if (strcmp(word, "--watch") == 0) {
+            w.watch = true;
+        } else if ((value = option_value("--name", argc, argv, &i, err))) {
+            w.name = value;
+        } else if (!err->status && (value = option_value("--device", argc, argv, &i, err))) {
+            if (strcmp(value, "auto") != 0 && strcmp(value, "cpu") != 0 && strcmp(value, "cuda") != 0)
+                return err_set(err, STATUS_USAGE, "--device %.40s: must be auto, cpu or cuda", value);
+            w.device = value;
+        } else if (!err->status && (value = option_value("--progress", argc, argv, &i, err))) {
+            if (!train_report_parse(value, &w.progress))
+                return err_set(err, STATUS_USAGE, "--progress %.40s: must be auto, bar, plain, json or none",
+                               value);
+        } else if (err->status) {
+            return err->status;
+        } else if (strncmp(word, "--", 2) == 0 && strchr(word, '.') && strchr(word, '=') &&
+                   w.setting_count < SETTINGS_MAX) {
+            w.settings[w.setting_count++] = word;
+        } else if (word[0] == '-') {
+            return strchr(word, '.') ? err_set(err, STATUS_USAGE, "%.80s: must be --section.key=value", word)
+                                     : unknown(word, err);
+        } else if (w.positional) {
+            return err_set(err, STATUS_USAGE, "%.80s: one word too many", word);
+        } else {
+            w.positional = word;
+        }
+    }
+    *out = w;
+    return STATUS_OK;
+}
+
+enum status training_words_apply(const struct training_words *words, struct config *config, struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (int i = 0; !status && i < words->setting_count; i++)
+        status = config_read_word(config, words->settings[i], err);
+    return status ? status : config_finish(config, err);
+}

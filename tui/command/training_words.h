@@ -1,0 +1,26 @@
+/* The words of `train` and `resume`: one positional, options, and --section.key=value in any order. */
+#ifndef ANNEAL_TUI_TRAINING_WORDS_H
+#define ANNEAL_TUI_TRAINING_WORDS_H
+
+#include <stdbool.h>
+
+#include "tui/command/training.h"
+
+enum { SETTINGS_MAX = 128 };
+
+struct training_words {
+    const char *positional; /* NULL: none */
+    const char *name, *device;
+    enum report_mode progress;
+    bool watch, help, help_config;
+    const char *settings[SETTINGS_MAX]; /* --section.key=value, in order */
+    int setting_count;
+};
+
+/* Borrowed from argv. STATUS_USAGE names the word that is wrong. */
+enum status training_words_parse(int argc, char **argv, struct training_words *out, struct err *err);
+
+/* Applies the settings on top of `config` and finishes it. */
+enum status training_words_apply(const struct training_words *words, struct config *config, struct err *err);
+
+#endif

@@ -1,0 +1,268 @@
+/* The form of a new run: one line a configuration key, defaults shown until something is typed. Starting
+ * hands the values to `anneal train` and waits for the run to appear; a bad value shows the trainer's own
+ * sentence here. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/view/launch.h"
+#include "tui/view/view.h"
+#include "tui/widget/input.h"
+#include "tui/widget/layout.h"
+
+enum { FIELDS_MAX = 32, LABEL_W = 18 };
+
+struct form_state {
+    struct input input[FIELDS_MAX]; /* "": the default */
+    size_t count, at;               /* at == count: the line that starts the run */
+    size_t scroll;
+    struct launch launch;
+    char error[512];                        /* why the last start failed */
+    char words[FIELDS_MAX][INPUT_MAX + 80]; /* scratch: the arguments of a start */
+};
+
+static enum status form_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
+{
+    (void)argument;
+    struct form_state *state = calloc(1, sizeof *state);
+    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the form");
+    workbench_fields(workbench, &state->count);
+    if (state->count > FIELDS_MAX) state->count = FIELDS_MAX;
+    *out = state;
+    return STATUS_OK;
+}
+
+static void form_close(void *opaque)
+{
+    struct form_state *state = opaque;
+    launch_release(&state->launch);
+    free(state);
+}
+
+static bool form_read(struct workbench *workbench, void *opaque, bool store_changed)
+{
+    struct form_state *state = opaque;
+    struct err err = {0};
+    char run_id[RUN_ID_MAX];
+    (void)store_changed;
+    if (!state->launch.pid) return false;
+    enum status status = launch_poll(&state->launch, workbench_store(workbench), run_id, &err);
+    if (status == STATUS_BUSY) return true;
+    if (status == STATUS_OK) {
+        workbench_replace(workbench, &run_view, run_id); /* frees the state */
+        return true;
+    }
+    snprintf(state->error, sizeof state->error, "%s", err.text);
+    return true;
+}
+
+/* --- drawing --- */
+
+static void draw_field(struct grid *grid, struct rect row, const struct form_field *field,
+                       const struct input *input, bool focused)
+{
+    int x = row.x + 2, w = row.w - LABEL_W - 6;
+    grid_text(grid, x, row.y, LABEL_W - 1, focused ? STYLE_ACCENT : STYLE_TEXT, focused ? ATTR_BOLD : 0,
+              field->label);
+    if (focused) grid_put(grid, row.x, row.y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
+    x += LABEL_W;
+    if (w > 40) w = 40;
+    bool choice = field->choices != NULL;
+    if (choice && focused) { /* in the margins, so that all values line up */
+        grid_put(grid, x - 2, row.y, 0x2190, STYLE_ACCENT, 0);
+        grid_put(grid, x + w, row.y, 0x2192, STYLE_ACCENT, 0);
+    }
+    bool empty = input->text[0] == '\0';
+    const char *text = empty ? field->fallback : input->text;
+    int cursor = 0, used;
+    if (!choice && !empty) { /* the end being typed stays in sight */
+        char before[INPUT_MAX];
+        memcpy(before, input->text, input->cursor);
+        before[input->cursor] = '\0';
+        cursor = glyph_text_width(before);
+        while (cursor > w - 2) {
+            uint32_t c = glyph_next(&text);
+            cursor -= glyph_width(c);
+        }
+    }
+    used = grid_text(grid, x, row.y, w, empty ? STYLE_DIM : STYLE_TEXT, empty ? 0 : ATTR_BOLD, text);
+    if (empty) grid_text(grid, x + used + 1, row.y, w - used - 1, STYLE_DIM, 0, "(default)");
+    if (focused && !choice) {
+        grid_fill(grid, (struct rect){x + used, row.y, 0, 1}, ' ', STYLE_TEXT, 0);
+        grid_mark(grid, (struct rect){x + cursor, row.y, 1, 1}, ATTR_REVERSE);
+    }
+}
+
+static void draw_start(struct grid *grid, struct rect row, const struct form_state *state)
+{
+    bool focused = state->at == state->count;
+    grid_printf(grid, row.x + 2, row.y, row.w - 4, STYLE_GOOD, ATTR_BOLD | (focused ? ATTR_REVERSE : 0),
+                " %s ", state->launch.pid ? "starting ..." : "Start training");
+}
+
+static void draw_note(struct workbench *workbench, struct grid *grid, struct rect area,
+                      const struct form_state *state)
+{
+    size_t count;
+    const struct form_field *fields = workbench_fields(workbench, &count);
+    grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, STYLE_RULE, 0);
+    if (state->launch.pid)
+        grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_TEXT, 0,
+                  "The trainer reads its data and makes the run; this takes a moment. Esc: do not wait.");
+    else if (state->error[0]) {
+        int w = grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_BAD, ATTR_BOLD, "not started: ");
+        grid_text(grid, area.x + 1 + w, area.y + 1, area.w - 2 - w, STYLE_BAD, 0, state->error);
+    } else if (state->at < state->count) {
+        const struct form_field *field = &fields[state->at];
+        int w = grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_TEXT, 0, field->hint);
+        grid_printf(grid, area.x + 3 + w, area.y + 1, area.w - 4 - w, STYLE_DIM, 0, "%s", field->key);
+    } else {
+        grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_TEXT, 0,
+                  "Enter starts the trainer; it goes on when the workbench is closed.");
+    }
+}
+
+static void form_draw(struct workbench *workbench, void *opaque, struct grid *grid)
+{
+    struct form_state *state = opaque;
+    size_t count;
+    const struct form_field *fields = workbench_fields(workbench, &count);
+    int x = grid_text(grid, 1, 0, grid->w - 2, STYLE_ACCENT, ATTR_BOLD, "New run") + 3;
+    grid_text(grid, x, 0, grid->w - x - 1, STYLE_DIM, 0, "what is left empty keeps its default");
+    struct rect body = {0, 2, grid->w, grid->h - 5}, note = {0, grid->h - 3, grid->w, 2};
+    size_t rows = state->count + 2, page = (size_t)body.h; /* fields, a blank row, the start line */
+    size_t at = state->at == state->count ? state->count + 1 : state->at;
+    if (at < state->scroll) state->scroll = at;
+    if (at >= state->scroll + page) state->scroll = at - page + 1;
+    if (state->scroll + page > rows) state->scroll = rows > page ? rows - page : 0;
+    for (size_t i = state->scroll; i < rows && i - state->scroll < page; i++) {
+        struct rect row = {body.x, body.y + (int)(i - state->scroll), body.w, 1};
+        if (i < state->count)
+            draw_field(grid, row, &fields[i], &state->input[i], i == state->at);
+        else if (i == state->count + 1)
+            draw_start(grid, row, state);
+    }
+    draw_note(workbench, grid, note, state);
+}
+
+/* --- keys --- */
+
+/* The choice `direction` away from the present one, round about. */
+static void turn_choice(const struct form_field *field, struct input *input, int direction)
+{
+    char words[256], *rest = words, *word[16];
+    int count = 0, at = 0;
+    const char *now = input->text[0] ? input->text : field->fallback;
+    snprintf(words, sizeof words, "%s", field->choices);
+    for (char *w; count < 16 && (w = strsep(&rest, "|")) != NULL; count++) {
+        word[count] = w;
+        if (strcmp(w, now) == 0) at = count;
+    }
+    const char *next = word[(at + direction + count) % count];
+    input_set(input, strcmp(next, field->fallback) == 0 ? "" : next);
+}
+
+static void start(struct workbench *workbench, struct form_state *state)
+{
+    size_t count, n = 0;
+    const struct form_field *fields = workbench_fields(workbench, &count);
+    const char *arguments[FIELDS_MAX * 2 + 8];
+    struct err err = {0};
+    if (state->launch.pid) return;
+    state->error[0] = '\0';
+    arguments[n++] = "anneal";
+    arguments[n++] = "train";
+    arguments[n++] = "--progress";
+    arguments[n++] = "none";
+    for (size_t i = 0; i < state->count; i++) {
+        if (!state->input[i].text[0]) continue;
+        snprintf(state->words[i], sizeof state->words[i], "--%s=%s", fields[i].key, state->input[i].text);
+        arguments[n++] = state->words[i];
+    }
+    arguments[n] = NULL;
+    if (launch_start(&state->launch, store_home(workbench_store(workbench)), arguments, &err))
+        snprintf(state->error, sizeof state->error, "%s", err.text);
+}
+
+static void form_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+{
+    struct form_state *state = opaque;
+    size_t count;
+    const struct form_field *fields = workbench_fields(workbench, &count);
+    const struct form_field *field = state->at < state->count ? &fields[state->at] : NULL;
+    struct input *input = field ? &state->input[state->at] : NULL;
+    if (state->launch.pid && action != ACTION_BACK) return; /* its values are on their way */
+    if (action != ACTION_NONE) state->error[0] = '\0';
+    switch (action) {
+    case ACTION_NEXT:
+        state->at = state->at < state->count ? state->at + 1 : 0;
+        return;
+    case ACTION_PREVIOUS:
+        state->at = state->at > 0 ? state->at - 1 : state->count;
+        return;
+    case ACTION_ENTER:
+        if (field)
+            state->at++;
+        else
+            start(workbench, state);
+        return;
+    case ACTION_START:
+        start(workbench, state);
+        return;
+    case ACTION_BACK:
+        workbench_back(workbench);
+        return;
+    default:
+        break;
+    }
+    if (!field) return;
+    if (field->choices) {
+        if (action == ACTION_CHOICE_RIGHT || code == ' ')
+            turn_choice(field, input, 1);
+        else if (action == ACTION_CHOICE_LEFT)
+            turn_choice(field, input, -1);
+        else if (action == ACTION_CLEAR || code == K_BACKSPACE)
+            input_set(input, "");
+        return;
+    }
+    state->error[0] = '\0';
+    if (action == ACTION_CHOICE_LEFT)
+        input_left(input);
+    else if (action == ACTION_CHOICE_RIGHT)
+        input_right(input);
+    else if (action == ACTION_CLEAR)
+        input_set(input, "");
+    else if (code == K_BACKSPACE)
+        input_backspace(input);
+    else if (code == K_DELETE)
+        input_delete(input);
+    else if (code == K_HOME)
+        input_home(input);
+    else if (code == K_END)
+        input_end(input);
+    else if (code < K_UP)
+        input_type(input, code);
+}
+
+static void form_confirmed(struct workbench *workbench, void *state, enum action action)
+{
+    (void)workbench, (void)state, (void)action; /* it asks nothing */
+}
+
+static bool form_typing(const void *opaque)
+{
+    const struct form_state *state = opaque;
+    return !state->launch.pid && state->at < state->count;
+}
+
+const struct view_ops form_view = {
+    .name = "form",
+    .context = CONTEXT_FORM,
+    .open = form_open,
+    .read = form_read,
+    .draw = form_draw,
+    .key = form_key,
+    .confirmed = form_confirmed,
+    .typing = form_typing,
+    .close = form_close,
+};

@@ -1,0 +1,98 @@
+/* See help.h. */
+#include "tui/view/help.h"
+
+#include <string.h>
+
+#include "tui/widget/layout.h"
+
+/* The key a hint shows: the first word of the label, or the last where characters are text. */
+static const char *key_word(const struct key *key, bool typing, char *buf, size_t size)
+{
+    const char *last = strrchr(key->label, ' ');
+    const char *word = typing && last && strncmp(last, " F", 2) == 0 ? last + 1 : key->label;
+    size_t n = strcspn(word, " ");
+    if (n >= size) n = size - 1;
+    memcpy(buf, word, n);
+    buf[n] = '\0';
+    return buf;
+}
+
+static int hint_width(const struct key *key, bool typing)
+{
+    char word[16];
+    return (int)strlen(key_word(key, typing, word, sizeof word)) + 1 + (int)strlen(key->hint);
+}
+
+static void draw_hint(struct grid *grid, int x, int y, const struct key *key, bool typing)
+{
+    char word[16];
+    x += grid_text(grid, x, y, 15, STYLE_ACCENT, ATTR_BOLD, key_word(key, typing, word, sizeof word));
+    grid_text(grid, x + 1, y, (int)strlen(key->hint), STYLE_DIM, ATTR_NONE, key->hint);
+}
+
+static bool is_way_out(const struct key *key)
+{
+    return key->action == ACTION_HELP || key->action == ACTION_BACK;
+}
+
+void help_draw_hints(struct grid *grid, struct rect row, enum key_context context)
+{
+    int right = row.x + row.w;
+    bool typing = context == CONTEXT_FORM;
+    for (size_t i = key_count; i > 0; i--) { /* from the right: the way back, then help */
+        const struct key *key = &keys[i - 1];
+        bool here = key->context == context || (key->context == CONTEXT_ANY && context != CONTEXT_CONFIRM);
+        if (!here || !key->hint || !is_way_out(key)) continue;
+        if (right - hint_width(key, typing) < row.x) break;
+        right -= hint_width(key, typing);
+        draw_hint(grid, right, row.y, key, typing);
+        right -= 2;
+    }
+    int x = row.x + 1;
+    for (size_t i = 0; i < key_count; i++) {
+        const struct key *key = &keys[i];
+        if (key->context != context || !key->hint || is_way_out(key)) continue;
+        if (x + hint_width(key, typing) > right) break;
+        draw_hint(grid, x, row.y, key, typing);
+        x += hint_width(key, typing) + 2;
+    }
+}
+
+static int draw_group(struct grid *grid, struct rect inside, int row, int scroll, enum key_context context)
+{
+    if (row >= scroll && row - scroll < inside.h)
+        grid_text(grid, inside.x + 1, inside.y + row - scroll, inside.w - 2, STYLE_TEXT,
+                  ATTR_BOLD | ATTR_UNDERLINE, key_context_title(context));
+    row++;
+    for (size_t i = 0; i < key_count; i++) {
+        if (keys[i].context != context) continue;
+        int y = row++ - scroll;
+        if (y < 0 || y >= inside.h) continue;
+        grid_text(grid, inside.x + 2, inside.y + y, 12, STYLE_ACCENT, ATTR_BOLD, keys[i].label);
+        grid_text(grid, inside.x + 15, inside.y + y, inside.w - 16, STYLE_TEXT, ATTR_NONE, keys[i].help);
+    }
+    return row;
+}
+
+static int group_rows(enum key_context context)
+{
+    int rows = 1;
+    for (size_t i = 0; i < key_count; i++) rows += keys[i].context == context;
+    return rows;
+}
+
+void help_draw(struct grid *grid, enum key_context context, int *scroll)
+{
+    int rows = group_rows(context) + 1 + group_rows(CONTEXT_ANY);
+    struct rect box = layout_centre(grid->w, grid->h - 1, 78, rows + 2);
+    grid_fill(grid, box, ' ', STYLE_TEXT, ATTR_NONE);
+    struct rect inside = grid_box(grid, box, STYLE_ACCENT, "Keys");
+    if (*scroll > rows - inside.h) *scroll = rows > inside.h ? rows - inside.h : 0;
+    int row = draw_group(grid, inside, 0, *scroll, context);
+    draw_group(grid, inside, row + 1, *scroll, CONTEXT_ANY);
+    const char *foot = rows > inside.h ? " Up Down scroll, any other key closes " : " any key closes ";
+    grid_text_right(grid, box.x + 2, box.y + box.h - 1, box.w - 4, STYLE_DIM, ATTR_NONE, foot);
+    if (rows - *scroll > inside.h)
+        grid_put(grid, box.x + box.w - 1, box.y + box.h - 2, 0x25BC, STYLE_ACCENT, ATTR_BOLD);
+    if (*scroll > 0) grid_put(grid, box.x + box.w - 1, box.y + 1, 0x25B2, STYLE_ACCENT, ATTR_BOLD);
+}

@@ -1,0 +1,31 @@
+/* How a run's facts are worded: the same in every view. */
+#ifndef ANNEAL_TUI_LABELS_H
+#define ANNEAL_TUI_LABELS_H
+
+#include "runs/run.h"
+#include "tui/widget/grid.h"
+
+struct status_label {
+    uint32_t symbol; /* tells the states apart without colour */
+    const char *word;
+    enum style style;
+};
+struct status_label label_status(enum run_status status);
+
+/* A trainer lives and may take orders. */
+bool label_is_live(enum run_status status);
+
+double label_progress(const struct run_info *run); /* in [0, 1]; NaN: unknown */
+
+/* Seconds until the last planned step, from the recent speed; NaN when it is not known or the run is not
+ * training. */
+double label_eta(const struct run_info *run);
+double label_elapsed(const struct run_info *run, double now);
+
+/* "12s ago", "3h ago", "31 Jan" after 30 days, "2026-01" after 330. Returns buf. */
+char *label_age(double since, double now, char *buf, size_t size);
+
+/* "1,234,567". Returns buf. */
+char *label_thousands(int64_t n, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,32 @@
+/* Starting a trainer that outlives the workbench: fork, setsid, exec of our own binary with `train`. What it
+ * writes to standard error goes to a file in the state folder, not to a pipe: a pipe nobody reads would kill
+ * it later. The file tells why it failed; once the run exists it is kept as stderr.log in the run's folder.
+ */
+#ifndef ANNEAL_TUI_LAUNCH_H
+#define ANNEAL_TUI_LAUNCH_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "runs/run.h"
+
+struct launch {
+    pid_t pid; /* 0: nothing was started */
+    char log[4096];
+};
+
+/* `arguments`: the words after `anneal`, NULL at the end. */
+enum status launch_start(struct launch *launch, const char *home, const char *const *arguments,
+                         struct err *err);
+
+/* STATUS_OK and *run_id filled: the run exists. STATUS_BUSY: not yet. Anything else: it ended without making
+ * a run, and err is the trainer's own last sentence. */
+enum status launch_poll(struct launch *launch, struct store *store, char run_id[RUN_ID_MAX], struct err *err);
+
+/* Lets go: a trainer that lives goes on. */
+void launch_release(struct launch *launch);
+
+/* Collects trainers that have ended, so that no zombies pile up. */
+void launch_reap(void);
+
+#endif

@@ -1,0 +1,56 @@
+/* What the view of one run knows: its row, the series of its charts at the resolution the range asks for, the
+ * rows of its panels. Reads only what is new. A failed read leaves the old data in place. */
+#ifndef ANNEAL_TUI_RUN_MODEL_H
+#define ANNEAL_TUI_RUN_MODEL_H
+
+#include "core/base/arena.h"
+#include "runs/order.h"
+#include "runs/run.h"
+#include "runs/series.h"
+
+enum model_trace { TRACE_LOSS, TRACE_VAL, TRACE_LR, TRACE_GRAD, TRACE_SPEED, TRACE_COUNT };
+
+enum {
+    MODEL_POINTS = 4096,      /* read for a chart: enough for any screen, little enough to draw at 10 Hz */
+    MODEL_RAW_POINTS = 65536, /* read when smoothing, which wants raw values */
+};
+
+struct run_model {
+    struct run_info info;
+    struct series series[TRACE_COUNT];
+    double *smooth[TRACE_COUNT]; /* as long as the series; NULL while smoothing is off */
+    size_t smooth_capacity[TRACE_COUNT];
+    double decay;                  /* per step; 0: no smoothing */
+    int64_t first_step, last_step; /* the range asked for; last -1: to the end, which moves */
+
+    struct arena arena; /* of the rows below; renewed with them */
+    bool has_last;
+    struct step_record last; /* the newest step */
+    struct stopping_row *stopping;
+    struct eval_record *evals;
+    struct sample_record *samples;
+    struct event_record *events;
+    struct checkpoint_record *checkpoints;
+    struct order_row *orders;
+    size_t stopping_count, eval_count, sample_count, event_count, checkpoint_count, order_count;
+    int64_t *marks; /* steps at which orders took effect */
+    size_t mark_count;
+    char *config; /* INI text; NULL when there is none */
+};
+
+enum status run_model_open(struct run_model *model, struct store *store, const char *run_id, struct err *err);
+void run_model_release(struct run_model *model);
+
+/* Everything that was committed since. */
+enum status run_model_update(struct run_model *model, struct store *store, struct err *err);
+/* Only the row: liveness and heartbeat, which change without a commit. */
+enum status run_model_update_info(struct run_model *model, struct store *store, struct err *err);
+
+/* Reads the series anew for a range of steps (last -1: to the end) and a smoothing. */
+enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
+                                int64_t last_step, double decay, struct err *err);
+
+/* The newest step in the charts; -1 before the first. */
+int64_t run_model_newest_step(const struct run_model *model);
+
+#endif

@@ -1,0 +1,344 @@
+/* See run_panels.h. */
+#include "tui/view/run_panels.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "tui/view/labels.h"
+#include "tui/widget/axis.h"
+#include "tui/widget/gauge.h"
+#include "tui/widget/wrap.h"
+
+enum { SILENT_SECONDS = 30 }; /* a trainer that says nothing for so long is worth a warning */
+
+void panel_title(struct grid *grid, struct rect *area, const char *title, const char *detail)
+{
+    int end = area->x + area->w, x = area->x + 1;
+    grid_fill(grid, (struct rect){area->x, area->y, area->w, 1}, 0x2500, STYLE_RULE, 0);
+    grid_put(grid, area->x, area->y, ' ', STYLE_TEXT, 0);
+    x += grid_text(grid, x, area->y, end - x, STYLE_TEXT, ATTR_BOLD, title);
+    if (detail && *detail && end - x > 4) {
+        grid_put(grid, x++, area->y, ' ', STYLE_TEXT, 0);
+        x += grid_text(grid, x, area->y, end - x - 1, STYLE_DIM, 0, detail);
+    }
+    grid_put(grid, x, area->y, ' ', STYLE_TEXT, 0);
+    area->y++;
+    area->h--;
+}
+
+/* "label value  " with the label dimmed, when it fits; returns where the next one begins. */
+static int fact(struct grid *grid, int x, int y, int end, const char *label, enum style style,
+                const char *value)
+{
+    int w = glyph_text_width(label) + (*label ? 1 : 0) + glyph_text_width(value);
+    if (x + w > end) return x;
+    if (*label) x += grid_text(grid, x, y, end - x, STYLE_DIM, 0, label) + 1;
+    x += grid_text(grid, x, y, end - x, style, ATTR_BOLD, value);
+    return x + 3;
+}
+
+static void draw_name(struct grid *grid, struct rect area, const struct run_info *run, double now)
+{
+    int y = area.y, end = area.x + area.w - 1, x = area.x + 1;
+    char text[128], number[32];
+    struct status_label status = label_status(run->status);
+    int id_w = glyph_text_width(run->id);
+    bool wide = area.w >= 100;
+    int name_w = area.w - 34 < 20 ? 20 : area.w - 34 - (wide ? id_w : 0);
+    x += grid_text(grid, x, y, name_w, STYLE_TEXT, ATTR_BOLD, run->name) + 2;
+    grid_put(grid, x, y, status.symbol, status.style, ATTR_BOLD);
+    x += 2 + grid_text(grid, x + 2, y, end - x - 2, status.style, ATTR_BOLD, status.word) + 2;
+    snprintf(text, sizeof text, "%s %s", run->device, run->precision);
+    x += grid_text(grid, x, y, end - x, STYLE_TEXT, 0, text) + 2;
+    if (run->parameters > 0) {
+        snprintf(text, sizeof text, "%s parameters",
+                 text_format_count((double)run->parameters, number, sizeof number));
+        if (x + glyph_text_width(text) < end) x += grid_text(grid, x, y, end - x, STYLE_DIM, 0, text) + 2;
+    }
+    if (run->status == RUN_RUNNING && now - run->heartbeat > SILENT_SECONDS) {
+        char silence[32];
+        snprintf(text, sizeof text, "no sign of life for %s",
+                 clock_format_duration(now - run->heartbeat, silence, sizeof silence));
+        grid_text_right(grid, x, y, end - x, STYLE_WARN, ATTR_BOLD, text);
+    } else if (wide && x + id_w < end) {
+        grid_text_right(grid, x, y, end - x, STYLE_DIM, 0, run->id);
+    }
+}
+
+static void draw_progress(struct grid *grid, struct rect area, const struct run_info *run, double now)
+{
+    int y = area.y + 1, end = area.x + area.w - 1;
+    char text[160], done[32], total[32], duration[32];
+    double fraction = label_progress(run), eta = label_eta(run);
+    int n = snprintf(text, sizeof text, "%5.1f%%  %s / %s steps", isnan(fraction) ? 0 : fraction * 100,
+                     label_thousands(run->steps < 0 ? 0 : run->steps, done, sizeof done),
+                     run->total_steps > 0 ? label_thousands(run->total_steps, total, sizeof total) : "?");
+    if (!isnan(eta))
+        n += snprintf(text + n, sizeof text - (size_t)n, "  ETA %s",
+                      clock_format_duration(eta, duration, sizeof duration));
+    clock_format_duration(label_elapsed(run, now), duration, sizeof duration);
+    if (area.w >= 100)
+        snprintf(text + n, sizeof text - (size_t)n, "  elapsed %s", duration);
+    else if (isnan(eta))
+        snprintf(text + n, sizeof text - (size_t)n, "  in %s", duration);
+    int w = glyph_text_width(text), gauge = end - area.x - 1 - w - 2;
+    if (gauge > 60) gauge = 60;
+    if (gauge < 6) gauge = 0;
+    gauge_draw(grid, area.x + 1, y, gauge, label_status(run->status).style, fraction);
+    grid_text(grid, area.x + 1 + (gauge ? gauge + 1 : 0), y, end - area.x - 1, STYLE_TEXT, 0, text);
+}
+
+static void draw_numbers(struct grid *grid, struct rect area, const struct run_model *model)
+{
+    const struct run_info *run = &model->info;
+    int y = area.y + 2, end = area.x + area.w - 1, x = area.x + 1;
+    char text[64], number[32];
+    if (run->steps <= 0) {
+        grid_text(grid, x, y, end - x, STYLE_DIM, 0, "no step yet");
+        return;
+    }
+    x = fact(grid, x, y, end, "loss", STYLE_TRAIN, axis_format(run->final_loss, text, sizeof text));
+    if (model->eval_count)
+        x = fact(grid, x, y, end, "val", STYLE_VAL, axis_format(model->evals[0].val_loss, text, sizeof text));
+    if (run->best_step >= 0) {
+        snprintf(text, sizeof text, "%s @%" PRId64, axis_format(run->best_val_loss, number, sizeof number),
+                 run->best_step);
+        x = fact(grid, x, y, end, "best", STYLE_BEST, text);
+    }
+    if (!isnan(run->tokens_per_sec)) {
+        snprintf(text, sizeof text, "%s tok/s",
+                 text_format_count(run->tokens_per_sec, number, sizeof number));
+        x = fact(grid, x, y, end, "", STYLE_SPEED, text);
+    }
+    if (model->has_last) {
+        x = fact(grid, x, y, end, "lr", STYLE_LR, axis_format(model->last.lr, text, sizeof text));
+        x = fact(grid, x, y, end, "grad", STYLE_GRAD, axis_format(model->last.grad_norm, text, sizeof text));
+        snprintf(text, sizeof text, "%s ms", axis_format(model->last.step_ms, number, sizeof number));
+        x = fact(grid, x, y, end, "step", STYLE_TEXT, text);
+        x = fact(grid, x, y, end, "tokens", STYLE_TEXT,
+                 text_format_count((double)run->tokens, number, sizeof number));
+        snprintf(text, sizeof text, "%.2f", model->last.epoch);
+        x = fact(grid, x, y, end, "epoch", STYLE_TEXT, text);
+        if (!isnan(model->last.mfu)) {
+            snprintf(text, sizeof text, "%.1f%%", model->last.mfu * 100);
+            fact(grid, x, y, end, "MFU", STYLE_TEXT, text);
+        }
+    }
+}
+
+/* Why it ended, or how the early stopping stands. */
+static void draw_story(struct grid *grid, struct rect area, const struct run_model *model)
+{
+    int x = area.x + 1, y = area.y + 3, w = area.w - 2;
+    const struct run_info *run = &model->info;
+    if (run->message[0]) {
+        bool bad = run->status == RUN_FAILED || run->status == RUN_CRASHED;
+        grid_text(grid, x, y, w, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, run->message);
+    } else if (run->status == RUN_CRASHED) {
+        grid_printf(grid, x, y, w, STYLE_BAD, ATTR_BOLD,
+                    "its trainer died; `anneal resume %s` goes on from the last checkpoint", run->name);
+    } else if (model->stopping_count && model->stopping[0].record.patience > 0) {
+        const struct stopping_record *now = &model->stopping[0].record;
+        char best[32];
+        grid_printf(grid, x, y, w, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
+                    "early stopping: best %s @%" PRId64 ", %" PRId64 " of %" PRId64
+                    " evaluations without improvement",
+                    axis_format(now->best_val_loss, best, sizeof best), now->best_step, now->patience_used,
+                    now->patience);
+    } else if (model->stopping_count) {
+        const struct stopping_record *now = &model->stopping[0].record;
+        grid_printf(grid, x, y, w, STYLE_DIM, 0,
+                    "early stopping is off; %" PRId64 " evaluation%s since the best one", now->patience_used,
+                    now->patience_used == 1 ? "" : "s");
+    }
+}
+
+void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now)
+{
+    draw_name(grid, area, &model->info, now);
+    draw_progress(grid, area, &model->info, now);
+    draw_numbers(grid, area, model);
+    if (area.h >= 4) draw_story(grid, area, model);
+}
+
+void panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which)
+{
+    if (area.h < 2) return;
+    char detail[96] = "";
+    if (which >= model->sample_count) {
+        panel_title(grid, &area, "sample", NULL);
+        grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "no text yet: t asks for one");
+        return;
+    }
+    const struct sample_record *sample = &model->samples[which];
+    snprintf(detail, sizeof detail, "@%" PRId64 "%s", sample->step,
+             which                     ? "  (older; Down: newer)"
+             : model->sample_count > 1 ? "  (Up: older)"
+                                       : "");
+    panel_title(grid, &area, "sample", detail);
+    area.x++;
+    area.w -= 2;
+    /* the prompt goes first, as part of the text */
+    size_t n = strlen(sample->prompt) + strlen(sample->text) + 1;
+    if (n > 16384) n = 16384;
+    char *whole = malloc(n);
+    if (!whole) return;
+    snprintf(whole, n, "%s%s", sample->prompt, sample->text);
+    wrap_draw(grid, area, STYLE_TEXT, whole);
+    free(whole);
+}
+
+static enum style event_style(const char *level)
+{
+    return strcmp(level, "error") == 0 ? STYLE_BAD : strcmp(level, "warning") == 0 ? STYLE_WARN : STYLE_DIM;
+}
+
+static void draw_event(struct grid *grid, int x, int y, int w, const struct event_record *event)
+{
+    bool bad = strcmp(event->level, "info") != 0;
+    enum style style = event_style(event->level);
+    if (bad) grid_put(grid, x, y, strcmp(event->level, "error") == 0 ? 0x2717 : '!', style, ATTR_BOLD);
+    if (event->step >= 0)
+        grid_printf(grid, x + 2, y, w - 2, style, 0, "@%" PRId64 " %s", event->step, event->text);
+    else
+        grid_text(grid, x + 2, y, w - 2, style, 0, event->text);
+}
+
+void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model)
+{
+    for (int i = 0; i < area.h && (size_t)i < model->event_count; i++)
+        draw_event(grid, area.x + 1, area.y + i, area.w - 2, &model->events[i]);
+}
+
+/* --- details, for wide screens --- */
+
+static void side_line(struct grid *grid, struct rect *area, const char *label, const char *value)
+{
+    if (area->h <= 0) return;
+    grid_text(grid, area->x + 1, area->y, 11, STYLE_DIM, 0, label);
+    grid_text(grid, area->x + 13, area->y, area->w - 14, STYLE_TEXT, 0, value);
+    area->y++;
+    area->h--;
+}
+
+static void draw_facts(struct grid *grid, struct rect *area, const struct run_model *model)
+{
+    const struct run_info *run = &model->info;
+    char text[128], number[32];
+    panel_title(grid, area, "run", NULL);
+    side_line(grid, area, "id", run->id);
+    snprintf(text, sizeof text, "%s, %s", run->device, run->precision);
+    side_line(grid, area, "device", text);
+    side_line(grid, area, "parameters", label_thousands(run->parameters, number, sizeof number));
+    side_line(grid, area, "tokens", label_thousands(run->tokens, number, sizeof number));
+    if (run->segment > 1) {
+        snprintf(text, sizeof text, "%d (resumed %d time%s)", run->segment, run->segment - 1,
+                 run->segment == 2 ? "" : "s");
+        side_line(grid, area, "segment", text);
+    }
+    if (run->pid > 0 && label_is_live(run->status)) {
+        snprintf(text, sizeof text, "process %" PRId64, run->pid);
+        side_line(grid, area, "trainer", text);
+    }
+}
+
+static void draw_evals(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
+{
+    if (area->h < 4 || !model->eval_count) return;
+    area->y++;
+    area->h--;
+    panel_title(grid, area, "evaluations", "step, loss, perplexity");
+    for (size_t i = 0; i < model->eval_count && rows-- > 0 && area->h > 0; i++) {
+        const struct eval_record *eval = &model->evals[i];
+        char loss[32], perplexity[32];
+        bool best = eval->step == model->info.best_step;
+        grid_printf(grid, area->x + 1, area->y, area->w - 2, best ? STYLE_BEST : STYLE_TEXT,
+                    best ? ATTR_BOLD : 0, "%9" PRId64 "  %8s  %8s", eval->step,
+                    axis_format(eval->val_loss, loss, sizeof loss),
+                    axis_format(eval->val_perplexity, perplexity, sizeof perplexity));
+        if (best) grid_put(grid, area->x + 32, area->y, 0x2605, STYLE_BEST, ATTR_BOLD);
+        area->y++;
+        area->h--;
+    }
+}
+
+static void draw_checkpoints(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
+{
+    if (area->h < 4 || !model->checkpoint_count) return;
+    area->y++;
+    area->h--;
+    panel_title(grid, area, "checkpoints", NULL);
+    for (size_t i = 0; i < model->checkpoint_count && rows-- > 0 && area->h > 0; i++) {
+        const struct checkpoint_record *checkpoint = &model->checkpoints[i];
+        char bytes[32];
+        grid_printf(grid, area->x + 1, area->y, area->w - 2, STYLE_TEXT, 0, "%9" PRId64 "  %-8s  %10s",
+                    checkpoint->step, checkpoint->kind,
+                    text_format_bytes((uint64_t)checkpoint->bytes, bytes, sizeof bytes));
+        area->y++;
+        area->h--;
+    }
+}
+
+static void draw_orders(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
+{
+    if (area->h < 4 || !model->order_count) return;
+    area->y++;
+    area->h--;
+    panel_title(grid, area, "orders", NULL);
+    for (size_t i = 0; i < model->order_count && rows-- > 0 && area->h > 0; i++) {
+        const struct order_row *order = &model->orders[i];
+        if (order->applied_step >= 0)
+            grid_printf(grid, area->x + 1, area->y, area->w - 2, STYLE_TEXT, 0, "%-10s @%" PRId64 "  %s",
+                        order_verb_name(order->verb), order->applied_step,
+                        order->result ? order->result : "");
+        else
+            grid_printf(grid, area->x + 1, area->y, area->w - 2, STYLE_WARN, 0, "%-10s waiting",
+                        order_verb_name(order->verb));
+        area->y++;
+        area->h--;
+    }
+}
+
+static void draw_config(struct grid *grid, struct rect *area, const struct run_model *model)
+{
+    if (area->h < 4 || !model->config) return;
+    area->y++;
+    area->h--;
+    panel_title(grid, area, "configuration", NULL);
+    for (const char *line = model->config; *line && area->h > 0;) {
+        size_t n = strcspn(line, "\n");
+        if (n > 0 && line[0] != ';' && line[0] != '#') {
+            grid_printf(grid, area->x + 1, area->y, area->w - 2, line[0] == '[' ? STYLE_DIM : STYLE_TEXT, 0,
+                        "%.*s", (int)n, line);
+            area->y++;
+            area->h--;
+        }
+        line += n + (line[n] == '\n');
+    }
+}
+
+void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model)
+{
+    if (area.w < 30 || area.h < 4) return;
+    int share = (area.h - 12) / 4 < 3 ? 3 : (area.h - 12) / 4;
+    draw_facts(grid, &area, model);
+    draw_evals(grid, &area, model, share);
+    draw_checkpoints(grid, &area, model, 3);
+    draw_orders(grid, &area, model, 4);
+    if (area.h >= 4 && model->event_count) {
+        area.y++;
+        area.h--;
+        panel_title(grid, &area, "events", NULL);
+        for (size_t i = 0; i < model->event_count && i < 4 && area.h > 0; i++) {
+            draw_event(grid, area.x, area.y, area.w - 1, &model->events[i]);
+            area.y++;
+            area.h--;
+        }
+    }
+    draw_config(grid, &area, model);
+}

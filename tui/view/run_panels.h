@@ -1,0 +1,18 @@
+/* The parts of the view of one run around its charts: header, sample text, events, and on wide screens the
+ * details. */
+#ifndef ANNEAL_TUI_RUN_PANELS_H
+#define ANNEAL_TUI_RUN_PANELS_H
+
+#include "tui/view/run_model.h"
+#include "tui/widget/grid.h"
+
+void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now);
+/* `which`: 0 is the newest sample. */
+void panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which);
+void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model);
+void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model);
+
+/* A title on a rule over the width of `area`, which shrinks by that row. */
+void panel_title(struct grid *grid, struct rect *area, const char *title, const char *detail);
+
+#endif

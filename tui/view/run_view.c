@@ -1,0 +1,357 @@
+/* The view of one run: header, live charts, sample text, events; orders to its trainer by keys. Works the
+ * same on runs that go on and on those that ended. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/view/labels.h"
+#include "tui/view/run_model.h"
+#include "tui/view/run_panels.h"
+#include "tui/view/steer.h"
+#include "tui/view/view.h"
+#include "tui/widget/chart.h"
+#include "tui/widget/layout.h"
+
+enum { CHART_LOSS, CHART_LR, CHART_GRAD, CHART_SPEED, CHART_COUNT };
+
+struct run_state {
+    struct run_model model;
+    struct canvas canvas;
+    int focus; /* a chart */
+    bool enlarged;
+    bool log[CHART_COUNT];
+    int64_t cursor; /* step; -1: none, the newest is followed */
+    int64_t span;   /* steps shown; 0: the whole run */
+    int64_t end;    /* last step shown when zoomed; -1: the newest */
+    int plot_w;     /* columns of the focused chart when last drawn: what one cursor step is worth */
+    size_t sample;  /* 0: the newest */
+    int64_t order;  /* id of the last order sent, until it has taken effect; 0: none */
+};
+
+static enum status run_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
+{
+    struct run_state *state = calloc(1, sizeof *state);
+    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the view of a run");
+    if (run_model_open(&state->model, workbench_store(workbench), argument, err)) {
+        free(state);
+        return err->status;
+    }
+    state->cursor = -1;
+    state->end = -1;
+    *out = state;
+    return STATUS_OK;
+}
+
+static void run_close(void *opaque)
+{
+    struct run_state *state = opaque;
+    run_model_release(&state->model);
+    canvas_release(&state->canvas);
+    free(state);
+}
+
+/* The steps the charts show. */
+static void visible_range(const struct run_state *state, int64_t *first, int64_t *last)
+{
+    int64_t newest = run_model_newest_step(&state->model);
+    if (newest < 1) newest = 1;
+    *first = 0;
+    *last = newest;
+    if (state->span <= 0) return;
+    *last = state->end < 0 ? newest : state->end;
+    *first = *last - state->span > 0 ? *last - state->span : 0;
+}
+
+/* Reads the series again where the range on the screen deserves a finer or another level than what is there.
+ */
+static void refine(struct workbench *workbench, struct run_state *state, bool anew)
+{
+    struct err err = {0};
+    struct run_model *model = &state->model;
+    int64_t first, last, want_first = 0, want_last = -1;
+    visible_range(state, &first, &last);
+    if (state->span > 0) { /* some room on both sides, so that not every move reads */
+        want_first = first - state->span > 0 ? first - state->span : 0;
+        if (state->end >= 0) want_last = last + state->span;
+    }
+    bool covered = model->first_step <= first && (model->last_step < 0 || model->last_step >= last);
+    bool wide = last - model->first_step > 8 * (last - first) && model->series[TRACE_LOSS].level > 1;
+    bool follow_lost = state->end < 0 && model->last_step >= 0;
+    if (!anew && covered && !wide && !follow_lost) return;
+    if (run_model_set_range(model, workbench_store(workbench), want_first, want_last, model->decay, &err))
+        workbench_fail(workbench, &err);
+}
+
+static void report_order(struct workbench *workbench, struct run_state *state)
+{
+    for (size_t i = 0; i < state->model.order_count; i++) {
+        const struct order_row *order = &state->model.orders[i];
+        if (order->id != state->order || order->applied_step < 0) continue;
+        workbench_say(workbench, "%s at step %" PRId64 "%s%s", order_verb_name(order->verb),
+                      order->applied_step, order->result ? ": " : "", order->result ? order->result : "");
+        state->order = 0;
+    }
+}
+
+static bool run_read(struct workbench *workbench, void *opaque, bool store_changed)
+{
+    struct run_state *state = opaque;
+    struct err err = {0};
+    struct store *store = workbench_store(workbench);
+    if (!store_changed) {
+        if (!label_is_live(state->model.info.status)) return false;
+        if (run_model_update_info(&state->model, store, &err)) workbench_fail(workbench, &err);
+        return true;
+    }
+    if (run_model_update(&state->model, store, &err)) {
+        workbench_fail(workbench, &err);
+        return true;
+    }
+    if (state->span > 0) refine(workbench, state, false);
+    if (state->order) report_order(workbench, state);
+    return true;
+}
+
+static struct chart_trace make_trace(const struct run_model *model, int trace, const char *name,
+                                     enum style style)
+{
+    const struct series *series = &model->series[trace];
+    return (struct chart_trace){.name = name,
+                                .points = series->points,
+                                .count = series->count,
+                                .smooth = series->count ? model->smooth[trace] : NULL,
+                                .style = style};
+}
+
+static void make_chart(const struct run_state *state, int which, struct chart *chart)
+{
+    const struct run_model *model = &state->model;
+    *chart = (struct chart){.log = state->log[which],
+                            .focused = which == state->focus,
+                            .cursor = state->cursor,
+                            .best_step = -1,
+                            .mark_steps = model->marks,
+                            .mark_count = model->mark_count,
+                            .trace_count = 1};
+    visible_range(state, &chart->first_step, &chart->last_step);
+    switch (which) {
+    case CHART_LOSS:
+        chart->title = "loss";
+        chart->trace_count = 2;
+        chart->trace[0] = make_trace(model, TRACE_LOSS, "train", STYLE_TRAIN);
+        chart->trace[1] = make_trace(model, TRACE_VAL, "val", STYLE_VAL);
+        chart->trace[1].marks = true;
+        chart->best_step = model->info.best_step;
+        chart->best = model->info.best_val_loss;
+        break;
+    case CHART_LR:
+        chart->title = "learning rate";
+        chart->zero = true;
+        chart->trace[0] = make_trace(model, TRACE_LR, NULL, STYLE_LR);
+        break;
+    case CHART_GRAD:
+        chart->title = "gradient norm";
+        chart->trace[0] = make_trace(model, TRACE_GRAD, NULL, STYLE_GRAD);
+        break;
+    default:
+        chart->title = "throughput";
+        chart->unit = "tokens/s";
+        chart->least_span = 0.25;
+        chart->trace[0] = make_trace(model, TRACE_SPEED, NULL, STYLE_SPEED);
+        break;
+    }
+}
+
+static void draw_chart(struct workbench *workbench, struct run_state *state, struct grid *grid,
+                       struct rect area, int which)
+{
+    struct err err = {0};
+    struct chart chart;
+    make_chart(state, which, &chart);
+    if (which == state->focus) state->plot_w = chart_plot(area).w;
+    if (chart_draw(grid, area, &chart, &state->canvas, &err)) workbench_fail(workbench, &err);
+    if (state->model.decay > 0 && area.w >= 60 &&
+        (which == CHART_LOSS || which == CHART_GRAD || which == CHART_SPEED))
+        grid_printf(grid, area.x + area.w - 8, area.y, 8, STYLE_DIM, 0, "ema %g", state->model.decay);
+}
+
+static void run_draw(struct workbench *workbench, void *opaque, struct grid *grid)
+{
+    struct run_state *state = opaque;
+    struct run_layout layout;
+    layout_run(grid->w, grid->h, state->enlarged, &layout);
+    panel_draw_header(grid, layout.header, &state->model, workbench_now(workbench));
+    if (layout.chart_count == 4) {
+        for (int c = 0; c < CHART_COUNT; c++) draw_chart(workbench, state, grid, layout.chart[c], c);
+    } else if (layout.chart_count == 2) {
+        draw_chart(workbench, state, grid, layout.chart[0], CHART_LOSS);
+        draw_chart(workbench, state, grid, layout.chart[1],
+                   state->focus == CHART_LOSS ? CHART_LR : state->focus);
+    } else {
+        draw_chart(workbench, state, grid, layout.chart[0], state->focus);
+    }
+    panel_draw_sample(grid, layout.sample, &state->model, state->sample);
+    panel_draw_events(grid, layout.events, &state->model);
+    if (layout.side.w) panel_draw_side(grid, layout.side, &state->model);
+}
+
+/* Moves by about one column of the focused chart. */
+static void move_cursor(struct workbench *workbench, struct run_state *state, int direction)
+{
+    int64_t first, last, newest = run_model_newest_step(&state->model);
+    if (newest < 0) return;
+    visible_range(state, &first, &last);
+    int64_t column = state->plot_w > 1 ? (last - first) / (state->plot_w - 1) : 1;
+    if (column < 1) column = 1;
+    if (state->cursor < 0)
+        state->cursor = direction < 0 ? last : first;
+    else
+        state->cursor += direction * column;
+    if (state->cursor < 0) state->cursor = 0;
+    if (state->cursor > newest) state->cursor = newest;
+    if (state->span > 0 &&
+        (state->cursor < first || state->cursor > last)) { /* the window follows the cursor */
+        int64_t end =
+            state->cursor < first ? state->cursor + state->span * 3 / 4 : state->cursor + state->span / 4;
+        state->end = end >= newest ? -1 : end;
+        refine(workbench, state, false);
+    }
+}
+
+static void zoom(struct workbench *workbench, struct run_state *state, bool in)
+{
+    int64_t newest = run_model_newest_step(&state->model), first, last;
+    visible_range(state, &first, &last);
+    int64_t span = last - first;
+    span = in ? span / 2 : span * 2;
+    if (span < 8) span = 8;
+    if (span >= newest) {
+        state->span = 0;
+        state->end = -1;
+    } else {
+        if (state->cursor >= 0) {
+            state->end = state->cursor + span / 2 > newest ? -1 : state->cursor + span / 2;
+            if (state->end >= 0 && state->end < span) state->end = span;
+        }
+        state->span = span;
+    }
+    refine(workbench, state, true);
+}
+
+static void cycle_smoothing(struct workbench *workbench, struct run_state *state)
+{
+    struct err err = {0};
+    struct run_model *model = &state->model;
+    double next = model->decay == 0 ? 0.9 : model->decay < 0.95 ? 0.99 : 0;
+    if (run_model_set_range(model, workbench_store(workbench), model->first_step, model->last_step, next,
+                            &err))
+        workbench_fail(workbench, &err);
+    else if (next > 0)
+        workbench_say(workbench, "smoothing %g a step; the values themselves lie dimmed behind", next);
+    else
+        workbench_say(workbench, "no smoothing");
+}
+
+static void go_back(struct workbench *workbench, struct run_state *state)
+{
+    char name[RUN_NAME_MAX];
+    bool live = label_is_live(state->model.info.status);
+    memcpy(name, state->model.info.name, sizeof name);
+    workbench_back(workbench); /* frees the state */
+    if (live) workbench_say(workbench, "%s goes on training without being watched", name);
+}
+
+static void run_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+{
+    struct run_state *state = opaque;
+    int64_t sent = 0;
+    (void)code;
+    switch (action) {
+    case ACTION_FOCUS_NEXT:
+        state->focus = (state->focus + 1) % CHART_COUNT;
+        break;
+    case ACTION_FOCUS_PREVIOUS:
+        state->focus = (state->focus + CHART_COUNT - 1) % CHART_COUNT;
+        break;
+    case ACTION_ENLARGE:
+        state->enlarged = !state->enlarged;
+        break;
+    case ACTION_CURSOR_LEFT:
+        move_cursor(workbench, state, -1);
+        break;
+    case ACTION_CURSOR_RIGHT:
+        move_cursor(workbench, state, 1);
+        break;
+    case ACTION_FIRST:
+        state->cursor = 0;
+        if (state->span > 0) state->end = state->span;
+        refine(workbench, state, false);
+        break;
+    case ACTION_LAST:
+        state->cursor = -1;
+        state->end = -1;
+        refine(workbench, state, false);
+        break;
+    case ACTION_ZOOM_IN:
+        zoom(workbench, state, true);
+        break;
+    case ACTION_ZOOM_OUT:
+        zoom(workbench, state, false);
+        break;
+    case ACTION_ZOOM_ALL:
+        state->span = 0;
+        state->end = -1;
+        refine(workbench, state, true);
+        break;
+    case ACTION_LOG:
+        state->log[state->focus] = !state->log[state->focus];
+        break;
+    case ACTION_SMOOTH:
+        cycle_smoothing(workbench, state);
+        break;
+    case ACTION_SAMPLE_OLDER:
+        if (state->sample + 1 < state->model.sample_count) state->sample++;
+        break;
+    case ACTION_SAMPLE_NEWER:
+        state->sample -= state->sample > 0;
+        break;
+    case ACTION_PAUSE:
+    case ACTION_STOP:
+    case ACTION_CHECKPOINT:
+    case ACTION_EVALUATE:
+    case ACTION_SAMPLE:
+        sent = steer_run(workbench, &state->model.info, action);
+        break;
+    case ACTION_BACK:
+        go_back(workbench, state);
+        return;
+    default:
+        break;
+    }
+    if (sent) state->order = sent;
+}
+
+static void run_confirmed(struct workbench *workbench, void *opaque, enum action action)
+{
+    struct run_state *state = opaque;
+    state->order = steer_confirmed(workbench, &state->model.info, action);
+}
+
+static bool run_typing(const void *state)
+{
+    (void)state;
+    return false;
+}
+
+const struct view_ops run_view = {
+    .name = "run",
+    .context = CONTEXT_RUN,
+    .open = run_open,
+    .read = run_read,
+    .draw = run_draw,
+    .key = run_key,
+    .confirmed = run_confirmed,
+    .typing = run_typing,
+    .close = run_close,
+};

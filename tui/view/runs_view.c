@@ -1,0 +1,576 @@
+/* The list of runs: status, progress, losses, speed and a small curve of each; sorted and filtered. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "runs/run.h"
+#include "runs/series.h"
+#include "tui/view/labels.h"
+#include "tui/view/launch.h"
+#include "tui/view/steer.h"
+#include "tui/view/view.h"
+#include "tui/widget/axis.h"
+#include "tui/widget/gauge.h"
+#include "tui/widget/input.h"
+#include "tui/widget/layout.h"
+#include "tui/widget/sparkline.h"
+#include "tui/widget/table.h"
+
+enum { SPARKS = 128, SPARK_POINTS = 512 };
+
+enum column {
+    COL_STATUS,
+    COL_NAME,
+    COL_PROGRESS,
+    COL_LOSS,
+    COL_BEST,
+    COL_SPEED,
+    COL_TIME,
+    COL_CURVE,
+    COL_COUNT
+};
+
+static const struct table_column columns[COL_COUNT] = {
+    [COL_STATUS] = {"status", 12, 12, 0, false},
+    [COL_NAME] = {"name", 12, 40, 0, false},
+    [COL_PROGRESS] = {"progress", 10, 36, 2, false},
+    [COL_LOSS] = {"loss", 6, 7, 1, true},
+    [COL_BEST] = {"val", 6, 16, 3, true},
+    [COL_SPEED] = {"tok/s", 6, 7, 5, true},
+    [COL_TIME] = {"time", 8, 13, 4, true},
+    [COL_CURVE] = {"curve", 8, 48, 6, false},
+};
+
+enum sort { SORT_CREATED, SORT_STATUS, SORT_NAME, SORT_LOSS, SORT_BEST, SORT_SPEED, SORT_COUNT };
+static const char *const sort_names[SORT_COUNT] = {"newest first", "status",   "name",
+                                                   "loss",         "best val", "tok/s"};
+
+struct spark {
+    char id[RUN_ID_MAX];
+    struct series series;
+    int64_t steps; /* what the run had when it was read */
+};
+
+struct runs_state {
+    struct arena arena;
+    struct run_info *runs; /* all, newest first */
+    size_t count;
+    size_t *shown; /* indices that pass the filter, sorted; in the arena */
+    size_t shown_count;
+    enum sort sort;
+    bool reverse;
+    struct input filter;
+    bool filtering; /* letters go to the filter */
+    char selected[RUN_ID_MAX];
+    size_t scroll;
+    int page;                    /* rows of the body when last drawn */
+    struct spark sparks[SPARKS]; /* by a hash of the id */
+};
+
+/* --- the rows that are shown, and their order --- */
+
+static bool word_in(const struct run_info *run, const char *word)
+{
+    return strcasestr(run->name, word) || strcasestr(run->id, word) || strcasestr(run->device, word) ||
+           strcasestr(label_status(run->status).word, word) || strcasestr(run_status_name(run->status), word);
+}
+
+static bool passes(const struct runs_state *state, const struct run_info *run)
+{
+    char words[INPUT_MAX], *rest = words;
+    memcpy(words, state->filter.text, sizeof words);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        if (*word && !word_in(run, word)) return false;
+    return true;
+}
+
+/* Numbers that are not there come last. */
+static int by_number(double a, double b)
+{
+    if (isnan(a) || isnan(b)) return isnan(a) - isnan(b);
+    return (a > b) - (a < b);
+}
+
+static int compare(const struct runs_state *state, size_t a, size_t b)
+{
+    const struct run_info *left = &state->runs[a], *right = &state->runs[b];
+    int order = 0;
+    switch (state->sort) {
+    case SORT_STATUS:
+        order = (int)left->status - (int)right->status;
+        break;
+    case SORT_NAME:
+        order = strcmp(left->name, right->name);
+        break;
+    case SORT_LOSS:
+        order = by_number(left->final_loss, right->final_loss);
+        break;
+    case SORT_BEST:
+        order = by_number(left->best_val_loss, right->best_val_loss);
+        break;
+    case SORT_SPEED:
+        order = by_number(right->tokens_per_sec, left->tokens_per_sec);
+        break;
+    default:
+        break;
+    }
+    if (order == 0) order = (a > b) - (a < b);
+    return state->reverse ? -order : order;
+}
+
+static int compare_shown(const void *a, const void *b, void *state)
+{
+    return compare(state, *(const size_t *)a, *(const size_t *)b);
+}
+
+static size_t selected_row(const struct runs_state *state)
+{
+    for (size_t i = 0; i < state->shown_count; i++)
+        if (strcmp(state->runs[state->shown[i]].id, state->selected) == 0) return i;
+    return 0;
+}
+
+static void select_row(struct runs_state *state, size_t row)
+{
+    if (row >= state->shown_count) row = state->shown_count ? state->shown_count - 1 : 0;
+    if (state->shown_count)
+        memcpy(state->selected, state->runs[state->shown[row]].id, sizeof state->selected);
+    else
+        state->selected[0] = '\0';
+}
+
+static void arrange(struct runs_state *state)
+{
+    size_t row = selected_row(state);
+    state->shown_count = 0;
+    for (size_t i = 0; i < state->count; i++)
+        if (passes(state, &state->runs[i])) state->shown[state->shown_count++] = i;
+    qsort_r(state->shown, state->shown_count, sizeof *state->shown, compare_shown, state);
+    size_t now = selected_row(state);
+    bool there = state->shown_count && strcmp(state->runs[state->shown[now]].id, state->selected) == 0;
+    if (!there) select_row(state, row);
+}
+
+static const struct run_info *selected_run(const struct runs_state *state)
+{
+    return state->shown_count ? &state->runs[state->shown[selected_row(state)]] : NULL;
+}
+
+/* --- reading --- */
+
+static enum status read_list(struct workbench *workbench, struct runs_state *state, struct err *err)
+{
+    struct arena arena;
+    struct run_info *runs;
+    size_t count;
+    arena_init(&arena, 65536);
+    if (run_list(workbench_store(workbench), &arena, &runs, &count, err)) {
+        arena_release(&arena);
+        return err->status;
+    }
+    size_t *shown = arena_alloc_array(&arena, count + 1, sizeof *shown);
+    if (!shown) {
+        arena_release(&arena);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", count);
+    }
+    arena_release(&state->arena);
+    state->arena = arena;
+    state->runs = runs;
+    state->count = count;
+    state->shown = shown;
+    state->shown_count = 0;
+    arrange(state);
+    return STATUS_OK;
+}
+
+static enum status runs_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
+{
+    (void)argument;
+    struct runs_state *state = calloc(1, sizeof *state);
+    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the list of runs");
+    arena_init(&state->arena, 65536);
+    if (read_list(workbench, state, err)) {
+        free(state);
+        return err->status;
+    }
+    *out = state;
+    return STATUS_OK;
+}
+
+static void runs_close(void *opaque)
+{
+    struct runs_state *state = opaque;
+    for (int i = 0; i < SPARKS; i++) series_release(&state->sparks[i].series);
+    arena_release(&state->arena);
+    free(state);
+}
+
+static bool runs_read(struct workbench *workbench, void *opaque, bool store_changed)
+{
+    struct runs_state *state = opaque;
+    struct err err = {0};
+    bool live = false;
+    launch_reap();
+    for (size_t i = 0; i < state->count; i++) live = live || label_is_live(state->runs[i].status);
+    if (!store_changed && !live)
+        return state->count > 0 && (int64_t)workbench_now(workbench) % 60 == 0; /* ages */
+    if (read_list(workbench, state, &err)) workbench_fail(workbench, &err);
+    return true;
+}
+
+/* The small curve of a run, read when its row is drawn and it has gone on. */
+static const struct series *spark_of(struct workbench *workbench, struct runs_state *state,
+                                     const struct run_info *run)
+{
+    uint32_t hash = 2166136261u;
+    for (const char *c = run->id; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
+    struct spark *spark = &state->sparks[hash % SPARKS];
+    struct err err = {0};
+    enum status status = STATUS_OK;
+    if (strcmp(spark->id, run->id) != 0) {
+        status = series_read(workbench_store(workbench), run->id, METRIC_LOSS, 0, -1, SPARK_POINTS,
+                             &spark->series, &err);
+        memcpy(spark->id, run->id, sizeof spark->id);
+    } else if (spark->steps != run->steps) {
+        bool changed;
+        status = series_update(workbench_store(workbench), run->id, &spark->series, &changed, &err);
+    }
+    spark->steps = run->steps;
+    if (status) {
+        spark->id[0] = '\0';
+        workbench_fail(workbench, &err);
+        return NULL;
+    }
+    return &spark->series;
+}
+
+/* --- drawing --- */
+
+static int column_gap(const struct grid *grid)
+{
+    return grid->w < 100 ? 1 : 2;
+}
+
+static void draw_progress(struct grid *grid, int x, int y, int w, const struct run_info *run)
+{
+    char steps[32] = "";
+    double fraction = label_progress(run);
+    if (w >= 28) {
+        char done[16], total[16];
+        snprintf(steps, sizeof steps, "%s/%s",
+                 text_format_count((double)(run->steps > 0 ? run->steps : 0), done, sizeof done),
+                 text_format_count((double)run->total_steps, total, sizeof total));
+    }
+    int gauge = w - 5 - (steps[0] ? 12 : 0);
+    gauge_draw(grid, x, y, gauge, label_status(run->status).style, fraction);
+    if (isnan(fraction))
+        grid_text_right(grid, x + gauge, y, 5, STYLE_DIM, 0, "?%");
+    else
+        grid_printf(grid, x + gauge, y, 5, STYLE_TEXT, 0, "%4.0f%%", floor(fraction * 100));
+    if (steps[0]) grid_text_right(grid, x + gauge + 5, y, 12, STYLE_DIM, 0, steps);
+}
+
+/* What remains of a run that trains, or how long ago it ended. */
+static void draw_time(struct grid *grid, int x, int y, int w, const struct run_info *run, double now)
+{
+    char text[48], duration[32];
+    double eta = label_eta(run);
+    if (!isnan(eta)) {
+        snprintf(text, sizeof text, w >= 12 ? "ETA %s" : "%s",
+                 clock_format_duration(eta, duration, sizeof duration));
+        grid_text_right(grid, x, y, w, STYLE_TEXT, 0, text);
+        return;
+    }
+    double since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
+    if (isnan(since) || since <= 0) since = run->created_at;
+    grid_text_right(grid, x, y, w, STYLE_DIM, 0, label_age(since, now, text, sizeof text));
+}
+
+static void draw_row(struct workbench *workbench, struct runs_state *state, struct grid *grid, int y,
+                     const int *widths, const struct run_info *run)
+{
+    int x = 1;
+    char text[64], number[32];
+    struct status_label status = label_status(run->status);
+    for (int c = 0; c < COL_COUNT; c++) {
+        int w = widths[c];
+        if (!w) continue;
+        switch ((enum column)c) {
+        case COL_STATUS:
+            grid_put(grid, x, y, status.symbol, status.style, ATTR_BOLD);
+            grid_text(grid, x + 2, y, w - 2, status.style, 0, status.word);
+            break;
+        case COL_NAME:
+            grid_text(grid, x, y, w, STYLE_TEXT, ATTR_BOLD, run->name);
+            break;
+        case COL_PROGRESS:
+            draw_progress(grid, x, y, w, run);
+            break;
+        case COL_LOSS:
+            if (run->steps > 0)
+                grid_text_right(grid, x, y, w, isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD, 0,
+                                axis_format(run->final_loss, text, sizeof text));
+            else
+                grid_text_right(grid, x, y, w, STYLE_DIM, 0, "--");
+            break;
+        case COL_BEST:
+            if (run->best_step < 0) {
+                grid_text_right(grid, x, y, w, STYLE_DIM, 0, "--");
+                break;
+            }
+            axis_format(run->best_val_loss, number, sizeof number);
+            if (w >= 15)
+                snprintf(text, sizeof text, "%s @%-6" PRId64, number, run->best_step);
+            else
+                snprintf(text, sizeof text, "%s", number);
+            grid_text_right(grid, x, y, w, STYLE_BEST, 0, text);
+            break;
+        case COL_SPEED:
+            if (run->tokens_per_sec > 0)
+                text_format_count(run->tokens_per_sec, text, sizeof text);
+            else
+                snprintf(text, sizeof text, "--");
+            grid_text_right(grid, x, y, w, label_is_live(run->status) ? STYLE_SPEED : STYLE_DIM, 0, text);
+            break;
+        case COL_TIME:
+            draw_time(grid, x, y, w, run, workbench_now(workbench));
+            break;
+        case COL_CURVE: {
+            const struct series *series = run->steps > 0 ? spark_of(workbench, state, run) : NULL;
+            if (series) sparkline_draw(grid, x, y, w, STYLE_TRAIN, series->points, series->count);
+            break;
+        }
+        case COL_COUNT:
+            break;
+        }
+        x += w + column_gap(grid);
+    }
+}
+
+static void draw_header(struct runs_state *state, struct grid *grid, const int *widths)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < state->count; i++) live += label_is_live(state->runs[i].status);
+    int x = 1, right = grid->w - 1;
+    x += grid_text(grid, x, 0, right - x, STYLE_ACCENT, ATTR_BOLD, "anneal") + 2;
+    x += grid_printf(grid, x, 0, right - x, STYLE_TEXT, 0, "%zu run%s, %zu training", state->count,
+                     state->count == 1 ? "" : "s", live) +
+         2;
+    if (state->filtering || state->filter.text[0]) {
+        x += grid_text(grid, x, 0, right - x, STYLE_ACCENT, ATTR_BOLD, "/");
+        x += grid_text(grid, x, 0, right - x, STYLE_TEXT, ATTR_BOLD, state->filter.text);
+        if (state->filtering) grid_put(grid, x, 0, ' ', STYLE_TEXT, ATTR_REVERSE);
+        x += 2;
+        x += grid_printf(grid, x, 0, right - x, STYLE_DIM, 0, "%zu match%s", state->shown_count,
+                         state->shown_count == 1 ? "es" : "") +
+             1;
+    }
+    char order[64];
+    snprintf(order, sizeof order, "%s%s", sort_names[state->sort], state->reverse ? ", reversed" : "");
+    if (right - x > (int)strlen(order)) grid_text_right(grid, x, 0, right - x, STYLE_DIM, 0, order);
+    x = 1;
+    for (int c = 0; c < COL_COUNT; c++) {
+        if (!widths[c]) continue;
+        if (columns[c].right)
+            grid_text_right(grid, x, 1, widths[c], STYLE_DIM, ATTR_UNDERLINE, columns[c].title);
+        else
+            grid_text(grid, x, 1, widths[c], STYLE_DIM, ATTR_UNDERLINE, columns[c].title);
+        x += widths[c] + column_gap(grid);
+    }
+}
+
+static void draw_empty(struct runs_state *state, struct grid *grid, struct rect body)
+{
+    static const char *const lines[] = {
+        "No runs yet.",
+        "",
+        "n starts one from a form, or in another terminal:",
+        "",
+        "  anneal train --data.train=kjv          the King James Bible",
+        "  anneal train --data.train=book.txt     a text of yours",
+        "  anneal train config.ini                everything written down",
+        "",
+        "A run goes on when this workbench is closed.",
+    };
+    int count = (int)(sizeof lines / sizeof *lines), w = 62;
+    if (state->count) {
+        grid_printf(grid, body.x + 3, body.y + 1, body.w - 4, STYLE_DIM, 0,
+                    "No run matches \"%s\": Esc shows all.", state->filter.text);
+        return;
+    }
+    struct rect box = layout_centre(body.w, body.h, w, count);
+    for (int i = 0; i < count && i < box.h; i++)
+        grid_text(grid, body.x + box.x, body.y + box.y + i, box.w, i == 0 ? STYLE_ACCENT : STYLE_TEXT,
+                  i == 0 ? ATTR_BOLD : 0, lines[i]);
+}
+
+static void runs_draw(struct workbench *workbench, void *opaque, struct grid *grid)
+{
+    struct runs_state *state = opaque;
+    struct list_layout layout;
+    int widths[COL_COUNT];
+    layout_list(grid->w, grid->h, &layout);
+    table_fit(columns, COL_COUNT, grid->w - 2, column_gap(grid), widths);
+    draw_header(state, grid, widths);
+    state->page = layout.body.h;
+    if (!state->shown_count) {
+        draw_empty(state, grid, layout.body);
+        return;
+    }
+    size_t selected = selected_row(state), page = (size_t)layout.body.h;
+    if (selected < state->scroll) state->scroll = selected;
+    if (selected >= state->scroll + page) state->scroll = selected - page + 1;
+    if (state->scroll + page > state->shown_count)
+        state->scroll = state->shown_count > page ? state->shown_count - page : 0;
+    for (size_t i = 0; i < page && state->scroll + i < state->shown_count; i++) {
+        int y = layout.body.y + (int)i;
+        draw_row(workbench, state, grid, y, widths, &state->runs[state->shown[state->scroll + i]]);
+        if (state->scroll + i == selected) {
+            grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
+            grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
+        }
+    }
+}
+
+/* --- keys --- */
+
+static void filter_key(struct runs_state *state, uint32_t code)
+{
+    if (code == K_ENTER)
+        state->filtering = false;
+    else if (code == K_BACKSPACE && !input_backspace(&state->filter))
+        state->filtering = false;
+    else if (code == K_CTRL('u'))
+        input_set(&state->filter, "");
+    else if (code < K_UP && code >= ' ' && code != K_BACKSPACE)
+        input_type(&state->filter, code);
+    arrange(state);
+}
+
+static void steer(struct workbench *workbench, struct runs_state *state, enum action action)
+{
+    const struct run_info *run = selected_run(state);
+    if (!run) return;
+    if (action != ACTION_DELETE) {
+        steer_run(workbench, run, action);
+    } else if (label_is_live(run->status)) {
+        workbench_say(workbench, "%s is training: stop it before deleting it", run->name);
+    } else {
+        workbench_ask(workbench, ACTION_DELETE, "Delete %s with its history and checkpoints?", run->name);
+    }
+}
+
+static void go_back(struct workbench *workbench, struct runs_state *state)
+{
+    if (!state->filter.text[0]) {
+        workbench_leave(workbench);
+        return;
+    }
+    input_set(&state->filter, "");
+    arrange(state);
+}
+
+static void runs_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+{
+    struct runs_state *state = opaque;
+    size_t row = selected_row(state), page = state->page > 1 ? (size_t)state->page : 1;
+    bool moves = action == ACTION_UP || action == ACTION_DOWN || action == ACTION_PAGE_UP ||
+                 action == ACTION_PAGE_DOWN;
+    if (state->filtering && code == K_ESCAPE) {
+        state->filtering = false;
+        input_set(&state->filter, "");
+        arrange(state);
+        return;
+    }
+    if (state->filtering && !moves) {
+        filter_key(state, code);
+        return;
+    }
+    switch (action) {
+    case ACTION_UP:
+        select_row(state, row > 0 ? row - 1 : 0);
+        break;
+    case ACTION_DOWN:
+        select_row(state, row + 1);
+        break;
+    case ACTION_PAGE_UP:
+        select_row(state, row > page ? row - page : 0);
+        break;
+    case ACTION_PAGE_DOWN:
+        select_row(state, row + page);
+        break;
+    case ACTION_FIRST:
+        select_row(state, 0);
+        break;
+    case ACTION_LAST:
+        select_row(state, state->shown_count);
+        break;
+    case ACTION_OPEN:
+        if (state->shown_count) workbench_push(workbench, &run_view, state->selected);
+        break;
+    case ACTION_NEW:
+        workbench_push(workbench, &form_view, NULL);
+        break;
+    case ACTION_FILTER:
+        state->filtering = true;
+        break;
+    case ACTION_SORT:
+        state->sort = (enum sort)((state->sort + 1) % SORT_COUNT);
+        arrange(state);
+        break;
+    case ACTION_REVERSE:
+        state->reverse = !state->reverse;
+        arrange(state);
+        break;
+    case ACTION_PAUSE:
+    case ACTION_STOP:
+    case ACTION_CHECKPOINT:
+    case ACTION_DELETE:
+        steer(workbench, state, action);
+        break;
+    case ACTION_BACK:
+        go_back(workbench, state);
+        break;
+    default:
+        break;
+    }
+}
+
+static void runs_confirmed(struct workbench *workbench, void *opaque, enum action action)
+{
+    struct runs_state *state = opaque;
+    const struct run_info *run = selected_run(state);
+    struct err err = {0};
+    if (!run) return;
+    if (action != ACTION_DELETE) {
+        steer_confirmed(workbench, run, action);
+        return;
+    }
+    if (run_delete(workbench_store(workbench), run->id, &err)) {
+        workbench_fail(workbench, &err);
+        return;
+    }
+    workbench_say(workbench, "%s is deleted", run->name);
+    if (read_list(workbench, state, &err)) workbench_fail(workbench, &err);
+}
+
+static bool runs_typing(const void *state)
+{
+    return ((const struct runs_state *)state)->filtering;
+}
+
+const struct view_ops runs_view = {
+    .name = "runs",
+    .context = CONTEXT_RUNS,
+    .open = runs_open,
+    .read = runs_read,
+    .draw = runs_draw,
+    .key = runs_key,
+    .confirmed = runs_confirmed,
+    .typing = runs_typing,
+    .close = runs_close,
+};

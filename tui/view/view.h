@@ -1,0 +1,63 @@
+/* A view is a table of functions and a state; the workbench keeps a stack of them and draws the topmost.
+ * Views know the store and the grid, never the terminal, so they run headless in tests and benchmarks. */
+#ifndef ANNEAL_TUI_VIEW_H
+#define ANNEAL_TUI_VIEW_H
+
+#include <stdbool.h>
+
+#include "runs/store.h"
+#include "tui/view/keys.h"
+#include "tui/widget/grid.h"
+
+struct workbench;
+
+struct view_ops {
+    const char *name;
+    enum key_context context;
+    /* `argument` is a run's id or NULL. On failure nothing is left to close. */
+    enum status (*open)(struct workbench *workbench, const char *argument, void **state, struct err *err);
+    /* Reads what is new. `store_changed`: somebody committed; else only time has passed (once a second).
+     * True: something on the screen may have changed. Failures go to workbench_fail; old data stays. */
+    bool (*read)(struct workbench *workbench, void *state, bool store_changed);
+    void (*draw)(struct workbench *workbench, void *state, struct grid *grid);
+    /* `code` is given with ACTION_NONE too: text being typed. */
+    void (*key)(struct workbench *workbench, void *state, enum action action, uint32_t code);
+    /* The question asked with workbench_ask was answered with yes. */
+    void (*confirmed)(struct workbench *workbench, void *state, enum action action);
+    /* True while characters are text: then only keys that are no characters are looked up. */
+    bool (*typing)(const void *state);
+    void (*close)(void *state);
+};
+
+extern const struct view_ops runs_view, run_view, form_view;
+
+/* --- what the workbench does for views --- */
+struct store *workbench_store(struct workbench *workbench);
+double workbench_now(const struct workbench *workbench); /* Unix seconds of this wake-up */
+
+/* One line of the form of a new run: a configuration key as `anneal train --section.key=value` takes it. */
+struct form_field {
+    const char *key;      /* "train.batch_size"; "name" and "device" are options of their own */
+    const char *label;    /* "batch size" */
+    const char *fallback; /* the default, shown when the field is empty */
+    const char *hint;     /* one line: meaning, unit, limits */
+    const char *choices;  /* "adamw|lion"; NULL: free text */
+};
+const struct form_field *workbench_fields(const struct workbench *workbench, size_t *count);
+
+/* Puts a view on top, or in place of the topmost. A failure goes to the last row. */
+void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument);
+void workbench_replace(struct workbench *workbench, const struct view_ops *ops, const char *argument);
+void workbench_back(struct workbench *workbench); /* from the last view: leaves */
+void workbench_leave(struct workbench *workbench);
+
+/* The last row shows a sentence until the next key. */
+void workbench_say(struct workbench *workbench, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void workbench_fail(struct workbench *workbench, const struct err *err);
+
+/* Asks a yes/no question; on yes the view's `confirmed` is called with `action`. */
+void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,299 @@
+/* See workbench.h. */
+#include "tui/view/workbench.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "tui/view/help.h"
+#include "tui/widget/layout.h"
+
+enum { STACK_MAX = 4 };
+
+struct workbench {
+    struct workbench_options options;
+    struct store *store;
+    struct {
+        const struct view_ops *ops;
+        void *state;
+    } stack[STACK_MAX];
+    int depth;
+    double now;
+    int64_t version, second; /* when the view last read */
+    bool dirty, left, redraw, helping;
+    int help_scroll;
+    char message[516]; /* in the last row; "" for none */
+    enum style message_style;
+    enum action asked; /* ACTION_NONE: no question is open */
+    char question[256];
+};
+
+enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err)
+{
+    struct workbench *workbench = calloc(1, sizeof *workbench);
+    if (!workbench) return err_set(err, STATUS_NO_MEMORY, "no memory for the workbench");
+    workbench->options = *options;
+    workbench->now = clock_wall();
+    enum status status = store_open(options->home, &workbench->store, err);
+    if (status) goto out;
+    workbench->version = store_version(workbench->store);
+    void *state;
+    status = runs_view.open(workbench, NULL, &state, err);
+    if (status) goto out;
+    workbench->stack[workbench->depth].ops = &runs_view;
+    workbench->stack[workbench->depth++].state = state;
+    if (options->run_id) {
+        status = run_view.open(workbench, options->run_id, &state, err);
+        if (status) goto out;
+        workbench->stack[workbench->depth].ops = &run_view;
+        workbench->stack[workbench->depth++].state = state;
+    }
+    workbench->second = (int64_t)workbench->now;
+    workbench->dirty = true;
+    *out = workbench;
+    return STATUS_OK;
+out:
+    workbench_close(workbench);
+    return status;
+}
+
+static void pop(struct workbench *workbench)
+{
+    workbench->depth--;
+    workbench->stack[workbench->depth].ops->close(workbench->stack[workbench->depth].state);
+}
+
+void workbench_close(struct workbench *workbench)
+{
+    if (!workbench) return;
+    while (workbench->depth > 0) pop(workbench);
+    store_close(workbench->store);
+    free(workbench);
+}
+
+static const struct view_ops *top_ops(const struct workbench *workbench)
+{
+    return workbench->stack[workbench->depth - 1].ops;
+}
+
+static void *top_state(const struct workbench *workbench)
+{
+    return workbench->stack[workbench->depth - 1].state;
+}
+
+void workbench_tick(struct workbench *workbench, double now)
+{
+    workbench->now = now;
+    int64_t version = store_version(workbench->store), second = (int64_t)floor(now);
+    bool store_changed = version != workbench->version;
+    if (!store_changed && second == workbench->second) return;
+    workbench->version = version;
+    workbench->second = second;
+    if (top_ops(workbench)->read(workbench, top_state(workbench), store_changed)) workbench->dirty = true;
+}
+
+static void answer(struct workbench *workbench, enum action action)
+{
+    enum action asked = workbench->asked;
+    if (action != ACTION_YES && action != ACTION_NO) return;
+    workbench->asked = ACTION_NONE;
+    if (action == ACTION_YES) top_ops(workbench)->confirmed(workbench, top_state(workbench), asked);
+}
+
+static void help_key(struct workbench *workbench, uint32_t code)
+{
+    if (code == K_DOWN || code == 'j')
+        workbench->help_scroll++;
+    else if (code == K_UP || code == 'k')
+        workbench->help_scroll -= workbench->help_scroll > 0;
+    else if (code == K_PAGE_DOWN || code == ' ')
+        workbench->help_scroll += 10;
+    else if (code == K_PAGE_UP)
+        workbench->help_scroll -= workbench->help_scroll > 10 ? 10 : workbench->help_scroll;
+    else
+        workbench->helping = false;
+}
+
+void workbench_key(struct workbench *workbench, uint32_t code)
+{
+    if (code == K_NONE || workbench->left) return;
+    workbench->dirty = true;
+    workbench->message[0] = '\0';
+    if (workbench->asked) {
+        if (code == K_CTRL('c')) workbench_leave(workbench);
+        answer(workbench, key_action(CONTEXT_CONFIRM, code));
+        return;
+    }
+    if (workbench->helping) {
+        if (code == K_CTRL('c')) workbench_leave(workbench);
+        help_key(workbench, code);
+        return;
+    }
+    const struct view_ops *ops = top_ops(workbench);
+    bool text = code >= ' ' && code != K_BACKSPACE && code < K_UP;
+    enum action action =
+        text && ops->typing(top_state(workbench)) ? ACTION_NONE : key_action(ops->context, code);
+    switch (action) {
+    case ACTION_HELP:
+        workbench->helping = true;
+        workbench->help_scroll = 0;
+        break;
+    case ACTION_REDRAW:
+        workbench->redraw = true;
+        break;
+    case ACTION_LEAVE:
+        workbench_leave(workbench);
+        break;
+    default:
+        ops->key(workbench, top_state(workbench), action, code);
+        break;
+    }
+}
+
+/* The last row: a question or a message if there is one, else what the keys do. */
+static void draw_footer(struct workbench *workbench, struct grid *grid)
+{
+    int y = grid->h - 1;
+    struct rect row = {0, y, grid->w, 1};
+    if (workbench->message[0]) {
+        grid_fill(grid, row, ' ', STYLE_TEXT, 0);
+        grid_text(grid, 1, y, grid->w - 2, workbench->message_style, ATTR_BOLD, workbench->message);
+        return;
+    }
+    grid_fill(grid, row, ' ', STYLE_TEXT, 0);
+    help_draw_hints(grid, row, top_ops(workbench)->context);
+}
+
+static void draw_question(struct workbench *workbench, struct grid *grid)
+{
+    int w = glyph_text_width(workbench->question) + 6;
+    struct rect box = layout_centre(grid->w, grid->h, w < 40 ? 40 : w, 5);
+    grid_fill(grid, box, ' ', STYLE_TEXT, 0);
+    struct rect inside = grid_box(grid, box, STYLE_ACCENT, NULL);
+    grid_text(grid, inside.x + 2, inside.y, inside.w - 4, STYLE_TEXT, ATTR_BOLD, workbench->question);
+    grid_fill(grid, (struct rect){inside.x, inside.y + 2, inside.w, 1}, ' ', STYLE_TEXT, 0);
+    help_draw_hints(grid, (struct rect){inside.x + 1, inside.y + 2, inside.w - 2, 1}, CONTEXT_CONFIRM);
+}
+
+void workbench_draw(struct workbench *workbench, struct grid *grid)
+{
+    grid_clear(grid);
+    workbench->dirty = false;
+    if (layout_too_small(grid->w, grid->h)) {
+        grid_printf(grid, 0, grid->h / 2 - (grid->h > 2), grid->w, STYLE_WARN, ATTR_BOLD,
+                    "too small: %d x %d", grid->w, grid->h);
+        grid_printf(grid, 0, grid->h / 2 + 1 - (grid->h > 2), grid->w, STYLE_TEXT, 0, "anneal needs %d x %d",
+                    LAYOUT_MIN_W, LAYOUT_MIN_H);
+        return;
+    }
+    top_ops(workbench)->draw(workbench, top_state(workbench), grid);
+    draw_footer(workbench, grid);
+    if (workbench->helping) help_draw(grid, top_ops(workbench)->context, &workbench->help_scroll);
+    if (workbench->asked) draw_question(workbench, grid);
+}
+
+bool workbench_is_dirty(const struct workbench *workbench)
+{
+    return workbench->dirty;
+}
+
+void workbench_touch(struct workbench *workbench)
+{
+    workbench->dirty = true;
+}
+
+bool workbench_has_left(const struct workbench *workbench)
+{
+    return workbench->left;
+}
+
+bool workbench_take_redraw(struct workbench *workbench)
+{
+    bool redraw = workbench->redraw;
+    workbench->redraw = false;
+    return redraw;
+}
+
+/* --- services for views --- */
+
+struct store *workbench_store(struct workbench *workbench)
+{
+    return workbench->store;
+}
+
+double workbench_now(const struct workbench *workbench)
+{
+    return workbench->now;
+}
+
+const struct form_field *workbench_fields(const struct workbench *workbench, size_t *count)
+{
+    *count = workbench->options.field_count;
+    return workbench->options.fields;
+}
+
+void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument)
+{
+    struct err err = {0};
+    void *state;
+    if (workbench->depth == STACK_MAX) return;
+    if (ops->open(workbench, argument, &state, &err)) {
+        workbench_fail(workbench, &err);
+        return;
+    }
+    workbench->stack[workbench->depth].ops = ops;
+    workbench->stack[workbench->depth++].state = state;
+    workbench->dirty = true;
+}
+
+void workbench_replace(struct workbench *workbench, const struct view_ops *ops, const char *argument)
+{
+    pop(workbench);
+    workbench_push(workbench, ops, argument);
+}
+
+void workbench_back(struct workbench *workbench)
+{
+    if (workbench->depth == 1) {
+        workbench_leave(workbench);
+        return;
+    }
+    pop(workbench);
+    (void)top_ops(workbench)->read(workbench, top_state(workbench), true); /* it has slept meanwhile */
+    workbench->dirty = true;
+}
+
+void workbench_leave(struct workbench *workbench)
+{
+    workbench->left = true;
+}
+
+void workbench_say(struct workbench *workbench, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(workbench->message, sizeof workbench->message, format, args);
+    va_end(args);
+    workbench->message_style = STYLE_GOOD;
+    workbench->dirty = true;
+}
+
+void workbench_fail(struct workbench *workbench, const struct err *err)
+{
+    snprintf(workbench->message, sizeof workbench->message, "! %s", err->text);
+    workbench->message_style = STYLE_BAD;
+    workbench->dirty = true;
+}
+
+void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(workbench->question, sizeof workbench->question, format, args);
+    va_end(args);
+    workbench->asked = action;
+    workbench->dirty = true;
+}

@@ -1,0 +1,33 @@
+/* Axes: round tick values inside a range, and numbers written short. */
+#ifndef ANNEAL_TUI_AXIS_H
+#define ANNEAL_TUI_AXIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { AXIS_TICKS_MAX = 16, AXIS_LABEL_MAX = 16 };
+
+struct axis {
+    double lo, hi; /* lo < hi, both finite */
+    bool log;      /* position goes with log10; lo > 0 */
+    int count;
+    double tick[AXIS_TICKS_MAX]; /* rising, inside [lo, hi] */
+    char label[AXIS_TICKS_MAX][AXIS_LABEL_MAX];
+};
+
+/* An axis over [lo, hi] with at most max_ticks (capped at AXIS_TICKS_MAX) round values: multiples of 1, 2 or
+ * 5 times a power of ten; on a log axis decades, then their 2s and 5s where there is room. A range that is
+ * empty, reversed or not finite is widened or replaced, never refused; a log axis needs hi > 0, else it is
+ * linear. */
+void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks);
+
+/* Whole numbers only (steps). */
+void axis_init_steps(struct axis *axis, double lo, double hi, int max_ticks);
+
+/* Where `value` lies: 0 at lo, 1 at hi, outside beyond; NaN for NaN, and for values <= 0 on a log axis. */
+double axis_position(const struct axis *axis, double value);
+
+/* Four significant digits in at most 8 columns: "3.124", "12.3k", "3.00e-4", "NaN", "-inf". Returns buf. */
+char *axis_format(double value, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,315 @@
+/* See chart.h. */
+#include "tui/widget/chart.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/widget/axis.h"
+
+struct frame {
+    struct rect plot;
+    struct axis x, y;
+};
+
+struct rect chart_plot(struct rect area)
+{
+    return (struct rect){area.x + CHART_MARGIN, area.y + 1, area.w - CHART_MARGIN, area.h - 2};
+}
+
+/* Index of the first point that ends at or after `step`. */
+static size_t lower_bound(const struct series_point *points, size_t count, int64_t step)
+{
+    size_t lo = 0, hi = count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (points[mid].last_step < step)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+const struct series_point *chart_point_at(const struct chart_trace *trace, int64_t step)
+{
+    size_t i = lower_bound(trace->points, trace->count, step);
+    if (i < trace->count && trace->points[i].first_step <= step) return &trace->points[i];
+    return i > 0 ? &trace->points[i - 1] : NULL;
+}
+
+static double point_step(const struct series_point *point)
+{
+    return ((double)point->first_step + (double)point->last_step) / 2;
+}
+
+/* The smallest and largest value to be seen; false when there is none. */
+static bool value_range(const struct chart *chart, bool log, double *lo, double *hi)
+{
+    *lo = INFINITY;
+    *hi = -INFINITY;
+    for (int t = 0; t < chart->trace_count; t++) {
+        const struct chart_trace *trace = &chart->trace[t];
+        for (size_t i = lower_bound(trace->points, trace->count, chart->first_step); i < trace->count; i++) {
+            const struct series_point *p = &trace->points[i];
+            if (p->first_step > chart->last_step) break;
+            if (!isfinite(p->min) || !isfinite(p->max)) continue;
+            double low = log && p->min <= 0 ? p->max : p->min;
+            if (low < *lo && !(log && low <= 0)) *lo = low;
+            if (p->max > *hi && !(log && p->max <= 0)) *hi = p->max;
+        }
+    }
+    return *lo <= *hi;
+}
+
+static int dot_x(const struct frame *frame, const struct canvas *canvas, double step)
+{
+    double at = axis_position(&frame->x, step) * (frame->plot.w * canvas->dot_w - 1);
+    return (int)lround(fmin(fmax(at, -1), (double)frame->plot.w * canvas->dot_w));
+}
+
+static int dot_y(const struct frame *frame, const struct canvas *canvas, double value)
+{
+    int last = frame->plot.h * canvas->dot_h - 1;
+    double at = axis_position(&frame->y, value);
+    if (isnan(at)) return last; /* zero on a logarithmic axis lies below everything */
+    return (int)lround((1 - fmin(fmax(at, 0), 1)) * last);
+}
+
+/* Gathers the points of a trace into dot columns; `values` (may be NULL) replaces the points' own values. */
+static void reduce(const struct chart *chart, const struct chart_trace *trace, const double *values,
+                   const struct frame *frame, struct canvas *canvas)
+{
+    int columns = canvas->w * canvas->dot_w;
+    for (int c = 0; c < columns; c++)
+        canvas->columns[c] = (struct canvas_column){.lo = INFINITY, .hi = -INFINITY};
+    size_t begin = lower_bound(trace->points, trace->count, chart->first_step);
+    for (size_t i = begin; i < trace->count && trace->points[i].first_step <= chart->last_step; i++) {
+        const struct series_point *p = &trace->points[i];
+        int x = dot_x(frame, canvas, point_step(p));
+        struct canvas_column *column = &canvas->columns[x < 0 ? 0 : x >= columns ? columns - 1 : x];
+        double lo = values ? values[i] : p->min, hi = values ? values[i] : p->max,
+               mid = values ? values[i] : p->mean;
+        column->non_finite += p->non_finite > 0;
+        if (!isfinite(lo) || !isfinite(hi)) continue;
+        if (!isfinite(mid)) mid = hi;
+        if (column->count++ == 0) column->first = mid;
+        column->last = mid;
+        if (lo < column->lo) column->lo = lo;
+        if (hi > column->hi) column->hi = hi;
+    }
+}
+
+static void draw_columns(const struct frame *frame, struct canvas *canvas, enum style style, int every)
+{
+    int columns = canvas->w * canvas->dot_w, from_x = -1, from_y = 0;
+    for (int x = 0; x < columns; x++) {
+        const struct canvas_column *column = &canvas->columns[x];
+        if (column->count == 0) {
+            if (column->non_finite) from_x = -1; /* a gap where there was no number */
+            continue;
+        }
+        if (from_x >= 0)
+            canvas_line(canvas, from_x, from_y, x, dot_y(frame, canvas, column->first), style, every);
+        canvas_line(canvas, x, dot_y(frame, canvas, column->hi), x, dot_y(frame, canvas, column->lo), style,
+                    1);
+        from_x = x;
+        from_y = dot_y(frame, canvas, column->last);
+    }
+}
+
+/* After the dots: a cross at the top wherever a value was NaN or infinite. */
+static void draw_non_finite(struct grid *grid, const struct chart *chart, const struct chart_trace *trace,
+                            const struct frame *frame, const struct canvas *canvas)
+{
+    size_t begin = lower_bound(trace->points, trace->count, chart->first_step);
+    for (size_t i = begin; i < trace->count && trace->points[i].first_step <= chart->last_step; i++) {
+        if (!trace->points[i].non_finite) continue;
+        int x = dot_x(frame, canvas, point_step(&trace->points[i])) / canvas->dot_w;
+        if (x < frame->plot.w) grid_put(grid, frame->plot.x + x, frame->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
+    }
+}
+
+static void draw_marks(struct grid *grid, const struct chart *chart, const struct chart_trace *trace,
+                       const struct frame *frame, const struct canvas *canvas)
+{
+    int last_x = -8; /* marks stay apart, so that the line between them is seen */
+    size_t begin = lower_bound(trace->points, trace->count, chart->first_step);
+    for (size_t i = begin; i < trace->count && trace->points[i].first_step <= chart->last_step; i++) {
+        const struct series_point *p = &trace->points[i];
+        if (!isfinite(p->last)) continue;
+        int x = dot_x(frame, canvas, point_step(p)) / canvas->dot_w;
+        if (x - last_x < 3 || x >= frame->plot.w) continue;
+        last_x = x;
+        grid_put(grid, frame->plot.x + x, frame->plot.y + dot_y(frame, canvas, p->last) / canvas->dot_h,
+                 0x25C6, trace->style, ATTR_NONE);
+    }
+}
+
+/* The first trace lies on top. Smoothed lines replace the cells below them, so that they are seen even in a
+ * band of noise; all else shares cells. */
+static void draw_traces(struct grid *grid, const struct chart *chart, const struct frame *frame,
+                        struct canvas *canvas)
+{
+    struct err ignored;
+    bool smooth = false;
+    for (int t = chart->trace_count - 1; t >= 0; t--) {
+        const struct chart_trace *trace = &chart->trace[t];
+        smooth = smooth || trace->smooth;
+        reduce(chart, trace, NULL, frame, canvas);
+        draw_columns(frame, canvas, trace->smooth ? STYLE_DIM : trace->style, trace->marks ? 3 : 1);
+    }
+    canvas_blit(canvas, grid, frame->plot.x, frame->plot.y);
+    if (smooth) {
+        (void)canvas_reset(canvas, frame->plot.w, frame->plot.h, grid->level,
+                           &ignored); /* as large as before */
+        for (int t = chart->trace_count - 1; t >= 0; t--) {
+            if (!chart->trace[t].smooth) continue;
+            reduce(chart, &chart->trace[t], chart->trace[t].smooth, frame, canvas);
+            draw_columns(frame, canvas, chart->trace[t].style, 1);
+        }
+        canvas_blit(canvas, grid, frame->plot.x, frame->plot.y);
+    }
+    for (int t = chart->trace_count - 1; t >= 0; t--) {
+        draw_non_finite(grid, chart, &chart->trace[t], frame, canvas);
+        if (chart->trace[t].marks) draw_marks(grid, chart, &chart->trace[t], frame, canvas);
+    }
+}
+
+static int draw_value(struct grid *grid, int x, int y, int end, const struct chart_trace *trace, int64_t step,
+                      bool at_cursor)
+{
+    const struct series_point *point = at_cursor ? chart_point_at(trace, step) : NULL;
+    if (!at_cursor && trace->count) point = &trace->points[trace->count - 1];
+    char value[24] = "--";
+    if (point)
+        axis_format(point->non_finite == point->count && point->count ? NAN : point->last, value,
+                    sizeof value);
+    if (point && trace->smooth && !at_cursor)
+        axis_format(trace->smooth[trace->count - 1], value, sizeof value);
+    if (trace->name) {
+        grid_put(grid, x, y, trace->marks ? 0x25C6 : 0x2501, trace->style, ATTR_BOLD);
+        x += 1 + grid_printf(grid, x + 1, y, end - x - 1, STYLE_DIM, 0, " %s ", trace->name);
+    }
+    x += grid_text(grid, x, y, end - x, trace->style, ATTR_BOLD, value);
+    if (point && point->count > point->non_finite && point->non_finite && at_cursor)
+        x += grid_printf(grid, x, y, end - x, STYLE_BAD, 0, " %lld NaN", (long long)point->non_finite);
+    return x;
+}
+
+static void draw_title(struct grid *grid, struct rect area, const struct chart *chart, bool log)
+{
+    int x = area.x, end = area.x + area.w, y = area.y;
+    grid_fill(grid, (struct rect){x, y, area.w, 1}, 0x2500, chart->focused ? STYLE_ACCENT : STYLE_RULE, 0);
+    grid_put(grid, x, y, ' ', STYLE_TEXT, 0);
+    if (chart->focused) grid_put(grid, x, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
+    x += 1;
+    x += grid_text(grid, x, y, end - x, chart->focused ? STYLE_ACCENT : STYLE_TEXT, ATTR_BOLD, chart->title);
+    if (chart->unit && area.w >= 50) x += grid_printf(grid, x, y, end - x, STYLE_DIM, 0, " %s", chart->unit);
+    if (log) x += grid_text(grid, x, y, end - x, STYLE_DIM, 0, " log");
+    bool at_cursor = chart->cursor >= 0;
+    if (at_cursor) {
+        grid_put(grid, x, y, ' ', STYLE_TEXT, 0);
+        x += 1 + grid_printf(grid, x + 1, y, end - x - 1, STYLE_ACCENT, ATTR_BOLD, "@%lld",
+                             (long long)chart->cursor);
+    }
+    for (int t = 0; t < chart->trace_count && end - x > 8; t++) {
+        grid_fill(grid, (struct rect){x, y, 2, 1}, ' ', STYLE_TEXT, 0);
+        x = draw_value(grid, x + 2, y, end - 1, &chart->trace[t], chart->cursor, at_cursor);
+    }
+    if (chart->best_step >= 0 && end - x > 14) {
+        char value[24];
+        axis_format(chart->best, value, sizeof value);
+        grid_fill(grid, (struct rect){x, y, 2, 1}, ' ', STYLE_TEXT, 0);
+        grid_put(grid, x + 2, y, 0x2605, STYLE_BEST, ATTR_BOLD);
+        grid_put(grid, x + 3, y, ' ', STYLE_TEXT, 0);
+        x += 4;
+        if (end - x > 26) x += grid_text(grid, x, y, 5, STYLE_DIM, 0, "best ");
+        x += grid_text(grid, x, y, end - 1 - x, STYLE_BEST, ATTR_BOLD, value);
+        x += grid_printf(grid, x, y, end - 1 - x, STYLE_DIM, 0, " @%lld", (long long)chart->best_step);
+    }
+    grid_put(grid, x, y, ' ', STYLE_TEXT, 0);
+}
+
+static void draw_axes(struct grid *grid, struct rect area, const struct chart *chart,
+                      const struct frame *frame, const struct canvas *canvas)
+{
+    struct rect plot = frame->plot;
+    grid_fill(grid, (struct rect){plot.x - 1, plot.y, 1, plot.h}, 0x2502, STYLE_RULE, 0);
+    for (int i = 0; i < frame->y.count; i++) {
+        int y = plot.y + dot_y(frame, canvas, frame->y.tick[i]) / canvas->dot_h;
+        grid_text_right(grid, area.x, y, CHART_MARGIN - 1, STYLE_DIM, 0, frame->y.label[i]);
+        grid_put(grid, plot.x - 1, y, 0x2524, STYLE_RULE, 0);
+        if (grid->level == GLYPHS_ASCII) continue; /* there the line itself is made of such dots */
+        for (int x = plot.x + 1; x < plot.x + plot.w; x += 4) grid_put(grid, x, y, 0x00B7, STYLE_RULE, 0);
+    }
+    int row = area.y + area.h - 1, free_from = area.x, right = area.x + area.w;
+    for (int i = 0; i < frame->x.count; i++) {
+        int w = (int)strlen(frame->x.label[i]);
+        int x = plot.x + dot_x(frame, canvas, frame->x.tick[i]) / canvas->dot_w - w / 2;
+        if (x + w > right) x = right - w;
+        if (x < free_from) continue;
+        grid_text(grid, x, row, w, STYLE_DIM, 0, frame->x.label[i]);
+        free_from = x + w + 1;
+    }
+    for (size_t i = 0; i < chart->mark_count; i++) {
+        if (chart->mark_steps[i] < chart->first_step || chart->mark_steps[i] > chart->last_step) continue;
+        int x = plot.x + dot_x(frame, canvas, (double)chart->mark_steps[i]) / canvas->dot_w;
+        grid_put(grid, x, plot.y + plot.h - 1, 0x25B2, STYLE_ACCENT, 0);
+    }
+}
+
+static void draw_cursor(struct grid *grid, const struct chart *chart, const struct frame *frame,
+                        const struct canvas *canvas)
+{
+    int x = frame->plot.x + dot_x(frame, canvas, (double)chart->cursor) / canvas->dot_w;
+    if (x < frame->plot.x || x >= frame->plot.x + frame->plot.w) return;
+    for (int y = frame->plot.y; y < frame->plot.y + frame->plot.h; y++) {
+        const struct cell *cell = &grid->cells[(size_t)y * (size_t)grid->w + (size_t)x];
+        bool blank = cell->glyph == ' ' || cell->style == STYLE_RULE;
+        if (blank)
+            grid_put(grid, x, y, 0x250A, STYLE_ACCENT, 0);
+        else
+            grid_mark(grid, (struct rect){x, y, 1, 1}, ATTR_REVERSE);
+    }
+}
+
+enum status chart_draw(struct grid *grid, struct rect area, const struct chart *chart, struct canvas *canvas,
+                       struct err *err)
+{
+    if (area.w <= 0 || area.h <= 0) return STATUS_OK;
+    struct frame frame = {.plot = chart_plot(area)};
+    bool room = area.w >= CHART_MIN_W && area.h >= CHART_MIN_H;
+    double lo = 0, hi = 1;
+    bool any = value_range(chart, chart->log, &lo, &hi);
+    if (any && chart->zero && !chart->log) {
+        lo = fmin(lo, 0);
+        hi = fmax(hi, 0) * 1.05;
+    } else if (any && chart->least_span > 0 && !chart->log && hi - lo < chart->least_span * fabs(hi)) {
+        double middle = (lo + hi) / 2, half = chart->least_span * fabs(hi) / 2;
+        lo = middle - half;
+        hi = middle + half;
+    }
+    int y_ticks = frame.plot.h / 2 + 1; /* every other row may have a label */
+    axis_init(&frame.y, any ? lo : NAN, hi, chart->log, y_ticks > 8 ? 8 : y_ticks);
+    draw_title(grid, area, chart, frame.y.log);
+    if (!room) return STATUS_OK;
+    if (canvas_reset(canvas, frame.plot.w, frame.plot.h, grid->level, err)) return err->status;
+    axis_init_steps(&frame.x, (double)chart->first_step, (double)chart->last_step, frame.plot.w / 10);
+    if (!any) {
+        bool seen = chart->trace_count && chart->trace[0].count;
+        const char *text = seen ? "no finite value in this range" : "waiting for the first value";
+        grid_text(grid, frame.plot.x + 1, frame.plot.y + frame.plot.h / 2, frame.plot.w - 1, STYLE_DIM, 0,
+                  text);
+        frame.y.count = 0;
+    }
+    draw_axes(grid, area, chart, &frame, canvas);
+    draw_traces(grid, chart, &frame, canvas);
+    if (chart->best_step >= chart->first_step && chart->best_step <= chart->last_step &&
+        isfinite(chart->best))
+        grid_put(grid, frame.plot.x + dot_x(&frame, canvas, (double)chart->best_step) / canvas->dot_w,
+                 frame.plot.y + dot_y(&frame, canvas, chart->best) / canvas->dot_h, 0x2605, STYLE_BEST,
+                 ATTR_BOLD);
+    if (chart->cursor >= 0) draw_cursor(grid, chart, &frame, canvas);
+    return STATUS_OK;
+}

@@ -1,0 +1,160 @@
+/* See grid.h. */
+#include "tui/widget/grid.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRID_MAX = 4096 }; /* columns or rows; a terminal that claims more is not believed */
+
+enum status grid_resize(struct grid *grid, int w, int h, struct err *err)
+{
+    w = w < 1 ? 1 : w > GRID_MAX ? GRID_MAX : w;
+    h = h < 1 ? 1 : h > GRID_MAX ? GRID_MAX : h;
+    size_t need = (size_t)w * (size_t)h;
+    if (need > grid->capacity) {
+        struct cell *cells = realloc(grid->cells, need * sizeof *cells);
+        if (!cells) return err_set(err, STATUS_NO_MEMORY, "no memory for a screen of %d x %d cells", w, h);
+        grid->cells = cells;
+        grid->capacity = need;
+    }
+    grid->w = w;
+    grid->h = h;
+    grid_clear(grid);
+    return STATUS_OK;
+}
+
+void grid_release(struct grid *grid)
+{
+    free(grid->cells);
+    *grid = (struct grid){0};
+}
+
+void grid_clear(struct grid *grid)
+{
+    size_t n = (size_t)grid->w * (size_t)grid->h;
+    for (size_t i = 0; i < n; i++) grid->cells[i] = (struct cell){' ', STYLE_TEXT, ATTR_NONE};
+}
+
+/* The part of `area` that lies on the grid. */
+static struct rect clip(const struct grid *grid, struct rect area)
+{
+    int x1 = area.x + area.w, y1 = area.y + area.h;
+    if (area.x < 0) area.x = 0;
+    if (area.y < 0) area.y = 0;
+    if (x1 > grid->w) x1 = grid->w;
+    if (y1 > grid->h) y1 = grid->h;
+    area.w = x1 - area.x;
+    area.h = y1 - area.y;
+    return area;
+}
+
+/* Writing over one half of a double-width character leaves a space in the other. */
+static void set_cell(struct grid *grid, int x, int y, struct cell cell)
+{
+    struct cell *at = &grid->cells[(size_t)y * (size_t)grid->w + (size_t)x];
+    if (at->glyph == GRID_CONTINUATION && cell.glyph != GRID_CONTINUATION && x > 0) at[-1].glyph = ' ';
+    if (x + 1 < grid->w && at[1].glyph == GRID_CONTINUATION) at[1].glyph = ' ';
+    *at = cell;
+}
+
+void grid_fill(struct grid *grid, struct rect area, uint32_t glyph, enum style style, int attr)
+{
+    area = clip(grid, area);
+    struct cell cell = {glyph_for(grid->level, glyph), (uint8_t)style, (uint8_t)attr};
+    for (int y = area.y; y < area.y + area.h; y++)
+        for (int x = area.x; x < area.x + area.w; x++) set_cell(grid, x, y, cell);
+}
+
+void grid_mark(struct grid *grid, struct rect area, int attr)
+{
+    area = clip(grid, area);
+    for (int y = area.y; y < area.y + area.h; y++)
+        for (int x = area.x; x < area.x + area.w; x++)
+            grid->cells[(size_t)y * (size_t)grid->w + (size_t)x].attr |= (uint8_t)attr;
+}
+
+void grid_put(struct grid *grid, int x, int y, uint32_t glyph, enum style style, int attr)
+{
+    if (x < 0 || y < 0 || x >= grid->w || y >= grid->h) return;
+    set_cell(grid, x, y, (struct cell){glyph_for(grid->level, glyph), (uint8_t)style, (uint8_t)attr});
+}
+
+int grid_text(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text)
+{
+    if (y < 0 || y >= grid->h || width <= 0) return 0;
+    bool cut = glyph_text_width(text) > width;
+    int room = cut ? width - 1 : width, used = 0;
+    for (uint32_t c; (c = glyph_next(&text)) != 0;) {
+        int w = glyph_width(c);
+        if (w == 0) continue;
+        if (used + w > room) break;
+        uint32_t shown = glyph_for(grid->level, c);
+        if (x + used >= 0 && x + used + w <= grid->w) {
+            set_cell(grid, x + used, y, (struct cell){shown, (uint8_t)style, (uint8_t)attr});
+            if (w == 2) {
+                struct cell rest = {shown == '?' ? ' ' : GRID_CONTINUATION, (uint8_t)style, (uint8_t)attr};
+                set_cell(grid, x + used + 1, y, rest);
+            }
+        }
+        used += w;
+    }
+    if (cut) {
+        grid_put(grid, x + used, y, 0x2026, style, attr);
+        used++;
+    }
+    return used;
+}
+
+int grid_text_right(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text)
+{
+    int w = glyph_text_width(text);
+    int indent = w < width ? width - w : 0;
+    return grid_text(grid, x + indent, y, width - indent, style, attr, text);
+}
+
+int grid_printf(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *format,
+                ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return grid_text(grid, x, y, width, style, attr, text);
+}
+
+struct rect grid_box(struct grid *grid, struct rect area, enum style style, const char *title)
+{
+    if (area.w < 2 || area.h < 2) return (struct rect){area.x, area.y, 0, 0};
+    int right = area.x + area.w - 1, bottom = area.y + area.h - 1;
+    grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, style, 0);
+    grid_fill(grid, (struct rect){area.x, bottom, area.w, 1}, 0x2500, style, 0);
+    grid_fill(grid, (struct rect){area.x, area.y, 1, area.h}, 0x2502, style, 0);
+    grid_fill(grid, (struct rect){right, area.y, 1, area.h}, 0x2502, style, 0);
+    grid_put(grid, area.x, area.y, 0x250C, style, 0);
+    grid_put(grid, right, area.y, 0x2510, style, 0);
+    grid_put(grid, area.x, bottom, 0x2514, style, 0);
+    grid_put(grid, right, bottom, 0x2518, style, 0);
+    if (title && area.w > 6)
+        grid_printf(grid, area.x + 2, area.y, area.w - 4, STYLE_TEXT, ATTR_BOLD, " %s ", title);
+    return (struct rect){area.x + 1, area.y + 1, area.w - 2, area.h - 2};
+}
+
+char *grid_row(const struct grid *grid, int y, char *buf, size_t size)
+{
+    size_t n = 0, end = 0;
+    buf[0] = '\0';
+    if (y < 0 || y >= grid->h) return buf;
+    for (int x = 0; x < grid->w; x++) {
+        uint32_t glyph = grid->cells[(size_t)y * (size_t)grid->w + (size_t)x].glyph;
+        if (glyph == GRID_CONTINUATION) continue;
+        size_t wrote = glyph_encode(glyph, buf + n, size - n);
+        if (wrote == 0) break;
+        n += wrote;
+        if (glyph != ' ') end = n;
+    }
+    buf[end] = '\0';
+    return buf;
+}

@@ -1,0 +1,81 @@
+/* A grid of character cells: what every widget and view draws into. The screen copies it to the terminal;
+ * tests read it as text. No curses here, so all drawing is plain functions from data to cells.
+ *
+ * Always: writing outside the grid is clipped, never an error; a double-width character occupies its cell and
+ * a continuation cell after it; no cell holds a control character or one the terminal cannot show (see
+ * glyph.h). */
+#ifndef ANNEAL_TUI_GRID_H
+#define ANNEAL_TUI_GRID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "tui/widget/glyph.h"
+
+/* What a cell means; the screen decides the colour. Meaning is never carried by style alone. */
+enum style {
+    STYLE_TEXT,
+    STYLE_DIM,    /* labels, units, what is absent */
+    STYLE_RULE,   /* axes, lines, empty parts of gauges */
+    STYLE_ACCENT, /* keys, the thing in focus */
+    STYLE_GOOD,
+    STYLE_WARN,
+    STYLE_BAD,
+    STYLE_TRAIN, /* one per series of the charts */
+    STYLE_VAL,
+    STYLE_BEST,
+    STYLE_LR,
+    STYLE_GRAD,
+    STYLE_SPEED,
+    STYLE_COUNT
+};
+
+enum { ATTR_NONE = 0, ATTR_BOLD = 1, ATTR_REVERSE = 2, ATTR_UNDERLINE = 4, ATTR_COUNT = 8 };
+
+enum { GRID_CONTINUATION = 0 }; /* the glyph of the right half of a double-width character */
+
+struct cell {
+    uint32_t glyph; /* Unicode code point */
+    uint8_t style;  /* enum style */
+    uint8_t attr;   /* ATTR_ bits */
+};
+
+struct rect {
+    int x, y, w, h; /* cells; empty when w or h is not positive */
+};
+
+struct grid {
+    int w, h;
+    struct cell *cells; /* row-major, w × h */
+    size_t capacity;
+    enum glyph_level level;
+};
+
+/* Zero `grid` before its first use. Resizing blanks it; the only error is STATUS_NO_MEMORY. */
+enum status grid_resize(struct grid *grid, int w, int h, struct err *err);
+void grid_release(struct grid *grid);
+
+void grid_clear(struct grid *grid);
+void grid_fill(struct grid *grid, struct rect area, uint32_t glyph, enum style style, int attr);
+
+/* Adds attribute bits to what is already there: the bar of a selected row. */
+void grid_mark(struct grid *grid, struct rect area, int attr);
+
+/* One narrow glyph, replaced by what the level can show. */
+void grid_put(struct grid *grid, int x, int y, uint32_t glyph, enum style style, int attr);
+
+/* UTF-8 text in at most `width` columns; longer text ends in an ellipsis. Returns the columns used. */
+int grid_text(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
+int grid_text_right(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
+int grid_printf(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *format,
+                ...) __attribute__((format(printf, 7, 8)));
+
+/* A frame around `area` with an optional title on its upper edge; returns the area inside. */
+struct rect grid_box(struct grid *grid, struct rect area, enum style style, const char *title);
+
+/* Row y as UTF-8 with trailing spaces removed. Returns buf. For tests, dumps and the README's picture. */
+char *grid_row(const struct grid *grid, int y, char *buf, size_t size);
+
+#endif
