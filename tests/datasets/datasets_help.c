@@ -16,9 +16,9 @@
 
 const char *scratch_path(const char *name)
 {
-    static char paths[8][PATH_MAX];
+    static char paths[32][PATH_MAX];
     static int next;
-    char *path = paths[next++ % 8];
+    char *path = paths[next++ % 32];
     const char *folder = getenv("ANNEAL_TEST_DIR");
     assert_non_null(folder);
     assert_true(snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX);
