@@ -305,8 +305,8 @@ static enum status read_state(const char *path, struct train_state *out, struct 
                        &skipped, "best_step", &best_step, "patience_used", &used, "patience", &patience,
                        "min_delta", &s.stopping.min_delta, "best_val_loss", &best);
     json_decref(json);
-    if (bad || step < 0 || cursor < 0 || tokens < 0)
-        return err_set(err, STATUS_CORRUPT, "%s: %s", path, bad ? problem.text : "a count is negative");
+    if (bad || step < 0 || cursor < 0 || tokens < 0 || skipped < 0 || used < 0 || s.lr_factor < 0)
+        return err_set(err, STATUS_CORRUPT, "%s: %s", path, bad ? problem.text : "a number is negative");
     s.step = step;
     s.cursor = (uint64_t)cursor;
     s.tokens = tokens;

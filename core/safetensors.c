@@ -77,14 +77,17 @@ static enum status read_metadata(struct safetensors *file, const char *path, jso
 {
     const char *key;
     json_t *value;
+    if (!json_is_object(object)) return corrupt(err, path, "__metadata__", "is no JSON object");
     file->metadata = arena_alloc_array(&file->arena, json_object_size(object) + 1, sizeof *file->metadata);
     if (!file->metadata) return err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", path);
     json_object_foreach(object, key, value)
     {
         if (!json_is_string(value))
             return corrupt(err, path, "__metadata__", "holds something that is no text");
-        file->metadata[file->metadata_count].key = arena_strdup(&file->arena, key);
-        file->metadata[file->metadata_count++].value = arena_strdup(&file->arena, json_string_value(value));
+        char *k = arena_strdup(&file->arena, key), *v = arena_strdup(&file->arena, json_string_value(value));
+        if (!k || !v) return err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", path);
+        file->metadata[file->metadata_count].key = k;
+        file->metadata[file->metadata_count++].value = v;
     }
     return STATUS_OK;
 }

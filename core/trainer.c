@@ -40,17 +40,19 @@ static enum status check_vocabulary(const struct trainer *t, struct err *err)
 {
     const struct corpus *corpus = t->setup.corpus;
     int V = t->model.config.vocab_size;
-    int needed = corpus->tokenizer ? tokenizer_vocab_size(corpus->tokenizer) : (int)corpus->file.vocab_size;
+    int needed = corpus->tokenizer ? tokenizer_vocab_size(corpus->tokenizer) : 0;
     if (needed > V)
         return err_set(err, STATUS_USAGE,
                        "model.vocab_size = %d is smaller than the tokenizer's %d (set it to at least %d)", V,
                        needed, needed);
-    if (needed) return STATUS_OK;
-    for (uint64_t i = 0; i < corpus->file.count; i++) /* no sidecar says what to expect: look */
-        if (corpus->file.tokens[i] >= (uint32_t)V)
-            return err_set(err, STATUS_USAGE, "%s: token %" PRIu64 " is %u, outside model.vocab_size = %d",
-                           corpus->path, i, corpus->file.tokens[i], V);
-    return STATUS_OK;
+    /* a token outside the embedding is a read outside memory: whatever is said about the file, look */
+    if (!corpus->file.count || token_file_largest(&corpus->file) < (uint32_t)V) return STATUS_OK;
+    uint64_t i = 0;
+    while (corpus->file.tokens[i] < (uint32_t)V) i++;
+    return err_set(err, STATUS_USAGE,
+                   "%s: token %" PRIu64 " is %u, but model.vocab_size = %d (set it to at least %" PRIu64 ")",
+                   corpus->path, i, corpus->file.tokens[i], V,
+                   (uint64_t)token_file_largest(&corpus->file) + 1);
 }
 
 static enum status open_data(struct trainer *t, struct err *err)
@@ -277,8 +279,8 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
     case ORDER_STOP:
         *leave = true;
         break;
-    case ORDER_EVAL:
-        evaluate(t);
+    case ORDER_EVAL: /* the same evaluation twice would use up the patience of early stopping */
+        if (t->last_eval_step != t->state.step) evaluate(t);
         if (t->validation.sequences)
             snprintf(result, sizeof result, "validation loss %.4f", t->last_val_loss);
         else
@@ -380,23 +382,23 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* What is due after a step; *stop is set when early stopping decides so. */
-static enum status between_steps(struct trainer *t, bool *stop, struct err *err)
+/* What is due after a step; *stop is set when early stopping decides so. A sample or a checkpoint that fails
+ * is no reason to lose the run. */
+static void between_steps(struct trainer *t, bool *stop)
 {
     const struct config *c = t->setup.config;
     int64_t step = t->state.step;
-    enum status status = STATUS_OK;
+    struct err problem = {0};
     if (due(c->eval.every, step)) {
         evaluate(t);
         const struct early_stopping *e = &t->state.stopping;
         *stop = e->patience > 0 && e->used >= e->patience;
     }
-    if (due(c->sample.every, step)) status = sample(t, err);
-    if (!status && due(c->checkpoint.every, step) && step < c->train.total_steps) {
-        struct err problem = {0};
+    if (due(c->sample.every, step) && sample(t, &problem))
+        event(t, "warning", "%s; training goes on", problem.text);
+    if (due(c->checkpoint.every, step) && step < c->train.total_steps) {
         if (save_checkpoint(t, "periodic", &problem)) event(t, "error", "%s; training goes on", problem.text);
     }
-    return status;
 }
 
 enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct err *err)
@@ -410,7 +412,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
            t->state.skipped_in_a_row < SKIPS_IN_A_ROW_MAX) {
         if ((leave = obey_orders(t))) break;
         status = train_step(t, err);
-        if (!status) status = between_steps(t, &stop, err);
+        if (!status) between_steps(t, &stop);
     }
     if (status) return status;
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX)

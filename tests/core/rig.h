@@ -1,5 +1,5 @@
-/* A small network on the CPU, opened and closed in one call: what most tests of core/ stand on. Every failure
- * on the way fails the running test. */
+/* A small network on one thread of the CPU, opened and closed in one call: what most tests of core/ stand on.
+ * Every failure on the way fails the running test. */
 #ifndef ANNEAL_TESTS_CORE_RIG_H
 #define ANNEAL_TESTS_CORE_RIG_H
 

@@ -1,0 +1,816 @@
+/* The trainer's promises: a resumed run is the uninterrupted one bit for bit, orders take effect when they
+ * say, nothing is allocated in the step loop, a diverging run ends with its weights finite. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "core/safetensors.h"
+#include "tests/core/rig.h"
+#include "tests/core/story.h"
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- comparing runs ---- */
+
+/* All that is no measurement of time, as bits: NaN equals NaN, -0 differs from 0. */
+static void expect_equal_steps(const struct step_record *a, const struct step_record *b)
+{
+    assert_int_equal(a->step, b->step);
+    assert_int_equal(a->tokens, b->tokens);
+    if (memcmp(&a->loss, &b->loss, sizeof a->loss) != 0)
+        fail_msg("step %d: loss %.17g and %.17g", (int)a->step, a->loss, b->loss);
+    assert_memory_equal(&a->epoch, &b->epoch, sizeof a->epoch);
+    assert_memory_equal(&a->lr, &b->lr, sizeof a->lr);
+    assert_memory_equal(&a->grad_norm, &b->grad_norm, sizeof a->grad_norm);
+    assert_memory_equal(&a->clip_scale, &b->clip_scale, sizeof a->clip_scale);
+}
+
+static void expect_equal_files(const char *folder_a, const char *folder_b, int64_t step, const char *name)
+{
+    char a[4096], b[4096];
+    struct file_map x, y;
+    snprintf(a, sizeof a, "%s/step-%d/%s", folder_a, (int)step, name);
+    snprintf(b, sizeof b, "%s/step-%d/%s", folder_b, (int)step, name);
+    assert_int_equal(file_map_open(a, &x, NULL), STATUS_OK);
+    assert_int_equal(file_map_open(b, &y, NULL), STATUS_OK);
+    assert_int_equal(x.size, y.size);
+    assert_memory_equal(x.data, y.data, x.size);
+    file_map_close(&x);
+    file_map_close(&y);
+}
+
+/* `later` is what came after an interruption (or all of it): it must be the tail of `whole`. */
+static void expect_tail(const struct story *whole, const struct story *later)
+{
+    int skip = whole->step_count - later->step_count;
+    assert_true(skip >= 0 && later->step_count > 0);
+    for (int i = 0; i < later->step_count; i++) expect_equal_steps(&whole->steps[skip + i], &later->steps[i]);
+    skip = whole->eval_count - later->eval_count;
+    assert_true(skip >= 0);
+    for (int i = 0; i < later->eval_count; i++) {
+        const struct eval_record *a = &whole->evals[skip + i], *b = &later->evals[i];
+        const struct stopping_record *c = &whole->stoppings[skip + i], *d = &later->stoppings[i];
+        assert_int_equal(a->step, b->step);
+        assert_int_equal(a->tokens, b->tokens);
+        assert_memory_equal(&a->val_loss, &b->val_loss, sizeof a->val_loss);
+        assert_memory_equal(&c->best_val_loss, &d->best_val_loss, sizeof c->best_val_loss);
+        assert_int_equal(c->best_step, d->best_step);
+        assert_int_equal(c->patience_used, d->patience_used);
+        assert_int_equal(c->verdict, d->verdict);
+    }
+    assert_string_equal(whole->last_sample, later->last_sample);
+}
+
+static void expect_equal_checkpoints(const struct session *a, const struct session *b, int64_t step)
+{
+    expect_equal_files(a->folder, b->folder, step, "model.safetensors");
+    expect_equal_files(a->folder, b->folder, step, "optimizer.safetensors");
+    expect_equal_files(a->folder, b->folder, step, "trainer.json");
+}
+
+/* ---- resuming ---- */
+
+enum how { BY_REQUEST, BY_ORDER, BY_CRASH };
+
+/* Trains `total` steps at once, then again with a break after each number of steps, and compares. */
+static void expect_resume_is_exact(const char *const *words, int total, enum how how)
+{
+    struct session whole, part;
+    session_open(&whole, "whole", NULL, words, 900);
+    session_start(&whole, false);
+    assert_int_equal(session_run(&whole), TRAIN_FINISHED);
+    assert_int_equal(whole.story.step_count, total);
+    assert_true(whole.story.eval_count > 2 && whole.story.sample_count > 1);
+    for (int at = how == BY_CRASH ? 3 : 1; at < total; at++) {
+        struct story_order script[] = {{.at = at, .order = {.id = 1, .verb = ORDER_STOP}}, {0}};
+        session_open(&part, "part", NULL, words, 900);
+        if (how == BY_ORDER)
+            part.story.orders = script;
+        else
+            part.story.leave_at = at;
+        session_start(&part, false);
+        assert_int_equal(session_run(&part), TRAIN_STOPPED);
+        assert_int_equal(part.story.step_count, at);
+        if (how == BY_CRASH) { /* as if the last steps and their checkpoint had never reached the disk */
+            char last[4096];
+            snprintf(last, sizeof last, "%s/step-%d", part.folder, at);
+            if (at % 3) assert_int_equal(file_remove_tree(last, NULL), STATUS_OK);
+        }
+        part.story.leave_at = 0;
+        part.story.step_count = part.story.eval_count = part.story.stopping_count = 0;
+        session_start(&part, true);
+        int first = how == BY_CRASH ? at / 3 * 3 : at;
+        assert_int_equal(trainer_state(part.trainer)->step, first);
+        assert_int_equal(session_run(&part), TRAIN_FINISHED);
+        assert_int_equal(part.story.step_count, total - first);
+        expect_tail(&whole.story, &part.story);
+        expect_equal_checkpoints(&whole, &part, total);
+        session_close(&part);
+    }
+    session_close(&whole);
+}
+
+/* 900 bytes are 50 training sequences: with 4 a step, 14 steps pass the end of the first epoch. */
+#define RESUME_WORDS                                                                                         \
+    "train.total_steps=14", "train.accumulation_steps=2", "train.dropout=0.2", "eval.every=4",               \
+        "eval.early_stopping_patience=50", "sample.every=5", "checkpoint.every=3"
+
+static void an_adamw_run_resumes_bit_for_bit_after_a_request(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(WORDS(RESUME_WORDS), 14, BY_REQUEST);
+}
+
+static void a_lion_run_resumes_bit_for_bit_after_an_order(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(
+        WORDS(RESUME_WORDS, "train.optimizer=lion", "train.learning_rate=0.001", "data.shuffle=random"), 14,
+        BY_ORDER);
+}
+
+static void a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(
+        WORDS(RESUME_WORDS, "model.qk_norm=true", "model.tie_weights=false", "train.threads=2"), 14,
+        BY_CRASH);
+}
+
+static void an_interrupted_run_can_be_interrupted_again(void **state)
+{
+    (void)state;
+    struct session whole, part;
+    session_open(&whole, "whole", NULL, WORDS(RESUME_WORDS), 900);
+    session_start(&whole, false);
+    session_run(&whole);
+    session_open(&part, "part", NULL, WORDS(RESUME_WORDS), 900);
+    for (int at = 1; at < 14; at++) {
+        part.story.leave_at = at;
+        session_start(&part, at > 1);
+        assert_int_equal(session_run(&part), TRAIN_STOPPED);
+    }
+    part.story.leave_at = 0;
+    session_start(&part, true);
+    assert_int_equal(session_run(&part), TRAIN_FINISHED);
+    assert_int_equal(part.story.step_count, 14);
+    expect_tail(&whole.story, &part.story);
+    expect_equal_checkpoints(&whole, &part, 14);
+    session_close(&part);
+    session_close(&whole);
+}
+
+static void the_factor_of_the_learning_rate_survives_a_resume(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 2, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 0.25}},
+                                   {.at = 4, .order = {.id = 2, .verb = ORDER_STOP}},
+                                   {0}};
+    session_open(&s, "factor", NULL, WORDS("train.schedule=constant"), 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < 12; i++) assert_true(s.story.steps[i].lr == (i < 2 ? 0.01 : 0.0025));
+    session_close(&s);
+}
+
+static void resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "patience", NULL,
+                 WORDS("train.learning_rate=0", "eval.every=2", "eval.early_stopping_patience=9"), 900);
+    s.story.leave_at = 6;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    s.story.leave_at = 0;
+    s.config.eval.early_stopping_patience = 3;
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_EARLY_STOPPED);
+    assert_int_equal(s.story.done, 8); /* the best at 2, then 4, 6 and 8 */
+    session_close(&s);
+}
+
+static void a_finished_run_has_nothing_left_to_resume(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "finished", NULL, NULL, 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.step_count, 12);
+    session_close(&s);
+}
+
+/* ---- the records ---- */
+
+static void the_same_seed_gives_the_same_run_and_another_one_another(void **state)
+{
+    (void)state;
+    static const char *const seeds[] = {"train.seed=5", "train.seed=5", "train.seed=6"};
+    struct session s[3];
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "seed%d", i);
+        session_open(&s[i], name, NULL, WORDS(RESUME_WORDS, seeds[i]), 900);
+        session_start(&s[i], false);
+        session_run(&s[i]);
+    }
+    expect_tail(&s[0].story, &s[1].story);
+    expect_equal_checkpoints(&s[0], &s[1], 14);
+    assert_true(s[0].story.steps[0].loss != s[2].story.steps[0].loss);
+    for (int i = 0; i < 3; i++) session_close(&s[i]);
+}
+
+static void a_repeating_text_is_learned(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "learn", NULL,
+                 WORDS("train.total_steps=500", "eval.every=250", "train.learning_rate=0.02"), 2000);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(fabs(s.story.steps[0].loss - log(256)) < 0.3); /* at first all tokens are alike */
+    if (!(s.story.steps[499].loss < 0.7)) fail_msg("the loss is still %g", s.story.steps[499].loss);
+    assert_int_equal(s.story.eval_count, 2);
+    assert_true(s.story.evals[1].val_loss < 0.8 && s.story.evals[1].val_loss < s.story.evals[0].val_loss);
+    session_close(&s);
+}
+
+static void every_step_leaves_a_complete_record(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "records", NULL, WORDS("train.accumulation_steps=3", "eval.every=5"), 900);
+    session_start(&s, false);
+    assert_int_equal(trainer_sequences(s.trainer), 50); /* (900 - 90 - 1) / 16 */
+    int64_t planned = (int64_t)trainer_plan(s.trainer)->total_bytes;
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < 12; i++) {
+        const struct step_record *r = &s.story.steps[i];
+        assert_int_equal(r->step, i);
+        assert_int_equal(r->tokens, (i + 1) * 3 * 2 * 16);
+        assert_true(r->epoch == (i + 1) * 6 / 50.0);
+        assert_true(isfinite(r->loss) && r->loss > 0 && r->grad_norm > 0);
+        assert_true(r->clip_scale > 0 && r->clip_scale <= 1);
+        assert_true(fabs(r->clip_scale - fmin(1, 1 / (r->grad_norm + 1e-6))) < 1e-6);
+        assert_true(r->step_ms > 0 && r->tokens_per_sec > 0 && r->wall_time > 1e9);
+    }
+    assert_int_equal(s.story.eval_count, 3); /* at 5, 10 and the end */
+    for (int i = 0; i < 3; i++) {
+        const struct eval_record *r = &s.story.evals[i];
+        assert_int_equal(r->step, i < 2 ? 5 * (i + 1) : 12);
+        assert_int_equal(r->tokens, r->step * 96);
+        assert_true(fabs(r->val_perplexity - exp(r->val_loss)) < 1e-9 && r->eval_ms > 0);
+        assert_true(s.story.stoppings[i].val_loss == r->val_loss);
+    }
+    assert_int_equal(s.story.memory_bytes, planned);
+    assert_int_equal(s.story.checkpoint_count, 1);
+    assert_int_equal(s.story.checkpoints[0].step, 12);
+    assert_string_equal(s.story.last_kind, "last");
+    assert_int_equal(s.story.event_count, 0);
+    session_close(&s);
+}
+
+static void accumulation_is_the_large_batch(void **state)
+{
+    (void)state;
+    struct session large, small;
+    session_open(&large, "large", NULL, WORDS("train.batch_size=6", "data.shuffle=none"), 900);
+    session_open(&small, "small", NULL, WORDS("train.accumulation_steps=3", "data.shuffle=none"), 900);
+    session_start(&large, false);
+    session_start(&small, false);
+    session_run(&large);
+    session_run(&small);
+    for (int i = 0; i < 12; i++) {
+        const struct step_record *a = &large.story.steps[i], *b = &small.story.steps[i];
+        assert_int_equal(a->tokens, b->tokens);
+        assert_true(fabs(a->loss - b->loss) < 2e-5 * a->loss); /* another order of sums, twelve steps long */
+        assert_true(fabs(a->grad_norm - b->grad_norm) < 2e-4 * a->grad_norm);
+    }
+    session_close(&large);
+    session_close(&small);
+}
+
+static void the_same_batches_are_evaluated_every_time(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "evals", NULL, WORDS("train.learning_rate=0", "eval.every=1", "eval.batches=2"), 900);
+    session_start(&s, false);
+    session_run(&s);
+    assert_int_equal(s.story.eval_count, 12);
+    for (int i = 1; i < 12; i++) assert_true(s.story.evals[i].val_loss == s.story.evals[0].val_loss);
+    session_close(&s);
+}
+
+static void without_validation_tokens_nothing_is_evaluated(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_EVAL}}, {0}};
+    session_open(&s, "no-validation", NULL, WORDS("data.val_fraction=0", "eval.every=2"), 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.eval_count, 0);
+    assert_non_null(strstr(s.story.results[1], "no validation tokens"));
+    session_close(&s);
+}
+
+static void samples_continue_the_prompt_and_checkpoints_come_when_due(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "due", NULL, WORDS("sample.every=4", "checkpoint.every=5", "checkpoint.keep=2"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.sample_count, 3);
+    assert_true(strlen(s.story.last_sample) > 0);
+    assert_int_equal(s.story.checkpoint_count, 3);
+    assert_int_equal(s.story.checkpoints[0].step, 5);
+    assert_int_equal(s.story.checkpoints[1].step, 10);
+    assert_int_equal(s.story.checkpoints[2].step, 12);
+    char path[4096];
+    assert_int_equal(checkpoint_find(s.folder, 5, path, sizeof path, NULL),
+                     STATUS_NOT_FOUND); /* only two kept */
+    assert_int_equal(checkpoint_find(s.folder, 10, path, sizeof path, NULL), STATUS_OK);
+    session_close(&s);
+}
+
+/* ---- orders ---- */
+
+static void orders_take_effect_at_the_step_they_were_given(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 0, .order = {.id = 1, .verb = ORDER_CHECKPOINT}},
+                                   {.at = 3, .order = {.id = 2, .verb = ORDER_EVAL}},
+                                   {.at = 3, .order = {.id = 3, .verb = ORDER_SAMPLE}},
+                                   {.at = 5, .order = {.id = 4, .verb = ORDER_LR_FACTOR, .argument = 0.5}},
+                                   {.at = 7, .order = {.id = 5, .verb = ORDER_CHECKPOINT}},
+                                   {.at = 8, .order = {.id = 6, .verb = ORDER_CONTINUE}},
+                                   {.at = 9, .order = {.id = 7, .verb = ORDER_STOP}},
+                                   {0}};
+    session_open(&s, "orders", NULL, WORDS("train.schedule=constant"), 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    static const int64_t applied[] = {0, 0, 3, 3, 5, 7, 8, 9};
+    assert_int_equal(s.story.acknowledged, 7);
+    for (int id = 1; id <= 7; id++) assert_int_equal(s.story.applied[id], applied[id]);
+    assert_int_equal(s.story.step_count, 9);
+    assert_int_equal(s.story.eval_count, 1);
+    assert_int_equal(s.story.evals[0].step, 3);
+    assert_int_equal(s.story.sample_count, 1);
+    for (int i = 0; i < 9; i++) assert_true(s.story.steps[i].lr == (i < 5 ? 0.01 : 0.005));
+    assert_int_equal(s.story.checkpoint_count, 3);
+    assert_int_equal(s.story.checkpoints[0].step, 0);
+    assert_int_equal(s.story.checkpoints[1].step, 7);
+    assert_int_equal(s.story.checkpoints[2].step, 9);
+    assert_non_null(strstr(s.story.results[2], "validation loss"));
+    assert_non_null(strstr(s.story.results[5], "step-7"));
+    assert_int_equal(s.story.pause_count, 0);
+    session_close(&s);
+}
+
+static void a_pause_holds_the_run_until_it_is_continued(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 4, .order = {.id = 1, .verb = ORDER_PAUSE}},
+                                   {.at = 4, .order = {.id = 2, .verb = ORDER_EVAL}, .wait = 2},
+                                   {.at = 4, .order = {.id = 3, .verb = ORDER_CONTINUE}, .wait = 2},
+                                   {0}};
+    session_open(&s, "pause", NULL, NULL, 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int id = 1; id <= 3; id++) assert_int_equal(s.story.applied[id], 4); /* also while paused */
+    assert_int_equal(s.story.pause_count, 2);
+    assert_true(s.story.pauses[0] && !s.story.pauses[1]);
+    assert_int_equal(s.story.step_count, 12);
+    session_close(&s);
+}
+
+static void a_paused_run_can_be_stopped(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 4, .order = {.id = 1, .verb = ORDER_PAUSE}},
+                                   {.at = 4, .order = {.id = 2, .verb = ORDER_STOP}, .wait = 2},
+                                   {0}};
+    session_open(&s, "pause-stop", NULL, NULL, 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    assert_int_equal(s.story.step_count, 4);
+    assert_int_equal(s.story.pause_count, 2);
+    assert_false(s.story.pauses[1]);
+    assert_int_equal(s.story.checkpoints[0].step, 4);
+    session_close(&s);
+}
+
+static void a_factor_that_is_no_number_from_zero_up_is_refused(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {
+        {.at = 1, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = NAN}},
+        {.at = 1, .order = {.id = 2, .verb = ORDER_LR_FACTOR, .argument = -1}},
+        {.at = 1, .order = {.id = 3, .verb = ORDER_LR_FACTOR, .argument = INFINITY}},
+        {.at = 6, .order = {.id = 4, .verb = ORDER_LR_FACTOR, .argument = 0}},
+        {0}};
+    session_open(&s, "bad-factor", NULL, WORDS("train.schedule=constant"), 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int id = 1; id <= 3; id++) assert_non_null(strstr(s.story.results[id], "refused"));
+    for (int i = 0; i < 12; i++) assert_true(s.story.steps[i].lr == (i < 6 ? 0.01 : 0));
+    session_close(&s);
+}
+
+/* ---- stopping by itself ---- */
+
+static void early_stopping_ends_a_run_that_learns_nothing(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "early", NULL,
+                 WORDS("train.learning_rate=0", "eval.every=2", "eval.early_stopping_patience=2"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_EARLY_STOPPED);
+    assert_int_equal(s.story.step_count, 6);
+    assert_int_equal(s.story.stopping_count, 3);
+    assert_int_equal(s.story.stoppings[0].verdict, VERDICT_IMPROVED);
+    assert_int_equal(s.story.stoppings[1].verdict, VERDICT_WAITING);
+    assert_int_equal(s.story.stoppings[2].verdict, VERDICT_STOP);
+    assert_int_equal(s.story.checkpoints[s.story.checkpoint_count - 1].step, 6);
+    session_close(&s);
+}
+
+static void asking_for_the_same_evaluation_again_costs_no_patience(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 2, .order = {.id = 1, .verb = ORDER_EVAL}},
+                                   {.at = 2, .order = {.id = 2, .verb = ORDER_EVAL}},
+                                   {0}};
+    session_open(&s, "ask", NULL,
+                 WORDS("train.learning_rate=0", "eval.every=2", "eval.early_stopping_patience=3"), 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_EARLY_STOPPED);
+    assert_int_equal(s.story.step_count, 8);
+    assert_non_null(strstr(s.story.results[1], "validation loss"));
+    assert_string_equal(s.story.results[1], s.story.results[2]);
+    session_close(&s);
+}
+
+/* ---- divergence: a table whose loss gradient turns NaN in chosen steps ---- */
+
+static struct {
+    int64_t calls, from, until; /* of cross_entropy_fused, one a step here */
+} poison;
+
+static void poisoned_cross_entropy(float *losses, float *logits, const int32_t *targets, float loss_scale,
+                                   int N, int V, struct stream *stream)
+{
+    cpu_backend()->cross_entropy_fused(losses, logits, targets, loss_scale, N, V, stream);
+    if (poison.calls >= poison.from && poison.calls < poison.until) logits[0] = NAN;
+    poison.calls++;
+}
+
+static struct backend poisoned_backend(int64_t from, int64_t until)
+{
+    struct backend backend = *cpu_backend();
+    backend.cross_entropy_fused = poisoned_cross_entropy;
+    poison.calls = 0;
+    poison.from = from;
+    poison.until = until;
+    return backend;
+}
+
+static void expect_finite_checkpoint(const char *folder)
+{
+    char path[4096], file[4200];
+    struct safetensors tensors;
+    struct err err = {0};
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors"};
+    if (checkpoint_find(folder, -1, path, sizeof path, &err)) fail_msg("%s", err.text);
+    for (int k = 0; k < 2; k++) {
+        snprintf(file, sizeof file, "%s/%s", path, names[k]);
+        assert_int_equal(safetensors_open(file, &tensors, &err), STATUS_OK);
+        for (size_t i = 0; i < tensors.count; i++)
+            for (size_t j = 0; j < tensors.tensors[i].bytes / sizeof(float); j++)
+                assert_true(isfinite(((const float *)tensors.tensors[i].data)[j]));
+        safetensors_close(&tensors);
+    }
+}
+
+static void a_non_finite_gradient_skips_the_update_and_says_so(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(3, 5);
+    struct session s;
+    session_open(&s, "skip", &backend, WORDS("eval.every=1"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < 12; i++) {
+        bool skipped = i == 3 || i == 4;
+        assert_true((s.story.steps[i].clip_scale == 0) == skipped);
+        assert_true(isfinite(s.story.steps[i].grad_norm) == !skipped);
+        if (i) assert_true((s.story.evals[i].val_loss == s.story.evals[i - 1].val_loss) == skipped);
+    }
+    assert_int_equal(s.story.event_count, 2);
+    assert_string_equal(s.story.last_level, "warning");
+    assert_non_null(strstr(s.story.last_event, "step 4: the gradient norm is not finite"));
+    expect_finite_checkpoint(s.folder);
+    session_close(&s);
+}
+
+static void a_hundred_skipped_updates_in_a_row_end_the_run(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(10, INT64_MAX);
+    struct session s;
+    session_open(&s, "diverged", &backend, WORDS("train.total_steps=400", "checkpoint.every=4"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_DIVERGED);
+    assert_int_equal(s.story.step_count, 110);
+    assert_int_equal(s.story.event_count, 100);
+    expect_finite_checkpoint(s.folder);
+    session_close(&s);
+}
+
+static void ninety_nine_skipped_updates_do_not(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(10, 109);
+    struct session s;
+    session_open(&s, "recovered", &backend, WORDS("train.total_steps=112"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(s.story.steps[109].clip_scale > 0);
+    session_close(&s);
+}
+
+static void the_count_of_skipped_updates_survives_a_resume(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(0, INT64_MAX);
+    struct session s;
+    session_open(&s, "diverged-later", &backend, WORDS("train.total_steps=400"), 900);
+    s.story.leave_at = 60;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    s.story.leave_at = 0;
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_DIVERGED);
+    assert_int_equal(s.story.step_count, 100);
+    session_close(&s);
+}
+
+/* No poison here: a learning rate far too high, until numbers leave the range of fp32. */
+static void a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint(void **state)
+{
+    (void)state;
+    static const char *const optimizers[] = {"train.optimizer=adamw", "train.optimizer=lion"};
+    for (int i = 0; i < 2; i++) {
+        struct session s;
+        session_open(&s, "huge", NULL,
+                     WORDS("train.learning_rate=1000", "train.schedule=constant", "train.weight_decay=100",
+                           "train.total_steps=130", "checkpoint.every=1", optimizers[i]),
+                     900);
+        session_start(&s, false);
+        enum train_outcome outcome = session_run(&s);
+        assert_true(outcome == TRAIN_DIVERGED || outcome == TRAIN_FINISHED);
+        int skipped = 0;
+        for (int k = 0; k < s.story.step_count; k++) skipped += s.story.steps[k].clip_scale == 0;
+        assert_int_equal(skipped, s.story.event_count);
+        expect_finite_checkpoint(s.folder);
+        session_close(&s);
+    }
+}
+
+/* ---- what is refused, and what goes wrong on the way ---- */
+
+static void expect_refused(struct session *s, const char *part)
+{
+    struct err err = {0};
+    assert_int_equal(session_try(s, &err), STATUS_USAGE);
+    if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
+    session_close(s);
+}
+
+static void a_vocabulary_smaller_than_the_tokenizers_is_refused(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "vocabulary", NULL, WORDS("model.vocab_size=255"), 900);
+    expect_refused(&s, "model.vocab_size = 255 is smaller than the tokenizer's 256 (set it to at least 256)");
+}
+
+static void a_token_outside_the_vocabulary_is_refused_whatever_is_said_about_the_file(void **state)
+{
+    (void)state;
+    for (int said = 0; said < 3; said++) {
+        struct session s;
+        session_open(&s, "token", NULL, NULL, 900);
+        s.tokens[700] = UINT32_MAX;
+        s.corpus.file.vocab_size = said ? 256 : 0;
+        if (said < 2) {
+            tokenizer_close(s.corpus.tokenizer);
+            s.corpus.tokenizer = NULL;
+        }
+        expect_refused(&s, "corpus.tok: token 700 is 4294967295, but model.vocab_size = 256");
+    }
+}
+
+static void a_corpus_shorter_than_a_sequence_is_refused(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "short", NULL, NULL, 17);
+    expect_refused(&s, "the corpus is too short");
+    session_open(&s, "short", NULL, WORDS("data.val_fraction=0"), 16);
+    expect_refused(&s, "16 training tokens, but one sequence of seq_len 16 needs 17");
+    session_open(&s, "short", NULL, NULL, 169); /* 153 to train on, 16 to validate with */
+    expect_refused(&s, "16 validation tokens");
+    session_open(&s, "short", NULL, NULL, 0);
+    expect_refused(&s, "the corpus is too short");
+}
+
+static void the_shortest_corpus_trains(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "shortest", NULL, WORDS("data.val_fraction=0"), 17);
+    session_start(&s, false);
+    assert_int_equal(trainer_sequences(s.trainer), 1);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    session_close(&s);
+}
+
+static void without_a_tokenizer_it_trains_and_says_why_it_does_not_sample(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_SAMPLE}}, {0}};
+    session_open(&s, "mute", NULL, WORDS("sample.every=2"), 900);
+    tokenizer_close(s.corpus.tokenizer);
+    s.corpus.tokenizer = NULL;
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.sample_count, 0);
+    assert_non_null(strstr(s.story.results[1], "no tokenizer"));
+    session_close(&s);
+}
+
+static void a_checkpoint_that_cannot_be_written_does_not_stop_training(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    enum train_outcome outcome;
+    struct story_order script[] = {{.at = 6, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
+    session_open(&s, "blocked", NULL, WORDS("checkpoint.every=5"), 900);
+    rig_write(s.folder, "a file where the folder should be", 33);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_not_equal(trainer_run(s.trainer, &outcome, &err),
+                         STATUS_OK); /* the last one has to be written */
+    assert_int_equal(s.story.step_count, 12);
+    assert_int_equal(s.story.checkpoint_count, 0);
+    assert_int_equal(s.story.event_count, 2);
+    assert_string_equal(s.story.last_level, "error");
+    assert_non_null(strstr(s.story.last_event, "training goes on"));
+    assert_non_null(strstr(s.story.results[1], "blocked"));
+    assert_non_null(strstr(err.text, "blocked"));
+    session_close(&s);
+}
+
+static void resuming_with_another_model_is_refused(void **state)
+{
+    (void)state;
+    struct session s;
+    char path[4096];
+    struct err err = {0};
+    session_open(&s, "other", NULL, NULL, 900);
+    session_start(&s, false);
+    session_run(&s);
+    s.config.model.sizes.intermediate_dim = 25;
+    session_start(&s, false);
+    assert_int_equal(checkpoint_find(s.folder, -1, path, sizeof path, &err), STATUS_OK);
+    assert_int_equal(trainer_resume(s.trainer, path, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "gate_proj"));
+    session_close(&s);
+}
+
+/* ---- validation tokens are never trained on ---- */
+
+static struct {
+    bool validation_in_training, validation_seen, training_seen;
+} watched;
+
+enum { VALIDATION_TOKEN = 200 };
+
+static void watched_embedding_forward(float *out, const int32_t *tokens, const float *weight, int N, int C,
+                                      struct stream *stream)
+{
+    for (int i = 0; i < N; i++) watched.validation_seen |= tokens[i] == VALIDATION_TOKEN;
+    cpu_backend()->embedding_forward(out, tokens, weight, N, C, stream);
+}
+
+static void watched_embedding_backward(float *dweight, const float *dout, const int32_t *tokens,
+                                       void *workspace, int N, int V, int C, struct stream *stream)
+{
+    for (int i = 0; i < N; i++) watched.validation_in_training |= tokens[i] == VALIDATION_TOKEN;
+    watched.training_seen = true;
+    cpu_backend()->embedding_backward(dweight, dout, tokens, workspace, N, V, C, stream);
+}
+
+static void watched_cross_entropy(float *losses, float *logits, const int32_t *targets, float loss_scale,
+                                  int N, int V, struct stream *stream)
+{
+    for (int i = 0; i < N; i++) watched.validation_in_training |= targets[i] == VALIDATION_TOKEN;
+    cpu_backend()->cross_entropy_fused(losses, logits, targets, loss_scale, N, V, stream);
+}
+
+static void validation_tokens_are_never_trained_on(void **state)
+{
+    (void)state;
+    static const char *const shuffles[] = {"data.shuffle=stride", "data.shuffle=random", "data.shuffle=none"};
+    struct backend backend = *cpu_backend();
+    backend.embedding_forward = watched_embedding_forward;
+    backend.embedding_backward = watched_embedding_backward;
+    backend.cross_entropy_fused = watched_cross_entropy;
+    for (int i = 0; i < 3; i++) {
+        struct session s;
+        memset(&watched, 0, sizeof watched);
+        session_open(&s, "held-out", &backend,
+                     WORDS("data.val_fraction=0.25", "train.total_steps=60", "eval.every=30", shuffles[i]),
+                     800);
+        for (int k = 600; k < 800; k++) s.tokens[k] = VALIDATION_TOKEN;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_true(s.story.steps[59].epoch > 3); /* every training sequence was seen, the last one, too */
+        assert_true(watched.training_seen && watched.validation_seen);
+        assert_false(watched.validation_in_training);
+        session_close(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_adamw_run_resumes_bit_for_bit_after_a_request),
+        cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),
+        cmocka_unit_test(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint),
+        cmocka_unit_test(an_interrupted_run_can_be_interrupted_again),
+        cmocka_unit_test(the_factor_of_the_learning_rate_survives_a_resume),
+        cmocka_unit_test(resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience),
+        cmocka_unit_test(a_finished_run_has_nothing_left_to_resume),
+        cmocka_unit_test(the_same_seed_gives_the_same_run_and_another_one_another),
+        cmocka_unit_test(a_repeating_text_is_learned),
+        cmocka_unit_test(every_step_leaves_a_complete_record),
+        cmocka_unit_test(accumulation_is_the_large_batch),
+        cmocka_unit_test(the_same_batches_are_evaluated_every_time),
+        cmocka_unit_test(without_validation_tokens_nothing_is_evaluated),
+        cmocka_unit_test(samples_continue_the_prompt_and_checkpoints_come_when_due),
+        cmocka_unit_test(orders_take_effect_at_the_step_they_were_given),
+        cmocka_unit_test(a_pause_holds_the_run_until_it_is_continued),
+        cmocka_unit_test(a_paused_run_can_be_stopped),
+        cmocka_unit_test(a_factor_that_is_no_number_from_zero_up_is_refused),
+        cmocka_unit_test(early_stopping_ends_a_run_that_learns_nothing),
+        cmocka_unit_test(asking_for_the_same_evaluation_again_costs_no_patience),
+        cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
+        cmocka_unit_test(a_hundred_skipped_updates_in_a_row_end_the_run),
+        cmocka_unit_test(ninety_nine_skipped_updates_do_not),
+        cmocka_unit_test(the_count_of_skipped_updates_survives_a_resume),
+        cmocka_unit_test(a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint),
+        cmocka_unit_test(a_vocabulary_smaller_than_the_tokenizers_is_refused),
+        cmocka_unit_test(a_token_outside_the_vocabulary_is_refused_whatever_is_said_about_the_file),
+        cmocka_unit_test(a_corpus_shorter_than_a_sequence_is_refused),
+        cmocka_unit_test(the_shortest_corpus_trains),
+        cmocka_unit_test(without_a_tokenizer_it_trains_and_says_why_it_does_not_sample),
+        cmocka_unit_test(a_checkpoint_that_cannot_be_written_does_not_stop_training),
+        cmocka_unit_test(resuming_with_another_model_is_refused),
+        cmocka_unit_test(validation_tokens_are_never_trained_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
