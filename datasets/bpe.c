@@ -140,7 +140,7 @@ enum status bpe_new(const struct bpe_spec *spec, const char *name, struct bpe **
     arena_init(&bpe->arena, 1 << 16);
     bpe->spec = *spec;
     if (spec->vocab_size > BPE_VOCAB_MAX || spec->merge_count > UINT32_MAX / 2) {
-        status = err_set(err, STATUS_USAGE, "%s: %zu tokens and %zu merges are too many (at most %d tokens)",
+        status = err_set(err, STATUS_FAILED, "%s: %zu tokens and %zu merges are too many (at most %d tokens)",
                          name, spec->vocab_size, spec->merge_count, BPE_VOCAB_MAX);
         goto out;
     }
@@ -161,7 +161,7 @@ enum status bpe_new(const struct bpe_spec *spec, const char *name, struct bpe **
     for (int byte = 0; byte < 256; byte++) {
         if (bpe->byte_id[byte] != NO_ID) continue;
         status = err_set(
-            err, STATUS_USAGE,
+            err, STATUS_FAILED,
             "%s: no token for the byte 0x%02x, so some text would be lost (train the tokenizer with the "
             "whole byte-level alphabet)",
             name, byte);

@@ -78,7 +78,7 @@ static enum status compile(const char *pattern, const char *name, struct stage *
     if (!stage->code) {
         PCRE2_UCHAR why[128];
         pcre2_get_error_message(code, why, sizeof why);
-        return err_set(err, STATUS_USAGE,
+        return err_set(err, STATUS_FAILED,
                        "%s: the split pattern \"%.200s\" does not compile: %s at character %zu", name,
                        pattern, why, (size_t)where);
     }
@@ -91,7 +91,7 @@ enum status pretokenizer_new(const char *const *patterns, size_t count, const ch
                              struct pretokenizer **out, struct err *err)
 {
     if (count > PRETOKENIZER_STAGES)
-        return err_set(err, STATUS_USAGE, "%s: %zu split patterns in a row (at most %d are supported)", name,
+        return err_set(err, STATUS_FAILED, "%s: %zu split patterns in a row (at most %d are supported)", name,
                        count, PRETOKENIZER_STAGES);
     struct pretokenizer *made = calloc(1, sizeof *made);
     if (!made) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", name);

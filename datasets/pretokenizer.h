@@ -22,7 +22,7 @@ struct pretokenizer;
 struct pretokenizer_scratch;
 
 /* With count 0 every run of valid text is one piece. `name` stands for the tokenizer in messages.
- * STATUS_USAGE when a pattern does not compile. */
+ * STATUS_FAILED when a pattern does not compile. */
 enum status pretokenizer_new(const char *const *patterns, size_t count, const char *name,
                              struct pretokenizer **out, struct err *err);
 void pretokenizer_free(struct pretokenizer *pretokenizer);

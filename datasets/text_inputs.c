@@ -97,7 +97,7 @@ static enum status add_word(struct text_inputs *inputs, const char *word, const 
     size_t before = inputs->count;
     enum status status = add_folder(inputs, word, 0, err);
     if (!status && inputs->count == before)
-        status = err_set(err, STATUS_USAGE, "%s: no files in this folder (put text files into it)", word);
+        status = err_set(err, STATUS_FAILED, "%s: no files in this folder (put text files into it)", word);
     return status;
 }
 
@@ -138,7 +138,7 @@ enum status text_inputs_each(const struct text_inputs *inputs, text_visitor visi
         if (status) return status;
     }
     if (before == 0)
-        return err_set(err, STATUS_USAGE, "%s: %s empty: there is nothing to learn from",
+        return err_set(err, STATUS_FAILED, "%s: %s empty: there is nothing to learn from",
                        inputs->count ? inputs->paths[0] : "no input",
                        inputs->count > 1 ? "and the other files are all" : "is");
     return STATUS_OK;

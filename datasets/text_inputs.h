@@ -21,7 +21,7 @@ enum status text_inputs_open(const char *const *words, size_t count, const char 
 void text_inputs_close(struct text_inputs *inputs); /* harmless on a zeroed struct */
 
 /* Maps the files one after the other. `visit` gets each text, the bytes of the files before it and of all
- * files. STATUS_USAGE when all files together are empty. */
+ * files. STATUS_FAILED when all files together are empty. */
 typedef enum status (*text_visitor)(void *context, const char *path, const char *text, size_t n,
                                     uint64_t before, uint64_t total, struct err *err);
 enum status text_inputs_each(const struct text_inputs *inputs, text_visitor visit, void *context,

@@ -30,7 +30,7 @@ static enum status corrupt(struct reading *r, const char *field, const char *wha
 
 static enum status unsupported(struct reading *r, const char *field, const char *what)
 {
-    return err_set(r->err, STATUS_USAGE, "%s: %s: %.100s is not supported (anneal reads byte-level BPE)",
+    return err_set(r->err, STATUS_FAILED, "%s: %s: %.100s is not supported (anneal reads byte-level BPE)",
                    r->name, field, what);
 }
 
@@ -83,7 +83,7 @@ static enum status read_id(struct reading *r, json_t *value, const char *field, 
     if (!json_is_integer(value) || json_integer_value(value) < 0)
         return corrupt(r, field, "an id is not a whole number from 0");
     if (json_integer_value(value) >= BPE_VOCAB_MAX)
-        return err_set(r->err, STATUS_USAGE, "%s: %s: the id %lld is too large (below %d is supported)",
+        return err_set(r->err, STATUS_FAILED, "%s: %s: the id %lld is too large (below %d is supported)",
                        r->name, field, (long long)json_integer_value(value), BPE_VOCAB_MAX);
     *out = (uint32_t)json_integer_value(value);
     return STATUS_OK;

@@ -13,7 +13,7 @@
 
 #include "datasets/bpe.h"
 
-/* STATUS_CORRUPT: not a tokenizer.json; STATUS_USAGE: one with unsupported components. */
+/* STATUS_CORRUPT: not a tokenizer.json; STATUS_FAILED: one with unsupported components. */
 enum status tokenizer_json_read(const char *json, size_t n, const char *name, struct bpe **out,
                                 struct err *err);
 

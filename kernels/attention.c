@@ -77,25 +77,27 @@ static void softmax_step(float *scores, int columns, bool diagonal, float *max, 
     memcpy(top, max, sizeof top);
     for (int c = 0; c < columns; c++) {
         float *row = scores + (ptrdiff_t)c * TILE;
-        int first = diagonal ? c : 0; /* queries before c do not see key c */
-        for (int r = 0; r < first; r++) row[r] = -INFINITY;
+        int first = diagonal ? c / 16 * 16 : 0; /* queries before c do not see key c */
+        for (int r = first; diagonal && r < c; r++) row[r] = -INFINITY;
+        for (int v = first; v < TILE; v += 16)
 #pragma omp simd
-        for (int r = 0; r < TILE; r++) top[r] = row[r] > top[r] ? row[r] : top[r];
+            for (int r = v; r < v + 16; r++) top[r] = row[r] > top[r] ? row[r] : top[r];
     }
 #pragma omp simd
     for (int r = 0; r < TILE; r++) {
-        keep[r] = simd_exp(max[r] - top[r]);
+        keep[r] = simd_exp_softmax(max[r] - top[r]);
         max[r] = top[r];
         total[r] *= keep[r];
     }
     for (int c = 0; c < columns; c++) {
         float *row = scores + (ptrdiff_t)c * TILE;
+        for (int v = diagonal ? c / 16 * 16 : 0; v < TILE; v += 16)
 #pragma omp simd
-        for (int r = 0; r < TILE; r++) {
-            float e = simd_exp(row[r] - top[r]);
-            row[r] = e;
-            total[r] += e;
-        }
+            for (int r = v; r < v + 16; r++) {
+                float e = simd_exp_softmax(row[r] - top[r]);
+                row[r] = e;
+                total[r] += e;
+            }
     }
 }
 
@@ -212,26 +214,26 @@ static void score_gradients(const struct problem *p, const struct backward_scrat
         int t = i * TILE + r, seen = i == j ? r + 1 : columns;
         const float *out = p->out + out_at(p, b, t, h), *dr = s->dout + (ptrdiff_t)r * width;
         float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
-        float D = 0, l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t], scale = p->scale;
-#pragma omp simd reduction(+ : D)
-        for (int c = 0; c < p->HS; c++) D += dr[c] * out[c];
+        float D = (float)simd_dot(dr, out, NULL, p->HS), l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t],
+              scale = p->scale;
+        for (int v = 0; v < seen; v += 16) /* whole vectors; what is past `seen` becomes 0 below */
 #pragma omp simd
-        for (int c = 0; c < seen; c++) {
-            float e = simd_exp(prob[c] * scale - l);
-            prob[c] = e;
-            ds[c] = e * (ds[c] - D) * scale;
-        }
+            for (int c = v; c < v + 16; c++) {
+                float e = simd_exp_softmax(prob[c] * scale - l);
+                prob[c] = e;
+                ds[c] = e * (ds[c] - D) * scale;
+            }
         for (int c = seen; c < TILE; c++) prob[c] = ds[c] = 0;
     }
 }
 
-static void add_to_dkv(const struct problem *p, const struct backward_scratch *s, int i, int j)
+static void add_to_dkv(const struct problem *p, const struct backward_scratch *s, int i, int j, bool first)
 {
     int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
     enum tile_part part = i == j ? TILE_STEPS_FROM_ROW : TILE_ALL;
     struct tile_operand p_t = {s->p, 1, TILE, TILE}, ds_t = {s->ds, 1, TILE, TILE};
-    tile_multiply(s->dv, width, p_t, s->dout, width, columns, width, rows, true, part);
-    tile_multiply(s->dk, width, ds_t, s->q, width, columns, width, rows, true, part);
+    tile_multiply(s->dv, width, p_t, s->dout, width, columns, width, rows, !first, part);
+    tile_multiply(s->dk, width, ds_t, s->q, width, columns, width, rows, !first, part);
 }
 
 static void add_to_dq(const struct problem *p, const struct backward_scratch *s, int b, int h, int i, int j)
@@ -257,15 +259,12 @@ static void backward_key_tile(const struct problem *p, const struct backward_scr
                               bool with_dq)
 {
     int tiles = attention_tiles(p->T);
-    size_t tile_bytes = (size_t)TILE * (size_t)p->width * sizeof(float);
     load_key_tile(p, s, b, kv, j);
-    memset(s->dk, 0, tile_bytes);
-    memset(s->dv, 0, tile_bytes);
     for (int h = kv * p->group; h < (kv + 1) * p->group; h++)
         for (int i = j; i < tiles; i++) {
             load_query_tile(p, s, b, h, i);
             score_gradients(p, s, b, h, i, j);
-            add_to_dkv(p, s, i, j);
+            add_to_dkv(p, s, i, j, i == j && h == kv * p->group);
             if (with_dq) add_to_dq(p, s, b, h, i, j);
         }
     for (int r = 0; r < tile_rows(p, j); r++) {

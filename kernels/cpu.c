@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/base/text.h"
@@ -90,16 +91,25 @@ static void device_describe(struct device *device, struct device_info *out)
     out->total_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
 }
 
+/* Tensors are read in short pieces far apart (a head's rows, a GEMM's panels); with small pages the processor
+ * spends a tenth of the time and more looking up addresses. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
 static enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err)
 {
     (void)device;
     char text[32];
     void *memory = NULL;
-    size_t rounded = (bytes + 255) / 256 * 256;
-    if (rounded >= bytes) memory = aligned_alloc(256, rounded > 0 ? rounded : 256);
+    size_t unit = bytes < HUGE_PAGE ? 256 : HUGE_PAGE;
+    size_t rounded = (bytes + unit - 1) / unit * unit;
+    if (rounded >= bytes) memory = aligned_alloc(unit, rounded > 0 ? rounded : unit);
     if (memory == NULL)
         return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for %s (use a smaller model or batch)",
                        text_format_bytes(bytes, text, sizeof text));
+#ifdef MADV_HUGEPAGE
+    /* a wish: where it cannot be granted everything works, some tenths slower */
+    if (unit == HUGE_PAGE) madvise(memory, rounded, MADV_HUGEPAGE);
+#endif
     *out = memory;
     return STATUS_OK;
 }

@@ -56,7 +56,7 @@ void cross_entropy_forward(float *losses, const float *logits, const int32_t *ta
             float top = block_max(x, count), part = 0;
             float base = top > -INFINITY ? top : 0.0f;
 #pragma omp simd reduction(+ : part)
-            for (int i = 0; i < count; i++) part += simd_exp(x[i] - base);
+            for (int i = 0; i < count; i++) part += simd_exp_softmax(x[i] - base);
             merge(&max, &total, base, part);
         }
         losses[n] = (float)(log(total) + max - row[targets[n]]);
@@ -84,7 +84,7 @@ void cross_entropy_fused(float *losses, float *logits_dlogits, const int32_t *ta
             float base = top > -INFINITY ? top : 0.0f;
 #pragma omp simd reduction(+ : part)
             for (int i = 0; i < count; i++) {
-                float e = simd_exp(x[i] - base);
+                float e = simd_exp_softmax(x[i] - base);
                 x[i] = e;
                 part += e;
             }

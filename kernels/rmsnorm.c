@@ -16,7 +16,7 @@ static inline void row_scale(float *out, const float *x, const float *weight, fl
 
 static inline float row_rstd(const float *x, int C, float eps)
 {
-    return (float)(1.0 / sqrt(simd_sum_squares(x, C) / C + (double)eps));
+    return 1.0f / sqrtf((float)(simd_dot(x, x, NULL, C) / C + (double)eps));
 }
 
 void rmsnorm_forward(float *out, float *rstd, const float *x, const float *weight, int N, int C, float eps,
@@ -70,15 +70,7 @@ void rmsnorm_backward(float *dx, float *dweight, const float *dout, const float 
                 size_t at = (size_t)n * C;
                 const float *xr = x + at, *dr = dout + at;
                 float *dxr = dx + at, r = rstd[n];
-                double dot = 0;
-                for (int start = 0; start < C; start += 1024) {
-                    int stop = C - start < 1024 ? C : start + 1024;
-                    float part = 0;
-#pragma omp simd reduction(+ : part)
-                    for (int c = start; c < stop; c++) part += dr[c] * weight[c] * xr[c];
-                    dot += part;
-                }
-                float mean = (float)(dot * r / C);
+                float mean = (float)(simd_dot(dr, weight, xr, C) * r / C);
 #pragma omp simd
                 for (int c = 0; c < C; c++) {
                     float h = xr[c] * r, d = dr[c];

@@ -44,6 +44,31 @@ void rope_backward(float *dqkv, const float *cos_sin, int B, int T, int NH, int 
     rotate_all(dqkv, cos_sin, B, T, NH, NKV, HS, -1.0f, stream->threads);
 }
 
+/* y (HS) = x (HS) normed and rotated; returns rstd. y may be x. */
+static float head_forward(float *y, const float *x, const float *weight, const float *angles, int HS,
+                          float eps)
+{
+    float r = 1.0f / sqrtf((float)(simd_dot(x, x, NULL, HS) / HS + (double)eps));
+#pragma omp simd
+    for (int i = 0; i < HS; i++) y[i] = x[i] * r * weight[i];
+    head_rotate(y, angles, HS, 1.0f);
+    return r;
+}
+
+/* d (HS): from the gradient of y to that of x, in place; dweight (HS) += */
+static void head_backward(float *d, float *dweight, const float *x, const float *weight, float r,
+                          const float *angles, int HS)
+{
+    head_rotate(d, angles, HS, -1.0f);
+    float mean = (float)(simd_dot(d, weight, x, HS) * r / HS);
+#pragma omp simd
+    for (int i = 0; i < HS; i++) {
+        float norm = x[i] * r, g = d[i];
+        dweight[i] += g * norm;
+        d[i] = r * (g * weight[i] - norm * mean);
+    }
+}
+
 void qk_norm_rope_forward(float *out, float *rstd, const float *qkv, const float *q_weight,
                           const float *k_weight, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                           float eps, struct stream *stream)
@@ -53,20 +78,13 @@ void qk_norm_rope_forward(float *out, float *rstd, const float *qkv, const float
     size_t width = (size_t)(NH + 2 * NKV) * HS;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (long n = 0; n < rows; n++) {
-        const float *angles = cos_sin + (size_t)(n % T) * HS;
-        for (int h = 0; h < heads; h++) {
-            const float *x = qkv + (size_t)n * width + (size_t)h * HS, *weight = h < NH ? q_weight : k_weight;
-            float *y = out + (size_t)n * width + (size_t)h * HS;
-            float r = (float)(1.0 / sqrt(simd_sum_squares(x, HS) / HS + (double)eps));
-#pragma omp simd
-            for (int i = 0; i < HS; i++) y[i] = x[i] * r * weight[i];
-            head_rotate(y, angles, HS, 1.0f);
-            rstd[(size_t)n * heads + h] = r;
-        }
-        if (out != qkv) {
-            size_t values = (size_t)n * width + (size_t)heads * HS;
-            memcpy(out + values, qkv + values, (size_t)NKV * HS * sizeof(float));
-        }
+        const float *angles = cos_sin + (size_t)(n % T) * HS, *x = qkv + (size_t)n * width;
+        float *y = out + (size_t)n * width, *r = rstd + (size_t)n * heads;
+        for (int h = 0; h < heads; h++)
+            r[h] = head_forward(y + (size_t)h * HS, x + (size_t)h * HS, h < NH ? q_weight : k_weight, angles,
+                                HS, eps);
+        if (out != qkv)
+            memcpy(y + (size_t)heads * HS, x + (size_t)heads * HS, (size_t)NKV * HS * sizeof(float));
     }
 }
 
@@ -86,26 +104,12 @@ void qk_norm_rope_backward(float *dqkv, float *dq_weight, float *dk_weight, cons
             float *dw = partial + (size_t)chunk * 2 * HS;
             memset(dw, 0, 2 * (size_t)HS * sizeof(float));
             int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
-            for (int n = chunk * rows; n < end; n++) {
-                const float *angles = cos_sin + (size_t)(n % T) * HS;
+            for (int n = chunk * rows; n < end; n++)
                 for (int h = 0; h < heads; h++) {
-                    const float *x = qkv + (size_t)n * width + (size_t)h * HS;
-                    const float *weight = h < NH ? q_weight : k_weight;
-                    float *d = dqkv + (size_t)n * width + (size_t)h * HS;
-                    float *dwh = h < NH ? dw : dw + HS;
-                    float r = rstd[(size_t)n * heads + h], dot = 0;
-                    head_rotate(d, angles, HS, -1.0f);
-#pragma omp simd reduction(+ : dot)
-                    for (int i = 0; i < HS; i++) dot += d[i] * weight[i] * x[i];
-                    float mean = dot * r / (float)HS;
-#pragma omp simd
-                    for (int i = 0; i < HS; i++) {
-                        float norm = x[i] * r, g = d[i];
-                        dwh[i] += g * norm;
-                        d[i] = r * (g * weight[i] - norm * mean);
-                    }
+                    size_t at = (size_t)n * width + (size_t)h * HS;
+                    head_backward(dqkv + at, h < NH ? dw : dw + HS, qkv + at, h < NH ? q_weight : k_weight,
+                                  rstd[(size_t)n * heads + h], cos_sin + (size_t)(n % T) * HS, HS);
                 }
-            }
         }
 #pragma omp for schedule(static)
         for (int i = 0; i < 2 * HS; i++) {

@@ -9,27 +9,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "kernels/cpu_device.h"
+#include "kernels/simd.h"
 
 #define TILE ATTENTION_TILE /* 64 x 64 floats are 16 KiB: three tiles share a first-level cache */
 
-#if defined(__AVX512F__)
-#define TILE_LANES   16
-#define TILE_VECTORS 4
-#elif defined(__AVX__)
-#define TILE_LANES   8
-#define TILE_VECTORS 2
-#elif defined(__aarch64__)
-#define TILE_LANES   4
+#if SIMD_LANES == 16 || defined(__aarch64__)
 #define TILE_VECTORS 4
 #else
-#define TILE_LANES   4
 #define TILE_VECTORS 2
 #endif
-
-typedef float tile_vector __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
 
 /* Which part of a product on the diagonal of a causal mask matters. Row r of the result stands for the same
  * position as column r or step r; computing is cut off at multiples of four rows and 16 columns, so a little
@@ -55,12 +45,12 @@ __attribute__((always_inline)) static inline void tile_block(int vectors, float 
                                                              const float *b, ptrdiff_t ldb, int K,
                                                              bool accumulate)
 {
-    tile_vector sum[4][TILE_VECTORS];
+    simd_vector sum[4][TILE_VECTORS];
 #pragma GCC unroll 4
     for (int r = 0; r < 4; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            sum[r][v] = accumulate ? *(const tile_vector *)(c + r * ldc + v * TILE_LANES) : (tile_vector){0};
+            sum[r][v] = accumulate ? simd_load(c + r * ldc + v * SIMD_LANES) : (simd_vector){0};
     const float *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3];
     for (int k = 0; k < K; k++) {
         const float *bk = b + k * ldb;
@@ -68,7 +58,7 @@ __attribute__((always_inline)) static inline void tile_block(int vectors, float 
         float x0 = a0[at], x1 = a1[at], x2 = a2[at], x3 = a3[at];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
-            tile_vector y = *(const tile_vector *)(bk + v * TILE_LANES);
+            simd_vector y = simd_load(bk + v * SIMD_LANES);
             sum[0][v] += x0 * y;
             sum[1][v] += x1 * y;
             sum[2][v] += x2 * y;
@@ -78,7 +68,7 @@ __attribute__((always_inline)) static inline void tile_block(int vectors, float 
 #pragma GCC unroll 4
     for (int r = 0; r < 4; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) *(tile_vector *)(c + r * ldc + v * TILE_LANES) = sum[r][v];
+        for (int v = 0; v < vectors; v++) simd_store(c + r * ldc + v * SIMD_LANES, sum[r][v]);
 }
 
 /* c (M,N) = or += a (M,K) b (K,N). M is rounded up to a multiple of four and N to one of 16, which c (row
@@ -98,10 +88,10 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
             rows[i] = a.data + (r + i < a.rows ? r + i : a.rows - 1) * a.row_step + k * a.k_step;
         float *out = c + (ptrdiff_t)r * ldc;
         const float *steps = b + (ptrdiff_t)k * ldb;
-        for (; n + TILE_VECTORS * TILE_LANES <= n_end; n += TILE_VECTORS * TILE_LANES)
+        for (; n + TILE_VECTORS * SIMD_LANES <= n_end; n += TILE_VECTORS * SIMD_LANES)
             tile_block(TILE_VECTORS, out + n, ldc, rows, a.k_step, steps + n, ldb, k_end - k, accumulate);
-#if TILE_VECTORS * TILE_LANES > 16
-        switch ((n_end - n) / TILE_LANES) {
+#if TILE_VECTORS * SIMD_LANES > 16
+        switch ((n_end - n) / SIMD_LANES) {
         case 3:
             tile_block(3, out + n, ldc, rows, a.k_step, steps + n, ldb, k_end - k, accumulate);
             break;
@@ -121,9 +111,10 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
 /* to (rows, width) = from (rows, HS; row length `step`), with zeros in columns [HS, width). */
 static inline void tile_copy(float *to, int width, const float *from, ptrdiff_t step, int rows, int HS)
 {
-    for (int r = 0; r < rows; r++) {
-        memcpy(to + (ptrdiff_t)r * width, from + r * step, (size_t)HS * sizeof(float));
-        for (int i = HS; i < width; i++) to[(ptrdiff_t)r * width + i] = 0;
+    for (int r = 0; r < rows; r++, to += width, from += step) {
+        int i = 0;
+        for (; i + SIMD_LANES <= HS; i += SIMD_LANES) simd_store(to + i, simd_load(from + i));
+        for (; i < width; i++) to[i] = i < HS ? from[i] : 0.0f;
     }
 }
 

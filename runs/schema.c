@@ -109,9 +109,13 @@ static enum status read_number(struct store *store, const char *sql, int64_t *ou
 enum status schema_check(struct store *store, int count, int64_t *out, struct err *err)
 {
     int64_t application, tables, own, *version = out ? out : &own;
-    enum status status = read_number(store, "pragma user_version", version, err);
-    if (!status) status = read_number(store, "pragma application_id", &application, err);
+    /* one snapshot: another process may be creating the tables right now */
+    bool alone = sqlite3_get_autocommit(store->db);
+    enum status status = alone ? store_read_begin(store, err) : STATUS_OK;
     if (!status) status = read_number(store, "select count(*) from sqlite_master", &tables, err);
+    if (!status) status = read_number(store, "pragma user_version", version, err);
+    if (!status) status = read_number(store, "pragma application_id", &application, err);
+    if (alone) store_read_end(store);
     if (status) return status;
     if (application != SCHEMA_APPLICATION_ID && (application != 0 || *version != 0 || tables != 0))
         return err_set(

@@ -15,6 +15,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/clock.h"
+#include "core/base/decimal.h"
 #include "core/base/err.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
@@ -185,6 +186,91 @@ static void numbers_are_written_short_and_read_back(void **state)
     assert_false(text_parse_double("1e999", &d) || text_parse_double("abc", &d));
 }
 
+/* What printf and strtod find: the fewest digits that read back the same. */
+static void shortest_by_trying(double value, uint64_t *digits, int *exponent)
+{
+    char text[64];
+    int precision = 0;
+    for (;; precision++) {
+        snprintf(text, sizeof text, "%.*e", precision, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    *digits = 0;
+    char *c = text;
+    for (; *c != 'e'; c++)
+        if (*c != '.') *digits = *digits * 10 + (uint64_t)(*c - '0');
+    *exponent = atoi(c + 1) - precision;
+    while (*digits % 10 == 0) {
+        *digits /= 10;
+        ++*exponent;
+    }
+}
+
+static void doubles_are_written_as_short_as_can_be(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 60000; i++) {
+        struct philox_block random = philox4x32_10(i, 0, 0, 0, 11, 12);
+        uint64_t bits = (uint64_t)random.word[0] << 32 | random.word[1], digits, want_digits;
+        int exponent, want_exponent;
+        double value;
+        switch (i % 5) {
+        case 0:
+            bits &= INT64_MAX;
+            break; /* any size at all */
+        case 1:
+            bits = (bits >> 12) | (uint64_t)(1023 - 126 + random.word[2] % 179) << 52;
+            break; /* the usual ones */
+        case 2:
+            bits = (uint64_t)(random.word[2] % 2047) << 52;
+            break; /* powers of two */
+        default:
+            bits = 0;
+        }
+        memcpy(&value, &bits, sizeof value);
+        if (i % 5 == 3) value = (float)(random.word[0] * 1e-9);
+        if (i % 5 == 4) value = random.word[0] % 1000000 / pow(10, random.word[1] % 8);
+        if (!(value > 0) || !isfinite(value)) continue;
+        decimal_shortest(value, &digits, &exponent);
+        shortest_by_trying(value, &want_digits, &want_exponent);
+        char buf[32];
+        assert_true(strtod(text_format_double(-value, buf, sizeof buf), NULL) == -value);
+        /* above a power of two the doubles are twice as far apart: there a decimal that printf does not try,
+         * because it is not the nearest of its length, can still read back the same */
+        if (i % 5 == 2 && digits < want_digits) continue;
+        if (digits != want_digits || exponent != want_exponent)
+            fail_msg("%.17g: %llue%d, not %llue%d", value, (unsigned long long)digits, exponent,
+                     (unsigned long long)want_digits, want_exponent);
+    }
+}
+
+static void doubles_are_laid_out_plainly(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {-0.0, "-0"},
+                 {1, "1"},
+                 {-12.5, "-12.5"},
+                 {0.0001, "0.0001"},
+                 {1e-5, "1e-05"},
+                 {3e-4, "0.0003"},
+                 {1e16, "1e+16"},
+                 {1e15, "1000000000000000"},
+                 {1.5e300, "1.5e+300"},
+                 {123456789, "123456789"},
+                 {1700000000.25, "1700000000.25"},
+                 {9007199254740993, "9007199254740992"},
+                 {0.1 + 0.2, "0.30000000000000004"},
+                 {5e-324, "5e-324"}};
+    char buf[32];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(text_format_double(cases[i].value, buf, sizeof buf), cases[i].text);
+    assert_string_equal(text_format_double(1234.5678, buf, 5), "1234");
+}
+
 static void files_are_replaced_whole_and_errors_name_the_path(void **state)
 {
     (void)state;
@@ -246,6 +332,8 @@ int main(void)
         cmocka_unit_test(durations_are_readable),
         cmocka_unit_test(text_suggests_the_nearest_name),
         cmocka_unit_test(numbers_are_written_short_and_read_back),
+        cmocka_unit_test(doubles_are_written_as_short_as_can_be),
+        cmocka_unit_test(doubles_are_laid_out_plainly),
         cmocka_unit_test(files_are_replaced_whole_and_errors_name_the_path),
         cmocka_unit_test(anneal_home_follows_the_environment),
     };

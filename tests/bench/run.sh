@@ -13,7 +13,6 @@
 set -u
 build=${1:-build}
 shift || true
-parameters=10815744 # of preset tiny, the tied embedding once
 python=${ANNEAL_BENCH_PYTHON:-python3}
 here=$(dirname "$0")
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$(nproc)}
@@ -111,11 +110,14 @@ compare_steps() {
         row "${title[$who]}" "${ms[$who]:-0}" "${rate[$who]:-0}" "${rss[$who]:-0}"
     done
     [ -n "${rate[anneal]:-}" ] || return
-    awk -v rate="${rate[anneal]}" -v parameters=$parameters -v gemm="${gemm:-0}" 'BEGIN {
+    awk -v rate="${rate[anneal]}" -v parameters="$(number parameters <"$scratch/anneal")" -v gemm="${gemm:-0}" \
+        -v own="$(number gemm_gflops <"$scratch/anneal")" 'BEGIN {
         gflops = rate * 6 * parameters / 1e9
         printf "  anneal: %.1f GFLOP/s on 6 N tokens (N %d)", gflops, parameters
-        if (gemm > 0) printf ", %.1f %% of a large SGEMM here (%.1f GFLOP/s)\n", 100 * gflops / gemm, gemm
-        else print "; MISSING bench_gemm, so no share of the machine" }'
+        if (own > 0) printf ", %.1f %% of the SGEMM timed between its steps (%.1f GFLOP/s)", 100 * gflops / own, own
+        if (gemm > 0) printf ", %.1f %% of the best of bench_gemm (%.1f GFLOP/s)", 100 * gflops / gemm, gemm
+        print ""
+    }'
     for who in eager compile; do
         [ -n "${rate[$who]:-}" ] || continue
         echo "  anneal / torch $who: $(ratio "${rate[anneal]}" "${rate[$who]}") x tokens/s," \

@@ -4,33 +4,47 @@
 #include <string.h>
 
 #include "core/base/file.h"
-#include "runs/run.h"
+#include "core/config.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/view/keys.h"
 #include "tui/view/session.h"
 
-/* What the form of a new run offers: the keys used most. An empty field is left to the trainer's default. */
-static const struct form_field fields[] = {
-    {"name", "name", "made from preset", "how the run is called in lists; its id adds date and time", NULL},
-    {"model.preset", "preset", "shakespeare", "size of the model", "tiny|small|medium|shakespeare"},
-    {"data.train", "data", "kjv", "a recipe (kjv), a .tok file, a text file or a folder of texts", NULL},
-    {"data.tokenizer", "tokenizer", "bpe:2048", "bytes, bpe:N or a tokenizer.json", NULL},
-    {"train.total_steps", "steps", "2000", "optimizer steps until the run is finished", NULL},
-    {"train.batch_size", "batch size", "16", "sequences a micro-batch", NULL},
-    {"train.seq_len", "sequence length", "256", "tokens a sequence", NULL},
-    {"train.learning_rate", "learning rate", "3e-4", "the peak of the schedule", NULL},
-    {"train.optimizer", "optimizer", "adamw", "how gradients become steps", "adamw|lion"},
-    {"train.schedule", "schedule", "cosine", "how the learning rate goes on after warm-up",
+/* What the form of a new run offers: the keys used most. An empty field is left to the trainer; the defaults
+ * shown are those of the configuration, except for the two that are no keys of it. */
+static const struct form_field offered[] = {
+    {"name", "name", "made from the preset", "how the run is called; its id adds date and time", NULL},
+    {"model.preset", "preset", NULL, "size of the model", "tiny|small|medium|shakespeare"},
+    {"data.train", "data", NULL, "a recipe (kjv), a .tok file, a text file or a folder of texts", NULL},
+    {"data.tokenizer", "tokenizer", NULL, "bytes, bpe:N or a tokenizer.json", NULL},
+    {"train.total_steps", "steps", NULL, "optimizer steps until the run is finished", NULL},
+    {"train.batch_size", "batch size", NULL, "sequences a micro-batch", NULL},
+    {"train.seq_len", "sequence length", NULL, "tokens a sequence", NULL},
+    {"train.learning_rate", "learning rate", NULL, "the peak of the schedule", NULL},
+    {"train.optimizer", "optimizer", NULL, "how gradients become steps", "adamw|lion"},
+    {"train.schedule", "schedule", NULL, "how the learning rate goes on after warm-up",
      "constant|warmup_constant|cosine|linear|inverse_sqrt"},
-    {"train.warmup_steps", "warm-up", "100", "steps until the learning rate is at its peak", NULL},
-    {"eval.every", "evaluate every", "100", "steps between evaluations on the held-out text", NULL},
-    {"eval.early_stopping_patience", "patience", "0",
+    {"train.warmup_steps", "warm-up", NULL, "steps until the learning rate is at its peak", NULL},
+    {"eval.every", "evaluate every", NULL, "steps between evaluations on the held-out text", NULL},
+    {"eval.early_stopping_patience", "patience", NULL,
      "evaluations without improvement until it stops; 0: never", NULL},
-    {"sample.prompt", "sample prompt", "In the beginning", "how the sample texts begin", NULL},
-    {"train.seed", "seed", "1337", "the same seed gives the same run", NULL},
+    {"sample.prompt", "sample prompt", NULL, "how the sample texts begin", NULL},
+    {"train.seed", "seed", NULL, "the same seed gives the same run", NULL},
     {"device", "device", "auto", "where to train", "auto|cpu|cuda"},
 };
+enum { OFFERED = sizeof offered / sizeof *offered };
+
+static void fill_defaults(struct form_field fields[OFFERED], char text[OFFERED][64])
+{
+    struct config config;
+    config_init(&config);
+    for (int i = 0; i < OFFERED; i++) {
+        fields[i] = offered[i];
+        if (fields[i].fallback) continue;
+        if (!config_get(&config, fields[i].key, text[i], 64)) text[i][0] = '\0';
+        fields[i].fallback = text[i];
+    }
+}
 
 int command_watch(int argc, char **argv)
 {
@@ -55,10 +69,13 @@ int command_watch(int argc, char **argv)
     if (argc - optind > 1) return command_usage("watch", "more than one run was named");
     struct err err = {0};
     char home[4096];
+    char defaults[OFFERED][64];
+    struct form_field fields[OFFERED];
+    fill_defaults(fields, defaults);
     struct workbench_options workbench = {.home = home,
                                           .run_id = argc > optind ? argv[optind] : NULL,
                                           .fields = fields,
-                                          .field_count = sizeof fields / sizeof *fields};
+                                          .field_count = OFFERED};
     if (file_anneal_home(home, sizeof home, &err) || session_run(&workbench, &err)) return command_fail(&err);
     return 0;
 }

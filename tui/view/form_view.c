@@ -61,18 +61,16 @@ static bool form_read(struct workbench *workbench, void *opaque, bool store_chan
 static void draw_field(struct grid *grid, struct rect row, const struct form_field *field,
                        const struct input *input, bool focused)
 {
-    int x = row.x + 2, w = row.w - LABEL_W - 4;
+    int x = row.x + 2, w = row.w - LABEL_W - 6;
     grid_text(grid, x, row.y, LABEL_W - 1, focused ? STYLE_ACCENT : STYLE_TEXT, focused ? ATTR_BOLD : 0,
               field->label);
     if (focused) grid_put(grid, row.x, row.y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
     x += LABEL_W;
     if (w > 40) w = 40;
     bool choice = field->choices != NULL;
-    if (choice) {
-        grid_put(grid, x, row.y, focused ? 0x2190 : ' ', STYLE_ACCENT, 0);
-        grid_put(grid, x + w - 1, row.y, focused ? 0x2192 : ' ', STYLE_ACCENT, 0);
-        x += 2;
-        w -= 4;
+    if (choice && focused) { /* in the margins, so that all values line up */
+        grid_put(grid, x - 2, row.y, 0x2190, STYLE_ACCENT, 0);
+        grid_put(grid, x + w, row.y, 0x2192, STYLE_ACCENT, 0);
     }
     bool empty = input->text[0] == '\0';
     const char *text = empty ? field->fallback : input->text;

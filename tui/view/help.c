@@ -5,30 +5,29 @@
 
 #include "tui/widget/layout.h"
 
-/* The first word of a label: the key a hint shows. */
-static int key_word(const char *label, char *buf, int size)
+/* The key a hint shows: the first word of the label, or the last where characters are text. */
+static const char *key_word(const struct key *key, bool typing, char *buf, size_t size)
 {
-    int n = 0;
-    while (label[n] && label[n] != ' ' && n < size - 1) {
-        buf[n] = label[n];
-        n++;
-    }
+    const char *last = strrchr(key->label, ' ');
+    const char *word = typing && last && strncmp(last, " F", 2) == 0 ? last + 1 : key->label;
+    size_t n = strcspn(word, " ");
+    if (n >= size) n = size - 1;
+    memcpy(buf, word, n);
     buf[n] = '\0';
-    return n;
+    return buf;
 }
 
-static int hint_width(const struct key *key)
+static int hint_width(const struct key *key, bool typing)
 {
     char word[16];
-    return key_word(key->label, word, sizeof word) + 1 + (int)strlen(key->hint);
+    return (int)strlen(key_word(key, typing, word, sizeof word)) + 1 + (int)strlen(key->hint);
 }
 
-static void draw_hint(struct grid *grid, int x, int y, const struct key *key)
+static void draw_hint(struct grid *grid, int x, int y, const struct key *key, bool typing)
 {
     char word[16];
-    int n = key_word(key->label, word, sizeof word);
-    grid_text(grid, x, y, n, STYLE_ACCENT, ATTR_BOLD, word);
-    grid_text(grid, x + n + 1, y, (int)strlen(key->hint), STYLE_DIM, ATTR_NONE, key->hint);
+    x += grid_text(grid, x, y, 15, STYLE_ACCENT, ATTR_BOLD, key_word(key, typing, word, sizeof word));
+    grid_text(grid, x + 1, y, (int)strlen(key->hint), STYLE_DIM, ATTR_NONE, key->hint);
 }
 
 static bool is_way_out(const struct key *key)
@@ -39,22 +38,23 @@ static bool is_way_out(const struct key *key)
 void help_draw_hints(struct grid *grid, struct rect row, enum key_context context)
 {
     int right = row.x + row.w;
+    bool typing = context == CONTEXT_FORM;
     for (size_t i = key_count; i > 0; i--) { /* from the right: the way back, then help */
         const struct key *key = &keys[i - 1];
         bool here = key->context == context || (key->context == CONTEXT_ANY && context != CONTEXT_CONFIRM);
         if (!here || !key->hint || !is_way_out(key)) continue;
-        if (right - hint_width(key) < row.x) break;
-        right -= hint_width(key);
-        draw_hint(grid, right, row.y, key);
+        if (right - hint_width(key, typing) < row.x) break;
+        right -= hint_width(key, typing);
+        draw_hint(grid, right, row.y, key, typing);
         right -= 2;
     }
     int x = row.x + 1;
     for (size_t i = 0; i < key_count; i++) {
         const struct key *key = &keys[i];
         if (key->context != context || !key->hint || is_way_out(key)) continue;
-        if (x + hint_width(key) > right) break;
-        draw_hint(grid, x, row.y, key);
-        x += hint_width(key) + 2;
+        if (x + hint_width(key, typing) > right) break;
+        draw_hint(grid, x, row.y, key, typing);
+        x += hint_width(key, typing) + 2;
     }
 }
 

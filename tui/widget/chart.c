@@ -240,7 +240,8 @@ static void draw_axes(struct grid *grid, struct rect area, const struct chart *c
         int y = plot.y + dot_y(frame, canvas, frame->y.tick[i]) / canvas->dot_h;
         grid_text_right(grid, area.x, y, CHART_MARGIN - 1, STYLE_DIM, 0, frame->y.label[i]);
         grid_put(grid, plot.x - 1, y, 0x2524, STYLE_RULE, 0);
-        for (int x = plot.x; x < plot.x + plot.w; x += 4) grid_put(grid, x + 1, y, 0x00B7, STYLE_RULE, 0);
+        if (grid->level == GLYPHS_ASCII) continue; /* there the line itself is made of such dots */
+        for (int x = plot.x + 1; x < plot.x + plot.w; x += 4) grid_put(grid, x, y, 0x00B7, STYLE_RULE, 0);
     }
     int row = area.y + area.h - 1, free_from = area.x, right = area.x + area.w;
     for (int i = 0; i < frame->x.count; i++) {

@@ -1,0 +1,30 @@
+/* What the tests of datasets/ share: fixtures, scratch files, reproducible noise. */
+#ifndef ANNEAL_TESTS_DATASETS_HELP_H
+#define ANNEAL_TESTS_DATASETS_HELP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "datasets/tokenizer.h"
+
+#define TOKENIZER_FIXTURES "tests/fixtures/tokenizer/"
+
+/* The path of a scratch file below ANNEAL_TEST_DIR, in a buffer that the 8th next call uses again. */
+const char *scratch_path(const char *name);
+void scratch_write(const char *path, const void *bytes, size_t n);
+char *scratch_read(const char *path, size_t *n); /* NUL-terminated, to be freed */
+int scratch_entries(const char *folder);         /* names in a folder other than . and .. */
+
+/* Bytes of a kind that depends on the seed: any bytes, broken UTF-8, text, long runs. Fills at most
+ * `capacity`, returns how many. */
+size_t noise_fill(uint64_t seed, char *to, size_t capacity);
+uint64_t noise_next(uint64_t *state);
+
+/* Fails the test with the text of `err` if status is not ok. */
+void assert_ok(enum status status, const struct err *err);
+
+/* decode(encode(text)) is text. */
+void assert_round_trip(const struct tokenizer *tokenizer, const char *text, size_t n);
+
+#endif

@@ -1,0 +1,248 @@
+/* Token files: what is written comes back, and whatever lies on disk is either read rightly or refused in
+ * words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "datasets/token_file.h"
+#include "tests/datasets/datasets_help.h"
+
+static struct tokenizer *bytes_tokenizer(void)
+{
+    struct tokenizer *tokenizer = NULL;
+    struct err err = {0};
+    assert_ok(tokenizer_open_bytes(&tokenizer, &err), &err);
+    return tokenizer;
+}
+
+static void what_is_written_comes_back(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("back.tok");
+    uint32_t tokens[] = {1, 2, 3, 255, 0};
+    struct tokenizer *tokenizer = bytes_tokenizer();
+    struct token_file file = {0};
+    struct err err = {0};
+    for (uint64_t count = 0; count <= 5; count += 5) {
+        assert_ok(token_file_write(path, tokens, count, tokenizer, "bytes", &err), &err);
+        assert_ok(token_file_open(path, &file, &err), &err);
+        assert_int_equal(file.count, count);
+        assert_memory_equal(file.tokens, tokens, count * sizeof *tokens);
+        assert_int_equal(file.vocab_size, 256);
+        assert_int_equal(file.tokenizer_checksum, tokenizer_checksum(tokenizer));
+        assert_string_equal(file.tokenizer, "bytes");
+        assert_string_equal(file.tokenizer_file, "");
+        assert_int_equal(token_file_largest(&file), count ? 255 : 0);
+        token_file_close(&file);
+        token_file_close(&file); /* harmless */
+    }
+    tokenizer_close(tokenizer);
+}
+
+static void the_format_is_a_count_and_little_endian_ids(void **state)
+{
+    (void)state;
+    static const unsigned char wanted[] = {2, 0, 0, 0, 0, 0, 0, 0, 0x34, 0x12, 0, 0, 0xFF, 0xFF, 0xFF, 0x7F};
+    const char *path = scratch_path("format.tok");
+    uint32_t tokens[] = {0x1234, 0x7FFFFFFF};
+    struct tokenizer *tokenizer = bytes_tokenizer();
+    struct err err = {0};
+    size_t n;
+    assert_ok(token_file_write(path, tokens, 2, tokenizer, "bytes", &err), &err);
+    char *bytes = scratch_read(path, &n);
+    assert_int_equal(n, sizeof wanted);
+    assert_memory_equal(bytes, wanted, n);
+    free(bytes);
+    tokenizer_close(tokenizer);
+}
+
+static void without_a_sidecar_nothing_is_known_of_the_tokenizer(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("bare.tok");
+    static const unsigned char bytes[] = {1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0};
+    struct token_file file = {0};
+    struct err err = {0};
+    scratch_write(path, bytes, sizeof bytes);
+    assert_ok(token_file_open(path, &file, &err), &err);
+    assert_int_equal(file.vocab_size, 0);
+    assert_int_equal(file.tokenizer_checksum, 0);
+    assert_string_equal(file.tokenizer, "");
+    assert_ok(token_file_check(&file, path, 8, &err), &err);
+    assert_int_equal(token_file_check(&file, path, 7, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "token 0 has the id 7"));
+    token_file_close(&file);
+}
+
+static void assert_refused(const char *path, enum status wanted, const char *words, const char *more)
+{
+    struct token_file file = {.count = 99};
+    struct err err = {0};
+    enum status status = token_file_open(path, &file, &err);
+    if (status != wanted || !strstr(err.text, words) || !strstr(err.text, more))
+        fail_msg("status %d, not %d, or not \"%s\" and \"%s\": %s", status, wanted, words, more, err.text);
+    assert_int_equal(file.count, 99); /* untouched */
+}
+
+static void hostile_files_are_refused_with_both_sizes(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("hostile.tok");
+    unsigned char bytes[40] = {8}; /* the header promises 8 tokens: 40 bytes */
+    for (size_t n = 8; n < 40; n++) {
+        char held[32];
+        snprintf(held, sizeof held, "file has %zu", n);
+        scratch_write(path, bytes, n);
+        assert_refused(path, STATUS_CORRUPT, "40 bytes", held);
+        assert_refused(path, STATUS_CORRUPT, "truncated", path);
+    }
+    bytes[0] = 7;
+    scratch_write(path, bytes, 40);
+    assert_refused(path, STATUS_CORRUPT, "too long", "36 bytes");
+    for (size_t n = 0; n < 8; n++) {
+        scratch_write(path, bytes, n);
+        assert_refused(path, STATUS_CORRUPT, "header alone has 8", path);
+    }
+    memset(bytes, 0xFF, sizeof bytes);
+    scratch_write(path, bytes, 40);
+    assert_refused(path, STATUS_CORRUPT, "18446744073709551615 tokens", "40 bytes");
+    memset(bytes, 0, 8);
+    bytes[7] = 0x40; /* 2^62 tokens: 8 + 4·count wraps around to 8 */
+    scratch_write(path, bytes, 8);
+    assert_refused(path, STATUS_CORRUPT, "4611686018427387904 tokens", "no token file");
+    scratch_write(path, "In the beginning God created the heaven", 40);
+    assert_refused(path, STATUS_CORRUPT, "no token file", "text file");
+    assert_refused(scratch_path("missing.tok"), STATUS_NOT_FOUND, "missing.tok", "No such file");
+    assert_refused(getenv("ANNEAL_TEST_DIR"), STATUS_USAGE, "folder", "");
+}
+
+static void a_file_without_permission_is_refused(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("secret.tok");
+    bool root = geteuid() == 0; /* who may read everything */
+    scratch_write(path, "\0\0\0\0\0\0\0\0", 8);
+    assert_int_equal(chmod(path, 0), 0);
+    if (root) assert_int_equal(seteuid(65534), 0);
+    assert_refused(path, STATUS_IO, "secret.tok", "Permission denied");
+    if (root) assert_int_equal(seteuid(0), 0);
+}
+
+static void hostile_sidecars_are_refused_naming_the_field(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {"", "line 1"},
+        {"{", "line 1"},
+        {"[]", "JSON object"},
+        {"{\"vocab_size\": 0}", "vocab_size"},
+        {"{\"vocab_size\": -1}", "vocab_size"},
+        {"{\"vocab_size\": \"256\"}", "vocab_size"},
+        {"{\"vocab_size\": 4294967296}", "vocab_size"},
+        {"{\"vocab_size\": 1e30}", "vocab_size"},
+        {"{\"vocab_size\": 99999999999999999999999}", "too big"},
+        {"{\"tokenizer\": 5}", "tokenizer"},
+        {"{\"tokenizer_file\": []}", "tokenizer_file"},
+        {"{\"tokenizer_checksum\": 7}", "tokenizer_checksum"},
+        {"{\"tokenizer_checksum\": \"xyz\"}", "tokenizer_checksum"},
+        {"{\"tokenizer_checksum\": \"-123456789abcdef\"}", "tokenizer_checksum"},
+        {"{\"tokens\": 3}", "3 tokens"},
+        {"{\"tokens\": -1}", "tokens"},
+        {"{\"tokens\": 1, \"tokens\": 1}", "duplicate"},
+        {"{\"tokenizer\": \"\xFF\"}", "line 1"},
+    };
+    const char *path = scratch_path("side.tok"), *sidecar = scratch_path("side.tok.json");
+    static const unsigned char bytes[] = {1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0};
+    scratch_write(path, bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_write(sidecar, cases[i].text, strlen(cases[i].text));
+        assert_refused(path, STATUS_CORRUPT, "side.tok.json", cases[i].words);
+    }
+    char *large = malloc(400);
+    assert_non_null(large);
+    int n = sprintf(large, "{\"tokenizer\": \"%0300d\"}", 7);
+    scratch_write(sidecar, large, (size_t)n);
+    free(large);
+    assert_refused(path, STATUS_CORRUPT, "tokenizer", "less than 256");
+}
+
+static void nothing_appears_before_the_commit_and_nothing_stays_after_an_abort(void **state)
+{
+    (void)state;
+    const char *folder = scratch_path("writer"), *path = scratch_path("writer/out.tok");
+    struct token_writer *writer = NULL;
+    struct err err = {0};
+    uint32_t tokens[1000] = {5};
+    assert_ok(file_make_folders(folder, &err), &err);
+    assert_ok(token_writer_open(path, &writer, &err), &err);
+    for (int i = 0; i < 10; i++) assert_ok(token_writer_append(writer, tokens, 1000, &err), &err);
+    assert_int_equal(token_writer_count(writer), 10000);
+    assert_false(file_exists(path));
+    token_writer_abort(writer);
+    assert_int_equal(scratch_entries(folder), 0);
+
+    struct token_sidecar sidecar = {
+        .tokenizer = "bpe:512", .tokenizer_file = "t.json", .vocab_size = 512, .tokenizer_checksum = 0xABC};
+    struct token_file file = {0};
+    assert_ok(token_writer_open(path, &writer, &err), &err);
+    assert_ok(token_writer_append(writer, tokens, 1000, &err), &err);
+    assert_ok(token_writer_append(writer, tokens, 10, &err), &err);
+    assert_ok(token_writer_commit(writer, &sidecar, &err), &err);
+    assert_int_equal(scratch_entries(folder), 2);
+    assert_ok(token_file_open(path, &file, &err), &err);
+    assert_int_equal(file.count, 1010);
+    assert_string_equal(file.tokenizer_file, "t.json");
+    assert_int_equal(file.tokenizer_checksum, 0xABC);
+    token_file_close(&file);
+}
+
+static void a_failed_write_leaves_the_old_file_alone(void **state)
+{
+    (void)state;
+    const char *folder = scratch_path("full"), *path = scratch_path("full/out.tok");
+    struct tokenizer *tokenizer = bytes_tokenizer();
+    struct token_file file = {0};
+    struct err err = {0};
+    uint32_t token = 9;
+    assert_ok(file_make_folders(folder, &err), &err);
+    assert_ok(token_file_write(path, &token, 1, tokenizer, "bytes", &err), &err);
+    /* A name that is not UTF-8 cannot stand in the sidecar. */
+    assert_int_not_equal(token_file_write(path, &token, 1, tokenizer, "\xFF.json", &err), STATUS_OK);
+    assert_int_equal(scratch_entries(folder), 2);
+    assert_ok(token_file_open(path, &file, &err), &err);
+    assert_string_equal(file.tokenizer, "bytes");
+    token_file_close(&file);
+    assert_int_equal(token_file_write(folder, &token, 1, tokenizer, "bytes", &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "is a folder"));
+    assert_int_equal(token_file_write("/nonexistent/x.tok", &token, 1, tokenizer, "bytes", &err),
+                     STATUS_NOT_FOUND);
+    assert_int_equal(token_file_write("/dev/full/x.tok", &token, 1, tokenizer, "bytes", &err), STATUS_IO);
+    tokenizer_close(tokenizer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(the_format_is_a_count_and_little_endian_ids),
+        cmocka_unit_test(without_a_sidecar_nothing_is_known_of_the_tokenizer),
+        cmocka_unit_test(hostile_files_are_refused_with_both_sizes),
+        cmocka_unit_test(a_file_without_permission_is_refused),
+        cmocka_unit_test(hostile_sidecars_are_refused_naming_the_field),
+        cmocka_unit_test(nothing_appears_before_the_commit_and_nothing_stays_after_an_abort),
+        cmocka_unit_test(a_failed_write_leaves_the_old_file_alone),
+    };
+    return cmocka_run_group_tests_name("token_file", tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+/* tokenizer.json files of others: what is supported is read, what is not is named, and nothing can do harm.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "tests/datasets/datasets_help.h"
+
+static json_t *fixture(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s%s", TOKENIZER_FIXTURES, name);
+    json_t *document = json_load_file(path, 0, NULL);
+    assert_non_null(document);
+    return document;
+}
+
+/* Opens the document; takes it. */
+static enum status open_document(json_t *document, struct tokenizer **out, struct err *err)
+{
+    char *text = json_dumps(document, JSON_COMPACT);
+    assert_non_null(text);
+    enum status status = tokenizer_parse_json(text, strlen(text), "t.json", out, err);
+    free(text);
+    json_decref(document);
+    return status;
+}
+
+static json_t *json(const char *text)
+{
+    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+    assert_non_null(value);
+    return value;
+}
+
+static void what_is_not_supported_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *value, *words;
+    } cases[] = {
+        {"normalizer", "{\"type\":\"Lowercase\"}", "normalizer: Lowercase"},
+        {"normalizer", "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Strip\"}]}",
+         "normalizer: Sequence"},
+        {"normalizer", "7", "normalizer"},
+        {"pre_tokenizer", "null", "pre_tokenizer: one without ByteLevel"},
+        {"pre_tokenizer", "{\"type\":\"Whitespace\"}", "pre_tokenizer: Whitespace"},
+        {"pre_tokenizer", "{\"type\":\"Metaspace\"}", "pre_tokenizer: Metaspace"},
+        {"pre_tokenizer", "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", "add_prefix_space"},
+        {"pre_tokenizer", "{\"type\":\"Sequence\",\"pretokenizers\":[]}", "without ByteLevel"},
+        {"pre_tokenizer",
+         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}",
+         "after ByteLevel"},
+        {"pre_tokenizer", "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x\"},\"behavior\":\"Removed\"}",
+         "Split.behavior: Removed"},
+        {"pre_tokenizer", "{\"type\":\"Split\",\"pattern\":{\"Regex\":5},\"behavior\":\"Isolated\"}",
+         "Split.pattern"},
+        {"pre_tokenizer",
+         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
+         "\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\"}]}",
+         "does not compile"},
+        {"model", "null", "model: is missing"},
+        {"model", "{\"type\":\"WordPiece\"}", "model: WordPiece"},
+        {"model", "{\"type\":\"Unigram\",\"vocab\":[]}", "model: Unigram"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}", "model.vocab"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}", "no token for the byte 0x00"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}", "two tokens have the id 0"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}", "not a whole number"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":1.5},\"merges\":[]}", "not a whole number"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":4000000000},\"merges\":[]}", "too large"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":9223372036854775807},\"merges\":[]}", "too large"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"\":0},\"merges\":[]}", "a token is empty"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"dropout\":0.1,\"merges\":[]}", "dropout"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"end_of_word_suffix\":\"</w>\",\"merges\":[]}",
+         "end_of_word_suffix"},
+        {"added_tokens", "{}", "added_tokens: is not a list"},
+        {"added_tokens", "[5]", "added_tokens"},
+        {"added_tokens", "[{\"id\":400}]", "content"},
+        {"added_tokens", "[{\"id\":400,\"content\":\"\"}]", "content"},
+        {"added_tokens", "[{\"id\":\"x\",\"content\":\"y\"}]", "whole number"},
+        {"added_tokens", "[{\"id\":99999999,\"content\":\"y\"}]", "too large"},
+        {"added_tokens", "[{\"id\":400,\"content\":\"y\",\"lstrip\":true}]", "lstrip"},
+        {"added_tokens", "[{\"id\":400,\"content\":\"y\",\"single_word\":true}]", "single_word"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = fixture("ours.json");
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        assert_int_equal(json_object_set_new(document, cases[i].key, json(cases[i].value)), 0);
+        enum status status = open_document(document, &tokenizer, &err);
+        if (!status || !strstr(err.text, cases[i].words) || !strstr(err.text, "t.json"))
+            fail_msg("%s = %s: status %d, not \"%s\": %s", cases[i].key, cases[i].value, status,
+                     cases[i].words, err.text);
+        assert_null(tokenizer);
+    }
+}
+
+static void wrong_merges_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *merges, *words;
+    } cases[] = {
+        {"null", "is missing"},
+        {"[5]", "neither"},
+        {"[[\"a\"]]", "neither"},
+        {"[[\"a\", 5]]", "neither"},
+        {"[\"ab\"]", "a b"},
+        {"[\"a b c\"]", "a b"},
+        {"[[\"a\",\"b\",\"c\"]]", "neither"},
+        {"[\"zzz qqq\"]", "\"zzz\""},
+        {"[\"! Q\"]", "\"!Q\""},
+        {"[[\"\",\"a\"]]", "\"\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = fixture("ours.json");
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        json_object_set_new(json_object_get(document, "model"), "merges", json(cases[i].merges));
+        assert_int_equal(open_document(document, &tokenizer, &err), STATUS_CORRUPT);
+        if (!strstr(err.text, cases[i].words)) fail_msg("%s: %s", cases[i].merges, err.text);
+    }
+}
+
+static void what_is_absent_has_its_usual_meaning(void **state)
+{
+    (void)state;
+    json_t *document = fixture("ours.json"), *model = json_object_get(document, "model");
+    struct tokenizer *ours = NULL, *bare = NULL;
+    struct err err = {0};
+    assert_ok(tokenizer_open_json(TOKENIZER_FIXTURES "ours.json", &ours, &err), &err);
+    static const char *const keys[] = {"version",    "truncation",     "padding", "added_tokens",
+                                       "normalizer", "post_processor", "decoder"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) json_object_del(document, keys[i]);
+    json_object_del(json_object_get(document, "pre_tokenizer"), "use_regex"); /* true */
+    json_object_del(model, "type");
+    json_object_del(model, "ignore_merges");
+    json_object_del(model, "dropout");
+    assert_ok(open_document(document, &bare, &err), &err);
+    assert_int_equal(tokenizer_checksum(bare), tokenizer_checksum(ours));
+    tokenizer_close(bare);
+    tokenizer_close(ours);
+}
+
+static void merges_may_be_written_either_way(void **state)
+{
+    (void)state;
+    json_t *document = fixture("ours.json"),
+           *merges = json_object_get(json_object_get(document, "model"), "merges"), *pair;
+    struct tokenizer *ours = NULL, *legacy = NULL;
+    struct err err = {0};
+    size_t index;
+    json_array_foreach(merges, index, pair)
+    {
+        char joined[256];
+        snprintf(joined, sizeof joined, "%s %s", json_string_value(json_array_get(pair, 0)),
+                 json_string_value(json_array_get(pair, 1)));
+        json_array_set_new(merges, index, json_string(joined));
+    }
+    assert_true(json_array_size(merges) == 144);
+    assert_ok(open_document(document, &legacy, &err), &err);
+    assert_ok(tokenizer_open_json(TOKENIZER_FIXTURES "ours.json", &ours, &err), &err);
+    assert_int_equal(tokenizer_checksum(legacy), tokenizer_checksum(ours));
+    tokenizer_close(legacy);
+    tokenizer_close(ours);
+}
+
+/* Whether a token of `text` under a Split on the literal `pattern` ends at byte `at`. */
+static bool cuts_at(const char *pattern, const char *text, size_t at)
+{
+    json_t *document = fixture("ours.json");
+    struct tokenizer *tokenizer = NULL;
+    struct token_list list = {0};
+    struct err err = {0};
+    json_object_set_new(document, "pre_tokenizer",
+                        json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s, s:b}]}", "type", "Sequence",
+                                  "pretokenizers", "type", "Split", "pattern", "String", pattern, "behavior",
+                                  "Isolated", "type", "ByteLevel", "use_regex", 0));
+    assert_ok(open_document(document, &tokenizer, &err), &err);
+    assert_ok(tokenizer_encode(tokenizer, text, strlen(text), &list, &err), &err);
+    size_t end = 0, n;
+    for (size_t i = 0; i < list.count && end < at; i++, end += n)
+        tokenizer_token_bytes(tokenizer, list.ids[i], &n);
+    token_list_release(&list);
+    tokenizer_close(tokenizer);
+    return end == at;
+}
+
+static void a_literal_split_pattern_means_itself(void **state)
+{
+    (void)state;
+    assert_false(cuts_at("zz", "and the th.e", 9)); /* " th" is one token */
+    assert_true(cuts_at("h.", "and the th.e", 9));
+    assert_false(cuts_at("h.", "and the thxe", 9)); /* the dot is a dot */
+    assert_true(cuts_at("(h|", "and the t(h|e", 9));
+    assert_true(cuts_at("h\\E", "and the th\\E", 9));
+}
+
+static void a_file_cut_anywhere_is_refused(void **state)
+{
+    (void)state;
+    size_t n;
+    char *text = scratch_read(TOKENIZER_FIXTURES "llama_style.json", &n);
+    while (text[n - 1] != '}') n--;
+    for (size_t cut = 0; cut < n; cut += cut < 300 ? 1 : 61) {
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        char *copy = malloc(cut ? cut : 1); /* exactly as long, so that a sanitizer sees reads beyond */
+        assert_non_null(copy);
+        memcpy(copy, text, cut);
+        assert_int_equal(tokenizer_parse_json(copy, cut, "cut.json", &tokenizer, &err), STATUS_CORRUPT);
+        assert_non_null(strstr(err.text, "cut.json"));
+        free(copy);
+    }
+    free(text);
+}
+
+/* Replaces, removes or doubles a part of a document somewhere. */
+static void damage(json_t *value, uint64_t *seed, int depth)
+{
+    static const char *const junk[] = {"null",
+                                       "true",
+                                       "[]",
+                                       "{}",
+                                       "\"\"",
+                                       "-1",
+                                       "1e308",
+                                       "9223372036854775807",
+                                       "\"\\ud83d\\ude00\"",
+                                       "[[[]]]",
+                                       "\" \"",
+                                       "4294967295"};
+    size_t size = json_is_object(value) ? json_object_size(value) : json_array_size(value);
+    if (!size || depth > 5) return;
+    size_t at = noise_next(seed) % size;
+    int act = (int)(noise_next(seed) % 4);
+    json_t *replacement = json(junk[noise_next(seed) % (sizeof junk / sizeof *junk)]);
+    if (json_is_object(value)) {
+        void *entry = json_object_iter(value);
+        while (at--) entry = json_object_iter_next(value, entry);
+        char key[512];
+        snprintf(key, sizeof key, "%s", json_object_iter_key(entry));
+        json_t *inside = json_object_get(value, key);
+        if (act == 0)
+            json_object_set(value, key, replacement);
+        else if (act == 1 && depth)
+            json_object_del(value, key);
+        else
+            damage(inside, seed, depth + 1);
+    } else {
+        if (act == 0)
+            json_array_set(value, at, replacement);
+        else if (act == 1)
+            json_array_remove(value, at);
+        else
+            damage(json_array_get(value, at), seed, depth + 1);
+    }
+    json_decref(replacement);
+}
+
+static void damaged_files_are_read_or_refused_and_never_lose_bytes(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama_style.json", "digits_style.json", "gpt2_style.json"};
+    int opened = 0, refused = 0;
+    char text[200];
+    for (uint64_t round = 0; round < 600; round++) {
+        uint64_t seed = round * 2654435761u + 1;
+        json_t *document = fixture(names[round % 3]);
+        for (uint64_t times = noise_next(&seed) % 4 + 1; times; times--) damage(document, &seed, 0);
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        if (open_document(document, &tokenizer, &err)) {
+            refused++;
+            assert_true(strlen(err.text) > 10);
+            continue;
+        }
+        opened++;
+        size_t n = noise_fill(round, text, sizeof text);
+        assert_round_trip(tokenizer, text, n);
+        tokenizer_close(tokenizer);
+    }
+    assert_true(opened > 50 && refused > 50);
+}
+
+static void flipped_bytes_do_no_harm(void **state)
+{
+    (void)state;
+    size_t n;
+    char *text = scratch_read(TOKENIZER_FIXTURES "qwen_style.json", &n);
+    uint64_t seed = 11;
+    for (int round = 0; round < 400; round++) {
+        char *copy = malloc(n);
+        assert_non_null(copy);
+        memcpy(copy, text, n);
+        for (int flips = 0; flips < 3; flips++) copy[noise_next(&seed) % n] = (char)noise_next(&seed);
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        if (tokenizer_parse_json(copy, n, "flipped.json", &tokenizer, &err) == STATUS_OK) {
+            struct token_list list = {0};
+            assert_ok(tokenizer_encode(tokenizer, text, 300, &list, &err), &err);
+            token_list_release(&list);
+            tokenizer_close(tokenizer);
+        }
+        free(copy);
+    }
+    free(text);
+}
+
+static void deep_nesting_and_other_kinds_of_file_are_refused(void **state)
+{
+    (void)state;
+    size_t n = 1 << 20;
+    char *deep = malloc(n);
+    assert_non_null(deep);
+    memset(deep, '[', n);
+    struct tokenizer *tokenizer = NULL;
+    struct err err = {0};
+    assert_int_equal(tokenizer_parse_json(deep, n, "deep.json", &tokenizer, &err), STATUS_CORRUPT);
+    free(deep);
+    assert_int_equal(tokenizer_parse_json("", 0, "empty.json", &tokenizer, &err), STATUS_CORRUPT);
+    assert_int_equal(tokenizer_parse_json("[]", 2, "list.json", &tokenizer, &err), STATUS_CORRUPT);
+    assert_int_equal(tokenizer_parse_json("{}", 2, "bare.json", &tokenizer, &err), STATUS_FAILED);
+    assert_int_equal(tokenizer_open_json(scratch_path("none.json"), &tokenizer, &err), STATUS_NOT_FOUND);
+    assert_int_equal(tokenizer_open("bpe:12", &tokenizer, &err), STATUS_USAGE);
+    assert_int_equal(tokenizer_open("byte", &tokenizer, &err), STATUS_USAGE);
+    assert_int_equal(tokenizer_open("no/such.json", &tokenizer, &err), STATUS_NOT_FOUND);
+    assert_null(tokenizer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_supported_is_named),
+        cmocka_unit_test(wrong_merges_are_named),
+        cmocka_unit_test(what_is_absent_has_its_usual_meaning),
+        cmocka_unit_test(merges_may_be_written_either_way),
+        cmocka_unit_test(a_literal_split_pattern_means_itself),
+        cmocka_unit_test(a_file_cut_anywhere_is_refused),
+        cmocka_unit_test(damaged_files_are_read_or_refused_and_never_lose_bytes),
+        cmocka_unit_test(flipped_bytes_do_no_harm),
+        cmocka_unit_test(deep_nesting_and_other_kinds_of_file_are_refused),
+    };
+    return cmocka_run_group_tests_name("tokenizer_json", tests, NULL, NULL);
+}

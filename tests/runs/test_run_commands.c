@@ -1,0 +1,325 @@
+/* The commands over recorded runs, as a user runs them: the real binary, its output and its exit status. */
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "core/base/file.h"
+#include "store_fixture.h"
+
+struct answer {
+    int code;
+    char *out, *err;
+};
+
+/* Runs `anneal ARGUMENTS` (a shell's words) with ANNEAL_HOME set to `home`. */
+static struct answer anneal(const char *home, const char *arguments)
+{
+    const char *binary = getenv("ANNEAL_BINARY");
+    char command[4 * PATH_MAX], path[PATH_MAX + 16];
+    if (!binary) skip();
+    snprintf(command, sizeof command, "ANNEAL_HOME='%s' TZ=UTC '%s' %s >'%s/out' 2>'%s/err' </dev/null", home,
+             binary, arguments, home, home);
+    int status = system(command);
+    struct answer answer = {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+    snprintf(path, sizeof path, "%s/out", home);
+    answer.out = store_fixture_slurp(path, NULL);
+    snprintf(path, sizeof path, "%s/err", home);
+    answer.err = store_fixture_slurp(path, NULL);
+    return answer;
+}
+
+static void done(struct answer *answer)
+{
+    free(answer->out);
+    free(answer->err);
+}
+
+/* The command must end with `code` and say `words` (on standard output for 0, else on standard error). */
+static void expect(const char *home, const char *arguments, int code, const char *words)
+{
+    struct answer a = anneal(home, arguments);
+    if (a.code != code || !strstr(code ? a.err : a.out, words))
+        fail_msg("anneal %s: %d, not %d with \"%s\"\nout: %s\nerr: %s", arguments, a.code, code, words, a.out,
+                 a.err);
+    if (code) assert_string_equal(a.out, "");
+    done(&a);
+}
+
+static json_t *expect_json(const char *home, const char *arguments)
+{
+    struct answer a = anneal(home, arguments);
+    json_error_t error;
+    assert_int_equal(a.code, 0);
+    assert_string_equal(a.err, "");
+    json_t *json = json_loads(a.out, 0, &error);
+    if (!json) fail_msg("%s: %s", error.text, a.out);
+    done(&a);
+    return json;
+}
+
+/* Three runs: one finished, one crashed, one that nobody began. */
+static void furnish(const char *home, char finished[RUN_ID_MAX], char crashed[RUN_ID_MAX])
+{
+    char untouched[RUN_ID_MAX];
+    struct err err = {0};
+    store_fixture_run(home, "psalms", finished);
+    store_fixture_run(home, "job", crashed);
+    store_fixture_run(home, "ruth", untouched);
+    for (int i = 0; i < 2; i++) {
+        struct writer *writer = store_fixture_writer(home, i ? crashed : finished);
+        for (int64_t s = 0; s < 300; s++) {
+            struct step_record step = store_fixture_step(s, i);
+            if (s == 7) step.loss = NAN;
+            writer_step(writer, &step);
+            if (s % 100 == 99) {
+                writer_eval(writer,
+                            &(struct eval_record){s + 1, 0, 1.7e9, 3.5 - (double)s / 1000 + i, 30, 12});
+                writer_stopping(writer,
+                                &(struct stopping_record){s + 1, 3.4, 3.3, 100, 0.001, false, s / 100, 3,
+                                                          s == 299 ? VERDICT_STOP : VERDICT_WAITING});
+            }
+        }
+        writer_sample(writer, &(struct sample_record){300, "In the beginning", "God created\nthe heaven"});
+        writer_checkpoint(writer,
+                          &(struct checkpoint_record){300, 1.7e9, "checkpoints/step-300", "last", 43000000});
+        writer_event(writer, &(struct event_record){7, 1.7e9, "warning", "update skipped: the loss is nan"});
+        assert_int_equal(writer_close(writer, RUN_EARLY_STOPPED, "3 evaluations without improvement", &err),
+                         STATUS_OK);
+    }
+    /* a run that says it runs, but whose lock nobody holds */
+    store_fixture_sql(home,
+                      "update runs set status = 'running', ended_at = null, message = '' where name = 'job'");
+}
+
+static void runs_lists_filters_and_sorts(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-runs", home, sizeof home);
+    expect(home, "runs", 0, "");
+    furnish(home, finished, crashed);
+    struct answer a = anneal(home, "runs");
+    assert_int_equal(a.code, 0);
+    assert_memory_equal(a.out, "RUN ", 4);
+    char *ruth = strstr(a.out, "-ruth"), *job = strstr(a.out, crashed), *psalms = strstr(a.out, finished);
+    assert_true(ruth && job && psalms && ruth < job && job < psalms);
+    assert_non_null(strstr(job, "crashed"));
+    assert_non_null(strstr(psalms, "early_stopped"));
+    assert_non_null(strstr(psalms, "300/2000"));
+    done(&a);
+
+    json_t *list = expect_json(home, "runs --json");
+    assert_int_equal(json_array_size(list), 3);
+    json_t *last = json_array_get(list, 2);
+    assert_string_equal(json_string_value(json_object_get(last, "id")), finished);
+    assert_string_equal(json_string_value(json_object_get(last, "status")), "early_stopped");
+    assert_int_equal(json_integer_value(json_object_get(last, "steps")), 300);
+    assert_true(json_real_value(json_object_get(last, "final_loss")) == store_fixture_step(299, 0).loss);
+    assert_true(json_is_null(json_object_get(json_array_get(list, 0), "final_loss")));
+    assert_true(json_is_null(json_object_get(json_array_get(list, 1), "ended_at")));
+    json_decref(list);
+
+    static const struct {
+        const char *words;
+        size_t count;
+        const char *first;
+    } cases[] = {
+        {"--filter status=crashed", 1, "job"},
+        {"--filter 'best_val_loss < 3.3'", 1, "psalms"},
+        {"--filter 'best_val_loss>3.3,name~o'", 1, "job"},
+        {"--filter status!=created --sort best_val_loss", 2, "psalms"},
+        {"--sort -best_val_loss", 3, "job"}, /* the one without a value comes last either way */
+        {"--sort name", 3, "job"},
+        {"--sort -name", 3, "ruth"},
+        {"--filter 'steps>=300,tokens>0,parameters=10815744'", 2, "job"},
+        {"--filter name=nobody", 0, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char arguments[200];
+        snprintf(arguments, sizeof arguments, "runs --json %s", cases[i].words);
+        list = expect_json(home, arguments);
+        assert_int_equal(json_array_size(list), cases[i].count);
+        if (cases[i].count)
+            assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "name")),
+                                cases[i].first);
+        json_decref(list);
+    }
+    expect(home, "runs --filter los=3", 2, "no column \"los\"");
+    expect(home, "runs --filter best_val_los=3", 2, "did you mean \"best_val_loss\"");
+    expect(home, "runs --filter best_val_loss", 2, "is not COLUMN OP VALUE");
+    expect(home, "runs --filter ''", 2, "is not COLUMN OP VALUE");
+    expect(home, "runs --filter 'steps=many'", 2, "compared with a number");
+    expect(home, "runs --filter 'name<z'", 2, "is a text");
+    expect(home, "runs --sort shoe_size", 2, "no column");
+    expect(home, "runs --sideways", 2, "no option --sideways");
+    expect(home, "runs --filter", 2, "needs a value");
+    expect(home, "runs --help", 0, "anneal runs --filter status=running");
+    expect(home, "runs --json >/dev/full; echo", 0, "");
+}
+
+static void show_tells_the_whole_story(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-show", home, sizeof home);
+    furnish(home, finished, crashed);
+    static const char *const words[] = {"early_stopped: 3 evaluations without improvement",
+                                        "300 of 2000",
+                                        "cpu, fp32, 10.8M parameters",
+                                        "stopped after 300 steps",
+                                        "best after 100 steps",
+                                        "God created",
+                                        "checkpoints/step-300 (removed)",
+                                        "update skipped: the loss is nan",
+                                        "learning_rate = 3e-4",
+                                        "41.0 MiB"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect(home, "show psalms", 0, words[i]);
+    expect(home, "show job", 0, "died without a word");
+    expect(home, "show latest", 0, "created");
+    expect(home, "show psalm", 1, "did you mean \"psalms\"");
+    expect(home, "show 2", 2, "fits 3 runs");
+    expect(home, "show", 2, "needs a RUN");
+    expect(home, "show a b", 2, "takes one RUN");
+    expect(home, "show --help", 0, "early-stopping story");
+
+    json_t *run = expect_json(home, "show psalms --json");
+    assert_string_equal(json_string_value(json_object_get(run, "id")), finished);
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_object_get(json_object_get(run, "config"), "train"), "batch_size")),
+                     16);
+    json_t *evals = json_object_get(run, "evals"), *stopping = json_object_get(run, "early_stopping");
+    assert_int_equal(json_array_size(evals), 3);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(evals, 0), "step")), 100);
+    assert_int_equal(json_array_size(stopping), 3);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(stopping, 2), "verdict")), "stop");
+    assert_true(
+        json_is_false(json_object_get(json_array_get(json_object_get(run, "checkpoints"), 0), "exists")));
+    assert_int_equal(json_array_size(json_object_get(run, "events")), 1);
+    json_decref(run);
+}
+
+static void export_writes_files_folders_and_standard_output(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"steps", "evals",   "early_stopping", "profile", "memory",
+                                         "gpu",   "samples", "orders",         "runs"};
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], path[PATH_MAX + 64];
+    store_fixture_home("c-export", home, sizeof home);
+    furnish(home, finished, crashed);
+    expect(home, "export psalms", 0, "run,segment,step,epoch,");
+    expect(home, "export psalms", 0, "-psalms,1,7,");
+    expect(home, "export psalms job --table evals", 0, "-job,1,300,0,1700000000,");
+    expect(home, "export --table runs", 0, "-ruth,ruth,created,");
+    expect(home, "export latest --table runs --format csv", 0, "-ruth,ruth,created,");
+    char arguments[PATH_MAX + 64];
+    snprintf(arguments, sizeof arguments, "export psalms --table all -o '%.3000s/folder/deep'", home);
+    expect(home, arguments, 0, "");
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        snprintf(path, sizeof path, "%s/folder/deep/%s.csv", home, tables[i]);
+        char *text = store_fixture_slurp(path, NULL);
+        assert_memory_equal(text, "run,", 4);
+        free(text);
+    }
+    snprintf(arguments, sizeof arguments, "export psalms -o '%.3000s/one.csv'", home);
+    expect(home, arguments, 0, "");
+    snprintf(path, sizeof path, "%s/one.csv", home);
+    size_t n;
+    char *file = store_fixture_slurp(path, &n);
+    struct answer a = anneal(home, "export psalms");
+    assert_string_equal(file, a.out);
+    done(&a);
+    free(file);
+    expect(home, "export", 2, "needs a RUN");
+    expect(home, "export psalms --table losses", 2, "early_stopping");
+    expect(home, "export psalms --format parquet", 2, "formats: csv");
+    expect(home, "export psalms --table all", 2, "-o FOLDER");
+    expect(home, "export nobody", 1, "there is no such run");
+    expect(home, "export psalms -o /proc/nowhere/x.csv", 1, "/proc/nowhere/x.csv");
+    expect(home, "export --help", 0, "anneal export latest > steps.csv");
+}
+
+static void order_needs_a_living_trainer_and_a_known_verb(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    struct err err = {0};
+    store_fixture_home("c-order", home, sizeof home);
+    furnish(home, finished, crashed);
+    expect(home, "order psalms stop", 1, "it is early_stopped, so nobody is there to obey");
+    expect(home, "order job pause", 1, "it is crashed");
+    expect(home, "order job dance", 2, "verbs: pause, continue, stop");
+    expect(home, "order job lr-factor", 2, "one number above 0");
+    expect(home, "order job lr-factor -1", 2, "");
+    expect(home, "order job stop now", 2, "only lr-factor takes a value");
+    expect(home, "order job", 2, "needs a RUN and a VERB");
+    expect(home, "order --help", 0, "anneal order latest checkpoint --wait");
+
+    struct store *store = store_fixture_open(home);
+    struct run_lock lock;
+    assert_int_equal(run_lock_acquire(store, crashed, &lock, &err), STATUS_OK);
+    store_close(store);
+    struct writer *writer = store_fixture_writer(home, crashed);
+    expect(home, "order job lr-factor 0.25", 0, "");
+    struct order order = {0};
+    while (!writer_next_order(writer, &order)) usleep(1000);
+    assert_true(order.verb == ORDER_LR_FACTOR && order.argument == 0.25);
+    writer_order_done(writer, order.id, 300, "the learning rate is multiplied with 0.25");
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    run_lock_release(&lock);
+    expect(home, "show job", 0, "lr-factor 0.25 by cli: step 300, the learning rate is multiplied with 0.25");
+}
+
+static int obey_one_order(void *argument)
+{
+    char *home = argument;
+    struct err err = {0};
+    struct store *store = NULL;
+    struct run_info run;
+    struct run_lock lock;
+    struct writer *writer = NULL;
+    struct order order;
+    if (store_open(home, &store, &err) || run_find(store, "job", &run, &err) ||
+        run_lock_acquire(store, run.id, &lock, &err))
+        return 1;
+    struct writer_options options = {.home = home, .run_id = run.id};
+    if (writer_open(&options, &writer, &err)) return 2;
+    while (!writer_next_order(writer, &order)) usleep(1000);
+    writer_order_done(writer, order.id, 42, "checkpoint written");
+    return writer_close(writer, RUN_STOPPED, NULL, &err) ? 3 : 0;
+}
+
+static void order_waits_for_the_outcome(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-wait", home, sizeof home);
+    furnish(home, finished, crashed);
+    pid_t pid = store_fixture_fork(obey_one_order, home);
+    while (store_fixture_number(home, "select max(segment) from runs") < 2) usleep(1000);
+    expect(home, "order job checkpoint --wait", 0, "step 42: checkpoint written");
+    assert_int_equal(store_fixture_wait(pid), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_lists_filters_and_sorts),
+        cmocka_unit_test(show_tells_the_whole_story),
+        cmocka_unit_test(export_writes_files_folders_and_standard_output),
+        cmocka_unit_test(order_needs_a_living_trainer_and_a_known_verb),
+        cmocka_unit_test(order_waits_for_the_outcome),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

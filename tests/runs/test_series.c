@@ -1,0 +1,316 @@
+/* Series: at every level, range and moment they equal what the raw rows say. */
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/philox.h"
+#include "runs/series.h"
+#include "store_fixture.h"
+
+/* What the test knows about the run: the record that counts for every step. */
+struct truth {
+    struct step_record *steps;
+    int64_t count;
+};
+
+/* Now and then a value that is not finite. */
+static struct step_record odd_step(int64_t step, int salt)
+{
+    struct step_record record = store_fixture_step(step, salt);
+    uint32_t word = philox4x32_10((uint32_t)step, (uint32_t)salt, 1, 2, 3, 4).word[0];
+    if (word % 97 == 0) record.loss = NAN;
+    if (word % 101 == 0) record.grad_norm = word % 2 ? INFINITY : -INFINITY;
+    if (step >= 6400 && step < 6500) record.loss = NAN; /* a whole bucket without a finite value */
+    return record;
+}
+
+static void record(const char *home, const char *id, struct truth *truth, int64_t first, int64_t end,
+                   int salt)
+{
+    struct err err = {0};
+    struct writer *writer = store_fixture_writer(home, id);
+    truth->steps =
+        realloc(truth->steps, (size_t)(end > truth->count ? end : truth->count) * sizeof *truth->steps);
+    for (int64_t s = first; s < end; s++) {
+        truth->steps[s] = odd_step(s, salt);
+        writer_step(writer, &truth->steps[s]);
+        if (s % 8192 == 8191) assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
+    }
+    truth->count = end;
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+}
+
+static double value_of(const struct step_record *r, enum metric metric)
+{
+    switch (metric) {
+    case METRIC_LOSS:
+        return r->loss;
+    case METRIC_LR:
+        return r->lr;
+    case METRIC_GRAD_NORM:
+        return r->grad_norm;
+    case METRIC_CLIP_SCALE:
+        return r->clip_scale;
+    case METRIC_TOKENS_PER_SEC:
+        return r->tokens_per_sec;
+    case METRIC_STEP_MS:
+        return r->step_ms;
+    default:
+        return r->mfu;
+    }
+}
+
+static bool same(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Compares with the raw truth, bucket by bucket. */
+static void check(const struct series *series, const struct truth *truth, int64_t first, int64_t last)
+{
+    size_t at = 0;
+    if (last < 0 || last >= truth->count) last = truth->count - 1;
+    for (int64_t start = first; start <= last;) {
+        int64_t end = (start / series->level + 1) * series->level - 1, count = 0, bad = 0;
+        if (end > last) end = last;
+        double min = NAN, max = NAN, newest = NAN, sum = 0;
+        for (int64_t s = start; s <= end; s++) {
+            double v = value_of(&truth->steps[s], series->metric);
+            if (series->metric == METRIC_MFU && isnan(v)) continue;
+            count++;
+            if (!isfinite(v)) {
+                bad++;
+                continue;
+            }
+            if (!(min <= v)) min = v;
+            if (!(max >= v)) max = v;
+            sum += v;
+            newest = v;
+        }
+        if (count) {
+            assert_true(at < series->count);
+            const struct series_point *p = &series->points[at++];
+            assert_true(p->first_step >= start && p->last_step <= end);
+            assert_int_equal(p->count, count);
+            assert_int_equal(p->non_finite, bad);
+            assert_true(same(p->min, min) && same(p->max, max) && same(p->last, newest));
+            double mean = count > bad ? sum / (double)(count - bad) : NAN;
+            assert_true(same(p->mean, mean) || fabs(p->mean - mean) <= 1e-12 * fabs(mean));
+        }
+        start = end + 1;
+    }
+    assert_int_equal(at, series->count);
+}
+
+static void check_everywhere(struct store *store, const char *id, const struct truth *truth)
+{
+    static const size_t budgets[] = {1, 7, 100, 800, 100000};
+    const int64_t n = truth->count;
+    const int64_t ranges[][2] = {{0, -1},      {1, n - 2},     {63, 64},    {64, 127},       {100, 100},
+                                 {4095, 8193}, {n / 3, n / 2}, {n - 1, -1}, {n - 70, n + 70}};
+    struct series series = {0};
+    struct err err = {0};
+    for (int metric = 0; metric < METRIC_VAL_LOSS; metric++)
+        for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++)
+            for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
+                assert_int_equal(series_read(store, id, (enum metric)metric, ranges[r][0], ranges[r][1],
+                                             budgets[b], &series, &err),
+                                 STATUS_OK);
+                check(&series, truth, ranges[r][0], ranges[r][1]);
+                assert_true(series.count <= 2 * budgets[b] + 2);
+            }
+    series_release(&series);
+}
+
+static void every_level_equals_the_raw_rows(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct truth truth = {0};
+    store_fixture_home("levels", home, sizeof home);
+    store_fixture_run(home, "levels", id);
+    record(home, id, &truth, 0, 20000, 1);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from rollup where metric = 'loss' and level = 4096") == 4);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from rollup where metric = 'loss' and level = 64") == 312);
+    struct store *store = store_fixture_open(home);
+    check_everywhere(store, id, &truth);
+    store_close(store);
+    free(truth.steps);
+}
+
+static void a_resumed_run_rebuilds_the_buckets_it_replaces(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct truth truth = {0};
+    store_fixture_home("resumed", home, sizeof home);
+    store_fixture_run(home, "resumed", id);
+    record(home, id, &truth, 0, 13000, 1);
+    record(home, id, &truth, 10001, 12500, 2);
+    record(home, id, &truth, 12500, 12600, 3); /* continues without a gap */
+    record(home, id, &truth, 4097, 9000, 4);   /* back behind the second */
+    struct store *store = store_fixture_open(home);
+    check_everywhere(store, id, &truth);
+    store_close(store);
+    free(truth.steps);
+}
+
+static void lost_rollups_are_healed_on_read_and_at_the_next_segment(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct truth truth = {0};
+    store_fixture_home("healed", home, sizeof home);
+    store_fixture_run(home, "healed", id);
+    record(home, id, &truth, 0, 9500, 1);
+    store_fixture_sql(home,
+                      "delete from rollup where first_step >= 5000 or (level = 64 and first_step >= 4000)");
+    struct store *store = store_fixture_open(home);
+    check_everywhere(store, id, &truth);
+    store_fixture_sql(home, "delete from rollup");
+    check_everywhere(store, id, &truth);
+    record(home, id, &truth, 9500, 9510, 2);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from rollup where metric = 'loss' and level = 64") == 148);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from rollup where metric = 'loss' and level = 4096") == 2);
+    check_everywhere(store, id, &truth);
+    store_close(store);
+    free(truth.steps);
+}
+
+static void updates_follow_a_live_run_through_coarsening_and_resume(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct truth truth = {0};
+    struct series series[METRIC_VAL_LOSS] = {{0}};
+    struct err err = {0};
+    bool changed;
+    store_fixture_home("live", home, sizeof home);
+    store_fixture_run(home, "live", id);
+    struct store *store = store_fixture_open(home);
+    for (int m = 0; m < METRIC_VAL_LOSS; m++)
+        assert_int_equal(series_read(store, id, (enum metric)m, 0, -1, 60, &series[m], &err), STATUS_OK);
+    static const struct {
+        int64_t first, end;
+    } lives[] = {{0, 5},      {5, 6},       {6, 119},      {119, 500}, {300, 420},
+                 {420, 9000}, {8000, 8001}, {8001, 14000}, {10, 4200}};
+    for (size_t i = 0; i < sizeof lives / sizeof *lives; i++) {
+        record(home, id, &truth, lives[i].first, lives[i].end, (int)i);
+        for (int m = 0; m < METRIC_VAL_LOSS; m++) {
+            assert_int_equal(series_update(store, id, &series[m], &changed, &err), STATUS_OK);
+            assert_true(changed);
+            check(&series[m], &truth, 0, -1);
+            assert_true(series[m].count <= 120);
+            assert_int_equal(series_update(store, id, &series[m], &changed, &err), STATUS_OK);
+            assert_false(changed);
+        }
+    }
+    for (int m = 0; m < METRIC_VAL_LOSS; m++) series_release(&series[m]);
+    store_close(store);
+    free(truth.steps);
+}
+
+static void evaluations_of_replaced_steps_do_not_count(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    struct series series = {0};
+    bool changed;
+    arena_init(&arena, 0);
+    store_fixture_home("evals", home, sizeof home);
+    store_fixture_run(home, "evals", id);
+    struct store *store = store_fixture_open(home);
+    for (int life = 0; life < 2; life++) {
+        struct writer *writer = store_fixture_writer(home, id);
+        /* the second life resumes after 200 steps, and evaluates that state again at once */
+        if (life == 1) writer_eval(writer, &(struct eval_record){200, 0, 0, 1200, 1, 1});
+        for (int64_t s = life ? 200 : 0; s < (life ? 350 : 400); s++) {
+            struct step_record step = store_fixture_step(s, 1);
+            writer_step(writer, &step);
+            if (s % 100 == 99) {
+                writer_eval(writer, &(struct eval_record){s + 1, 0, 0, (double)(1000 * life + s + 1), 1, 1});
+                writer_sample(writer, &(struct sample_record){s + 1, "p", life ? "new" : "old"});
+                writer_stopping(writer, &(struct stopping_record){.step = s + 1, .val_loss = life});
+            }
+        }
+        assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+        if (life == 0)
+            assert_int_equal(series_read(store, id, METRIC_VAL_LOSS, 0, -1, 100, &series, &err), STATUS_OK);
+    }
+    static const double want[] = {100, 1200, 1300};
+    assert_int_equal(series.count, 4);
+    assert_int_equal(series_update(store, id, &series, &changed, &err), STATUS_OK);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(series.count, 3);
+        for (size_t i = 0; i < 3; i++) assert_true(series.points[i].last == want[i]);
+        assert_int_equal(series_read(store, id, METRIC_VAL_LOSS, 0, -1, 100, &series, &err), STATUS_OK);
+    }
+    struct eval_record *evals;
+    struct sample_record *samples;
+    struct stopping_row *stopping;
+    size_t n;
+    assert_int_equal(series_evals(store, id, 10, &arena, &evals, &n, &err), STATUS_OK);
+    assert_int_equal(n, 3);
+    for (size_t i = 0; i < 3; i++) assert_true(evals[i].val_loss == want[2 - i]);
+    assert_int_equal(series_evals(store, id, 2, &arena, &evals, &n, &err), STATUS_OK);
+    assert_int_equal(n, 2);
+    assert_int_equal(series_samples(store, id, 10, &arena, &samples, &n, &err), STATUS_OK);
+    assert_int_equal(n, 3);
+    assert_string_equal(samples[0].text, "new");
+    assert_string_equal(samples[1].text, "old");
+    assert_int_equal(series_stopping(store, id, 10, &arena, &stopping, &n, &err), STATUS_OK);
+    assert_int_equal(n, 3);
+    assert_true(stopping[0].segment == 2 && stopping[1].segment == 1);
+    series_release(&series);
+    store_close(store);
+    arena_release(&arena);
+}
+
+static void a_run_without_steps_is_empty_not_an_error(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct series series = {0};
+    struct step_record last;
+    bool changed = true;
+    store_fixture_home("empty", home, sizeof home);
+    store_fixture_run(home, "empty", id);
+    struct store *store = store_fixture_open(home);
+    for (int m = 0; m < METRIC_COUNT; m++) {
+        assert_int_equal(series_read(store, id, (enum metric)m, 0, -1, 100, &series, &err), STATUS_OK);
+        assert_int_equal(series.count, 0);
+        assert_int_equal(series_update(store, id, &series, &changed, &err), STATUS_OK);
+        assert_false(changed);
+    }
+    assert_int_equal(series_last_step(store, id, &last, &err), STATUS_NOT_FOUND);
+    series_release(&series);
+    store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_level_equals_the_raw_rows),
+        cmocka_unit_test(a_resumed_run_rebuilds_the_buckets_it_replaces),
+        cmocka_unit_test(lost_rollups_are_healed_on_read_and_at_the_next_segment),
+        cmocka_unit_test(updates_follow_a_live_run_through_coarsening_and_resume),
+        cmocka_unit_test(evaluations_of_replaced_steps_do_not_count),
+        cmocka_unit_test(a_run_without_steps_is_empty_not_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

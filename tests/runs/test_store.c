@@ -1,0 +1,442 @@
+/* The store as a file: opening it in every state a disk can offer, and runs as rows. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "core/base/file.h"
+#include "runs/database.h"
+#include "runs/schema.h"
+#include "store_fixture.h"
+
+/* store_open must fail with `status` and a sentence that holds `words` and the path. */
+static void refused(const char *home, enum status status, const char *words)
+{
+    struct err err = {0};
+    struct store *store = NULL;
+    assert_int_equal(store_open_patiently(home, 100, &store, &err), status);
+    if (!strstr(err.text, words) || !strstr(err.text, home)) fail_msg("not \"%s\" in: %s", words, err.text);
+    assert_null(store);
+    assert_null(strchr(err.text, '\n'));
+}
+
+static void a_fresh_folder_becomes_a_store(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], deep[PATH_MAX];
+    store_fixture_home("fresh", home, sizeof home);
+    snprintf(deep, sizeof deep, "%.4000s/a/b", home);
+    struct store *store = store_fixture_open(deep);
+    assert_string_equal(store_home(store), deep);
+    store_close(store);
+    store_close(store_fixture_open(deep));
+    store_close(NULL);
+    assert_true(store_fixture_number(deep, "pragma user_version") == schema_version);
+    assert_true(store_fixture_number(deep, "pragma application_id") == SCHEMA_APPLICATION_ID);
+}
+
+static void every_table_of_the_design_is_there(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {
+        "runs",        "params",  "tags",        "steps",  "evals",  "early_stopping", "memory",
+        "gpu_samples", "samples", "checkpoints", "orders", "events", "rollup",         "layer_profile"};
+    char home[PATH_MAX], sql[128];
+    store_fixture_home("tables", home, sizeof home);
+    store_close(store_fixture_open(home));
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        snprintf(sql, sizeof sql, "select count(*) from %s", tables[i]);
+        assert_true(store_fixture_number(home, sql) == 0);
+    }
+}
+
+static void a_newer_version_is_refused_untouched(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    store_fixture_home("newer", home, sizeof home);
+    store_close(store_fixture_open(home));
+    store_fixture_sql(home, "pragma user_version = 99");
+    refused(home, STATUS_FAILED, "was written by a newer anneal");
+    refused(home, STATUS_FAILED, "version is 99");
+    assert_true(store_fixture_number(home, "pragma user_version") == 99);
+}
+
+static void an_older_version_is_migrated_in_order_and_once(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    struct err err = {0};
+    store_fixture_home("older", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    const char *const future[] = {schema_migrations[0],
+                                  "alter table runs add column mood text default 'calm'",
+                                  "create table moods as select distinct mood from runs"};
+    const char *const broken[] = {future[0], future[1], future[2],
+                                  "create table half(x); select * from nowhere"};
+    assert_int_equal(schema_migrate(store, future, 3, &err), STATUS_OK);
+    assert_int_equal(schema_migrate(store, future, 3, &err), STATUS_OK);
+    assert_true(store_fixture_number(home, "pragma user_version") == 3);
+    assert_int_equal(schema_migrate(store, broken, 4, &err), STATUS_FAILED);
+    assert_true(store_fixture_number(home, "pragma user_version") == 3);
+    assert_true(store_fixture_number(home, "select count(*) from sqlite_master where name = 'half'") == 0);
+    store_close(store);
+    refused(home, STATUS_FAILED, "was written by a newer anneal"); /* we are the older one now */
+}
+
+static void what_is_not_a_store_is_refused_untouched(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], path[PATH_MAX + 16];
+    struct err err = {0};
+    store_fixture_home("foreign", home, sizeof home);
+    snprintf(path, sizeof path, "%s/anneal.db", home);
+    char garbage[8192];
+    memset(garbage, 'x', sizeof garbage);
+    assert_int_equal(file_write_atomic(path, garbage, sizeof garbage, &err), STATUS_OK);
+    refused(home, STATUS_CORRUPT, "is not a run database");
+    size_t n;
+    char *now = store_fixture_slurp(path, &n);
+    assert_int_equal(n, sizeof garbage);
+    assert_memory_equal(now, garbage, n);
+    free(now);
+
+    assert_int_equal(unlink(path), 0);
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "create table recipes(x)", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    refused(home, STATUS_CORRUPT, "database of another program");
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0777), 0);
+    refused(home, STATUS_CORRUPT, "is a folder");
+}
+
+static void a_damaged_database_is_called_so(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], path[PATH_MAX + 16];
+    struct err err = {0};
+    store_fixture_home("damaged", home, sizeof home);
+    store_close(store_fixture_open(home));
+    store_fixture_sql(home, "pragma wal_checkpoint(truncate)");
+    snprintf(path, sizeof path, "%s/anneal.db", home);
+    size_t n;
+    char *bytes = store_fixture_slurp(path, &n);
+    assert_true(n > 8192);
+    memset(bytes + 100, 0xA5, n - 100); /* the header stays, every page is nonsense */
+    assert_int_equal(file_write_atomic(path, bytes, n, &err), STATUS_OK);
+    free(bytes);
+    refused(home, STATUS_CORRUPT, "the database is damaged");
+}
+
+static void a_place_that_cannot_be_written_is_named(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], path[PATH_MAX + 16];
+    struct err err = {0};
+    store_fixture_home("unwritable", home, sizeof home);
+    snprintf(path, sizeof path, "%s/file", home);
+    assert_int_equal(file_write_atomic(path, "", 0, &err), STATUS_OK);
+    refused(path, STATUS_IO, "ANNEAL_HOME");
+    refused("/proc/anneal", STATUS_NOT_FOUND, "ANNEAL_HOME");
+}
+
+/* A file system of one megabyte, or, where mounting is not allowed, false. */
+static bool mount_small(const char *path)
+{
+    return mount("tmpfs", path, "tmpfs", 0, "size=1m") == 0;
+}
+
+static void a_read_only_disk_is_named(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    store_fixture_home("readonly", home, sizeof home);
+    if (!mount_small(home)) skip();
+    store_close(store_fixture_open(home));
+    bool remounted = mount("tmpfs", home, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m") == 0;
+    struct err err = {0};
+    struct store *store = NULL;
+    enum status status = remounted ? store_open_patiently(home, 100, &store, &err) : STATUS_OK;
+    umount2(home, MNT_DETACH);
+    assert_true(remounted);
+    assert_int_equal(status, STATUS_IO);
+    assert_non_null(strstr(err.text, home));
+    assert_true(strstr(err.text, "read-only") || strstr(err.text, "Read-only"));
+}
+
+static void fill_store(const char *home, enum status *status, struct err *err)
+{
+    struct store *store = store_fixture_open(home);
+    char config[4096], id[RUN_ID_MAX];
+    memset(config, '#', sizeof config - 1);
+    config[sizeof config - 1] = '\0';
+    struct run_new run = {.name = "fill", .config = config};
+    *status = STATUS_OK;
+    for (int i = 0; i < 2000 && !*status; i++) *status = run_create(store, &run, id, err);
+    store_close(store);
+}
+
+static void a_full_disk_is_named_and_nothing_stored_is_lost(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    struct err err = {0};
+    enum status status;
+    store_fixture_home("full", home, sizeof home);
+    if (!mount_small(home)) skip();
+    fill_store(home, &status, &err);
+    double runs = store_fixture_number(home, "select count(*) from runs");
+    double bad = store_fixture_number(
+        home, "select count(*) from pragma_integrity_check where integrity_check <> 'ok'");
+    umount2(home, MNT_DETACH);
+    assert_int_equal(status, STATUS_IO);
+    assert_non_null(strstr(err.text, home));
+    if (!strstr(err.text, "the disk is full") && !strstr(err.text, "No space left")) fail_msg("%s", err.text);
+    assert_true(runs > 10 && bad == 0);
+}
+
+static int write_beyond_the_limit(void *argument)
+{
+    struct rlimit limit = {400000, 400000};
+    struct err err = {0};
+    enum status status;
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 99;
+    fill_store(argument, &status, &err);
+    return status == STATUS_IO && strstr(err.text, "anneal.db") && !strchr(err.text, '\n') ? 0 : 1;
+}
+
+static void a_file_that_may_not_grow_is_named_and_nothing_stored_is_lost(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    store_fixture_home("limited", home, sizeof home);
+    assert_int_equal(store_fixture_wait(store_fixture_fork(write_beyond_the_limit, home)), 0);
+    assert_true(store_fixture_number(home, "select count(*) from runs") > 10);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from pragma_integrity_check where integrity_check <> 'ok'") == 0);
+}
+
+static void a_locked_database_is_waited_for_then_named(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], path[PATH_MAX + 16], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct store *store = NULL;
+    store_fixture_home("locked", home, sizeof home);
+    assert_int_equal(store_open_patiently(home, 100, &store, &err), STATUS_OK);
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/anneal.db", home);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(run_create(store, &(struct run_new){.name = "late"}, id, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "locked by another process for more than 0.1 s"));
+    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(run_create(store, &(struct run_new){.name = "late"}, id, &err), STATUS_OK);
+    sqlite3_close(db);
+    store_close(store);
+    /* a lock that shuts readers out, too */
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "pragma locking_mode = exclusive; begin exclusive; create table x(y)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    refused(home, STATUS_BUSY, "locked by another process");
+    sqlite3_close(db);
+}
+
+static void version_grows_when_another_connection_commits(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    store_fixture_home("version", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    int64_t before = store_version(store);
+    assert_int_equal(store_version(store), before);
+    store_fixture_run(home, "other", id);
+    int64_t after = store_version(store);
+    assert_true(after > before);
+    assert_int_equal(store_version(store), after);
+    store_close(store);
+}
+
+/* ---- runs ---- */
+
+static void a_run_is_found_by_id_prefix_name_and_latest(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], a[RUN_ID_MAX], b[RUN_ID_MAX], c[RUN_ID_MAX];
+    struct err err = {0};
+    struct run_info info;
+    store_fixture_home("find", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_find(store, "latest", &info, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "there are no runs yet"));
+    store_fixture_run(home, "psalms", a);
+    store_fixture_run(home, "psalms", b);
+    store_fixture_run(home, "Übung / eins..", c);
+    assert_string_not_equal(a, b);
+    assert_int_equal(run_find(store, a, &info, &err), STATUS_OK);
+    assert_string_equal(info.id, a);
+    assert_string_equal(info.name, "psalms");
+    assert_true(info.status == RUN_CREATED && info.parameters == 10815744 && info.total_steps == 2000);
+    assert_true(isnan(info.final_loss) && isnan(info.best_val_loss) && info.best_step == -1 &&
+                isnan(info.ended_at));
+    assert_int_equal(run_find(store, "psalms", &info, &err), STATUS_OK);
+    assert_string_equal(info.id, b);
+    assert_int_equal(run_find(store, "latest", &info, &err), STATUS_OK);
+    assert_string_equal(info.id, c);
+    assert_string_equal(info.name, "bung-eins");
+    assert_int_equal(run_find(store, b, &info, &err), STATUS_OK);
+    c[strlen(c) - 1] = '\0';
+    assert_int_equal(run_find(store, c, &info, &err), STATUS_OK);
+    assert_int_equal(run_find(store, "2", &info, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "fits 3 runs"));
+    assert_non_null(strstr(err.text, a));
+    assert_int_equal(run_find(store, "psalm5", &info, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "did you mean \"psalms\""));
+    assert_int_equal(run_find(store, "", &info, &err), STATUS_USAGE);
+    char *config;
+    assert_int_equal(run_config(store, a, &config, &err), STATUS_OK);
+    assert_non_null(strstr(config, "batch_size = 16"));
+    free(config);
+    assert_true(
+        store_fixture_number(home, "select count(*) from params where name = 'train.batch_size' and value = "
+                                   "'16'") == 3);
+    store_close(store);
+}
+
+static void a_run_name_cannot_leave_the_folder(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"../../etc", "..", ".hidden", "a/b", "", "\n", "-rf"};
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    store_fixture_home("names", home, sizeof home);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        store_fixture_run(home, names[i], id);
+        assert_null(strchr(id, '/'));
+        assert_null(strstr(id, ".."));
+        assert_true(id[0] >= '0' && id[0] <= '9' && id[16] != '.' && id[16] != '-' && id[16] != '\0');
+    }
+    store_fixture_run(home, NULL, id);
+    char longest[300];
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    store_fixture_run(home, longest, id);
+    assert_true(strlen(id) < RUN_ID_MAX);
+}
+
+static void runs_are_listed_newest_first(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], ids[20][RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    struct run_info *runs;
+    size_t count;
+    arena_init(&arena, 0);
+    store_fixture_home("list", home, sizeof home);
+    for (int i = 0; i < 20; i++) store_fixture_run(home, "r", ids[i]);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_list(store, &arena, &runs, &count, &err), STATUS_OK);
+    assert_int_equal(count, 20);
+    for (int i = 0; i < 20; i++) assert_string_equal(runs[i].id, ids[19 - i]);
+    store_close(store);
+    arena_release(&arena);
+}
+
+static void a_second_trainer_on_a_run_is_refused_with_the_pid(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], pid[32];
+    struct err err = {0};
+    struct run_lock first, second;
+    store_fixture_home("second", home, sizeof home);
+    store_fixture_run(home, "second", id);
+    struct store *store = store_fixture_open(home);
+    assert_false(run_is_alive(store, id));
+    assert_int_equal(run_lock_acquire(store, id, &first, &err), STATUS_OK);
+    assert_true(run_is_alive(store, id));
+    assert_int_equal(run_lock_acquire(store, id, &second, &err), STATUS_BUSY);
+    snprintf(pid, sizeof pid, "process %ld", (long)getpid());
+    assert_non_null(strstr(err.text, pid));
+    assert_int_equal(run_delete(store, id, &err), STATUS_BUSY);
+    run_lock_release(&first);
+    assert_false(run_is_alive(store, id));
+    assert_int_equal(run_lock_acquire(store, id, &first, &err), STATUS_OK);
+    run_lock_release(&first);
+    store_close(store);
+}
+
+static void a_deleted_run_leaves_nothing(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], kept[RUN_ID_MAX], folder[PATH_MAX];
+    struct err err = {0};
+    store_fixture_home("delete", home, sizeof home);
+    store_fixture_run(home, "gone", id);
+    store_fixture_run(home, "kept", kept);
+    for (int i = 0; i < 2; i++) {
+        struct writer *writer = store_fixture_writer(home, i ? kept : id);
+        for (int64_t s = 0; s < 200; s++) {
+            struct step_record step = store_fixture_step(s, 1);
+            writer_step(writer, &step);
+        }
+        assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    }
+    struct store *store = store_fixture_open(home);
+    run_folder(store, id, folder, sizeof folder);
+    assert_true(file_is_folder(folder));
+    assert_int_equal(run_delete(store, id, &err), STATUS_OK);
+    assert_false(file_exists(folder));
+    assert_int_equal(run_delete(store, id, &err), STATUS_NOT_FOUND);
+    assert_int_equal(run_delete(store, "..", &err), STATUS_NOT_FOUND);
+    store_close(store);
+    static const char *const tables[] = {"steps", "rollup", "segments", "params"};
+    char sql[160];
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        snprintf(sql, sizeof sql, "select count(distinct run_id) from %s", tables[i]);
+        assert_true(store_fixture_number(home, sql) == 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fresh_folder_becomes_a_store),
+        cmocka_unit_test(every_table_of_the_design_is_there),
+        cmocka_unit_test(a_newer_version_is_refused_untouched),
+        cmocka_unit_test(an_older_version_is_migrated_in_order_and_once),
+        cmocka_unit_test(what_is_not_a_store_is_refused_untouched),
+        cmocka_unit_test(a_damaged_database_is_called_so),
+        cmocka_unit_test(a_place_that_cannot_be_written_is_named),
+        cmocka_unit_test(a_read_only_disk_is_named),
+        cmocka_unit_test(a_full_disk_is_named_and_nothing_stored_is_lost),
+        cmocka_unit_test(a_file_that_may_not_grow_is_named_and_nothing_stored_is_lost),
+        cmocka_unit_test(a_locked_database_is_waited_for_then_named),
+        cmocka_unit_test(version_grows_when_another_connection_commits),
+        cmocka_unit_test(a_run_is_found_by_id_prefix_name_and_latest),
+        cmocka_unit_test(a_run_name_cannot_leave_the_folder),
+        cmocka_unit_test(runs_are_listed_newest_first),
+        cmocka_unit_test(a_second_trainer_on_a_run_is_refused_with_the_pid),
+        cmocka_unit_test(a_deleted_run_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,378 @@
+/* Tests of the charts: golden drawings at small sizes, and properties that hold at every size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "tui/widget/chart.h"
+
+enum { POINTS = 5000 };
+
+struct scene {
+    struct grid grid;
+    struct canvas canvas;
+    struct series_point points[POINTS];
+    double smooth[POINTS];
+    struct chart chart;
+};
+
+static struct series_point point(int64_t step, double value)
+{
+    bool finite = isfinite(value);
+    double shown = finite ? value : NAN;
+    return (struct series_point){step, step, shown, shown, shown, shown, 1, !finite};
+}
+
+static int set_up(void **state)
+{
+    struct scene *scene = calloc(1, sizeof *scene);
+    struct err err = {0};
+    assert_non_null(scene);
+    assert_int_equal(grid_resize(&scene->grid, 80, 24, &err), STATUS_OK);
+    scene->grid.level = GLYPHS_BRAILLE;
+    scene->chart = (struct chart){.title = "loss",
+                                  .trace_count = 1,
+                                  .cursor = -1,
+                                  .best_step = -1,
+                                  .trace = {{.points = scene->points, .style = STYLE_TRAIN}}};
+    *state = scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+    grid_release(&scene->grid);
+    canvas_release(&scene->canvas);
+    free(scene);
+    return 0;
+}
+
+static void draw(struct scene *scene, int w, int h)
+{
+    struct err err = {0};
+    assert_int_equal(grid_resize(&scene->grid, w, h, &err), STATUS_OK);
+    assert_int_equal(chart_draw(&scene->grid, (struct rect){0, 0, w, h}, &scene->chart, &scene->canvas, &err),
+                     STATUS_OK);
+}
+
+static void assert_picture(const struct grid *grid, const char *expected)
+{
+    char picture[16384] = "", row[4096];
+    for (int y = 0; y < grid->h; y++) {
+        strcat(picture, grid_row(grid, y, row, sizeof row));
+        strcat(picture, "\n");
+    }
+    if (strcmp(picture, expected) != 0) fail_msg("the picture is\n%sand should be\n%s", picture, expected);
+}
+
+static void fill_ramp(struct scene *scene, int count)
+{
+    for (int i = 0; i < count; i++) scene->points[i] = point(i, i);
+    scene->chart.trace[0].count = (size_t)count;
+    scene->chart.last_step = count - 1;
+}
+
+static void a_ramp_in_braille(void **state)
+{
+    struct scene *scene = *state;
+    fill_ramp(scene, 101);
+    draw(scene, 27, 7);
+    assert_picture(&scene->grid, " loss  100.0 ──────────────\n"
+                                 "   100┤ ·   ·   ·   ·  ⣀⡤⠖⠋\n"
+                                 "      │            ⣀⠤⠖⠋⠁\n"
+                                 "    50┤ ·   ·  ⣀⠤⠖⠉ ·   ·\n"
+                                 "      │   ⢀⣠⠴⠒⠉\n"
+                                 "     0┤⣠⠴⠚⠉ ·   ·   ·   ·\n"
+                                 "       0                100\n");
+}
+
+static void a_ramp_in_half_blocks(void **state)
+{
+    struct scene *scene = *state;
+    scene->grid.level = GLYPHS_BLOCK;
+    fill_ramp(scene, 101);
+    draw(scene, 27, 7);
+    assert_picture(&scene->grid, " loss  100.0 ──────────────\n"
+                                 "   100┤ ·   ·   ·   ·  ▄▄█▀\n"
+                                 "      │            ▄▄█▀▀\n"
+                                 "    50┤ ·   · ▄▄▄█▀▀·   ·\n"
+                                 "      │   ▄▄█▀▀\n"
+                                 "     0┤▄█▀▀ ·   ·   ·   ·\n"
+                                 "       0                100\n");
+}
+
+static void a_ramp_in_ascii(void **state)
+{
+    struct scene *scene = *state;
+    scene->grid.level = GLYPHS_ASCII;
+    fill_ramp(scene, 101);
+    draw(scene, 27, 7);
+    assert_picture(&scene->grid, " loss  100.0 --------------\n"
+                                 "   100+                ..''\n"
+                                 "      |            ..'''\n"
+                                 "    50+        ..''\n"
+                                 "      |   ...''\n"
+                                 "     0+..''\n"
+                                 "       0                100\n");
+}
+
+static void an_empty_chart_waits(void **state)
+{
+    struct scene *scene = *state;
+    scene->chart.last_step = 1;
+    draw(scene, 40, 6);
+    assert_picture(&scene->grid, " loss  -- ──────────────────────────────\n"
+                                 "      │\n"
+                                 "      │\n"
+                                 "      │ waiting for the first value\n"
+                                 "      │\n"
+                                 "       0                               1\n");
+}
+
+/* Whether any plot cell of row y holds a dot. */
+static bool row_has_dots(const struct scene *scene, int y)
+{
+    struct rect plot = chart_plot((struct rect){0, 0, scene->grid.w, scene->grid.h});
+    for (int x = plot.x; x < plot.x + plot.w; x++)
+        if (scene->grid.cells[y * scene->grid.w + x].style == STYLE_TRAIN) return true;
+    return false;
+}
+
+static void a_spike_of_one_step_shows_at_every_width_and_glyph_set(void **state)
+{
+    struct scene *scene = *state;
+    for (int level = GLYPHS_ASCII; level <= GLYPHS_BRAILLE; level++) {
+        for (int w = CHART_MIN_W; w <= 200; w += 13) {
+            for (int at = 1; at < POINTS; at += 997) {
+                for (int i = 0; i < POINTS; i++) scene->points[i] = point(i, i == at ? 50 : 1);
+                scene->chart.trace[0].count = POINTS;
+                scene->chart.last_step = POINTS - 1;
+                scene->grid.level = (enum glyph_level)level;
+                draw(scene, w, 12);
+                assert_true(row_has_dots(scene, 1));  /* the spike is the maximum: it touches the top */
+                assert_true(row_has_dots(scene, 10)); /* and all else lies at the bottom */
+            }
+        }
+    }
+}
+
+static void a_spike_inside_a_bucket_shows(void **state)
+{
+    struct scene *scene = *state;
+    for (int i = 0; i < 100; i++)
+        scene->points[i] = (struct series_point){i * 64, i * 64 + 63, 1, 1, 1, 1, 64, 0};
+    scene->points[42].max = 30;
+    scene->chart.trace[0].count = 100;
+    scene->chart.last_step = 6399;
+    draw(scene, 60, 12);
+    assert_true(row_has_dots(scene, 1));
+}
+
+static int count_glyph(const struct grid *grid, uint32_t glyph)
+{
+    int count = 0;
+    for (int i = 0; i < grid->w * grid->h; i++) count += grid->cells[i].glyph == glyph;
+    return count;
+}
+
+static void nan_and_infinity_are_marked_and_not_drawn_as_numbers(void **state)
+{
+    struct scene *scene = *state;
+    fill_ramp(scene, 100);
+    scene->points[50] = point(50, NAN);
+    scene->points[90] = point(90, INFINITY);
+    draw(scene, 60, 12);
+    assert_int_equal(count_glyph(&scene->grid, 0x2717), 2);
+    for (int i = 0; i < 100; i++) scene->points[i] = point(i, NAN);
+    draw(scene, 60, 12);
+    char row[512];
+    assert_non_null(strstr(grid_row(&scene->grid, 6, row, sizeof row), "no finite value"));
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "NaN"));
+    assert_true(count_glyph(&scene->grid, 0x2717) > 10);
+}
+
+static void a_dotted_trace_never_takes_dots_from_the_first(void **state)
+{
+    struct scene *scene = *state;
+    static struct series_point other[100];
+    fill_ramp(scene, 100);
+    for (int i = 0; i < 100; i++) other[i] = point(i, i + 1);
+    draw(scene, 60, 12);
+    struct rect plot = chart_plot((struct rect){0, 0, 60, 12});
+    uint32_t alone[12][60];
+    for (int y = plot.y; y < plot.y + plot.h; y++)
+        for (int x = plot.x; x < plot.x + plot.w; x++) alone[y][x] = scene->grid.cells[y * 60 + x].glyph;
+    scene->chart.trace_count = 2;
+    scene->chart.trace[1] = (struct chart_trace){"val", other, 100, NULL, STYLE_VAL, false};
+    scene->chart.trace[0].name = "train";
+    struct err err = {0};
+    /* the same range of values, so that both drawings have the same scale */
+    other[99] = point(99, 99);
+    other[0] = point(0, 0);
+    assert_int_equal(
+        chart_draw(&scene->grid, (struct rect){0, 0, 60, 12}, &scene->chart, &scene->canvas, &err),
+        STATUS_OK);
+    for (int y = plot.y; y < plot.y + plot.h; y++)
+        for (int x = plot.x; x < plot.x + plot.w; x++) {
+            uint32_t both = scene->grid.cells[y * 60 + x].glyph;
+            if (alone[y][x] >= 0x2800 && alone[y][x] < 0x2900)
+                assert_int_equal(both & alone[y][x] & 0xFF, alone[y][x] & 0xFF);
+        }
+}
+
+static void title_shows_the_newest_value_and_the_cursor_its_own(void **state)
+{
+    struct scene *scene = *state;
+    char row[512];
+    fill_ramp(scene, 100);
+    draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "loss  99.00"));
+    scene->chart.cursor = 25;
+    draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "@25  25.00"));
+    assert_true(count_glyph(&scene->grid, 0x250A) > 3);
+}
+
+static void the_best_evaluation_is_starred(void **state)
+{
+    struct scene *scene = *state;
+    fill_ramp(scene, 100);
+    scene->chart.best_step = 40;
+    scene->chart.best = 40;
+    draw(scene, 60, 12);
+    char row[512];
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "40.00 @40"));
+    assert_int_equal(count_glyph(&scene->grid, 0x2605), 2); /* in the title and at its place */
+    scene->chart.first_step = 60;                           /* zoomed past it */
+    draw(scene, 60, 12);
+    assert_int_equal(count_glyph(&scene->grid, 0x2605), 1);
+}
+
+static void logarithmic_values_ignore_what_is_not_positive(void **state)
+{
+    struct scene *scene = *state;
+    for (int i = 0; i < 100; i++) scene->points[i] = point(i, i == 3 ? 0 : i == 4 ? -1 : pow(10, i / 25.0));
+    scene->chart.trace[0].count = 100;
+    scene->chart.last_step = 99;
+    scene->chart.log = true;
+    draw(scene, 60, 14);
+    char row[512];
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "log"));
+    bool decade = false;
+    for (int y = 1; y < 13; y++)
+        decade = decade || strstr(grid_row(&scene->grid, y, row, sizeof row), "1000");
+    assert_true(decade);
+    for (int i = 0; i < 100; i++) scene->points[i] = point(i, -i); /* nothing to take a logarithm of */
+    draw(scene, 60, 14);
+}
+
+static void smoothing_keeps_the_raw_spike_in_sight(void **state)
+{
+    struct scene *scene = *state;
+    for (int i = 0; i < 1000; i++) {
+        scene->points[i] = point(i, i == 500 ? 40 : 1);
+        scene->smooth[i] = 1;
+    }
+    scene->chart.trace[0].count = 1000;
+    scene->chart.trace[0].smooth = scene->smooth;
+    scene->chart.last_step = 999;
+    draw(scene, 60, 12);
+    int dim = 0;
+    for (int x = CHART_MARGIN; x < 60; x++)
+        dim += scene->grid.cells[60 + x].style == STYLE_DIM && scene->grid.cells[60 + x].glyph >= 0x2800;
+    assert_true(dim >= 1);
+}
+
+static void no_size_and_no_data_makes_it_write_outside(void **state)
+{
+    struct scene *scene = *state;
+    struct err err = {0};
+    double nasty[] = {0, -0.0, 1e308, -1e308, 5e-324, NAN, INFINITY, -INFINITY, 1};
+    for (int i = 0; i < 900; i++) scene->points[i] = point(i * 7, nasty[i % 9]);
+    scene->chart.trace[0].count = 900;
+    scene->chart.last_step = 899 * 7;
+    scene->chart.cursor = 3000;
+    scene->chart.best_step = 14;
+    scene->chart.best = 1e308;
+    for (int log = 0; log < 2; log++) {
+        scene->chart.log = log;
+        for (int w = 0; w <= 60; w += 3) {
+            for (int h = 0; h <= 20; h++) {
+                assert_int_equal(grid_resize(&scene->grid, 70, 30, &err), STATUS_OK);
+                struct rect area = {5, 5, w, h};
+                assert_int_equal(chart_draw(&scene->grid, area, &scene->chart, &scene->canvas, &err),
+                                 STATUS_OK);
+                for (int y = 0; y < 30; y++)
+                    for (int x = 0; x < 70; x++)
+                        if (x < 5 || y < 5 || x >= 5 + w || y >= 5 + h)
+                            assert_int_equal(scene->grid.cells[y * 70 + x].glyph, ' ');
+            }
+        }
+    }
+}
+
+static void the_point_under_the_cursor_is_the_last_that_began(void **state)
+{
+    struct scene *scene = *state;
+    scene->points[0] = (struct series_point){10, 19, 1, 1, 1, 1, 10, 0};
+    scene->points[1] = (struct series_point){30, 39, 2, 2, 2, 2, 10, 0};
+    struct chart_trace trace = {.points = scene->points, .count = 2};
+    assert_null(chart_point_at(&trace, 9));
+    assert_ptr_equal(chart_point_at(&trace, 10), &scene->points[0]);
+    assert_ptr_equal(chart_point_at(&trace, 25), &scene->points[0]);
+    assert_ptr_equal(chart_point_at(&trace, 35), &scene->points[1]);
+    assert_ptr_equal(chart_point_at(&trace, 999), &scene->points[1]);
+    trace.count = 0;
+    assert_null(chart_point_at(&trace, 5));
+}
+
+static void canvas_dots_outside_are_clipped(void **state)
+{
+    (void)state;
+    struct canvas canvas = {0};
+    struct err err = {0};
+    assert_int_equal(canvas_reset(&canvas, 3, 2, GLYPHS_BRAILLE, &err), STATUS_OK);
+    canvas_line(&canvas, -10, -10, 20, 20, STYLE_TEXT, 1);
+    canvas_dot(&canvas, 6, 0, STYLE_TEXT);
+    canvas_dot(&canvas, 0, 8, STYLE_TEXT);
+    struct grid grid = {0};
+    assert_int_equal(grid_resize(&grid, 3, 2, &err), STATUS_OK);
+    grid.level = GLYPHS_BRAILLE;
+    canvas_blit(&canvas, &grid, 0, 0);
+    assert_picture(&grid, "\xE2\xA0\x91\xE2\xA2\x84\n  \xE2\xA0\x91\n");
+    grid_release(&grid);
+    canvas_release(&canvas);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        TEST(a_ramp_in_braille),
+        TEST(a_ramp_in_half_blocks),
+        TEST(a_ramp_in_ascii),
+        TEST(an_empty_chart_waits),
+        TEST(a_spike_of_one_step_shows_at_every_width_and_glyph_set),
+        TEST(a_spike_inside_a_bucket_shows),
+        TEST(nan_and_infinity_are_marked_and_not_drawn_as_numbers),
+        TEST(a_dotted_trace_never_takes_dots_from_the_first),
+        TEST(title_shows_the_newest_value_and_the_cursor_its_own),
+        TEST(the_best_evaluation_is_starred),
+        TEST(logarithmic_values_ignore_what_is_not_positive),
+        TEST(smoothing_keeps_the_raw_spike_in_sight),
+        TEST(no_size_and_no_data_makes_it_write_outside),
+        TEST(the_point_under_the_cursor_is_the_last_that_began),
+        TEST(canvas_dots_outside_are_clipped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

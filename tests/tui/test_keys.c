@@ -1,0 +1,126 @@
+/* Tests of the keymap: it is unambiguous, complete, and says the same in help and README. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "tui/view/help.h"
+#include "tui/view/keys.h"
+
+static bool means(const struct key *key, uint32_t code)
+{
+    return code && (key->code == code || key->other == code);
+}
+
+static void no_key_means_two_things_in_one_context(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < key_count; i++) {
+        for (size_t j = 0; j < key_count; j++) {
+            bool seen_together = keys[i].context == keys[j].context || keys[j].context == CONTEXT_ANY;
+            if (i == j || !seen_together || keys[i].context == CONTEXT_CONFIRM) continue;
+            if (means(&keys[j], keys[i].code) || means(&keys[j], keys[i].other))
+                fail_msg("\"%s\" and \"%s\" share a key", keys[i].help, keys[j].help);
+        }
+    }
+}
+
+static void own_keys_come_before_those_of_everywhere(void **state)
+{
+    (void)state;
+    assert_int_equal(key_action(CONTEXT_RUNS, K_ENTER), ACTION_OPEN);
+    assert_int_equal(key_action(CONTEXT_RUN, K_ENTER), ACTION_ENLARGE);
+    assert_int_equal(key_action(CONTEXT_RUNS, '?'), ACTION_HELP);
+    assert_int_equal(key_action(CONTEXT_RUN, K_CTRL('c')), ACTION_LEAVE);
+    assert_int_equal(key_action(CONTEXT_RUNS, 'Q'), ACTION_NONE);
+    assert_int_equal(key_action(CONTEXT_RUNS, K_NONE), ACTION_NONE);
+}
+
+static void a_key_with_two_codes_names_both(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < key_count; i++) {
+        int words = 1;
+        for (const char *c = keys[i].label; *c; c++) words += *c == ' ';
+        assert_int_equal(words, keys[i].other ? 2 : 1);
+    }
+}
+
+static void the_markdown_lists_every_key(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    keys_print_markdown(out);
+    fclose(out);
+    size_t rows = 0;
+    for (const char *c = text; (c = strstr(c, "\n| `")) != NULL; c++) rows++;
+    assert_int_equal(rows, key_count);
+    for (size_t i = 0; i < key_count; i++) assert_non_null(strstr(text, keys[i].help));
+    free(text);
+}
+
+static void the_help_shows_every_key_of_a_context_by_scrolling(void **state)
+{
+    (void)state;
+    struct grid grid = {0};
+    struct err err = {0};
+    bool seen[128] = {0};
+    assert_true(key_count <= 128);
+    assert_int_equal(grid_resize(&grid, 80, 12, &err), STATUS_OK);
+    grid.level = GLYPHS_BRAILLE;
+    for (int wanted = 0; wanted < 60; wanted++) {
+        int scroll = wanted;
+        grid_clear(&grid);
+        help_draw(&grid, CONTEXT_RUN, &scroll);
+        assert_true(scroll <= wanted);
+        for (int y = 0; y < grid.h; y++) {
+            char row[512];
+            grid_row(&grid, y, row, sizeof row);
+            for (size_t i = 0; i < key_count; i++)
+                if ((keys[i].context == CONTEXT_RUN || keys[i].context == CONTEXT_ANY) &&
+                    strstr(row, keys[i].help))
+                    seen[i] = true;
+        }
+    }
+    for (size_t i = 0; i < key_count; i++)
+        if (keys[i].context == CONTEXT_RUN || keys[i].context == CONTEXT_ANY) assert_true(seen[i]);
+    grid_release(&grid);
+}
+
+static void hints_always_show_the_way_back(void **state)
+{
+    (void)state;
+    struct grid grid = {0};
+    struct err err = {0};
+    for (int w = 40; w <= 200; w++) {
+        char row[1024];
+        assert_int_equal(grid_resize(&grid, w, 1, &err), STATUS_OK);
+        grid.level = GLYPHS_ASCII;
+        help_draw_hints(&grid, (struct rect){0, 0, w, 1}, CONTEXT_RUN);
+        grid_row(&grid, 0, row, sizeof row);
+        assert_non_null(strstr(row, "q back"));
+        assert_non_null(strstr(row, "? help"));
+    }
+    grid_release(&grid);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_key_means_two_things_in_one_context),
+        cmocka_unit_test(own_keys_come_before_those_of_everywhere),
+        cmocka_unit_test(a_key_with_two_codes_names_both),
+        cmocka_unit_test(the_markdown_lists_every_key),
+        cmocka_unit_test(the_help_shows_every_key_of_a_context_by_scrolling),
+        cmocka_unit_test(hints_always_show_the_way_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* anneal data prepare | info | fetch: text into token files, and what is in them. */
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "datasets/corpus.h"
+#include "datasets/recipe.h"
+#include "tui/command/command.h"
+#include "tui/command/commands.h"
+#include "tui/command/interrupt.h"
+#include "tui/command/text_options.h"
+
+enum { TOP_TOKENS = 10 };
+
+static const char help[] =
+    "anneal data: text into token files\n"
+    "\n"
+    "usage: anneal data prepare INPUT... -o FILE.tok [--tokenizer T] [--json] [--progress "
+    "auto|bar|plain|none]\n"
+    "       anneal data info FILE.tok [--json]\n"
+    "       anneal data fetch [NAME]\n"
+    "\n"
+    "prepare  encodes INPUT (files, folders of text files, names of recipes) with the tokenizer T and "
+    "writes\n"
+    "         FILE.tok, FILE.tok.json (which tokenizer, how many tokens) and FILE.tokenizer.json. T is "
+    "bytes, bpe:N\n"
+    "         (a BPE of N tokens learned from INPUT; the default is bpe:2048) or the path of a "
+    "tokenizer.json,\n"
+    "         also Hugging Face's.\n"
+    "info     counts tokens and vocabulary, the entropy, and the most frequent tokens.\n"
+    "fetch    prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists the "
+    "recipes.\n"
+    "\n"
+    "examples:\n"
+    "  anneal data fetch kjv                                  the King James Bible as plain text\n"
+    "  anneal data prepare kjv -o kjv.tok                     the same as tokens, with a BPE of its own\n"
+    "  anneal data prepare books/ notes.txt --tokenizer bpe:8192 -o mine.tok\n"
+    "  anneal data prepare more.txt --tokenizer mine.tokenizer.json -o more.tok\n"
+    "  anneal data info mine.tok\n"
+    "\n"
+    "`anneal train --data.train=INPUT` does the preparation by itself; see anneal train --help.\n";
+
+/* $ANNEAL_HOME/data, where prepared texts are kept. */
+static enum status data_folder(char *buf, size_t size, struct err *err)
+{
+    char home[PATH_MAX];
+    enum status status = file_anneal_home(home, sizeof home, err);
+    if (status) return status;
+    if (snprintf(buf, size, "%s/data", home) >= (int)size)
+        return err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long");
+    return STATUS_OK;
+}
+
+static void print_json(json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(value);
+}
+
+/* ---- prepare ---- */
+
+static int prepare(const struct text_options *options)
+{
+    char cache[PATH_MAX], tokens[32], text[32], vocab[32], duration[32];
+    struct err err = {0};
+    struct progress_bar bar;
+    struct corpus_summary summary;
+    const char *tokenizer = options->tokenizer ? options->tokenizer : "bpe:2048";
+    if (!options->output) return command_usage("data", "prepare needs -o FILE.tok");
+    if (data_folder(cache, sizeof cache, &err)) return command_fail(&err);
+    progress_bar_init(&bar, stderr, options->progress);
+    struct progress progress = progress_bar_observer(&bar);
+    interrupt_catch();
+    double start = clock_monotonic();
+    enum status status = corpus_prepare((const char *const *)options->words, (size_t)options->word_count,
+                                        tokenizer, cache, options->output, &progress, &summary, &err);
+    progress_bar_clear(&bar);
+    if (status) return command_fail(&err);
+    double ratio = summary.tokens ? (double)summary.text_bytes / (double)summary.tokens : 0;
+    if (options->json) {
+        print_json(json_pack("{s:s, s:I, s:I, s:I, s:i, s:s, s:f, s:f}", "path", options->output, "files",
+                             (json_int_t)summary.files, "text_bytes", (json_int_t)summary.text_bytes,
+                             "tokens", (json_int_t)summary.tokens, "vocab_size", summary.vocab_size,
+                             "tokenizer", summary.tokenizer_path, "bytes_per_token", ratio, "seconds",
+                             clock_monotonic() - start));
+        return 0;
+    }
+    printf("%s: %s tokens of %s (%.2f bytes a token), vocabulary %s, in %s\n", options->output,
+           text_options_number(summary.tokens, tokens, sizeof tokens),
+           text_format_bytes(summary.text_bytes, text, sizeof text), ratio,
+           text_options_number((uint64_t)summary.vocab_size, vocab, sizeof vocab),
+           clock_format_duration(clock_monotonic() - start, duration, sizeof duration));
+    return 0;
+}
+
+/* ---- info ---- */
+
+struct census {
+    uint64_t *counts; /* vocab_size of them */
+    uint32_t top[TOP_TOKENS];
+    int top_count;
+    uint64_t used;  /* ids that occur */
+    double entropy; /* bits a token, of ids without context */
+    uint64_t bytes; /* of text, where the tokenizer is known */
+};
+
+static bool count_tokens(const struct corpus *corpus, struct census *out)
+{
+    const struct token_file *file = &corpus->file;
+    struct census census = {.counts = calloc(file->vocab_size, sizeof *census.counts)};
+    if (!census.counts) return false;
+    for (uint64_t i = 0; i < file->count; i++) census.counts[file->tokens[i]]++;
+    for (uint32_t id = 0; id < file->vocab_size; id++) {
+        size_t n = 0;
+        uint64_t count = census.counts[id];
+        if (!count) continue;
+        census.used++;
+        census.entropy -= (double)count / (double)file->count * log2((double)count / (double)file->count);
+        if (corpus->tokenizer) tokenizer_token_bytes(corpus->tokenizer, id, &n);
+        census.bytes += n * count;
+        int at = census.top_count < TOP_TOKENS ? census.top_count++ : TOP_TOKENS;
+        for (; at > 0 && census.counts[census.top[at - 1]] < count; at--)
+            if (at < TOP_TOKENS) census.top[at] = census.top[at - 1];
+        if (at < TOP_TOKENS) census.top[at] = id;
+    }
+    *out = census;
+    return true;
+}
+
+/* A token as text on one line: what is not printable ASCII as an escape, other UTF-8 as it is. */
+static char *spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, size_t size)
+{
+    size_t n = 0, to = 0;
+    const char *bytes = tokenizer ? tokenizer_token_bytes(tokenizer, id, &n) : "";
+    for (size_t i = 0; i < n && to + 5 < size; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (c == '\n')
+            to += (size_t)sprintf(buf + to, "\\n");
+        else if (c == '\t')
+            to += (size_t)sprintf(buf + to, "\\t");
+        else if (c < 0x20 || c >= 0x7F)
+            to += (size_t)sprintf(buf + to, "\\x%02x", c);
+        else
+            buf[to++] = (char)c;
+    }
+    buf[to] = '\0';
+    return buf;
+}
+
+static void info_json(const char *path, const struct corpus *corpus, const struct census *census)
+{
+    char checksum[17], token[256];
+    const struct token_file *file = &corpus->file;
+    json_t *top = json_array();
+    for (int i = 0; i < census->top_count; i++)
+        json_array_append_new(top, json_pack("{s:I, s:I, s:s}", "id", (json_int_t)census->top[i], "count",
+                                             (json_int_t)census->counts[census->top[i]], "token",
+                                             spell(corpus->tokenizer, census->top[i], token, sizeof token)));
+    snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)file->tokenizer_checksum);
+    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:b, s:o}", "path", path, "file_bytes",
+                             (json_int_t)file->map_bytes, "tokens", (json_int_t)file->count, "vocab_size",
+                             (json_int_t)file->vocab_size, "used", (json_int_t)census->used, "entropy_bits",
+                             census->entropy, "tokenizer", file->tokenizer, "tokenizer_checksum", checksum,
+                             "tokenizer_found", corpus->tokenizer != NULL, "top", top);
+    if (census->bytes) json_object_set_new(root, "text_bytes", json_integer((json_int_t)census->bytes));
+    print_json(root);
+}
+
+static void info_text(const char *path, const struct corpus *corpus, const struct census *census)
+{
+    char a[256], b[32];
+    const struct token_file *file = &corpus->file;
+    printf("file        %s (%s)\n", path, text_format_bytes(file->map_bytes, a, sizeof a));
+    printf("tokens      %s\n", text_options_number(file->count, a, sizeof a));
+    printf("vocabulary  %s, of which %s occur\n", text_options_number(file->vocab_size, a, sizeof a),
+           text_options_number(census->used, b, sizeof b));
+    if (!*file->tokenizer)
+        printf("tokenizer   unknown (no %s.json beside it)\n", path);
+    else
+        printf("tokenizer   %s, checksum %016llx%s\n", file->tokenizer,
+               (unsigned long long)file->tokenizer_checksum,
+               corpus->tokenizer ? "" : " (its tokenizer.json is not there)");
+    if (census->bytes)
+        printf("text        %s, %.2f bytes a token\n", text_format_bytes(census->bytes, a, sizeof a),
+               (double)census->bytes / (double)file->count);
+    printf("entropy     %.3f bits a token without context", census->entropy);
+    if (census->bytes)
+        printf(", %.3f bits a byte", census->entropy * (double)file->count / (double)census->bytes);
+    printf("\nmost frequent\n");
+    for (int i = 0; i < census->top_count; i++) {
+        uint64_t count = census->counts[census->top[i]];
+        printf("  %7u %12s %5.2f%%  \"%s\"\n", census->top[i], text_options_number(count, b, sizeof b),
+               100.0 * (double)count / (double)file->count,
+               spell(corpus->tokenizer, census->top[i], a, sizeof a));
+    }
+}
+
+static int info(const struct text_options *options)
+{
+    const char *path = options->words[0];
+    size_t n = strlen(path);
+    struct corpus corpus = {0};
+    struct census census = {0};
+    struct err err = {0};
+    int code = 0;
+    if (n < 4 || strcmp(path + n - 4, ".tok") != 0)
+        return command_usage("data",
+                             "info reads token files, whose names end with .tok (data prepare makes them)");
+    if (corpus_open(path, "bpe:256", "", NULL, &corpus, &err)) return command_fail(&err);
+    if (!count_tokens(&corpus, &census)) {
+        err_set(&err, STATUS_NO_MEMORY, "%s: not enough memory to count its tokens", path);
+        code = command_fail(&err);
+    } else if (options->json) {
+        info_json(path, &corpus, &census);
+    } else {
+        info_text(path, &corpus, &census);
+    }
+    free(census.counts);
+    corpus_close(&corpus);
+    return code;
+}
+
+/* ---- fetch ---- */
+
+static int fetch(const struct text_options *options)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    struct err err = {0};
+    struct progress_bar bar;
+    if (data_folder(folder, sizeof folder, &err)) return command_fail(&err);
+    if (options->word_count == 0) {
+        for (const struct recipe *recipe = recipes; recipe->name; recipe++)
+            printf("%-10s %s (package %s)\n", recipe->name, recipe->summary, recipe->package);
+        return 0;
+    }
+    const struct recipe *recipe = recipe_find(options->words[0]);
+    if (!recipe) {
+        err_set(&err, STATUS_NOT_FOUND, "no recipe \"%.100s\" (anneal data fetch lists them)",
+                options->words[0]);
+        return command_fail(&err);
+    }
+    progress_bar_init(&bar, stderr, options->progress);
+    struct progress progress = progress_bar_observer(&bar);
+    interrupt_catch();
+    enum status status = recipe_fetch(recipe, folder, &progress, path, sizeof path, &err);
+    progress_bar_clear(&bar);
+    if (status) return command_fail(&err);
+    puts(path);
+    return 0;
+}
+
+int command_data(int argc, char **argv)
+{
+    static const struct subcommand subcommands[] = {
+        {"prepare", "tojp", 1, -1, prepare},
+        {"info", "j", 1, 1, info},
+        {"fetch", "p", 0, 1, fetch},
+        {0},
+    };
+    return text_command_run(argc, argv, subcommands, help);
+}

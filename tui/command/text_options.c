@@ -1,0 +1,126 @@
+/* See text_options.h. */
+#include "tui/command/text_options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "tui/command/command.h"
+
+enum { TEXT = 'x', VOCAB = 'v', JSON = 'j', PROGRESS = 'p' };
+
+static int wrong(const char *command, const struct subcommand *sub, const char *what, const char *word)
+{
+    fprintf(stderr, "anneal %s %s: %s%s%s (anneal %s --help shows what it takes)\n", command, sub->name, what,
+            word ? " " : "", word ? word : "", command);
+    return 2;
+}
+
+static bool parse_style(const char *word, enum progress_style *out)
+{
+    static const char *const names[] = {"auto", "bar", "plain", "none"};
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(word, names[i]) != 0) continue;
+        *out = (enum progress_style)i;
+        return true;
+    }
+    return false;
+}
+
+/* argv[0] is the subcommand's name. Returns 0, or the exit status after a message. */
+static int parse(const char *command, const struct subcommand *sub, int argc, char **argv,
+                 struct text_options *out)
+{
+    static const struct option options[] = {
+        {"tokenizer", required_argument, NULL, 't'},
+        {"output", required_argument, NULL, 'o'},
+        {"text", required_argument, NULL, TEXT},
+        {"vocab", required_argument, NULL, VOCAB},
+        {"json", no_argument, NULL, JSON},
+        {"progress", required_argument, NULL, PROGRESS},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    optind = 0; /* GNU: begin anew */
+    opterr = 0;
+    for (int at = 1, c; (c = getopt_long(argc, argv, ":t:o:h", options, NULL)) != -1; at = optind) {
+        if (at < 1) at = 1;
+        const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : argv[at];
+        if (c == ':') return wrong(command, sub, "this option needs a value:", word);
+        if (c == '?') return wrong(command, sub, "unknown option", word);
+        if (c != 'h' && !strchr(sub->options, c))
+            return wrong(command, sub, "does not take the option of", word);
+        switch (c) {
+        case 't':
+            out->tokenizer = optarg;
+            break;
+        case 'o':
+            out->output = optarg;
+            break;
+        case TEXT:
+            out->text = optarg;
+            break;
+        case VOCAB:
+            if (!text_parse_int(optarg, &out->vocab) || out->vocab < 1 || out->vocab > INT32_MAX)
+                return wrong(command, sub, "--vocab wants a number of tokens, not", optarg);
+            break;
+        case JSON:
+            out->json = true;
+            break;
+        case PROGRESS:
+            if (!parse_style(optarg, &out->progress))
+                return wrong(command, sub, "--progress wants auto, bar, plain or none, not", optarg);
+            break;
+        default:
+            out->help = true;
+        }
+    }
+    out->words = argv + optind;
+    out->word_count = argc - optind;
+    return 0;
+}
+
+int text_command_run(int argc, char **argv, const struct subcommand *subcommands, const char *help)
+{
+    const char *command = argv[0], *names[16], *word = argc > 1 ? argv[1] : NULL;
+    struct text_options options = {0};
+    size_t count = 0;
+    if (!word) return command_usage(command, "say what to do");
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        fputs(help, stdout);
+        return 0;
+    }
+    for (const struct subcommand *sub = subcommands; sub->name; sub++) {
+        if (count < sizeof names / sizeof *names) names[count++] = sub->name;
+        if (strcmp(sub->name, word) != 0) continue;
+        int status = parse(command, sub, argc - 1, argv + 1, &options);
+        if (status) return status;
+        if (options.help) {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (options.word_count < sub->least) return wrong(command, sub, "something is missing", NULL);
+        if (sub->most >= 0 && options.word_count > sub->most)
+            return wrong(command, sub, "does not know what to do with", options.words[sub->most]);
+        return sub->run(&options);
+    }
+    char why[256];
+    const char *nearest = text_nearest(word, names, count);
+    snprintf(why, sizeof why, "no subcommand \"%.100s\"%s%s%s", word, nearest ? "; did you mean \"" : "",
+             nearest ? nearest : "", nearest ? "\"?" : "");
+    return command_usage(command, why);
+}
+
+char *text_options_number(uint64_t number, char *buf, size_t size)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    size_t to = 0;
+    for (int i = 0; i < n && to + 2 < size; i++) {
+        if (i && (n - i) % 3 == 0) buf[to++] = ',';
+        buf[to++] = digits[i];
+    }
+    buf[to] = '\0';
+    return buf;
+}
