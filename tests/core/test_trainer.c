@@ -1,5 +1,6 @@
-/* The trainer's promises: a resumed run is the uninterrupted one bit for bit, orders take effect when they
- * say, nothing is allocated in the step loop, a diverging run ends with its weights finite. */
+/* The trainer's promises: complete records, orders that take effect when they say, stopping by itself, finite
+ * weights whatever happens, validation tokens never trained on. Resuming is in test_resume.c, allocation in
+ * test_step_loop.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
