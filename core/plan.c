@@ -76,8 +76,8 @@ static void plan_workspace(struct plan *plan, size_t N)
     plan->losses = add(plan, PLAN_WORKSPACE, -1, "losses", N * f);
     plan->loss_sum = add(plan, PLAN_WORKSPACE, -1, "loss sum", sizeof(double));
     plan->norm = add(plan, PLAN_WORKSPACE, -1, "normalised stream", N * C * f);
-    plan->branch = add(plan, PLAN_WORKSPACE, -1, "projection output", N * C * f);
-    plan->act = add(plan, PLAN_WORKSPACE, -1, "feed-forward activation", N * F * f);
+    plan->branch = add(plan, PLAN_WORKSPACE, -1, "projection output and its gradient", N * C * f);
+    plan->act = add(plan, PLAN_WORKSPACE, -1, "feed-forward activation and its gradient", N * F * f);
     plan->loss_chunk = loss_chunk_rows(N, c->vocab_size);
     size_t logits = linear_cross_entropy_workspace(plan->loss_chunk, c->vocab_size);
     plan->logits = add(plan, PLAN_WORKSPACE, -1, "logits of a chunk", logits);
@@ -86,11 +86,8 @@ static void plan_workspace(struct plan *plan, size_t N)
     if (training) {
         plan->clip = add(plan, PLAN_WORKSPACE, -1, "clip state", sizeof(struct clip_state));
         plan->dx = add(plan, PLAN_WORKSPACE, -1, "gradient of the stream", N * C * f);
-        plan->dnorm = add(plan, PLAN_WORKSPACE, -1, "gradient of the norm", N * C * f);
         plan->dattn = add(plan, PLAN_WORKSPACE, -1, "gradient of attention", N * NH * HS * f);
         plan->dqkv = add(plan, PLAN_WORKSPACE, -1, "gradient of q, k, v", N * Q * f);
-        plan->dact = add(plan, PLAN_WORKSPACE, -1, "gradient of the activation", N * F * f);
-        plan->dgate_up = add(plan, PLAN_WORKSPACE, -1, "gradient of gate, up", N * 2 * F * f);
         scratch = largest(scratch, embedding_backward_workspace((int)N, c->vocab_size));
         scratch = largest(scratch, rmsnorm_backward_workspace((int)N, c->hidden_dim));
         scratch = largest(scratch, reduce_workspace(in->model->elements));
