@@ -31,12 +31,13 @@ static size_t largest(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The logits of a chunk should stay in the last-level cache between the GEMM that makes them and the two that
- * use them, but each chunk also passes once over the (V, C) gradient: 16 MiB balances the two. */
+/* Each chunk passes once over the (V, C) gradient, so few large chunks move less memory; past 512 rows the logits
+ * only grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels. */
 static int loss_chunk_rows(size_t N, int V)
 {
-    size_t rows = ((size_t)16 << 20) / ((size_t)V * sizeof(float));
-    rows = rows < 64 ? 64 : rows / 64 * 64;
+    size_t rows = ((size_t)64 << 20) / ((size_t)V * sizeof(float)) / 64 * 64;
+    if (rows > 512) rows = 512;
+    if (rows < 64) rows = 64;
     return (int)(rows < N ? rows : N);
 }
 
