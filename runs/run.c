@@ -220,6 +220,28 @@ out:
     return status;
 }
 
+enum status run_reconfigure(struct store *store, const char *id, int64_t total_steps, const char *config,
+                            struct err *err)
+{
+    sqlite3_stmt *update;
+    enum status status = store_begin(store, err);
+    if (status) return status;
+    status =
+        store_prepare(store, "update runs set total_steps = ?2, config = ?3 where id = ?1", &update, err);
+    if (!status) {
+        store_bind_text(update, 1, id);
+        sqlite3_bind_int64(update, 2, total_steps);
+        store_bind_text(update, 3, config);
+        status = store_run(store, update, err);
+    }
+    struct params params = {store, id, status, err};
+    if (!status) ini_parse_string(config, add_param, &params);
+    status = params.status;
+    if (!status) status = store_commit(store, err);
+    store_rollback(store);
+    return status;
+}
+
 /* ---- deleting ---- */
 
 enum status run_delete(struct store *store, const char *id, struct err *err)

@@ -69,6 +69,11 @@ enum status run_list(struct store *store, struct arena *arena, struct run_info *
 /* The stored configuration (INI text), yours to free. */
 enum status run_config(struct store *store, const char *id, char **out, struct err *err);
 
+/* A resumed run may be given another configuration: from now on this one, and this many steps, are the run's.
+ * Only for the process that holds its lock. */
+enum status run_reconfigure(struct store *store, const char *id, int64_t total_steps, const char *config,
+                            struct err *err);
+
 /* $ANNEAL_HOME/runs/<id> */
 void run_folder(struct store *store, const char *id, char *buf, size_t size);
 

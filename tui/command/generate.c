@@ -15,6 +15,7 @@
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/interrupt.h"
+#include "tui/command/run_commands.h"
 
 static const char help[] =
     "usage: anneal generate RUN|FOLDER --prompt TEXT [options]\n"
@@ -35,6 +36,27 @@ struct options {
     bool json;
 };
 
+static enum status unknown_option(const char *word, const struct option *longs, struct err *err)
+{
+    const char *names[16];
+    size_t count = 0;
+    for (; longs[count].name && count < 16; count++) names[count] = longs[count].name;
+    const char *nearest = text_nearest(word + strspn(word, "-"), names, count);
+    return err_set(err, STATUS_USAGE, "generate: unknown option %.60s%s%s%s", word,
+                   nearest ? " (did you mean --" : " (see anneal generate --help", nearest ? nearest : "",
+                   nearest ? "?)" : ")");
+}
+
+/* What the value of an option must be. */
+static const char *wanted(int option)
+{
+    return option == 'n'   ? "a number of tokens from 1 to 999999"
+           : option == 't' ? "a temperature from 0 to 1000"
+           : option == 'k' ? "a number of tokens from 0 (all) to 16777216"
+           : option == 'P' ? "a probability above 0, at most 1"
+                           : "a whole number from 0";
+}
+
 static enum status read_options(int argc, char **argv, struct options *o, struct err *err)
 {
     static const struct option longs[] = {
@@ -43,7 +65,8 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
     int64_t whole = 0;
     double real = 0;
     *o = (struct options){.prompt = "\n", .max_tokens = 200, .sampling = {0.8, 50, 1, 1}};
-    for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
+    opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, ":", longs, NULL)) != -1;) {
         bool good = true;
         switch (c) {
         case 'p':
@@ -53,7 +76,8 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
             good = text_parse_int(optarg, &o->max_tokens) && o->max_tokens > 0 && o->max_tokens < 1000000;
             break;
         case 't':
-            good = text_parse_double(optarg, &o->sampling.temperature) && o->sampling.temperature >= 0;
+            good = text_parse_double(optarg, &o->sampling.temperature) && o->sampling.temperature >= 0 &&
+                   o->sampling.temperature <= 1000;
             break;
         case 'k':
             good = text_parse_int(optarg, &whole) && whole >= 0 && whole <= 1 << 24;
@@ -70,12 +94,18 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
         case 'j':
             o->json = true;
             break;
+        case ':':
+            return err_set(err, STATUS_USAGE, "generate: %.60s needs a value (see anneal generate --help)",
+                           argv[optind - 1]);
         default:
-            return err_set(err, STATUS_USAGE, "generate: see anneal generate --help");
+            return unknown_option(argv[optind - 1], longs, err);
         }
-        if (!good)
-            return err_set(err, STATUS_USAGE, "generate: %.60s is out of range (see anneal generate --help)",
-                           optarg);
+        if (!good) {
+            const struct option *option = longs;
+            while (option->val != c) option++;
+            return err_set(err, STATUS_USAGE, "generate: --%s %.60s: must be %s", option->name, optarg,
+                           wanted(c));
+        }
     }
     if (optind + 1 != argc)
         return err_set(err, STATUS_USAGE, "generate: name one run or one checkpoint folder");
@@ -144,9 +174,20 @@ static void close_voice(struct voice *v)
     model_release(&v->model);
 }
 
+/* `bytes` as JSON text: what is not UTF-8 becomes U+FFFD. NULL without memory. */
+static json_t *json_text(const char *bytes, size_t length)
+{
+    char *clean = malloc(3 * length + 1);
+    if (!clean) return NULL;
+    generate_clean_utf8(clean, 3 * length + 1, bytes, length);
+    json_t *json = json_string(clean);
+    free(clean);
+    return json;
+}
+
 static enum status speak(struct voice *v, const struct options *o, struct err *err)
 {
-    char *text = NULL, *clean = NULL;
+    char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     if (!out) return err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
@@ -157,21 +198,16 @@ static enum status speak(struct voice *v, const struct options *o, struct err *e
         const char *piece =
             tokenizer_token_bytes(v->tokenizer, generator_next(&v->generator, &o->sampling, i), &n);
         fwrite(piece, 1, n, o->json ? out : stdout);
-        if (!o->json) fflush(stdout);
+        if (!o->json && fflush(stdout) != 0) break;
     }
     fclose(out);
     if (!status && !o->json) putchar('\n');
-    if (!status && o->json && !(clean = malloc(3 * length + 1)))
-        status = err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
-    if (!status && o->json) {
-        generate_clean_utf8(clean, 3 * length + 1, text, length);
-        json_t *json = json_pack("{s:s s:s}", "prompt", o->prompt, "text", clean);
-        if (json) json_dumpf(json, stdout, JSON_INDENT(2));
-        putchar('\n');
-        json_decref(json);
-    }
-    free(clean);
+    if (!status && o->json)
+        status = run_print_json(json_pack("{s:o s:o}", "prompt", json_text(o->prompt, strlen(o->prompt)),
+                                          "text", json_text(text, length)),
+                                err);
     free(text);
+    if (!status) status = run_check_stdout(err);
     if (!status && interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted");
     return status;
 }

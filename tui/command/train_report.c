@@ -2,13 +2,14 @@
 #include "tui/command/train_report.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/text.h"
+#include "tui/command/json_line.h"
 
 bool train_report_parse(const char *word, enum report_mode *out)
 {
@@ -44,19 +45,38 @@ static void describe(const struct train_report *report, const struct step_record
              text_format_count(report->tokens_per_sec, rate, sizeof rate));
 }
 
-static void print_json(json_t *json)
+/* A reader that has gone or a full disk stops no training; the end of the run speaks of it. */
+static void end_json(struct train_report *report)
 {
-    if (!json) return;
-    json_dumpf(json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    fputc('\n', stdout);
-    fflush(stdout);
-    json_decref(json);
+    int code = json_line_end();
+    if (!report->write_error) report->write_error = code;
 }
 
-/* JSON has no NaN or infinity: null. */
-static json_t *real(double value)
+void train_report_begin(struct train_report *report, const struct train_introduction *introduction)
 {
-    return isfinite(value) ? json_real(value) : json_null();
+    const struct train_introduction *in = introduction;
+    char parameters[32], tokens[32], memory[32];
+    if (report->mode == REPORT_JSON) {
+        json_line_begin("run");
+        json_line_text("run", in->run);
+        json_line_int("pid", getpid());
+        json_line_text("device", in->device);
+        json_line_int("parameters", in->parameters);
+        json_line_int("corpus_tokens", in->corpus_tokens);
+        json_line_int("planned_bytes", in->planned_bytes);
+        json_line_int("step", in->step);
+        json_line_int("total_steps", in->total_steps);
+        end_json(report);
+        return;
+    }
+    train_report_line(report, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
+                      text_format_count((double)in->parameters, parameters, sizeof parameters),
+                      text_format_count((double)in->corpus_tokens, tokens, sizeof tokens),
+                      text_format_bytes((uint64_t)in->planned_bytes, memory, sizeof memory), in->device);
+    if (in->step > 0)
+        train_report_line(report, "goes on after step %" PRId64 " of %" PRId64, in->step, in->total_steps);
+    train_report_line(report, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
+                      in->run);
 }
 
 void train_report_step(struct train_report *report, const struct step_record *record)
@@ -65,12 +85,19 @@ void train_report_step(struct train_report *report, const struct step_record *re
                                  ? 0.9 * report->tokens_per_sec + 0.1 * record->tokens_per_sec
                                  : record->tokens_per_sec;
     if (report->mode == REPORT_JSON) {
-        print_json(json_pack("{s:s s:I s:f s:I s:f s:f s:o s:f s:o s:o s:f}", "type", "step", "step",
-                             (json_int_t)record->step, "epoch", record->epoch, "tokens",
-                             (json_int_t)record->tokens, "wall_time", record->wall_time, "step_ms",
-                             record->step_ms, "loss", real(record->loss), "lr", record->lr, "grad_norm",
-                             real(record->grad_norm), "clip_scale", real(record->clip_scale),
-                             "tokens_per_sec", record->tokens_per_sec));
+        json_line_begin("step");
+        json_line_int("step", record->step);
+        json_line_real("epoch", record->epoch);
+        json_line_int("tokens", record->tokens);
+        json_line_real("wall_time", record->wall_time);
+        json_line_real("step_ms", record->step_ms);
+        json_line_real("loss", record->loss);
+        json_line_real("lr", record->lr);
+        json_line_real("grad_norm", record->grad_norm);
+        json_line_real("clip_scale", record->clip_scale);
+        json_line_real("tokens_per_sec", record->tokens_per_sec);
+        json_line_real("mfu", record->mfu);
+        end_json(report);
     } else {
         char text[160];
         describe(report, record, text, sizeof text);
@@ -93,13 +120,23 @@ void train_report_line(struct train_report *report, const char *format, ...)
 void train_report_eval(struct train_report *report, const struct eval_record *record,
                        const struct stopping_record *stopping)
 {
+    static const char *const verdicts[] = {"improved", "waiting", "stop"};
     report->val_loss = record->val_loss;
     if (report->mode == REPORT_JSON) {
-        print_json(json_pack("{s:s s:I s:I s:f s:o s:o s:f s:b}", "type", "eval", "step",
-                             (json_int_t)record->step, "tokens", (json_int_t)record->tokens, "wall_time",
-                             record->wall_time, "val_loss", real(record->val_loss), "val_perplexity",
-                             real(record->val_perplexity), "eval_ms", record->eval_ms, "improved",
-                             stopping->improved));
+        json_line_begin("eval");
+        json_line_int("step", record->step);
+        json_line_int("tokens", record->tokens);
+        json_line_real("wall_time", record->wall_time);
+        json_line_real("val_loss", record->val_loss);
+        json_line_real("val_perplexity", record->val_perplexity);
+        json_line_real("eval_ms", record->eval_ms);
+        json_line_real("best_val_loss", stopping->best_val_loss);
+        json_line_int("best_step", stopping->best_step);
+        json_line_bool("improved", stopping->improved);
+        json_line_int("patience_used", stopping->patience_used);
+        json_line_int("patience", stopping->patience);
+        json_line_text("verdict", verdicts[stopping->verdict]);
+        end_json(report);
         return;
     }
     char patience[64] = "";
@@ -117,35 +154,90 @@ void train_report_eval(struct train_report *report, const struct eval_record *re
 
 void train_report_sample(struct train_report *report, const struct sample_record *record)
 {
-    if (report->mode == REPORT_JSON)
-        print_json(json_pack("{s:s s:I s:s s:s}", "type", "sample", "step", (json_int_t)record->step,
-                             "prompt", record->prompt, "text", record->text));
-    else
+    if (report->mode == REPORT_JSON) {
+        json_line_begin("sample");
+        json_line_int("step", record->step);
+        json_line_text("prompt", record->prompt);
+        json_line_text("text", record->text);
+        end_json(report);
+    } else {
         train_report_line(report, "sample at step %" PRId64 ": %s%s", record->step, record->prompt,
                           record->text);
+    }
 }
 
 void train_report_checkpoint(struct train_report *report, const struct checkpoint_record *record)
 {
     char size[32];
-    if (report->mode == REPORT_JSON)
-        print_json(json_pack("{s:s s:I s:s s:I}", "type", "checkpoint", "step", (json_int_t)record->step,
-                             "path", record->path, "bytes", (json_int_t)record->bytes));
-    else
+    if (report->mode == REPORT_JSON) {
+        json_line_begin("checkpoint");
+        json_line_int("step", record->step);
+        json_line_text("kind", record->kind);
+        json_line_text("path", record->path);
+        json_line_int("bytes", record->bytes);
+        end_json(report);
+    } else {
         train_report_line(report, "checkpoint %s (%s)", record->path,
                           text_format_bytes((uint64_t)record->bytes, size, sizeof size));
+    }
 }
 
 void train_report_event(struct train_report *report, const struct event_record *record)
 {
-    if (report->mode == REPORT_JSON)
-        print_json(json_pack("{s:s s:I s:s s:s}", "type", "event", "step", (json_int_t)record->step, "level",
-                             record->level, "text", record->text));
-    else
+    if (report->mode == REPORT_JSON) {
+        json_line_begin("event");
+        json_line_int("step", record->step);
+        json_line_text("level", record->level);
+        json_line_text("text", record->text);
+        end_json(report);
+    } else {
         train_report_line(report, "%s: %s", record->level, record->text);
+    }
 }
 
-void train_report_finish(struct train_report *report)
+void train_report_order(struct train_report *report, const char *verb, int64_t step, const char *result)
+{
+    if (report->mode == REPORT_JSON) {
+        json_line_begin("order");
+        json_line_int("step", step);
+        json_line_text("verb", verb);
+        json_line_text("result", result);
+        end_json(report);
+    } else {
+        train_report_line(report, "order %s after step %" PRId64 ": %s", verb, step, result);
+    }
+}
+
+void train_report_status(struct train_report *report, const char *id, int64_t step, const char *status)
+{
+    if (report->mode == REPORT_JSON) {
+        json_line_begin("status");
+        json_line_int("step", step);
+        json_line_text("status", status);
+        end_json(report);
+    } else if (strcmp(status, "paused") == 0) {
+        train_report_line(report, "paused after step %" PRId64 "; go on with: anneal order %s continue", step,
+                          id);
+    } else {
+        train_report_line(report, "goes on after step %" PRId64, step);
+    }
+}
+
+void train_report_end(struct train_report *report, const char *id, const char *status, int64_t step,
+                      const char *message)
 {
     progress_bar_finish(&report->bar);
+    if (report->mode == REPORT_JSON) {
+        json_line_begin("end");
+        json_line_text("run", id);
+        json_line_text("status", status);
+        json_line_int("step", step);
+        json_line_text("message", message);
+        end_json(report);
+    } else if (strcmp(status, "stopped") == 0) {
+        train_report_line(report, "stopped after step %" PRId64 "; go on with: anneal resume %s", step, id);
+    } else if (strcmp(status, "failed") != 0) {
+        train_report_line(report, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
+                          strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, id, id);
+    }
 }

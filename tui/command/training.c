@@ -1,6 +1,7 @@
 /* See training.h. */
 #include "tui/command/training.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -15,6 +16,7 @@
 #include "core/trainer.h"
 #include "datasets/corpus.h"
 #include "kernels/backend.h"
+#include "runs/order.h"
 #include "runs/store.h"
 #include "runs/writer.h"
 #include "tui/command/command.h"
@@ -34,6 +36,7 @@ struct session {
     struct trainer *trainer;
     struct train_report report;
     struct eval_record last_eval;
+    enum order_verb verb; /* of the order being obeyed */
 };
 
 /* ---- the observer: from the trainer to the store and the terminal ---- */
@@ -88,19 +91,24 @@ static void on_event(void *context, const struct event_record *record)
 static void on_paused(void *context, bool paused)
 {
     struct session *s = context;
-    writer_status(s->writer, paused ? RUN_PAUSED : RUN_RUNNING);
-    train_report_line(
-        &s->report, paused ? "paused by an order; `anneal order %s continue` goes on" : "%s goes on", s->id);
+    enum run_status status = paused ? RUN_PAUSED : RUN_RUNNING;
+    writer_status(s->writer, status);
+    train_report_status(&s->report, s->id, trainer_state(s->trainer)->step, run_status_name(status));
 }
 
 static bool on_next_order(void *context, struct order *out)
 {
-    return writer_next_order(((struct session *)context)->writer, out);
+    struct session *s = context;
+    if (!writer_next_order(s->writer, out)) return false;
+    s->verb = out->verb;
+    return true;
 }
 
 static void on_order_done(void *context, int64_t order_id, int64_t applied_step, const char *result)
 {
-    writer_order_done(((struct session *)context)->writer, order_id, applied_step, result);
+    struct session *s = context;
+    writer_order_done(s->writer, order_id, applied_step, result);
+    train_report_order(&s->report, order_verb_name(s->verb), applied_step, result);
 }
 
 static enum train_request on_request(void *context)
@@ -165,16 +173,21 @@ static enum status open_trainer(struct session *s, struct err *err)
     return trainer_open(&setup, &s->trainer, err);
 }
 
-/* Everything a run needs before it has a row in the store: bad input fails here and leaves no run behind. */
-static enum status open_session(struct session *s, const struct training_options *options, struct err *err)
+static enum status open_store(struct session *s, const struct training_options *options, struct err *err)
 {
     *s = (struct session){.options = options, .lock = {-1}};
     interrupt_catch();
     signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
     signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error with a sentence, like a full disk */
     enum status status = file_anneal_home(s->home, sizeof s->home, err);
-    if (!status) status = store_open(s->home, &s->store, err);
-    if (!status) status = open_device(s, err);
+    return status ? status : store_open(s->home, &s->store, err);
+}
+
+/* Everything a run needs before it has a row in the store: bad input fails here and leaves no run behind. */
+static enum status prepare(struct session *s, struct err *err)
+{
+    enum status status = open_device(s, err);
     if (!status) status = open_corpus(s, err);
     if (!status) status = open_trainer(s, err);
     return status;
@@ -205,12 +218,18 @@ static enum status create_run(struct session *s, struct err *err)
     return status;
 }
 
+static void find_checkpoints(struct session *s)
+{
+    char folder[PATH_MAX - 16];
+    run_folder(s->store, s->id, folder, sizeof folder);
+    snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", folder);
+}
+
 static enum status begin_recording(struct session *s, struct err *err)
 {
     struct writer_options options = {
         .home = s->home, .run_id = s->id, .on_error = on_store_error, .context = s};
-    enum status status = run_lock_acquire(s->store, s->id, &s->lock, err);
-    return status ? status : writer_open(&options, &s->writer, err);
+    return writer_open(&options, &s->writer, err);
 }
 
 /* ---- training ---- */
@@ -218,15 +237,16 @@ static enum status begin_recording(struct session *s, struct err *err)
 static void introduce(struct session *s)
 {
     const struct config *c = &s->options->config;
-    char parameters[32], tokens[32], memory[32];
+    struct train_introduction introduction = {.run = s->id,
+                                              .device = s->device_info.name,
+                                              .step = trainer_state(s->trainer)->step,
+                                              .total_steps = c->train.total_steps,
+                                              .parameters = trainer_model(s->trainer)->parameters,
+                                              .corpus_tokens = (int64_t)s->corpus.file.count,
+                                              .planned_bytes =
+                                                  (int64_t)trainer_plan(s->trainer)->total_bytes};
     train_report_init(&s->report, s->options->progress, c->train.total_steps);
-    train_report_line(
-        &s->report, "run %s: %s parameters, %s tokens, %s planned, on %s", s->id,
-        text_format_count((double)trainer_model(s->trainer)->parameters, parameters, sizeof parameters),
-        text_format_count((double)s->corpus.file.count, tokens, sizeof tokens),
-        text_format_bytes(trainer_plan(s->trainer)->total_bytes, memory, sizeof memory), s->device_info.name);
-    train_report_line(&s->report, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
-                      s->id);
+    train_report_begin(&s->report, &introduction);
 }
 
 /* Runs the trainer and closes the books; returns the exit status. */
@@ -235,26 +255,25 @@ static int train(struct session *s)
     struct err err = {0}, storing = {0};
     enum train_outcome outcome = TRAIN_FINISHED;
     static const enum run_status statuses[] = {RUN_FINISHED, RUN_EARLY_STOPPED, RUN_STOPPED, RUN_FAILED};
-    introduce(s);
     enum status status = trainer_run(s->trainer, &outcome, &err);
-    train_report_finish(&s->report);
     if (!status && outcome == TRAIN_DIVERGED)
         status =
             err_set(&err, STATUS_FAILED,
                     "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
                     "train.learning_rate, then resume from a checkpoint)");
-    const char *message = status ? err.text : interrupt_requested() ? "stopped by a signal" : "";
-    enum status stored = writer_close(s->writer, status ? RUN_FAILED : statuses[outcome], message, &storing);
+    enum run_status final = status ? RUN_FAILED : statuses[outcome];
+    const char *message = status                                              ? err.text
+                          : outcome == TRAIN_STOPPED && interrupt_requested() ? "stopped by a signal"
+                                                                              : "";
+    enum status stored = writer_close(s->writer, final, message, &storing);
+    train_report_end(&s->report, s->id, run_status_name(final), trainer_state(s->trainer)->step, message);
     if (status) return command_fail(&err);
     if (stored) return command_fail(&storing);
-    const struct train_state *state = trainer_state(s->trainer);
-    if (outcome == TRAIN_STOPPED)
-        train_report_line(&s->report, "stopped after step %" PRId64 "; go on with: anneal resume %s",
-                          state->step, s->id);
-    else
-        train_report_line(&s->report, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
-                          outcome == TRAIN_EARLY_STOPPED ? "stopped early" : "finished", state->step, s->id,
-                          s->id);
+    if (s->report.write_error && s->report.write_error != EPIPE) {
+        err_set(&err, STATUS_IO, "standard output: cannot write: %s (the run itself is complete)",
+                strerror(s->report.write_error));
+        return command_fail(&err);
+    }
     return interrupt_signal() == SIGINT ? 130 : 0;
 }
 
@@ -262,38 +281,100 @@ int training_start(const struct training_options *options)
 {
     struct session s;
     struct err err = {0};
-    enum status status = open_session(&s, options, &err);
-    if (!status) status = create_run(&s, &err);
-    if (!status) {
-        char folder[PATH_MAX - 16];
-        run_folder(s.store, s.id, folder, sizeof folder);
-        snprintf(s.checkpoints, sizeof s.checkpoints, "%s/checkpoints", folder);
-        status = begin_recording(&s, &err);
+    enum status status = open_store(&s, options, &err);
+    if (!status) status = prepare(&s, &err);
+    if (!status && !(status = create_run(&s, &err))) {
+        find_checkpoints(&s);
+        status = run_lock_acquire(s.store, s.id, &s.lock, &err);
+        if (!status) status = begin_recording(&s, &err);
+        if (status) { /* no run rather than one that never began */
+            run_lock_release(&s.lock);
+            run_delete(s.store, s.id, NULL);
+        }
     }
+    if (!status) introduce(&s);
     int code = status ? command_fail(&err) : train(&s);
     close_session(&s);
     return code;
+}
+
+/* ---- resuming ---- */
+
+/* Loads the newest checkpoint; a run that has none, or nothing left to do, is an error with its remedy. */
+static enum status load_checkpoint(struct session *s, struct err *err)
+{
+    char checkpoint[PATH_MAX];
+    int64_t total = s->options->config.train.total_steps;
+    enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
+    if (status == STATUS_NOT_FOUND)
+        return err_set(err, status,
+                       "run %s: has no checkpoint to go on from, it ended before its first one (start it "
+                       "again with `anneal train`)",
+                       s->id);
+    if (!status) status = trainer_resume(s->trainer, checkpoint, err);
+    int64_t step = status ? 0 : trainer_state(s->trainer)->step;
+    if (!status && step >= total)
+        return err_set(err, STATUS_USAGE,
+                       "run %s: all %" PRId64 " steps are done (to train on: --train.total_steps=%" PRId64
+                       ")",
+                       s->id, step, step * 2);
+    return status;
+}
+
+/* The lines of `after` that differ from those of `before`, which has the same keys in the same order:
+ * "train.total_steps = 60 (was 40), …", cut where `size` ends. */
+static void describe_changes(const char *before, const char *after, char *buf, size_t size)
+{
+    char section[64] = "";
+    size_t used = 0;
+    buf[0] = '\0';
+    while (*before && *after) {
+        size_t n = strcspn(after, "\n"), m = strcspn(before, "\n");
+        size_t key = strcspn(before, "=") + 2;
+        if (*after == '[') snprintf(section, sizeof section, "%.*s", (int)n - 2, after + 1);
+        if ((n != m || memcmp(before, after, n) != 0) && key < m && used < size)
+            used += (size_t)snprintf(buf + used, size - used, "%s%s.%.*s (was %.*s)", used ? ", " : "",
+                                     section, (int)n, after, (int)(m - key), before + key);
+        after += n + (after[n] == '\n');
+        before += m + (before[m] == '\n');
+    }
+}
+
+/* What the command line has changed becomes the run's configuration, and a line of its history. */
+static enum status keep_changes(struct session *s, char *changes, size_t size, struct err *err)
+{
+    const struct config *c = &s->options->config;
+    char *before = NULL, *after = config_text(c);
+    enum status status = after ? run_config(s->store, s->id, &before, err)
+                               : err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    if (!status) describe_changes(before, after, changes, size);
+    if (!status && *changes) status = run_reconfigure(s->store, s->id, c->train.total_steps, after, err);
+    free(before);
+    free(after);
+    return status;
 }
 
 int training_resume(const struct training_options *options, const struct run_info *run)
 {
     struct session s;
     struct err err = {0};
-    char folder[PATH_MAX - 16], checkpoint[PATH_MAX];
-    enum status status = open_session(&s, options, &err);
-    if (!status) {
+    char changes[300] = "", text[340];
+    enum status status = open_store(&s, options, &err);
+    if (!status) { /* the lock first: the checkpoints of a run at work come and go */
         snprintf(s.id, sizeof s.id, "%s", run->id);
-        run_folder(s.store, s.id, folder, sizeof folder);
-        snprintf(s.checkpoints, sizeof s.checkpoints, "%s/checkpoints", folder);
-        status = checkpoint_find(s.checkpoints, -1, checkpoint, sizeof checkpoint, &err);
+        find_checkpoints(&s);
+        status = run_lock_acquire(s.store, s.id, &s.lock, &err);
     }
-    if (!status) status = trainer_resume(s.trainer, checkpoint, &err);
-    int64_t step = status ? 0 : trainer_state(s.trainer)->step;
-    if (!status && step >= options->config.train.total_steps)
-        status = err_set(&err, STATUS_USAGE,
-                         "%s: all %" PRId64 " steps are done (to train on: --train.total_steps=%" PRId64 ")",
-                         s.id, step, step * 2);
+    if (!status) status = prepare(&s, &err);
+    if (!status) status = load_checkpoint(&s, &err);
+    if (!status) status = keep_changes(&s, changes, sizeof changes, &err);
     if (!status) status = begin_recording(&s, &err);
+    if (!status) introduce(&s);
+    if (!status && *changes) {
+        snprintf(text, sizeof text, "resumed with %s", changes);
+        struct event_record event = {trainer_state(s.trainer)->step, clock_wall(), "info", text};
+        on_event(&s, &event);
+    }
     int code = status ? command_fail(&err) : train(&s);
     close_session(&s);
     return code;

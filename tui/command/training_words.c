@@ -1,10 +1,14 @@
 /* See training_words.h. */
 #include "tui/command/training_words.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/base/file.h"
 #include "core/base/text.h"
+#include "datasets/recipe.h"
 
 /* "--name VALUE" or "--name=VALUE": NULL when `word` is neither. Moves *i past a separate value. */
 static const char *option_value(const char *name, int argc, char **argv, int *i, struct err *err)
@@ -52,8 +56,11 @@ enum status training_words_parse(int argc, char **argv, struct training_words *o
                                value);
         } else if (err->status) {
             return err->status;
-        } else if (strncmp(word, "--", 2) == 0 && strchr(word, '.') && strchr(word, '=') &&
-                   w.setting_count < SETTINGS_MAX) {
+        } else if (strncmp(word, "--", 2) == 0 && strchr(word, '.') && strchr(word, '=')) {
+            if (w.setting_count == SETTINGS_MAX)
+                return err_set(err, STATUS_USAGE,
+                               "%.80s: more than %d settings (put them into a file: anneal train CONFIG.ini)",
+                               word, SETTINGS_MAX);
             w.settings[w.setting_count++] = word;
         } else if (word[0] == '-') {
             return strchr(word, '.') ? err_set(err, STATUS_USAGE, "%.80s: must be --section.key=value", word)
@@ -68,10 +75,24 @@ enum status training_words_parse(int argc, char **argv, struct training_words *o
     return STATUS_OK;
 }
 
+/* A resumed run may be started from another folder: paths that lead somewhere are kept whole. */
+static void make_absolute(char path[CONFIG_TEXT_MAX])
+{
+    char here[PATH_MAX], whole[PATH_MAX + CONFIG_TEXT_MAX];
+    if (*path == '/' || !file_exists(path) || !getcwd(here, sizeof here)) return;
+    int n = snprintf(whole, sizeof whole, "%s/%s", strcmp(here, "/") == 0 ? "" : here, path);
+    if (n < CONFIG_TEXT_MAX) memcpy(path, whole, (size_t)n + 1);
+}
+
 enum status training_words_apply(const struct training_words *words, struct config *config, struct err *err)
 {
     enum status status = STATUS_OK;
     for (int i = 0; !status && i < words->setting_count; i++)
         status = config_read_word(config, words->settings[i], err);
-    return status ? status : config_finish(config, err);
+    if (!status) status = config_finish(config, err);
+    if (status) return status;
+    char *tokenizer = config->data.tokenizer;
+    if (!recipe_find(config->data.train)) make_absolute(config->data.train);
+    if (strcmp(tokenizer, "bytes") != 0 && strncmp(tokenizer, "bpe:", 4) != 0) make_absolute(tokenizer);
+    return STATUS_OK;
 }

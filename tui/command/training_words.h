@@ -20,7 +20,8 @@ struct training_words {
 /* Borrowed from argv. STATUS_USAGE names the word that is wrong. */
 enum status training_words_parse(int argc, char **argv, struct training_words *out, struct err *err);
 
-/* Applies the settings on top of `config` and finishes it. */
+/* Applies the settings on top of `config` and finishes it; relative paths of an existing corpus or tokenizer
+ * become absolute. */
 enum status training_words_apply(const struct training_words *words, struct config *config, struct err *err);
 
 #endif
