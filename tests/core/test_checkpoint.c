@@ -310,8 +310,7 @@ static void a_list_of_checksums_that_is_not_ours_is_refused(void **state)
         "nonsense",
         "0123456789abcdef  ../../../../etc/passwd\n",
         "0123456789abcdef  checksums\n",
-        "0123456789abcdef  "
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
+        "0123456789abcdef  a.name.that.is.longer.than.any.of.ours.and.than.the.buffer.too\n",
         "0123456789abcdef\n",
         "0123456789abcdef0123456789abcdef  config.json\n",
         "-1  config.json\n"};
