@@ -272,6 +272,12 @@ void process_wait_lines(struct process *p, size_t lines)
     process_wait(p, has_lines, &lines);
 }
 
+bool process_poll(struct process *p)
+{
+    if (!p->ended) pump(p);
+    return p->ended;
+}
+
 int process_wait_exit(struct process *p)
 {
     double deadline = clock_monotonic() + DEADLINE_SECONDS;

@@ -38,6 +38,8 @@ void process_wait(struct process *process, bool (*condition)(struct process *, v
 void process_wait_text(struct process *process, const char *text);
 /* Until standard output has that many lines. */
 void process_wait_lines(struct process *process, size_t lines);
+/* Reads a piece of its output; whether it has ended. */
+bool process_poll(struct process *process);
 /* Until it has ended, all of its output read: its exit status, or 128 + the signal. */
 int process_wait_exit(struct process *process);
 

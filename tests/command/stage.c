@@ -10,6 +10,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -125,6 +126,65 @@ const char *stage_status(void)
     snprintf(status, sizeof status, "%s", word ? word : "(no run)");
     json_decref(runs);
     return status;
+}
+
+/* ---- JSON ---- */
+
+json_t *stage_parse_lines(const char *text)
+{
+    json_error_t problem;
+    json_t *lines = json_array();
+    for (const char *next; *text; text = next) {
+        size_t n = strcspn(text, "\n");
+        if (text[n] != '\n') fail_msg("the last line has no end: %s", text);
+        next = text + n + 1;
+        json_t *line = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
+        if (!json_is_object(line)) fail_msg("no JSON object: %s: %.*s", problem.text, (int)n, text);
+        json_array_append_new(lines, line);
+    }
+    return lines;
+}
+
+json_t *stage_find_line(const json_t *lines, const char *type, int n)
+{
+    json_t *line, *found = NULL;
+    size_t i;
+    json_array_foreach(lines, i, line)
+    {
+        if (strcmp(stage_text(line, "type"), type) != 0) continue;
+        found = line;
+        if (n-- == 0) return found;
+    }
+    return n < 0 ? found : NULL;
+}
+
+size_t stage_count_lines(const json_t *lines, const char *type)
+{
+    json_t *line;
+    size_t i, count = 0;
+    json_array_foreach(lines, i, line) count += strcmp(stage_text(line, "type"), type) == 0;
+    return count;
+}
+
+const char *stage_text(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? text : "";
+}
+
+int64_t stage_int(const json_t *object, const char *name)
+{
+    json_t *value = json_object_get(object, name);
+    if (!json_is_integer(value)) fail_msg("\"%s\" is no whole number", name);
+    return json_integer_value(value);
+}
+
+double stage_real(const json_t *object, const char *name)
+{
+    json_t *value = json_object_get(object, name);
+    if (json_is_null(value)) return NAN;
+    if (!json_is_number(value)) fail_msg("\"%s\" is no number", name);
+    return json_number_value(value);
 }
 
 /* ---- history ---- */

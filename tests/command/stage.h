@@ -31,6 +31,16 @@ json_t *stage_runs(void);
 const char *stage_status(void);
 size_t stage_count_runs(void);
 
+/* What `--progress json` has written as a list of its objects; fails at the first line that is none. Yours to
+ * json_decref. */
+json_t *stage_parse_lines(const char *text);
+/* The n-th object of that list with this "type" (from 0; -1: the last), or NULL. Borrowed. */
+json_t *stage_find_line(const json_t *lines, const char *type, int n);
+size_t stage_count_lines(const json_t *lines, const char *type);
+const char *stage_text(const json_t *object, const char *name); /* "" when it is no text */
+int64_t stage_int(const json_t *object, const char *name);      /* fails when it is no whole number */
+double stage_real(const json_t *object, const char *name);      /* NaN for null; fails when it is absent */
+
 /* The recorded steps of a run, of each step what its last segment says. */
 struct history {
     int64_t count; /* steps 0 … count-1 */

@@ -1,0 +1,306 @@
+/* A run steered while it trains, ended early, and looked at from every side: orders, early stopping, and that
+ * `runs`, `show`, `export`, `generate` and the database tell the same story. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+
+/* ---- orders ---- */
+
+/* A trainer that would go on for very long, its progress on its standard output. */
+static struct process *start_long_run(const struct stage *s)
+{
+    struct process *p = process_start("train", s->config, "--name", "long", "--train.total_steps=100000000",
+                                      "--train.schedule=constant", "--eval.every=0", "--sample.every=0",
+                                      "--checkpoint.every=0", "--progress", "json", NULL);
+    process_wait_lines(p, 5);
+    return p;
+}
+
+/* Obeyed: "step N: result" on standard output. A trainer whose lines nobody reads stands still, so its output
+ * is read meanwhile. Returns N. */
+static bool has_ended(struct process *trainer, void *order)
+{
+    (void)trainer;
+    return process_poll(order);
+}
+
+static long order(struct process *trainer, const char *result, const char *verb, const char *value)
+{
+    long step = -1;
+    char text[160] = "";
+    struct process *p = process_start("order", "long", verb, "--wait", value, NULL);
+    process_wait(trainer, has_ended, p);
+    process_expect(0, p);
+    assert_int_equal(sscanf(process_stdout(p), "step %ld: %159[^\n]", &step, text), 2);
+    if (!strstr(text, result)) fail_msg("%s: \"%s\" instead of \"%s\"", verb, text, result);
+    process_close(p);
+    return step;
+}
+
+static void orders_take_effect_and_are_written_down(void **state)
+{
+    (void)state;
+    struct stage s;
+    char checkpoint[64];
+    stage_open(&s, "orders");
+    struct process *trainer = start_long_run(&s);
+    long paused = order(trainer, "done", "pause", NULL);
+    process_wait_text(trainer, "\"status\":\"paused\"");
+    while (strcmp(stage_status(), "paused") != 0) continue; /* the recorder is a moment behind */
+    assert_int_equal(order(trainer, "validation loss ", "eval", NULL), paused);
+    assert_int_equal(order(trainer, "done", "sample", NULL), paused);
+    snprintf(checkpoint, sizeof checkpoint, "written to checkpoints/step-%ld", paused);
+    assert_int_equal(order(trainer, checkpoint, "checkpoint", NULL), paused);
+    assert_int_equal(order(trainer, "learning rate × 0.5", "lr-factor", "0.5"), paused);
+    assert_string_equal(stage_status(), "paused");
+    assert_int_equal(order(trainer, "done", "continue", NULL), paused);
+    long stopped = order(trainer, "done", "stop", NULL);
+    process_expect(0, trainer);
+    assert_true(stopped >= paused);
+    assert_string_equal(stage_status(), "stopped");
+
+    json_t *lines = stage_parse_lines(process_stdout(trainer)), *line;
+    size_t i;
+    assert_int_equal(stage_count_lines(lines, "order"), 7);
+    assert_int_equal(stage_count_lines(lines, "step"), stopped);
+    json_array_foreach(lines, i, line)
+    {
+        if (strcmp(stage_text(line, "type"), "step") != 0) continue;
+        assert_true(stage_real(line, "lr") == (stage_int(line, "step") < paused ? 3e-3 : 3e-3 * 0.5));
+    }
+    json_t *sample = stage_find_line(lines, "sample", 0), *eval = stage_find_line(lines, "eval", 0);
+    assert_int_equal(stage_int(sample, "step"), paused);
+    assert_int_equal(stage_int(eval, "step"), paused);
+    json_decref(lines);
+
+    char *rows = stage_query(&s, "select group_concat(verb || ' ' || coalesce(argument, '') || issuer, ', ') "
+                                 "from orders where applied_step is not null");
+    assert_string_equal(rows, "pause cli, eval cli, sample cli, checkpoint cli, lr-factor 0.5cli, continue "
+                              "cli, stop cli");
+    free(rows);
+}
+
+static void orders_to_a_run_that_has_ended_are_refused(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "late");
+    process_close(process_run(0, "train", s.config, "--name", "late", "--progress=none", NULL));
+    struct process *p = process_run(1, "order", "late", "pause", "--wait", NULL);
+    process_expect_sentence(p, "late");
+    char *rows = stage_query(&s, "select count(*) from orders");
+    assert_string_equal(rows, "0");
+    free(rows);
+}
+
+static void a_learning_rate_factor_survives_a_resume(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "factor");
+    struct process *trainer = start_long_run(&s);
+    long from = order(trainer, "learning rate × 0.25", "lr-factor", "0.25");
+    order(trainer, "done", "stop", NULL);
+    process_expect(0, trainer);
+    struct process *rest = process_start("resume", "long", "--progress=json", NULL);
+    process_wait_lines(rest, 3);
+    process_signal(rest, 15);
+    process_expect(0, rest);
+    json_t *lines = stage_parse_lines(process_stdout(rest)), *step = stage_find_line(lines, "step", 0);
+    assert_true(stage_int(step, "step") >= from);
+    assert_true(stage_real(step, "lr") == 3e-3 * 0.25);
+    json_decref(lines);
+}
+
+/* ---- early stopping ---- */
+
+static void early_stopping_ends_the_run_and_tells_why(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "early");
+    /* nothing improves by ten nats but the first evaluation */
+    struct process *p =
+        process_run(0, "train", s.config, "--eval.every=5", "--eval.early_stopping_patience=2",
+                    "--eval.early_stopping_min_delta=10", "--progress=json", NULL);
+    json_t *lines = stage_parse_lines(process_stdout(p)), *end = stage_find_line(lines, "end", 0);
+    assert_string_equal(stage_text(end, "status"), "early_stopped");
+    assert_int_equal(stage_int(end, "step"), 15);
+    assert_string_equal(stage_text(stage_find_line(lines, "eval", -1), "verdict"), "stop");
+    assert_int_equal(stage_int(stage_find_line(lines, "eval", -1), "best_step"), 5);
+    assert_string_equal(stage_status(), "early_stopped");
+    json_decref(lines);
+    char *rows =
+        stage_query(&s, "select group_concat(step || verdict || patience_used || '/' || patience, ' ') "
+                        "from early_stopping");
+    assert_string_equal(rows, "5improved0/2 10waiting1/2 15stop2/2");
+    free(rows);
+    /* a run with more patience goes on */
+    process_close(
+        process_run(0, "resume", "latest", "--eval.early_stopping_patience=0", "--progress=none", NULL));
+    assert_string_equal(stage_status(), "finished");
+}
+
+/* ---- one story ---- */
+
+/* Row `row` (0: the header) and column `column` of a CSV without quotes; the buffer is overwritten. */
+static const char *csv_cell(const char *csv, int row, int column)
+{
+    static char cell[128];
+    while (row-- && (csv = strchr(csv, '\n'))) csv++;
+    while (csv && column-- && (csv = strpbrk(csv, ",\n")) && *csv == ',') csv++;
+    assert_non_null(csv);
+    snprintf(cell, sizeof cell, "%.*s", (int)strcspn(csv, ",\r\n"), csv);
+    return cell;
+}
+
+static int csv_rows(const char *csv)
+{
+    int rows = 0;
+    while ((csv = strchr(csv, '\n'))) csv++, rows++;
+    return rows - 1;
+}
+
+static char *read_table(const struct stage *s, const char *table)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/csv/%s.csv", s->folder, table);
+    return stage_read(path);
+}
+
+static void runs_show_export_and_the_database_agree(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"steps", "evals",   "early_stopping", "profile", "memory",
+                                         "gpu",   "samples", "orders",         "runs"};
+    static const char *const members[] = {"status", "steps",         "tokens",    "final_loss",
+                                          "name",   "best_val_loss", "best_step", "parameters"};
+    struct stage s;
+    char folder[600], *shown, *text, sql[200];
+    json_error_t problem;
+    stage_open(&s, "agree");
+    process_close(process_run(0, "train", s.config, "--name", "agree", "--progress=none", NULL));
+    snprintf(folder, sizeof folder, "%s/csv", s.folder);
+    process_close(process_run(0, "export", "agree", "--table", "all", "-o", folder, NULL));
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(read_table(&s, tables[i]));
+
+    json_t *runs = stage_runs(), *run = json_array_get(runs, 0);
+    json_t *show = json_loads(shown = process_output("show", "agree", "--json", NULL), 0, &problem);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        assert_true(json_equal(json_object_get(run, members[i]), json_object_get(show, members[i])));
+
+    char *csv = read_table(&s, "runs");
+    assert_string_equal(csv_cell(csv, 1, 0), stage_text(run, "id"));
+    assert_string_equal(csv_cell(csv, 1, 2), "finished");
+    assert_true(strtod(csv_cell(csv, 1, 10), NULL) == stage_real(run, "final_loss"));
+    assert_true(strtod(csv_cell(csv, 1, 11), NULL) == stage_real(run, "best_val_loss"));
+    free(csv);
+
+    csv = read_table(&s, "steps");
+    assert_int_equal(csv_rows(csv), 40);
+    assert_true(strtod(csv_cell(csv, 40, 7), NULL) == stage_real(run, "final_loss"));
+    assert_int_equal(atoi(csv_cell(csv, 40, 4)), stage_int(run, "tokens"));
+    free(csv);
+
+    csv = read_table(&s, "evals");
+    json_t *evals = json_object_get(show, "evals");
+    assert_int_equal(csv_rows(csv), 4);
+    assert_int_equal(json_array_size(evals), 4);
+    for (int i = 0; i < 4; i++) {
+        double loss = stage_real(json_array_get(evals, (size_t)i), "val_loss");
+        assert_true(strtod(csv_cell(csv, i + 1, 5), NULL) == loss);
+        snprintf(sql, sizeof sql,
+                 "select count(*) from evals where step = %d and abs(val_loss - %.17g) < 1e-12", 10 * (i + 1),
+                 loss);
+        assert_string_equal(text = stage_query(&s, sql), "1");
+        free(text);
+    }
+    free(csv);
+
+    text =
+        stage_query(&s, "select status || steps || '/' || total_steps || ' ' || (select count(*) from steps) "
+                        "|| ' ' || (select count(*) from checkpoints) from runs");
+    assert_string_equal(text, "finished40/40 40 4");
+    free(text);
+    json_t *checkpoints = json_object_get(show, "checkpoints"), *checkpoint;
+    size_t i, kept = 0;
+    json_array_foreach(checkpoints, i, checkpoint) kept +=
+        json_is_true(json_object_get(checkpoint, "exists"));
+    assert_int_equal(json_array_size(checkpoints), 4);
+    assert_int_equal(kept, 2); /* checkpoint.keep */
+    json_decref(runs);
+    json_decref(show);
+    free(shown);
+}
+
+/* ---- text ---- */
+
+static void generate_gives_the_same_text_for_the_same_seed(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[1400], *id;
+    json_error_t problem;
+    stage_open(&s, "generate");
+    process_close(process_run(0, "train", s.config, "--name", "poet", "--train.total_steps=200",
+                              "--progress=none", NULL));
+    char *a =
+        process_output("generate", "poet", "--prompt", "the ", "--max-tokens", "40", "--seed", "7", NULL);
+    char *b =
+        process_output("generate", "poet", "--prompt", "the ", "--max-tokens", "40", "--seed", "7", NULL);
+    char *c =
+        process_output("generate", "poet", "--prompt", "the ", "--max-tokens", "40", "--seed", "8", NULL);
+    assert_string_equal(a, b);
+    assert_string_not_equal(a, c);
+    assert_int_equal(strlen(a), 4 + 40 + 1); /* bytes: a token is a byte */
+    assert_memory_equal(a, "the ", 4);
+    id = stage_query(&s, "select id from runs");
+    snprintf(folder, sizeof folder, "%s/runs/%s/checkpoints/step-200", s.home, id);
+    char *d = process_output("generate", folder, "--prompt", "the ", "--max-tokens", "40", "--seed=7", NULL);
+    assert_string_equal(a, d);
+    char *e =
+        process_output("generate", "poet", "--prompt=the ", "--max-tokens=40", "--seed=7", "--json", NULL);
+    json_t *json = json_loads(e, 0, &problem);
+    assert_string_equal(stage_text(json, "prompt"), "the ");
+    assert_memory_equal(stage_text(json, "text"), a + 4, 40);
+    json_decref(json);
+    free(a), free(b), free(c), free(d), free(e), free(id);
+}
+
+static void generate_without_temperature_is_greedy(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "greedy");
+    process_close(process_run(0, "train", s.config, "--name", "poet", "--train.total_steps=200",
+                              "--progress=none", NULL));
+    char *a = process_output("generate", "poet", "--temperature=0", "--seed=1", "--max-tokens=20", NULL);
+    char *b = process_output("generate", "poet", "--temperature=0", "--seed=2", "--max-tokens=20", NULL);
+    char *c = process_output("generate", "poet", "--top-k=1", "--seed=3", "--max-tokens=20", NULL);
+    assert_string_equal(a, b);
+    assert_string_equal(a, c);
+    free(a), free(b), free(c);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(orders_take_effect_and_are_written_down),  TEST(orders_to_a_run_that_has_ended_are_refused),
+        TEST(a_learning_rate_factor_survives_a_resume), TEST(early_stopping_ends_the_run_and_tells_why),
+        TEST(runs_show_export_and_the_database_agree),  TEST(generate_gives_the_same_text_for_the_same_seed),
+        TEST(generate_without_temperature_is_greedy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
