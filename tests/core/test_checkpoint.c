@@ -411,6 +411,12 @@ static void a_model_that_differs_is_refused_naming_the_tensor(void **state)
     other = rig_config();
     other.num_layers = 3;
     expect_other_model_refused(&config, 2, &other, 2, "has no tensor model.layers.2.");
+    other.tie_weights = true;
+    expect_other_model_refused(&config, 2, &other, 2,
+                               "has a tensor lm_head.weight, which this model does not have");
+    other = rig_config();
+    other.num_layers = 1;
+    expect_other_model_refused(&config, 2, &other, 2, "has a tensor model.layers.1.");
     other = rig_config();
     other.qk_norm = true;
     expect_other_model_refused(&config, 2, &other, 2, "has no tensor model.layers.0.self_attn.q_norm.weight");
