@@ -267,6 +267,21 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
 
 /* ---- reading ---- */
 
+/* Weights that the model has no place for would be left out in silence. Older files of others bring the
+ * rotary frequencies, which say nothing new. */
+static enum status refuse_unknown(const char *path, const struct safetensors *file, const struct model *model,
+                                  struct err *err)
+{
+    for (size_t i = 0; i < file->count; i++) {
+        const char *name = file->tensors[i].name;
+        bool known = model_find(model, name) || strstr(name, "rotary_emb.inv_freq");
+        if (!known)
+            return err_set(err, STATUS_USAGE, "%s: has a tensor %.80s, which this model does not have", path,
+                           name);
+    }
+    return STATUS_OK;
+}
+
 static enum status upload(const char *path, struct network *net, const char *prefix, float *base,
                           struct err *err)
 {
@@ -274,6 +289,7 @@ static enum status upload(const char *path, struct network *net, const char *pre
     char name[96];
     enum status status = safetensors_open(path, &file, err);
     if (status) return status;
+    if (!*prefix) status = refuse_unknown(path, &file, net->model, err);
     for (size_t i = 0; !status && i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];
         snprintf(name, sizeof name, "%s%s", prefix, p->name);

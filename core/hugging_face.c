@@ -94,7 +94,8 @@ static enum status read_fields(const json_t *json, const char *path, struct mode
     if (!status) status = read_size(json, path, "head_dim", c->hidden_dim / c->num_heads, &c->head_dim, err);
     if (!status) status = read_size(json, path, "max_position_embeddings", 2048, &c->max_seq_len, err);
     if (!status) status = read_rope(json, path, &c->rope_base, err);
-    return status ? status : model_config_check(c, err);
+    if (!status && (status = model_config_check(c, err))) err_prefix(err, "%s", path);
+    return status;
 }
 
 enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err)

@@ -310,8 +310,7 @@ static void a_list_of_checksums_that_is_not_ours_is_refused(void **state)
         "nonsense",
         "0123456789abcdef  ../../../../etc/passwd\n",
         "0123456789abcdef  checksums\n",
-        "0123456789abcdef  "
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
+        "0123456789abcdef  a.name.that.is.longer.than.any.of.ours.and.than.the.buffer.too\n",
         "0123456789abcdef\n",
         "0123456789abcdef0123456789abcdef  config.json\n",
         "-1  config.json\n"};
@@ -412,6 +411,12 @@ static void a_model_that_differs_is_refused_naming_the_tensor(void **state)
     other = rig_config();
     other.num_layers = 3;
     expect_other_model_refused(&config, 2, &other, 2, "has no tensor model.layers.2.");
+    other.tie_weights = true;
+    expect_other_model_refused(&config, 2, &other, 2,
+                               "has a tensor lm_head.weight, which this model does not have");
+    other = rig_config();
+    other.num_layers = 1;
+    expect_other_model_refused(&config, 2, &other, 2, "has a tensor model.layers.1.");
     other = rig_config();
     other.qk_norm = true;
     expect_other_model_refused(&config, 2, &other, 2, "has no tensor model.layers.0.self_attn.q_norm.weight");

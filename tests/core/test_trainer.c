@@ -269,14 +269,15 @@ static void asking_for_the_same_evaluation_again_costs_no_patience(void **state)
 /* ---- divergence: a table whose loss gradient turns NaN in chosen steps ---- */
 
 static struct {
-    int64_t calls, from, until; /* of cross_entropy_fused, one a step here */
+    int64_t calls, from, until, spared; /* of cross_entropy_fused, one a step here */
 } poison;
 
 static void poisoned_cross_entropy(float *losses, float *logits, const int32_t *targets, float loss_scale,
                                    int N, int V, struct stream *stream)
 {
     cpu_backend()->cross_entropy_fused(losses, logits, targets, loss_scale, N, V, stream);
-    if (poison.calls >= poison.from && poison.calls < poison.until) logits[0] = NAN;
+    if (poison.calls >= poison.from && poison.calls < poison.until && poison.calls != poison.spared)
+        logits[0] = NAN;
     poison.calls++;
 }
 
@@ -287,6 +288,7 @@ static struct backend poisoned_backend(int64_t from, int64_t until)
     poison.calls = 0;
     poison.from = from;
     poison.until = until;
+    poison.spared = -1;
     return backend;
 }
 
@@ -351,6 +353,19 @@ static void ninety_nine_skipped_updates_do_not(void **state)
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
     assert_true(s.story.steps[109].clip_scale > 0);
+    session_close(&s);
+}
+
+static void one_good_update_starts_the_count_anew(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(10, 150);
+    struct session s;
+    poison.spared = 70;
+    session_open(&s, "spared", &backend, WORDS("train.total_steps=155"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.event_count, 139);
     session_close(&s);
 }
 
@@ -579,6 +594,7 @@ int main(void)
         cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
         cmocka_unit_test(a_hundred_skipped_updates_in_a_row_end_the_run),
         cmocka_unit_test(ninety_nine_skipped_updates_do_not),
+        cmocka_unit_test(one_good_update_starts_the_count_anew),
         cmocka_unit_test(the_count_of_skipped_updates_survives_a_resume),
         cmocka_unit_test(a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint),
         cmocka_unit_test(a_vocabulary_smaller_than_the_tokenizers_is_refused),

@@ -1,0 +1,159 @@
+/* config.json both ways: what we write reads back equal, what others write is understood or refused in a
+ * sentence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "core/hugging_face.h"
+#include "tests/core/rig.h"
+
+static enum status read_text(const char *text, struct model_config *out, struct err *err)
+{
+    char *path = rig_path("config.json");
+    rig_write(path, text, strlen(text));
+    *err = (struct err){0};
+    enum status status = hugging_face_read_config(path, out, err);
+    if (status) assert_non_null(strstr(err->text, "config.json"));
+    free(path);
+    return status;
+}
+
+/* `extra` behind the keys that a small Llama needs. */
+static enum status read_llama(const char *extra, struct model_config *out, struct err *err)
+{
+    char text[1024];
+    snprintf(
+        text, sizeof text,
+        "{\"model_type\": \"llama\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 48,"
+        " \"num_hidden_layers\": 2, \"num_attention_heads\": 4%s%s}",
+        *extra ? ", " : "", extra);
+    return read_text(text, out, err);
+}
+
+static void expect_refused(const char *extra, const char *part)
+{
+    struct model_config config;
+    struct err err;
+    if (!read_llama(extra, &config, &err)) fail_msg("%s is accepted", extra);
+    if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
+}
+
+static void what_is_written_reads_back_equal(void **state)
+{
+    (void)state;
+    char *path = rig_path("config.json");
+    for (int bits = 0; bits < 6; bits++) {
+        struct model_config config = rig_config(), back = {0};
+        struct err err = {0};
+        config.qk_norm = bits % 3 == 1;
+        config.qkv_bias = bits % 3 == 2;
+        config.tie_weights = bits > 2;
+        config.norm_eps = 1e-5 / 3;
+        config.rope_base = 500000.0 / 7;
+        if (hugging_face_write_config(&config, path, &err)) fail_msg("%s", err.text);
+        if (hugging_face_read_config(path, &back, &err)) fail_msg("%s", err.text);
+        assert_int_equal(back.vocab_size, config.vocab_size);
+        assert_int_equal(back.hidden_dim, config.hidden_dim);
+        assert_int_equal(back.num_layers, config.num_layers);
+        assert_int_equal(back.num_heads, config.num_heads);
+        assert_int_equal(back.num_kv_heads, config.num_kv_heads);
+        assert_int_equal(back.head_dim, config.head_dim);
+        assert_int_equal(back.intermediate_dim, config.intermediate_dim);
+        assert_int_equal(back.max_seq_len, config.max_seq_len);
+        assert_true(back.norm_eps == config.norm_eps && back.rope_base == config.rope_base);
+        assert_int_equal(back.qk_norm, config.qk_norm);
+        assert_int_equal(back.qkv_bias, config.qkv_bias);
+        assert_int_equal(back.tie_weights, config.tie_weights);
+    }
+    free(path);
+}
+
+static void keys_that_others_leave_out_have_their_defaults(void **state)
+{
+    (void)state;
+    struct model_config config;
+    struct err err;
+    if (read_llama("", &config, &err)) fail_msg("%s", err.text);
+    assert_int_equal(config.num_kv_heads, 4);
+    assert_int_equal(config.head_dim, 8);
+    assert_true(config.rope_base == 10000 && config.norm_eps == 1e-6);
+    assert_false(config.tie_weights);
+    if (read_llama("\"head_dim\": null, \"num_key_value_heads\": 2", &config, &err)) fail_msg("%s", err.text);
+    assert_int_equal(config.num_kv_heads, 2);
+    assert_int_equal(config.head_dim, 8);
+}
+
+static void both_spellings_of_the_rotary_base_are_read(void **state)
+{
+    (void)state;
+    struct model_config config;
+    struct err err;
+    if (read_llama("\"rope_theta\": 5000", &config, &err)) fail_msg("%s", err.text);
+    assert_true(config.rope_base == 5000);
+    if (read_llama("\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 700.5}", &config, &err))
+        fail_msg("%s", err.text);
+    assert_true(config.rope_base == 700.5);
+}
+
+static void what_we_do_not_compute_is_refused(void **state)
+{
+    (void)state;
+    struct model_config config;
+    struct err err;
+    expect_refused("\"rope_scaling\": {\"rope_type\": \"yarn\"}", "rotary scaling \"yarn\"");
+    expect_refused("\"rope_scaling\": {\"type\": \"dynamic\"}", "rotary scaling \"dynamic\"");
+    expect_refused("\"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}",
+                   "rotary scaling \"llama3\"");
+    assert_int_equal(read_text("{\"model_type\": \"gpt2\"}", &config, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "llama, qwen2 and qwen3 are supported"));
+    assert_int_equal(read_text("{}", &config, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "model_type is missing"));
+}
+
+static void sizes_that_are_missing_or_impossible_are_refused(void **state)
+{
+    (void)state;
+    struct model_config config;
+    struct err err;
+    assert_int_equal(read_text("{\"model_type\": \"llama\"}", &config, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "vocab_size must be a whole number"));
+    expect_refused("\"num_key_value_heads\": 3", "not a multiple");
+    expect_refused("\"num_key_value_heads\": 0", "num_key_value_heads must be");
+    expect_refused("\"num_key_value_heads\": -1", "num_key_value_heads must be");
+    expect_refused("\"num_key_value_heads\": 1.5", "num_key_value_heads must be");
+    expect_refused("\"num_key_value_heads\": \"4\"", "num_key_value_heads must be");
+    expect_refused("\"head_dim\": 9223372036854775807", "head_dim must be");
+    expect_refused("\"head_dim\": 7", "head_dim = 7: must be even");
+    expect_refused("\"rms_norm_eps\": 0", "must be positive");
+    expect_refused("\"rope_theta\": -1", "must be positive");
+}
+
+static void files_that_are_no_json_object_are_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "{", "[]", "5", "{\"a\": 1, \"a\": 2}", "{} trailing"};
+    struct model_config config;
+    struct err err;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (read_text(texts[i], &config, &err) != STATUS_CORRUPT) fail_msg("accepted: %s", texts[i]);
+    assert_int_equal(hugging_face_read_config("no/such/config.json", &config, &err), STATUS_NOT_FOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_reads_back_equal),
+        cmocka_unit_test(keys_that_others_leave_out_have_their_defaults),
+        cmocka_unit_test(both_spellings_of_the_rotary_base_are_read),
+        cmocka_unit_test(what_we_do_not_compute_is_refused),
+        cmocka_unit_test(sizes_that_are_missing_or_impossible_are_refused),
+        cmocka_unit_test(files_that_are_no_json_object_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
