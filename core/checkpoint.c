@@ -20,7 +20,7 @@
 #include "core/safetensors.h"
 
 static const char *const file_names[] = {"model.safetensors", "optimizer.safetensors", "config.json",
-                                         "tokenizer.json", "trainer.json"};
+                                         "tokenizer.json",    "tokenizer_config.json", "trainer.json"};
 enum { FILE_COUNT = sizeof file_names / sizeof *file_names, PATH_SIZE = PATH_MAX };
 #define CHECKSUMS "checksums"
 
@@ -158,6 +158,8 @@ enum status checkpoint_save(const char *parent, struct network *net, const struc
     if (!status) status = write_json(temporary, "trainer.json", state_json(state), err);
     if (!status && tokenizer && !(status = join(path, temporary, "tokenizer.json", err)))
         status = tokenizer_save_json(tokenizer, path, err);
+    if (!status && tokenizer && !(status = join(path, temporary, "tokenizer_config.json", err)))
+        status = hugging_face_write_tokenizer_config(path, err);
     if (!status) status = write_checksums(temporary, bytes, err);
     if (!status) status = publish(temporary, final, err);
     if (status) {
@@ -227,7 +229,7 @@ static enum status verify(const char *folder, struct err *err)
     memcpy(text, map.data, length);
     text[length] = '\0';
     file_map_close(&map);
-    for (const char *line = text; sscanf(line, "%16" SCNx64 "  %47[a-z.]\n%n", &expected, name, &used) == 2;
+    for (const char *line = text; sscanf(line, "%16" SCNx64 "  %47[a-z_.]\n%n", &expected, name, &used) == 2;
          line += used) {
         int which = 0;
         while (which < FILE_COUNT && strcmp(file_names[which], name) != 0) which++;
@@ -240,7 +242,7 @@ static enum status verify(const char *folder, struct err *err)
         seen[which] = true;
     }
     for (int i = 0; i < FILE_COUNT; i++)
-        if (!seen[i] && strcmp(file_names[i], "tokenizer.json") != 0)
+        if (!seen[i] && strncmp(file_names[i], "tokenizer", 9) != 0)
             return damaged(folder, file_names[i], err);
     return STATUS_OK;
 }

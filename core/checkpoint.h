@@ -1,7 +1,7 @@
 /* Checkpoints: the whole state of a training run in a folder "step-N" that Hugging Face opens as it is:
- * model.safetensors, config.json, tokenizer.json, and for resuming optimizer.safetensors and trainer.json.
- * The file `checksums` (XXH64 of each of them) is written last, inside a temporary folder that is then
- * renamed: a folder that is incomplete or damaged is never offered. */
+ * model.safetensors, config.json, tokenizer.json, tokenizer_config.json, and for resuming
+ * optimizer.safetensors and trainer.json. The file `checksums` (XXH64 of each of them) is written last,
+ * inside a temporary folder that is then renamed: a folder that is incomplete or damaged is never offered. */
 #ifndef ANNEAL_CORE_CHECKPOINT_H
 #define ANNEAL_CORE_CHECKPOINT_H
 

@@ -110,6 +110,7 @@ uint32_t generator_next(struct generator *g, const struct sampling *sampling, in
 size_t generate_clean_utf8(char *out, size_t size, const char *bytes, size_t n)
 {
     size_t used = 0;
+    if (!size) return 0;
     for (size_t at = 0; at < n;) {
         utf8proc_int32_t character;
         utf8proc_ssize_t length =

@@ -36,7 +36,7 @@ enum status generator_start(struct generator *generator, const char *prompt, str
 uint32_t generator_next(struct generator *generator, const struct sampling *sampling, int64_t index);
 
 /* Valid UTF-8 of any bytes: each invalid one becomes U+FFFD. An incomplete character at the end is left out.
- * Writes at most size-1 bytes and a NUL; returns the length. */
+ * Writes at most size-1 bytes and a NUL (nothing when size is 0); returns the length. */
 size_t generate_clean_utf8(char *out, size_t size, const char *bytes, size_t n);
 
 #endif

@@ -13,19 +13,29 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
     const char *architecture = c->qk_norm    ? "Qwen3ForCausalLM"
                                : c->qkv_bias ? "Qwen2ForCausalLM"
                                              : "LlamaForCausalLM";
+    /* left out, transformers would take Llama's ids 1 and 2 and end a text at what is an ordinary token here
+     */
     json_t *json = json_pack(
-        "{s:[s] s:s s:i s:i s:i s:i s:i s:i s:i s:i s:f s:f s:b s:b s:s s:s}", "architectures", architecture,
-        "model_type", type, "vocab_size", c->vocab_size, "hidden_size", c->hidden_dim, "intermediate_size",
-        c->intermediate_dim, "num_hidden_layers", c->num_layers, "num_attention_heads", c->num_heads,
-        "num_key_value_heads", c->num_kv_heads, "head_dim", c->head_dim, "max_position_embeddings",
-        c->max_seq_len, "rms_norm_eps", c->norm_eps, "rope_theta", c->rope_base, "tie_word_embeddings",
-        c->tie_weights, "attention_bias", c->qkv_bias, "hidden_act", "silu", "torch_dtype", "float32");
+        "{s:[s] s:s s:i s:i s:i s:i s:i s:i s:i s:i s:f s:f s:b s:b s:s s:s s:n s:n s:n}", "architectures",
+        architecture, "model_type", type, "vocab_size", c->vocab_size, "hidden_size", c->hidden_dim,
+        "intermediate_size", c->intermediate_dim, "num_hidden_layers", c->num_layers, "num_attention_heads",
+        c->num_heads, "num_key_value_heads", c->num_kv_heads, "head_dim", c->head_dim,
+        "max_position_embeddings", c->max_seq_len, "rms_norm_eps", c->norm_eps, "rope_theta", c->rope_base,
+        "tie_word_embeddings", c->tie_weights, "attention_bias", c->qkv_bias, "hidden_act", "silu",
+        "torch_dtype", "float32", "bos_token_id", "eos_token_id", "pad_token_id");
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     enum status status = text ? file_write_atomic(path, text, strlen(text), err)
                               : err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
     free(text);
     json_decref(json);
     return status;
+}
+
+enum status hugging_face_write_tokenizer_config(const char *path, struct err *err)
+{
+    static const char text[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
+                               "  \"clean_up_tokenization_spaces\": false\n}\n";
+    return file_write_atomic(path, text, strlen(text), err);
 }
 
 /* An integer key; absent: `fallback`, or an error when that is negative. */

@@ -180,6 +180,18 @@ void network_logits(struct network *net, int row, float *logits)
     net->backend->mem_download(logits, out, (size_t)V * sizeof *logits, net->stream);
 }
 
+/* The gradient of a projection's output: dx itself, or with dropout a masked copy of it. */
+static float *branch_gradient(struct network *net, float *dx, size_t n, struct network_dropout dropout,
+                              int layer, int site)
+{
+    float *copy = workspace(net, net->plan->branch);
+    if (dropout.probability <= 0) return dx;
+    net->backend->mem_zero(copy, n * sizeof *copy, net->stream);
+    net->backend->add(copy, dx, n, net->stream);
+    drop(net, copy, n, dropout, layer, site);
+    return copy;
+}
+
 /* Through the feed-forward half of layer l: dx is the gradient of its output and becomes that of x_mid. */
 static void backward_feed_forward(struct network *net, int l, int N, struct network_dropout dropout)
 {
@@ -190,27 +202,20 @@ static void backward_feed_forward(struct network *net, int l, int N, struct netw
     const struct layer_plan *s = &plan->layers[l];
     struct stream *stream = net->stream;
     int C = c->hidden_dim, F = c->intermediate_dim;
-    const float *w = net->weights, *x_mid = activation(net, s->x_mid), *gate_up = activation(net, s->gate_up);
-    const float *rstd = activation(net, s->mlp_rstd);
-    float *g = net->gradients, *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->dnorm),
-          *dbranch = dx;
-    float *norm = workspace(net, plan->norm), *act = workspace(net, plan->act),
-          *dact = workspace(net, plan->dact);
-    float *dgate_up = workspace(net, plan->dgate_up);
+    const float *w = net->weights, *x_mid = activation(net, s->x_mid), *rstd = activation(net, s->mlp_rstd);
+    float *g = net->gradients, *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch);
+    float *norm = workspace(net, plan->norm), *act = workspace(net, plan->act);
+    float *gate_up =
+        activation(net, s->gate_up); /* its gradient takes its place, that of act the place of act */
 
-    if (dropout.probability > 0) {
-        dbranch = workspace(net, plan->branch);
-        be->mem_zero(dbranch, (size_t)N * (size_t)C * sizeof *dbranch, stream);
-        be->add(dbranch, dx, (size_t)N * (size_t)C, stream);
-        drop(net, dbranch, (size_t)N * (size_t)C, dropout, l, SITE_FEED_FORWARD);
-    }
+    float *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_FEED_FORWARD);
     be->swiglu_forward(act, gate_up, N, F, stream);
     be->gemm(g + p->down, dbranch, act, C, F, N, true, false, true, stream);
-    be->gemm(dact, dbranch, w + p->down, N, F, C, false, false, false, stream);
-    be->swiglu_backward(dgate_up, dact, gate_up, N, F, stream);
+    be->gemm(act, dbranch, w + p->down, N, F, C, false, false, false, stream);
+    be->swiglu_backward(gate_up, act, gate_up, N, F, stream);
     be->rmsnorm_recompute(norm, x_mid, w + p->mlp_norm, rstd, N, C, stream);
-    be->gemm(g + p->gate_up, dgate_up, norm, 2 * F, C, N, true, false, true, stream);
-    be->gemm(dnorm, dgate_up, w + p->gate_up, N, C, 2 * F, false, false, false, stream);
+    be->gemm(g + p->gate_up, gate_up, norm, 2 * F, C, N, true, false, true, stream);
+    be->gemm(dnorm, gate_up, w + p->gate_up, N, C, 2 * F, false, false, false, stream);
     be->rmsnorm_backward(dx, g + p->mlp_norm, dnorm, x_mid, w + p->mlp_norm, rstd,
                          workspace(net, plan->scratch), N, C, stream);
 }
@@ -228,18 +233,12 @@ static void backward_attention(struct network *net, int l, int B, int T, struct 
     int Q = (NH + 2 * NKV) * HS;
     const float *w = net->weights, *x = activation(net, s->x), *rstd = activation(net, s->attn_rstd);
     const float *attn = activation(net, s->attn), *rope = workspace(net, plan->rope);
-    float *g = net->gradients, *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->dnorm),
-          *dbranch = dx;
+    float *g = net->gradients, *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch);
     float *norm = workspace(net, plan->norm), *dattn = workspace(net, plan->dattn),
           *dqkv = workspace(net, plan->dqkv);
     void *scratch = workspace(net, plan->scratch);
 
-    if (dropout.probability > 0) {
-        dbranch = workspace(net, plan->branch);
-        be->mem_zero(dbranch, (size_t)N * (size_t)C * sizeof *dbranch, stream);
-        be->add(dbranch, dx, (size_t)N * (size_t)C, stream);
-        drop(net, dbranch, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
-    }
+    float *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
     be->gemm(g + p->o, dbranch, attn, C, NH * HS, N, true, false, true, stream);
     be->gemm(dattn, dbranch, w + p->o, N, NH * HS, C, false, false, false, stream);
     be->attention_backward(dqkv, dattn, attn, activation(net, s->lse), activation(net, s->qkv), scratch, B, T,
@@ -267,7 +266,7 @@ void network_backward(struct network *net, const int32_t *targets, int B, int T,
     struct stream *stream = net->stream;
     int N = B * T, C = c->hidden_dim, V = c->vocab_size;
     float *losses = workspace(net, plan->losses), *dx = workspace(net, plan->dx),
-          *dnorm = workspace(net, plan->dnorm);
+          *dnorm = workspace(net, plan->branch);
     int32_t *labels = workspace(net, plan->targets);
     void *scratch = workspace(net, plan->scratch);
 

@@ -31,12 +31,13 @@ static size_t largest(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The logits of a chunk should stay in the last-level cache between the GEMM that makes them and the two that
- * use them, but each chunk also passes once over the (V, C) gradient: 16 MiB balances the two. */
+/* Each chunk passes once over the (V, C) gradient, so few large chunks move less memory; past 512 rows the logits
+ * only grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels. */
 static int loss_chunk_rows(size_t N, int V)
 {
-    size_t rows = ((size_t)16 << 20) / ((size_t)V * sizeof(float));
-    rows = rows < 64 ? 64 : rows / 64 * 64;
+    size_t rows = ((size_t)64 << 20) / ((size_t)V * sizeof(float)) / 64 * 64;
+    if (rows > 512) rows = 512;
+    if (rows < 64) rows = 64;
     return (int)(rows < N ? rows : N);
 }
 
@@ -76,8 +77,8 @@ static void plan_workspace(struct plan *plan, size_t N)
     plan->losses = add(plan, PLAN_WORKSPACE, -1, "losses", N * f);
     plan->loss_sum = add(plan, PLAN_WORKSPACE, -1, "loss sum", sizeof(double));
     plan->norm = add(plan, PLAN_WORKSPACE, -1, "normalised stream", N * C * f);
-    plan->branch = add(plan, PLAN_WORKSPACE, -1, "projection output", N * C * f);
-    plan->act = add(plan, PLAN_WORKSPACE, -1, "feed-forward activation", N * F * f);
+    plan->branch = add(plan, PLAN_WORKSPACE, -1, "projection output and its gradient", N * C * f);
+    plan->act = add(plan, PLAN_WORKSPACE, -1, "feed-forward activation and its gradient", N * F * f);
     plan->loss_chunk = loss_chunk_rows(N, c->vocab_size);
     size_t logits = linear_cross_entropy_workspace(plan->loss_chunk, c->vocab_size);
     plan->logits = add(plan, PLAN_WORKSPACE, -1, "logits of a chunk", logits);
@@ -86,11 +87,8 @@ static void plan_workspace(struct plan *plan, size_t N)
     if (training) {
         plan->clip = add(plan, PLAN_WORKSPACE, -1, "clip state", sizeof(struct clip_state));
         plan->dx = add(plan, PLAN_WORKSPACE, -1, "gradient of the stream", N * C * f);
-        plan->dnorm = add(plan, PLAN_WORKSPACE, -1, "gradient of the norm", N * C * f);
         plan->dattn = add(plan, PLAN_WORKSPACE, -1, "gradient of attention", N * NH * HS * f);
         plan->dqkv = add(plan, PLAN_WORKSPACE, -1, "gradient of q, k, v", N * Q * f);
-        plan->dact = add(plan, PLAN_WORKSPACE, -1, "gradient of the activation", N * F * f);
-        plan->dgate_up = add(plan, PLAN_WORKSPACE, -1, "gradient of gate, up", N * 2 * F * f);
         scratch = largest(scratch, embedding_backward_workspace((int)N, c->vocab_size));
         scratch = largest(scratch, rmsnorm_backward_workspace((int)N, c->hidden_dim));
         scratch = largest(scratch, reduce_workspace(in->model->elements));

@@ -69,14 +69,11 @@ struct plan {
     size_t loss_sum;        /* double */
     size_t clip;            /* struct clip_state */
     size_t norm;            /* (N, C) the normalised residual stream, recomputed in the backward pass */
-    size_t branch;          /* (N, C) output of a projection before it joins the residual stream */
-    size_t act;             /* (N, F) */
+    size_t branch;          /* (N, C) output of a projection before it joins the stream; gradient of norm */
+    size_t act;             /* (N, F), and its gradient */
     size_t dx;              /* (N, C) gradient of the residual stream */
-    size_t dnorm;           /* (N, C) */
     size_t dattn;           /* (N, NH*HS) */
     size_t dqkv;            /* (N, Q) */
-    size_t dact;            /* (N, F) */
-    size_t dgate_up;        /* (N, 2*F) */
     size_t scratch, scratch_bytes; /* the largest workspace any single operation asks for */
     size_t logits;                 /* (loss_chunk, V) */
     int loss_chunk;                /* rows the fused linear cross-entropy works on at a time */

@@ -67,20 +67,65 @@ size_t utf8_valid_bytes(const char *text, size_t n)
 
 /* ---- making ---- */
 
+/* Unicode's White_Space, which Oniguruma and Rust mean by \s; PCRE2 counts U+180E in as well. */
+#define WHITE_SPACE                                                                                          \
+    "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+
+/* Copies a class's beginning, "[", "[^", "[]" or "[^]", where the last bracket is literal. */
+static const char *open_class(const char *c, char **to)
+{
+    *(*to)++ = *c++;
+    if (*c == '^') *(*to)++ = *c++;
+    if (*c == ']') *(*to)++ = *c++;
+    return c;
+}
+
+/* The pattern with \s and \S spelled out; an \S inside a class stays what PCRE2 takes it for. Malloc'd. */
+static char *spell_white_space(const char *pattern)
+{
+    char *made = malloc(strlen(pattern) * sizeof "[^" WHITE_SPACE "]" + 1), *to = made;
+    bool in_class = false;
+    for (const char *c = pattern; made && *c;) {
+        const char *posix_end = in_class && c[0] == '[' && c[1] == ':' ? strstr(c, ":]") : NULL;
+        if (c[0] == '\\' && c[1] == 's') {
+            to = stpcpy(to, in_class ? WHITE_SPACE : "[" WHITE_SPACE "]");
+            c += 2;
+        } else if (c[0] == '\\' && c[1] == 'S' && !in_class) {
+            to = stpcpy(to, "[^" WHITE_SPACE "]");
+            c += 2;
+        } else if (c[0] == '\\' && c[1]) {
+            *to++ = *c++;
+            *to++ = *c++;
+        } else if (posix_end) {
+            while (c < posix_end + 2) *to++ = *c++;
+        } else if (*c == '[' && !in_class) {
+            in_class = true;
+            c = open_class(c, &to);
+        } else {
+            if (*c == ']') in_class = false;
+            *to++ = *c++;
+        }
+    }
+    if (made) *to = '\0';
+    return made;
+}
+
 static enum status compile(const char *pattern, const char *name, struct stage *stage, struct err *err)
 {
     int code;
     PCRE2_SIZE where;
     /* Oniguruma, which Hugging Face uses, lets ^ and $ match at every line. */
+    char *spelled = spell_white_space(pattern);
+    if (!spelled) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", name);
     stage->code =
-        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+        pcre2_compile((PCRE2_SPTR)spelled, PCRE2_ZERO_TERMINATED,
                       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, NULL);
+    free(spelled);
     if (!stage->code) {
         PCRE2_UCHAR why[128];
         pcre2_get_error_message(code, why, sizeof why);
-        return err_set(err, STATUS_FAILED,
-                       "%s: the split pattern \"%.200s\" does not compile: %s at character %zu", name,
-                       pattern, why, (size_t)where);
+        return err_set(err, STATUS_FAILED, "%s: the split pattern \"%.200s\" does not compile: %s", name,
+                       pattern, why);
     }
     stage->jit = pcre2_jit_compile(stage->code, PCRE2_JIT_COMPLETE) == 0; /* hardened kernels may refuse it */
     stage->pattern = strdup(pattern);

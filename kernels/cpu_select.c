@@ -1,15 +1,13 @@
-/* Chooses among the CPU tables, and OpenBLAS's kernels. Compiled once, for the oldest processor: what runs
+/* Chooses among the CPU tables. Compiled once, for the oldest processor: what runs
  * before the choice must run anywhere.
  *
  * The tables are built from the same sources (see KERNEL_SRC in the Makefile): each object exports only its
  * table. */
 #include "kernels/cpu.h"
 
-#include <cblas.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -68,29 +66,4 @@ const char *cpu_isa(void)
 const struct backend *cpu_backend(void)
 {
     return cpu_backend_for(cpu_isa());
-}
-
-const char *cpu_blas_wanted_coretype(void)
-{
-#ifdef __x86_64__
-    static const char *const with_avx512[] = {"SkylakeX", "Cooperlake", "Sapphirerapids"};
-    const char *set = getenv("OPENBLAS_CORETYPE");
-    if ((set != NULL && *set != '\0') || !has_v3() || !has_avx512()) return NULL;
-    const char *core = openblas_get_corename();
-    for (size_t i = 0; i < sizeof with_avx512 / sizeof *with_avx512; i++)
-        if (strcasecmp(core, with_avx512[i]) == 0) return NULL;
-    return "SkylakeX";
-#else
-    return NULL;
-#endif
-}
-
-void cpu_blas_reexec(char **argv)
-{
-    const char *wanted = cpu_blas_wanted_coretype();
-    if (wanted == NULL || getenv("ANNEAL_REEXECUTED") != NULL) return;
-    if (setenv("ANNEAL_REEXECUTED", "1", 1) != 0) return;
-    if (setenv("OPENBLAS_CORETYPE", wanted, 1) == 0) execv("/proc/self/exe", argv);
-    unsetenv("OPENBLAS_CORETYPE");
-    unsetenv("ANNEAL_REEXECUTED");
 }

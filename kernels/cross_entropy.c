@@ -21,14 +21,6 @@ static inline int block_length(int V)
     return length < 512 ? 512 : (length + 15) / 16 * 16;
 }
 
-static inline float block_max(const float *x, int n)
-{
-    float max = -INFINITY;
-#pragma omp simd reduction(max : max)
-    for (int i = 0; i < n; i++) max = x[i] > max ? x[i] : max;
-    return max;
-}
-
 /* Adds a block to the running (max, total): total counts in units of exp(max). */
 static inline void merge(float *max, double *total, float more_max, float more)
 {
@@ -53,7 +45,7 @@ void cross_entropy_forward(float *losses, const float *logits, const int32_t *ta
         for (int start = 0; start < V; start += length) {
             int count = V - start < length ? V - start : length;
             const float *x = row + start;
-            float top = block_max(x, count), part = 0;
+            float top = simd_max(x, count), part = 0;
             float base = top > -INFINITY ? top : 0.0f;
 #pragma omp simd reduction(+ : part)
             for (int i = 0; i < count; i++) part += simd_exp_softmax(x[i] - base);
@@ -80,7 +72,7 @@ void cross_entropy_fused(float *losses, float *logits_dlogits, const int32_t *ta
         for (int start = 0, block = 0; start < V; start += length, block++) {
             int count = V - start < length ? V - start : length;
             float *x = row + start;
-            float top = block_max(x, count), part = 0;
+            float top = simd_max(x, count), part = 0;
             float base = top > -INFINITY ? top : 0.0f;
 #pragma omp simd reduction(+ : part)
             for (int i = 0; i < count; i++) {

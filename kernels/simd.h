@@ -6,6 +6,7 @@
 #ifndef ANNEAL_KERNELS_SIMD_H
 #define ANNEAL_KERNELS_SIMD_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static inline float simd_sigmoid(float x)
     return 1.0f / (1.0f + simd_exp(-x));
 }
 
-/* ---- sums across lanes ----
+/* ---- sums and maxima across lanes ----
  *
  * Written with vectors, because compilers add up the lanes of an `omp simd reduction` one after the other,
  * and the rows here are short: a head has 64 elements. */
@@ -112,6 +113,32 @@ static inline float simd_total(simd_vector x)
     x += __builtin_shufflevector(x, x, 2, 3, 0, 1);
 #endif
     return x[0] + x[1];
+}
+
+/* Lane by lane a > b ? a : b, so b where a is not a number. */
+static inline simd_vector simd_greater(simd_vector a, simd_vector b)
+{
+    typedef int32_t bits __attribute__((vector_size(SIMD_LANES * 4)));
+    bits wins = a > b;
+    return (simd_vector)((wins & (bits)a) | (~wins & (bits)b));
+}
+
+/* The greatest of x (n) that is a number, and -infinity if there is none. */
+static inline float simd_max(const float *x, int n)
+{
+    simd_vector top[2] = {{0}, {0}};
+    top[0] -= INFINITY;
+    top[1] -= INFINITY;
+    int i = 0;
+    for (; i + 2 * SIMD_LANES <= n; i += 2 * SIMD_LANES) {
+        top[0] = simd_greater(simd_load(x + i), top[0]);
+        top[1] = simd_greater(simd_load(x + i + SIMD_LANES), top[1]);
+    }
+    top[0] = simd_greater(top[0], top[1]);
+    float max = -INFINITY;
+    for (int lane = 0; lane < SIMD_LANES; lane++) max = top[0][lane] > max ? top[0][lane] : max;
+    for (; i < n; i++) max = x[i] > max ? x[i] : max;
+    return max;
 }
 
 /* Σ a b c, or Σ a b for a NULL c, over n <= 1,024 elements. */

@@ -201,7 +201,8 @@ static void *run(void *argument)
 
         double now = clock_monotonic(), since = now - last_commit;
         uint64_t looks = atomic_load_explicit(&writer->looks, memory_order_relaxed);
-        bool news = writer->batch_count > 0 || atomic_load_explicit(&writer->lost, memory_order_relaxed) > 0;
+        bool news = failing || writer->batch_count > 0 ||
+                    atomic_load_explicit(&writer->lost, memory_order_relaxed) > 0;
         bool alive = looks != writer->looks_seen && since >= heartbeat_every;
         bool due = (news && (since >= commit_every || flush || closing)) ||
                    writer->batch_count == WRITER_BATCH || alive;
@@ -214,8 +215,12 @@ static void *run(void *argument)
             if (closing && failing) next_attempt = now + retry_after;
         }
         if (closing) {
-            if (leaving_since == 0) leaving_since = now;
-            if (writer->batch_count == 0 && ring_count(&writer->records) == 0) break;
+            if (leaving_since == 0) {
+                leaving_since = now;
+                next_attempt = fmin(next_attempt, now + retry_after);
+            }
+            bool quiet = atomic_load_explicit(&writer->lost, memory_order_relaxed) == 0 && !failing;
+            if (quiet && writer->batch_count == 0 && ring_count(&writer->records) == 0) break;
             if (failing && now - leaving_since > close_patience) break;
         }
         look_for_orders(writer);

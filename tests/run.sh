@@ -23,15 +23,12 @@ for program in "$build"/tests/*/test_*; do
     start=${EPOCHREALTIME/./}
     CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 "$program" >"$scratch/log" 2>&1
     code=$?
+    # cmocka names a failed or skipped test twice, when it happens and in a list at the end: count the first kind
     ok=$(grep -c '^\[       OK \]' "$scratch/log")
-    skip=$(grep -c '^\[  SKIPPED \] ' "$scratch/log")
-    bad=$(grep -cE '^\[  (FAILED  |  ERROR *)\] [A-Za-z_]' "$scratch/log")
-    listed=$(sed -nE 's/^\[  FAILED  \] .*: *([0-9]+) test\(s\).*/\1/p' "$scratch/log" | tail -n 1)
-    [ -n "$listed" ] && bad=$listed
+    listed() { sed -nE "s/^\[  $1 *\].* ([0-9]+) test\(s\).*/\1/p" "$scratch/log" | tail -n 1; }
+    skip=$(listed SKIPPED) bad=$(listed FAILED)
+    skip=${skip:-0} bad=${bad:-0}
     if [ $code -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
-    # cmocka lists each skipped test once when it happens and once at the end
-    total_skip=$(sed -nE 's/^\[  SKIPPED \] .*: *([0-9]+) test\(s\).*/\1/p' "$scratch/log" | tail -n 1)
-    [ -n "$total_skip" ] && skip=$total_skip
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
     printf '%-4s %-44s %3d passed %2d failed %2d skipped %7.1fs\n' "$([ "$bad" -eq 0 ] && echo ok || echo FAIL)" \
         "${program#"$build"/tests/}" "$ok" "$bad" "$skip" "$(( (${EPOCHREALTIME/./} - start) / 100000 ))e-1"

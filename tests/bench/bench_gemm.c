@@ -81,7 +81,6 @@ static float *alloc_operand(size_t count)
 
 int main(int argc, char **argv)
 {
-    cpu_blas_reexec(argv);
     bool json = argc > 1 && strcmp(argv[1], "--json") == 0;
     size_t count = 4096ul * 8192; /* the largest operand: logits (1024, 32000) */
     float *a = alloc_operand(count), *b = alloc_operand(count), *out = alloc_operand(count);

@@ -232,7 +232,6 @@ static void report(struct bench *b, const char *name, void (*body)(struct bench 
 
 int main(int argc, char **argv)
 {
-    cpu_blas_reexec(argv);
     struct bench b = {.k = cpu_backend(), .only = argc > 1 ? argv[1] : NULL};
     struct err err;
     struct device_info info;

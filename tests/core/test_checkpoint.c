@@ -22,7 +22,8 @@
 #include "tests/core/rig.h"
 
 static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "config.json",
-                                    "tokenizer.json",    "trainer.json",          "checksums"};
+                                    "tokenizer.json",    "tokenizer_config.json", "trainer.json",
+                                    "checksums"};
 enum { FILES = sizeof files / sizeof *files };
 
 static struct train_state make_state(int64_t step)
@@ -560,6 +561,7 @@ static void config_json_tells_hugging_face_the_architecture(void **state)
         assert_int_equal(json_integer_value(json_object_get(json, "head_dim")), 4);
         assert_true(json_real_value(json_object_get(json, "rms_norm_eps")) == 1.0 / 3);
         assert_true(json_is_false(json_object_get(json, "tie_word_embeddings")));
+        assert_true(json_is_null(json_object_get(json, "eos_token_id"))); /* or a text would end at id 2 */
         json_decref(json);
         rig_close(&rig);
     }

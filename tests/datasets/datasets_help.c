@@ -16,13 +16,17 @@
 
 const char *scratch_path(const char *name)
 {
-    static char paths[8][PATH_MAX];
-    static int next;
-    char *path = paths[next++ % 8];
+    static char paths[64][PATH_MAX];
+    char path[PATH_MAX];
     const char *folder = getenv("ANNEAL_TEST_DIR");
     assert_non_null(folder);
-    assert_true(snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX);
-    return path;
+    assert_true(snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX);
+    for (int i = 0; i < 64; i++) {
+        if (!paths[i][0]) strcpy(paths[i], path);
+        if (strcmp(paths[i], path) == 0) return paths[i];
+    }
+    fail_msg("more than 64 scratch files");
+    return NULL;
 }
 
 void scratch_write(const char *path, const void *bytes, size_t n)

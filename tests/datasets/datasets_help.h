@@ -10,7 +10,7 @@
 
 #define TOKENIZER_FIXTURES "tests/fixtures/tokenizer/"
 
-/* The path of a scratch file below ANNEAL_TEST_DIR, in a buffer that the 8th next call uses again. */
+/* The path of a scratch file below ANNEAL_TEST_DIR, the same pointer for the same name, for the whole run. */
 const char *scratch_path(const char *name);
 void scratch_write(const char *path, const void *bytes, size_t n);
 char *scratch_read(const char *path, size_t *n); /* NUL-terminated, to be freed */

@@ -200,8 +200,8 @@ bool pty_has_text(struct pty *pty, const char *text)
 static void give_up(struct pty *pty, const char *why, const char *text)
 {
     char *screen = pty_dump(pty);
-    print_error("%s\"%s\"; the child %s; the screen:\n%s", why, text, pty->ended ? "has ended" : "lives",
-                screen);
+    printf("%s\"%s\"; the child %s; the screen:\n%s", why, text, pty->ended ? "has ended" : "lives", screen);
+    fflush(stdout); /* print_error would cut the screen */
     free(screen);
     pty_close(pty);
     fail();

@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/corpus.h"
+#include "datasets/pretokenizer.h"
 #include "datasets/recipe.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
@@ -134,22 +135,26 @@ static bool count_tokens(const struct corpus *corpus, struct census *out)
     return true;
 }
 
-/* A token as text on one line: what is not printable ASCII as an escape, other UTF-8 as it is. */
+/* A token as text on one line: a backslash, control characters and what is not UTF-8 as escapes. */
 static char *spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, size_t size)
 {
     size_t n = 0, to = 0;
     const char *bytes = tokenizer ? tokenizer_token_bytes(tokenizer, id, &n) : "";
+    bool whole = utf8_valid_bytes(bytes, n) == n;
     for (size_t i = 0; i < n && to + 5 < size; i++) {
         unsigned char c = (unsigned char)bytes[i];
         if (c == '\n')
             to += (size_t)sprintf(buf + to, "\\n");
         else if (c == '\t')
             to += (size_t)sprintf(buf + to, "\\t");
-        else if (c < 0x20 || c >= 0x7F)
+        else if (c == '\\')
+            to += (size_t)sprintf(buf + to, "\\\\");
+        else if (c < 0x20 || c == 0x7F || (c >= 0x80 && !whole))
             to += (size_t)sprintf(buf + to, "\\x%02x", c);
         else
             buf[to++] = (char)c;
     }
+    while (to && utf8_valid_bytes(buf, to) != to) to--; /* cut at a character */
     buf[to] = '\0';
     return buf;
 }
@@ -242,7 +247,7 @@ static int fetch(const struct text_options *options)
     }
     const struct recipe *recipe = recipe_find(options->words[0]);
     if (!recipe) {
-        err_set(&err, STATUS_NOT_FOUND, "no recipe \"%.100s\" (anneal data fetch lists them)",
+        err_set(&err, STATUS_NOT_FOUND, "%.100s: no such recipe (anneal data fetch lists them)",
                 options->words[0]);
         return command_fail(&err);
     }

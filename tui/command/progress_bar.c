@@ -85,7 +85,7 @@ static void format_rate(const struct progress_view *view, char *buf, size_t size
     int unit = (int)strlen(view->unit);
     if (unit && view->unit[unit - 1] == 's') unit--; /* steps, but step/s */
     buf[0] = '\0';
-    if (!(view->rate > 0)) return;
+    if (!(view->rate > 0 && view->rate < 1e18)) return;
     if (in_bytes(view))
         snprintf(buf, size, "%s/s", text_format_bytes((uint64_t)view->rate, number, sizeof number));
     else if (view->rate < 100)

@@ -44,13 +44,15 @@ static int parse(const char *command, const struct subcommand *sub, int argc, ch
     };
     optind = 0; /* GNU: begin anew */
     opterr = 0;
-    for (int at = 1, c; (c = getopt_long(argc, argv, ":t:o:h", options, NULL)) != -1; at = optind) {
-        if (at < 1) at = 1;
-        const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : argv[at];
+    for (int c; (c = getopt_long(argc, argv, ":t:o:h", options, NULL)) != -1;) {
+        const char *word = argv[optind - 1];
         if (c == ':') return wrong(command, sub, "this option needs a value:", word);
         if (c == '?') return wrong(command, sub, "unknown option", word);
-        if (c != 'h' && !strchr(sub->options, c))
-            return wrong(command, sub, "does not take the option of", word);
+        if (c != 'h' && !strchr(sub->options, c)) {
+            const struct option *option = options;
+            while (option->val != c) option++;
+            return wrong(command, sub, "does not take the option", option->name);
+        }
         switch (c) {
         case 't':
             out->tokenizer = optarg;

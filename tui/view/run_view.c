@@ -134,6 +134,7 @@ static void make_chart(const struct run_state *state, int which, struct chart *c
                             .mark_steps = model->marks,
                             .mark_count = model->mark_count,
                             .trace_count = 1};
+    if (which != CHART_LR) chart->decay = model->decay;
     visible_range(state, &chart->first_step, &chart->last_step);
     switch (which) {
     case CHART_LOSS:
@@ -171,9 +172,6 @@ static void draw_chart(struct workbench *workbench, struct run_state *state, str
     make_chart(state, which, &chart);
     if (which == state->focus) state->plot_w = chart_plot(area).w;
     if (chart_draw(grid, area, &chart, &state->canvas, &err)) workbench_fail(workbench, &err);
-    if (state->model.decay > 0 && area.w >= 60 &&
-        (which == CHART_LOSS || which == CHART_GRAD || which == CHART_SPEED))
-        grid_printf(grid, area.x + area.w - 8, area.y, 8, STYLE_DIM, 0, "ema %g", state->model.decay);
 }
 
 static void run_draw(struct workbench *workbench, void *opaque, struct grid *grid)

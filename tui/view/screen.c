@@ -101,6 +101,22 @@ static void set_colours(struct screen *screen)
                              (bits & ATTR_UNDERLINE ? A_UNDERLINE : 0);
 }
 
+/* Terminals that ignore the application mode of their cursor keys send these whatever terminfo says. */
+static void define_cursor_keys(void)
+{
+    static const struct {
+        const char *bytes;
+        int key;
+    } sequences[] = {
+        {"\033[A", KEY_UP},    {"\033[B", KEY_DOWN}, {"\033[C", KEY_RIGHT}, {"\033[D", KEY_LEFT},
+        {"\033OA", KEY_UP},    {"\033OB", KEY_DOWN}, {"\033OC", KEY_RIGHT}, {"\033OD", KEY_LEFT},
+        {"\033[H", KEY_HOME},  {"\033[F", KEY_END},  {"\033OH", KEY_HOME},  {"\033OF", KEY_END},
+        {"\033[1~", KEY_HOME}, {"\033[4~", KEY_END}, {"\033[Z", KEY_BTAB},
+    };
+    for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++)
+        define_key(sequences[i].bytes, sequences[i].key);
+}
+
 static enum status check_terminal(int fd, struct err *err)
 {
     const char *term = getenv("TERM");
@@ -153,6 +169,8 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
     keypad(screen->keys, TRUE);
     nodelay(screen->keys, TRUE);
     set_escdelay(25);
+    define_cursor_keys();
+    define_key(NULL, KEY_MOUSE); /* a report of it is then like any unknown sequence */
     set_colours(screen);
     *out_screen = screen;
     return STATUS_OK;
@@ -242,12 +260,36 @@ void screen_show(struct screen *screen, const struct grid *grid)
     refresh();
 }
 
+static void swallow_parameters(struct screen *screen)
+{
+    wint_t key;
+    while (wget_wch(screen->keys, &key) == OK && (key < 0x40 || key > 0x7E)) {
+    }
+}
+
+/* After an escape: the rest of a sequence that terminfo does not know is no text and no command. */
+static bool swallow_sequence(struct screen *screen)
+{
+    wint_t key;
+    if (wget_wch(screen->keys, &key) != OK) return false;
+    if (key != '[' && key != 'O') {
+        unget_wch((wchar_t)key);
+        return false;
+    }
+    if (key == '[')
+        swallow_parameters(screen);
+    else
+        (void)wget_wch(screen->keys, &key);
+    return true;
+}
+
 uint32_t screen_key(struct screen *screen)
 {
     wint_t key;
     int kind = wget_wch(screen->keys, &key);
     if (kind == ERR) return K_NONE;
     if (kind == OK) {
+        if (key == K_ESCAPE) return swallow_sequence(screen) ? K_OTHER : K_ESCAPE;
         if (key == '\n') return K_ENTER;
         if (key == '\b') return K_BACKSPACE;
         return key ? (uint32_t)key : K_OTHER;

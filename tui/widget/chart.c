@@ -207,6 +207,7 @@ static void draw_title(struct grid *grid, struct rect area, const struct chart *
     x += grid_text(grid, x, y, end - x, chart->focused ? STYLE_ACCENT : STYLE_TEXT, ATTR_BOLD, chart->title);
     if (chart->unit && area.w >= 50) x += grid_printf(grid, x, y, end - x, STYLE_DIM, 0, " %s", chart->unit);
     if (log) x += grid_text(grid, x, y, end - x, STYLE_DIM, 0, " log");
+    if (chart->decay > 0) x += grid_printf(grid, x, y, end - x, STYLE_DIM, 0, " ema %g", chart->decay);
     bool at_cursor = chart->cursor >= 0;
     if (at_cursor) {
         grid_put(grid, x, y, ' ', STYLE_TEXT, 0);

@@ -1,0 +1,284 @@
+/* Learning a BPE: the merges are those of the definition, and of Hugging Face's trainer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "datasets/bpe.h"
+#include "datasets/bpe_train.h"
+#include "datasets/byte_alphabet.h"
+#include "datasets/pretokenizer.h"
+#include "tests/datasets/datasets_help.h"
+
+static struct tokenizer *learn(const char *text, size_t n, int vocab_size)
+{
+    struct bpe_trainer *trainer = NULL;
+    struct tokenizer *tokenizer = NULL;
+    struct err err = {0};
+    assert_ok(bpe_trainer_new(&trainer, &err), &err);
+    assert_ok(bpe_trainer_count(trainer, text, n, NULL, &err), &err);
+    assert_ok(bpe_trainer_learn(trainer, vocab_size, NULL, &tokenizer, &err), &err);
+    bpe_trainer_free(trainer);
+    return tokenizer;
+}
+
+static const struct bpe_spec *spec_of(const struct tokenizer *tokenizer)
+{
+    return bpe_definition(tokenizer_bpe(tokenizer));
+}
+
+static void learns_the_merges_that_hugging_face_learns(void **state)
+{
+    (void)state;
+    size_t n;
+    struct err err = {0};
+    char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
+    struct tokenizer *ours = learn(text, n, 400), *theirs = NULL;
+    assert_ok(tokenizer_open_json(TOKENIZER_FIXTURES "trained.json", &theirs, &err), &err);
+    assert_int_equal(spec_of(ours)->merge_count, 144);
+    assert_int_equal(spec_of(theirs)->merge_count, 144);
+    for (size_t i = 0; i < 144; i++) {
+        assert_int_equal(spec_of(ours)->merges[i].left, spec_of(theirs)->merges[i].left);
+        assert_int_equal(spec_of(ours)->merges[i].right, spec_of(theirs)->merges[i].right);
+        assert_int_equal(spec_of(ours)->merges[i].result, spec_of(theirs)->merges[i].result);
+    }
+    assert_int_equal(tokenizer_checksum(ours), tokenizer_checksum(theirs));
+    tokenizer_close(ours);
+    tokenizer_close(theirs);
+    free(text);
+}
+
+/* The definition, word for word: all pieces in a list, all pairs counted anew for every merge. */
+struct naive {
+    uint32_t *ids; /* of all pieces, NO_ID between them */
+    size_t count;
+    uint32_t byte_id[256];
+};
+
+#define NO_ID UINT32_MAX
+
+static enum status naive_piece(void *context, const char *piece, size_t n, struct err *err)
+{
+    struct naive *naive = context;
+    (void)err;
+    for (size_t i = 0; i < n; i++) naive->ids[naive->count++] = naive->byte_id[(unsigned char)piece[i]];
+    naive->ids[naive->count++] = NO_ID;
+    return STATUS_OK;
+}
+
+static bool naive_best(const struct naive *naive, uint32_t vocab, uint32_t *left, uint32_t *right)
+{
+    int64_t *counts = calloc((size_t)vocab * vocab, sizeof *counts), best = 0;
+    assert_non_null(counts);
+    for (size_t i = 0; i + 1 < naive->count; i++)
+        if (naive->ids[i] != NO_ID && naive->ids[i + 1] != NO_ID)
+            counts[naive->ids[i] * vocab + naive->ids[i + 1]]++;
+    for (uint32_t l = 0; l < vocab; l++)
+        for (uint32_t r = 0; r < vocab; r++)
+            if (counts[l * vocab + r] > best) {
+                best = counts[l * vocab + r];
+                *left = l;
+                *right = r;
+            }
+    free(counts);
+    return best > 0;
+}
+
+static void naive_merge(struct naive *naive, uint32_t left, uint32_t right, uint32_t made)
+{
+    size_t to = 0;
+    for (size_t i = 0; i < naive->count; i++) {
+        bool here = naive->ids[i] == left && i + 1 < naive->count && naive->ids[i + 1] == right;
+        naive->ids[to++] = here ? made : naive->ids[i];
+        i += here;
+    }
+    naive->count = to;
+}
+
+static void learns_what_the_definition_says(void **state)
+{
+    (void)state;
+    static const char *const pattern = PRETOKENIZER_GPT2;
+    enum { TEXT = 1200, VOCAB = 300 };
+    char text[TEXT];
+    struct byte_alphabet alphabet;
+    byte_alphabet_init(&alphabet);
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        struct naive naive = {.ids = calloc(2 * TEXT + 2, sizeof(uint32_t))};
+        struct pretokenizer *splitter = NULL;
+        struct pretokenizer_scratch *scratch = NULL;
+        struct err err = {0};
+        uint32_t next = 0, left = 0, right = 0;
+        for (int c = 0; c < BYTE_ALPHABET_END; c++)
+            if (alphabet.byte[c] >= 0) naive.byte_id[alphabet.byte[c]] = next++;
+        size_t n = noise_fill(4 * seed + (seed % 2 ? 1 : 3), text, TEXT);
+        assert_ok(pretokenizer_new(&pattern, 1, "naive", &splitter, &err), &err);
+        assert_ok(pretokenizer_scratch_new(splitter, &scratch, &err), &err);
+        assert_ok(pretokenizer_split(splitter, scratch, text, n, naive_piece, &naive, &err), &err);
+        struct tokenizer *tokenizer = learn(text, n, VOCAB);
+        const struct bpe_spec *spec = spec_of(tokenizer);
+        size_t merges = 0;
+        for (; merges < spec->merge_count; merges++) {
+            const struct bpe_merge *merge = &spec->merges[merges];
+            assert_true(naive_best(&naive, VOCAB, &left, &right));
+            assert_int_equal(merge->left, left);
+            assert_int_equal(merge->right, right);
+            naive_merge(&naive, left, right, merge->result);
+        }
+        if (spec->vocab_size < VOCAB)
+            assert_false(naive_best(&naive, VOCAB, &left, &right));
+        else
+            assert_int_equal(spec->vocab_size, VOCAB);
+        tokenizer_close(tokenizer);
+        pretokenizer_scratch_free(scratch);
+        pretokenizer_free(splitter);
+        free(naive.ids);
+    }
+}
+
+static void counting_in_parts_is_counting_at_once(void **state)
+{
+    (void)state;
+    size_t n;
+    struct bpe_trainer *trainer = NULL;
+    struct tokenizer *parts = NULL;
+    struct err err = {0};
+    char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
+    struct tokenizer *once = learn(text, n, 350);
+    assert_ok(bpe_trainer_new(&trainer, &err), &err);
+    for (char *line = text; *line;) {
+        char *end = strchr(line, '\n');
+        while (end[1] == '\n') end++; /* runs of newlines are one piece */
+        assert_ok(bpe_trainer_count(trainer, line, (size_t)(end + 1 - line), NULL, &err), &err);
+        line = end + 1;
+    }
+    assert_ok(bpe_trainer_learn(trainer, 350, NULL, &parts, &err), &err);
+    assert_int_equal(tokenizer_checksum(parts), tokenizer_checksum(once));
+    bpe_trainer_free(trainer);
+    tokenizer_close(once);
+    tokenizer_close(parts);
+    free(text);
+}
+
+static void a_short_text_gives_a_smaller_vocabulary(void **state)
+{
+    (void)state;
+    struct tokenizer *tokenizer = learn("aaaa aaaa", 9, 5000);
+    assert_int_equal(tokenizer_vocab_size(tokenizer), 256 + 3); /* aa, aaaa, " aaaa" */
+    assert_round_trip(tokenizer, "aaaaa bb", 8);
+    tokenizer_close(tokenizer);
+    tokenizer = learn("", 0, 300);
+    assert_int_equal(tokenizer_vocab_size(tokenizer), 256);
+    assert_round_trip(tokenizer, "anything \xFF", 10);
+    tokenizer_close(tokenizer);
+}
+
+static void any_bytes_can_be_learned_from(void **state)
+{
+    (void)state;
+    char text[3000];
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        size_t n = noise_fill(seed, text, sizeof text);
+        struct tokenizer *tokenizer = learn(text, n, 320);
+        assert_round_trip(tokenizer, text, n);
+        tokenizer_close(tokenizer);
+    }
+}
+
+static void what_is_learned_makes_text_shorter(void **state)
+{
+    (void)state;
+    size_t n;
+    char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
+    size_t before = n + 1;
+    for (int vocab = 256; vocab <= 1024; vocab *= 2) {
+        struct tokenizer *tokenizer = learn(text, n, vocab);
+        struct token_list list = {0};
+        struct err err = {0};
+        assert_ok(tokenizer_encode(tokenizer, text, n, &list, &err), &err);
+        assert_true(list.count < before);
+        if (vocab == 256) assert_int_equal(list.count, n);
+        before = list.count;
+        token_list_release(&list);
+        tokenizer_close(tokenizer);
+    }
+    assert_true(before < n / 3);
+    free(text);
+}
+
+static void sizes_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    static const int sizes[] = {0, -1, 255, 1000001, INT32_MAX, INT32_MIN};
+    struct bpe_trainer *trainer = NULL;
+    struct tokenizer *tokenizer = NULL;
+    struct err err = {0};
+    assert_ok(bpe_trainer_new(&trainer, &err), &err);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_int_equal(bpe_trainer_learn(trainer, sizes[i], NULL, &tokenizer, &err), STATUS_USAGE);
+        assert_non_null(strstr(err.text, "256"));
+    }
+    bpe_trainer_free(trainer);
+    bpe_trainer_free(NULL);
+}
+
+struct patience {
+    int left, calls;
+    uint64_t last;
+};
+
+static bool lose_patience(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
+{
+    struct patience *patience = context;
+    assert_true(done <= total);
+    assert_true(*what && *unit);
+    patience->calls++;
+    return patience->left-- > 0;
+}
+
+static void learning_can_be_interrupted_at_every_report(void **state)
+{
+    (void)state;
+    size_t n;
+    char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
+    struct patience patience = {.left = 1 << 20};
+    struct progress progress = {lose_patience, &patience};
+    enum status status = STATUS_INTERRUPTED;
+    for (int left = 0; status == STATUS_INTERRUPTED; left++) {
+        struct bpe_trainer *trainer = NULL;
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        patience = (struct patience){.left = left};
+        assert_ok(bpe_trainer_new(&trainer, &err), &err);
+        status = bpe_trainer_count(trainer, text, n, &progress, &err);
+        if (!status) status = bpe_trainer_learn(trainer, 400, &progress, &tokenizer, &err);
+        assert_true(status == STATUS_INTERRUPTED || status == STATUS_OK);
+        assert_int_equal(tokenizer == NULL, status != STATUS_OK);
+        tokenizer_close(tokenizer);
+        bpe_trainer_free(trainer);
+        assert_true(left < 1000);
+    }
+    assert_true(patience.calls > 5);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(learns_the_merges_that_hugging_face_learns),
+        cmocka_unit_test(learns_what_the_definition_says),
+        cmocka_unit_test(counting_in_parts_is_counting_at_once),
+        cmocka_unit_test(a_short_text_gives_a_smaller_vocabulary),
+        cmocka_unit_test(any_bytes_can_be_learned_from),
+        cmocka_unit_test(what_is_learned_makes_text_shorter),
+        cmocka_unit_test(sizes_out_of_range_are_refused),
+        cmocka_unit_test(learning_can_be_interrupted_at_every_report),
+    };
+    return cmocka_run_group_tests_name("bpe_train", tests, NULL, NULL);
+}

@@ -1,0 +1,448 @@
+/* From words of the configuration to tokens: what is prepared, kept, found again, and refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "datasets/batch.h"
+#include "datasets/corpus.h"
+#include "datasets/recipe.h"
+#include "datasets/recipe_kjv.h"
+#include "tests/datasets/datasets_help.h"
+
+#define SAMPLE TOKENIZER_FIXTURES "sample.txt"
+
+static void assert_text(const struct corpus *corpus, const char *text, size_t n)
+{
+    size_t back;
+    char *decoded = tokenizer_decode(corpus->tokenizer, corpus->file.tokens, corpus->file.count, &back);
+    assert_non_null(decoded);
+    assert_int_equal(back, n);
+    assert_memory_equal(decoded, text, n);
+    free(decoded);
+}
+
+static void assert_refused(const char *train, const char *tokenizer, const char *cache, enum status wanted,
+                           const char *words)
+{
+    struct corpus corpus = {0};
+    struct err err = {0};
+    enum status status = corpus_open(train, tokenizer, cache, NULL, &corpus, &err);
+    if (status != wanted || !strstr(err.text, words))
+        fail_msg("%s with %s: status %d, not %d, or not \"%s\": %s", train, tokenizer, status, wanted, words,
+                 err.text);
+    assert_null(corpus.tokenizer);
+    assert_null(corpus.file.tokens);
+}
+
+struct watcher {
+    int left; /* reports until it asks to stop */
+    int reports, encodings;
+};
+
+static bool watch(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
+{
+    struct watcher *watcher = context;
+    assert_true(done <= total);
+    assert_true(*unit);
+    watcher->reports++;
+    watcher->encodings += strcmp(what, "encoding") == 0;
+    return watcher->left-- > 0;
+}
+
+static void a_text_is_prepared_once_and_then_found(void **state)
+{
+    (void)state;
+    static const char *const tokenizers[] = {"bytes", "bpe:300", TOKENIZER_FIXTURES "llama_style.json"};
+    const char *cache = scratch_path("cache_once");
+    size_t n;
+    char *text = scratch_read(SAMPLE, &n);
+    for (int i = 0; i < 3; i++) {
+        struct watcher first = {.left = 1 << 20}, second = {.left = 1 << 20};
+        struct progress progress = {watch, &first}, again = {watch, &second};
+        struct corpus corpus = {0};
+        struct err err = {0};
+        assert_ok(corpus_open(SAMPLE, tokenizers[i], cache, &progress, &corpus, &err), &err);
+        assert_text(&corpus, text, n);
+        assert_string_equal(corpus.file.tokenizer, tokenizers[i]);
+        assert_int_equal(corpus.file.vocab_size, tokenizer_vocab_size(corpus.tokenizer));
+        assert_true(first.encodings > 0);
+        uint64_t count = corpus.file.count, checksum = tokenizer_checksum(corpus.tokenizer);
+        corpus_close(&corpus);
+        assert_ok(corpus_open(SAMPLE, tokenizers[i], cache, &again, &corpus, &err), &err);
+        assert_int_equal(second.encodings, 0);
+        assert_int_equal(corpus.file.count, count);
+        assert_int_equal(tokenizer_checksum(corpus.tokenizer), checksum);
+        assert_true(strncmp(corpus.path, cache, strlen(cache)) == 0);
+        corpus_close(&corpus);
+        assert_int_equal(scratch_entries(cache), i + 1);
+    }
+    free(text);
+}
+
+static void a_changed_text_is_prepared_again(void **state)
+{
+    (void)state;
+    const char *cache = scratch_path("cache_changed"), *path = scratch_path("changing.txt");
+    struct corpus corpus = {0};
+    struct err err = {0};
+    for (int i = 0; i < 3; i++) {
+        char text[] = "one text";
+        text[0] = (char)('a' + i % 2);
+        scratch_write(path, text, sizeof text - 1);
+        assert_ok(corpus_open(path, "bytes", cache, NULL, &corpus, &err), &err);
+        assert_text(&corpus, text, sizeof text - 1);
+        corpus_close(&corpus);
+    }
+    assert_int_equal(scratch_entries(cache), 2); /* the third is the first again */
+}
+
+static void a_damaged_cache_is_made_anew(void **state)
+{
+    (void)state;
+    const char *cache = scratch_path("cache_damaged"), *path = scratch_path("damaged.txt");
+    static const char *const files[] = {"corpus.tok", "corpus.tok.json", "tokenizer.json"};
+    struct err err = {0};
+    scratch_write(path, "hello hello hello", 17);
+    for (int i = 0; i < 6; i++) {
+        struct corpus corpus = {0};
+        char victim[8192];
+        assert_ok(corpus_open(path, "bpe:258", cache, NULL, &corpus, &err), &err);
+        assert_text(&corpus, "hello hello hello", 17);
+        char *slash = strrchr(corpus.path, '/');
+        snprintf(victim, sizeof victim, "%.*s/%s", (int)(slash - corpus.path), corpus.path, files[i % 3]);
+        corpus_close(&corpus);
+        if (i < 3)
+            assert_int_equal(truncate(victim, 9), 0);
+        else
+            assert_int_equal(unlink(victim), 0);
+    }
+    struct corpus corpus = {0};
+    assert_ok(corpus_open(path, "bpe:258", cache, NULL, &corpus, &err), &err);
+    uint32_t high = 999; /* an id beyond the vocabulary, where the model would read beyond its table */
+    FILE *file = fopen(corpus.path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 8, SEEK_SET), 0);
+    assert_int_equal(fwrite(&high, sizeof high, 1, file), 1);
+    fclose(file);
+    corpus_close(&corpus);
+    assert_ok(corpus_open(path, "bpe:258", cache, NULL, &corpus, &err), &err);
+    assert_text(&corpus, "hello hello hello", 17);
+    corpus_close(&corpus);
+    assert_int_equal(scratch_entries(cache), 1);
+}
+
+static void a_folder_is_read_in_sorted_order(void **state)
+{
+    (void)state;
+    const char *cache = scratch_path("cache_folder");
+    struct corpus corpus = {0};
+    struct err err = {0};
+    assert_ok(file_make_folders(scratch_path("books/b/deep"), &err), &err);
+    scratch_write(scratch_path("books/c.txt"), "5", 1);
+    scratch_write(scratch_path("books/a.txt"), "1\xFF", 2);
+    scratch_write(scratch_path("books/B.txt"), "0", 1);
+    scratch_write(scratch_path("books/b/z.txt"), "4", 1);
+    scratch_write(scratch_path("books/b/a.txt"), "2", 1);
+    scratch_write(scratch_path("books/b/deep/x"), "3", 1);
+    scratch_write(scratch_path("books/empty"), "", 0);
+    scratch_write(scratch_path("books/.hidden"), "9", 1);
+    assert_int_equal(symlink("..", scratch_path("books/b/loop")), 0);
+    assert_int_equal(symlink("nowhere", scratch_path("books/dangling")), 0);
+    assert_ok(corpus_open(scratch_path("books"), "bytes", cache, NULL, &corpus, &err), &err);
+    assert_text(&corpus,
+                "01\xFF"
+                "2345",
+                7);
+    corpus_close(&corpus);
+}
+
+static void an_interruption_anywhere_leaves_nothing_half_written(void **state)
+{
+    (void)state;
+    const char *cache = scratch_path("cache_interrupted");
+    enum status status = STATUS_INTERRUPTED;
+    int left = 0;
+    for (; status == STATUS_INTERRUPTED; left++) {
+        struct watcher watcher = {.left = left};
+        struct progress progress = {watch, &watcher};
+        struct corpus corpus = {0};
+        struct err err = {0};
+        status = corpus_open(SAMPLE, "bpe:300", cache, &progress, &corpus, &err);
+        assert_int_equal(scratch_entries(cache), status == STATUS_OK);
+        if (status) {
+            assert_int_equal(status, STATUS_INTERRUPTED);
+            assert_null(corpus.tokenizer);
+        }
+        corpus_close(&corpus);
+        assert_true(left < 10000);
+    }
+    assert_true(left > 5);
+}
+
+static void bad_inputs_are_refused_in_words(void **state)
+{
+    (void)state;
+    const char *cache = scratch_path("cache_bad"), *empty = scratch_path("empty.txt");
+    struct err err = {0};
+    scratch_write(empty, "", 0);
+    assert_ok(file_make_folders(scratch_path("hollow/inside"), &err), &err);
+    assert_refused(scratch_path("missing.txt"), "bytes", cache, STATUS_NOT_FOUND,
+                   "no such file, folder or recipe (recipes: kjv)");
+    assert_refused("kjw", "bytes", cache, STATUS_NOT_FOUND, "did you mean the recipe \"kjv\"?");
+    assert_refused("", "bytes", cache, STATUS_USAGE, "empty");
+    assert_refused(empty, "bytes", cache, STATUS_FAILED, "empty.txt: is empty");
+    assert_refused(scratch_path("hollow"), "bytes", cache, STATUS_FAILED, "no files in this folder");
+    assert_refused("/dev/null", "bytes", cache, STATUS_USAGE, "/dev/null: is a device");
+    assert_refused(SAMPLE, "bpe:255", cache, STATUS_USAGE, "255");
+    assert_refused(SAMPLE, "bpe:", cache, STATUS_USAGE, "bpe:N");
+    assert_refused(SAMPLE, "bpe:99999999999999999999", cache, STATUS_USAGE, "bpe:N");
+    assert_refused(SAMPLE, "bpe:-5", cache, STATUS_USAGE, "bpe:N");
+    assert_refused(SAMPLE, "words", cache, STATUS_USAGE, "\"words\"");
+    assert_refused(SAMPLE, "./none.json", cache, STATUS_NOT_FOUND, "none.json");
+    assert_refused(SAMPLE, SAMPLE, cache, STATUS_CORRUPT, "sample.txt");
+    assert_refused(SAMPLE, "bytes", "/proc/none", STATUS_NOT_FOUND, "/proc/none");
+    assert_refused(scratch_path("missing.tok"), "bytes", cache, STATUS_NOT_FOUND, "missing.tok");
+    assert_int_equal(scratch_entries(cache), 0);
+}
+
+static void a_folder_without_permission_is_refused(void **state)
+{
+    (void)state;
+    const char *locked = scratch_path("locked");
+    struct err err = {0};
+    bool root = geteuid() == 0; /* who may read everything */
+    assert_ok(file_make_folders(locked, &err), &err);
+    assert_int_equal(chmod(locked, 0), 0);
+    if (root) assert_int_equal(seteuid(65534), 0);
+    assert_refused(locked, "bytes", scratch_path("cache_locked"), STATUS_IO, "Permission denied");
+    if (root) assert_int_equal(seteuid(0), 0);
+    assert_int_equal(chmod(locked, 0700), 0);
+}
+
+static void a_token_file_brings_its_tokenizer(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"bytes", "bpe:270", TOKENIZER_FIXTURES "digits_style.json"};
+    const char *path = scratch_path("own.tok"), *cache = scratch_path("cache_own");
+    const char *const inputs[] = {SAMPLE, SAMPLE};
+    size_t n;
+    char *text = scratch_read(SAMPLE, &n), *twice = malloc(2 * n);
+    memcpy(twice, text, n);
+    memcpy(twice + n, text, n);
+    for (int i = 0; i < 3; i++) {
+        struct corpus corpus = {0};
+        struct corpus_summary summary;
+        struct err err = {0};
+        assert_ok(corpus_prepare(inputs, 2, words[i], cache, path, NULL, &summary, &err), &err);
+        assert_int_equal(summary.files, 2);
+        assert_int_equal(summary.text_bytes, 2 * n);
+        assert_true(file_exists(summary.tokenizer_path));
+        assert_ok(corpus_open(path, "bpe:9999", cache, NULL, &corpus, &err), &err);
+        assert_int_equal(summary.tokens, corpus.file.count);
+        assert_int_equal(summary.vocab_size, corpus.file.vocab_size);
+        assert_string_equal(corpus.file.tokenizer, words[i]);
+        assert_string_equal(corpus.path, path);
+        assert_text(&corpus, twice, 2 * n);
+        corpus_close(&corpus);
+        assert_ok(corpus_open(path, summary.tokenizer_path, cache, NULL, &corpus, &err), &err);
+        corpus_close(&corpus);
+        if (i) assert_refused(path, "bytes", cache, STATUS_USAGE, "another tokenizer");
+        assert_refused(path, TOKENIZER_FIXTURES "ours.json", cache, STATUS_USAGE, "another tokenizer");
+    }
+    free(text);
+    free(twice);
+}
+
+static void a_token_file_without_its_tokenizer_still_opens(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("bare.tok"), *cache = scratch_path("cache_bare"), *input = SAMPLE;
+    struct corpus corpus = {0};
+    struct corpus_summary summary;
+    struct err err = {0};
+    assert_ok(corpus_prepare(&input, 1, "bpe:280", cache, path, NULL, &summary, &err), &err);
+    assert_int_equal(unlink(summary.tokenizer_path), 0);
+    assert_ok(corpus_open(path, "bpe:2048", cache, NULL, &corpus, &err), &err);
+    assert_null(corpus.tokenizer);
+    assert_int_equal(corpus.file.vocab_size, 280); /* the sidecar knows */
+    corpus_close(&corpus);
+    assert_int_equal(unlink(scratch_path("bare.tok.json")), 0);
+    assert_ok(corpus_open(path, "bpe:2048", cache, NULL, &corpus, &err), &err);
+    assert_null(corpus.tokenizer);
+    assert_int_equal(corpus.file.vocab_size, token_file_largest(&corpus.file) + 1);
+    corpus_close(&corpus);
+    assert_refused(path, "bytes", cache, STATUS_CORRUPT, "the vocabulary has 256");
+}
+
+static void preparing_writes_three_files_or_none(void **state)
+{
+    (void)state;
+    const char *folder = scratch_path("out"), *path = scratch_path("out/x.tok"),
+               *cache = scratch_path("cache_out");
+    const char *const inputs[] = {SAMPLE, "/nonexistent/input"};
+    struct corpus_summary summary;
+    struct err err = {0};
+    assert_ok(file_make_folders(folder, &err), &err);
+    assert_int_equal(corpus_prepare(inputs, 2, "bytes", cache, path, NULL, &summary, &err), STATUS_NOT_FOUND);
+    assert_int_equal(
+        corpus_prepare(inputs, 1, "bytes", cache, scratch_path("out/x.txt"), NULL, &summary, &err),
+        STATUS_USAGE);
+    assert_non_null(strstr(err.text, ".tok"));
+    assert_int_equal(corpus_prepare(inputs, 1, "bytes", cache, "/nonexistent/x.tok", NULL, &summary, &err),
+                     STATUS_NOT_FOUND);
+    for (int left = 0; left < 6; left++) {
+        struct watcher watcher = {.left = left};
+        struct progress progress = {watch, &watcher};
+        assert_int_equal(corpus_prepare(inputs, 1, "bpe:400", cache, path, &progress, &summary, &err),
+                         STATUS_INTERRUPTED);
+        assert_int_equal(scratch_entries(folder), 0);
+    }
+    assert_ok(corpus_prepare(inputs, 1, "bpe:400", cache, path, NULL, &summary, &err), &err);
+    assert_int_equal(scratch_entries(folder), 3);
+}
+
+static void a_corpus_shorter_than_a_sequence_is_found_out_by_the_split(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("short.txt");
+    struct corpus corpus = {0};
+    struct split train, validation;
+    struct err err = {0};
+    scratch_write(path, "short", 5);
+    assert_ok(corpus_open(path, "bytes", scratch_path("cache_short"), NULL, &corpus, &err), &err);
+    assert_int_equal(split_make(corpus.file.tokens, corpus.file.count, 0.1, 256, 0, SHUFFLE_STRIDE, &train,
+                                &validation, &err),
+                     STATUS_USAGE);
+    assert_non_null(strstr(err.text, "too short"));
+    corpus_close(&corpus);
+}
+
+/* ---- the King James Bible ---- */
+
+static void the_bible_is_whole_and_readable(void **state)
+{
+    (void)state;
+    char path[4096];
+    struct err err = {0};
+    const struct recipe *kjv = recipe_find("kjv");
+    assert_non_null(kjv);
+    assert_null(recipe_find("kj"));
+    enum status status = recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err);
+    if (status == STATUS_NOT_FOUND && strstr(err.text, "apt install bible-kjv")) skip();
+    assert_ok(status, &err);
+    size_t n;
+    char *text = scratch_read(path, &n);
+    assert_true(
+        strncmp(text,
+                "Genesis 1\n\nIn the beginning God created the heaven and the earth.\nAnd the earth was",
+                80) == 0);
+    assert_non_null(strstr(text, "\n\nPsalms 23\n\nThe LORD is my shepherd; I shall not want.\n"));
+    assert_non_null(strstr(text, "\n\n1 Corinthians 13\n\nThough I speak"));
+    assert_non_null(strstr(text, "\n\nJude 1\n\n"));
+    static const char end[] = "The grace of our Lord Jesus Christ be with you all. Amen.\n";
+    assert_string_equal(text + n - (sizeof end - 1), end);
+    int lines = 0, blank = 0;
+    for (size_t i = 0; i < n; i++) {
+        lines += text[i] == '\n';
+        blank += text[i] == '\n' && i && text[i - 1] == '\n';
+    }
+    assert_int_equal(blank, 2 * KJV_CHAPTERS - 1);
+    assert_int_equal(lines - blank - KJV_CHAPTERS, KJV_VERSES);
+    free(text);
+    /* A text that is there is left as it is. */
+    scratch_write(path, "mine", 4);
+    assert_ok(recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err), &err);
+    text = scratch_read(path, NULL);
+    assert_string_equal(text, "mine");
+    free(text);
+}
+
+static void a_bible_that_is_missing_or_wrong_is_refused(void **state)
+{
+    (void)state;
+    static const char *const raw[] = {"",
+                                      "\n",
+                                      "Ge1:1 In the beginning\n",
+                                      "Ge1:1\n",
+                                      "Ge1 text\n",
+                                      "1:1 text\n",
+                                      "Ge1:x text\n",
+                                      "Ge1:1text\n",
+                                      "usage: bible",
+                                      "Ge9999:1 text"};
+    struct err err = {0};
+    char *text = NULL, *path = strdup(getenv("PATH")), *own = strdup(scratch_path("bin"));
+    size_t n;
+    for (size_t i = 0; i < sizeof raw / sizeof *raw; i++) {
+        assert_int_equal(recipe_kjv_layout(raw[i], strlen(raw[i]), &text, &n, &err), STATUS_FAILED);
+        assert_non_null(strstr(err.text, "31102"));
+    }
+    /* 32,000 chapters: more than there is room for */
+    size_t capacity = 32000 * 16, count = 0;
+    char *many = malloc(capacity);
+    for (int i = 0; i < 32000; i++) count += (size_t)sprintf(many + count, "Ge%d:1 x\n", i % 900);
+    assert_int_equal(recipe_kjv_layout(many, count, &text, &n, &err), STATUS_FAILED);
+    free(many);
+
+    assert_ok(file_make_folders(own, &err), &err);
+    setenv("PATH", own, 1);
+    assert_int_equal(recipe_kjv_make(NULL, &text, &n, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "apt install bible-kjv"));
+    char program[8192];
+    snprintf(program, sizeof program, "%s/bible", own);
+    static const char script[] = "#!/bin/sh\necho Ge1:1 In the beginning\n";
+    scratch_write(program, script, sizeof script - 1);
+    assert_int_equal(chmod(program, 0755), 0);
+    assert_int_equal(recipe_kjv_make(NULL, &text, &n, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "1 verses"));
+    setenv("PATH", path, 1);
+    free(path);
+    free(own);
+}
+
+static void the_bible_can_be_interrupted(void **state)
+{
+    (void)state;
+    const char *cache = scratch_path("cache_stop");
+    for (int left = 0; left < 3; left++) {
+        struct watcher watcher = {.left = left};
+        struct progress progress = {watch, &watcher};
+        char path[4096];
+        struct err err = {0};
+        enum status status = recipe_fetch(recipe_find("kjv"), cache, &progress, path, sizeof path, &err);
+        if (status == STATUS_NOT_FOUND) skip();
+        assert_int_equal(status, STATUS_INTERRUPTED);
+        assert_int_equal(scratch_entries(cache), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_text_is_prepared_once_and_then_found),
+        cmocka_unit_test(a_changed_text_is_prepared_again),
+        cmocka_unit_test(a_damaged_cache_is_made_anew),
+        cmocka_unit_test(a_folder_is_read_in_sorted_order),
+        cmocka_unit_test(an_interruption_anywhere_leaves_nothing_half_written),
+        cmocka_unit_test(bad_inputs_are_refused_in_words),
+        cmocka_unit_test(a_folder_without_permission_is_refused),
+        cmocka_unit_test(a_token_file_brings_its_tokenizer),
+        cmocka_unit_test(a_token_file_without_its_tokenizer_still_opens),
+        cmocka_unit_test(preparing_writes_three_files_or_none),
+        cmocka_unit_test(a_corpus_shorter_than_a_sequence_is_found_out_by_the_split),
+        cmocka_unit_test(the_bible_is_whole_and_readable),
+        cmocka_unit_test(a_bible_that_is_missing_or_wrong_is_refused),
+        cmocka_unit_test(the_bible_can_be_interrupted),
+    };
+    return cmocka_run_group_tests_name("corpus", tests, NULL, NULL);
+}

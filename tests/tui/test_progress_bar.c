@@ -1,0 +1,178 @@
+/* The progress bar of commands: what a line says at any width, and what a terminal or a file gets to see. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "tui/command/progress_bar.h"
+
+static int columns_of(const char *text)
+{
+    int count = 0;
+    for (; *text; text++) count += ((unsigned char)*text & 0xC0) != 0x80;
+    return count;
+}
+
+static const struct progress_view training = {"training", "steps", 500, 2000, 12.5, "loss 5.13  12.3k tok/s"};
+
+static void a_line_tells_everything_where_there_is_room(void **state)
+{
+    (void)state;
+    char line[2048];
+    progress_bar_line(&training, 120, false, false, line, sizeof line);
+    assert_string_equal(line, "training    25% ###########----------------------------------  500/2000  "
+                              "12.5 step/s  ETA 2m 00s  loss 5.13  12.3k tok/s");
+    struct progress_view bytes = {"encoding", "bytes", 3 << 20, 4 << 20, 1 << 20, NULL};
+    progress_bar_line(&bytes, 60, true, false, line, sizeof line);
+    assert_string_equal(line, "encoding    75% ━━━━━━━━━━━━╸────  3.0 MiB/4.0 MiB  ETA 1.0s");
+}
+
+static void a_line_fits_any_width(void **state)
+{
+    (void)state;
+    char line[2048];
+    static const char *const suffixes[] = {NULL, "", "loss 1",
+                                           "a suffix that is much longer than all the rest of this line"};
+    for (size_t s = 0; s < 4; s++)
+        for (int width = 0; width <= 200; width++)
+            for (uint64_t done = 0; done <= 2000; done += 250) {
+                struct progress_view view = {"phase", "steps", done, 2000, done % 500, suffixes[s]};
+                progress_bar_line(&view, width, true, false, line, sizeof line);
+                assert_true(columns_of(line) <= width);
+                if (width > 30) assert_true(columns_of(line) >= 26); /* a bar is always there */
+            }
+}
+
+static void what_matters_least_goes_first(void **state)
+{
+    (void)state;
+    char line[2048];
+    progress_bar_line(&training, 80, false, false, line, sizeof line);
+    assert_null(strstr(line, "step/s"));
+    assert_non_null(strstr(line, "loss 5.13"));
+    assert_non_null(strstr(line, "ETA 2m 00s"));
+    progress_bar_line(&training, 40, false, false, line, sizeof line);
+    assert_null(strstr(line, "loss"));
+    assert_non_null(strstr(line, "ETA 2m 00s"));
+    progress_bar_line(&training, 10, false, false, line, sizeof line);
+    assert_string_equal(line, "training  ");
+}
+
+static void odd_numbers_do_no_harm(void **state)
+{
+    (void)state;
+    char line[2048];
+    struct progress_view views[] = {
+        {"x", "", 0, 0, 0, NULL},
+        {"x", "bytes", UINT64_MAX, 1, 1e300, NULL},
+        {"x", "steps", 1, UINT64_MAX, 1e-300, NULL},
+        {"x", "steps", 5, 4, -1, NULL},
+        {"x", "steps", 5, 10, 0.0 / 0.0, NULL},
+    };
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        progress_bar_line(&views[i], 79, true, true, line, sizeof line);
+        assert_true(strlen(line) > 0);
+        progress_bar_plain(&views[i], line, sizeof line);
+        assert_true(strlen(line) > 0);
+    }
+}
+
+static void colour_changes_no_letter(void **state)
+{
+    (void)state;
+    char plain[2048], colored[2048], stripped[2048], *to = stripped;
+    for (uint64_t done = 0; done <= 100; done += 5) {
+        struct progress_view view = {"x", "steps", done, 100, 1, NULL};
+        progress_bar_line(&view, 70, true, false, plain, sizeof plain);
+        progress_bar_line(&view, 70, true, true, colored, sizeof colored);
+        to = stripped;
+        for (const char *c = colored; *c; c++) {
+            if (*c == '\033')
+                c = strchr(c, 'm');
+            else
+                *to++ = *c;
+        }
+        *to = '\0';
+        assert_string_equal(stripped, plain);
+    }
+}
+
+static void a_plain_line_is_a_sentence(void **state)
+{
+    (void)state;
+    char line[2048];
+    progress_bar_plain(&training, line, sizeof line);
+    assert_string_equal(line, "training: 25% (500 of 2000), 12.5 step/s, ETA 2m 00s, loss 5.13  12.3k tok/s");
+}
+
+/* What a bar of this style writes for two phases and a remark. */
+static char *written(enum progress_style style, void (*end)(struct progress_bar *))
+{
+    struct progress_bar bar;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    progress_bar_init(&bar, file, style);
+    for (uint64_t i = 0; i <= 10000; i++) progress_bar_update(&bar, "first", "steps", i, 10000, NULL);
+    progress_bar_say(&bar, "remark %d", 7);
+    for (uint64_t i = 0; i <= 10000; i++) progress_bar_update(&bar, "second", "steps", i, 10000, "done");
+    end(&bar);
+    long n = ftell(file);
+    char *text = calloc(1, (size_t)n + 1);
+    assert_non_null(text);
+    rewind(file);
+    assert_int_equal(fread(text, 1, (size_t)n, file), n);
+    fclose(file);
+    return text;
+}
+
+static void a_terminal_sees_one_line_redrawn(void **state)
+{
+    (void)state;
+    setenv("COLUMNS", "80", 1);
+    char *text = written(PROGRESS_BAR, progress_bar_finish);
+    assert_non_null(strstr(text, "\rfirst        0%"));
+    assert_non_null(strstr(text, "\rfirst      100%"));
+    assert_non_null(strstr(text, "\r\033[Kremark 7\n"));
+    const char *last = strrchr(text, '\r');
+    assert_non_null(strstr(last, "second     100%"));
+    assert_non_null(strstr(last, "done\033[K\n"));
+    assert_int_equal(text[strlen(text) - 1], '\n');
+    assert_true(strlen(text) < 100000); /* not a line for each of the 20,000 updates */
+    free(text);
+    text = written(PROGRESS_BAR, progress_bar_clear);
+    assert_string_equal(text + strlen(text) - 4, "\r\033[K");
+    free(text);
+}
+
+static void a_file_gets_plain_lines_or_none(void **state)
+{
+    (void)state;
+    char *text = written(PROGRESS_AUTO, progress_bar_finish);
+    assert_null(strchr(text, '\r'));
+    assert_null(strchr(text, '\033'));
+    assert_non_null(strstr(text, "remark 7\n"));
+    free(text);
+    text = written(PROGRESS_NONE, progress_bar_finish);
+    assert_string_equal(text, "");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_tells_everything_where_there_is_room),
+        cmocka_unit_test(a_line_fits_any_width),
+        cmocka_unit_test(what_matters_least_goes_first),
+        cmocka_unit_test(odd_numbers_do_no_harm),
+        cmocka_unit_test(colour_changes_no_letter),
+        cmocka_unit_test(a_plain_line_is_a_sentence),
+        cmocka_unit_test(a_terminal_sees_one_line_redrawn),
+        cmocka_unit_test(a_file_gets_plain_lines_or_none),
+    };
+    return cmocka_run_group_tests_name("progress_bar", tests, NULL, NULL);
+}
