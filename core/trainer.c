@@ -183,6 +183,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
     struct train_observer *o = &t->setup.observer;
     char path[64];
     struct checkpoint_record record = {.step = t->state.step, .path = path, .kind = kind};
+    o->saving(o->context);
     enum status status = checkpoint_save(t->setup.checkpoints, &t->network, &t->state,
                                          t->setup.corpus->tokenizer, &record.bytes, err);
     if (status) return status;

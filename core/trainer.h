@@ -24,6 +24,9 @@ struct train_observer {
     void (*eval)(void *context, const struct eval_record *record);
     void (*stopping)(void *context, const struct stopping_record *record);
     void (*sample)(void *context, const struct sample_record *record);
+    /* Before a checkpoint is written: what was told so far should be safe when this returns, because a run
+     * resumed from that checkpoint does not tell it again. */
+    void (*saving)(void *context);
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
     void (*memory)(void *context, const struct memory_record *record);
     void (*event)(void *context, const struct event_record *record);

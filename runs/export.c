@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/text.h"
@@ -256,13 +257,22 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
     return status;
 }
 
+/* A device or a pipe (/dev/stdout) is written to; to put a file in its place would destroy it. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
 enum status export_csv_file(struct store *store, const char *const *run_ids, size_t run_count,
                             enum export_table table, const char *path, struct err *err)
 {
     char temporary[PATH_MAX];
+    bool special = is_special(path);
     if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof temporary)
         return err_set(err, STATUS_USAGE, "%s: the path is too long", path);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int fd = special ? open(path, O_WRONLY | O_CLOEXEC)
+                     : open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
     if (!out) {
         int code = errno;
@@ -273,8 +283,8 @@ enum status export_csv_file(struct store *store, const char *const *run_ids, siz
     enum status status = write_table(store, run_ids, run_count, table, out, &error, err);
     if (!error && fsync(fd) != 0 && errno != EINVAL) error = errno;
     if (fclose(out) != 0 && !error) error = errno;
-    if (!status && !error && rename(temporary, path) != 0) error = errno;
+    if (!special && !status && !error && rename(temporary, path) != 0) error = errno;
     if (!status && error) status = err_set(err, STATUS_IO, "%s: cannot write: %s", path, strerror(error));
-    if (status) unlink(temporary);
+    if (!special && status) unlink(temporary);
     return status;
 }

@@ -29,7 +29,8 @@ bool export_table_parse(const char *word, enum export_table *out);
 enum status export_csv(struct store *store, const char *const *run_ids, size_t run_count,
                        enum export_table table, FILE *out, struct err *err);
 
-/* The same into a file, atomically: a full disk leaves no half file and an old one untouched. */
+/* The same into a file, atomically: a full disk leaves no half file and an old one untouched. A device or a
+ * pipe is written to as it is. */
 enum status export_csv_file(struct store *store, const char *const *run_ids, size_t run_count,
                             enum export_table table, const char *path, struct err *err);
 

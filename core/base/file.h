@@ -19,7 +19,8 @@ enum status file_map_open(const char *path, struct file_map *out, struct err *er
 void file_map_close(struct file_map *map); /* harmless on a zeroed struct */
 
 /* Replaces `path` whole or not at all: writes "path.tmp-PID" beside it, fsyncs, renames, fsyncs the folder.
- * On failure nothing is left behind and the old file is untouched. */
+ * On failure nothing is left behind and the old file is untouched. A device or a pipe is written to as it is.
+ */
 enum status file_write_atomic(const char *path, const void *data, size_t size, struct err *err);
 
 /* Writes all of `data` to a descriptor, through EINTR and short writes. `path` is for the message. */

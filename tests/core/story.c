@@ -44,6 +44,11 @@ static void on_sample(void *context, const struct sample_record *record)
     snprintf(story->last_sample, sizeof story->last_sample, "%s", record->text);
 }
 
+static void on_saving(void *context)
+{
+    (void)context;
+}
+
 static void on_checkpoint(void *context, const struct checkpoint_record *record)
 {
     struct story *story = context;
@@ -177,6 +182,7 @@ enum status session_try(struct session *s, struct err *err)
                                              .eval = on_eval,
                                              .stopping = on_stopping,
                                              .sample = on_sample,
+                                             .saving = on_saving,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
                                              .event = on_event,

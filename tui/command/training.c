@@ -69,6 +69,13 @@ static void on_sample(void *context, const struct sample_record *record)
     train_report_sample(&s->report, record);
 }
 
+/* A killed run has no gap in its history: no checkpoint is ahead of what is recorded. When the store cannot
+ * keep up that long, on_store_error has said why. */
+static void on_saving(void *context)
+{
+    writer_flush(((struct session *)context)->writer, 2, NULL);
+}
+
 static void on_checkpoint(void *context, const struct checkpoint_record *record)
 {
     struct session *s = context;
@@ -163,6 +170,7 @@ static enum status open_trainer(struct session *s, struct err *err)
                                              .eval = on_eval,
                                              .stopping = on_stopping,
                                              .sample = on_sample,
+                                             .saving = on_saving,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
                                              .event = on_event,
