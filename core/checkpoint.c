@@ -134,10 +134,14 @@ static enum status write_checksums(const char *folder, int64_t *bytes, struct er
 static enum status publish(const char *temporary, const char *final, struct err *err)
 {
     bool replace = file_exists(final);
-    if (renameat2(AT_FDCWD, temporary, AT_FDCWD, final, replace ? RENAME_EXCHANGE : 0) != 0)
+    int failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, final, replace ? RENAME_EXCHANGE : 0);
+    if (failed && replace && errno == EINVAL) /* a file system without exchange: a moment without either */
+        failed = file_remove_tree(final, NULL) || rename(temporary, final);
+    if (failed)
         return err_set(err, STATUS_IO, "%s: cannot put the checkpoint in its place: %s", final,
                        strerror(errno));
     if (replace) file_remove_tree(temporary, NULL);
+    file_sync_folder_of(final);
     return STATUS_OK;
 }
 

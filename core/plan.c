@@ -31,8 +31,8 @@ static size_t largest(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Each chunk passes once over the (V, C) gradient, so few large chunks move less memory; past 512 rows the logits
- * only grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels. */
+/* Each chunk passes once over the (V, C) gradient, so few large chunks move less memory; past 512 rows the
+ * logits only grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels. */
 static int loss_chunk_rows(size_t N, int V)
 {
     size_t rows = ((size_t)64 << 20) / ((size_t)V * sizeof(float)) / 64 * 64;

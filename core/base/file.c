@@ -62,7 +62,7 @@ enum status file_write_all(int fd, const void *data, size_t size, const char *pa
     return STATUS_OK;
 }
 
-static void sync_folder_of(const char *path)
+void file_sync_folder_of(const char *path)
 {
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", path);
@@ -106,7 +106,7 @@ enum status file_write_atomic(const char *path, const void *data, size_t size, s
     if (status)
         unlink(temporary);
     else
-        sync_folder_of(path);
+        file_sync_folder_of(path);
     return status;
 }
 

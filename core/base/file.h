@@ -23,6 +23,9 @@ void file_map_close(struct file_map *map); /* harmless on a zeroed struct */
  */
 enum status file_write_atomic(const char *path, const void *data, size_t size, struct err *err);
 
+/* fsyncs the folder that holds `path`, so that a rename in it survives a power cut; best effort. */
+void file_sync_folder_of(const char *path);
+
 /* Writes all of `data` to a descriptor, through EINTR and short writes. `path` is for the message. */
 enum status file_write_all(int fd, const void *data, size_t size, const char *path, struct err *err);
 

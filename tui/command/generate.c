@@ -185,10 +185,26 @@ static json_t *json_text(const char *bytes, size_t length)
     return json;
 }
 
+/* Prints what is complete of text[*done..length) and moves *done behind it: a terminal gets no control
+ * characters and no half characters. */
+static void print_new_text(const char *text, size_t length, size_t *done)
+{
+    char clean[1024];
+    while (*done < length) {
+        size_t n = length - *done < sizeof clean / 4 ? length - *done : sizeof clean / 4;
+        size_t complete = n - generate_incomplete_tail(text + *done, n);
+        if (!complete) break;
+        generate_clean_utf8(clean, sizeof clean, text + *done, complete);
+        fputs(clean, stdout);
+        *done += complete;
+    }
+    fflush(stdout);
+}
+
 static enum status speak(struct voice *v, const struct options *o, struct err *err)
 {
     char *text = NULL;
-    size_t length = 0;
+    size_t length = 0, done = 0;
     FILE *out = open_memstream(&text, &length);
     if (!out) return err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
     enum status status = generator_start(&v->generator, o->prompt, err);
@@ -197,8 +213,10 @@ static enum status speak(struct voice *v, const struct options *o, struct err *e
         size_t n;
         const char *piece =
             tokenizer_token_bytes(v->tokenizer, generator_next(&v->generator, &o->sampling, i), &n);
-        fwrite(piece, 1, n, o->json ? out : stdout);
-        if (!o->json && fflush(stdout) != 0) break;
+        fwrite(piece, 1, n, out);
+        if (fflush(out) != 0) status = err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
+        if (!o->json) print_new_text(text, length, &done);
+        if (ferror(stdout)) break;
     }
     fclose(out);
     if (!status && !o->json) putchar('\n');
