@@ -127,7 +127,7 @@ test: test-deps
 run-tests: $(MAIN) $(TESTS)
 	@tests/run.sh $(BUILD)
 
-check: test-deps
+check: test-deps $(MAIN)
 	@tests/check.sh
 
 # ---- packages ----
