@@ -35,14 +35,10 @@ enum column {
 };
 
 static const struct table_column columns[COL_COUNT] = {
-    [COL_STATUS] = {"status", 12, 12, 0, false},
-    [COL_NAME] = {"name", 12, 40, 0, false},
-    [COL_PROGRESS] = {"progress", 10, 36, 2, false},
-    [COL_LOSS] = {"loss", 6, 7, 1, true},
-    [COL_BEST] = {"best", 6, 16, 3, true},
-    [COL_SPEED] = {"tok/s", 6, 7, 5, true},
-    [COL_TIME] = {"time", 8, 13, 4, true},
-    [COL_CURVE] = {"curve", 8, 48, 6, false},
+    [COL_STATUS] = {"status", 12, 12, 0, false},     [COL_NAME] = {"name", 12, 40, 0, false},
+    [COL_PROGRESS] = {"progress", 10, 36, 2, false}, [COL_LOSS] = {"loss", 6, 7, 1, true},
+    [COL_BEST] = {"best", 6, 16, 3, true},           [COL_SPEED] = {"tok/s", 6, 7, 5, true},
+    [COL_TIME] = {"time", 8, 13, 4, true},           [COL_CURVE] = {"curve", 8, 48, 6, false},
 };
 
 struct spark {
