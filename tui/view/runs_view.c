@@ -11,11 +11,11 @@
 #include "runs/series.h"
 #include "tui/view/labels.h"
 #include "tui/view/launch.h"
+#include "tui/view/runs_list.h"
 #include "tui/view/steer.h"
 #include "tui/view/view.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/gauge.h"
-#include "tui/widget/input.h"
 #include "tui/widget/layout.h"
 #include "tui/widget/sparkline.h"
 #include "tui/widget/table.h"
@@ -35,19 +35,11 @@ enum column {
 };
 
 static const struct table_column columns[COL_COUNT] = {
-    [COL_STATUS] = {"status", 12, 12, 0, false},
-    [COL_NAME] = {"name", 12, 40, 0, false},
-    [COL_PROGRESS] = {"progress", 10, 36, 2, false},
-    [COL_LOSS] = {"loss", 6, 7, 1, true},
-    [COL_BEST] = {"val", 6, 16, 3, true},
-    [COL_SPEED] = {"tok/s", 6, 7, 5, true},
-    [COL_TIME] = {"time", 8, 13, 4, true},
-    [COL_CURVE] = {"curve", 8, 48, 6, false},
+    [COL_STATUS] = {"status", 12, 12, 0, false},     [COL_NAME] = {"name", 12, 40, 0, false},
+    [COL_PROGRESS] = {"progress", 10, 36, 2, false}, [COL_LOSS] = {"loss", 6, 7, 1, true},
+    [COL_BEST] = {"best", 6, 16, 3, true},           [COL_SPEED] = {"tok/s", 6, 7, 5, true},
+    [COL_TIME] = {"time", 8, 13, 4, true},           [COL_CURVE] = {"curve", 8, 48, 6, false},
 };
-
-enum sort { SORT_CREATED, SORT_STATUS, SORT_NAME, SORT_LOSS, SORT_BEST, SORT_SPEED, SORT_COUNT };
-static const char *const sort_names[SORT_COUNT] = {"newest first", "status",   "name",
-                                                   "loss",         "best val", "tok/s"};
 
 struct spark {
     char id[RUN_ID_MAX];
@@ -56,144 +48,22 @@ struct spark {
 };
 
 struct runs_state {
-    struct arena arena;
-    struct run_info *runs; /* all, newest first */
-    size_t count;
-    size_t *shown; /* indices that pass the filter, sorted; in the arena */
-    size_t shown_count;
-    enum sort sort;
-    bool reverse;
-    struct input filter;
+    struct runs_list list;
     bool filtering; /* letters go to the filter */
-    char selected[RUN_ID_MAX];
     size_t scroll;
     int page;                    /* rows of the body when last drawn */
     struct spark sparks[SPARKS]; /* by a hash of the id */
 };
 
-/* --- the rows that are shown, and their order --- */
-
-static bool word_in(const struct run_info *run, const char *word)
-{
-    return strcasestr(run->name, word) || strcasestr(run->id, word) || strcasestr(run->device, word) ||
-           strcasestr(label_status(run->status).word, word) || strcasestr(run_status_name(run->status), word);
-}
-
-static bool passes(const struct runs_state *state, const struct run_info *run)
-{
-    char words[INPUT_MAX], *rest = words;
-    memcpy(words, state->filter.text, sizeof words);
-    for (char *word; (word = strsep(&rest, " ")) != NULL;)
-        if (*word && !word_in(run, word)) return false;
-    return true;
-}
-
-/* Numbers that are not there come last. */
-static int by_number(double a, double b)
-{
-    if (isnan(a) || isnan(b)) return isnan(a) - isnan(b);
-    return (a > b) - (a < b);
-}
-
-static int compare(const struct runs_state *state, size_t a, size_t b)
-{
-    const struct run_info *left = &state->runs[a], *right = &state->runs[b];
-    int order = 0;
-    switch (state->sort) {
-    case SORT_STATUS:
-        order = (int)left->status - (int)right->status;
-        break;
-    case SORT_NAME:
-        order = strcmp(left->name, right->name);
-        break;
-    case SORT_LOSS:
-        order = by_number(left->final_loss, right->final_loss);
-        break;
-    case SORT_BEST:
-        order = by_number(left->best_val_loss, right->best_val_loss);
-        break;
-    case SORT_SPEED:
-        order = by_number(right->tokens_per_sec, left->tokens_per_sec);
-        break;
-    default:
-        break;
-    }
-    if (order == 0) order = (a > b) - (a < b);
-    return state->reverse ? -order : order;
-}
-
-static int compare_shown(const void *a, const void *b, void *state)
-{
-    return compare(state, *(const size_t *)a, *(const size_t *)b);
-}
-
-static size_t selected_row(const struct runs_state *state)
-{
-    for (size_t i = 0; i < state->shown_count; i++)
-        if (strcmp(state->runs[state->shown[i]].id, state->selected) == 0) return i;
-    return 0;
-}
-
-static void select_row(struct runs_state *state, size_t row)
-{
-    if (row >= state->shown_count) row = state->shown_count ? state->shown_count - 1 : 0;
-    if (state->shown_count)
-        memcpy(state->selected, state->runs[state->shown[row]].id, sizeof state->selected);
-    else
-        state->selected[0] = '\0';
-}
-
-static void arrange(struct runs_state *state)
-{
-    size_t row = selected_row(state);
-    state->shown_count = 0;
-    for (size_t i = 0; i < state->count; i++)
-        if (passes(state, &state->runs[i])) state->shown[state->shown_count++] = i;
-    qsort_r(state->shown, state->shown_count, sizeof *state->shown, compare_shown, state);
-    size_t now = selected_row(state);
-    bool there = state->shown_count && strcmp(state->runs[state->shown[now]].id, state->selected) == 0;
-    if (!there) select_row(state, row);
-}
-
-static const struct run_info *selected_run(const struct runs_state *state)
-{
-    return state->shown_count ? &state->runs[state->shown[selected_row(state)]] : NULL;
-}
-
 /* --- reading --- */
-
-static enum status read_list(struct workbench *workbench, struct runs_state *state, struct err *err)
-{
-    struct arena arena;
-    struct run_info *runs;
-    size_t count;
-    arena_init(&arena, 65536);
-    if (run_list(workbench_store(workbench), &arena, &runs, &count, err)) {
-        arena_release(&arena);
-        return err->status;
-    }
-    size_t *shown = arena_alloc_array(&arena, count + 1, sizeof *shown);
-    if (!shown) {
-        arena_release(&arena);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", count);
-    }
-    arena_release(&state->arena);
-    state->arena = arena;
-    state->runs = runs;
-    state->count = count;
-    state->shown = shown;
-    state->shown_count = 0;
-    arrange(state);
-    return STATUS_OK;
-}
 
 static enum status runs_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
 {
     (void)argument;
     struct runs_state *state = calloc(1, sizeof *state);
     if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the list of runs");
-    arena_init(&state->arena, 65536);
-    if (read_list(workbench, state, err)) {
+    runs_list_init(&state->list);
+    if (runs_list_read(&state->list, workbench_store(workbench), err)) {
         free(state);
         return err->status;
     }
@@ -205,7 +75,7 @@ static void runs_close(void *opaque)
 {
     struct runs_state *state = opaque;
     for (int i = 0; i < SPARKS; i++) series_release(&state->sparks[i].series);
-    arena_release(&state->arena);
+    runs_list_release(&state->list);
     free(state);
 }
 
@@ -215,10 +85,10 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
     struct err err = {0};
     bool live = false;
     launch_reap();
-    for (size_t i = 0; i < state->count; i++) live = live || label_is_live(state->runs[i].status);
+    for (size_t i = 0; i < state->list.count; i++) live = live || label_is_live(state->list.runs[i].status);
     if (!store_changed && !live)
-        return state->count > 0 && (int64_t)workbench_now(workbench) % 60 == 0; /* ages */
-    if (read_list(workbench, state, &err)) workbench_fail(workbench, &err);
+        return state->list.count > 0 && (int64_t)workbench_now(workbench) % 60 == 0; /* ages */
+    if (runs_list_read(&state->list, workbench_store(workbench), &err)) workbench_fail(workbench, &err);
     return true;
 }
 
@@ -354,23 +224,24 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
 static void draw_header(struct runs_state *state, struct grid *grid, const int *widths)
 {
     size_t live = 0;
-    for (size_t i = 0; i < state->count; i++) live += label_is_live(state->runs[i].status);
+    for (size_t i = 0; i < state->list.count; i++) live += label_is_live(state->list.runs[i].status);
     int x = 1, right = grid->w - 1;
     x += grid_text(grid, x, 0, right - x, STYLE_ACCENT, ATTR_BOLD, "anneal") + 2;
-    x += grid_printf(grid, x, 0, right - x, STYLE_TEXT, 0, "%zu run%s, %zu training", state->count,
-                     state->count == 1 ? "" : "s", live) +
+    x += grid_printf(grid, x, 0, right - x, STYLE_TEXT, 0, "%zu run%s, %zu training", state->list.count,
+                     state->list.count == 1 ? "" : "s", live) +
          2;
-    if (state->filtering || state->filter.text[0]) {
+    if (state->filtering || state->list.filter.text[0]) {
         x += grid_text(grid, x, 0, right - x, STYLE_ACCENT, ATTR_BOLD, "/");
-        x += grid_text(grid, x, 0, right - x, STYLE_TEXT, ATTR_BOLD, state->filter.text);
+        x += grid_text(grid, x, 0, right - x, STYLE_TEXT, ATTR_BOLD, state->list.filter.text);
         if (state->filtering) grid_put(grid, x, 0, ' ', STYLE_TEXT, ATTR_REVERSE);
         x += 2;
-        x += grid_printf(grid, x, 0, right - x, STYLE_DIM, 0, "%zu match%s", state->shown_count,
-                         state->shown_count == 1 ? "es" : "") +
+        x += grid_printf(grid, x, 0, right - x, STYLE_DIM, 0, "%zu match%s", state->list.shown_count,
+                         state->list.shown_count == 1 ? "es" : "") +
              1;
     }
     char order[64];
-    snprintf(order, sizeof order, "%s%s", sort_names[state->sort], state->reverse ? ", reversed" : "");
+    snprintf(order, sizeof order, "%s%s", sort_name(state->list.sort),
+             state->list.reverse ? ", reversed" : "");
     if (right - x > (int)strlen(order)) grid_text_right(grid, x, 0, right - x, STYLE_DIM, 0, order);
     x = 1;
     for (int c = 0; c < COL_COUNT; c++) {
@@ -397,9 +268,9 @@ static void draw_empty(struct runs_state *state, struct grid *grid, struct rect 
         "A run goes on when this workbench is closed.",
     };
     int count = (int)(sizeof lines / sizeof *lines), w = 62;
-    if (state->count) {
+    if (state->list.count) {
         grid_printf(grid, body.x + 3, body.y + 1, body.w - 4, STYLE_DIM, 0,
-                    "No run matches \"%s\": Esc shows all.", state->filter.text);
+                    "No run matches \"%s\": Esc shows all.", state->list.filter.text);
         return;
     }
     struct rect box = layout_centre(body.w, body.h, w, count);
@@ -417,18 +288,18 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     table_fit(columns, COL_COUNT, grid->w - 2, column_gap(grid), widths);
     draw_header(state, grid, widths);
     state->page = layout.body.h;
-    if (!state->shown_count) {
+    if (!state->list.shown_count) {
         draw_empty(state, grid, layout.body);
         return;
     }
-    size_t selected = selected_row(state), page = (size_t)layout.body.h;
+    size_t selected = runs_list_row(&state->list), page = (size_t)layout.body.h;
     if (selected < state->scroll) state->scroll = selected;
     if (selected >= state->scroll + page) state->scroll = selected - page + 1;
-    if (state->scroll + page > state->shown_count)
-        state->scroll = state->shown_count > page ? state->shown_count - page : 0;
-    for (size_t i = 0; i < page && state->scroll + i < state->shown_count; i++) {
+    if (state->scroll + page > state->list.shown_count)
+        state->scroll = state->list.shown_count > page ? state->list.shown_count - page : 0;
+    for (size_t i = 0; i < page && state->scroll + i < state->list.shown_count; i++) {
         int y = layout.body.y + (int)i;
-        draw_row(workbench, state, grid, y, widths, &state->runs[state->shown[state->scroll + i]]);
+        draw_row(workbench, state, grid, y, widths, runs_list_at(&state->list, state->scroll + i));
         if (state->scroll + i == selected) {
             grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
             grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
@@ -442,18 +313,18 @@ static void filter_key(struct runs_state *state, uint32_t code)
 {
     if (code == K_ENTER)
         state->filtering = false;
-    else if (code == K_BACKSPACE && !input_backspace(&state->filter))
+    else if (code == K_BACKSPACE && !input_backspace(&state->list.filter))
         state->filtering = false;
     else if (code == K_CTRL('u'))
-        input_set(&state->filter, "");
+        input_set(&state->list.filter, "");
     else if (code < K_UP && code >= ' ' && code != K_BACKSPACE)
-        input_type(&state->filter, code);
-    arrange(state);
+        input_type(&state->list.filter, code);
+    runs_list_arrange(&state->list);
 }
 
 static void steer(struct workbench *workbench, struct runs_state *state, enum action action)
 {
-    const struct run_info *run = selected_run(state);
+    const struct run_info *run = runs_list_selected(&state->list);
     if (!run) return;
     if (action != ACTION_DELETE) {
         steer_run(workbench, run, action);
@@ -466,24 +337,24 @@ static void steer(struct workbench *workbench, struct runs_state *state, enum ac
 
 static void go_back(struct workbench *workbench, struct runs_state *state)
 {
-    if (!state->filter.text[0]) {
+    if (!state->list.filter.text[0]) {
         workbench_leave(workbench);
         return;
     }
-    input_set(&state->filter, "");
-    arrange(state);
+    input_set(&state->list.filter, "");
+    runs_list_arrange(&state->list);
 }
 
 static void runs_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct runs_state *state = opaque;
-    size_t row = selected_row(state), page = state->page > 1 ? (size_t)state->page : 1;
+    size_t row = runs_list_row(&state->list), page = state->page > 1 ? (size_t)state->page : 1;
     bool moves = action == ACTION_UP || action == ACTION_DOWN || action == ACTION_PAGE_UP ||
                  action == ACTION_PAGE_DOWN;
     if (state->filtering && code == K_ESCAPE) {
         state->filtering = false;
-        input_set(&state->filter, "");
-        arrange(state);
+        input_set(&state->list.filter, "");
+        runs_list_arrange(&state->list);
         return;
     }
     if (state->filtering && !moves) {
@@ -492,25 +363,25 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
     }
     switch (action) {
     case ACTION_UP:
-        select_row(state, row > 0 ? row - 1 : 0);
+        runs_list_select(&state->list, row > 0 ? row - 1 : 0);
         break;
     case ACTION_DOWN:
-        select_row(state, row + 1);
+        runs_list_select(&state->list, row + 1);
         break;
     case ACTION_PAGE_UP:
-        select_row(state, row > page ? row - page : 0);
+        runs_list_select(&state->list, row > page ? row - page : 0);
         break;
     case ACTION_PAGE_DOWN:
-        select_row(state, row + page);
+        runs_list_select(&state->list, row + page);
         break;
     case ACTION_FIRST:
-        select_row(state, 0);
+        runs_list_select(&state->list, 0);
         break;
     case ACTION_LAST:
-        select_row(state, state->shown_count);
+        runs_list_select(&state->list, state->list.shown_count);
         break;
     case ACTION_OPEN:
-        if (state->shown_count) workbench_push(workbench, &run_view, state->selected);
+        if (state->list.shown_count) workbench_push(workbench, &run_view, state->list.selected);
         break;
     case ACTION_NEW:
         workbench_push(workbench, &form_view, NULL);
@@ -519,12 +390,12 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
         state->filtering = true;
         break;
     case ACTION_SORT:
-        state->sort = (enum sort)((state->sort + 1) % SORT_COUNT);
-        arrange(state);
+        state->list.sort = (enum sort)((state->list.sort + 1) % SORT_COUNT);
+        runs_list_arrange(&state->list);
         break;
     case ACTION_REVERSE:
-        state->reverse = !state->reverse;
-        arrange(state);
+        state->list.reverse = !state->list.reverse;
+        runs_list_arrange(&state->list);
         break;
     case ACTION_PAUSE:
     case ACTION_STOP:
@@ -543,7 +414,7 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
 static void runs_confirmed(struct workbench *workbench, void *opaque, enum action action)
 {
     struct runs_state *state = opaque;
-    const struct run_info *run = selected_run(state);
+    const struct run_info *run = runs_list_selected(&state->list);
     struct err err = {0};
     if (!run) return;
     if (action != ACTION_DELETE) {
@@ -555,7 +426,7 @@ static void runs_confirmed(struct workbench *workbench, void *opaque, enum actio
         return;
     }
     workbench_say(workbench, "%s is deleted", run->name);
-    if (read_list(workbench, state, &err)) workbench_fail(workbench, &err);
+    if (runs_list_read(&state->list, workbench_store(workbench), &err)) workbench_fail(workbench, &err);
 }
 
 static bool runs_typing(const void *state)
