@@ -338,3 +338,10 @@ void process_expect_sentence(const struct process *p, const char *sentence)
     if (one_line && strncmp(text, "anneal", 6) == 0 && strstr(text, sentence)) return;
     fail_msg("%s: standard error is not one line with \"%s\" but:\n%s", p->command, sentence, text);
 }
+
+void process_expect_first_line(const struct process *p, const char *sentence)
+{
+    const char *text = p->err.text, *found = strstr(text, sentence);
+    if (strncmp(text, "anneal", 6) == 0 && found && found < strchr(text, '\n')) return;
+    fail_msg("%s: the first line of standard error is not one with \"%s\":\n%s", p->command, sentence, text);
+}

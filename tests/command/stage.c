@@ -9,6 +9,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -126,6 +127,27 @@ const char *stage_status(void)
     snprintf(status, sizeof status, "%s", word ? word : "(no run)");
     json_decref(runs);
     return status;
+}
+
+static int count_leftovers(const char *path, int depth)
+{
+    int count = 0;
+    DIR *folder = depth < 16 ? opendir(path) : NULL;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        char inside[1200];
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        count += strstr(entry->d_name, ".tmp-") || strncmp(entry->d_name, "launch-", 7) == 0;
+        if (entry->d_type == DT_DIR &&
+            snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name) < (int)sizeof inside)
+            count += count_leftovers(inside, depth + 1);
+    }
+    if (folder) closedir(folder);
+    return count;
+}
+
+int stage_count_leftovers(const struct stage *s)
+{
+    return count_leftovers(s->folder, 0);
 }
 
 /* ---- JSON ---- */

@@ -30,6 +30,8 @@ json_t *stage_runs(void);
 /* The status of the newest run; the buffer is overwritten by the next call. */
 const char *stage_status(void);
 size_t stage_count_runs(void);
+/* Files and folders below the stage that were being written when something failed: there must be none. */
+int stage_count_leftovers(const struct stage *stage);
 
 /* What `--progress json` has written as a list of its objects; fails at the first line that is none. Yours to
  * json_decref. */
