@@ -1,4 +1,5 @@
-/* The CPU backend's choice: which instruction set's table to use. The tables are the same sources compiled several times; see KERNEL_SRC in the Makefile. */
+/* The CPU backend's choice: which instruction set's table to use. The tables are the same sources compiled
+ * several times; see KERNEL_SRC in the Makefile. */
 #ifndef ANNEAL_KERNELS_CPU_H
 #define ANNEAL_KERNELS_CPU_H
 
