@@ -1,3 +1,4 @@
+/* See check.h. */
 #include "tests/kernels/check.h"
 
 #include <math.h>

@@ -1,0 +1,173 @@
+/* Divergence: non-finite gradients skip the update and say so, a hundred in a row end the run, and whatever
+ * happens the weights and every checkpoint stay finite. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "core/safetensors.h"
+#include "tests/core/rig.h"
+#include "tests/core/story.h"
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- divergence: a table whose loss gradient turns NaN in chosen steps ---- */
+
+static struct {
+    int64_t calls, from, until, spared; /* of cross_entropy_fused, one a step here */
+} poison;
+
+static void poisoned_cross_entropy(float *losses, float *logits, const int32_t *targets, float loss_scale,
+                                   int N, int V, struct stream *stream)
+{
+    cpu_backend()->cross_entropy_fused(losses, logits, targets, loss_scale, N, V, stream);
+    if (poison.calls >= poison.from && poison.calls < poison.until && poison.calls != poison.spared)
+        logits[0] = NAN;
+    poison.calls++;
+}
+
+static struct backend poisoned_backend(int64_t from, int64_t until)
+{
+    struct backend backend = *cpu_backend();
+    backend.cross_entropy_fused = poisoned_cross_entropy;
+    poison.calls = 0;
+    poison.from = from;
+    poison.until = until;
+    poison.spared = -1;
+    return backend;
+}
+
+static void expect_finite_checkpoint(const char *folder)
+{
+    char path[4096], file[4200];
+    struct safetensors tensors;
+    struct err err = {0};
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors"};
+    if (checkpoint_find(folder, -1, path, sizeof path, &err)) fail_msg("%s", err.text);
+    for (int k = 0; k < 2; k++) {
+        snprintf(file, sizeof file, "%s/%s", path, names[k]);
+        assert_int_equal(safetensors_open(file, &tensors, &err), STATUS_OK);
+        for (size_t i = 0; i < tensors.count; i++)
+            for (size_t j = 0; j < tensors.tensors[i].bytes / sizeof(float); j++)
+                assert_true(isfinite(((const float *)tensors.tensors[i].data)[j]));
+        safetensors_close(&tensors);
+    }
+}
+
+static void a_non_finite_gradient_skips_the_update_and_says_so(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(3, 5);
+    struct session s;
+    session_open(&s, "skip", &backend, WORDS("eval.every=1"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < 12; i++) {
+        bool skipped = i == 3 || i == 4;
+        assert_true((s.story.steps[i].clip_scale == 0) == skipped);
+        assert_true(isfinite(s.story.steps[i].grad_norm) == !skipped);
+        if (i) assert_true((s.story.evals[i].val_loss == s.story.evals[i - 1].val_loss) == skipped);
+    }
+    assert_int_equal(s.story.event_count, 2);
+    assert_string_equal(s.story.last_level, "warning");
+    assert_non_null(strstr(s.story.last_event, "step 4: the gradient norm is not finite"));
+    expect_finite_checkpoint(s.folder);
+    session_close(&s);
+}
+
+static void a_hundred_skipped_updates_in_a_row_end_the_run(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(10, INT64_MAX);
+    struct session s;
+    session_open(&s, "diverged", &backend, WORDS("train.total_steps=400", "checkpoint.every=9"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_DIVERGED);
+    assert_int_equal(s.story.step_count, 110);
+    assert_int_equal(s.story.event_count, 100);
+    expect_finite_checkpoint(s.folder);
+    session_close(&s);
+}
+
+static void ninety_nine_skipped_updates_do_not(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(10, 109);
+    struct session s;
+    session_open(&s, "recovered", &backend, WORDS("train.total_steps=112"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(s.story.steps[109].clip_scale > 0);
+    session_close(&s);
+}
+
+static void one_good_update_starts_the_count_anew(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(10, 150);
+    struct session s;
+    poison.spared = 70;
+    session_open(&s, "spared", &backend, WORDS("train.total_steps=155"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.event_count, 139);
+    session_close(&s);
+}
+
+static void the_count_of_skipped_updates_survives_a_resume(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(0, INT64_MAX);
+    struct session s;
+    session_open(&s, "diverged-later", &backend, WORDS("train.total_steps=400"), 900);
+    s.story.leave_at = 60;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    s.story.leave_at = 0;
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_DIVERGED);
+    assert_int_equal(s.story.step_count, 100);
+    session_close(&s);
+}
+
+/* No poison here: a learning rate far too high, until numbers leave the range of fp32. */
+static void a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint(void **state)
+{
+    (void)state;
+    static const char *const optimizers[] = {"train.optimizer=adamw", "train.optimizer=lion"};
+    for (int i = 0; i < 2; i++) {
+        struct session s;
+        session_open(&s, "huge", NULL,
+                     WORDS("train.learning_rate=1000", "train.schedule=constant", "train.weight_decay=100",
+                           "train.total_steps=130", "checkpoint.every=7", optimizers[i]),
+                     900);
+        session_start(&s, false);
+        enum train_outcome outcome = session_run(&s);
+        assert_true(outcome == TRAIN_DIVERGED || outcome == TRAIN_FINISHED);
+        int skipped = 0;
+        for (int k = 0; k < s.story.step_count; k++) skipped += s.story.steps[k].clip_scale == 0;
+        assert_int_equal(skipped, s.story.event_count);
+        expect_finite_checkpoint(s.folder);
+        session_close(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
+        cmocka_unit_test(a_hundred_skipped_updates_in_a_row_end_the_run),
+        cmocka_unit_test(ninety_nine_skipped_updates_do_not),
+        cmocka_unit_test(one_good_update_starts_the_count_anew),
+        cmocka_unit_test(the_count_of_skipped_updates_survives_a_resume),
+        cmocka_unit_test(a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
