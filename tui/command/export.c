@@ -44,7 +44,9 @@ static enum status export_one(struct store *store, const struct request *request
 {
     char path[PATH_MAX];
     if (!request->path) return export_csv(store, request->ids, request->count, table, stdout, err);
-    int n = folder ? snprintf(path, sizeof path, "%s/%s.csv", request->path, export_table_name(table))
+    bool slash = request->path[strlen(request->path) - 1] == '/';
+    int n = folder ? snprintf(path, sizeof path, "%s%s%s.csv", request->path, slash ? "" : "/",
+                              export_table_name(table))
                    : snprintf(path, sizeof path, "%s", request->path);
     if (n >= (int)sizeof path) return err_set(err, STATUS_USAGE, "-o: the path is too long");
     enum status status = export_csv_file(store, request->ids, request->count, table, path, err);
