@@ -1,5 +1,7 @@
 /* The writer: what is recorded arrives, in order, whole, also across resumes, failures and overflow. */
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -184,6 +188,52 @@ static void resumed_segments_are_numbered_and_the_last_one_counts(void **state)
     series_release(&series);
     store_close(store);
     assert_true(store_fixture_number(home, "select count(*) from steps") == 800); /* the history keeps both */
+}
+
+enum { NO_FILTER = 77 };
+
+/* Records of every kind from a thread that the kernel kills at its first system call but the last. */
+static int record_without_the_kernel(void *home)
+{
+    char id[RUN_ID_MAX];
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+    struct order order;
+    store_fixture_run(home, "quiet", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    writer_status(writer, RUN_RUNNING);
+    if (writer_flush(writer, 30, NULL)) return 1; /* now its thread has begun, and waits for more */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        return NO_FILTER;
+    for (int64_t i = 0; i < 30000; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+        if (i % 1000 == 0) {
+            writer_eval(writer, &(struct eval_record){i + 1, 0, 0, 5, 1, 1});
+            writer_sample(writer, &(struct sample_record){i + 1, "prompt", "text"});
+            writer_event(writer, &(struct event_record){i, 0, "warning", "text"});
+            writer_checkpoint(writer, &(struct checkpoint_record){i + 1, 0, "path", "last", 1});
+            writer_memory(writer, &(struct memory_record){i, "weights", 1, 1, 1});
+            writer_status(writer, RUN_RUNNING);
+        }
+        writer_next_order(writer, &order);
+    }
+    return 0;
+}
+
+static void recording_makes_no_system_call(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    store_fixture_home("quiet", home, sizeof home);
+    int code = store_fixture_wait(store_fixture_fork(record_without_the_kernel, home));
+    if (code == NO_FILTER) skip(); /* a kernel without seccomp */
+    assert_int_equal(code, 0);
 }
 
 /* ---- orders ---- */
@@ -410,6 +460,7 @@ int main(void)
         cmocka_unit_test(every_kind_of_record_arrives),
         cmocka_unit_test(a_text_too_long_is_cut_at_a_character),
         cmocka_unit_test(resumed_segments_are_numbered_and_the_last_one_counts),
+        cmocka_unit_test(recording_makes_no_system_call),
         cmocka_unit_test(orders_are_delivered_once_and_acknowledged),
         cmocka_unit_test(a_full_ring_loses_records_and_says_how_many),
         cmocka_unit_test(a_locked_database_is_reported_once_and_retried),
