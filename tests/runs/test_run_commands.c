@@ -260,8 +260,10 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     expect(home, "order psalms stop", 1, "it is early_stopped, so nobody is there to obey");
     expect(home, "order job pause", 1, "it is crashed");
     expect(home, "order job dance", 2, "verbs: pause, continue, stop");
-    expect(home, "order job lr-factor", 2, "one number above 0");
-    expect(home, "order job lr-factor -1", 2, "");
+    expect(home, "order job lr-factor", 2, "one number from 0 up");
+    expect(home, "order job lr-factor -- -1", 2, "one number from 0 up");
+    expect(home, "order job lr-factor nan", 2, "one number from 0 up");
+    expect(home, "order job lr-factor inf", 2, "one number from 0 up");
     expect(home, "order job stop now", 2, "only lr-factor takes a value");
     expect(home, "order job", 2, "needs a RUN and a VERB");
     expect(home, "order --help", 0, "anneal order latest checkpoint --wait");
@@ -271,8 +273,12 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     assert_int_equal(run_lock_acquire(store, crashed, &lock, &err), STATUS_OK);
     store_close(store);
     struct writer *writer = store_fixture_writer(home, crashed);
-    expect(home, "order job lr-factor 0.25", 0, "");
     struct order order = {0};
+    expect(home, "order job lr-factor 0", 0, ""); /* as the trainer has it: 0 freezes the weights */
+    while (!writer_next_order(writer, &order)) usleep(1000);
+    assert_true(order.verb == ORDER_LR_FACTOR && order.argument == 0);
+    writer_order_done(writer, order.id, 300, "frozen");
+    expect(home, "order job lr-factor 0.25", 0, "");
     while (!writer_next_order(writer, &order)) usleep(1000);
     assert_true(order.verb == ORDER_LR_FACTOR && order.argument == 0.25);
     writer_order_done(writer, order.id, 300, "the learning rate is multiplied with 0.25");

@@ -21,7 +21,8 @@ static void print_help(void)
          "  pause          finish the step and wait     continue     go on\n"
          "  stop           checkpoint and end           checkpoint   write one now\n"
          "  eval           evaluate now                 sample       generate a sample now\n"
-         "  lr-factor F    multiply the scheduled learning rate with F from now on (1: as configured)\n"
+         "  lr-factor F    multiply the scheduled learning rate with F from now on (1: as configured,\n"
+         "                 0: learn nothing until told otherwise)\n"
          "\n"
          "  --wait         wait until it is obeyed and print the outcome\n"
          "\n"
@@ -84,8 +85,8 @@ int command_order(int argc, char **argv)
         return command_usage("order", why);
     }
     if (verb == ORDER_LR_FACTOR &&
-        (count != 3 || !text_parse_double(words[2], &argument) || !(argument > 0) || !isfinite(argument)))
-        return command_usage("order", "lr-factor needs one number above 0");
+        (count != 3 || !text_parse_double(words[2], &argument) || !(argument >= 0) || !isfinite(argument)))
+        return command_usage("order", "lr-factor needs one number from 0 up");
     if (verb != ORDER_LR_FACTOR && count != 2) return command_usage("order", "only lr-factor takes a value");
 
     struct store *store = NULL;
