@@ -210,6 +210,29 @@ static void show_tells_the_whole_story(void **state)
     json_decref(run);
 }
 
+static void json_numbers_are_as_short_as_in_the_csv(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-short", home, sizeof home);
+    furnish(home, finished, crashed);
+    store_fixture_sql(home,
+                      "update runs set final_loss = 0.0003, best_val_loss = 0.1 + 0.2, tokens_per_sec = 5,"
+                      " created_at = 1e300 where name = 'psalms'");
+    static const char *const words[] = {"\"final_loss\": 0.0003,", "\"best_val_loss\": 0.30000000000000004,",
+                                        "\"tokens_per_sec\": 5.0,", "\"created_at\": 1e+300,"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        expect(home, "runs --json", 0, words[i]);
+        expect(home, "show psalms --json", 0, words[i]);
+    }
+    expect(home, "show psalms --json", 0, "\"learning_rate\": 0.0003");
+    json_t *run = expect_json(home, "show psalms --json");
+    assert_true(json_real_value(json_object_get(run, "best_val_loss")) == 0.1 + 0.2);
+    assert_true(json_is_real(json_object_get(run, "tokens_per_sec")));
+    json_decref(run);
+    expect(home, "runs --json --filter name=nobody", 0, "[]\n");
+}
+
 static void export_writes_files_folders_and_standard_output(void **state)
 {
     (void)state;
@@ -323,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_lists_filters_and_sorts),
         cmocka_unit_test(show_tells_the_whole_story),
+        cmocka_unit_test(json_numbers_are_as_short_as_in_the_csv),
         cmocka_unit_test(export_writes_files_folders_and_standard_output),
         cmocka_unit_test(order_needs_a_living_trainer_and_a_known_verb),
         cmocka_unit_test(order_waits_for_the_outcome),
