@@ -210,6 +210,59 @@ static void show_tells_the_whole_story(void **state)
     json_decref(run);
 }
 
+/* Fails when `text` holds a byte sequence that a terminal would obey: any control character but newline. */
+static void expect_harmless(const char *what, const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if ((*c < ' ' && *c != '\n') || *c == 0x7F || (*c == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0))
+            fail_msg("anneal %s prints the control byte 0x%02x at \"%.40s\"", what, *c, (const char *)c + 1);
+}
+
+static void recorded_texts_cannot_steer_the_terminal(void **state)
+{
+    (void)state;
+    /* ESC ] sets a title, U+009B is CSI, 0x9B alone is no UTF-8, CR goes back, DEL */
+    static const char bad[] = "'x' || char(27) || ']0;pwned' || char(7) || char(155) || '2J' || char(13)"
+                              " || char(127) || char(10) || 'y' || cast(x'9b' as text)";
+    static const char *const columns[] = {
+        "runs set message",  "runs set device",   "runs set precision",   "runs set config",
+        "events set text",   "events set level",  "samples set prompt",   "samples set text",
+        "orders set issuer", "orders set result", "checkpoints set path", "checkpoints set kind"};
+    static const char *const commands[] = {"show psalms", "show psalms --json", "runs", "runs --json"};
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], sql[400];
+    store_fixture_home("c-hostile", home, sizeof home);
+    furnish(home, finished, crashed);
+    snprintf(sql, sizeof sql,
+             "insert into orders(run_id, issued_at, verb, issuer) values('%s', 1, 'stop', '')", finished);
+    store_fixture_sql(home, sql);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        snprintf(sql, sizeof sql, "update %s = %s", columns[i], bad);
+        store_fixture_sql(home, sql);
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        struct answer a = anneal(home, commands[i]);
+        assert_int_equal(a.code, 0);
+        expect_harmless(commands[i], a.out);
+        expect_harmless(commands[i], a.err);
+        done(&a);
+    }
+    expect(home, "show psalms", 0, "early_stopped: x\uFFFD]0;pwned\uFFFD\uFFFD2J\uFFFD\uFFFD y\uFFFD\n");
+    snprintf(sql, sizeof sql,
+             "update runs set id = 'ruin' || char(27) || '[2J', name = 'ruin' where name = 'ruth'");
+    store_fixture_sql(home, sql);
+    struct answer a = anneal(home, "show ruim");
+    assert_int_equal(a.code, 1);
+    expect_harmless("show ruim", a.err);
+    done(&a);
+    a = anneal(home, "runs");
+    assert_non_null(strstr(a.out, "ruin\uFFFD[2J"));
+    expect_harmless("runs", a.out);
+    done(&a);
+    json_t *runs = expect_json(home, "runs --json"); /* JSON keeps what it can represent */
+    assert_string_equal(json_string_value(json_object_get(json_array_get(runs, 0), "id")), "ruin\x1B[2J");
+    json_decref(runs);
+}
+
 static void json_numbers_are_as_short_as_in_the_csv(void **state)
 {
     (void)state;
@@ -346,6 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_lists_filters_and_sorts),
         cmocka_unit_test(show_tells_the_whole_story),
+        cmocka_unit_test(recorded_texts_cannot_steer_the_terminal),
         cmocka_unit_test(json_numbers_are_as_short_as_in_the_csv),
         cmocka_unit_test(export_writes_files_folders_and_standard_output),
         cmocka_unit_test(order_needs_a_living_trainer_and_a_known_verb),

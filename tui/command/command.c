@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/command/clean.h"
 #include "tui/command/commands.h"
 
 const struct command commands[] = {
@@ -31,7 +32,9 @@ const struct command commands[] = {
 
 int command_fail(const struct err *err)
 {
-    fprintf(stderr, "anneal: %s\n", err->text);
+    char text[3 * sizeof err->text]; /* it may quote file names and what was recorded */
+    clean_line(text, sizeof text, err->text);
+    fprintf(stderr, "anneal: %s\n", text);
     return err->status == STATUS_INTERRUPTED ? 130 : err->status == STATUS_USAGE ? 2 : 1;
 }
 
