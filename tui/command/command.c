@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/command/clean.h"
 #include "tui/command/commands.h"
 #include "tui/command/interrupt.h"
 
@@ -33,7 +34,9 @@ const struct command commands[] = {
 
 int command_fail(const struct err *err)
 {
-    fprintf(stderr, "anneal: %s\n", err->text);
+    char text[3 * sizeof err->text]; /* it may quote file names and what was recorded */
+    clean_line(text, sizeof text, err->text);
+    fprintf(stderr, "anneal: %s\n", text);
     if (err->status == STATUS_INTERRUPTED) return interrupt_signal() == SIGTERM ? 0 : 130;
     return err->status == STATUS_USAGE ? 2 : 1;
 }
