@@ -311,14 +311,17 @@ int training_start(const struct training_options *options)
 /* Loads the newest checkpoint; a run that has none, or nothing left to do, is an error with its remedy. */
 static enum status load_checkpoint(struct session *s, struct err *err)
 {
-    char checkpoint[PATH_MAX];
+    char checkpoint[PATH_MAX], newest[PATH_MAX];
     int64_t total = s->options->config.train.total_steps;
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND)
         return err_set(err, status,
-                       "run %s: has no checkpoint to go on from, it ended before its first one (start it "
-                       "again with `anneal train`)",
-                       s->id);
+                       "run %s: no checkpoint to go on from is left below %s (start it again with `anneal "
+                       "train`)",
+                       s->id, s->checkpoints);
+    if (!status && checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
+        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, going on from %s\n", newest,
+                strrchr(checkpoint, '/') + 1);
     if (!status) status = trainer_resume(s->trainer, checkpoint, err);
     int64_t step = status ? 0 : trainer_state(s->trainer)->step;
     if (!status && step >= total)
