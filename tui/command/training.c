@@ -285,6 +285,13 @@ static int train(struct session *s)
     return interrupt_signal() == SIGINT ? 130 : 0;
 }
 
+/* SIGTERM is a request, and leaving is what was asked for: also before the first step. */
+static int fail(const struct err *err)
+{
+    int code = command_fail(err);
+    return err->status == STATUS_INTERRUPTED && interrupt_signal() == SIGTERM ? 0 : code;
+}
+
 int training_start(const struct training_options *options)
 {
     struct session s;
@@ -301,7 +308,7 @@ int training_start(const struct training_options *options)
         }
     }
     if (!status) introduce(&s);
-    int code = status ? command_fail(&err) : train(&s);
+    int code = status ? fail(&err) : train(&s);
     close_session(&s);
     return code;
 }
@@ -393,7 +400,7 @@ int training_resume(const struct training_options *options, const struct run_inf
         struct event_record event = {trainer_state(s.trainer)->step, clock_wall(), "info", text};
         on_event(&s, &event);
     }
-    int code = status ? command_fail(&err) : train(&s);
+    int code = status ? fail(&err) : train(&s);
     close_session(&s);
     return code;
 }
