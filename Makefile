@@ -42,7 +42,7 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 # ---- sources ----
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
-KERNEL_ONCE := kernels/cpu_select.c kernels/workspace.c kernels/linear_cross_entropy.c
+KERNEL_ONCE := kernels/cpu_select.c kernels/cuda_plugin.c kernels/workspace.c kernels/linear_cross_entropy.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c))
 ifeq ($(shell uname -m),x86_64)
 ISAS := baseline v3 v4
@@ -80,15 +80,16 @@ endif
 endif
 SIM_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
 SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(CFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
-               -I/usr/include/$(MULTIARCH)/openblas-openmp -pthread -MMD -MP
+               -I/usr/include/$(MULTIARCH)/openblas-openmp -fPIC -fvisibility=hidden -pthread -MMD -MP
 SIM_SRC := $(wildcard tests/cuda_sim/*.cc)
+SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
 SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 
 .PHONY: help all deps test-deps demo test run-tests check bench install uninstall clean
 .SECONDARY:
 
-all: $(MAIN) $(if $(NVCC),$(PLUGIN))
+all: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 
 help:
 	@echo "make            build $(MAIN)"
@@ -162,9 +163,15 @@ $(BUILD)/%.o: %.cc
 	$(if $(V),,@echo "  CXX  $<")
 	$(Q)$(SIM_CXX) $(SIM_CXXFLAGS) -c $< -o $@
 
+# The plugin as the simulator runs it: what the real binary opens in the tests of --device cuda.
+$(SIM_PLUGIN): $(SIM_OBJ) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^ -lboost_context -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas
+
+$(SIM_TESTS): $(SIM_PLUGIN)
 $(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP_OBJ) $(SIM_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $^ -lcmocka -lvterm -lutil -lboost_context $(LIBS)
+	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS)
 
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
@@ -218,11 +225,11 @@ demo: deps
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)
 
-install: $(MAIN) $(if $(NVCC),$(PLUGIN))
+install: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 	install -D -m 755 $(MAIN) $(DESTDIR)$(PREFIX)/bin/anneal
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/anneal
+	rm -f $(DESTDIR)$(PREFIX)/bin/anneal $(DESTDIR)$(PREFIX)/lib/anneal/anneal_cuda.so
 
 clean:
 	rm -rf build build-san

@@ -1,7 +1,7 @@
 /* The CUDA plugin, anneal_cuda.so: what it exports and how it is found. The program itself links no CUDA.
  *
- * The plugin is looked for in $ANNEAL_CUDA_PLUGIN (a file), else beside the executable, else in
- * ../lib/anneal beside its folder. Where it cannot be used, one sentence says why and what to do. */
+ * The plugin is $ANNEAL_CUDA_PLUGIN (a file), else the one beside the executable, else the one in
+ * ../lib/anneal of its folder. Where it cannot be used, one sentence says why and what to do. */
 #ifndef ANNEAL_KERNELS_CUDA_PLUGIN_H
 #define ANNEAL_KERNELS_CUDA_PLUGIN_H
 

@@ -41,8 +41,20 @@ struct allocation {
 
 std::vector<allocation> allocations;
 bool open_now;
-enum sim_machine now = SIM_MACHINE_GOOD;
-bool launch_fault;
+
+/* The machine is good until told otherwise: by sim_set_machine, or, where the simulator is the plugin of a
+ * whole process, by the environment. */
+enum sim_machine from_environment()
+{
+    static const char *const names[] = {"good",       "no_driver", "old_driver",  "no_device",
+                                        "old_device", "full",      "launch_fault"};
+    const char *name = getenv("ANNEAL_SIM_MACHINE");
+    for (int i = 0; name != NULL && i < 7; i++)
+        if (strcmp(name, names[i]) == 0) return (enum sim_machine)i;
+    return SIM_MACHINE_GOOD;
+}
+
+enum sim_machine now = from_environment();
 
 void protect(const allocation &a, bool open)
 {
@@ -66,7 +78,8 @@ void on_report(const char *)
 {
     sim::fail("device memory out of range (see the sanitizer's report)");
 }
-#else
+#endif
+
 void on_fault(int, siginfo_t *info, void *)
 {
     for (const allocation &a : allocations) {
@@ -78,7 +91,6 @@ void on_fault(int, siginfo_t *info, void *)
     }
     sim::fail("a bad address, %p", info->si_addr);
 }
-#endif
 
 cudaError_t fault_or(cudaError_t error)
 {
@@ -94,7 +106,7 @@ void catch_faults()
 {
 #if ASAN
     __asan_set_error_report_callback(on_report);
-#else
+#endif
     static unsigned char stack[64 << 10];
     stack_t alternate = {};
     alternate.ss_sp = stack;
@@ -103,7 +115,6 @@ void catch_faults()
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     if (sigaltstack(&alternate, NULL) != 0 || sigaction(SIGSEGV, &action, NULL) != 0) fail("sigaction");
-#endif
 }
 
 void memory_open(bool open)
@@ -133,7 +144,7 @@ enum sim_machine machine()
 
 bool faulted()
 {
-    return launch_fault;
+    return now == SIM_MACHINE_LAUNCH_FAULT && sim_launches() > 0;
 }
 
 } // namespace sim
@@ -141,7 +152,6 @@ bool faulted()
 extern "C" void sim_set_machine(enum sim_machine machine)
 {
     now = machine;
-    launch_fault = machine == SIM_MACHINE_LAUNCH_FAULT;
 }
 
 extern "C" uint64_t sim_device_bytes(void)

@@ -33,8 +33,10 @@ enum sim_machine {
     SIM_MACHINE_NO_DEVICE,   /* a driver without a device */
     SIM_MACHINE_OLD_DEVICE,  /* a device of compute capability 7.0 */
     SIM_MACHINE_FULL,        /* no device memory is free */
-    SIM_MACHINE_LAUNCH_FAULT /* the next launch fails, and all calls after it */
+    SIM_MACHINE_LAUNCH_FAULT /* once a kernel has been launched, every call fails */
 };
+/* $ANNEAL_SIM_MACHINE says the same at the start: good, no_driver, old_driver, no_device, old_device, full,
+ * launch_fault. */
 void sim_set_machine(enum sim_machine machine);
 
 /* Kernels launched, and bytes of device memory in use. */
