@@ -49,6 +49,8 @@ const char *process_stderr(const struct process *process);
 
 /* Fails the test unless it ends with `status`; returns it, ended, with its output. */
 struct process *process_expect(int status, struct process *process);
+/* The same with a deadline of its own, in seconds, for long work. */
+struct process *process_expect_within(int seconds, int status, struct process *process);
 /* anneal with these arguments, which must end with `status`. The last argument is NULL. */
 struct process *process_run(int status, const char *argument, ...) __attribute__((sentinel));
 /* The same, but only the output: yours to free. */
