@@ -86,7 +86,7 @@ SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
 SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 
-.PHONY: help all deps test-deps demo test run-tests check bench install uninstall clean
+.PHONY: help all deps test-deps demo test run-tests check bench gpu-check install uninstall clean
 .SECONDARY:
 
 all: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -97,6 +97,7 @@ help:
 	@echo "make test       install what is missing, build, run the whole test suite (SAN=1: under sanitizers)"
 	@echo "make check      layout, include arrows, warnings of clang"
 	@echo "make bench      speed and memory on this machine, beside its own GEMM and, where installed, PyTorch"
+	@echo "make gpu-check  every CUDA operation against its CPU twin, on this machine's GPU"
 	@echo "make deps       only install the Debian/Ubuntu packages"
 	@echo "make install    to PREFIX ($(PREFIX)); make uninstall; make clean"
 	@echo "CUDA=auto|0|1   build the CUDA plugin where nvcc is found | never | insist"
@@ -180,6 +181,15 @@ $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka -lvterm -lutil $(LIBS)
+
+GPU_CHECK := $(BUILD)/tests/gpu/gpu_check
+$(GPU_CHECK): $(BUILD)/tests/gpu/gpu_check.o $(BUILD)/tests/gpu/op_cases.o $(LIB)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# The plugin lies one folder up from tests/gpu/.
+gpu-check: all $(GPU_CHECK)
+	@ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} $(GPU_CHECK)
 
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests

@@ -109,7 +109,7 @@ __device__ static inline float row_sum(float v)
 }
 
 template <int R, int D>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, 1)
     attention_tile_forward(float *__restrict__ out, float *__restrict__ lse, const float *__restrict__ qkv,
                            struct attention_shape p)
 {
@@ -248,7 +248,7 @@ __device__ static inline struct backward_tiles carve(shared_pointer<float> share
 }
 
 template <int R, int D>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, 1)
     attention_keys_backward(float *__restrict__ dqkv, const float *__restrict__ dout,
                             const float *__restrict__ lse, const float *__restrict__ products,
                             const float *__restrict__ qkv, struct attention_shape p)
@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 template <int R, int D>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, 1)
     attention_queries_backward(float *__restrict__ dqkv, const float *__restrict__ dout,
                                const float *__restrict__ lse, const float *__restrict__ products,
                                const float *__restrict__ qkv, struct attention_shape p)

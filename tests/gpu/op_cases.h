@@ -44,9 +44,6 @@ struct op_outcome {
 struct op_case {
     const char *name;
     void (*run)(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
-    double (*bytes)(
-        struct op_shape shape); /* read and written by the ideal implementation; NULL: see flops */
-    double (*flops)(struct op_shape shape); /* NULL: not compute-bound */
 };
 
 extern const struct op_case op_cases[]; /* ends with a NULL name */
