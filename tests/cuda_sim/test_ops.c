@@ -16,9 +16,9 @@
 extern const struct cuda_plugin cuda_plugin; /* linked in, as compiled for the simulator */
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { SHAPES = 8, SMALL = 1 };
+enum { SHAPES = 20, SMALL = 1 };
 #else
-enum { SHAPES = 40, SMALL = 0 };
+enum { SHAPES = 100, SMALL = 0 };
 #endif
 
 static void describe(char *buf, size_t size, const struct op_case *op, struct op_shape s, const char *output)
