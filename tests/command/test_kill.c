@@ -114,7 +114,8 @@ static enum outcome kill_once(struct stage *s, uint32_t kill, const char *name, 
 static enum outcome finish(struct stage *s, const char *name, const struct history *whole)
 {
     struct history parts;
-    struct process *p = process_start("resume", name, "--progress=json", "--checkpoint.every=0", NULL);
+    struct process *p =
+        process_start("resume", name, "--progress=json", "--checkpoint.every=0", "--eval.every=0", NULL);
     if (process_wait_exit(p) == 1) return expect_no_checkpoint(p);
     process_close(process_expect(0, p));
     assert_string_equal(stage_status(), "finished");
@@ -134,7 +135,7 @@ static void a_trainer_killed_fifty_times_leaves_a_whole_database_and_resumes_bit
     char name[16];
     stage_open(&s, "kill");
     process_close(process_run(0, "train", s.config, "--name", "whole", "--progress=none", SETTINGS,
-                              "--checkpoint.every=0", NULL));
+                              "--checkpoint.every=0", "--eval.every=0", NULL));
     history_read("whole", &whole);
     assert_int_equal(whole.count, STEPS);
     for (bool fresh = true; kills < KILLS;) {

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "tui/command/command.h"
@@ -44,7 +45,11 @@ static int train_and_watch(int argc, char **argv)
         if (strcmp(argv[i], "--watch") != 0) arguments[count++] = argv[i];
     arguments[count++] = "--progress=none";
     arguments[count] = NULL;
-    enum status status = file_anneal_home(home, sizeof home, &err);
+    enum status status = isatty(STDOUT_FILENO)
+                             ? file_anneal_home(home, sizeof home, &err)
+                             : err_set(&err, STATUS_FAILED,
+                                       "--watch: the workbench needs a terminal, and standard output is none "
+                                       "(without --watch it trains and prints its progress)");
     if (!status) status = store_open(home, &store, &err);
     if (!status) status = launch_start(&launch, home, arguments, &err);
     if (!status) fputs("preparing the corpus and the model...\n", stderr);
