@@ -25,6 +25,7 @@ const struct command commands[] = {
      command_data},
     {"tokenizer", "train INPUT... --vocab N -o FILE.json | encode T | decode T | info T",
      "learn a tokenizer, turn text into ids and back", command_tokenizer},
+    {"devices", "", "what it can train on, and why not", command_devices},
     {"bench", "step [--json] [--section.key=value ...]",
      "measure a training step beside this machine's matrix product", command_bench},
     {0},
@@ -35,7 +36,8 @@ int command_fail(const struct err *err)
     char text[3 * sizeof err->text]; /* it may quote file names and what was recorded */
     clean_line(text, sizeof text, err->text);
     fprintf(stderr, "anneal: %s\n", text);
-    return err->status == STATUS_INTERRUPTED ? 130 : err->status == STATUS_USAGE ? 2 : 1;
+    if (err->status == STATUS_INTERRUPTED) return 130;
+    return err->status == STATUS_USAGE ? 2 : 1;
 }
 
 int command_usage(const char *name, const char *why)
