@@ -14,6 +14,7 @@
 
 #include "core/base/file.h"
 #include "runs/order.h"
+#include "tests/runs/store_fixture.h"
 #include "tests/tui/terminal_fixture.h"
 
 /* --- views at three sizes --- */
@@ -70,6 +71,52 @@ static void new_steps_appear_without_a_key(void **state)
     pty_wait_text(pty, "420 / 1,000 steps");
     fill_steps(&fixture->run, &terminal_live, 420, 441);
     pty_wait_text(pty, "441 / 1,000 steps");
+    pty_close(pty);
+}
+
+/* The plot row with the star, right of the axis; NULL: none. In a buffer of the terminal's. */
+static const char *starred_plot_row(struct pty *pty)
+{
+    for (int row = 4; row < 24; row++) {
+        const char *text = pty_row(pty, row), *axis = strstr(text, "│");
+        if (!axis) axis = strstr(text, "┤");
+        if (axis && strstr(axis, "★")) return text;
+    }
+    return NULL;
+}
+
+static void an_evaluation_after_the_last_step_is_drawn(void **state)
+{
+    const struct fill whole = {
+        .name = "forty", .steps = 40, .total_steps = 40, .spike_step = -1, .keep_alive = true};
+    const char *arguments[] = {"watch", "forty", NULL};
+    char home[1024], environment[1100];
+    struct fill_run run;
+    struct err err = {0};
+    (void)state;
+    store_fixture_home("last-best", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    fill_run(home, &whole, &run); /* steps 0 to 39, and as the trainer does, evaluations by steps done */
+    for (int64_t done = 10; done <= 40; done += 10) {
+        double loss = 6 - (double)done / 20;
+        struct eval_record eval = {done, done * 4096, run.start, loss, 50, 400};
+        struct stopping_record stopping = {.step = done,
+                                           .val_loss = loss,
+                                           .best_val_loss = loss,
+                                           .best_step = done,
+                                           .improved = true,
+                                           .verdict = VERDICT_IMPROVED};
+        writer_eval(run.writer, &eval);
+        writer_stopping(run.writer, &stopping);
+    }
+    assert_int_equal(writer_flush(run.writer, 60, &err), STATUS_OK);
+    fill_end(&run, RUN_FINISHED, "");
+    struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "40 / 40 steps");
+    pty_send(pty, "\033[D"); /* the cursor comes in at the newest: the evaluation */
+    pty_wait_text(pty, "@40  ━ train");
+    pty_wait_text(pty, "◆ val 4.000");
+    if (!starred_plot_row(pty)) fail_msg("no star in the plot of a run whose last evaluation is its best");
     pty_close(pty);
 }
 
@@ -347,6 +394,7 @@ int main(void)
         TEST(the_list_shows_every_run_at_three_sizes),
         TEST(a_run_shows_charts_and_story_at_three_sizes),
         TEST(new_steps_appear_without_a_key),
+        TEST(an_evaluation_after_the_last_step_is_drawn),
         TEST(the_form_shows_defaults_and_hints_at_three_sizes),
         TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
         TEST(a_run_started_from_the_form_outlives_the_workbench),
