@@ -120,6 +120,36 @@ static void an_evaluation_after_the_last_step_is_drawn(void **state)
     pty_close(pty);
 }
 
+static void time_between_a_stop_and_a_resume_does_not_count(void **state)
+{
+    const struct fill short_run = {
+        .name = "resumed", .steps = 5, .total_steps = 5, .spike_step = -1, .status = RUN_FINISHED};
+    const char *show[] = {"show", "resumed", NULL}, *watch[] = {"watch", "resumed", NULL};
+    char home[1024], environment[1100];
+    struct fill_run run;
+    (void)state;
+    store_fixture_home("resumed", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    fill_run(home, &short_run, &run);
+    /* 10 s, a night, 20 s of a trainer that died after its last step, an hour, 30 s */
+    store_fixture_sql(home, "update runs set created_at = 1e9, ended_at = 1e9 + 40030, segment = 3;"
+                            "delete from segments;"
+                            "insert into segments(run_id, segment, first_step, started_at, ended_at, status)"
+                            " select id, 1, 0, 1e9, 1e9 + 10, 'stopped' from runs union all"
+                            " select id, 2, 2, 1e9 + 30000, null, 'running' from runs union all"
+                            " select id, 3, 4, 1e9 + 40000, 1e9 + 40030, 'finished' from runs;"
+                            "update steps set segment = 2, wall_time = 1e9 + 30000 + 10 * (step - 1)"
+                            " where step in (2, 3);"
+                            "update steps set segment = 3 where step = 4");
+    struct pty *pty = terminal_open(environment, 60, 100, NULL, NULL, show);
+    assert_int_equal(pty_wait_exit(pty), 0);
+    assert_true(pty_has_text(pty, ", after 1m 00s"));
+    pty_close(pty);
+    pty = terminal_open(environment, 24, 80, NULL, NULL, watch);
+    pty_wait_text(pty, "in 1m 00s");
+    pty_close(pty);
+}
+
 static void the_form_shows_defaults_and_hints_at_three_sizes(void **state)
 {
     struct fixture *fixture = *state;
@@ -395,6 +425,7 @@ int main(void)
         TEST(a_run_shows_charts_and_story_at_three_sizes),
         TEST(new_steps_appear_without_a_key),
         TEST(an_evaluation_after_the_last_step_is_drawn),
+        TEST(time_between_a_stop_and_a_resume_does_not_count),
         TEST(the_form_shows_defaults_and_hints_at_three_sizes),
         TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
         TEST(a_run_started_from_the_form_outlives_the_workbench),
