@@ -8,6 +8,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 #include <locale.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -311,6 +312,44 @@ static void runs_of_one_name_are_told_apart(void **state)
     }
 }
 
+static void the_table_of_runs_fits_the_terminal(void **state)
+{
+    const struct fill lengthy = {.name = "a-name-that-goes-on-and-on-and-on-and-on-for-ever-v7",
+                                 .steps = 5,
+                                 .total_steps = 5,
+                                 .spike_step = -1,
+                                 .status = RUN_FINISHED},
+                      brief = {.name = "brief",
+                               .steps = 5,
+                               .total_steps = 5,
+                               .spike_step = 4,
+                               .spike = -NAN,
+                               .status = RUN_FAILED};
+    static const int widths[] = {10, 30, 80, 200};
+    const char *arguments[] = {"runs", NULL};
+    char home[1024], environment[1100];
+    struct fill_run run;
+    (void)state;
+    store_fixture_home("long-name", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    fill_run(home, &lengthy, &run);
+    fill_run(home, &brief, &run);
+    for (int i = 0; i < 4; i++) {
+        struct pty *pty = terminal_open(environment, 24, widths[i], NULL, "COLUMNS", arguments);
+        assert_int_equal(pty_wait_exit(pty), 0);
+        if (strlen(pty_row(pty, 3))) fail_msg("at %d columns three lines wrap", widths[i]);
+        assert_int_equal(strncmp(pty_row(pty, 0), "RUN", 3), 0);
+        assert_int_equal(pty_has_text(pty, "…"), i < 3);
+        if (widths[i] == 80) assert_true(pty_has_text(pty, "-v7  finished"));
+        if (widths[i] == 80) assert_true(pty_has_text(pty, "BEST VAL"));
+        if (widths[i] == 80) assert_true(pty_has_text(pty, " nan "));
+        assert_false(pty_has_text(pty, "-nan"));
+        if (widths[i] == 200) assert_true(pty_has_text(pty, "for-ever-v7  finished"));
+        if (widths[i] == 200) assert_true(pty_has_text(pty, "STARTED"));
+        pty_close(pty);
+    }
+}
+
 /* --- working with it --- */
 
 static void the_filter_narrows_the_list(void **state)
@@ -466,6 +505,7 @@ int main(void)
         TEST(the_help_covers_each_view),
         TEST(an_empty_store_teaches_how_to_begin),
         TEST(runs_of_one_name_are_told_apart),
+        TEST(the_table_of_runs_fits_the_terminal),
         TEST(the_filter_narrows_the_list),
         TEST(keys_change_charts_cursor_and_zoom),
         TEST(an_unknown_escape_sequence_is_no_command),
