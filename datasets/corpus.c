@@ -73,10 +73,14 @@ static enum status learn(const struct text_inputs *inputs, int vocab_size, const
 }
 
 enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
-                                   const struct progress *progress, struct tokenizer **out, struct err *err)
+                                   const char *path, const struct progress *progress, struct tokenizer **out,
+                                   struct err *err)
 {
     struct text_inputs files = {0};
+    if (!ends_with(path, ".json") || strlen(path) == 5 || ends_with(path, "/.json"))
+        return err_set(err, STATUS_USAGE, "%s: the name of a tokenizer file ends with .json", path);
     enum status status = text_inputs_open(inputs, count, cache, progress, &files, err);
+    if (!status) status = text_inputs_refuse_output(&files, path, err);
     if (!status) status = learn(&files, vocab_size, progress, out, err);
     text_inputs_close(&files);
     return status;
@@ -181,6 +185,7 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
     struct text_inputs files = {0};
     struct tokenizer *opened = NULL;
     struct corpus_summary summary = {0};
+    char sidecar[PATH_MAX];
     enum status status;
     if (!ends_with(path, ".tok") || strlen(path) == 4 || ends_with(path, "/.tok"))
         return err_set(err, STATUS_USAGE, "%s: the name of a token file ends with .tok", path);
@@ -189,7 +194,11 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
                               "%.*s.tokenizer.json", stem, path)))
         return status;
     if ((status = open_tokenizer(tokenizer, &opened, err)) ||
-        (status = text_inputs_open(inputs, count, cache, progress, &files, err)))
+        (status = text_inputs_open(inputs, count, cache, progress, &files, err)) ||
+        (status = format_path(sidecar, sizeof sidecar, err, "%s.json", path)) ||
+        (status = text_inputs_refuse_output(&files, path, err)) ||
+        (status = text_inputs_refuse_output(&files, sidecar, err)) ||
+        (status = text_inputs_refuse_output(&files, summary.tokenizer_path, err)))
         goto out;
     status = write_corpus(&files, tokenizer, opened, path, summary.tokenizer_path, progress, &summary, err);
     if (!status) *out = summary;

@@ -35,13 +35,16 @@ struct corpus_summary {
 };
 
 /* Prepares text inputs (files, folders, recipes; see text_inputs.h) as `path`, which ends with ".tok", with
- * its sidecar "PATH.json" and "NAME.tokenizer.json" beside it. Nothing is half-written on failure. */
+ * its sidecar "PATH.json" and "NAME.tokenizer.json" beside it. Nothing is half-written on failure, and no
+ * input is ever replaced: STATUS_USAGE. */
 enum status corpus_prepare(const char *const *inputs, size_t count, const char *tokenizer, const char *cache,
                            const char *path, const struct progress *progress, struct corpus_summary *out,
                            struct err *err);
 
-/* A BPE of vocab_size tokens learned from text inputs, for `anneal tokenizer train`. */
+/* A BPE of vocab_size tokens learned from text inputs, for `anneal tokenizer train`. `path` is where the
+ * caller will keep it: refused before any work unless it ends with ".json" and is none of the inputs. */
 enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
-                                   const struct progress *progress, struct tokenizer **out, struct err *err);
+                                   const char *path, const struct progress *progress, struct tokenizer **out,
+                                   struct err *err);
 
 #endif

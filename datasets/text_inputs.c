@@ -114,6 +114,19 @@ enum status text_inputs_open(const char *const *words, size_t count, const char 
     return status;
 }
 
+enum status text_inputs_refuse_output(const struct text_inputs *inputs, const char *path, struct err *err)
+{
+    struct stat output, input;
+    if (stat(path, &output) != 0) return STATUS_OK;
+    for (size_t i = 0; i < inputs->count; i++)
+        if (stat(inputs->paths[i], &input) == 0 && input.st_dev == output.st_dev &&
+            input.st_ino == output.st_ino)
+            return err_set(err, STATUS_USAGE,
+                           "%s: is also the text to read, %s (give the output another name or place)", path,
+                           inputs->paths[i]);
+    return STATUS_OK;
+}
+
 void text_inputs_close(struct text_inputs *inputs)
 {
     for (size_t i = 0; i < inputs->count; i++) free(inputs->paths[i]);

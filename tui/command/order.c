@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "runs/order.h"
 #include "runs/run.h"
+#include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 
 static void print_help(void)
@@ -21,7 +22,8 @@ static void print_help(void)
          "  pause          finish the step and wait     continue     go on\n"
          "  stop           checkpoint and end           checkpoint   write one now\n"
          "  eval           evaluate now                 sample       generate a sample now\n"
-         "  lr-factor F    multiply the scheduled learning rate with F from now on (1: as configured)\n"
+         "  lr-factor F    multiply the scheduled learning rate with F from now on (1: as configured,\n"
+         "                 0: learn nothing until told otherwise)\n"
          "\n"
          "  --wait         wait until it is obeyed and print the outcome\n"
          "\n"
@@ -42,7 +44,7 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
         status = order_get(store, id, &arena, &row, err);
         bool answered = !status && row.result;
         if (answered && row.applied_step >= 0)
-            printf("step %lld: %s\n", (long long)row.applied_step, row.result);
+            printf("step %lld: %s\n", (long long)row.applied_step, clean_line_new(&arena, row.result));
         else if (answered)
             status = err_set(err, STATUS_FAILED, "run %s: %s", run_id, row.result);
         arena_release(&arena);
@@ -84,8 +86,8 @@ int command_order(int argc, char **argv)
         return command_usage("order", why);
     }
     if (verb == ORDER_LR_FACTOR &&
-        (count != 3 || !text_parse_double(words[2], &argument) || !(argument > 0) || !isfinite(argument)))
-        return command_usage("order", "lr-factor needs one number above 0");
+        (count != 3 || !text_parse_double(words[2], &argument) || !(argument >= 0) || !isfinite(argument)))
+        return command_usage("order", "lr-factor needs one number from 0 up");
     if (verb != ORDER_LR_FACTOR && count != 2) return command_usage("order", "only lr-factor takes a value");
 
     struct store *store = NULL;
@@ -97,8 +99,11 @@ int command_order(int argc, char **argv)
     if (!status) status = order_issue(store, run.id, verb, argument, "cli", &id, &err);
     if (!status && wait)
         status = wait_for_answer(store, run.id, id, &err);
-    else if (!status)
-        fprintf(stderr, "order %s given to %s\n", order_verb_name(verb), run.id);
+    else if (!status) {
+        char shown[3 * RUN_ID_MAX];
+        clean_line(shown, sizeof shown, run.id);
+        fprintf(stderr, "order %s given to %s\n", order_verb_name(verb), shown);
+    }
     if (!status) status = run_check_stdout(&err);
     store_close(store);
     return status ? command_fail(&err) : 0;

@@ -36,6 +36,7 @@ static int train_and_watch(int argc, char **argv)
     char home[PATH_MAX], id[RUN_ID_MAX];
     const char *arguments[SETTINGS_MAX + 16];
     int count = 0;
+    arguments[count++] = "anneal";
     struct launch launch = {0};
     struct store *store = NULL;
     struct err err = {0};

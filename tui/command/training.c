@@ -311,14 +311,17 @@ int training_start(const struct training_options *options)
 /* Loads the newest checkpoint; a run that has none, or nothing left to do, is an error with its remedy. */
 static enum status load_checkpoint(struct session *s, struct err *err)
 {
-    char checkpoint[PATH_MAX];
+    char checkpoint[PATH_MAX], newest[PATH_MAX];
     int64_t total = s->options->config.train.total_steps;
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND)
         return err_set(err, status,
-                       "run %s: has no checkpoint to go on from, it ended before its first one (start it "
-                       "again with `anneal train`)",
-                       s->id);
+                       "run %s: no checkpoint to go on from is left below %s (start it again with `anneal "
+                       "train`)",
+                       s->id, s->checkpoints);
+    if (!status && checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
+        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, going on from %s\n", newest,
+                strrchr(checkpoint, '/') + 1);
     if (!status) status = trainer_resume(s->trainer, checkpoint, err);
     int64_t step = status ? 0 : trainer_state(s->trainer)->step;
     if (!status && step >= total)
@@ -326,6 +329,13 @@ static enum status load_checkpoint(struct session *s, struct err *err)
                        "run %s: all %" PRId64 " steps are done (to train on: --train.total_steps=%" PRId64
                        ")",
                        s->id, step, step * 2);
+    const struct early_stopping *e = status ? NULL : &trainer_state(s->trainer)->stopping;
+    if (e && e->patience > 0 && e->used >= e->patience)
+        return err_set(err, STATUS_USAGE,
+                       "run %s: stopped early, its patience of %" PRId64
+                       " evaluations is used up (to train on: "
+                       "--eval.early_stopping_patience=%" PRId64 ", or 0)",
+                       s->id, e->patience, e->used * 2);
     return status;
 }
 

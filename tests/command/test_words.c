@@ -1,0 +1,167 @@
+/* Words that would do harm or mean something else than they say: what the commands make of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+
+/* ---- outputs ---- */
+
+static void an_output_never_replaces_the_text_it_is_made_from(void **state)
+{
+    (void)state;
+    struct stage s;
+    char link[700], folder[700], inside[800], sidecar[800], token_file[800];
+    stage_open(&s, "outputs");
+    char *before = stage_read(s.corpus);
+    process_expect_sentence(
+        process_run(2, "tokenizer", "train", s.corpus, "--vocab=300", "-o", s.corpus, NULL),
+        "ends with .json");
+    /* by another name, and somewhere below a folder */
+    snprintf(link, sizeof link, "%s/other.json", s.folder);
+    assert_int_equal(symlink(s.corpus, link), 0);
+    process_expect_sentence(process_run(2, "tokenizer", "train", s.corpus, "--vocab=300", "-o", link, NULL),
+                            "is also the text to read");
+    assert_int_equal(unlink(link), 0);
+    snprintf(folder, sizeof folder, "%s/texts", s.folder);
+    snprintf(inside, sizeof inside, "%s/mine.json", folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    assert_int_equal(rename(s.corpus, inside), 0);
+    process_expect_sentence(process_run(2, "tokenizer", "train", folder, "--vocab=300", "-o", inside, NULL),
+                            "mine.json: is also the text to read");
+    static const char *const names[] = {"mine.tok", "mine.tok.json", "mine.tokenizer.json"};
+    snprintf(token_file, sizeof token_file, "%s/mine.tok", folder);
+    for (size_t i = 0; i < 3; i++) { /* all three files that data prepare writes */
+        snprintf(sidecar, sizeof sidecar, "%s/%s", folder, names[i]);
+        assert_int_equal(rename(inside, sidecar), 0);
+        process_expect_sentence(process_run(2, "data", "prepare", folder, "-o", token_file, NULL),
+                                "is also the text to read");
+        assert_int_equal(rename(sidecar, inside), 0);
+    }
+    char *after = stage_read(inside);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+/* ---- generate ---- */
+
+static char *checkpoint_path(const struct stage *s, const char *run, const char *tail)
+{
+    char *path, *id;
+    json_t *runs = stage_runs(), *entry;
+    size_t i;
+    id = NULL;
+    json_array_foreach(runs, i, entry) if (strcmp(stage_text(entry, "name"), run) == 0)
+    {
+        assert_null(id);
+        id = strdup(stage_text(entry, "id"));
+    }
+    assert_non_null(id);
+    assert_true(asprintf(&path, "%s/runs/%s/checkpoints%s", s->home, id, tail) > 0);
+    json_decref(runs);
+    free(id);
+    return path;
+}
+
+static void a_folder_named_like_a_run_does_not_hide_the_run(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[700];
+    stage_open(&s, "hidden");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    struct process *p = process_open(&(struct process_options){
+        .folder = s.folder,
+        .arguments = (const char *const[]){"generate", "mine", "--prompt=the", "--max-tokens=2", NULL}});
+    process_expect(0, p);
+    assert_string_equal(process_stderr(p), "");
+    process_expect_sentence(process_run(1, "generate", s.folder, NULL), "the folder holds no config.json");
+    char *checkpoint = checkpoint_path(&s, "mine", "/step-40");
+    process_close(process_run(0, "generate", checkpoint, "--prompt=the", "--max-tokens=2", NULL));
+    process_expect_sentence(process_run(2, "generate", checkpoint, "--best", NULL), "--best is for runs");
+    free(checkpoint);
+}
+
+static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    stage_open(&s, "checkpoints");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--progress=none", "--checkpoint.keep=9", NULL));
+    char *wanted = checkpoint_path(&s, "mine", "/step-20"), *all = checkpoint_path(&s, "mine", "");
+    char *from_folder = process_output("generate", wanted, "--temperature=2", NULL);
+    char *from_run = process_output("generate", "mine", "--step=20", "--temperature=2", NULL);
+    char *from_newest = process_output("generate", "mine", "--temperature=2", NULL);
+    assert_string_equal(from_folder, from_run);
+    assert_string_not_equal(from_folder, from_newest);
+    /* this little text is learned better with every step: the best is the last */
+    char *from_best = process_output("generate", "mine", "--best", "--temperature=2", NULL);
+    assert_string_equal(from_best, from_newest);
+    process_expect_sentence(process_run(2, "generate", "mine", "--best", "--step=20", NULL), "not both");
+    process_expect_sentence(process_run(2, "generate", "mine", "--step=-1", NULL),
+                            "--step -1: must be the step");
+    process_expect_sentence(process_run(1, "generate", "mine", "--step=21", NULL),
+                            "of its step 21 is not there");
+    char *last = checkpoint_path(&s, "mine", "/step-40");
+    assert_int_equal(file_remove_tree(last, &err), STATUS_OK);
+    process_expect_sentence(process_run(1, "generate", "mine", "--best", NULL),
+                            "of its best step 40 is not there");
+    assert_int_equal(file_remove_tree(all, &err), STATUS_OK);
+    process_expect_sentence(process_run(1, "generate", "mine", NULL), "there is no checkpoint below");
+    process_close_all(state);
+    process_expect_sentence(
+        process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL),
+        "no checkpoint to go on from is left below");
+    process_close(
+        process_run(0, "train", s.config, "--name=blind", "--progress=none", "--data.val_fraction=0", NULL));
+    process_expect_sentence(process_run(1, "generate", "blind", "--best", NULL), "it was never evaluated");
+    free(wanted);
+    free(all);
+    free(last);
+    free(from_folder);
+    free(from_run);
+    free(from_newest);
+    free(from_best);
+}
+
+static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "damaged");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
+    char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
+    assert_int_equal(truncate(weights, 100), 0);
+    process_expect_sentence(process_run(0, "generate", "mine", "--max-tokens=2", NULL),
+                            "checkpoints/step-40: the newest checkpoint is damaged, generating from step-30");
+    process_expect_sentence(
+        process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=none", NULL),
+        "checkpoints/step-40: the newest checkpoint is damaged, going on from step-30");
+    free(weights);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(an_output_never_replaces_the_text_it_is_made_from),
+        TEST(a_folder_named_like_a_run_does_not_hide_the_run),
+        TEST(a_text_can_come_from_any_checkpoint_that_is_left),
+        TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
