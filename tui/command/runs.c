@@ -73,22 +73,29 @@ static int fit_columns(int widths[COLUMNS], int64_t room)
     return n;
 }
 
+static bool inside_character(char byte)
+{
+    return ((unsigned char)byte & 0xC0) == 0x80;
+}
+
 /* Cuts an id from its middle: the start is what a user types, the end tells alike ones apart (-2). */
 static void shorten(char *text, int width)
 {
     bool utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    int length = (int)strlen(text), tail = width > RUN_LEAST / 2 ? 4 : 0;
+    int length = (int)strlen(text), tail = length - (width > RUN_LEAST / 2 ? 4 : 0), head = width - 1;
     char whole[CELL_MAX];
     if (length <= width) return;
+    head -= length - tail;
     memcpy(whole, text, sizeof whole);
-    snprintf(text, CELL_MAX, "%.*s%s%s", width - 1 - tail, whole, utf8 ? "\xE2\x80\xA6" : "~",
-             whole + length - tail);
+    while (head > 0 && inside_character(whole[head])) head--;
+    while (inside_character(whole[tail])) tail++;
+    snprintf(text, CELL_MAX, "%.*s%s%s", head, whole, utf8 ? "\xE2\x80\xA6" : "~", whole + tail);
 }
 
 /* Columns that printf must be asked for, which counts bytes, so that `text` takes `width` on the screen. */
 static int padded(const char *text, int width)
 {
-    for (; *text; text++) width += ((unsigned char)*text & 0xC0) == 0x80;
+    for (; *text; text++) width += inside_character(*text);
     return width;
 }
 
