@@ -229,7 +229,6 @@ static void train_with_watch_arrives_at_its_run(void **state)
     pty_wait_text(pty, "/ 100,000 steps");
     pty_wait_text(pty, "watched");
     assert_true(pty_on_alternate_screen(pty));
-    assert_int_equal(stage_count_leftovers(&stage), 0);
     pty_send(pty, "qq");
     assert_int_equal(pty_wait_exit(pty), 0);
     pty_wait_text(pty, "1 run goes on training");
@@ -244,7 +243,7 @@ static void train_with_watch_arrives_at_its_run(void **state)
     assert_int_equal(pty_wait_exit(pty), 1);
     pty_wait_text(pty, "nowhere.txt");
     assert_false(pty_on_alternate_screen(pty));
-    assert_int_equal(stage_count_leftovers(&stage), 0);
+    assert_int_equal(stage_count_leftovers(&stage), 0); /* not while a checkpoint may be half written */
     pty_close(pty);
     (void)state;
 }
