@@ -56,6 +56,8 @@ void run_row_read(struct store *store, sqlite3_stmt *row, struct run_info *out)
     out->pid = store_column_int(row, 16, -1);
     out->heartbeat = store_column_double(row, 17);
     store_column_text(row, 18, out->message, sizeof out->message);
+    out->elapsed = store_column_double(row, 19);
+    if (isnan(out->elapsed)) out->elapsed = 0; /* no trainer yet */
     if ((out->status == RUN_RUNNING || out->status == RUN_PAUSED) && !run_is_alive(store, out->id))
         out->status = RUN_CRASHED;
 }

@@ -30,6 +30,8 @@ struct run_info {
     char name[RUN_NAME_MAX];
     enum run_status status;
     double created_at, ended_at; /* Unix seconds; ended_at NaN while it runs */
+    double elapsed; /* seconds its trainers lived, until the heartbeat of a live one; pauses between
+                       one's end and a resume do not count; never NaN */
     char device[RUN_DEVICE_MAX]; /* "cpu", "cuda:0" */
     char precision[16];
     int64_t parameters;

@@ -96,7 +96,7 @@ static void print_identity(struct show *show)
     printf("  started     %s\n", format_time(run->created_at, a, sizeof a));
     if (isfinite(run->ended_at))
         printf("  ended       %s, after %s\n", format_time(run->ended_at, a, sizeof a),
-               clock_format_duration(run->ended_at - run->created_at, b, sizeof b));
+               clock_format_duration(run->elapsed, b, sizeof b));
     if (run->segment > 1) printf("  resumed     %d time%s\n", run->segment - 1, run->segment > 2 ? "s" : "");
     if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
         printf("  trainer     process %lld, last sign of life %s ago\n", (long long)run->pid,

@@ -162,5 +162,7 @@ int64_t run_model_newest_step(const struct run_model *model)
     const struct series *loss = &model->series[TRACE_LOSS];
     int64_t newest = loss->count ? loss->points[loss->count - 1].last_step : -1;
     if (model->has_last && model->last.step > newest) newest = model->last.step;
+    /* steps count from 0, an evaluation carries how many were done: the last one lies after the last step */
+    if (model->eval_count && model->evals[0].step > newest) newest = model->evals[0].step;
     return newest;
 }
