@@ -154,11 +154,32 @@ static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
     free(weights);
 }
 
+/* ---- latest ---- */
+
+static void latest_is_the_newest_run_and_no_name(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "latest");
+    struct process *p = process_run(2, "train", s.config, "--name=latest", "--progress=none", NULL);
+    process_expect_sentence(p, "--name latest: this word stands for the newest run");
+    assert_int_equal(stage_count_runs(), 0);
+    assert_int_equal(stage_count_leftovers(&s), 0);
+    process_close(process_run(0, "train", s.config, "--name=old", "--progress=none", NULL));
+    process_close(process_run(0, "train", s.config, "--name=new", "--progress=none", NULL));
+    /* one that an older version has let in */
+    free(stage_query(&s, "update runs set name = 'latest' where name = 'old'"));
+    p = process_run(0, "show", "latest", "--json", NULL);
+    assert_non_null(strstr(process_stdout(p), "-new\""));
+    assert_null(strstr(process_stdout(p), "-old\""));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(an_output_never_replaces_the_text_it_is_made_from),
+        TEST(latest_is_the_newest_run_and_no_name),
         TEST(a_folder_named_like_a_run_does_not_hide_the_run),
         TEST(a_text_can_come_from_any_checkpoint_that_is_left),
         TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
