@@ -227,6 +227,8 @@ static enum status hash_text(void *context, const char *path, const char *text, 
         if (!progress_report(h->progress, "checking", "bytes", before + i, total))
             return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
     }
+    if (!progress_report(h->progress, "checking", "bytes", before + n, total))
+        return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
     return STATUS_OK;
 }
 

@@ -7,8 +7,8 @@
 
 struct progress {
     /* `what` names the phase ("reading", "counting pairs", "encoding"); done and total are in `unit`
-     * ("bytes", "merges"). Called at most a few thousand times. False asks to stop: the work then returns
-     * STATUS_INTERRUPTED and leaves nothing half-written. */
+     * ("bytes", "merges"); the last report of a phase is its total. Called at most a few thousand times.
+     * False asks to stop: the work then returns STATUS_INTERRUPTED and leaves nothing half-written. */
     bool (*report)(void *context, const char *what, const char *unit, uint64_t done, uint64_t total);
     void *context;
 };

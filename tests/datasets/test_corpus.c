@@ -89,6 +89,52 @@ static void a_text_is_prepared_once_and_then_found(void **state)
     free(text);
 }
 
+struct phases {
+    char what[32];
+    uint64_t done, total;
+    int ended;
+};
+
+/* A phase that is over when the next one begins must have said so. */
+static bool follow(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
+{
+    struct phases *phases = context;
+    (void)unit;
+    if (strcmp(phases->what, what) != 0) {
+        if (*phases->what && (phases->done != phases->total || !phases->total))
+            fail_msg("%s ended at %d of %d", phases->what, (int)phases->done, (int)phases->total);
+        snprintf(phases->what, sizeof phases->what, "%s", what);
+        phases->ended++;
+    }
+    phases->done = done;
+    phases->total = total;
+    return true;
+}
+
+static void every_phase_ends_with_its_total(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tokenizer;
+        int phases;
+    } cases[] = {{"bytes", 2}, {"bpe:256", 3}, {"bpe:300", 4}, {"bpe:300", 1}}; /* the last is cached */
+    const char *cache = scratch_path("cache_phases"), *folder = scratch_path("phases");
+    struct err err = {0};
+    assert_ok(file_make_folders(folder, &err), &err);
+    scratch_write(scratch_path("phases/a.txt"), "one two two three", 17);
+    scratch_write(scratch_path("phases/b.txt"), "two", 3);
+    scratch_write(scratch_path("phases/c.txt"), "", 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct phases phases = {0};
+        struct progress progress = {follow, &phases};
+        struct corpus corpus;
+        assert_ok(corpus_open(folder, cases[i].tokenizer, cache, &progress, &corpus, &err), &err);
+        corpus_close(&corpus);
+        assert_int_equal(phases.ended, cases[i].phases);
+        assert_int_equal(phases.done, phases.total);
+    }
+}
+
 static void a_changed_text_is_prepared_again(void **state)
 {
     (void)state;
@@ -430,6 +476,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_is_prepared_once_and_then_found),
+        cmocka_unit_test(every_phase_ends_with_its_total),
         cmocka_unit_test(a_changed_text_is_prepared_again),
         cmocka_unit_test(a_damaged_cache_is_made_anew),
         cmocka_unit_test(a_folder_is_read_in_sorted_order),
