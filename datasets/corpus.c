@@ -81,6 +81,7 @@ enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int 
         return err_set(err, STATUS_USAGE, "%s: the name of a tokenizer file ends with .json", path);
     enum status status = text_inputs_open(inputs, count, cache, progress, &files, err);
     if (!status) status = text_inputs_refuse_output(&files, path, err);
+    if (!status) text_inputs_note(&files, progress);
     if (!status) status = learn(&files, vocab_size, progress, out, err);
     text_inputs_close(&files);
     return status;
@@ -200,6 +201,7 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
         (status = text_inputs_refuse_output(&files, sidecar, err)) ||
         (status = text_inputs_refuse_output(&files, summary.tokenizer_path, err)))
         goto out;
+    text_inputs_note(&files, progress);
     status = write_corpus(&files, tokenizer, opened, path, summary.tokenizer_path, progress, &summary, err);
     if (!status) *out = summary;
 out:
@@ -283,8 +285,10 @@ static enum status open_text(const char *train, const char *word, const char *ca
     char key[33], folder[PATH_MAX], making[PATH_MAX] = "", path[PATH_MAX], tokenizer[PATH_MAX];
     enum status status;
     if ((status = open_tokenizer(word, &opened, err)) ||
-        (status = text_inputs_open(&train, 1, cache, progress, &files, err)) ||
-        (status = cache_key(&files, word, opened, progress, key, err)) ||
+        (status = text_inputs_open(&train, 1, cache, progress, &files, err)))
+        goto out;
+    text_inputs_note(&files, progress);
+    if ((status = cache_key(&files, word, opened, progress, key, err)) ||
         (status = format_path(folder, sizeof folder, err, "%s/%s", cache, key)))
         goto out;
     if (open_folder(folder, out, NULL) == STATUS_OK) goto out;

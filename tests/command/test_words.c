@@ -154,6 +154,49 @@ static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
     free(weights);
 }
 
+/* ---- inputs ---- */
+
+static void a_binary_file_among_texts_is_named_and_read(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[700], path[800], token_file[800], setting[800];
+    unsigned char noise[3000];
+    stage_open(&s, "binary");
+    snprintf(folder, sizeof folder, "%s/texts", s.folder);
+    snprintf(token_file, sizeof token_file, "%s/all.tok", s.folder);
+    snprintf(setting, sizeof setting, "--data.train=%s", folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    snprintf(path, sizeof path, "%s/a.txt", folder);
+    assert_int_equal(rename(s.corpus, path), 0);
+    snprintf(path, sizeof path, "%s/latin1.txt", folder);
+    stage_write(path, "caf\xe9 cr\xe8me, na\xefve", 17);
+    struct process *p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, NULL);
+    assert_null(strstr(process_stderr(p), "binary"));
+    assert_non_null(strstr(process_stderr(p), "reading 2 files, "));
+    assert_non_null(strstr(process_stderr(p), ": a.txt, latin1.txt\n"));
+
+    snprintf(path, sizeof path, "%s/image", folder);
+    for (size_t i = 0; i < sizeof noise; i++) noise[i] = (unsigned char)(0x80 | (i * i / 7)); /* no NUL */
+    stage_write(path, noise, sizeof noise);
+    p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+    process_expect_sentence(p, "warning: ");
+    process_expect_sentence(p, "/texts/image: looks binary, not like text");
+    assert_non_null(strstr(process_stdout(p), "tokens of "));
+
+    snprintf(path, sizeof path, "%s/zero\nbytes", folder); /* a name is not trusted with the terminal */
+    stage_write(path, "ab\0cd", 5);
+    snprintf(path, sizeof path, "%s/tokenizer.json", s.folder);
+    process_expect_sentence(
+        process_run(0, "tokenizer", "train", folder, "--vocab=300", "-o", path, "--progress=none", NULL),
+        "image: looks binary, not like text, as do 1 more of the 4 files");
+    p = process_run(0, "train", s.config, setting, "--progress=none", NULL);
+    process_expect_sentence(p, "as do 1 more of the 4 files");
+    snprintf(path, sizeof path, "%s/zero\nbytes", folder);
+    p = process_run(0, "data", "prepare", path, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+    process_expect_sentence(p, "zero?bytes: looks binary");
+}
+
 /* ---- latest ---- */
 
 static void latest_is_the_newest_run_and_no_name(void **state)
@@ -179,6 +222,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(an_output_never_replaces_the_text_it_is_made_from),
+        TEST(a_binary_file_among_texts_is_named_and_read),
         TEST(latest_is_the_newest_run_and_no_name),
         TEST(a_folder_named_like_a_run_does_not_hide_the_run),
         TEST(a_text_can_come_from_any_checkpoint_that_is_left),

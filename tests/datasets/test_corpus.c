@@ -68,7 +68,8 @@ static void a_text_is_prepared_once_and_then_found(void **state)
     char *text = scratch_read(SAMPLE, &n);
     for (int i = 0; i < 3; i++) {
         struct watcher first = {.left = 1 << 20}, second = {.left = 1 << 20};
-        struct progress progress = {watch, &first}, again = {watch, &second};
+        struct progress progress = {.report = watch, .context = &first},
+                        again = {.report = watch, .context = &second};
         struct corpus corpus = {0};
         struct err err = {0};
         assert_ok(corpus_open(SAMPLE, tokenizers[i], cache, &progress, &corpus, &err), &err);
@@ -126,7 +127,7 @@ static void every_phase_ends_with_its_total(void **state)
     scratch_write(scratch_path("phases/c.txt"), "", 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct phases phases = {0};
-        struct progress progress = {follow, &phases};
+        struct progress progress = {.report = follow, .context = &phases};
         struct corpus corpus;
         assert_ok(corpus_open(folder, cases[i].tokenizer, cache, &progress, &corpus, &err), &err);
         corpus_close(&corpus);
@@ -220,7 +221,7 @@ static void an_interruption_anywhere_leaves_nothing_half_written(void **state)
     int left = 0;
     for (; status == STATUS_INTERRUPTED; left++) {
         struct watcher watcher = {.left = left};
-        struct progress progress = {watch, &watcher};
+        struct progress progress = {.report = watch, .context = &watcher};
         struct corpus corpus = {0};
         struct err err = {0};
         status = corpus_open(SAMPLE, "bpe:300", cache, &progress, &corpus, &err);
@@ -348,7 +349,7 @@ static void preparing_writes_three_files_or_none(void **state)
                      STATUS_NOT_FOUND);
     for (int left = 0; left < 6; left++) {
         struct watcher watcher = {.left = left};
-        struct progress progress = {watch, &watcher};
+        struct progress progress = {.report = watch, .context = &watcher};
         assert_int_equal(corpus_prepare(inputs, 1, "bpe:400", cache, path, &progress, &summary, &err),
                          STATUS_INTERRUPTED);
         assert_int_equal(scratch_entries(folder), 0);
@@ -462,7 +463,7 @@ static void the_bible_can_be_interrupted(void **state)
     const char *cache = scratch_path("cache_stop");
     for (int left = 0; left < 3; left++) {
         struct watcher watcher = {.left = left};
-        struct progress progress = {watch, &watcher};
+        struct progress progress = {.report = watch, .context = &watcher};
         char path[4096];
         struct err err = {0};
         enum status status = recipe_fetch(recipe_find("kjv"), cache, &progress, path, sizeof path, &err);
