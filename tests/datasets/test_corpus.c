@@ -7,9 +7,12 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -211,6 +214,54 @@ static void a_folder_is_read_in_sorted_order(void **state)
                 "2345",
                 7);
     corpus_close(&corpus);
+}
+
+/* An id that no process has: a child's that has been waited for. */
+static long gone(void)
+{
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return (long)child;
+}
+
+static void what_a_killed_preparation_left_is_swept_a_living_ones_is_not(void **state)
+{
+    (void)state;
+    static const char key[] = "0123456789abcdef0123456789abcdef";
+    const char *cache = scratch_path("cache_swept");
+    char dead[5000], living[5000], locked[5000], foreign[5000], text[5000], fresh[5000], inside[5100];
+    struct err err = {0};
+    struct corpus corpus;
+    snprintf(dead, sizeof dead, "%s/%s.tmp-%ld", cache, key, gone());
+    snprintf(living, sizeof living, "%s/%s.tmp-%ld", cache, key, (long)getppid());
+    snprintf(locked, sizeof locked, "%s/%s.tmp-%ld", cache, key, gone());
+    snprintf(foreign, sizeof foreign, "%s/mine.tmp-%ld", cache, gone());
+    snprintf(text, sizeof text, "%s/kjv.txt.tmp-%ld", cache, gone());
+    snprintf(fresh, sizeof fresh, "%s/new.txt.tmp-%ld", cache, gone());
+    const char *folders[] = {dead, living, locked, foreign};
+    for (size_t i = 0; i < 4; i++) {
+        assert_ok(file_make_folders(folders[i], &err), &err);
+        snprintf(inside, sizeof inside, "%s/corpus.tok.tmp-1", folders[i]);
+        scratch_write(inside, "half", 4);
+    }
+    scratch_write(text, "half", 4);
+    scratch_write(fresh, "half", 4);
+    assert_int_equal(utimensat(AT_FDCWD, text, (struct timespec[2]){{.tv_sec = 1}, {.tv_sec = 1}}, 0), 0);
+    int fd = open(locked, O_RDONLY | O_DIRECTORY); /* as by a maker whose process ids are not ours */
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+
+    scratch_write(scratch_path("swept.txt"), "some words", 10);
+    assert_ok(corpus_open(scratch_path("swept.txt"), "bytes", cache, NULL, &corpus, &err), &err);
+    corpus_close(&corpus);
+    assert_false(file_exists(dead));
+    assert_false(file_exists(text));
+    assert_true(file_exists(living) && file_exists(locked) && file_exists(foreign) && file_exists(fresh));
+    close(fd);
+    assert_ok(corpus_open(scratch_path("swept.txt"), "bytes", cache, NULL, &corpus, &err), &err);
+    corpus_close(&corpus);
+    assert_false(file_exists(locked));
+    assert_int_equal(scratch_entries(cache), 4); /* the corpus, living, foreign, fresh */
 }
 
 static void an_interruption_anywhere_leaves_nothing_half_written(void **state)
@@ -481,6 +532,7 @@ int main(void)
         cmocka_unit_test(a_changed_text_is_prepared_again),
         cmocka_unit_test(a_damaged_cache_is_made_anew),
         cmocka_unit_test(a_folder_is_read_in_sorted_order),
+        cmocka_unit_test(what_a_killed_preparation_left_is_swept_a_living_ones_is_not),
         cmocka_unit_test(an_interruption_anywhere_leaves_nothing_half_written),
         cmocka_unit_test(bad_inputs_are_refused_in_words),
         cmocka_unit_test(a_folder_without_permission_is_refused),
