@@ -7,6 +7,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -51,6 +52,86 @@ static void an_output_never_replaces_the_text_it_is_made_from(void **state)
     assert_string_equal(before, after);
     free(before);
     free(after);
+}
+
+/* ---- orders ---- */
+
+static struct process *start_long_run(const struct stage *s)
+{
+    struct process *p = process_start("train", s->config, "--name=long", "--train.total_steps=100000000",
+                                      "--train.schedule=constant", "--eval.every=0", "--sample.every=0",
+                                      "--checkpoint.every=0", "--progress=none", NULL);
+    while (stage_count_runs() == 0 || strcmp(stage_status(), "running") != 0) assert_false(process_poll(p));
+    return p;
+}
+
+static void a_run_that_was_stopped_with_wait_can_be_resumed_at_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "stop");
+    struct process *trainer = start_long_run(&s);
+    for (int i = 0; i < 3; i++) {
+        process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+        struct process *next = process_start("resume", "long", "--progress=none", NULL);
+        process_expect(0, trainer); /* only now: resuming did not wait for its process to end */
+        trainer = next;
+        while (strcmp(stage_status(), "running") != 0) assert_false(process_poll(trainer));
+    }
+    process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+    process_expect(0, trainer);
+}
+
+static void a_trainer_that_does_not_answer_is_told_of_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "silent");
+    struct process *trainer = start_long_run(&s);
+    process_signal(trainer, SIGSTOP);
+    struct process *order = process_start("order", "latest", "pause", "--wait", NULL);
+    process_wait_text(order, "its trainer has not answered for 5 s");
+    process_signal(trainer, SIGCONT);
+    process_expect(0, order);
+    process_expect_sentence(order, "it looks between steps"); /* one line */
+    process_close(process_run(0, "order", "latest", "stop", "--wait", NULL));
+    process_expect(0, trainer);
+}
+
+static void words_of_an_order_are_checked_before_it_is_given(void **state)
+{
+    (void)state;
+    static const char *const factors[] = {"-1", "-0.5", "-inf", "0", "1000.5", "inf", "nan", "much", NULL};
+    struct stage s;
+    stage_open(&s, "orders");
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        process_expect_first_line(process_run(2, "order", "latest", "lr-factor", factors[i], NULL),
+                                  "lr-factor needs one number above 0, at most 1000");
+    process_close_all(state);
+    process_expect_first_line(process_run(2, "order", "latest", "lr-factor", "-1", "--wait", NULL),
+                              "lr-factor needs one number above 0, at most 1000");
+    process_expect_first_line(process_run(2, "order", "latest", "pause", "-1", NULL), "only lr-factor takes");
+    process_expect_first_line(process_run(2, "order", "latest", "pause", "--wiat", NULL), "no option --wiat");
+    process_expect_first_line(process_run(2, "order", "latest", "puase", NULL),
+                              "no verb \"puase\"; did you mean \"pause\"? (verbs: pause, ");
+    process_expect_first_line(process_run(2, "order", "latest", "xyzzy", NULL), "no verb \"xyzzy\" (verbs: ");
+}
+
+/* ---- help ---- */
+
+static void the_version_and_every_help_are_on_standard_output(void **state)
+{
+    (void)state;
+    struct process *p = process_run(0, "--version", NULL);
+    int major, minor, patch, end = 0;
+    assert_int_equal(sscanf(process_stdout(p), "anneal %d.%d.%d\n%n", &major, &minor, &patch, &end), 3);
+    assert_int_equal(strlen(process_stdout(p)), end);
+    p = process_run(0, "bench", "step", "--help", NULL);
+    assert_non_null(strstr(process_stdout(p), "usage: anneal bench step"));
+    assert_string_equal(process_stderr(p), "");
+    process_close(process_run(0, "bench", "--help", NULL));
+    p = process_run(2, "bench", NULL);
+    assert_string_equal(process_stdout(p), "");
 }
 
 /* ---- generate ---- */
@@ -224,6 +305,10 @@ int main(void)
         TEST(an_output_never_replaces_the_text_it_is_made_from),
         TEST(a_binary_file_among_texts_is_named_and_read),
         TEST(latest_is_the_newest_run_and_no_name),
+        TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),
+        TEST(a_trainer_that_does_not_answer_is_told_of_once),
+        TEST(words_of_an_order_are_checked_before_it_is_given),
+        TEST(the_version_and_every_help_are_on_standard_output),
         TEST(a_folder_named_like_a_run_does_not_hide_the_run),
         TEST(a_text_can_come_from_any_checkpoint_that_is_left),
         TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
