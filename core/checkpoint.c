@@ -100,11 +100,13 @@ static enum status write_json(const char *folder, const char *name, json_t *json
 static json_t *state_json(const struct train_state *s)
 {
     const struct early_stopping *e = &s->stopping;
-    json_t *json = json_pack("{s:I s:I s:I s:f s:I s:I s:I s:I s:f}", "step", (json_int_t)s->step, "cursor",
-                             (json_int_t)s->cursor, "tokens", (json_int_t)s->tokens, "lr_factor",
-                             s->lr_factor, "skipped_in_a_row", (json_int_t)s->skipped_in_a_row, "best_step",
-                             (json_int_t)e->best_step, "patience_used", (json_int_t)e->used, "patience",
-                             (json_int_t)e->patience, "min_delta", e->min_delta);
+    json_t *json = json_pack(
+        "{s:I s:I s:I s:I s:f s:I s:I s:I s:I s:f s:I s:I s:I}", "step", (json_int_t)s->step, "updates",
+        (json_int_t)s->updates, "cursor", (json_int_t)s->cursor, "tokens", (json_int_t)s->tokens, "lr_factor",
+        s->lr_factor, "skipped_in_a_row", (json_int_t)s->skipped_in_a_row, "best_step",
+        (json_int_t)e->best_step, "patience_used", (json_int_t)e->used, "patience", (json_int_t)e->patience,
+        "min_delta", e->min_delta, "corpus_tokens", (json_int_t)s->corpus.tokens, "corpus_checksum",
+        (json_int_t)s->corpus.checksum, "tokenizer_checksum", (json_int_t)s->corpus.tokenizer);
     if (json && isfinite(e->best)) json_object_set_new(json, "best_val_loss", json_real(e->best));
     return json;
 }
@@ -327,19 +329,23 @@ static enum status read_state(const char *path, struct train_state *out, struct 
 {
     struct train_state s = {0};
     json_error_t problem;
-    json_int_t step, cursor, tokens, skipped, best_step, used, patience;
+    json_int_t step, updates, cursor, tokens, skipped, best_step, used, patience, corpus[3];
     double best = INFINITY;
     json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
     if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
-    int bad =
-        json_unpack_ex(json, &problem, 0, "{s:I s:I s:I s:F s:I s:I s:I s:I s:F s?F}", "step", &step,
-                       "cursor", &cursor, "tokens", &tokens, "lr_factor", &s.lr_factor, "skipped_in_a_row",
-                       &skipped, "best_step", &best_step, "patience_used", &used, "patience", &patience,
-                       "min_delta", &s.stopping.min_delta, "best_val_loss", &best);
+    int bad = json_unpack_ex(json, &problem, 0, "{s:I s:I s:I s:I s:F s:I s:I s:I s:I s:F s:I s:I s:I s?F}",
+                             "step", &step, "updates", &updates, "cursor", &cursor, "tokens", &tokens,
+                             "lr_factor", &s.lr_factor, "skipped_in_a_row", &skipped, "best_step", &best_step,
+                             "patience_used", &used, "patience", &patience, "min_delta",
+                             &s.stopping.min_delta, "corpus_tokens", &corpus[0], "corpus_checksum",
+                             &corpus[1], "tokenizer_checksum", &corpus[2], "best_val_loss", &best);
     json_decref(json);
-    if (bad || step < 0 || cursor < 0 || tokens < 0 || skipped < 0 || used < 0 || s.lr_factor < 0)
+    if (bad || step < 0 || updates < 0 || cursor < 0 || tokens < 0 || skipped < 0 || used < 0 ||
+        s.lr_factor < 0)
         return err_set(err, STATUS_CORRUPT, "%s: %s", path, bad ? problem.text : "a number is negative");
     s.step = step;
+    s.updates = updates;
+    s.corpus = (struct corpus_mark){(uint64_t)corpus[0], (uint64_t)corpus[1], (uint64_t)corpus[2]};
     s.cursor = (uint64_t)cursor;
     s.tokens = tokens;
     s.skipped_in_a_row = skipped;
@@ -381,12 +387,13 @@ static void remove_leftovers(const char *parent)
     if (folder) closedir(folder);
 }
 
-void checkpoint_prune(const char *parent, int64_t keep)
+void checkpoint_prune(const char *parent, int64_t keep, int64_t best_step)
 {
     char path[PATH_SIZE];
     size_t count;
     int64_t *steps = list_steps(parent, &count);
     for (size_t i = keep > 0 ? (size_t)keep : 0; i < count; i++) {
+        if (steps[i] == best_step) continue;
         snprintf(path, sizeof path, "%.*s/step-%" PRId64, PATH_SIZE - 32, parent, steps[i]);
         file_remove_tree(path, NULL);
     }

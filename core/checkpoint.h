@@ -10,16 +10,19 @@
 
 #include "core/early_stopping.h"
 #include "core/network.h"
+#include "datasets/corpus_mark.h"
 #include "datasets/tokenizer.h"
 
 /* What training needs beside weights and moments. */
 struct train_state {
     int64_t step;             /* steps done; the next one to run */
+    int64_t updates;          /* of the weights: steps less the skipped ones */
     uint64_t cursor;          /* training sequences consumed */
     int64_t tokens;           /* tokens trained on */
     double lr_factor;         /* by order; 1 normally */
     int64_t skipped_in_a_row; /* updates skipped because of a non-finite norm */
     struct early_stopping stopping;
+    struct corpus_mark corpus;
 };
 
 /* Writes PARENT/step-N, N = state->step, replacing one of that name. `tokenizer` may be NULL. *bytes is the
@@ -42,8 +45,9 @@ enum status checkpoint_load_weights(const char *folder, struct network *network,
 enum status checkpoint_load(const char *folder, struct network *network, struct train_state *state,
                             struct err *err);
 
-/* Removes all but the `keep` newest step-N folders below `parent`, and what a killed trainer left
- * half-written. Only for the process that holds the run's lock. What cannot be removed is left. */
-void checkpoint_prune(const char *parent, int64_t keep);
+/* Removes all step-N folders below `parent` but the `keep` newest and the one of `best_step` (-1: none), and
+ * what a killed trainer left half-written. Only for the process that holds the run's lock. What cannot be
+ * removed is left. */
+void checkpoint_prune(const char *parent, int64_t keep, int64_t best_step);
 
 #endif

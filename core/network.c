@@ -49,6 +49,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
         if (!plan->category_bytes[i]) continue;
         status = backend->mem_alloc(device, plan->category_bytes[i], &memory, err);
         net->memory[i] = memory;
+        if (!status) net->allocated[i] = plan->category_bytes[i];
         if (status)
             err_prefix(err, "%s", plan_category_name((enum plan_category)i));
         else

@@ -18,6 +18,7 @@ struct network {
     const struct model *model;              /* borrowed */
     const struct plan *plan;                /* borrowed */
     unsigned char *memory[PLAN_CATEGORIES]; /* device memory; NULL for an empty category */
+    size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the backend */
     float *weights, *gradients;             /* (elements), into memory */
 };
 

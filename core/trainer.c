@@ -9,12 +9,13 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "core/generate.h"
 #include "core/optimizer.h"
 #include "core/schedule.h"
 #include "datasets/batch.h"
 
-enum { SKIPS_IN_A_ROW_MAX = 100, SAMPLE_BYTES_MAX = 16384 };
+enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384 };
 
 struct trainer {
     struct train_setup setup;
@@ -78,6 +79,21 @@ static enum status open_data(struct trainer *t, struct err *err)
     return STATUS_OK;
 }
 
+/* An operating system gives out more memory than there is and ends somebody later; the plan knows beforehand.
+ */
+static enum status check_memory(const struct trainer *t, struct err *err)
+{
+    char planned[32], available[32];
+    if (t->device.available_bytes <= 0 || t->plan.total_bytes <= (size_t)t->device.available_bytes)
+        return STATUS_OK;
+    return err_set(
+        err, STATUS_NO_MEMORY,
+        "training needs %s, %s has no memory for more than %s (use a smaller model, train.batch_size or "
+        "train.seq_len)",
+        text_format_bytes(t->plan.total_bytes, planned, sizeof planned), t->device.short_name,
+        text_format_bytes((uint64_t)t->device.available_bytes, available, sizeof available));
+}
+
 static enum status upload_initial_weights(struct trainer *t, struct err *err)
 {
     float *weights = malloc(t->model.elements * sizeof *weights);
@@ -111,6 +127,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                     .total = c->train.total_steps};
     schedule_parse(c->train.schedule, &t->schedule.kind);
     t->state.lr_factor = 1;
+    t->state.corpus = corpus_mark_of(setup->corpus);
     t->last_eval_step = t->last_checkpoint_step = -1;
     t->last_val_loss = NAN;
     early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience,
@@ -123,6 +140,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                .T = (int)c->train.seq_len,
                                .moments = optimizer_moments(t->optimizer.kind)};
     if (!status) status = plan_init(&t->plan, &input, err);
+    setup->backend->device_describe(setup->device, &t->device);
+    if (!status) status = check_memory(t, err);
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = upload_initial_weights(t, err);
     if (!status && setup->corpus->tokenizer) {
@@ -133,7 +152,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
         trainer_close(t);
         return status;
     }
-    setup->backend->device_describe(setup->device, &t->device);
     *out = t;
     return STATUS_OK;
 }
@@ -155,8 +173,11 @@ void trainer_close(struct trainer *t)
 enum status trainer_resume(struct trainer *t, const char *folder, struct err *err)
 {
     struct early_stopping wanted = t->state.stopping;
+    struct corpus_mark now = t->state.corpus;
     enum status status = checkpoint_load(folder, &t->network, &t->state, err);
+    if (!status) status = corpus_mark_check(&t->state.corpus, &now, err);
     if (status) return status;
+    if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
     t->state.stopping.patience = wanted.patience;
     t->state.stopping.min_delta = wanted.min_delta;
     t->last_checkpoint_step = t->state.step;
@@ -178,9 +199,24 @@ static void event(struct trainer *t, const char *level, const char *format, ...)
     t->setup.observer.event(t->setup.observer.context, &record);
 }
 
+/* A norm that overflows counts as not finite, too: such weights are lost all the same. */
+static bool weights_are_finite(struct trainer *t)
+{
+    struct network *net = &t->network;
+    struct clip_state clip, *device_clip = (struct clip_state *)(net->memory[PLAN_WORKSPACE] + t->plan.clip);
+    net->backend->grad_norm(device_clip, net->weights, t->model.elements, 0,
+                            net->memory[PLAN_WORKSPACE] + t->plan.scratch, net->stream);
+    net->backend->mem_download(&clip, device_clip, sizeof clip, net->stream);
+    return isfinite(clip.norm);
+}
+
+/* Every checkpoint is good: one of ruined weights would push the good ones out. */
 static enum status save_checkpoint(struct trainer *t, const char *kind, struct err *err)
 {
     struct train_observer *o = &t->setup.observer;
+    if (!weights_are_finite(t))
+        return err_set(err, STATUS_FAILED,
+                       "no checkpoint at step %" PRId64 ": the weights are no longer finite", t->state.step);
     char path[64];
     struct checkpoint_record record = {.step = t->state.step, .path = path, .kind = kind};
     o->saving(o->context);
@@ -188,7 +224,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
                                          t->setup.corpus->tokenizer, &record.bytes, err);
     if (status) return status;
     t->last_checkpoint_step = t->state.step;
-    checkpoint_prune(t->setup.checkpoints, t->setup.config->checkpoint.keep);
+    checkpoint_prune(t->setup.checkpoints, t->setup.config->checkpoint.keep, t->state.stopping.best_step);
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, t->state.step);
     record.wall_time = clock_wall();
     o->checkpoint(o->context, &record);
@@ -199,14 +235,15 @@ static void report_memory(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;
     for (int i = 0; i < PLAN_CATEGORIES; i++) {
-        int64_t bytes = (int64_t)t->plan.category_bytes[i];
-        struct memory_record record = {t->state.step, plan_category_name((enum plan_category)i), bytes, bytes,
-                                       bytes};
+        int64_t planned = (int64_t)t->plan.category_bytes[i], bytes = (int64_t)t->network.allocated[i];
+        struct memory_record record = {t->state.step, plan_category_name((enum plan_category)i), planned,
+                                       bytes, bytes};
         if (bytes) o->memory(o->context, &record);
     }
 }
 
-/* Mean loss over the first batches of the validation split; the same ones every time. */
+/* Mean loss over the first batches of the validation split, the same ones every time; judged by early
+ * stopping, whoever asked for it, and the best weights so far are kept. */
 static void evaluate(struct trainer *t)
 {
     const struct config *c = t->setup.config;
@@ -234,6 +271,15 @@ static void evaluate(struct trainer *t)
     struct stopping_record decision =
         early_stopping_judge(&t->state.stopping, t->state.step, record.val_loss);
     o->stopping(o->context, &decision);
+    struct err problem = {0};
+    if (decision.improved && save_checkpoint(t, "best", &problem))
+        event(t, "error", "%s; training goes on", problem.text);
+}
+
+static bool patience_is_used_up(const struct trainer *t)
+{
+    const struct early_stopping *e = &t->state.stopping;
+    return e->patience > 0 && e->used >= e->patience;
 }
 
 static enum status sample(struct trainer *t, struct err *err)
@@ -300,11 +346,11 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
             snprintf(result, sizeof result, "written to checkpoints/step-%" PRId64, t->state.step);
         break;
     case ORDER_LR_FACTOR:
-        if (isfinite(order->argument) && order->argument >= 0) {
+        if (order->argument >= 0 && order->argument <= LR_FACTOR_MAX) {
             t->state.lr_factor = order->argument;
             snprintf(result, sizeof result, "learning rate × %g from here on", order->argument);
         } else {
-            snprintf(result, sizeof result, "refused: the factor must be a number from 0 up");
+            snprintf(result, sizeof result, "refused: the factor must be a number from 0 to 1000");
         }
     }
     o->order_done(o->context, order->id, t->state.step, result);
@@ -350,7 +396,7 @@ static enum status train_step(struct trainer *t, struct err *err)
         loss += network_loss_sum(net);
         t->state.cursor += (uint64_t)B;
     }
-    optimizer_step(&t->optimizer, net, lr, t->state.step, &clip);
+    optimizer_step(&t->optimizer, net, lr, t->state.updates, &clip);
     enum status status = t->setup.backend->stream_wait(net->stream, err);
     if (status) return status;
 
@@ -358,6 +404,7 @@ static enum status train_step(struct trainer *t, struct err *err)
     struct step_record record = {.step = t->state.step, .loss = loss / (double)tokens, .lr = lr};
     t->state.step++;
     t->state.tokens += tokens;
+    t->state.updates += clip.scale != 0;
     t->state.skipped_in_a_row = clip.scale == 0 ? t->state.skipped_in_a_row + 1 : 0;
     record.epoch = (double)t->state.cursor / (double)t->train.sequences;
     record.tokens = t->state.tokens;
@@ -383,21 +430,16 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* What is due after a step; *stop is set when early stopping decides so. A sample or a checkpoint that fails
- * is no reason to lose the run. */
-static void between_steps(struct trainer *t, bool *stop)
+/* What is due after a step. A sample or a checkpoint that fails is no reason to lose the run. */
+static void between_steps(struct trainer *t)
 {
     const struct config *c = t->setup.config;
     int64_t step = t->state.step;
     struct err problem = {0};
-    if (due(c->eval.every, step)) {
-        evaluate(t);
-        const struct early_stopping *e = &t->state.stopping;
-        *stop = e->patience > 0 && e->used >= e->patience;
-    }
+    if (due(c->eval.every, step)) evaluate(t);
     if (due(c->sample.every, step) && sample(t, &problem))
         event(t, "warning", "%s; training goes on", problem.text);
-    if (due(c->checkpoint.every, step) && step < c->train.total_steps) {
+    if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step) {
         if (save_checkpoint(t, "periodic", &problem)) event(t, "error", "%s; training goes on", problem.text);
     }
 }
@@ -406,26 +448,30 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
 {
     const struct config *c = t->setup.config;
     enum status status = STATUS_OK;
-    bool leave = false, stop = false;
+    bool leave = false;
     *outcome = TRAIN_FINISHED;
     report_memory(t);
-    while (!status && !stop && t->state.step < c->train.total_steps &&
+    while (!status && t->state.step < c->train.total_steps &&
            t->state.skipped_in_a_row < SKIPS_IN_A_ROW_MAX) {
-        if ((leave = obey_orders(t))) break;
+        if ((leave = obey_orders(t)) || patience_is_used_up(t)) break;
         status = train_step(t, err);
-        if (!status) between_steps(t, &stop);
+        if (!status) between_steps(t);
     }
     if (status) return status;
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX)
         *outcome = TRAIN_DIVERGED;
     else if (leave)
         *outcome = TRAIN_STOPPED;
-    else if (stop)
+    else if (patience_is_used_up(t))
         *outcome = TRAIN_EARLY_STOPPED;
     else if (t->last_eval_step != t->state.step)
         evaluate(t);
-    if (*outcome == TRAIN_DIVERGED) return STATUS_OK; /* the last checkpoint holds the last finite state */
-    return t->last_checkpoint_step == t->state.step ? STATUS_OK : save_checkpoint(t, "last", err);
+    if (t->last_checkpoint_step == t->state.step) return STATUS_OK;
+    if (!weights_are_finite(t)) {
+        event(t, "error", "the weights are no longer finite; the last checkpoint holds the last good ones");
+        return STATUS_OK;
+    }
+    return save_checkpoint(t, "last", err);
 }
 
 const struct model *trainer_model(const struct trainer *t)

@@ -24,10 +24,11 @@ struct stream; /* opaque: an ordered queue of work on a device */
 
 /* What a device says about itself, for `anneal devices`, the run's record and the header of the workbench. */
 struct device_info {
-    char name[96];       /* "AMD EPYC 9B14, 2 threads, AVX-512" */
-    char short_name[16]; /* "cpu", "cuda:0": the `device` column of runs */
-    int64_t total_bytes; /* memory of the device */
-    double peak_flops;   /* fp32 multiply-add peak from a table, per second; 0: unknown, so no MFU */
+    char name[96];           /* "AMD EPYC 9B14, 2 threads, AVX-512" */
+    char short_name[16];     /* "cpu", "cuda:0": the `device` column of runs */
+    int64_t available_bytes; /* of it, what may still be taken; 0: unknown */
+    int64_t total_bytes;     /* memory of the device */
+    double peak_flops;       /* fp32 multiply-add peak from a table, per second; 0: unknown, so no MFU */
 };
 
 /* Identifies one dropout mask; the mask is a pure function of it and of the element's index. */

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/memory.h"
 #include "core/base/text.h"
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
@@ -45,7 +46,7 @@ static enum status device_open(int threads, struct device **out, struct err *err
     if (threads < 0 || threads > CPU_THREADS_MAX)
         return err_set(err, STATUS_USAGE, "cpu: cannot use %d threads (give 1 to %d, or 0 for all cores)",
                        threads, CPU_THREADS_MAX);
-    if (threads == 0) threads = omp_get_num_procs();
+    if (threads == 0) threads = omp_get_max_threads(); /* all cores, or what OMP_NUM_THREADS says */
     if (threads > CPU_THREADS_MAX) threads = CPU_THREADS_MAX;
     struct device *device = malloc(sizeof *device);
     if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for the device's handle");
@@ -88,6 +89,7 @@ static void device_describe(struct device *device, struct device_info *out)
     snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
              device->threads == 1 ? "" : "s", ISA_LABEL);
     snprintf(out->short_name, sizeof out->short_name, "cpu");
+    out->available_bytes = memory_available();
     out->total_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
 }
 

@@ -438,8 +438,8 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
     process_expect_first_line(process_run(2, "resume", NULL), "which run?");
     process_expect_first_line(process_run(2, "order", "latest", "puase", NULL),
                               "no verb \"puase\"; did you mean \"pause\"?");
-    process_expect_first_line(process_run(2, "order", "latest", "lr-factor", "0", NULL),
-                              "lr-factor needs one number above 0");
+    process_expect_first_line(process_run(2, "order", "latest", "lr-factor", "-1", NULL),
+                              "lr-factor needs one number from 0 to 1000");
     process_expect_first_line(process_run(2, "export", "latest", "--table", "stpes", NULL),
                               "no table \"stpes\" (tables: steps, ");
     process_expect_sentence(process_run(2, "generate", "x", "--promt", "y", NULL),

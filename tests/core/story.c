@@ -46,7 +46,8 @@ static void on_sample(void *context, const struct sample_record *record)
 
 static void on_saving(void *context)
 {
-    (void)context;
+    struct story *story = context;
+    if (story->on_saving) story->on_saving(story, true);
 }
 
 static void on_checkpoint(void *context, const struct checkpoint_record *record)
@@ -57,6 +58,7 @@ static void on_checkpoint(void *context, const struct checkpoint_record *record)
     story->checkpoints[story->checkpoint_count].path = NULL;
     story->checkpoints[story->checkpoint_count++].kind = NULL;
     snprintf(story->last_kind, sizeof story->last_kind, "%s", record->kind);
+    if (story->on_saving) story->on_saving(story, false);
 }
 
 static void on_memory(void *context, const struct memory_record *record)

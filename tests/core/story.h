@@ -32,7 +32,8 @@ struct story {
     char results[16][512];      /* by order id */
     int64_t applied[16];        /* by order id; -1: not yet */
     int acknowledged;
-    void (*on_step)(struct story *story); /* may be NULL */
+    void (*on_step)(struct story *story);                /* may be NULL */
+    void (*on_saving)(struct story *story, bool begins); /* around a checkpoint; NULL: nothing */
 };
 
 /* Everything around a trainer. */

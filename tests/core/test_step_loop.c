@@ -131,6 +131,12 @@ static void count_between_steps(struct story *story)
     if (story->done == 12) atomic_store(&heap.on, false);
 }
 
+/* Writing a checkpoint is no part of the step loop. */
+static void leave_checkpoints_out(struct story *story, bool begins)
+{
+    if (story->done >= 1 && story->done < 12) atomic_store(&heap.on, !begins);
+}
+
 static void the_count_sees_every_way_to_allocate(void **state)
 {
     (void)state;
@@ -160,6 +166,7 @@ static void expect_no_allocation(const char *const *words, struct story_order *o
     struct session s;
     session_open(&s, "heap", NULL, words, 900);
     s.story.on_step = count_between_steps;
+    s.story.on_saving = leave_checkpoints_out;
     s.story.orders = orders;
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);

@@ -63,9 +63,15 @@ static void every_step_leaves_a_complete_record(void **state)
         assert_true(s.story.stoppings[i].val_loss == r->val_loss);
     }
     assert_int_equal(s.story.memory_bytes, planned);
-    assert_int_equal(s.story.checkpoint_count, 1);
-    assert_int_equal(s.story.checkpoints[0].step, 12);
-    assert_string_equal(s.story.last_kind, "last");
+    int64_t best = 0; /* every improvement is kept, and the end, which here was one */
+    for (int i = 0; i < 3; i++) {
+        if (!s.story.stoppings[i].improved) continue;
+        assert_int_equal(s.story.checkpoints[best].step, s.story.stoppings[i].step);
+        best++;
+    }
+    assert_int_equal(best, 3);
+    assert_int_equal(s.story.checkpoint_count, best);
+    assert_string_equal(s.story.last_kind, "best");
     assert_int_equal(s.story.event_count, 0);
     session_close(&s);
 }
@@ -162,10 +168,11 @@ static void orders_take_effect_at_the_step_they_were_given(void **state)
     assert_int_equal(s.story.evals[0].step, 3);
     assert_int_equal(s.story.sample_count, 1);
     for (int i = 0; i < 9; i++) assert_true(s.story.steps[i].lr == (i < 5 ? 0.01 : 0.005));
-    assert_int_equal(s.story.checkpoint_count, 3);
+    assert_int_equal(s.story.checkpoint_count, 4);
     assert_int_equal(s.story.checkpoints[0].step, 0);
-    assert_int_equal(s.story.checkpoints[1].step, 7);
-    assert_int_equal(s.story.checkpoints[2].step, 9);
+    assert_int_equal(s.story.checkpoints[1].step, 3); /* the best so far */
+    assert_int_equal(s.story.checkpoints[2].step, 7);
+    assert_int_equal(s.story.checkpoints[3].step, 9);
     assert_non_null(strstr(s.story.results[2], "validation loss"));
     assert_non_null(strstr(s.story.results[5], "step-7"));
     assert_int_equal(s.story.pause_count, 0);
@@ -244,6 +251,54 @@ static void early_stopping_ends_a_run_that_learns_nothing(void **state)
     assert_int_equal(s.story.stoppings[1].verdict, VERDICT_WAITING);
     assert_int_equal(s.story.stoppings[2].verdict, VERDICT_STOP);
     assert_int_equal(s.story.checkpoints[s.story.checkpoint_count - 1].step, 6);
+    session_close(&s);
+}
+
+static void an_ordered_evaluation_counts_like_any_other(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_EVAL}}, {0}};
+    session_open(&s, "asked", NULL,
+                 WORDS("train.learning_rate=0", "eval.every=2", "eval.early_stopping_patience=1"), 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_EARLY_STOPPED);
+    assert_int_equal(s.story.step_count, 3);
+    assert_int_equal(s.story.stoppings[1].verdict, VERDICT_STOP);
+    session_close(&s);
+}
+
+static void the_best_weights_survive_later_checkpoints(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    char path[4096];
+    session_open(&s, "best", NULL,
+                 WORDS("train.schedule=constant", "train.learning_rate=0.3", "eval.every=2",
+                       "checkpoint.every=2", "checkpoint.keep=1", "eval.early_stopping_min_delta=100"),
+                 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(s.story.stoppings[0].improved && !s.story.stoppings[1].improved);
+    assert_int_equal(checkpoint_find(s.folder, 2, path, sizeof path, &err), STATUS_OK);
+    assert_int_equal(checkpoint_find(s.folder, 10, path, sizeof path, &err), STATUS_NOT_FOUND);
+    assert_int_equal(checkpoint_find(s.folder, 12, path, sizeof path, &err), STATUS_OK);
+    session_close(&s);
+}
+
+static void a_plan_larger_than_the_memory_is_refused_beforehand(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    session_open(&s, "large", NULL,
+                 WORDS("train.batch_size=65536", "train.seq_len=1024", "model.hidden_dim=512",
+                       "model.max_seq_len=1024", "data.val_fraction=0"),
+                 2000);
+    assert_int_equal(session_try(&s, &err), STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.text, "training needs"));
     session_close(&s);
 }
 
@@ -347,7 +402,7 @@ static void a_checkpoint_that_cannot_be_written_does_not_stop_training(void **st
     struct err err = {0};
     enum train_outcome outcome;
     struct story_order script[] = {{.at = 6, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
-    session_open(&s, "blocked", NULL, WORDS("checkpoint.every=5"), 900);
+    session_open(&s, "blocked", NULL, WORDS("checkpoint.every=5", "data.val_fraction=0"), 900);
     rig_write(s.folder, "a file where the folder should be", 33);
     s.story.orders = script;
     session_start(&s, false);
@@ -448,6 +503,9 @@ int main(void)
         cmocka_unit_test(a_paused_run_can_be_stopped),
         cmocka_unit_test(a_factor_that_is_no_number_from_zero_up_is_refused),
         cmocka_unit_test(early_stopping_ends_a_run_that_learns_nothing),
+        cmocka_unit_test(an_ordered_evaluation_counts_like_any_other),
+        cmocka_unit_test(the_best_weights_survive_later_checkpoints),
+        cmocka_unit_test(a_plan_larger_than_the_memory_is_refused_beforehand),
         cmocka_unit_test(asking_for_the_same_evaluation_again_costs_no_patience),
         cmocka_unit_test(a_vocabulary_smaller_than_the_tokenizers_is_refused),
         cmocka_unit_test(a_token_outside_the_vocabulary_is_refused_whatever_is_said_about_the_file),

@@ -14,6 +14,7 @@
 
 #include "core/base/file.h"
 #include "runs/order.h"
+#include "tests/command/stage.h"
 #include "tests/tui/terminal_fixture.h"
 
 /* --- views at three sizes --- */
@@ -124,6 +125,52 @@ static struct run_info wait_for_training(struct store *store, int64_t steps)
     return run;
 }
 
+/* What became of a living run that is asked to end. */
+static struct run_info end_training(struct store *store, const struct run_info *run)
+{
+    struct run_info ended;
+    struct err err = {0};
+    kill((pid_t)run->pid, SIGTERM);
+    for (int i = 0; i < 60000 && run_is_alive(store, run->id); i++) usleep(1000);
+    assert_int_equal(run_find(store, run->id, &ended, &err), STATUS_OK);
+    return ended;
+}
+
+static void train_with_watch_arrives_at_its_run(void **state)
+{
+    struct stage stage;
+    struct err err = {0};
+    struct store *store;
+    char environment[700];
+    stage_open(&stage, "watch");
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", stage.home);
+    const char *arguments[] = {
+        "train", "--watch", stage.config, "--name", "watched", "--train.total_steps=100000", NULL};
+    struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "● running");
+    pty_wait_text(pty, "/ 100,000 steps");
+    pty_wait_text(pty, "watched");
+    assert_true(pty_on_alternate_screen(pty));
+    assert_int_equal(stage_count_leftovers(&stage), 0);
+    pty_send(pty, "qq");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_wait_text(pty, "1 run goes on training");
+    pty_close(pty);
+    assert_int_equal(store_open(stage.home, &store, &err), STATUS_OK);
+    struct run_info run = wait_for_training(store, 1);
+    assert_int_equal(end_training(store, &run).status, RUN_STOPPED);
+    store_close(store);
+    /* what the trainer has against its words is said here, and no workbench opens */
+    const char *bad[] = {"train", stage.config, "--watch", "--data.train=nowhere.txt", NULL};
+    pty = terminal_open(environment, 24, 120, NULL, NULL, bad);
+    assert_int_equal(pty_wait_exit(pty), 1);
+    pty_wait_text(pty, "nowhere.txt");
+    assert_false(pty_on_alternate_screen(pty));
+    assert_int_equal(stage_count_leftovers(&stage), 0);
+    pty_close(pty);
+    (void)state;
+}
+
 static void a_run_started_from_the_form_outlives_the_workbench(void **state)
 {
     struct fixture *fixture = *state;
@@ -155,9 +202,7 @@ static void a_run_started_from_the_form_outlives_the_workbench(void **state)
     run = wait_for_training(store, 1);
     run = wait_for_training(store, run.steps + 2); /* it still trains, with nobody watching */
     assert_int_equal(run.status, RUN_RUNNING);
-    kill((pid_t)run.pid, SIGTERM);
-    for (int i = 0; i < 60000 && run_is_alive(store, run.id); i++) usleep(1000);
-    assert_int_equal(run_find(store, run.id, &run, &err), STATUS_OK);
+    run = end_training(store, &run);
     assert_int_equal(run.status, RUN_STOPPED);
     char folder[2048], log[2100];
     run_folder(store, run.id, folder, sizeof folder);
@@ -349,6 +394,7 @@ int main(void)
         TEST(new_steps_appear_without_a_key),
         TEST(the_form_shows_defaults_and_hints_at_three_sizes),
         TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
+        TEST(train_with_watch_arrives_at_its_run),
         TEST(a_run_started_from_the_form_outlives_the_workbench),
         TEST(the_help_covers_each_view),
         TEST(an_empty_store_teaches_how_to_begin),

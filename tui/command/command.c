@@ -1,10 +1,13 @@
 /* The table of subcommands, and what they share. */
 #include "tui/command/command.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/command/clean.h"
 #include "tui/command/commands.h"
+#include "tui/command/interrupt.h"
 
 const struct command commands[] = {
     {"watch", "[RUN]", "open the workbench, on the list of runs or on one run", command_watch},
@@ -31,8 +34,11 @@ const struct command commands[] = {
 
 int command_fail(const struct err *err)
 {
-    fprintf(stderr, "anneal: %s\n", err->text);
-    return err->status == STATUS_INTERRUPTED ? 130 : err->status == STATUS_USAGE ? 2 : 1;
+    char text[3 * sizeof err->text]; /* it may quote file names and what was recorded */
+    clean_line(text, sizeof text, err->text);
+    fprintf(stderr, "anneal: %s\n", text);
+    if (err->status == STATUS_INTERRUPTED) return interrupt_signal() == SIGTERM ? 0 : 130;
+    return err->status == STATUS_USAGE ? 2 : 1;
 }
 
 int command_usage(const char *name, const char *why)

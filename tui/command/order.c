@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "runs/order.h"
 #include "runs/run.h"
+#include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 
 enum { SILENCE_SECONDS = 5, FACTOR_MAX = 1000, ORDER_VERBS = ORDER_LR_FACTOR + 1 };
@@ -24,9 +25,8 @@ static void print_help(void)
          "  pause          finish the step and wait     continue     go on\n"
          "  stop           checkpoint and end           checkpoint   write one now\n"
          "  eval           evaluate now                 sample       generate a sample now\n"
-         "  lr-factor F    multiply the scheduled learning rate with F, above 0 and at most 1000, from now "
-         "on\n"
-         "                 (1: as configured)\n"
+         "  lr-factor F    multiply the scheduled learning rate with F, from 0 to 1000, from now on\n"
+         "                 (1: as configured, 0: learn nothing until told otherwise)\n"
          "\n"
          "  --wait         wait until it is obeyed and print the outcome; after stop also until the trainer\n"
          "                 has let go of the run, so that it can be resumed\n"
@@ -54,7 +54,7 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
         status = order_get(store, id, &arena, &row, err);
         bool answered = !status && row.result;
         if (answered && row.applied_step >= 0)
-            printf("step %lld: %s\n", (long long)row.applied_step, row.result);
+            printf("step %lld: %s\n", (long long)row.applied_step, clean_line_new(&arena, row.result));
         else if (answered)
             status = err_set(err, STATUS_FAILED, "run %s: %s", run_id, row.result);
         arena_release(&arena);
@@ -64,11 +64,13 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
         gone = !run_is_alive(store, run_id); /* then look once more: it may have answered last thing */
         if (told || gone || clock_monotonic() - start < SILENCE_SECONDS) continue;
         told = true;
-        fprintf(
-            stderr,
-            "anneal: run %s: its trainer has not answered for %d s, it looks between steps (still waiting; "
-            "the order stands after Ctrl-C, too)\n",
-            run_id, SILENCE_SECONDS);
+        char shown[3 * RUN_ID_MAX];
+        clean_line(shown, sizeof shown, run_id);
+        fprintf(stderr,
+                "anneal: run %s: its trainer has not answered for %d s, it looks between steps (still "
+                "waiting; the "
+                "order stands after Ctrl-C, too)\n",
+                shown, SILENCE_SECONDS);
     }
 }
 
@@ -135,8 +137,8 @@ int command_order(int argc, char **argv)
     if (count < 2) return command_usage("order", "needs a RUN and a VERB");
     if (!order_verb_parse(words[1], &verb)) return no_such_verb(words[1]);
     if (verb == ORDER_LR_FACTOR && (negative || count != 3 || !text_parse_double(words[2], &argument) ||
-                                    !(argument > 0 && argument <= FACTOR_MAX)))
-        return command_usage("order", "lr-factor needs one number above 0, at most 1000 (1: as configured)");
+                                    !(argument >= 0 && argument <= FACTOR_MAX)))
+        return command_usage("order", "lr-factor needs one number from 0 to 1000 (1: as configured)");
     if (verb != ORDER_LR_FACTOR && (negative || count != 2))
         return command_usage("order", "only lr-factor takes a value");
 
@@ -149,7 +151,11 @@ int command_order(int argc, char **argv)
     if (!status) status = order_issue(store, run.id, verb, argument, "cli", &id, &err);
     if (!status && wait) status = wait_for_answer(store, run.id, id, &err);
     if (!status && wait && verb == ORDER_STOP) wait_until_free(store, &run);
-    if (!status && !wait) fprintf(stderr, "order %s given to %s\n", order_verb_name(verb), run.id);
+    if (!status && !wait) {
+        char shown[3 * RUN_ID_MAX];
+        clean_line(shown, sizeof shown, run.id);
+        fprintf(stderr, "order %s given to %s\n", order_verb_name(verb), shown);
+    }
     if (!status) status = run_check_stdout(&err);
     store_close(store);
     return status ? command_fail(&err) : 0;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
+#include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 #include "tui/command/run_table.h"
 
@@ -30,7 +31,7 @@ static void fill_cells(const struct run_info *run, char cells[COLUMNS][CELL_MAX]
 {
     time_t created = (time_t)run->created_at;
     struct tm local;
-    snprintf(cells[0], CELL_MAX, "%s", run->id);
+    clean_line(cells[0], CELL_MAX, run->id);
     snprintf(cells[1], CELL_MAX, "%s", run_status_name(run->status));
     if (run->total_steps > 0)
         snprintf(cells[2], CELL_MAX, "%lld/%lld", (long long)(run->steps > 0 ? run->steps : 0),
@@ -43,7 +44,7 @@ static void fill_cells(const struct run_info *run, char cells[COLUMNS][CELL_MAX]
         snprintf(cells[5], CELL_MAX, "-");
     else
         text_format_count(run->tokens_per_sec, cells[5], CELL_MAX);
-    snprintf(cells[6], CELL_MAX, "%s", *run->device ? run->device : "-");
+    clean_line(cells[6], CELL_MAX, *run->device ? run->device : "-");
     if (!localtime_r(&created, &local) || !strftime(cells[7], CELL_MAX, "%Y-%m-%d %H:%M", &local))
         snprintf(cells[7], CELL_MAX, "-");
 }

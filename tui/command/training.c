@@ -329,6 +329,13 @@ static enum status load_checkpoint(struct session *s, struct err *err)
                        "run %s: all %" PRId64 " steps are done (to train on: --train.total_steps=%" PRId64
                        ")",
                        s->id, step, step * 2);
+    const struct early_stopping *e = status ? NULL : &trainer_state(s->trainer)->stopping;
+    if (e && e->patience > 0 && e->used >= e->patience)
+        return err_set(err, STATUS_USAGE,
+                       "run %s: stopped early, its patience of %" PRId64
+                       " evaluations is used up (to train on: "
+                       "--eval.early_stopping_patience=%" PRId64 ", or 0)",
+                       s->id, e->patience, e->used * 2);
     return status;
 }
 

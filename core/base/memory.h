@@ -1,0 +1,11 @@
+/* How much memory this process may still take. */
+#ifndef ANNEAL_BASE_MEMORY_H
+#define ANNEAL_BASE_MEMORY_H
+
+#include <stdint.h>
+
+/* Bytes: what the kernel calls available, or what is left of the control group's limit where that is less. 0:
+ * not known. */
+int64_t memory_available(void);
+
+#endif
