@@ -144,8 +144,15 @@ static void train_with_watch_arrives_at_its_run(void **state)
     char environment[700];
     stage_open(&stage, "watch");
     snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", stage.home);
-    const char *arguments[] = {
-        "train", "--watch", stage.config, "--name", "watched", "--train.total_steps=100000", NULL};
+    const char *arguments[] = {"train",
+                               "--watch",
+                               stage.config,
+                               "--name",
+                               "watched",
+                               "--train.total_steps=100000",
+                               "--eval.every=0",
+                               "--checkpoint.every=0",
+                               NULL};
     struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, arguments);
     pty_wait_text(pty, "● running");
     pty_wait_text(pty, "/ 100,000 steps");
