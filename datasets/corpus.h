@@ -4,7 +4,7 @@
  * or a recipe's name ("kjv"). `tokenizer` is "bytes", "bpe:N" or the path of a tokenizer.json. Text is
  * encoded once and kept under CACHE/<checksum of inputs and tokenizer>/: corpus.tok, corpus.tok.json,
  * tokenizer.json; a second call with the same inputs opens that. An interrupted or failed preparation leaves
- * no half-written cache. */
+ * no half-written cache; what a killed one left goes when the next text is opened. */
 #ifndef ANNEAL_DATASETS_CORPUS_H
 #define ANNEAL_DATASETS_CORPUS_H
 

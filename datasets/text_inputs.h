@@ -23,6 +23,11 @@ enum status text_inputs_open(const char *const *words, size_t count, const char 
 enum status text_inputs_refuse_output(const struct text_inputs *inputs, const char *path, struct err *err);
 void text_inputs_close(struct text_inputs *inputs); /* harmless on a zeroed struct */
 
+/* Tells `progress` how many files there are and which, when more than one, and warns of those that look
+ * binary: a NUL, or more than 30 % that is not UTF-8, in their first 64 KiB. They are read all the same,
+ * every byte is a token. */
+void text_inputs_note(const struct text_inputs *inputs, const struct progress *progress);
+
 /* Maps the files one after the other. `visit` gets each text, the bytes of the files before it and of all
  * files. STATUS_FAILED when all files together are empty. */
 typedef enum status (*text_visitor)(void *context, const char *path, const char *text, size_t n,

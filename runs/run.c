@@ -182,6 +182,10 @@ enum status run_create(struct store *store, const struct run_new *run, char id[R
     time_t seconds = (time_t)now;
     struct tm local;
     clean_name(run->name, name, sizeof name);
+    if (strcmp(name, "latest") == 0)
+        return err_set(err, STATUS_USAGE,
+                       "--name latest: this word stands for the newest run in every command (choose another "
+                       "name)");
     localtime_r(&seconds, &local);
     strftime(time_text, sizeof time_text, "%Y%m%d-%H%M%S", &local);
     snprintf(stem, sizeof stem, "%s-%s", time_text, name);

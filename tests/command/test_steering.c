@@ -31,8 +31,7 @@ static struct process *start_long_run(const struct stage *s)
  * is read meanwhile. Returns N. */
 static bool has_ended(struct process *trainer, void *order)
 {
-    (void)trainer;
-    return process_poll(order);
+    return process_poll(order) || process_poll(trainer); /* with stop, the trainer is the first */
 }
 
 static long order(struct process *trainer, const char *result, const char *verb, const char *value)

@@ -7,6 +7,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -51,6 +52,86 @@ static void an_output_never_replaces_the_text_it_is_made_from(void **state)
     assert_string_equal(before, after);
     free(before);
     free(after);
+}
+
+/* ---- orders ---- */
+
+static struct process *start_long_run(const struct stage *s)
+{
+    struct process *p = process_start("train", s->config, "--name=long", "--train.total_steps=100000000",
+                                      "--train.schedule=constant", "--eval.every=0", "--sample.every=0",
+                                      "--checkpoint.every=0", "--progress=none", NULL);
+    while (stage_count_runs() == 0 || strcmp(stage_status(), "running") != 0) assert_false(process_poll(p));
+    return p;
+}
+
+static void a_run_that_was_stopped_with_wait_can_be_resumed_at_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "stop");
+    struct process *trainer = start_long_run(&s);
+    for (int i = 0; i < 3; i++) {
+        process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+        struct process *next = process_start("resume", "long", "--progress=none", NULL);
+        process_expect(0, trainer); /* only now: resuming did not wait for its process to end */
+        trainer = next;
+        while (strcmp(stage_status(), "running") != 0) assert_false(process_poll(trainer));
+    }
+    process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+    process_expect(0, trainer);
+}
+
+static void a_trainer_that_does_not_answer_is_told_of_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "silent");
+    struct process *trainer = start_long_run(&s);
+    process_signal(trainer, SIGSTOP);
+    struct process *order = process_start("order", "latest", "pause", "--wait", NULL);
+    process_wait_text(order, "its trainer has not answered for 5 s");
+    process_signal(trainer, SIGCONT);
+    process_expect(0, order);
+    process_expect_sentence(order, "it looks between steps"); /* one line */
+    process_close(process_run(0, "order", "latest", "stop", "--wait", NULL));
+    process_expect(0, trainer);
+}
+
+static void words_of_an_order_are_checked_before_it_is_given(void **state)
+{
+    (void)state;
+    static const char *const factors[] = {"-1", "-0.5", "-inf", "1000.5", "inf", "nan", "much", NULL};
+    struct stage s;
+    stage_open(&s, "orders");
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        process_expect_first_line(process_run(2, "order", "latest", "lr-factor", factors[i], NULL),
+                                  "lr-factor needs one number from 0 to 1000");
+    process_close_all(state);
+    process_expect_first_line(process_run(2, "order", "latest", "lr-factor", "-1", "--wait", NULL),
+                              "lr-factor needs one number from 0 to 1000");
+    process_expect_first_line(process_run(2, "order", "latest", "pause", "-1", NULL), "only lr-factor takes");
+    process_expect_first_line(process_run(2, "order", "latest", "pause", "--wiat", NULL), "no option --wiat");
+    process_expect_first_line(process_run(2, "order", "latest", "puase", NULL),
+                              "no verb \"puase\"; did you mean \"pause\"? (verbs: pause, ");
+    process_expect_first_line(process_run(2, "order", "latest", "xyzzy", NULL), "no verb \"xyzzy\" (verbs: ");
+}
+
+/* ---- help ---- */
+
+static void the_version_and_every_help_are_on_standard_output(void **state)
+{
+    (void)state;
+    struct process *p = process_run(0, "--version", NULL);
+    int major, minor, patch, end = 0;
+    assert_int_equal(sscanf(process_stdout(p), "anneal %d.%d.%d\n%n", &major, &minor, &patch, &end), 3);
+    assert_int_equal(strlen(process_stdout(p)), end);
+    p = process_run(0, "bench", "step", "--help", NULL);
+    assert_non_null(strstr(process_stdout(p), "usage: anneal bench step"));
+    assert_string_equal(process_stderr(p), "");
+    process_close(process_run(0, "bench", "--help", NULL));
+    p = process_run(2, "bench", NULL);
+    assert_string_equal(process_stdout(p), "");
 }
 
 /* ---- generate ---- */
@@ -154,11 +235,80 @@ static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
     free(weights);
 }
 
+/* ---- inputs ---- */
+
+static void a_binary_file_among_texts_is_named_and_read(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[700], path[800], token_file[800], setting[800];
+    unsigned char noise[3000];
+    stage_open(&s, "binary");
+    snprintf(folder, sizeof folder, "%s/texts", s.folder);
+    snprintf(token_file, sizeof token_file, "%s/all.tok", s.folder);
+    snprintf(setting, sizeof setting, "--data.train=%s", folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    snprintf(path, sizeof path, "%s/a.txt", folder);
+    assert_int_equal(rename(s.corpus, path), 0);
+    snprintf(path, sizeof path, "%s/latin1.txt", folder);
+    stage_write(path, "caf\xe9 cr\xe8me, na\xefve", 17);
+    struct process *p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, NULL);
+    assert_null(strstr(process_stderr(p), "binary"));
+    assert_non_null(strstr(process_stderr(p), "reading 2 files, "));
+    assert_non_null(strstr(process_stderr(p), ": a.txt, latin1.txt\n"));
+
+    snprintf(path, sizeof path, "%s/image", folder);
+    for (size_t i = 0; i < sizeof noise; i++) noise[i] = (unsigned char)(0x80 | (i * i / 7)); /* no NUL */
+    stage_write(path, noise, sizeof noise);
+    p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+    process_expect_sentence(p, "warning: ");
+    process_expect_sentence(p, "/texts/image: looks binary, not like text");
+    assert_non_null(strstr(process_stdout(p), "tokens of "));
+
+    snprintf(path, sizeof path, "%s/zero\nbytes", folder); /* a name is not trusted with the terminal */
+    stage_write(path, "ab\0cd", 5);
+    snprintf(path, sizeof path, "%s/tokenizer.json", s.folder);
+    process_expect_sentence(
+        process_run(0, "tokenizer", "train", folder, "--vocab=300", "-o", path, "--progress=none", NULL),
+        "image: looks binary, not like text, as do 1 more of the 4 files");
+    p = process_run(0, "train", s.config, setting, "--progress=none", NULL);
+    process_expect_sentence(p, "as do 1 more of the 4 files");
+    snprintf(path, sizeof path, "%s/zero\nbytes", folder);
+    p = process_run(0, "data", "prepare", path, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+    process_expect_sentence(p, "zero?bytes: looks binary");
+}
+
+/* ---- latest ---- */
+
+static void latest_is_the_newest_run_and_no_name(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "latest");
+    struct process *p = process_run(2, "train", s.config, "--name=latest", "--progress=none", NULL);
+    process_expect_sentence(p, "--name latest: this word stands for the newest run");
+    assert_int_equal(stage_count_runs(), 0);
+    assert_int_equal(stage_count_leftovers(&s), 0);
+    process_close(process_run(0, "train", s.config, "--name=old", "--progress=none", NULL));
+    process_close(process_run(0, "train", s.config, "--name=new", "--progress=none", NULL));
+    /* one that an older version has let in */
+    free(stage_query(&s, "update runs set name = 'latest' where name = 'old'"));
+    p = process_run(0, "show", "latest", "--json", NULL);
+    assert_non_null(strstr(process_stdout(p), "-new\""));
+    assert_null(strstr(process_stdout(p), "-old\""));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(an_output_never_replaces_the_text_it_is_made_from),
+        TEST(a_binary_file_among_texts_is_named_and_read),
+        TEST(latest_is_the_newest_run_and_no_name),
+        TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),
+        TEST(a_trainer_that_does_not_answer_is_told_of_once),
+        TEST(words_of_an_order_are_checked_before_it_is_given),
+        TEST(the_version_and_every_help_are_on_standard_output),
         TEST(a_folder_named_like_a_run_does_not_hide_the_run),
         TEST(a_text_can_come_from_any_checkpoint_that_is_left),
         TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),

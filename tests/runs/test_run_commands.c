@@ -336,10 +336,10 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     expect(home, "order psalms stop", 1, "it is early_stopped, so nobody is there to obey");
     expect(home, "order job pause", 1, "it is crashed");
     expect(home, "order job dance", 2, "verbs: pause, continue, stop");
-    expect(home, "order job lr-factor", 2, "one number from 0 up");
-    expect(home, "order job lr-factor -- -1", 2, "one number from 0 up");
-    expect(home, "order job lr-factor nan", 2, "one number from 0 up");
-    expect(home, "order job lr-factor inf", 2, "one number from 0 up");
+    expect(home, "order job lr-factor", 2, "one number from 0 to 1000");
+    expect(home, "order job lr-factor -- -1", 2, "one number from 0 to 1000");
+    expect(home, "order job lr-factor nan", 2, "one number from 0 to 1000");
+    expect(home, "order job lr-factor inf", 2, "one number from 0 to 1000");
     expect(home, "order job stop now", 2, "only lr-factor takes a value");
     expect(home, "order job", 2, "needs a RUN and a VERB");
     expect(home, "order --help", 0, "anneal order latest checkpoint --wait");

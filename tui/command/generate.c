@@ -13,6 +13,7 @@
 #include "core/generate.h"
 #include "core/hugging_face.h"
 #include "runs/run.h"
+#include "tui/command/clean.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/interrupt.h"
@@ -155,9 +156,12 @@ static enum status find_checkpoint(const char *checkpoints, const struct run_inf
                              " is not there, or no longer (leave %s out for the newest one)",
                              run->id, o->best ? "best " : "", step, o->best ? "--best" : "--step");
     }
-    if (!status && step < 0 && checkpoint_passed_over(checkpoints, folder, newest, sizeof newest))
-        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, generating from %s\n", newest,
+    if (!status && step < 0 && checkpoint_passed_over(checkpoints, folder, newest, sizeof newest)) {
+        char shown[PATH_MAX];
+        clean_line(shown, sizeof shown, newest);
+        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, generating from %s\n", shown,
                 strrchr(folder, '/') + 1);
+    }
     return status;
 }
 
