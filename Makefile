@@ -23,7 +23,7 @@ endif
 # ---- what the distribution gives (Debian and Ubuntu package names) ----
 PACKAGES := gcc libc6-dev binutils libopenblas-openmp-dev libncurses-dev libsqlite3-dev libcsv-dev libjansson-dev \
             libinih-dev libpcre2-dev libutf8proc-dev libxxhash-dev bible-kjv
-TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3
+TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev
 
 # ---- flags ----
 MULTIARCH = $(shell $(CC) -print-multiarch 2>/dev/null)
@@ -42,7 +42,7 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 # ---- sources ----
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
-KERNEL_ONCE := kernels/cpu_select.c kernels/workspace.c kernels/linear_cross_entropy.c
+KERNEL_ONCE := kernels/cpu_select.c kernels/cuda_plugin.c kernels/workspace.c kernels/linear_cross_entropy.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c))
 ifeq ($(shell uname -m),x86_64)
 ISAS := baseline v3 v4
@@ -63,15 +63,33 @@ MAIN := $(BUILD)/anneal
 
 TEST_SRC := $(wildcard tests/*/test_*.c)
 TESTS := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
-TEST_HELP_SRC := $(filter-out $(TEST_SRC) tests/bench/%,$(wildcard tests/*/*.c))
+TEST_HELP_SRC := $(filter-out $(TEST_SRC) tests/bench/% tests/gpu/gpu_check.c,$(wildcard tests/*/*.c))
 TEST_HELP_OBJ := $(TEST_HELP_SRC:%.c=$(BUILD)/%.o)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 BENCHES := $(BENCH_SRC:tests/%.c=$(BUILD)/tests/%)
 
-.PHONY: help all deps test-deps demo test run-tests check bench install uninstall clean
+# The CUDA twins are compiled twice: by nvcc into the plugin that `anneal` opens at run time, and as C++ for the
+# simulator of tests/cuda_sim, which runs them on the CPU in the ordinary test suite.
+CUDA_SRC := $(wildcard kernels/*.cu)
+PLUGIN := $(BUILD)/anneal_cuda.so
+NVCC := $(if $(filter 0,$(CUDA)),,$(shell command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; }))
+ifeq ($(CUDA)$(NVCC),1)
+ifneq ($(filter-out help deps clean,$(or $(MAKECMDGOALS),all)),)
+$(error CUDA=1, but nvcc is not on PATH (install NVIDIA's CUDA Toolkit, or build with CUDA=0))
+endif
+endif
+SIM_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
+SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(CFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
+               -I/usr/include/$(MULTIARCH)/openblas-openmp -fPIC -fvisibility=hidden -pthread -MMD -MP
+SIM_SRC := $(wildcard tests/cuda_sim/*.cc)
+SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
+SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
+SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
+
+.PHONY: help all deps test-deps demo test run-tests check bench gpu-check install uninstall clean
 .SECONDARY:
 
-all: $(MAIN)
+all: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 
 help:
 	@echo "make            build $(MAIN)"
@@ -79,6 +97,7 @@ help:
 	@echo "make test       install what is missing, build, run the whole test suite (SAN=1: under sanitizers)"
 	@echo "make check      layout, include arrows, warnings of clang"
 	@echo "make bench      speed and memory on this machine, beside its own GEMM and, where installed, PyTorch"
+	@echo "make gpu-check  every CUDA operation against its CPU twin, on this machine's GPU"
 	@echo "make deps       only install the Debian/Ubuntu packages"
 	@echo "make install    to PREFIX ($(PREFIX)); make uninstall; make clean"
 	@echo "CUDA=auto|0|1   build the CUDA plugin where nvcc is found | never | insist"
@@ -112,7 +131,49 @@ $(MAIN): $(BUILD)/tui/main.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# ---- the CUDA plugin ----
+# Machine code for compute capability 8.0 (and 8.6, 8.9) and 9.0, and PTX that a newer GPU's driver compiles. The CUDA
+# runtime is linked in, cuBLASLt is found beside the plugin or where the system has it.
+NVCC_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90,code=compute_90
+NVCC_FLAGS := -std=c++20 -O3 -lineinfo -I. $(NVCC_ARCHS) -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Werror all-warnings
+PLUGIN_BASE := core/base/err.c
+PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
+
+$(BUILD)/cuda/%.o: %.cu
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  NVCC $<")
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/cuda/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CC   $< (plugin)")
+	$(Q)$(CC) $(filter-out $(SAN_FLAGS),$(BASE_CFLAGS)) -fPIC -fvisibility=hidden -c $< -o $@
+
+$(PLUGIN): $(PLUGIN_OBJ)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(NVCC) -shared -cudart static -o $@ $^ -lcublasLt -Xlinker -rpath,'$$ORIGIN',-rpath,$(dir $(NVCC))../lib64
+
 # ---- tests ----
+$(BUILD)/sim/%.o: %.cu
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CXX  $< (simulator)")
+	$(Q)$(SIM_CXX) -x c++ $(SIM_CXXFLAGS) -c $< -o $@
+
+$(BUILD)/%.o: %.cc
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CXX  $<")
+	$(Q)$(SIM_CXX) $(SIM_CXXFLAGS) -c $< -o $@
+
+# The plugin as the simulator runs it: what the real binary opens in the tests of --device cuda.
+$(SIM_PLUGIN): $(SIM_OBJ) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^ -lboost_context -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas
+
+$(SIM_TESTS): $(SIM_PLUGIN)
+$(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP_OBJ) $(SIM_OBJ) $(LIB)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS)
+
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -120,6 +181,15 @@ $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka -lvterm -lutil $(LIBS)
+
+GPU_CHECK := $(BUILD)/tests/gpu/gpu_check
+$(GPU_CHECK): $(BUILD)/tests/gpu/gpu_check.o $(BUILD)/tests/gpu/op_cases.o $(LIB)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# The plugin lies one folder up from tests/gpu/.
+gpu-check: all $(GPU_CHECK)
+	@ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} $(GPU_CHECK)
 
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests
@@ -147,7 +217,7 @@ endef
 
 deps:
 	$(call install_packages,$(PACKAGES))
-	@if [ "$(CUDA)" != 0 ] && ! command -v nvcc >/dev/null; then \
+	@if [ "$(CUDA)" != 0 ] && [ -z "$(NVCC)" ]; then \
 	  if [ "$(CUDA)" = 1 ]; then echo "make: CUDA=1, but nvcc is not on PATH (install NVIDIA's CUDA Toolkit)" >&2; exit 1; fi; \
 	  echo "nvcc not found: building for the CPU only (NVIDIA's CUDA Toolkit adds GPU training)"; fi
 
@@ -165,11 +235,11 @@ demo: deps
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)
 
-install: $(MAIN)
+install: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 	install -D -m 755 $(MAIN) $(DESTDIR)$(PREFIX)/bin/anneal
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/anneal
+	rm -f $(DESTDIR)$(PREFIX)/bin/anneal $(DESTDIR)$(PREFIX)/lib/anneal/anneal_cuda.so
 
 clean:
 	rm -rf build build-san

@@ -271,6 +271,16 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
     return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint", parent);
 }
 
+bool checkpoint_passed_over(const char *parent, const char *found, char *newest, size_t size)
+{
+    size_t count;
+    int64_t *steps = list_steps(parent, &count);
+    bool known = count && snprintf(newest, size, "%s/step-%" PRId64, parent, steps[0]) < (int)size;
+    free(steps);
+    /* a trainer at work may just have added one, which is not damaged */
+    return known && strcmp(newest, found) != 0 && verify(newest, NULL) != STATUS_OK;
+}
+
 /* ---- reading ---- */
 
 /* Weights that the model has no place for would be left out in silence. Older files of others bring the

@@ -5,6 +5,7 @@
 #ifndef ANNEAL_CORE_CHECKPOINT_H
 #define ANNEAL_CORE_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/early_stopping.h"
@@ -32,6 +33,10 @@ enum status checkpoint_save(const char *parent, struct network *network, const s
 /* The path of the newest complete, undamaged checkpoint below `parent`, or of step `step` when step >= 0.
  * STATUS_NOT_FOUND when there is none. */
 enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err);
+
+/* Whether `found`, which checkpoint_find gave for the newest, is not the newest step-N folder below `parent`,
+ * because that is damaged: then its path in `newest`. */
+bool checkpoint_passed_over(const char *parent, const char *found, char *newest, size_t size);
 
 /* Uploads the weights of FOLDER/model.safetensors. A model that differs is refused, naming the tensor. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);

@@ -315,7 +315,7 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
 {
     struct train_observer *o = &t->setup.observer;
     struct err err = {0};
-    char result[sizeof err.text] = "done";
+    char result[sizeof err.text] = "done", loss[32];
     switch (order->verb) {
     case ORDER_PAUSE:
         *pause = true;
@@ -329,7 +329,8 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
     case ORDER_EVAL: /* the same evaluation twice would use up the patience of early stopping */
         if (t->last_eval_step != t->state.step) evaluate(t);
         if (t->validation.sequences)
-            snprintf(result, sizeof result, "validation loss %.4f", t->last_val_loss);
+            snprintf(result, sizeof result, "validation loss %s",
+                     text_format_loss(t->last_val_loss, loss, sizeof loss));
         else
             snprintf(result, sizeof result, "there are no validation tokens (data.val_fraction = 0)");
         break;

@@ -422,7 +422,8 @@ enum status bpe_trainer_learn(struct bpe_trainer *trainer, int vocab_size, const
         goto out;
     }
     if ((status = learn(trainer, vocab_size, &spec, tokens, merges, merge_capacity, err))) goto out;
-    progress_report(progress, "learning merges", "merges", spec.vocab_size - 256, spec.vocab_size - 256);
+    if (spec.vocab_size > 256)
+        progress_report(progress, "learning merges", "merges", spec.vocab_size - 256, spec.vocab_size - 256);
     if ((status = bpe_new(&spec, "bpe", &bpe, err))) goto out;
     status = tokenizer_open_bpe(bpe, NULL, out, err);
 out:

@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "datasets/bpe_train.h"
 #include "datasets/text_inputs.h"
+#include "datasets/unfinished.h"
 
 /* Part of every cache key: to be changed with the way text becomes tokens. */
 #define CACHE_FORMAT "anneal corpus 1"
@@ -73,10 +74,15 @@ static enum status learn(const struct text_inputs *inputs, int vocab_size, const
 }
 
 enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
-                                   const struct progress *progress, struct tokenizer **out, struct err *err)
+                                   const char *path, const struct progress *progress, struct tokenizer **out,
+                                   struct err *err)
 {
     struct text_inputs files = {0};
+    if (!ends_with(path, ".json") || strlen(path) == 5 || ends_with(path, "/.json"))
+        return err_set(err, STATUS_USAGE, "%s: the name of a tokenizer file ends with .json", path);
     enum status status = text_inputs_open(inputs, count, cache, progress, &files, err);
+    if (!status) status = text_inputs_refuse_output(&files, path, err);
+    if (!status) text_inputs_note(&files, progress);
     if (!status) status = learn(&files, vocab_size, progress, out, err);
     text_inputs_close(&files);
     return status;
@@ -181,6 +187,7 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
     struct text_inputs files = {0};
     struct tokenizer *opened = NULL;
     struct corpus_summary summary = {0};
+    char sidecar[PATH_MAX];
     enum status status;
     if (!ends_with(path, ".tok") || strlen(path) == 4 || ends_with(path, "/.tok"))
         return err_set(err, STATUS_USAGE, "%s: the name of a token file ends with .tok", path);
@@ -189,8 +196,13 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
                               "%.*s.tokenizer.json", stem, path)))
         return status;
     if ((status = open_tokenizer(tokenizer, &opened, err)) ||
-        (status = text_inputs_open(inputs, count, cache, progress, &files, err)))
+        (status = text_inputs_open(inputs, count, cache, progress, &files, err)) ||
+        (status = format_path(sidecar, sizeof sidecar, err, "%s.json", path)) ||
+        (status = text_inputs_refuse_output(&files, path, err)) ||
+        (status = text_inputs_refuse_output(&files, sidecar, err)) ||
+        (status = text_inputs_refuse_output(&files, summary.tokenizer_path, err)))
         goto out;
+    text_inputs_note(&files, progress);
     status = write_corpus(&files, tokenizer, opened, path, summary.tokenizer_path, progress, &summary, err);
     if (!status) *out = summary;
 out:
@@ -218,6 +230,8 @@ static enum status hash_text(void *context, const char *path, const char *text, 
         if (!progress_report(h->progress, "checking", "bytes", before + i, total))
             return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
     }
+    if (!progress_report(h->progress, "checking", "bytes", before + n, total))
+        return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
     return STATUS_OK;
 }
 
@@ -269,25 +283,28 @@ static enum status open_text(const char *train, const char *word, const char *ca
     struct text_inputs files = {0};
     struct tokenizer *opened = NULL;
     struct corpus_summary summary;
-    char key[33], folder[PATH_MAX], making[PATH_MAX] = "", path[PATH_MAX], tokenizer[PATH_MAX];
+    struct unfinished making = {.fd = -1};
+    char key[33], folder[PATH_MAX], path[PATH_MAX], tokenizer[PATH_MAX];
     enum status status;
+    unfinished_sweep(cache);
     if ((status = open_tokenizer(word, &opened, err)) ||
-        (status = text_inputs_open(&train, 1, cache, progress, &files, err)) ||
-        (status = cache_key(&files, word, opened, progress, key, err)) ||
+        (status = text_inputs_open(&train, 1, cache, progress, &files, err)))
+        goto out;
+    text_inputs_note(&files, progress);
+    if ((status = cache_key(&files, word, opened, progress, key, err)) ||
         (status = format_path(folder, sizeof folder, err, "%s/%s", cache, key)))
         goto out;
     if (open_folder(folder, out, NULL) == STATUS_OK) goto out;
     /* Missing or damaged: made anew beside it, then put in its place. */
-    if ((status = format_path(making, sizeof making, err, "%s.tmp-%ld", folder, (long)getpid())) ||
-        (status = format_path(path, sizeof path, err, "%s/corpus.tok", making)) ||
-        (status = format_path(tokenizer, sizeof tokenizer, err, "%s/tokenizer.json", making)) ||
-        (status = file_make_folders(making, err)) ||
+    if ((status = unfinished_open(folder, &making, err)) ||
+        (status = format_path(path, sizeof path, err, "%s/corpus.tok", making.path)) ||
+        (status = format_path(tokenizer, sizeof tokenizer, err, "%s/tokenizer.json", making.path)) ||
         (status = write_corpus(&files, word, opened, path, tokenizer, progress, &summary, err)))
         goto out;
-    if (rename(making, folder) != 0) {
+    if (rename(making.path, folder) != 0) {
         if (open_folder(folder, out, NULL) == STATUS_OK) goto out; /* another process was faster */
         if ((status = file_remove_tree(folder, err))) goto out;
-        if (rename(making, folder) != 0) {
+        if (rename(making.path, folder) != 0) {
             status =
                 err_set(err, STATUS_IO, "%s: cannot move it into the cache: %s", folder, strerror(errno));
             goto out;
@@ -295,7 +312,7 @@ static enum status open_text(const char *train, const char *word, const char *ca
     }
     status = open_folder(folder, out, err);
 out:
-    if (*making && file_exists(making)) file_remove_tree(making, NULL);
+    unfinished_close(&making);
     text_inputs_close(&files);
     tokenizer_close(opened);
     return status;

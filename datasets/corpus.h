@@ -4,7 +4,7 @@
  * or a recipe's name ("kjv"). `tokenizer` is "bytes", "bpe:N" or the path of a tokenizer.json. Text is
  * encoded once and kept under CACHE/<checksum of inputs and tokenizer>/: corpus.tok, corpus.tok.json,
  * tokenizer.json; a second call with the same inputs opens that. An interrupted or failed preparation leaves
- * no half-written cache. */
+ * no half-written cache; what a killed one left goes when the next text is opened. */
 #ifndef ANNEAL_DATASETS_CORPUS_H
 #define ANNEAL_DATASETS_CORPUS_H
 
@@ -35,13 +35,16 @@ struct corpus_summary {
 };
 
 /* Prepares text inputs (files, folders, recipes; see text_inputs.h) as `path`, which ends with ".tok", with
- * its sidecar "PATH.json" and "NAME.tokenizer.json" beside it. Nothing is half-written on failure. */
+ * its sidecar "PATH.json" and "NAME.tokenizer.json" beside it. Nothing is half-written on failure, and no
+ * input is ever replaced: STATUS_USAGE. */
 enum status corpus_prepare(const char *const *inputs, size_t count, const char *tokenizer, const char *cache,
                            const char *path, const struct progress *progress, struct corpus_summary *out,
                            struct err *err);
 
-/* A BPE of vocab_size tokens learned from text inputs, for `anneal tokenizer train`. */
+/* A BPE of vocab_size tokens learned from text inputs, for `anneal tokenizer train`. `path` is where the
+ * caller will keep it: refused before any work unless it ends with ".json" and is none of the inputs. */
 enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
-                                   const struct progress *progress, struct tokenizer **out, struct err *err);
+                                   const char *path, const struct progress *progress, struct tokenizer **out,
+                                   struct err *err);
 
 #endif

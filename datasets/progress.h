@@ -7,10 +7,13 @@
 
 struct progress {
     /* `what` names the phase ("reading", "counting pairs", "encoding"); done and total are in `unit`
-     * ("bytes", "merges"). Called at most a few thousand times. False asks to stop: the work then returns
-     * STATUS_INTERRUPTED and leaves nothing half-written. */
+     * ("bytes", "merges"); the last report of a phase is its total. Called at most a few thousand times.
+     * False asks to stop: the work then returns STATUS_INTERRUPTED and leaves nothing half-written. */
     bool (*report)(void *context, const char *what, const char *unit, uint64_t done, uint64_t total);
     void *context;
+    /* A sentence that the user should read once: what is worked on, or, as a warning, what is odd about it.
+     * May be NULL. */
+    void (*note)(void *context, bool warning, const char *sentence);
 };
 
 /* NULL-safe. */

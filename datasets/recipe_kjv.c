@@ -138,6 +138,8 @@ static enum status read_all(int fd, const struct progress *progress, char **text
         if (got == 0) {
             *text = bytes;
             *n = count;
+            if (count)
+                progress_report(progress, "reading kjv", "bytes", count, count); /* no guess any more */
             return STATUS_OK;
         }
         if (got > 0) count += (size_t)got;

@@ -10,9 +10,10 @@
 #include <sys/stat.h>
 
 #include "core/base/text.h"
+#include "datasets/pretokenizer.h"
 #include "datasets/recipe.h"
 
-enum { FOLDERS_DEEP = 64 };
+enum { FOLDERS_DEEP = 64, LOOK_BYTES = 64 << 10, NAMES_TOLD = 5 };
 
 static enum status add_path(struct text_inputs *inputs, const char *path, struct err *err)
 {
@@ -114,11 +115,89 @@ enum status text_inputs_open(const char *const *words, size_t count, const char 
     return status;
 }
 
+enum status text_inputs_refuse_output(const struct text_inputs *inputs, const char *path, struct err *err)
+{
+    struct stat output, input;
+    if (stat(path, &output) != 0) return STATUS_OK;
+    for (size_t i = 0; i < inputs->count; i++)
+        if (stat(inputs->paths[i], &input) == 0 && input.st_dev == output.st_dev &&
+            input.st_ino == output.st_ino)
+            return err_set(err, STATUS_USAGE,
+                           "%s: is also the text to read, %s (give the output another name or place)", path,
+                           inputs->paths[i]);
+    return STATUS_OK;
+}
+
 void text_inputs_close(struct text_inputs *inputs)
 {
     for (size_t i = 0; i < inputs->count; i++) free(inputs->paths[i]);
     free(inputs->paths);
     *inputs = (struct text_inputs){0};
+}
+
+/* ---- what is told about them ---- */
+
+static bool looks_binary(const char *path)
+{
+    struct file_map map;
+    if (file_map_open(path, &map, NULL)) return false; /* reading it will say why */
+    size_t n = map.size < LOOK_BYTES ? map.size : LOOK_BYTES, invalid = 0;
+    const char *text = (const char *)map.data;
+    bool binary = memchr(text, '\0', n);
+    for (size_t i = 0; i < n && !binary; i++) {
+        i += utf8_valid_bytes(text + i, n - i);
+        invalid += i < n;
+    }
+    binary = binary || 10 * invalid > 3 * n;
+    file_map_close(&map);
+    return binary;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Names of files may hold anything, and go to a terminal. */
+static void tell(const struct progress *progress, bool warning, char *sentence)
+{
+    for (char *c = sentence; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    progress->note(progress->context, warning, sentence);
+}
+
+void text_inputs_note(const struct text_inputs *inputs, const struct progress *progress)
+{
+    char sentence[PATH_MAX + 256], size[32];
+    size_t binary = 0, first = 0;
+    uint64_t bytes = 0;
+    struct stat st;
+    if (!progress || !progress->note) return;
+    for (size_t i = 0; i < inputs->count; i++) {
+        if (stat(inputs->paths[i], &st) == 0) bytes += (uint64_t)st.st_size;
+        if (!looks_binary(inputs->paths[i])) continue;
+        if (!binary++) first = i;
+    }
+    if (inputs->count > 1) {
+        int used = snprintf(sentence, sizeof sentence, "reading %zu files, %s:", inputs->count,
+                            text_format_bytes(bytes, size, sizeof size));
+        size_t i = 0;
+        for (; i < inputs->count && i < NAMES_TOLD; i++)
+            used += snprintf(sentence + used, sizeof sentence - (size_t)used, "%s %.255s", i ? "," : "",
+                             last_part(inputs->paths[i]));
+        if (i < inputs->count)
+            snprintf(sentence + used, sizeof sentence - (size_t)used, " and %zu more", inputs->count - i);
+        tell(progress, false, sentence);
+    }
+    if (binary) {
+        int used =
+            snprintf(sentence, sizeof sentence, "%s: looks binary, not like text", inputs->paths[first]);
+        if (binary > 1)
+            snprintf(sentence + used, sizeof sentence - (size_t)used, ", as do %zu more of the %zu files",
+                     binary - 1, inputs->count);
+        tell(progress, true, sentence);
+    }
 }
 
 enum status text_inputs_each(const struct text_inputs *inputs, text_visitor visit, void *context,
@@ -155,5 +234,5 @@ void progress_part_init(struct progress_part *part, const struct progress *whole
                         uint64_t total)
 {
     *part = (struct progress_part){.whole = whole, .before = before, .total = total};
-    part->progress = (struct progress){report_part, part};
+    part->progress = (struct progress){.report = report_part, .context = part};
 }

@@ -18,7 +18,15 @@ struct text_inputs {
 /* A recipe comes before a file of the same name ("./kjv" is the file); its text is kept in `cache`. */
 enum status text_inputs_open(const char *const *words, size_t count, const char *cache,
                              const struct progress *progress, struct text_inputs *out, struct err *err);
+/* STATUS_USAGE when `path` is one of the files, under this or another name: writing it would destroy the
+ * text. */
+enum status text_inputs_refuse_output(const struct text_inputs *inputs, const char *path, struct err *err);
 void text_inputs_close(struct text_inputs *inputs); /* harmless on a zeroed struct */
+
+/* Tells `progress` how many files there are and which, when more than one, and warns of those that look
+ * binary: a NUL, or more than 30 % that is not UTF-8, in their first 64 KiB. They are read all the same,
+ * every byte is a token. */
+void text_inputs_note(const struct text_inputs *inputs, const struct progress *progress);
 
 /* Maps the files one after the other. `visit` gets each text, the bytes of the files before it and of all
  * files. STATUS_FAILED when all files together are empty. */

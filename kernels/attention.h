@@ -10,7 +10,7 @@
  *
  * Sums run over tiles in ascending order whatever the thread count, so both directions are deterministic and
  * do not depend on it. Nothing aliases. workspace: attention_workspace(B, T, NH, NKV, HS) bytes in both
- * directions; its size does not grow with T beyond one float a row of each concurrent task. */
+ * directions; at most one float a row of lse, or what a fixed number of concurrent tasks takes. */
 #ifndef ANNEAL_KERNELS_ATTENTION_H
 #define ANNEAL_KERNELS_ATTENTION_H
 

@@ -28,7 +28,8 @@ size_t attention_workspace(int B, int T, int NH, int NKV, int HS)
      * head */
     size_t tasks = (size_t)B * (size_t)(NH + NKV) * (size_t)attention_tiles(T);
     size_t workers = tasks < ATTENTION_WORKERS_MAX ? tasks : ATTENTION_WORKERS_MAX;
-    return workers * attention_worker_floats(HS) * sizeof(float);
+    size_t floats = workers * attention_worker_floats(HS), rows = (size_t)B * (size_t)T * (size_t)NH;
+    return (floats > rows ? floats : rows) * sizeof(float); /* on a GPU, one float a row */
 }
 
 size_t bias_backward_workspace(int N, int C)

@@ -1,5 +1,7 @@
-/* See journal.h. Rows are inserted "or replace", so that a batch repeated after a failure leaves the same
- * rows. */
+/* See journal.h. A record that has a key (run, segment, step, and for memory the category) replaces an
+ * earlier one of the same key, so that evaluating twice at one step leaves one row; samples and events have
+ * none and are all kept. That a batch repeated after a failure leaves each row once is not owed to this, but
+ * to its transaction: the failed one was rolled back whole. */
 #include "runs/journal.h"
 
 #include <math.h>

@@ -37,9 +37,9 @@ enum status order_issue(struct store *store, const char *run_id, enum order_verb
         return err_set(err, STATUS_FAILED,
                        "run %s: it is %s, so nobody is there to obey (`anneal resume` starts it again)",
                        run_id, run_status_name(info.status));
-    if (verb == ORDER_LR_FACTOR && !(isfinite(argument) && argument > 0))
+    if (verb == ORDER_LR_FACTOR && !(isfinite(argument) && argument >= 0))
         return err_set(err, STATUS_USAGE,
-                       "lr-factor: needs a number above 0 (1 is the schedule as configured)");
+                       "lr-factor: needs a number from 0 up (1 is the schedule as configured)");
     status = store_begin(store, err);
     if (status) return status;
     status = store_prepare(

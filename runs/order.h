@@ -13,7 +13,9 @@ const char *order_verb_name(enum order_verb verb); /* "pause", … "lr-factor" *
 /* False for an unknown word. */
 bool order_verb_parse(const char *word, enum order_verb *out);
 
-/* `issuer` says who asks ("cli", "workbench"). STATUS_FAILED when the run has no living trainer to obey. */
+/* `issuer` says who asks ("cli", "workbench"). `argument` is what ORDER_LR_FACTOR multiplies the scheduled
+ * learning rate with, a finite number from 0 up (else STATUS_USAGE); other verbs ignore it. STATUS_FAILED
+ * when the run has no living trainer to obey. */
 enum status order_issue(struct store *store, const char *run_id, enum order_verb verb, double argument,
                         const char *issuer, int64_t *id, struct err *err);
 

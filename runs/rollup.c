@@ -86,9 +86,7 @@ enum status rollup_add(struct rollup *rollup, struct store *store, const char *r
     return status;
 }
 
-/* Where the buckets of `level` that are written end. */
-static enum status written_end(struct store *store, const char *run_id, int level, int64_t *end,
-                               struct err *err)
+enum status rollup_end(struct store *store, const char *run_id, int level, int64_t *end, struct err *err)
 {
     sqlite3_stmt *statement;
     bool row;
@@ -172,7 +170,7 @@ enum status rollup_begin(struct rollup *rollup, struct store *store, const char 
         int64_t end = 0;
         rollup->first_step[level] = -1;
         status = remove_from(store, run_id, level, first_step, err);
-        if (!status) status = written_end(store, run_id, level, &end, err);
+        if (!status) status = rollup_end(store, run_id, level, &end, err);
         if (!status && end < from) from = end;
     }
     from = from / rollup_level[ROLLUP_LEVELS - 1] * rollup_level[ROLLUP_LEVELS - 1];

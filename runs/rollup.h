@@ -32,6 +32,10 @@ struct rollup {
 void rollup_bucket_clear(struct rollup_bucket *bucket);
 void rollup_bucket_add(struct rollup_bucket *bucket, double value);
 
+/* Where the written buckets of rollup_level[level] end: the first step that none of them covers; 0 without
+ * one. */
+enum status rollup_end(struct store *store, const char *run_id, int level, int64_t *end, struct err *err);
+
 /* Makes ready to add step `first_step` as the first one of `segment`: removes the buckets it replaces, writes
  * those that a crash or an import left unwritten, and fills the open ones from the rows. Inside a
  * transaction. */

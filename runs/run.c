@@ -56,6 +56,8 @@ void run_row_read(struct store *store, sqlite3_stmt *row, struct run_info *out)
     out->pid = store_column_int(row, 16, -1);
     out->heartbeat = store_column_double(row, 17);
     store_column_text(row, 18, out->message, sizeof out->message);
+    out->elapsed = store_column_double(row, 19);
+    if (isnan(out->elapsed)) out->elapsed = 0; /* no trainer yet */
     if ((out->status == RUN_RUNNING || out->status == RUN_PAUSED) && !run_is_alive(store, out->id))
         out->status = RUN_CRASHED;
 }
@@ -180,6 +182,10 @@ enum status run_create(struct store *store, const struct run_new *run, char id[R
     time_t seconds = (time_t)now;
     struct tm local;
     clean_name(run->name, name, sizeof name);
+    if (strcmp(name, "latest") == 0)
+        return err_set(err, STATUS_USAGE,
+                       "--name latest: this word stands for the newest run in every command (choose another "
+                       "name)");
     localtime_r(&seconds, &local);
     strftime(time_text, sizeof time_text, "%Y%m%d-%H%M%S", &local);
     snprintf(stem, sizeof stem, "%s-%s", time_text, name);

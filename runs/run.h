@@ -30,6 +30,8 @@ struct run_info {
     char name[RUN_NAME_MAX];
     enum run_status status;
     double created_at, ended_at; /* Unix seconds; ended_at NaN while it runs */
+    double elapsed; /* seconds its trainers lived, until the heartbeat of a live one; pauses between
+                       one's end and a resume do not count; never NaN */
     char device[RUN_DEVICE_MAX]; /* "cpu", "cuda:0" */
     char precision[16];
     int64_t parameters;
@@ -55,7 +57,8 @@ struct run_new {
     const char *config; /* the complete effective configuration as INI text */
 };
 
-/* Makes the row and the folder with status `created`; writes the id (YYYYMMDD-HHMMSS-<name>, made unique). */
+/* Makes the row and the folder with status `created`; writes the id (YYYYMMDD-HHMMSS-<name>, made unique).
+ * STATUS_USAGE for the name "latest", which run_find gives another meaning. */
 enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err);
 
 /* RUN as a user types it: an id, a unique prefix of one, a name (the newest of that name), or "latest".

@@ -93,14 +93,15 @@ enum status run_find(struct store *store, const char *word, struct run_info *out
     struct run_info info;
     if (!*word)
         return err_set(err, STATUS_USAGE, "no run given (an id, the start of one, a name, or latest)");
-    status = first_row(store, RUN_ROW_SELECT " where id = ?1", word, &info, &found, err);
+    if (strcmp(word, "latest") == 0) /* before any name: the word must mean the same everywhere */
+        status = first_row(store, RUN_ROW_SELECT " order by created_at desc, rowid desc limit 1", NULL, &info,
+                           &found, err);
+    if (!status && !found)
+        status = first_row(store, RUN_ROW_SELECT " where id = ?1", word, &info, &found, err);
     if (!status && !found)
         status =
             first_row(store, RUN_ROW_SELECT " where name = ?1 order by created_at desc, rowid desc limit 1",
                       word, &info, &found, err);
-    if (!status && !found && strcmp(word, "latest") == 0)
-        status = first_row(store, RUN_ROW_SELECT " order by created_at desc, rowid desc limit 1", NULL, &info,
-                           &found, err);
     if (!status && !found) status = find_prefix(store, word, &info, &found, err);
     if (!status && !found) return not_found(store, word, err);
     if (!status) *out = info;

@@ -5,10 +5,17 @@
 #include "runs/database.h"
 #include "runs/run.h"
 
+/* A segment whose trainer ended without a word lasted until the run's heartbeat when it is the newest, else
+ * until its last recorded step. */
 #define RUN_ROW_SELECT                                                                                       \
     "select id, name, status, created_at, ended_at, device, precision, parameters, steps, tokens, "          \
     "final_loss,"                                                                                            \
-    " best_val_loss, best_step, tokens_per_sec, total_steps, segment, pid, heartbeat, message from runs"
+    " best_val_loss, best_step, tokens_per_sec, total_steps, segment, pid, heartbeat, message,"              \
+    " (select sum(max(0.0, coalesce(s.ended_at,"                                                             \
+    "   case when s.segment = runs.segment then runs.heartbeat else"                                         \
+    "    (select t.wall_time from steps t where t.run_id = s.run_id and t.segment = s.segment"               \
+    "     order by t.step desc limit 1) end, s.started_at) - s.started_at))"                                 \
+    "  from segments s where s.run_id = runs.id) from runs"
 
 /* The current row of a RUN_ROW_SELECT, with liveness folded into the status. */
 void run_row_read(struct store *store, sqlite3_stmt *row, struct run_info *out);

@@ -65,7 +65,7 @@ static double greater(double a, double b)
     return isnan(a) || b > a ? b : a;
 }
 
-static void merge(struct series_point *into, const struct series_point *next)
+void series_point_merge(struct series_point *into, const struct series_point *next)
 {
     int64_t a = into->count - into->non_finite, b = next->count - next->non_finite;
     into->last_step = next->last_step;
@@ -86,7 +86,7 @@ static void coarsen(struct series *series)
     for (size_t i = 0; i < series->count; i++) {
         struct series_point point = series->points[i];
         if (n && series->points[n - 1].first_step / series->level == point.first_step / series->level)
-            merge(&series->points[n - 1], &point);
+            series_point_merge(&series->points[n - 1], &point);
         else
             series->points[n++] = point;
     }
@@ -104,7 +104,7 @@ static enum status fold(struct reader *reader, const struct series_point *point)
             if (series->level == 1)
                 *last = *point;
             else
-                merge(last, point);
+                series_point_merge(last, point);
             return STATUS_OK;
         }
     }
@@ -178,26 +178,6 @@ static enum status read_evals(struct reader *reader, int64_t first, int64_t last
     return status;
 }
 
-/* Where the stored buckets of `level` (an index) end: the first step that none covers. */
-static enum status stored_end(struct reader *reader, int level, int64_t *end)
-{
-    sqlite3_stmt *select;
-    bool row;
-    enum status status = store_prepare(
-        reader->store,
-        "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2", &select,
-        reader->err);
-    if (status) return status;
-    store_bind_text(select, 1, reader->run_id);
-    sqlite3_bind_int64(select, 2, rollup_level[level]);
-    status = store_step(reader->store, select, &row, reader->err);
-    if (status) return status;
-    int64_t newest = row ? store_column_int(select, 0, -1) : -1;
-    sqlite3_reset(select);
-    *end = newest < 0 ? 0 : newest + rollup_level[level];
-    return STATUS_OK;
-}
-
 static enum status read_buckets(struct reader *reader, int level, int64_t from, int64_t end)
 {
     sqlite3_stmt *select;
@@ -240,7 +220,7 @@ static enum status read_range(struct reader *reader, int level, int64_t first, i
     if (first > last) return STATUS_OK;
     if (level < 0) return read_raw(reader, first, last);
     int64_t size = rollup_level[level], end;
-    enum status status = stored_end(reader, level, &end);
+    enum status status = rollup_end(reader->store, reader->run_id, level, &end, reader->err);
     if (status) return status;
     int64_t from = first <= 0 ? 0 : first > INT64_MAX - size ? first : (first + size - 1) / size * size;
     int64_t bound = last == INT64_MAX ? INT64_MAX / size * size : (last + 1) / size * size;

@@ -31,6 +31,9 @@ struct series_point {
     int64_t non_finite;            /* how many of them were NaN or infinite */
 };
 
+/* Makes one point of two: `next` is of the same metric and covers steps after those of `into`. */
+void series_point_merge(struct series_point *into, const struct series_point *next);
+
 struct series {
     struct series_point *points; /* in step order; owned by the series; grows in series_update */
     size_t count, capacity;

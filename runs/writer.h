@@ -1,7 +1,8 @@
 /* The trainer's pen: takes records from the training thread without ever blocking it and commits them from a
- * background thread every 250 ms or 1,000 records. Owns its own connection. A storage error is reported
- * through `on_error` once per kind, retried, and never kills training; records wait in the ring meanwhile,
- * and if the ring overflows the number of lost records becomes an event.
+ * background thread every 250 ms, or sooner when it finds 1,000 of them (it looks ten times a second). Owns
+ * its own connection. A storage error is reported through `on_error` once per kind, retried, and never kills
+ * training; records wait in the ring meanwhile, and if the ring overflows the number of lost records becomes
+ * an event.
  *
  * writer_* record calls come from one thread, copy what they are given, and neither allocate nor make a
  * system call. It also keeps the row in `runs` (status, steps, tokens, losses, tokens_per_sec, heartbeat) and

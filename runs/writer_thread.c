@@ -1,6 +1,7 @@
-/* See writer_thread.h. The thread that drains the ring: it sleeps until a time or a threshold, moves what
- * came into a batch, commits the batch in one transaction, and looks for orders. A batch that cannot be
- * stored is kept, with the journal as it was before, and tried again; meanwhile records wait in the ring. */
+/* See writer_thread.h. The thread that drains the ring: it sleeps until its next look or until somebody waits
+ * for it, moves what came into a batch, commits the batch in one transaction, and looks for orders. A batch
+ * that cannot be stored is kept, with the journal as it was before, and tried again; meanwhile records wait
+ * in the ring. */
 #include "runs/writer_thread.h"
 
 #include <math.h>

@@ -7,6 +7,7 @@ shift || true
 passed=0 failed=0 skipped=0
 export ANNEAL_BINARY="$PWD/$build/anneal"
 export LC_ALL=C.UTF-8
+export ANNEAL_CUDA_PLUGIN=none # the same run on every machine; tests/cuda_sim names its own
 export OMP_WAIT_POLICY=passive # the tests are many small steps: spinning threads would only wait for each other
 # an allocation that is too large is an error that the tests want to see, not one that ends them
 export ASAN_OPTIONS=allocator_may_return_null=1

@@ -8,6 +8,8 @@
 #include "core/base/text.h"
 #include "tui/command/command.h"
 
+#define VERSION "0.1.0"
+
 static void print_help(FILE *out)
 {
     fputs("anneal: train language models from the terminal and watch them live\n\n"
@@ -15,7 +17,9 @@ static void print_help(FILE *out)
           out);
     for (const struct command *c = commands; c->name; c++)
         fprintf(out, "       anneal %-10s %s\n", c->name, c->summary);
-    fputs("\n`anneal COMMAND --help` explains one command. State lives in $ANNEAL_HOME.\n", out);
+    fputs("\n`anneal COMMAND --help` explains one command, `anneal --version` tells which this is. State "
+          "lives in $ANNEAL_HOME.\n",
+          out);
 }
 
 /* OpenMP's threads spin for work between two operations, and where other processes want the cores they spin
@@ -37,6 +41,10 @@ int main(int argc, char **argv)
     if (argc >= 2 &&
         (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)) {
         print_help(stdout);
+        return 0;
+    }
+    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+        puts("anneal " VERSION);
         return 0;
     }
     const char *word = argc >= 2 ? argv[1] : "watch";

@@ -180,3 +180,10 @@ char *text_format_double(double value, char *buf, size_t size)
     }
     return buf;
 }
+
+char *text_format_loss(double loss, char *buf, size_t size)
+{
+    if (!isfinite(loss)) return text_format_double(loss, buf, size);
+    snprintf(buf, size, "%.4f", loss);
+    return buf;
+}

@@ -24,4 +24,8 @@ bool text_parse_double(const char *word, double *out);
  * asked: always '.'. buf of 32 bytes is enough. Returns buf. */
 char *text_format_double(double value, char *buf, size_t size);
 
+/* A loss as lines and tables show it: four decimals; what is no number is "nan" (whatever its sign), "inf" or
+ * "-inf". Returns buf. */
+char *text_format_loss(double loss, char *buf, size_t size);
+
 #endif

@@ -321,6 +321,18 @@ static void anneal_home_follows_the_environment(void **state)
     free(saved);
 }
 
+static void a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite(void **state)
+{
+    (void)state;
+    char buf[32];
+    assert_string_equal(text_format_loss(3.21006, buf, sizeof buf), "3.2101");
+    assert_string_equal(text_format_loss(NAN, buf, sizeof buf), "nan");
+    assert_string_equal(text_format_loss(-NAN, buf, sizeof buf), "nan");
+    assert_string_equal(text_format_loss(INFINITY, buf, sizeof buf), "inf");
+    assert_string_equal(text_format_loss(-INFINITY, buf, sizeof buf), "-inf");
+    assert_string_equal(text_format_loss(12.5, buf, 4), "12."); /* cut, never beyond the buffer */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +343,7 @@ int main(void)
         cmocka_unit_test(philox_matches_the_published_vectors),
         cmocka_unit_test(durations_are_readable),
         cmocka_unit_test(text_suggests_the_nearest_name),
+        cmocka_unit_test(a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite),
         cmocka_unit_test(numbers_are_written_short_and_read_back),
         cmocka_unit_test(doubles_are_written_as_short_as_can_be),
         cmocka_unit_test(doubles_are_laid_out_plainly),

@@ -20,7 +20,14 @@
 
 #include "core/base/clock.h"
 
-enum { DEADLINE_SECONDS = 120, ARGUMENTS_MAX = 48, OPEN_MAX = 16, SHOWN_BYTES = 4000, PIECE_BYTES = 4096 };
+enum {
+    DEADLINE_SECONDS = 120,
+    AFTERMATH_SECONDS = 10,
+    ARGUMENTS_MAX = 48,
+    OPEN_MAX = 16,
+    SHOWN_BYTES = 4000,
+    PIECE_BYTES = 4096
+};
 
 struct stream {
     int fd; /* -1: at its end */
@@ -245,8 +252,10 @@ void process_wait(struct process *p, bool (*condition)(struct process *, void *)
     double deadline = clock_monotonic() + DEADLINE_SECONDS;
     while (!condition(p, context)) {
         bool ended = p->ended;
-        if (ended || clock_monotonic() > deadline) give_up(p, "what was waited for never came");
+        if (clock_monotonic() > deadline) give_up(p, "what was waited for never came");
         pump(p);
+        /* it says no more, but the condition may ask for something that follows its end */
+        if (p->ended && !ended) deadline = clock_monotonic() + AFTERMATH_SECONDS;
     }
 }
 

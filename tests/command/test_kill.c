@@ -84,7 +84,7 @@ static int count_half_saves(const struct stage *s)
 static enum outcome expect_no_checkpoint(struct process *p)
 {
     process_expect(1, p);
-    process_expect_sentence(p, "has no checkpoint to go on from");
+    process_expect_sentence(p, "no checkpoint to go on from is left");
     process_close(p);
     return HAS_NO_CHECKPOINT;
 }

@@ -358,7 +358,7 @@ static void a_run_without_a_checkpoint_says_so(void **state)
     assert_true(file_is_folder(path));
     assert_int_equal(file_remove_tree(path, &err), STATUS_OK);
     struct process *p = process_run(1, "resume", "bare", NULL);
-    process_expect_sentence(p, "has no checkpoint to go on from");
+    process_expect_sentence(p, "no checkpoint to go on from is left");
     assert_string_equal(stage_status(), "finished");
     free(id);
 }

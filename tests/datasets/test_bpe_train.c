@@ -248,7 +248,7 @@ static void learning_can_be_interrupted_at_every_report(void **state)
     size_t n;
     char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
     struct patience patience = {.left = 1 << 20};
-    struct progress progress = {lose_patience, &patience};
+    struct progress progress = {.report = lose_patience, .context = &patience};
     enum status status = STATUS_INTERRUPTED;
     for (int left = 0; status == STATUS_INTERRUPTED; left++) {
         struct bpe_trainer *trainer = NULL;

@@ -7,9 +7,12 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -68,7 +71,8 @@ static void a_text_is_prepared_once_and_then_found(void **state)
     char *text = scratch_read(SAMPLE, &n);
     for (int i = 0; i < 3; i++) {
         struct watcher first = {.left = 1 << 20}, second = {.left = 1 << 20};
-        struct progress progress = {watch, &first}, again = {watch, &second};
+        struct progress progress = {.report = watch, .context = &first},
+                        again = {.report = watch, .context = &second};
         struct corpus corpus = {0};
         struct err err = {0};
         assert_ok(corpus_open(SAMPLE, tokenizers[i], cache, &progress, &corpus, &err), &err);
@@ -87,6 +91,52 @@ static void a_text_is_prepared_once_and_then_found(void **state)
         assert_int_equal(scratch_entries(cache), i + 1);
     }
     free(text);
+}
+
+struct phases {
+    char what[32];
+    uint64_t done, total;
+    int ended;
+};
+
+/* A phase that is over when the next one begins must have said so. */
+static bool follow(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
+{
+    struct phases *phases = context;
+    (void)unit;
+    if (strcmp(phases->what, what) != 0) {
+        if (*phases->what && (phases->done != phases->total || !phases->total))
+            fail_msg("%s ended at %d of %d", phases->what, (int)phases->done, (int)phases->total);
+        snprintf(phases->what, sizeof phases->what, "%s", what);
+        phases->ended++;
+    }
+    phases->done = done;
+    phases->total = total;
+    return true;
+}
+
+static void every_phase_ends_with_its_total(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tokenizer;
+        int phases;
+    } cases[] = {{"bytes", 2}, {"bpe:256", 3}, {"bpe:300", 4}, {"bpe:300", 1}}; /* the last is cached */
+    const char *cache = scratch_path("cache_phases"), *folder = scratch_path("phases");
+    struct err err = {0};
+    assert_ok(file_make_folders(folder, &err), &err);
+    scratch_write(scratch_path("phases/a.txt"), "one two two three", 17);
+    scratch_write(scratch_path("phases/b.txt"), "two", 3);
+    scratch_write(scratch_path("phases/c.txt"), "", 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct phases phases = {0};
+        struct progress progress = {.report = follow, .context = &phases};
+        struct corpus corpus;
+        assert_ok(corpus_open(folder, cases[i].tokenizer, cache, &progress, &corpus, &err), &err);
+        corpus_close(&corpus);
+        assert_int_equal(phases.ended, cases[i].phases);
+        assert_int_equal(phases.done, phases.total);
+    }
 }
 
 static void a_changed_text_is_prepared_again(void **state)
@@ -166,6 +216,54 @@ static void a_folder_is_read_in_sorted_order(void **state)
     corpus_close(&corpus);
 }
 
+/* An id that no process has: a child's that has been waited for. */
+static long gone(void)
+{
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return (long)child;
+}
+
+static void what_a_killed_preparation_left_is_swept_a_living_ones_is_not(void **state)
+{
+    (void)state;
+    static const char key[] = "0123456789abcdef0123456789abcdef";
+    const char *cache = scratch_path("cache_swept");
+    char dead[5000], living[5000], locked[5000], foreign[5000], text[5000], fresh[5000], inside[5100];
+    struct err err = {0};
+    struct corpus corpus;
+    snprintf(dead, sizeof dead, "%s/%s.tmp-%ld", cache, key, gone());
+    snprintf(living, sizeof living, "%s/%s.tmp-%ld", cache, key, (long)getppid());
+    snprintf(locked, sizeof locked, "%s/%s.tmp-%ld", cache, key, gone());
+    snprintf(foreign, sizeof foreign, "%s/mine.tmp-%ld", cache, gone());
+    snprintf(text, sizeof text, "%s/kjv.txt.tmp-%ld", cache, gone());
+    snprintf(fresh, sizeof fresh, "%s/new.txt.tmp-%ld", cache, gone());
+    const char *folders[] = {dead, living, locked, foreign};
+    for (size_t i = 0; i < 4; i++) {
+        assert_ok(file_make_folders(folders[i], &err), &err);
+        snprintf(inside, sizeof inside, "%s/corpus.tok.tmp-1", folders[i]);
+        scratch_write(inside, "half", 4);
+    }
+    scratch_write(text, "half", 4);
+    scratch_write(fresh, "half", 4);
+    assert_int_equal(utimensat(AT_FDCWD, text, (struct timespec[2]){{.tv_sec = 1}, {.tv_sec = 1}}, 0), 0);
+    int fd = open(locked, O_RDONLY | O_DIRECTORY); /* as by a maker whose process ids are not ours */
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+
+    scratch_write(scratch_path("swept.txt"), "some words", 10);
+    assert_ok(corpus_open(scratch_path("swept.txt"), "bytes", cache, NULL, &corpus, &err), &err);
+    corpus_close(&corpus);
+    assert_false(file_exists(dead));
+    assert_false(file_exists(text));
+    assert_true(file_exists(living) && file_exists(locked) && file_exists(foreign) && file_exists(fresh));
+    close(fd);
+    assert_ok(corpus_open(scratch_path("swept.txt"), "bytes", cache, NULL, &corpus, &err), &err);
+    corpus_close(&corpus);
+    assert_false(file_exists(locked));
+    assert_int_equal(scratch_entries(cache), 4); /* the corpus, living, foreign, fresh */
+}
+
 static void an_interruption_anywhere_leaves_nothing_half_written(void **state)
 {
     (void)state;
@@ -174,7 +272,7 @@ static void an_interruption_anywhere_leaves_nothing_half_written(void **state)
     int left = 0;
     for (; status == STATUS_INTERRUPTED; left++) {
         struct watcher watcher = {.left = left};
-        struct progress progress = {watch, &watcher};
+        struct progress progress = {.report = watch, .context = &watcher};
         struct corpus corpus = {0};
         struct err err = {0};
         status = corpus_open(SAMPLE, "bpe:300", cache, &progress, &corpus, &err);
@@ -302,7 +400,7 @@ static void preparing_writes_three_files_or_none(void **state)
                      STATUS_NOT_FOUND);
     for (int left = 0; left < 6; left++) {
         struct watcher watcher = {.left = left};
-        struct progress progress = {watch, &watcher};
+        struct progress progress = {.report = watch, .context = &watcher};
         assert_int_equal(corpus_prepare(inputs, 1, "bpe:400", cache, path, &progress, &summary, &err),
                          STATUS_INTERRUPTED);
         assert_int_equal(scratch_entries(folder), 0);
@@ -416,7 +514,7 @@ static void the_bible_can_be_interrupted(void **state)
     const char *cache = scratch_path("cache_stop");
     for (int left = 0; left < 3; left++) {
         struct watcher watcher = {.left = left};
-        struct progress progress = {watch, &watcher};
+        struct progress progress = {.report = watch, .context = &watcher};
         char path[4096];
         struct err err = {0};
         enum status status = recipe_fetch(recipe_find("kjv"), cache, &progress, path, sizeof path, &err);
@@ -430,9 +528,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_is_prepared_once_and_then_found),
+        cmocka_unit_test(every_phase_ends_with_its_total),
         cmocka_unit_test(a_changed_text_is_prepared_again),
         cmocka_unit_test(a_damaged_cache_is_made_anew),
         cmocka_unit_test(a_folder_is_read_in_sorted_order),
+        cmocka_unit_test(what_a_killed_preparation_left_is_swept_a_living_ones_is_not),
         cmocka_unit_test(an_interruption_anywhere_leaves_nothing_half_written),
         cmocka_unit_test(bad_inputs_are_refused_in_words),
         cmocka_unit_test(a_folder_without_permission_is_refused),

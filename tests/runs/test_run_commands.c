@@ -210,6 +210,82 @@ static void show_tells_the_whole_story(void **state)
     json_decref(run);
 }
 
+/* Fails when `text` holds a byte sequence that a terminal would obey: any control character but newline. */
+static void expect_harmless(const char *what, const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if ((*c < ' ' && *c != '\n') || *c == 0x7F || (*c == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0))
+            fail_msg("anneal %s prints the control byte 0x%02x at \"%.40s\"", what, *c, (const char *)c + 1);
+}
+
+static void recorded_texts_cannot_steer_the_terminal(void **state)
+{
+    (void)state;
+    /* ESC ] sets a title, U+009B is CSI, 0x9B alone is no UTF-8, CR goes back, DEL */
+    static const char bad[] = "'x' || char(27) || ']0;pwned' || char(7) || char(155) || '2J' || char(13)"
+                              " || char(127) || char(10) || 'y' || cast(x'9b' as text)";
+    static const char *const columns[] = {
+        "runs set message",  "runs set device",   "runs set precision",   "runs set config",
+        "events set text",   "events set level",  "samples set prompt",   "samples set text",
+        "orders set issuer", "orders set result", "checkpoints set path", "checkpoints set kind"};
+    static const char *const commands[] = {"show psalms", "show psalms --json", "runs", "runs --json"};
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], sql[400];
+    store_fixture_home("c-hostile", home, sizeof home);
+    furnish(home, finished, crashed);
+    snprintf(sql, sizeof sql,
+             "insert into orders(run_id, issued_at, verb, issuer) values('%s', 1, 'stop', '')", finished);
+    store_fixture_sql(home, sql);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        snprintf(sql, sizeof sql, "update %s = %s", columns[i], bad);
+        store_fixture_sql(home, sql);
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        struct answer a = anneal(home, commands[i]);
+        assert_int_equal(a.code, 0);
+        expect_harmless(commands[i], a.out);
+        expect_harmless(commands[i], a.err);
+        done(&a);
+    }
+    expect(home, "show psalms", 0, "early_stopped: x\uFFFD]0;pwned\uFFFD\uFFFD2J\uFFFD\uFFFD y\uFFFD\n");
+    snprintf(sql, sizeof sql,
+             "update runs set id = 'ruin' || char(27) || '[2J', name = 'ruin' where name = 'ruth'");
+    store_fixture_sql(home, sql);
+    struct answer a = anneal(home, "show ruim");
+    assert_int_equal(a.code, 1);
+    expect_harmless("show ruim", a.err);
+    done(&a);
+    a = anneal(home, "runs");
+    assert_non_null(strstr(a.out, "ruin\uFFFD[2J"));
+    expect_harmless("runs", a.out);
+    done(&a);
+    json_t *runs = expect_json(home, "runs --json"); /* JSON keeps what it can represent */
+    assert_string_equal(json_string_value(json_object_get(json_array_get(runs, 0), "id")), "ruin\x1B[2J");
+    json_decref(runs);
+}
+
+static void json_numbers_are_as_short_as_in_the_csv(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-short", home, sizeof home);
+    furnish(home, finished, crashed);
+    store_fixture_sql(home,
+                      "update runs set final_loss = 0.0003, best_val_loss = 0.1 + 0.2, tokens_per_sec = 5,"
+                      " created_at = 1e300 where name = 'psalms'");
+    static const char *const words[] = {"\"final_loss\": 0.0003,", "\"best_val_loss\": 0.30000000000000004,",
+                                        "\"tokens_per_sec\": 5.0,", "\"created_at\": 1e+300,"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        expect(home, "runs --json", 0, words[i]);
+        expect(home, "show psalms --json", 0, words[i]);
+    }
+    expect(home, "show psalms --json", 0, "\"learning_rate\": 0.0003");
+    json_t *run = expect_json(home, "show psalms --json");
+    assert_true(json_real_value(json_object_get(run, "best_val_loss")) == 0.1 + 0.2);
+    assert_true(json_is_real(json_object_get(run, "tokens_per_sec")));
+    json_decref(run);
+    expect(home, "runs --json --filter name=nobody", 0, "[]\n");
+}
+
 static void export_writes_files_folders_and_standard_output(void **state)
 {
     (void)state;
@@ -260,8 +336,10 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     expect(home, "order psalms stop", 1, "it is early_stopped, so nobody is there to obey");
     expect(home, "order job pause", 1, "it is crashed");
     expect(home, "order job dance", 2, "verbs: pause, continue, stop");
-    expect(home, "order job lr-factor", 2, "one number above 0");
-    expect(home, "order job lr-factor -1", 2, "");
+    expect(home, "order job lr-factor", 2, "one number from 0 to 1000");
+    expect(home, "order job lr-factor -- -1", 2, "one number from 0 to 1000");
+    expect(home, "order job lr-factor nan", 2, "one number from 0 to 1000");
+    expect(home, "order job lr-factor inf", 2, "one number from 0 to 1000");
     expect(home, "order job stop now", 2, "only lr-factor takes a value");
     expect(home, "order job", 2, "needs a RUN and a VERB");
     expect(home, "order --help", 0, "anneal order latest checkpoint --wait");
@@ -271,8 +349,12 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     assert_int_equal(run_lock_acquire(store, crashed, &lock, &err), STATUS_OK);
     store_close(store);
     struct writer *writer = store_fixture_writer(home, crashed);
-    expect(home, "order job lr-factor 0.25", 0, "");
     struct order order = {0};
+    expect(home, "order job lr-factor 0", 0, ""); /* as the trainer has it: 0 freezes the weights */
+    while (!writer_next_order(writer, &order)) usleep(1000);
+    assert_true(order.verb == ORDER_LR_FACTOR && order.argument == 0);
+    writer_order_done(writer, order.id, 300, "frozen");
+    expect(home, "order job lr-factor 0.25", 0, "");
     while (!writer_next_order(writer, &order)) usleep(1000);
     assert_true(order.verb == ORDER_LR_FACTOR && order.argument == 0.25);
     writer_order_done(writer, order.id, 300, "the learning rate is multiplied with 0.25");
@@ -317,6 +399,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_lists_filters_and_sorts),
         cmocka_unit_test(show_tells_the_whole_story),
+        cmocka_unit_test(recorded_texts_cannot_steer_the_terminal),
+        cmocka_unit_test(json_numbers_are_as_short_as_in_the_csv),
         cmocka_unit_test(export_writes_files_folders_and_standard_output),
         cmocka_unit_test(order_needs_a_living_trainer_and_a_known_verb),
         cmocka_unit_test(order_waits_for_the_outcome),

@@ -302,9 +302,27 @@ static void a_run_without_steps_is_empty_not_an_error(void **state)
     store_close(store);
 }
 
+static void merging_two_points_is_the_point_of_all_their_values(void **state)
+{
+    (void)state;
+    struct series_point a = {0, 63, 1, 4, 2, 3, 64, 4}, b = {64, 127, 0.5, 2, 1, 1.5, 64, 44},
+                        none = {128, 191, NAN, NAN, NAN, NAN, 64, 64}, all = a;
+    series_point_merge(&all, &b);
+    assert_true(all.first_step == 0 && all.last_step == 127 && all.count == 128 && all.non_finite == 48);
+    assert_true(all.min == 0.5 && all.max == 4 && all.last == 1.5 && fabs(all.mean - 1.75) < 1e-15);
+    series_point_merge(&all, &none); /* without a finite value it only counts */
+    assert_true(all.last_step == 191 && all.count == 192 && all.non_finite == 112);
+    assert_true(all.min == 0.5 && all.max == 4 && all.last == 1.5 && fabs(all.mean - 1.75) < 1e-15);
+    struct series_point late = none;
+    late.first_step = 0;
+    series_point_merge(&late, &b);
+    assert_true(late.min == 0.5 && late.max == 2 && late.mean == 1 && late.last == 1.5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(merging_two_points_is_the_point_of_all_their_values),
         cmocka_unit_test(every_level_equals_the_raw_rows),
         cmocka_unit_test(a_resumed_run_rebuilds_the_buckets_it_replaces),
         cmocka_unit_test(lost_rollups_are_healed_on_read_and_at_the_next_segment),

@@ -1,5 +1,7 @@
 /* The writer: what is recorded arrives, in order, whole, also across resumes, failures and overflow. */
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -186,6 +190,59 @@ static void resumed_segments_are_numbered_and_the_last_one_counts(void **state)
     assert_true(store_fixture_number(home, "select count(*) from steps") == 800); /* the history keeps both */
 }
 
+enum { NO_FILTER = 77 };
+
+static void record_every_kind(struct writer *writer, int64_t i)
+{
+    struct order order;
+    struct step_record record = store_fixture_step(i, 1);
+    writer_step(writer, &record);
+    writer_eval(writer, &(struct eval_record){i + 1, 0, 0, 5, 1, 1});
+    writer_stopping(writer, &(struct stopping_record){i + 1, 3.5, 3.5, 1, 0, true, 0, 5, VERDICT_IMPROVED});
+    writer_sample(writer, &(struct sample_record){i + 1, "prompt", "text"});
+    writer_event(writer, &(struct event_record){i, 0, "warning", "text"});
+    writer_checkpoint(writer, &(struct checkpoint_record){i + 1, 0, "path", "last", 1});
+    writer_memory(writer, &(struct memory_record){i, "weights", 1, 1, 1});
+    writer_order_done(writer, 1, i, "done");
+    writer_status(writer, RUN_RUNNING);
+    writer_next_order(writer, &order);
+}
+
+/* Records of every kind from a thread that the kernel kills at its first system call but the last. */
+static int record_without_the_kernel(void *home)
+{
+    char id[RUN_ID_MAX];
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+    store_fixture_run(home, "quiet", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    record_every_kind(writer, 0);
+    if (writer_flush(writer, 30, NULL)) return 1; /* now its thread has begun, and waits for more */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        return NO_FILTER;
+    for (int64_t i = 1; i < 30000; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+        if (i % 1000 == 0) record_every_kind(writer, i);
+    }
+    return (int)syscall(SYS_exit_group, 0); /* does not return; sanitizers do more in _exit */
+}
+
+static void recording_makes_no_system_call(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    store_fixture_home("quiet", home, sizeof home);
+    int code = store_fixture_wait(store_fixture_fork(record_without_the_kernel, home));
+    if (code == NO_FILTER) skip(); /* a kernel without seccomp */
+    assert_int_equal(code, 0);
+}
+
 /* ---- orders ---- */
 
 static void orders_are_delivered_once_and_acknowledged(void **state)
@@ -349,6 +406,67 @@ static void fill_disk(const char *path)
     fclose(out);
 }
 
+/* Fails unless every complete bucket of 64 steps says of the loss and the norm what their rows say. */
+static void expect_rollups_of_rows(const char *home, int steps)
+{
+    static const char *const metrics[] = {"loss", "grad_norm"};
+    char sql[800];
+    for (size_t m = 0; m < sizeof metrics / sizeof *metrics; m++) {
+        snprintf(sql, sizeof sql,
+                 "select count(*) from rollup r where metric = '%s' and level = 64 and count = 64"
+                 " and non_finite = 0 and (count, min, max) ="
+                 " (select count(*), min(%s), max(%s) from steps where step / 64 = r.first_step / 64)"
+                 " and abs(mean - (select avg(%s) from steps where step / 64 = r.first_step / 64)) < 1e-9"
+                 " and last = (select %s from steps where step = r.first_step + 63)",
+                 metrics[m], metrics[m], metrics[m], metrics[m], metrics[m]);
+        assert_int_equal((int)store_fixture_number(home, sql), steps / 64);
+        snprintf(sql, sizeof sql, "select count(*) from rollup where metric = '%s' and level = 64",
+                 metrics[m]);
+        assert_int_equal((int)store_fixture_number(home, sql), steps / 64);
+    }
+}
+
+static void a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows(void **state)
+{
+    (void)state;
+    enum { BEFORE = 100, STEPS = 300, REFUSED = 250 };
+    char home[PATH_MAX], id[RUN_ID_MAX], trigger[200];
+    struct err err = {0};
+    store_fixture_home("halfway", home, sizeof home);
+    store_fixture_run(home, "halfway", id);
+    struct complaints complaints = {0};
+    struct writer *writer;
+    struct writer_options options = {home, id, complain, &complaints};
+    assert_int_equal(writer_open(&options, &writer, &err), STATUS_OK);
+    for (int64_t i = 0; i < BEFORE; i++) { /* a bucket is open when the trouble begins */
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+    }
+    assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
+    /* the database refuses one step, which comes after the end of several buckets of its batch */
+    snprintf(
+        trigger, sizeof trigger,
+        "create trigger no before insert on steps when new.step = %d begin select raise(abort, 'no'); end",
+        REFUSED);
+    store_fixture_sql(home, trigger);
+    for (int64_t i = BEFORE; i < STEPS; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+    }
+    writer_eval(writer, &(struct eval_record){STEPS, 0, 0, 5, 1, 1});
+    double deadline = clock_monotonic() + 60;
+    while (complaints.count == 0 && clock_monotonic() < deadline) usleep(1000);
+    assert_int_equal(complaints.count, 1);
+    assert_true(store_fixture_number(home, "select max(step) from steps") < REFUSED);
+    store_fixture_sql(home, "drop trigger no");
+    assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    assert_true(store_fixture_number(home, "select count(*) from steps") == STEPS);
+    assert_true(store_fixture_number(home, "select steps from runs") == STEPS);
+    assert_true(store_fixture_number(home, "select count(*) from evals") == 1);
+    expect_rollups_of_rows(home, STEPS);
+}
+
 static void a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(void **state)
 {
     (void)state;
@@ -363,7 +481,7 @@ static void a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(void 
     struct writer_options options = {home, id, complain, &complaints};
     enum status opened = writer_open(&options, &writer, &err), flushed = STATUS_FAILED,
                 closed = STATUS_FAILED;
-    double stored = -1, bad = -1;
+    double stored = -1, summed = -1, bad = -1;
     if (!opened) {
         snprintf(ballast, sizeof ballast, "%s/ballast", home);
         fill_disk(ballast);
@@ -377,6 +495,8 @@ static void a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(void 
         flushed = writer_flush(writer, 60, &err);
         closed = writer_close(writer, RUN_FINISHED, NULL, &err);
         stored = store_fixture_number(home, "select count(*) from steps");
+        summed = store_fixture_number(
+            home, "select sum(count) from rollup where metric = 'loss' and level = 64 and count = 64");
         bad = store_fixture_number(
             home, "select count(*) from pragma_integrity_check where integrity_check <> 'ok'");
     }
@@ -387,7 +507,7 @@ static void a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(void 
         fail_msg("%s", complaints.first);
     assert_int_equal(flushed, STATUS_OK);
     assert_int_equal(closed, STATUS_OK);
-    assert_true(stored == STEPS && bad == 0);
+    assert_true(stored == STEPS && summed == STEPS / 64 * 64 && bad == 0);
 }
 
 static void a_writer_for_an_unknown_run_is_refused(void **state)
@@ -410,9 +530,11 @@ int main(void)
         cmocka_unit_test(every_kind_of_record_arrives),
         cmocka_unit_test(a_text_too_long_is_cut_at_a_character),
         cmocka_unit_test(resumed_segments_are_numbered_and_the_last_one_counts),
+        cmocka_unit_test(recording_makes_no_system_call),
         cmocka_unit_test(orders_are_delivered_once_and_acknowledged),
         cmocka_unit_test(a_full_ring_loses_records_and_says_how_many),
         cmocka_unit_test(a_locked_database_is_reported_once_and_retried),
+        cmocka_unit_test(a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows),
         cmocka_unit_test(a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room),
         cmocka_unit_test(a_writer_for_an_unknown_run_is_refused),
     };

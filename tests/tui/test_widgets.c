@@ -253,6 +253,39 @@ static void sparkline_shows_a_spike_of_one_step(void **state)
     grid_release(&grid);
 }
 
+static void sparkline_of_a_noisy_falling_loss_falls(void **state)
+{
+    (void)state;
+    struct grid grid = make_grid(8, 1, GLYPHS_BRAILLE);
+    struct series_point points[800];
+    for (int i = 0; i < 800; i++)
+        points[i] = point(i, 9 - 0.01 * i + (i % 2 ? 3 : -3) + (i % 50 == 7 ? 2 : 0));
+    sparkline_draw(&grid, 0, 0, 8, STYLE_TEXT, points, 800);
+    assert_row(&grid, 0, "█▇▆▅▄▃▂▁");
+    grid_release(&grid);
+}
+
+static void sparkline_crosses_only_a_wholly_lost_cell_and_the_newest(void **state)
+{
+    (void)state;
+    struct grid grid = make_grid(8, 1, GLYPHS_BRAILLE);
+    struct series_point points[800];
+    for (int i = 0; i < 800; i++) points[i] = point(i, i < 400 ? 1 : 2);
+    points[150] = point(150, NAN);
+    for (int i = 300; i < 400; i++) points[i] = point(i, INFINITY);
+    sparkline_draw(&grid, 0, 0, 8, STYLE_TEXT, points, 800);
+    assert_row(&grid, 0, "▁▁▁✗████");
+    points[750] = point(750, NAN);
+    sparkline_draw(&grid, 0, 0, 8, STYLE_TEXT, points, 800);
+    assert_row(&grid, 0, "▁▁▁✗███✗");
+    /* buckets wider than a cell: the last one is the newest, though it begins before the last cell */
+    struct series_point wide[] = {{0, 3, 1, 1, 1, 1, 4, 0}, {4, 7, 2, 2, 2, 2, 4, 1}};
+    grid_fill(&grid, (struct rect){0, 0, 8, 1}, ' ', STYLE_TEXT, 0);
+    sparkline_draw(&grid, 0, 0, 8, STYLE_TEXT, wide, 2);
+    assert_row(&grid, 0, "▁   ✗");
+    grid_release(&grid);
+}
+
 static void smoothing_is_debiased_and_skips_what_is_not_finite(void **state)
 {
     (void)state;
@@ -409,6 +442,8 @@ int main(void)
         cmocka_unit_test(numbers_have_four_digits_and_say_what_is_not_finite),
         cmocka_unit_test(gauge_is_full_only_at_one_and_empty_only_at_zero),
         cmocka_unit_test(sparkline_shows_a_spike_of_one_step),
+        cmocka_unit_test(sparkline_of_a_noisy_falling_loss_falls),
+        cmocka_unit_test(sparkline_crosses_only_a_wholly_lost_cell_and_the_newest),
         cmocka_unit_test(smoothing_is_debiased_and_skips_what_is_not_finite),
         cmocka_unit_test(text_wraps_at_words_and_cuts_long_ones),
         cmocka_unit_test(wrapping_advances_at_every_width),

@@ -8,12 +8,15 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 #include <locale.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "runs/order.h"
+#include "tests/command/stage.h"
+#include "tests/runs/store_fixture.h"
 #include "tests/tui/terminal_fixture.h"
 
 /* --- views at three sizes --- */
@@ -73,6 +76,82 @@ static void new_steps_appear_without_a_key(void **state)
     pty_close(pty);
 }
 
+/* The plot row with the star, right of the axis; NULL: none. In a buffer of the terminal's. */
+static const char *starred_plot_row(struct pty *pty)
+{
+    for (int row = 4; row < 24; row++) {
+        const char *text = pty_row(pty, row), *axis = strstr(text, "│");
+        if (!axis) axis = strstr(text, "┤");
+        if (axis && strstr(axis, "★")) return text;
+    }
+    return NULL;
+}
+
+static void an_evaluation_after_the_last_step_is_drawn(void **state)
+{
+    const struct fill whole = {
+        .name = "forty", .steps = 40, .total_steps = 40, .spike_step = -1, .keep_alive = true};
+    const char *arguments[] = {"watch", "forty", NULL};
+    char home[1024], environment[1100];
+    struct fill_run run;
+    struct err err = {0};
+    (void)state;
+    store_fixture_home("last-best", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    fill_run(home, &whole, &run); /* steps 0 to 39, and as the trainer does, evaluations by steps done */
+    for (int64_t done = 10; done <= 40; done += 10) {
+        double loss = 6 - (double)done / 20;
+        struct eval_record eval = {done, done * 4096, run.start, loss, 50, 400};
+        struct stopping_record stopping = {.step = done,
+                                           .val_loss = loss,
+                                           .best_val_loss = loss,
+                                           .best_step = done,
+                                           .improved = true,
+                                           .verdict = VERDICT_IMPROVED};
+        writer_eval(run.writer, &eval);
+        writer_stopping(run.writer, &stopping);
+    }
+    assert_int_equal(writer_flush(run.writer, 60, &err), STATUS_OK);
+    fill_end(&run, RUN_FINISHED, "");
+    struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "40 / 40 steps");
+    pty_send(pty, "\033[D"); /* the cursor comes in at the newest: the evaluation */
+    pty_wait_text(pty, "@40  ━ train");
+    pty_wait_text(pty, "◆ val 4.000");
+    if (!starred_plot_row(pty)) fail_msg("no star in the plot of a run whose last evaluation is its best");
+    pty_close(pty);
+}
+
+static void time_between_a_stop_and_a_resume_does_not_count(void **state)
+{
+    const struct fill short_run = {
+        .name = "resumed", .steps = 5, .total_steps = 5, .spike_step = -1, .status = RUN_FINISHED};
+    const char *show[] = {"show", "resumed", NULL}, *watch[] = {"watch", "resumed", NULL};
+    char home[1024], environment[1100];
+    struct fill_run run;
+    (void)state;
+    store_fixture_home("resumed", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    fill_run(home, &short_run, &run);
+    /* 10 s, a night, 20 s of a trainer that died after its last step, an hour, 30 s */
+    store_fixture_sql(home, "update runs set created_at = 1e9, ended_at = 1e9 + 40030, segment = 3;"
+                            "delete from segments;"
+                            "insert into segments(run_id, segment, first_step, started_at, ended_at, status)"
+                            " select id, 1, 0, 1e9, 1e9 + 10, 'stopped' from runs union all"
+                            " select id, 2, 2, 1e9 + 30000, null, 'running' from runs union all"
+                            " select id, 3, 4, 1e9 + 40000, 1e9 + 40030, 'finished' from runs;"
+                            "update steps set segment = 2, wall_time = 1e9 + 30000 + 10 * (step - 1)"
+                            " where step in (2, 3);"
+                            "update steps set segment = 3 where step = 4");
+    struct pty *pty = terminal_open(environment, 60, 100, NULL, NULL, show);
+    assert_int_equal(pty_wait_exit(pty), 0);
+    assert_true(pty_has_text(pty, ", after 1m 00s"));
+    pty_close(pty);
+    pty = terminal_open(environment, 24, 80, NULL, NULL, watch);
+    pty_wait_text(pty, "in 1m 00s");
+    pty_close(pty);
+}
+
 static void the_form_shows_defaults_and_hints_at_three_sizes(void **state)
 {
     struct fixture *fixture = *state;
@@ -124,6 +203,59 @@ static struct run_info wait_for_training(struct store *store, int64_t steps)
     return run;
 }
 
+/* What became of a living run that is asked to end. */
+static struct run_info end_training(struct store *store, const struct run_info *run)
+{
+    struct run_info ended;
+    struct err err = {0};
+    kill((pid_t)run->pid, SIGTERM);
+    for (int i = 0; i < 60000 && run_is_alive(store, run->id); i++) usleep(1000);
+    assert_int_equal(run_find(store, run->id, &ended, &err), STATUS_OK);
+    return ended;
+}
+
+static void train_with_watch_arrives_at_its_run(void **state)
+{
+    struct stage stage;
+    struct err err = {0};
+    struct store *store;
+    char environment[700];
+    stage_open(&stage, "watch");
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", stage.home);
+    const char *arguments[] = {"train",
+                               "--watch",
+                               stage.config,
+                               "--name",
+                               "watched",
+                               "--train.total_steps=100000",
+                               "--eval.every=0",
+                               "--checkpoint.every=0",
+                               NULL};
+    struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "● running");
+    pty_wait_text(pty, "/ 100,000 steps");
+    pty_wait_text(pty, "watched");
+    assert_true(pty_on_alternate_screen(pty));
+    pty_send(pty, "qq");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_wait_text(pty, "1 run goes on training");
+    pty_close(pty);
+    assert_int_equal(store_open(stage.home, &store, &err), STATUS_OK);
+    struct run_info run = wait_for_training(store, 1);
+    assert_int_equal(end_training(store, &run).status, RUN_STOPPED);
+    store_close(store);
+    assert_int_equal(stage_count_leftovers(&stage), 0);
+    /* what the trainer has against its words is said here, and no workbench opens */
+    const char *bad[] = {"train", stage.config, "--watch", "--data.train=nowhere.txt", NULL};
+    pty = terminal_open(environment, 24, 120, NULL, NULL, bad);
+    assert_int_equal(pty_wait_exit(pty), 1);
+    pty_wait_text(pty, "nowhere.txt");
+    assert_false(pty_on_alternate_screen(pty));
+    assert_int_equal(stage_count_leftovers(&stage), 0); /* not while a checkpoint may be half written */
+    pty_close(pty);
+    (void)state;
+}
+
 static void a_run_started_from_the_form_outlives_the_workbench(void **state)
 {
     struct fixture *fixture = *state;
@@ -155,9 +287,7 @@ static void a_run_started_from_the_form_outlives_the_workbench(void **state)
     run = wait_for_training(store, 1);
     run = wait_for_training(store, run.steps + 2); /* it still trains, with nobody watching */
     assert_int_equal(run.status, RUN_RUNNING);
-    kill((pid_t)run.pid, SIGTERM);
-    for (int i = 0; i < 60000 && run_is_alive(store, run.id); i++) usleep(1000);
-    assert_int_equal(run_find(store, run.id, &run, &err), STATUS_OK);
+    run = end_training(store, &run);
     assert_int_equal(run.status, RUN_STOPPED);
     char folder[2048], log[2100];
     run_folder(store, run.id, folder, sizeof folder);
@@ -196,6 +326,78 @@ static void an_empty_store_teaches_how_to_begin(void **state)
         pty_send(pty, "\r\033[A\033[Bpsc"); /* nothing to act on */
         pty_send(pty, "q");
         assert_int_equal(pty_wait_exit(pty), 0);
+        pty_close(pty);
+    }
+}
+
+static void runs_of_one_name_are_told_apart(void **state)
+{
+    static const struct fill twin = {
+        .name = "twin", .steps = 5, .total_steps = 5, .spike_step = -1, .status = RUN_FINISHED};
+    char home[1024], environment[1100], sql[1200];
+    struct fill_run run[5];
+    (void)state;
+    store_fixture_home("twins", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    for (int i = 0; i < 5; i++) fill_run(home, &twin, &run[i]);
+    /* of other days, of one day, and two of one second; the ids as their trainers would have made them */
+    static const char *const facts[5][2] = {{"20010909-014640-twin", "1e9"},
+                                            {"20010910-014640-twin", "1e9 + 86400"},
+                                            {"20010910-030320-twin", "1e9 + 91000"},
+                                            {"20010912-014640-twin", "1e9 + 259200"},
+                                            {"20010912-014640-twin-2", "1e9 + 259200.5"}};
+    for (int i = 0; i < 5; i++) {
+        snprintf(sql, sizeof sql, "update runs set id = '%s', created_at = %s where id = '%s'", facts[i][0],
+                 facts[i][1], run[i].id);
+        store_fixture_sql(home, sql);
+    }
+    for (int s = 0; s < 3; s++) {
+        struct pty *pty =
+            terminal_open(environment, terminal_sizes[s][0], terminal_sizes[s][1], NULL, "TZ=UTC", NULL);
+        pty_wait_text(pty, "5 runs");
+        pty_wait_text(pty, "twin 09 Sep ");
+        pty_wait_text(pty, "twin 10 Sep 01:46");
+        pty_wait_text(pty, "twin 10 Sep 03:03");
+        pty_wait_text(pty, "twin 20010912-014640 ");
+        pty_wait_text(pty, "twin 20010912-014640-2");
+        pty_close(pty);
+    }
+}
+
+static void the_table_of_runs_fits_the_terminal(void **state)
+{
+    const struct fill lengthy = {.name = "a-name-that-goes-on-and-on-and-on-and-on-for-ever-v7",
+                                 .steps = 5,
+                                 .total_steps = 5,
+                                 .spike_step = -1,
+                                 .status = RUN_FINISHED},
+                      brief = {.name = "brief",
+                               .steps = 5,
+                               .total_steps = 5,
+                               .spike_step = 4,
+                               .spike = -NAN,
+                               .status = RUN_FAILED};
+    static const int widths[] = {10, 30, 80, 200};
+    const char *arguments[] = {"runs", NULL};
+    char home[1024], environment[1100];
+    struct fill_run run;
+    (void)state;
+    store_fixture_home("long-name", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    fill_run(home, &lengthy, &run);
+    fill_run(home, &brief, &run);
+    for (int i = 0; i < 4; i++) {
+        struct pty *pty = terminal_open(environment, 24, widths[i], NULL, "COLUMNS", arguments);
+        assert_int_equal(pty_wait_exit(pty), 0);
+        if (strlen(pty_row(pty, 3))) fail_msg("at %d columns three lines wrap", widths[i]);
+        assert_int_equal(strncmp(pty_row(pty, 0), "RUN", 3), 0);
+        assert_int_equal(pty_has_text(pty, "…"), i < 3);
+        if (widths[i] == 80) assert_true(pty_has_text(pty, "-v7  finished"));
+        if (widths[i] == 80) assert_true(pty_has_text(pty, "BEST VAL"));
+        if (widths[i] == 80) assert_true(pty_has_text(pty, " nan "));
+        assert_false(pty_has_text(pty, "-nan"));
+        if (widths[i] == 200) assert_true(pty_has_text(pty, "for-ever-v7  finished"));
+        if (widths[i] == 200) assert_true(pty_has_text(pty, "STARTED"));
         pty_close(pty);
     }
 }
@@ -347,11 +549,16 @@ int main(void)
         TEST(the_list_shows_every_run_at_three_sizes),
         TEST(a_run_shows_charts_and_story_at_three_sizes),
         TEST(new_steps_appear_without_a_key),
+        TEST(an_evaluation_after_the_last_step_is_drawn),
+        TEST(time_between_a_stop_and_a_resume_does_not_count),
         TEST(the_form_shows_defaults_and_hints_at_three_sizes),
         TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
+        TEST(train_with_watch_arrives_at_its_run),
         TEST(a_run_started_from_the_form_outlives_the_workbench),
         TEST(the_help_covers_each_view),
         TEST(an_empty_store_teaches_how_to_begin),
+        TEST(runs_of_one_name_are_told_apart),
+        TEST(the_table_of_runs_fits_the_terminal),
         TEST(the_filter_narrows_the_list),
         TEST(keys_change_charts_cursor_and_zoom),
         TEST(an_unknown_escape_sequence_is_no_command),

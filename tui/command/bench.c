@@ -155,10 +155,13 @@ int command_bench(int argc, char **argv)
     struct err err = {0};
     bool json = false;
     enum status status = b ? STATUS_OK : err_set(&err, STATUS_NO_MEMORY, "bench: no memory");
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "step") != 0) {
+    bool asked = false;
+    for (int i = 1; i < argc; i++)
+        asked = asked || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+    if (asked || argc < 2 || strcmp(argv[1], "step") != 0) {
         free(b);
-        fputs(help, argc < 2 || strcmp(argv[1], "--help") != 0 ? stderr : stdout);
-        return argc < 2 || strcmp(argv[1], "--help") != 0 ? 2 : 0;
+        fputs(help, asked ? stdout : stderr);
+        return asked ? 0 : 2;
     }
     interrupt_catch();
     if (!status) config_init(&b->config);

@@ -1,12 +1,11 @@
 /* The table of subcommands, and what they share. */
 #include "tui/command/command.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/command/clean.h"
 #include "tui/command/commands.h"
-#include "tui/command/interrupt.h"
 
 const struct command commands[] = {
     {"watch", "[RUN]", "open the workbench, on the list of runs or on one run", command_watch},
@@ -26,6 +25,7 @@ const struct command commands[] = {
      command_data},
     {"tokenizer", "train INPUT... --vocab N -o FILE.json | encode T | decode T | info T",
      "learn a tokenizer, turn text into ids and back", command_tokenizer},
+    {"devices", "", "what it can train on, and why not", command_devices},
     {"bench", "step [--json] [--section.key=value ...]",
      "measure a training step beside this machine's matrix product", command_bench},
     {0},
@@ -33,8 +33,10 @@ const struct command commands[] = {
 
 int command_fail(const struct err *err)
 {
-    fprintf(stderr, "anneal: %s\n", err->text);
-    if (err->status == STATUS_INTERRUPTED) return interrupt_signal() == SIGTERM ? 0 : 130;
+    char text[3 * sizeof err->text]; /* it may quote file names and what was recorded */
+    clean_line(text, sizeof text, err->text);
+    fprintf(stderr, "anneal: %s\n", text);
+    if (err->status == STATUS_INTERRUPTED) return 130;
     return err->status == STATUS_USAGE ? 2 : 1;
 }
 

@@ -1,5 +1,6 @@
-/* anneal generate: text from a run's newest checkpoint or from a checkpoint folder. */
+/* anneal generate: text from a checkpoint of a run, normally its newest, or from a checkpoint folder. */
 #include <getopt.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "core/generate.h"
 #include "core/hugging_face.h"
 #include "runs/run.h"
+#include "tui/command/clean.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/interrupt.h"
@@ -20,8 +22,11 @@
 static const char help[] =
     "usage: anneal generate RUN|FOLDER --prompt TEXT [options]\n"
     "\n"
-    "Continues TEXT with the newest checkpoint of RUN, or with a checkpoint folder.\n"
+    "Continues TEXT with the newest checkpoint of RUN, or with a checkpoint folder (one that holds a "
+    "config.json).\n"
     "\n"
+    "  --best              the checkpoint with RUN's best validation loss\n"
+    "  --step N            RUN's checkpoint of step N\n"
     "  --max-tokens N      how many tokens to add (default 200)\n"
     "  --temperature T     0: always the likeliest token (default 0.8)\n"
     "  --top-k K           draw among the K likeliest; 0: all (default 50)\n"
@@ -33,7 +38,8 @@ struct options {
     const char *source, *prompt;
     int64_t max_tokens;
     struct sampling sampling;
-    bool json;
+    int64_t step; /* of the checkpoint; -1: the newest */
+    bool best, json;
 };
 
 static enum status unknown_option(const char *word, const struct option *longs, struct err *err)
@@ -54,17 +60,20 @@ static const char *wanted(int option)
            : option == 't' ? "a temperature from 0 to 1000"
            : option == 'k' ? "a number of tokens from 0 (all) to 16777216"
            : option == 'P' ? "a probability above 0, at most 1"
+           : option == 'N' ? "the step of a checkpoint, from 0"
                            : "a whole number from 0";
 }
 
 static enum status read_options(int argc, char **argv, struct options *o, struct err *err)
 {
-    static const struct option longs[] = {
-        {"prompt", 1, 0, 'p'}, {"max-tokens", 1, 0, 'n'}, {"temperature", 1, 0, 't'}, {"top-k", 1, 0, 'k'},
-        {"top-p", 1, 0, 'P'},  {"seed", 1, 0, 's'},       {"json", 0, 0, 'j'},        {0}};
+    static const struct option longs[] = {{"prompt", 1, 0, 'p'},      {"max-tokens", 1, 0, 'n'},
+                                          {"temperature", 1, 0, 't'}, {"top-k", 1, 0, 'k'},
+                                          {"top-p", 1, 0, 'P'},       {"seed", 1, 0, 's'},
+                                          {"json", 0, 0, 'j'},        {"best", 0, 0, 'b'},
+                                          {"step", 1, 0, 'N'},        {0}};
     int64_t whole = 0;
     double real = 0;
-    *o = (struct options){.prompt = "\n", .max_tokens = 200, .sampling = {0.8, 50, 1, 1}};
+    *o = (struct options){.prompt = "\n", .max_tokens = 200, .step = -1, .sampling = {0.8, 50, 1, 1}};
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":", longs, NULL)) != -1;) {
         bool good = true;
@@ -94,6 +103,12 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
         case 'j':
             o->json = true;
             break;
+        case 'b':
+            o->best = true;
+            break;
+        case 'N':
+            good = text_parse_int(optarg, &o->step) && o->step >= 0;
+            break;
         case ':':
             return err_set(err, STATUS_USAGE, "generate: %.60s needs a value (see anneal generate --help)",
                            argv[optind - 1]);
@@ -109,27 +124,71 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
     }
     if (optind + 1 != argc)
         return err_set(err, STATUS_USAGE, "generate: name one run or one checkpoint folder");
+    if (o->best && o->step >= 0) return err_set(err, STATUS_USAGE, "generate: --best or --step, not both");
     o->source = argv[optind];
     return STATUS_OK;
 }
 
-/* A folder stands for itself, a run for its newest checkpoint. */
-static enum status find_folder(const char *source, char *folder, size_t size, struct err *err)
+/* Whether a word on the command line is the folder of a checkpoint, not just a folder named like a run. */
+static bool is_model_folder(const char *word)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/config.json", word) < (int)sizeof path && file_exists(path);
+}
+
+/* The folder of the checkpoint of `run` that is asked for. */
+static enum status find_checkpoint(const char *checkpoints, const struct run_info *run,
+                                   const struct options *o, char *folder, size_t size, struct err *err)
+{
+    char newest[PATH_MAX];
+    int64_t step = o->best ? run->best_step : o->step;
+    if (o->best && step < 0)
+        return err_set(err, STATUS_NOT_FOUND,
+                       "run %s: has no best step, it was never evaluated (leave --best out for the newest "
+                       "checkpoint)",
+                       run->id);
+    enum status status = checkpoint_find(checkpoints, step, folder, size, err);
+    if (status == STATUS_NOT_FOUND && !file_is_folder(folder)) {
+        return step < 0
+                   ? err_set(err, status, "run %s: there is no checkpoint below %s", run->id, checkpoints)
+                   : err_set(err, status,
+                             "run %s: the checkpoint of its %sstep %" PRId64
+                             " is not there, or no longer (leave %s out for the newest one)",
+                             run->id, o->best ? "best " : "", step, o->best ? "--best" : "--step");
+    }
+    if (!status && step < 0 && checkpoint_passed_over(checkpoints, folder, newest, sizeof newest)) {
+        char shown[PATH_MAX];
+        clean_line(shown, sizeof shown, newest);
+        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, generating from %s\n", shown,
+                strrchr(folder, '/') + 1);
+    }
+    return status;
+}
+
+/* A checkpoint folder stands for itself, any other word for a run. */
+static enum status find_folder(const struct options *o, char *folder, size_t size, struct err *err)
 {
     char path[PATH_MAX], run_path[PATH_MAX - 16];
     struct store *store = NULL;
     struct run_info run;
-    if (file_is_folder(source)) {
-        snprintf(folder, size, "%s", source);
+    if (is_model_folder(o->source)) {
+        if (o->best || o->step >= 0)
+            return err_set(err, STATUS_USAGE, "generate: %s is a checkpoint folder, --%s is for runs",
+                           o->source, o->best ? "best" : "step");
+        snprintf(folder, size, "%s", o->source);
         return STATUS_OK;
     }
+    *folder = '\0';
     enum status status = file_anneal_home(path, sizeof path, err);
     if (!status) status = store_open(path, &store, err);
-    if (!status) status = run_find(store, source, &run, err);
+    if (!status) status = run_find(store, o->source, &run, err);
+    if (status == STATUS_NOT_FOUND && file_is_folder(o->source))
+        err_set(err, status, "%s: there is no run of this name, and the folder holds no config.json",
+                o->source);
     if (!status) {
         run_folder(store, run.id, run_path, sizeof run_path);
         snprintf(path, sizeof path, "%s/checkpoints", run_path);
-        status = checkpoint_find(path, -1, folder, size, err);
+        status = find_checkpoint(path, &run, o, folder, size, err);
     }
     store_close(store);
     return status;
@@ -243,7 +302,7 @@ int command_generate(int argc, char **argv)
         }
     interrupt_catch();
     enum status status = read_options(argc, argv, &options, &err);
-    if (!status) status = find_folder(options.source, folder, sizeof folder, &err);
+    if (!status) status = find_folder(&options, folder, sizeof folder, &err);
     if (!status) status = open_voice(&voice, folder, &err);
     if (!status) status = speak(&voice, &options, &err);
     close_voice(&voice);

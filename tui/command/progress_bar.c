@@ -244,7 +244,21 @@ static bool report(void *context, const char *what, const char *unit, uint64_t d
     return !interrupt_requested();
 }
 
+/* A warning is no progress: it comes also where no progress is wanted. */
+static void note(void *context, bool warning, const char *sentence)
+{
+    struct progress_bar *bar = context;
+    if (!warning) {
+        progress_bar_say(bar, "%s", sentence);
+        return;
+    }
+    wipe(bar);
+    fprintf(bar->out, "anneal: warning: %s\n", sentence);
+    fflush(bar->out);
+    bar->drawn = 0;
+}
+
 struct progress progress_bar_observer(struct progress_bar *bar)
 {
-    return (struct progress){report, bar};
+    return (struct progress){report, bar, note};
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "tui/command/json_document.h"
 
 enum status run_open_store(struct store **out, struct err *err)
 {
@@ -19,10 +20,9 @@ enum status run_open_store(struct store **out, struct err *err)
 enum status run_print_json(json_t *value, struct err *err)
 {
     if (!value) return err_set(err, STATUS_NO_MEMORY, "writing JSON: not enough memory");
-    int code = json_dumpf(value, stdout, JSON_INDENT(2));
+    bool printed = json_document_print(value);
     json_decref(value);
-    if (code == 0) putchar('\n');
-    return code ? err_set(err, STATUS_IO, "standard output: cannot write") : STATUS_OK;
+    return printed ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "writing JSON: not enough memory");
 }
 
 enum status run_check_stdout(struct err *err)

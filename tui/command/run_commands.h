@@ -11,7 +11,8 @@
 /* Opens the store below $ANNEAL_HOME; close it with store_close. */
 enum status run_open_store(struct store **out, struct err *err);
 
-/* Prints a JSON value on standard output, and frees it; NULL is STATUS_NO_MEMORY. */
+/* Prints a JSON value on standard output (json_document.h), and frees it; NULL is STATUS_NO_MEMORY. Ask
+ * run_check_stdout whether it arrived. */
 enum status run_print_json(json_t *value, struct err *err);
 
 /* STATUS_IO when something printed did not reach standard output (a full disk). */

@@ -1,5 +1,6 @@
 /* `anneal runs`: the list of runs. */
 #include <getopt.h>
+#include <langinfo.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,70 +10,103 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
+#include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 #include "tui/command/run_table.h"
 
-enum { COLUMNS = 8, CELL_MAX = 128 };
+enum { COLUMNS = 8, CELL_MAX = 128, GAP = 2 };
+enum { RUN_LEAST = 24 }; /* of an id: when it started and the beginning of its name */
 
 static const char *const titles[COLUMNS] = {"RUN",      "STATUS",   "STEP",   "LOSS",
                                             "BEST VAL", "TOKENS/S", "DEVICE", "STARTED"};
 static const bool right_aligned[COLUMNS] = {false, false, true, true, true, true, false, false};
 
-static void format_number(double value, char *buf)
+static void format_number(double value, bool present, char *buf)
 {
-    if (isnan(value))
-        snprintf(buf, CELL_MAX, "-");
+    if (present)
+        text_format_loss(value, buf, CELL_MAX);
     else
-        snprintf(buf, CELL_MAX, "%.4f", value);
+        snprintf(buf, CELL_MAX, "-");
 }
 
 static void fill_cells(const struct run_info *run, char cells[COLUMNS][CELL_MAX])
 {
     time_t created = (time_t)run->created_at;
     struct tm local;
-    snprintf(cells[0], CELL_MAX, "%s", run->id);
+    clean_line(cells[0], CELL_MAX, run->id);
     snprintf(cells[1], CELL_MAX, "%s", run_status_name(run->status));
     if (run->total_steps > 0)
         snprintf(cells[2], CELL_MAX, "%lld/%lld", (long long)(run->steps > 0 ? run->steps : 0),
                  (long long)run->total_steps);
     else
         snprintf(cells[2], CELL_MAX, "%lld", (long long)(run->steps > 0 ? run->steps : 0));
-    format_number(run->final_loss, cells[3]);
-    format_number(run->best_val_loss, cells[4]);
+    format_number(run->final_loss, run->steps > 0, cells[3]);
+    format_number(run->best_val_loss, run->best_step >= 0, cells[4]);
     if (isnan(run->tokens_per_sec))
         snprintf(cells[5], CELL_MAX, "-");
     else
         text_format_count(run->tokens_per_sec, cells[5], CELL_MAX);
-    snprintf(cells[6], CELL_MAX, "%s", *run->device ? run->device : "-");
+    clean_line(cells[6], CELL_MAX, *run->device ? run->device : "-");
     if (!localtime_r(&created, &local) || !strftime(cells[7], CELL_MAX, "%Y-%m-%d %H:%M", &local))
         snprintf(cells[7], CELL_MAX, "-");
 }
 
-/* Columns that fit: all of them unless standard output is a terminal. */
-static int columns_that_fit(const int widths[COLUMNS])
+/* Columns of the terminal that standard output is; 0: it is none. */
+static int64_t terminal_width(void)
 {
     struct winsize window;
-    if (!isatty(STDOUT_FILENO)) return COLUMNS;
+    int64_t width;
     const char *set = getenv("COLUMNS");
-    int64_t room = 0;
-    if (!set || !text_parse_int(set, &room) || room < 1)
-        room = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
-    int n = 0;
-    for (int64_t used = 0; n < COLUMNS; n++) {
-        used += widths[n] + (n ? 2 : 0);
-        if (used > room && n >= 2) break;
-    }
+    if (!isatty(STDOUT_FILENO)) return 0;
+    if (set && text_parse_int(set, &width) && width > 0) return width;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
+}
+
+/* How many columns fit into `room`, the last ones going first; the first, the id, shrinks before any goes,
+ * down to RUN_LEAST, and takes what is left over. */
+static int fit_columns(int widths[COLUMNS], int64_t room)
+{
+    int n = 1;
+    int64_t least = widths[0] < RUN_LEAST ? widths[0] : RUN_LEAST, used = least;
+    while (n < COLUMNS && used + GAP + widths[n] <= room) used += GAP + widths[n++];
+    if (widths[0] > least + room - used) widths[0] = (int)(least + room - used);
     return n;
+}
+
+static bool inside_character(char byte)
+{
+    return ((unsigned char)byte & 0xC0) == 0x80;
+}
+
+/* Cuts an id from its middle: the start is what a user types, the end tells alike ones apart (-2). */
+static void shorten(char *text, int width)
+{
+    bool utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    int length = (int)strlen(text), tail = length - (width > RUN_LEAST / 2 ? 4 : 0), head = width - 1;
+    char whole[CELL_MAX];
+    if (length <= width) return;
+    head -= length - tail;
+    memcpy(whole, text, sizeof whole);
+    while (head > 0 && inside_character(whole[head])) head--;
+    while (inside_character(whole[tail])) tail++;
+    snprintf(text, CELL_MAX, "%.*s%s%s", head, whole, utf8 ? "\xE2\x80\xA6" : "~", whole + tail);
+}
+
+/* Columns that printf must be asked for, which counts bytes, so that `text` takes `width` on the screen. */
+static int padded(const char *text, int width)
+{
+    for (; *text; text++) width += inside_character(*text);
+    return width;
 }
 
 static void print_row(char cells[COLUMNS][CELL_MAX], const int widths[COLUMNS], int columns)
 {
     for (int c = 0; c < columns; c++) {
-        if (c) fputs("  ", stdout);
+        if (c) printf("%*s", GAP, "");
         if (right_aligned[c])
             printf("%*s", widths[c], cells[c]);
         else if (c + 1 < columns)
-            printf("%-*s", widths[c], cells[c]);
+            printf("%-*s", padded(cells[c], widths[c]), cells[c]);
         else
             fputs(cells[c], stdout);
     }
@@ -89,11 +123,14 @@ static void print_table(const struct run_info *runs, size_t count)
         for (int c = 0; c < COLUMNS; c++)
             if ((int)strlen(cells[c]) > widths[c]) widths[c] = (int)strlen(cells[c]);
     }
-    int columns = columns_that_fit(widths);
+    int64_t room = terminal_width();
+    int columns = room ? fit_columns(widths, room) : COLUMNS;
     for (int c = 0; c < COLUMNS; c++) snprintf(cells[c], CELL_MAX, "%s", titles[c]);
+    if (room) shorten(cells[0], widths[0]);
     print_row(cells, widths, columns);
     for (size_t i = 0; i < count; i++) {
         fill_cells(&runs[i], cells);
+        if (room) shorten(cells[0], widths[0]);
         print_row(cells, widths, columns);
     }
 }

@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 #include "tui/command/run_table.h"
 
@@ -47,7 +48,12 @@ bool show_checkpoint_exists(const struct show *show, const struct checkpoint_rec
     return n < (int)sizeof path && file_exists(path);
 }
 
-/* ---- the page ---- */
+/* ---- the page: every recorded text passes through line() or clean_block_new() ---- */
+
+static const char *line(struct show *show, const char *text)
+{
+    return clean_line_new(&show->arena, text);
+}
 
 static const char *format_time(double when, char *buf, size_t size)
 {
@@ -68,14 +74,16 @@ static const char *format_loss(double value, char *buf, size_t size)
     return buf;
 }
 
-static void print_identity(const struct show *show)
+static void print_identity(struct show *show)
 {
     const struct run_info *run = &show->run;
     char a[48], b[48];
-    printf("%s\n", run->id);
-    printf("  status      %s%s%s\n", run_status_name(run->status), *run->message ? ": " : "", run->message);
-    printf("  device      %s, %s, %s parameters\n", *run->device ? run->device : "-",
-           *run->precision ? run->precision : "-", text_format_count((double)run->parameters, a, sizeof a));
+    printf("%s\n", line(show, run->id));
+    printf("  status      %s%s%s\n", run_status_name(run->status), *run->message ? ": " : "",
+           line(show, run->message));
+    printf("  device      %s, %s, %s parameters\n", *run->device ? line(show, run->device) : "-",
+           *run->precision ? line(show, run->precision) : "-",
+           text_format_count((double)run->parameters, a, sizeof a));
     printf("  steps       %lld of %lld, %s tokens\n", (long long)(run->steps > 0 ? run->steps : 0),
            (long long)run->total_steps,
            text_format_count(run->tokens > 0 ? (double)run->tokens : 0, a, sizeof a));
@@ -88,7 +96,7 @@ static void print_identity(const struct show *show)
     printf("  started     %s\n", format_time(run->created_at, a, sizeof a));
     if (isfinite(run->ended_at))
         printf("  ended       %s, after %s\n", format_time(run->ended_at, a, sizeof a),
-               clock_format_duration(run->ended_at - run->created_at, b, sizeof b));
+               clock_format_duration(run->elapsed, b, sizeof b));
     if (run->segment > 1) printf("  resumed     %d time%s\n", run->segment - 1, run->segment > 2 ? "s" : "");
     if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
         printf("  trainer     process %lld, last sign of life %s ago\n", (long long)run->pid,
@@ -98,10 +106,10 @@ static void print_identity(const struct show *show)
                "the "
                "last checkpoint)\n",
                (long long)run->pid, format_time(run->heartbeat, a, sizeof a));
-    printf("  folder      %s\n", show->folder);
+    printf("  folder      %s\n", line(show, show->folder));
 }
 
-static void print_stopping(const struct show *show)
+static void print_stopping(struct show *show)
 {
     char a[48], b[48], d[32];
     if (show->stopping_count == 0) return;
@@ -147,7 +155,7 @@ static size_t print_heading(const char *what, size_t count)
     return shown;
 }
 
-static void print_evals(const struct show *show)
+static void print_evals(struct show *show)
 {
     char a[48];
     size_t n = print_heading("Evaluations", show->eval_count);
@@ -158,20 +166,20 @@ static void print_evals(const struct show *show)
     }
 }
 
-static void print_checkpoints(const struct show *show)
+static void print_checkpoints(struct show *show)
 {
     char a[48], b[32];
     size_t n = print_heading("Checkpoints", show->checkpoint_count);
     for (size_t i = 0; i < n; i++) {
         const struct checkpoint_record *c = &show->checkpoints[i];
-        printf("  %8lld  %-9s %10s  %s  %s%s\n", (long long)c->step, c->kind,
+        printf("  %8lld  %-9s %10s  %s  %s%s\n", (long long)c->step, line(show, c->kind),
                text_format_bytes(c->bytes > 0 ? (uint64_t)c->bytes : 0, b, sizeof b),
-               format_time(c->wall_time, a, sizeof a), c->path,
+               format_time(c->wall_time, a, sizeof a), line(show, c->path),
                show_checkpoint_exists(show, c) ? "" : " (removed)");
     }
 }
 
-static void print_orders(const struct show *show)
+static void print_orders(struct show *show)
 {
     char a[48], value[32] = "";
     size_t n = print_heading("Orders", show->order_count);
@@ -179,19 +187,19 @@ static void print_orders(const struct show *show)
         const struct order_row *o = &show->orders[i];
         if (!isnan(o->argument)) text_format_double(o->argument, value, sizeof value);
         printf("  %s  %s%s%s by %s: ", format_time(o->issued_at, a, sizeof a), order_verb_name(o->verb),
-               isnan(o->argument) ? "" : " ", isnan(o->argument) ? "" : value, o->issuer);
+               isnan(o->argument) ? "" : " ", isnan(o->argument) ? "" : value, line(show, o->issuer));
         if (o->applied_step >= 0) printf("step %lld, ", (long long)o->applied_step);
-        printf("%s\n", o->result ? o->result : "not yet obeyed");
+        printf("%s\n", o->result ? line(show, o->result) : "not yet obeyed");
     }
 }
 
-static void print_events(const struct show *show)
+static void print_events(struct show *show)
 {
     char a[48];
     size_t n = print_heading("Events", show->event_count);
     for (size_t i = 0; i < n; i++)
-        printf("  %s  %-7s  %s\n", format_time(show->events[i].wall_time, a, sizeof a), show->events[i].level,
-               show->events[i].text);
+        printf("  %s  %-7s  %s\n", format_time(show->events[i].wall_time, a, sizeof a),
+               line(show, show->events[i].level), line(show, show->events[i].text));
 }
 
 /* Indented, line by line. */
@@ -204,7 +212,7 @@ static void print_block(const char *text)
     }
 }
 
-static void print_page(const struct show *show)
+static void print_page(struct show *show)
 {
     print_identity(show);
     print_stopping(show);
@@ -212,14 +220,14 @@ static void print_page(const struct show *show)
     print_checkpoints(show);
     if (show->sample_count) {
         printf("\nSample after %lld steps, from \"%s\"\n", (long long)show->samples[0].step,
-               show->samples[0].prompt);
-        print_block(show->samples[0].text);
+               line(show, show->samples[0].prompt));
+        print_block(clean_block_new(&show->arena, show->samples[0].text));
     }
     print_orders(show);
     print_events(show);
     if (*show->config) {
         printf("\nConfiguration\n");
-        print_block(show->config);
+        print_block(clean_block_new(&show->arena, show->config));
     }
 }
 

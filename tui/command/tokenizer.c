@@ -68,7 +68,7 @@ static int train(const struct text_options *options)
     double start = clock_monotonic();
     enum status status =
         corpus_train_tokenizer((const char *const *)options->words, (size_t)options->word_count,
-                               (int)options->vocab, cache, &progress, &tokenizer, &err);
+                               (int)options->vocab, cache, options->output, &progress, &tokenizer, &err);
     progress_bar_clear(&bar);
     if (!status) status = tokenizer_save_json(tokenizer, options->output, &err);
     if (status) {

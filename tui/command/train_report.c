@@ -2,13 +2,13 @@
 #include "tui/command/train_report.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/text.h"
+#include "tui/command/clean.h"
 #include "tui/command/json_line.h"
 
 bool train_report_parse(const char *word, enum report_mode *out)
@@ -31,7 +31,7 @@ enum progress_style train_report_style(enum report_mode mode)
 
 void train_report_init(struct train_report *report, enum report_mode mode, int64_t total_steps)
 {
-    *report = (struct train_report){.mode = mode, .total_steps = total_steps, .val_loss = NAN};
+    *report = (struct train_report){.mode = mode, .total_steps = total_steps};
     progress_bar_init(&report->bar, stderr, train_report_style(mode));
 }
 
@@ -39,10 +39,11 @@ void train_report_init(struct train_report *report, enum report_mode mode, int64
 static void describe(const struct train_report *report, const struct step_record *record, char *buf,
                      size_t size)
 {
-    char rate[32], val[32] = "";
-    if (!isnan(report->val_loss)) snprintf(val, sizeof val, "  val %.4f", report->val_loss);
-    snprintf(buf, size, "loss %.4f%s  lr %.1e  %s tok/s", record->loss, val, record->lr,
-             text_format_count(report->tokens_per_sec, rate, sizeof rate));
+    char rate[32], loss[32], number[32], val[40] = "";
+    if (report->evaluated)
+        snprintf(val, sizeof val, "  val %s", text_format_loss(report->val_loss, number, sizeof number));
+    snprintf(buf, size, "loss %s%s  lr %.1e  %s tok/s", text_format_loss(record->loss, loss, sizeof loss),
+             val, record->lr, text_format_count(report->tokens_per_sec, rate, sizeof rate));
 }
 
 /* A reader that has gone or a full disk stops no training; the end of the run speaks of it. */
@@ -121,6 +122,7 @@ void train_report_eval(struct train_report *report, const struct eval_record *re
                        const struct stopping_record *stopping)
 {
     static const char *const verdicts[] = {"improved", "waiting", "stop"};
+    report->evaluated = true;
     report->val_loss = record->val_loss;
     if (report->mode == REPORT_JSON) {
         json_line_begin("eval");
@@ -139,17 +141,18 @@ void train_report_eval(struct train_report *report, const struct eval_record *re
         end_json(report);
         return;
     }
-    char patience[64] = "";
+    char patience[64] = "", loss[32], best[32];
+    text_format_loss(record->val_loss, loss, sizeof loss);
+    text_format_loss(stopping->best_val_loss, best, sizeof best);
     if (stopping->patience > 0 && !stopping->improved)
         snprintf(patience, sizeof patience, ", %" PRId64 " of %" PRId64 " evaluations without improvement",
                  stopping->patience_used, stopping->patience);
     if (stopping->improved)
-        train_report_line(report, "evaluation at step %" PRId64 ": val loss %.4f (best so far)", record->step,
-                          record->val_loss);
+        train_report_line(report, "evaluation at step %" PRId64 ": val loss %s (best so far)", record->step,
+                          loss);
     else
-        train_report_line(
-            report, "evaluation at step %" PRId64 ": val loss %.4f (best %.4f at %" PRId64 "%s)",
-            record->step, record->val_loss, stopping->best_val_loss, stopping->best_step, patience);
+        train_report_line(report, "evaluation at step %" PRId64 ": val loss %s (best %s at %" PRId64 "%s)",
+                          record->step, loss, best, stopping->best_step, patience);
 }
 
 void train_report_sample(struct train_report *report, const struct sample_record *record)
@@ -161,8 +164,10 @@ void train_report_sample(struct train_report *report, const struct sample_record
         json_line_text("text", record->text);
         end_json(report);
     } else {
-        train_report_line(report, "sample at step %" PRId64 ": %s%s", record->step, record->prompt,
-                          record->text);
+        char both[1024], line[1024]; /* a line of the log stays one line, and obeys no control character */
+        snprintf(both, sizeof both, "%s%s", record->prompt, record->text);
+        clean_line(line, sizeof line, both);
+        train_report_line(report, "sample at step %" PRId64 ": %s", record->step, line);
     }
 }
 
@@ -177,7 +182,7 @@ void train_report_checkpoint(struct train_report *report, const struct checkpoin
         json_line_int("bytes", record->bytes);
         end_json(report);
     } else {
-        train_report_line(report, "checkpoint %s (%s)", record->path,
+        train_report_line(report, "checkpoint %s (%s, %s)", record->path, record->kind,
                           text_format_bytes((uint64_t)record->bytes, size, sizeof size));
     }
 }

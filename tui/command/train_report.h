@@ -18,7 +18,8 @@ struct train_report {
     enum report_mode mode; /* never AUTO after train_report_init */
     struct progress_bar bar;
     int64_t total_steps;
-    double val_loss;       /* of the last evaluation; NaN: none */
+    bool evaluated;        /* val_loss is there */
+    double val_loss;       /* of the last evaluation */
     double tokens_per_sec; /* smoothed */
     int write_error;       /* errno of the first JSON line that could not be written; 0: none */
 };

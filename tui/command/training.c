@@ -16,6 +16,7 @@
 #include "core/trainer.h"
 #include "datasets/corpus.h"
 #include "kernels/backend.h"
+#include "kernels/cuda_plugin.h"
 #include "runs/order.h"
 #include "runs/store.h"
 #include "runs/writer.h"
@@ -32,6 +33,7 @@ struct session {
     const struct backend *backend;
     struct device *device;
     struct device_info device_info;
+    char fallback[512]; /* why --device auto trains on the CPU; empty: nothing to say */
     struct corpus corpus;
     struct trainer *trainer;
     struct train_report report;
@@ -132,14 +134,31 @@ static void on_store_error(void *context, const char *sentence)
 
 /* ---- opening ---- */
 
+/* A GPU, or the sentence why none. STATUS_NOT_FOUND, no fallback worth a word: there is no plugin, and no
+ * driver either that could use it, or the user has named one that is not there. */
+static enum status open_gpu(struct session *s, struct err *err)
+{
+    enum status status = cuda_backend_open(&s->backend, err);
+    if (status == STATUS_NOT_FOUND && !getenv("ANNEAL_CUDA_PLUGIN") &&
+        file_exists("/proc/driver/nvidia/version"))
+        status = STATUS_FAILED;
+    return status ? status : s->backend->device_open(0, &s->device, err);
+}
+
 static enum status open_device(struct session *s, struct err *err)
 {
     const struct config *c = &s->options->config;
-    if (strcmp(s->options->device, "cuda") == 0)
-        return err_set(err, STATUS_FAILED,
-                       "--device cuda: this build trains on the CPU only (use --device cpu or auto)");
-    s->backend = cpu_backend();
-    enum status status = s->backend->device_open((int)c->train.threads, &s->device, err);
+    struct err why = {0};
+    enum status status = STATUS_NOT_FOUND;
+    if (strcmp(s->options->device, "cpu") != 0) status = open_gpu(s, &why);
+    if (status && strcmp(s->options->device, "cuda") == 0)
+        return err_set(err, STATUS_FAILED, "--device cuda: %s (use --device cpu or auto)", why.text);
+    if (status && status != STATUS_NOT_FOUND)
+        snprintf(s->fallback, sizeof s->fallback, "training on the CPU: %.480s", why.text);
+    if (status) {
+        s->backend = cpu_backend();
+        status = s->backend->device_open((int)c->train.threads, &s->device, err);
+    }
     if (!status) s->backend->device_describe(s->device, &s->device_info);
     return status;
 }
@@ -255,6 +274,10 @@ static void introduce(struct session *s)
                                                   (int64_t)trainer_plan(s->trainer)->total_bytes};
     train_report_init(&s->report, s->options->progress, c->train.total_steps);
     train_report_begin(&s->report, &introduction);
+    if (s->fallback[0] == '\0') return;
+    struct event_record fallback = {
+        .step = -1, .wall_time = clock_wall(), .level = "warning", .text = s->fallback};
+    on_event(s, &fallback);
 }
 
 /* Runs the trainer and closes the books; returns the exit status. */
@@ -285,6 +308,13 @@ static int train(struct session *s)
     return interrupt_signal() == SIGINT ? 130 : 0;
 }
 
+/* SIGTERM is a request, and leaving is what was asked for: also before the first step. */
+static int fail(const struct err *err)
+{
+    int code = command_fail(err);
+    return err->status == STATUS_INTERRUPTED && interrupt_signal() == SIGTERM ? 0 : code;
+}
+
 int training_start(const struct training_options *options)
 {
     struct session s;
@@ -301,7 +331,7 @@ int training_start(const struct training_options *options)
         }
     }
     if (!status) introduce(&s);
-    int code = status ? command_fail(&err) : train(&s);
+    int code = status ? fail(&err) : train(&s);
     close_session(&s);
     return code;
 }
@@ -311,14 +341,17 @@ int training_start(const struct training_options *options)
 /* Loads the newest checkpoint; a run that has none, or nothing left to do, is an error with its remedy. */
 static enum status load_checkpoint(struct session *s, struct err *err)
 {
-    char checkpoint[PATH_MAX];
+    char checkpoint[PATH_MAX], newest[PATH_MAX];
     int64_t total = s->options->config.train.total_steps;
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND)
         return err_set(err, status,
-                       "run %s: has no checkpoint to go on from, it ended before its first one (start it "
-                       "again with `anneal train`)",
-                       s->id);
+                       "run %s: no checkpoint to go on from is left below %s (start it again with `anneal "
+                       "train`)",
+                       s->id, s->checkpoints);
+    if (!status && checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
+        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, going on from %s\n", newest,
+                strrchr(checkpoint, '/') + 1);
     if (!status) status = trainer_resume(s->trainer, checkpoint, err);
     int64_t step = status ? 0 : trainer_state(s->trainer)->step;
     if (!status && step >= total)
@@ -390,7 +423,7 @@ int training_resume(const struct training_options *options, const struct run_inf
         struct event_record event = {trainer_state(s.trainer)->step, clock_wall(), "info", text};
         on_event(&s, &event);
     }
-    int code = status ? command_fail(&err) : train(&s);
+    int code = status ? fail(&err) : train(&s);
     close_session(&s);
     return code;
 }

@@ -54,8 +54,8 @@ double label_eta(const struct run_info *run)
 
 double label_elapsed(const struct run_info *run, double now)
 {
-    double end = isnan(run->ended_at) ? (label_is_live(run->status) ? now : run->heartbeat) : run->ended_at;
-    return end - run->created_at;
+    double since = label_is_live(run->status) ? now - run->heartbeat : 0;
+    return run->elapsed + (since > 0 ? since : 0);
 }
 
 char *label_age(double since, double now, char *buf, size_t size)

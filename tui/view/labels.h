@@ -20,6 +20,7 @@ double label_progress(const struct run_info *run); /* in [0, 1]; NaN: unknown */
 /* Seconds until the last planned step, from the recent speed; NaN when it is not known or the run is not
  * training. */
 double label_eta(const struct run_info *run);
+/* Seconds that trainers worked on it; the time between an end and a resume does not count. */
 double label_elapsed(const struct run_info *run, double now);
 
 /* "12s ago", "3h ago", "31 Jan" after 30 days, "2026-01" after 330. Returns buf. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/arena.h"
+#include "core/base/clock.h"
 
 /* In the child: nothing of the terminal is left to it. Only async-signal-safe calls. */
 static void become_trainer(int log, const char *const *arguments)
@@ -38,6 +39,7 @@ enum status launch_start(struct launch *launch, const char *home, const char *co
     launch->pid = 0;
     snprintf(launch->log, sizeof launch->log, "%s/launch-XXXXXX", home);
     int log = mkstemp(launch->log);
+    launch->started = clock_wall();
     if (log < 0) return err_set(err, STATUS_IO, "%s: cannot write: %s", launch->log, strerror(errno));
     pid_t pid = fork();
     if (pid == 0) become_trainer(log, arguments);
@@ -68,12 +70,21 @@ static void last_sentence(const char *path, char *buf, size_t size)
     snprintf(buf, size, "%.*s", (int)size - 1, line);
 }
 
+/* A process id alone proves nothing: they repeat, in containers all the time. */
+static bool is_of_trainer(const struct launch *launch, struct store *store, const struct run_info *run,
+                          bool ended)
+{
+    if (run->pid != launch->pid || !(run->created_at >= launch->started)) return false;
+    return ended || run_is_alive(store, run->id);
+}
+
 enum status launch_poll(struct launch *launch, struct store *store, char run_id[RUN_ID_MAX], struct err *err)
 {
     if (!launch->pid) return err_set(err, STATUS_NOT_FOUND, "no trainer was started");
     /* first whether it has ended, then whether its run exists: a very short run may have done both */
     int how = 0;
-    bool ended = waitpid(launch->pid, &how, WNOHANG) == launch->pid;
+    pid_t reaped = waitpid(launch->pid, &how, WNOHANG); /* -1: launch_reap was first */
+    bool ended = reaped != 0;
     struct arena arena;
     arena_init(&arena, 4096);
     struct run_info *runs;
@@ -81,7 +92,7 @@ enum status launch_poll(struct launch *launch, struct store *store, char run_id[
     enum status status = run_list(store, &arena, &runs, &count, err);
     bool found = false;
     for (size_t i = 0; status == STATUS_OK && i < count && !found; i++) {
-        if (runs[i].pid != launch->pid) continue;
+        if (!is_of_trainer(launch, store, &runs[i], ended)) continue;
         char folder[4096], kept[4096 + 16];
         snprintf(run_id, RUN_ID_MAX, "%s", runs[i].id);
         run_folder(store, run_id, folder, sizeof folder);
@@ -100,6 +111,7 @@ enum status launch_poll(struct launch *launch, struct store *store, char run_id[
     unlink(launch->log);
     launch->pid = 0;
     if (sentence[0]) return err_set(err, STATUS_FAILED, "%s", sentence);
+    if (reaped < 0) return err_set(err, STATUS_FAILED, "the trainer ended before it made a run");
     if (WIFSIGNALED(how))
         return err_set(err, STATUS_FAILED, "the trainer was killed by signal %d before it made a run",
                        WTERMSIG(how));
@@ -109,6 +121,7 @@ enum status launch_poll(struct launch *launch, struct store *store, char run_id[
 
 void launch_release(struct launch *launch)
 {
+    if (launch->pid) unlink(launch->log);
     launch->pid = 0;
 }
 

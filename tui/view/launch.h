@@ -11,19 +11,24 @@
 #include "runs/run.h"
 
 struct launch {
-    pid_t pid; /* 0: nothing was started */
+    pid_t pid;      /* 0: nothing was started, or it is decided what became of it */
+    double started; /* Unix seconds, before the trainer lived: an older run is never its run */
     char log[4096];
 };
 
-/* `arguments`: the words after `anneal`, NULL at the end. */
+/* `arguments` is the new process's whole argv: first the program's name ("anneal"; it is not searched, the
+ * running binary is executed), then the command ("train"), then its words, NULL at the end. `home` is the
+ * state folder, which must exist. */
 enum status launch_start(struct launch *launch, const char *home, const char *const *arguments,
                          struct err *err);
 
-/* STATUS_OK and *run_id filled: the run exists. STATUS_BUSY: not yet. Anything else: it ended without making
- * a run, and err is the trainer's own last sentence. */
+/* STATUS_OK and *run_id filled: the run exists, made since the start by our trainer, which holds its lock or
+ * has ended already. STATUS_BUSY: not yet. Anything else: it ended without making a run, and err is the
+ * trainer's own last sentence. */
 enum status launch_poll(struct launch *launch, struct store *store, char run_id[RUN_ID_MAX], struct err *err);
 
-/* Lets go: a trainer that lives goes on. */
+/* Lets go: a trainer that lives goes on. The file of a trainer whose run was not seen is removed; what it
+ * still writes is lost. Harmless on a zeroed struct, and twice. */
 void launch_release(struct launch *launch);
 
 /* Collects trainers that have ended, so that no zombies pile up. */

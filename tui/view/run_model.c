@@ -1,7 +1,6 @@
 /* See run_model.h. */
 #include "tui/view/run_model.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,31 +12,6 @@ static const enum metric metrics[TRACE_COUNT] = {
     [TRACE_LOSS] = METRIC_LOSS,      [TRACE_VAL] = METRIC_VAL_LOSS,         [TRACE_LR] = METRIC_LR,
     [TRACE_GRAD] = METRIC_GRAD_NORM, [TRACE_SPEED] = METRIC_TOKENS_PER_SEC,
 };
-
-/* n points in a row as one. */
-static struct series_point merge(const struct series_point *points, size_t n)
-{
-    struct series_point all = points[0];
-    double sum = 0;
-    int64_t finite = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct series_point *p = &points[i];
-        int64_t here = p->count - p->non_finite;
-        if (i > 0) {
-            all.count += p->count;
-            all.non_finite += p->non_finite;
-        }
-        if (here <= 0) continue;
-        all.min = fmin(all.min, p->min); /* fmin and fmax take the number where the other is NaN */
-        all.max = fmax(all.max, p->max);
-        all.last = p->last;
-        sum += p->mean * (double)here;
-        finite += here;
-    }
-    all.last_step = points[n - 1].last_step;
-    if (finite > 0) all.mean = sum / (double)finite;
-    return all;
-}
 
 static enum status smooth_trace(struct run_model *model, int t, struct err *err)
 {
@@ -57,7 +31,9 @@ static enum status smooth_trace(struct run_model *model, int t, struct err *err)
     size_t group = series->count / (2 * MODEL_POINTS) + 1, count = 0;
     for (size_t i = 0; i < series->count; i += group) {
         size_t n = series->count - i < group ? series->count - i : group;
-        model->smoothed[t].points[count] = merge(series->points + i, n);
+        struct series_point *point = &model->smoothed[t].points[count];
+        *point = series->points[i];
+        for (size_t k = 1; k < n; k++) series_point_merge(point, &series->points[i + k]);
         smooth[count++] = smooth[i + n - 1];
     }
     model->smoothed[t].count = count;
@@ -186,5 +162,7 @@ int64_t run_model_newest_step(const struct run_model *model)
     const struct series *loss = &model->series[TRACE_LOSS];
     int64_t newest = loss->count ? loss->points[loss->count - 1].last_step : -1;
     if (model->has_last && model->last.step > newest) newest = model->last.step;
+    /* steps count from 0, an evaluation carries how many were done: the last one lies after the last step */
+    if (model->eval_count && model->evals[0].step > newest) newest = model->evals[0].step;
     return newest;
 }

@@ -64,7 +64,7 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
 
 struct model_curve run_model_curve(const struct run_model *model, int trace);
 
-/* The newest step in the charts; -1 before the first. */
+/* The newest step in the charts, of a training step or of an evaluation; -1 before the first. */
 int64_t run_model_newest_step(const struct run_model *model);
 
 #endif

@@ -2,8 +2,10 @@
 #include "tui/view/runs_list.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tui/view/labels.h"
 
@@ -117,7 +119,76 @@ const struct run_info *runs_list_selected(const struct runs_list *list)
     return list->shown_count ? &list->runs[list->shown[runs_list_row(list)]] : NULL;
 }
 
-enum status runs_list_read(struct runs_list *list, struct store *store, struct err *err)
+const char *runs_list_tag_at(const struct runs_list *list, size_t row)
+{
+    return list->tags[list->shown[row]];
+}
+
+/* --- telling runs of one name apart --- */
+
+enum tag_level { TAG_SHORT, TAG_LONG, TAG_ID };
+
+static void write_tag(const struct run_info *run, double now, enum tag_level level, char tag[RUN_TAG_MAX])
+{
+    static const char *const todays[] = {"%H:%M", "%H:%M:%S"}, *const older[] = {"%d %b", "%d %b %H:%M"};
+    enum { STAMP = 15 }; /* YYYYMMDD-HHMMSS */
+    time_t created = (time_t)run->created_at, today = (time_t)now;
+    struct tm start, day;
+    if (level != TAG_ID && localtime_r(&created, &start) && localtime_r(&today, &day)) {
+        bool same_day = start.tm_year == day.tm_year && start.tm_yday == day.tm_yday;
+        if (strftime(tag, RUN_TAG_MAX, (same_day ? todays : older)[level], &start)) return;
+    }
+    size_t n = strlen(run->name);
+    bool ours = strlen(run->id) > STAMP + n && strncmp(run->id + STAMP + 1, run->name, n) == 0;
+    if (ours)
+        snprintf(tag, RUN_TAG_MAX, "%.*s%s", STAMP, run->id, run->id + STAMP + 1 + n);
+    else
+        snprintf(tag, RUN_TAG_MAX, "%s", run->id);
+}
+
+static int compare_names(const void *a, const void *b, void *opaque)
+{
+    const struct runs_list *list = opaque;
+    return strcmp(list->runs[*(const size_t *)a].name, list->runs[*(const size_t *)b].name);
+}
+
+static int compare_tags(const void *a, const void *b, void *opaque)
+{
+    const struct runs_list *list = opaque;
+    return strcmp(list->tags[*(const size_t *)a], list->tags[*(const size_t *)b]);
+}
+
+/* Tags runs of one name; those that the level does not tell apart get the next one. */
+static void tag_group(struct runs_list *list, size_t *group, size_t n, double now, enum tag_level level)
+{
+    for (size_t i = 0; i < n; i++) write_tag(&list->runs[group[i]], now, level, list->tags[group[i]]);
+    if (level == TAG_ID) return;
+    qsort_r(group, n, sizeof *group, compare_tags, list);
+    for (size_t start = 0, end; start < n; start = end) {
+        for (end = start + 1; end < n && compare_tags(&group[start], &group[end], list) == 0;) end++;
+        if (end - start > 1) tag_group(list, group + start, end - start, now, level + 1);
+    }
+}
+
+void runs_list_tag(struct runs_list *list, double now)
+{
+    size_t *by_name = list->by_name;
+    for (size_t i = 0; i < list->count; i++) {
+        by_name[i] = i;
+        list->tags[i][0] = '\0';
+    }
+    qsort_r(by_name, list->count, sizeof *by_name, compare_names, list);
+    for (size_t start = 0, end; start < list->count; start = end) {
+        for (end = start + 1; end < list->count && compare_names(&by_name[start], &by_name[end], list) == 0;)
+            end++;
+        if (end - start > 1) tag_group(list, by_name + start, end - start, now, TAG_SHORT);
+    }
+    list->tag_width = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if ((int)strlen(list->tags[i]) > list->tag_width) list->tag_width = (int)strlen(list->tags[i]);
+}
+
+enum status runs_list_read(struct runs_list *list, struct store *store, double now, struct err *err)
 {
     struct arena arena;
     struct run_info *runs;
@@ -128,7 +199,9 @@ enum status runs_list_read(struct runs_list *list, struct store *store, struct e
         return err->status;
     }
     size_t *shown = arena_alloc_array(&arena, count + 1, sizeof *shown);
-    if (!shown) {
+    char(*tags)[RUN_TAG_MAX] = arena_alloc_array(&arena, count + 1, sizeof *tags);
+    size_t *by_name = arena_alloc_array(&arena, count + 1, sizeof *by_name);
+    if (!shown || !tags || !by_name) {
         arena_release(&arena);
         return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", count);
     }
@@ -138,6 +211,9 @@ enum status runs_list_read(struct runs_list *list, struct store *store, struct e
     list->count = count;
     list->shown = shown;
     list->shown_count = 0;
+    list->tags = tags;
+    list->by_name = by_name;
+    runs_list_tag(list, now);
     runs_list_arrange(list);
     return STATUS_OK;
 }

@@ -7,6 +7,8 @@
 #include "runs/run.h"
 #include "tui/widget/input.h"
 
+enum { RUN_TAG_MAX = 24 };
+
 enum sort { SORT_CREATED, SORT_STATUS, SORT_NAME, SORT_LOSS, SORT_BEST, SORT_SPEED, SORT_COUNT };
 const char *sort_name(enum sort sort); /* "newest first" */
 
@@ -16,6 +18,12 @@ struct runs_list {
     size_t count;
     size_t *shown; /* indices of those that pass the filter, sorted; in the arena */
     size_t shown_count;
+    /* tags[i] tells runs[i] from the others of its name: when it started, as shortly as that is enough
+       ("14:02" or "14:02:31" of today's, "09 Sep" or "09 Sep 14:02" of older ones), or else its id without
+       the name ("20260909-140231-2"); "" for a name that only one run has. In the arena. */
+    char (*tags)[RUN_TAG_MAX];
+    size_t *by_name; /* scratch of runs_list_tag; in the arena */
+    int tag_width;   /* columns of the longest tag; 0: all names are different */
     enum sort sort;
     bool reverse;
     struct input filter; /* words that name, id, status or device must contain, each of them */
@@ -25,14 +33,17 @@ struct runs_list {
 void runs_list_init(struct runs_list *list);
 void runs_list_release(struct runs_list *list);
 
-/* Reads all runs anew; on failure the old ones stay. */
-enum status runs_list_read(struct runs_list *list, struct store *store, struct err *err);
+/* Reads all runs anew and tags them; on failure the old ones stay. `now`: Unix seconds. */
+enum status runs_list_read(struct runs_list *list, struct store *store, double now, struct err *err);
+/* When the day may have changed: what is today's is written differently. */
+void runs_list_tag(struct runs_list *list, double now);
 /* After a change of filter, sort or reverse. */
 void runs_list_arrange(struct runs_list *list);
 
 size_t runs_list_row(const struct runs_list *list);        /* of the selection; 0 when there is none */
 void runs_list_select(struct runs_list *list, size_t row); /* beyond the end: the last */
 const struct run_info *runs_list_at(const struct runs_list *list, size_t row);
+const char *runs_list_tag_at(const struct runs_list *list, size_t row);
 const struct run_info *runs_list_selected(const struct runs_list *list); /* NULL: nothing is shown */
 
 #endif

@@ -21,6 +21,7 @@
 #include "tui/widget/table.h"
 
 enum { SPARKS = 128, SPARK_POINTS = 512 };
+enum { NAME_LEAST = 6 }; /* columns of a name before what tells it from others of the same name */
 
 enum column {
     COL_STATUS,
@@ -63,7 +64,7 @@ static enum status runs_open(struct workbench *workbench, const char *argument, 
     struct runs_state *state = calloc(1, sizeof *state);
     if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the list of runs");
     runs_list_init(&state->list);
-    if (runs_list_read(&state->list, workbench_store(workbench), err)) {
+    if (runs_list_read(&state->list, workbench_store(workbench), workbench_now(workbench), err)) {
         free(state);
         return err->status;
     }
@@ -86,9 +87,13 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
     bool live = false;
     launch_reap();
     for (size_t i = 0; i < state->list.count; i++) live = live || label_is_live(state->list.runs[i].status);
-    if (!store_changed && !live)
-        return state->list.count > 0 && (int64_t)workbench_now(workbench) % 60 == 0; /* ages */
-    if (runs_list_read(&state->list, workbench_store(workbench), &err)) workbench_fail(workbench, &err);
+    if (!store_changed && !live) {
+        bool minute = state->list.count > 0 && (int64_t)workbench_now(workbench) % 60 == 0;
+        if (minute) runs_list_tag(&state->list, workbench_now(workbench)); /* and ages, when drawn */
+        return minute;
+    }
+    if (runs_list_read(&state->list, workbench_store(workbench), workbench_now(workbench), &err))
+        workbench_fail(workbench, &err);
     return true;
 }
 
@@ -160,9 +165,27 @@ static void draw_time(struct grid *grid, int x, int y, int w, const struct run_i
     grid_text_right(grid, x, y, w, STYLE_DIM, 0, label_age(since, now, text, sizeof text));
 }
 
-static void draw_row(struct workbench *workbench, struct runs_state *state, struct grid *grid, int y,
-                     const int *widths, const struct run_info *run)
+/* The columns that fit; the name's has room for what tells runs of one name apart. */
+static void fit_columns(const struct runs_list *list, const struct grid *grid, int widths[COL_COUNT])
 {
+    struct table_column fitted[COL_COUNT];
+    memcpy(fitted, columns, sizeof fitted);
+    int least = list->tag_width ? NAME_LEAST + 1 + list->tag_width : 0;
+    if (least > fitted[COL_NAME].min) fitted[COL_NAME].min = least;
+    table_fit(fitted, COL_COUNT, grid->w - 2, column_gap(grid), widths);
+}
+
+static void draw_name(struct grid *grid, int x, int y, int w, const char *name, const char *tag)
+{
+    int tag_w = (int)strlen(tag);
+    x += grid_text(grid, x, y, tag_w ? w - 1 - tag_w : w, STYLE_TEXT, ATTR_BOLD, name);
+    if (tag_w) grid_text(grid, x + 1, y, tag_w, STYLE_DIM, 0, tag);
+}
+
+static void draw_row(struct workbench *workbench, struct runs_state *state, struct grid *grid, int y,
+                     const int *widths, size_t row)
+{
+    const struct run_info *run = runs_list_at(&state->list, row);
     int x = 1;
     char text[64], number[32];
     struct status_label status = label_status(run->status);
@@ -175,7 +198,7 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
             grid_text(grid, x + 2, y, w - 2, status.style, 0, status.word);
             break;
         case COL_NAME:
-            grid_text(grid, x, y, w, STYLE_TEXT, ATTR_BOLD, run->name);
+            draw_name(grid, x, y, w, run->name, runs_list_tag_at(&state->list, row));
             break;
         case COL_PROGRESS:
             draw_progress(grid, x, y, w, run);
@@ -285,7 +308,7 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     struct list_layout layout;
     int widths[COL_COUNT];
     layout_list(grid->w, grid->h, &layout);
-    table_fit(columns, COL_COUNT, grid->w - 2, column_gap(grid), widths);
+    fit_columns(&state->list, grid, widths);
     draw_header(state, grid, widths);
     state->page = layout.body.h;
     if (!state->list.shown_count) {
@@ -299,7 +322,7 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
         state->scroll = state->list.shown_count > page ? state->list.shown_count - page : 0;
     for (size_t i = 0; i < page && state->scroll + i < state->list.shown_count; i++) {
         int y = layout.body.y + (int)i;
-        draw_row(workbench, state, grid, y, widths, runs_list_at(&state->list, state->scroll + i));
+        draw_row(workbench, state, grid, y, widths, state->scroll + i);
         if (state->scroll + i == selected) {
             grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
             grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
@@ -426,7 +449,8 @@ static void runs_confirmed(struct workbench *workbench, void *opaque, enum actio
         return;
     }
     workbench_say(workbench, "%s is deleted", run->name);
-    if (runs_list_read(&state->list, workbench_store(workbench), &err)) workbench_fail(workbench, &err);
+    if (runs_list_read(&state->list, workbench_store(workbench), workbench_now(workbench), &err))
+        workbench_fail(workbench, &err);
 }
 
 static bool runs_typing(const void *state)

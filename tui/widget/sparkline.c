@@ -4,14 +4,23 @@
 #include <math.h>
 
 struct column {
-    double min, max, sum;
-    int64_t count, non_finite;
+    double sum;
+    int64_t finite, non_finite; /* steps */
 };
 
-static double shown_value(const struct column *column)
+/* The points that begin before `end`, from *next on: they are in order, so each column takes the next few. */
+static struct column gather(const struct series_point *points, size_t count, size_t *next, int64_t end)
 {
-    double mean = column->sum / (double)column->count;
-    return column->max - mean > mean - column->min ? column->max : column->min;
+    struct column column = {0};
+    for (; *next < count && points[*next].first_step < end; ++*next) {
+        const struct series_point *point = &points[*next];
+        int64_t finite = point->count - point->non_finite;
+        column.non_finite += point->non_finite;
+        if (finite <= 0 || !isfinite(point->mean)) continue;
+        column.sum += point->mean * (double)finite;
+        column.finite += finite;
+    }
+    return column;
 }
 
 static void draw_level(struct grid *grid, int x, int y, enum style style, double position)
@@ -31,25 +40,22 @@ void sparkline_draw(struct grid *grid, int x, int y, int width, enum style style
     if (count == 0 || width <= 0) return;
     int64_t first = points[0].first_step, steps = points[count - 1].last_step - first + 1;
     double lo = INFINITY, hi = -INFINITY;
-    for (size_t i = 0; i < count; i++) {
-        if (points[i].min < lo) lo = points[i].min;
-        if (points[i].max > hi) hi = points[i].max;
-    }
-    size_t i = 0;
-    for (int c = 0; c < width; c++) { /* the points are in order, so each column takes the next few */
-        struct column column = {INFINITY, -INFINITY, 0, 0, 0};
-        int64_t end = first + (int64_t)((double)steps * (c + 1) / width);
-        for (; i < count && (points[i].first_step < end || c == width - 1); i++) {
-            column.non_finite += points[i].non_finite;
-            if (!isfinite(points[i].min) || !isfinite(points[i].max)) continue;
-            column.min = fmin(column.min, points[i].min);
-            column.max = fmax(column.max, points[i].max);
-            column.sum += isfinite(points[i].mean) ? points[i].mean : points[i].max;
-            column.count++;
+    int newest = 0;                        /* a wide last point lies where it begins, not in the last cell */
+    for (int pass = 0; pass < 2; pass++) { /* first the scale, then the cells */
+        size_t next = 0;
+        for (int c = 0; c < width; c++) {
+            int64_t end = c == width - 1 ? INT64_MAX : first + (int64_t)((double)steps * (c + 1) / width);
+            struct column column = gather(points, count, &next, end);
+            double mean = column.finite ? column.sum / (double)column.finite : NAN;
+            if (pass == 0) {
+                lo = fmin(lo, mean); /* the number where the other is NaN */
+                hi = fmax(hi, mean);
+                if (column.finite || column.non_finite) newest = c;
+            } else if (column.non_finite && (!column.finite || c == newest)) {
+                grid_put(grid, x + c, y, 0x2717, STYLE_BAD, ATTR_NONE);
+            } else if (column.finite) {
+                draw_level(grid, x + c, y, style, hi > lo ? (mean - lo) / (hi - lo) : 0.5);
+            }
         }
-        if (column.count)
-            draw_level(grid, x + c, y, style, hi > lo ? (shown_value(&column) - lo) / (hi - lo) : 0.5);
-        else if (column.non_finite)
-            grid_put(grid, x + c, y, 0x2717, STYLE_BAD, ATTR_NONE);
     }
 }

@@ -1,6 +1,6 @@
-/* A series in one row: one cell a column, eight heights (three in ASCII). A column shows the value in it that
- * lies farthest from its mean, so a spike of one step shows; columns with only NaN or infinity show a cross.
- */
+/* A series in one row: one cell a column, eight heights (four in ASCII). A column shows the mean of what
+ * falls into it, on a scale from the lowest to the highest mean, so a noisy curve reads as its trend. A cross
+ * stands for a column that holds only NaN or infinity, and for the newest one as soon as it holds any. */
 #ifndef ANNEAL_TUI_SPARKLINE_H
 #define ANNEAL_TUI_SPARKLINE_H
 

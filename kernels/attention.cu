@@ -1,0 +1,385 @@
+/* CUDA twin of attention.h in fp32, for head widths up to 256: tiles of TILE queries by TILE keys, 256
+ * threads as 16 × 16, each with (TILE/16)² scores. Thread (y, x) has rows y + 16·i and columns x + 16·j; a
+ * tile's row is padded to an odd number of floats, so the 16 rows that a half-warp reads at once lie in 16
+ * banks.
+ *
+ * Forward: a block is one tile of queries of one head; it walks the key tiles up to the diagonal with an
+ * online softmax whose row statistics live in registers, replicated over the 16 threads of a row. Keys and
+ * values share one buffer: with HS 64, 50 KiB of shared memory; registers allow two blocks a
+ * multiprocessor.
+ *
+ * Backward in two passes, so that no sum needs atomics: a block a key tile and key/value head for dk and dv
+ * (over the group's query heads and the query tiles from the diagonal on), a block a query tile and head for
+ * dq: 7 products instead of 5. D = dout · out comes from a pass before them, one float a row in the
+ * workspace. Above HS 128 the tiles are 32 × 32: four of 64 rows do not fit in 163 KiB.
+ *
+ * ptxas (CUDA 13.0) for sm_80 and sm_90a: 96 to 238 registers in the tile kernels, no spills. Not yet
+ * measured on a GPU. */
+#include "kernels/attention.h"
+#include "kernels/cuda_device.cuh"
+
+enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };
+
+struct attention_shape {
+    int B, T, NH, NKV, HS;
+    float scale;
+    /* offset of row t of a head in qkv and in out, of a query head in lse */
+    __device__ size_t qkv(int b, int t, int head) const
+    {
+        return (((size_t)b * (unsigned)T + (unsigned)t) * (unsigned)(NH + 2 * NKV) + (unsigned)head) *
+               (unsigned)HS;
+    }
+    __device__ size_t out(int b, int t, int head) const
+    {
+        return (((size_t)b * (unsigned)T + (unsigned)t) * (unsigned)NH + (unsigned)head) * (unsigned)HS;
+    }
+    __device__ size_t lse(int b, int head) const
+    {
+        return ((size_t)b * (unsigned)NH + (unsigned)head) * (unsigned)T;
+    }
+    __host__ __device__ int stride() const /* of a tile's rows in shared memory */
+    {
+        return HS | 1;
+    }
+};
+
+/* tile (TILE, stride) = TILE rows of HS floats that lie `step` floats apart, of which `rows` exist; zeros for
+ * the rest. */
+template <int TILE>
+__device__ static inline void tile_load(shared_pointer<float> tile, const float *from, size_t step, int rows,
+                                        int HS, int stride, float scale)
+{
+    for (int i = (int)threadIdx.x; i < TILE * HS; i += BLOCK) {
+        int r = i / HS, c = i - r * HS;
+        tile[r * stride + c] = r < rows ? from[(size_t)r * step + (unsigned)c] * scale : 0.0f;
+    }
+}
+
+/* s[i][j] = row (y + 16·i) of a · row (x + 16·j) of b */
+template <int R>
+__device__ static inline void tile_scores(float (&s)[R][R], shared_pointer<float> a, shared_pointer<float> b,
+                                          int HS, int stride, int y, int x)
+{
+#pragma unroll
+    for (int i = 0; i < R; i++)
+#pragma unroll
+        for (int j = 0; j < R; j++) s[i][j] = 0;
+    for (int k = 0; k < HS; k++) {
+        float p[R], q[R];
+#pragma unroll
+        for (int i = 0; i < R; i++) {
+            p[i] = a[(y + SIDE * i) * stride + k];
+            q[i] = b[(x + SIDE * i) * stride + k];
+        }
+#pragma unroll
+        for (int i = 0; i < R; i++)
+#pragma unroll
+            for (int j = 0; j < R; j++) s[i][j] += p[i] * q[j];
+    }
+}
+
+/* sum[i][j] += Σ_k w(y + 16·i, k) · b[k][x + 16·j]; w is the tile of weights, or its transpose */
+template <int R, int D, bool TRANSPOSED>
+__device__ static inline void tile_accumulate(float (&sum)[R][D], shared_pointer<float> w,
+                                              shared_pointer<float> b, int HS, int stride, int y, int x)
+{
+    enum { TILE = SIDE * R };
+    for (int k = 0; k < TILE; k++) {
+        float p[R];
+#pragma unroll
+        for (int i = 0; i < R; i++)
+            p[i] = TRANSPOSED ? w[k * (TILE + 1) + y + SIDE * i] : w[(y + SIDE * i) * (TILE + 1) + k];
+#pragma unroll
+        for (int j = 0; j < D; j++) {
+            if (x + SIDE * j >= HS) continue;
+            float v = b[k * stride + x + SIDE * j];
+#pragma unroll
+            for (int i = 0; i < R; i++) sum[i][j] += p[i] * v;
+        }
+    }
+}
+
+/* Over the 16 threads of a row. */
+__device__ static inline float row_max(float v)
+{
+    for (int lanes = 8; lanes > 0; lanes /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, lanes));
+    return v;
+}
+
+__device__ static inline float row_sum(float v)
+{
+    for (int lanes = 8; lanes > 0; lanes /= 2) v += __shfl_xor_sync(0xffffffffu, v, lanes);
+    return v;
+}
+
+template <int R, int D>
+__global__ void __launch_bounds__(BLOCK, 1)
+    attention_tile_forward(float *__restrict__ out, float *__restrict__ lse, const float *__restrict__ qkv,
+                           struct attention_shape p)
+{
+    enum { TILE = SIDE * R };
+    SHARED_DYNAMIC(float, shared);
+    int stride = p.stride();
+    shared_pointer<float> queries = shared, keys = shared + TILE * stride,
+                          scores = shared + 2 * TILE * stride;
+    int y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
+    int tile = (int)(gridDim.x - 1 - blockIdx.x); /* the longest first */
+    int h = (int)blockIdx.y, b = (int)blockIdx.z, kv = p.NH + h / (p.NH / p.NKV), t0 = tile * TILE;
+    size_t step = (size_t)(p.NH + 2 * p.NKV) * (unsigned)p.HS;
+    float sum[R][D], max[R], total[R];
+#pragma unroll
+    for (int i = 0; i < R; i++) {
+        max[i] = -INFINITY;
+        total[i] = 0;
+#pragma unroll
+        for (int j = 0; j < D; j++) sum[i][j] = 0;
+    }
+    tile_load<TILE>(queries, qkv + p.qkv(b, t0, h), step, p.T - t0, p.HS, stride, p.scale);
+    for (int u0 = 0; u0 <= t0; u0 += TILE) {
+        float s[R][R];
+        tile_load<TILE>(keys, qkv + p.qkv(b, u0, kv), step, p.T - u0, p.HS, stride, 1.0f);
+        __syncthreads();
+        tile_scores<R>(s, queries, keys, p.HS, stride, y, x);
+        __syncthreads();
+        tile_load<TILE>(keys, qkv + p.qkv(b, u0, kv + p.NKV), step, p.T - u0, p.HS, stride, 1.0f);
+#pragma unroll
+        for (int i = 0; i < R; i++) {
+            int t = t0 + y + SIDE * i;
+            float top = max[i], more = 0;
+#pragma unroll
+            for (int j = 0; j < R; j++) {
+                if (u0 + x + SIDE * j > t) s[i][j] = -INFINITY;
+                top = fmaxf(top, s[i][j]);
+            }
+            top = row_max(top);
+#pragma unroll
+            for (int j = 0; j < R; j++) {
+                s[i][j] = expf(s[i][j] - top);
+                more += s[i][j];
+                scores[(y + SIDE * i) * (TILE + 1) + x + SIDE * j] = s[i][j];
+            }
+            float keep = expf(max[i] - top);
+            max[i] = top;
+            total[i] = total[i] * keep + row_sum(more);
+#pragma unroll
+            for (int j = 0; j < D; j++) sum[i][j] *= keep;
+        }
+        __syncthreads();
+        tile_accumulate<R, D, false>(sum, scores, keys, p.HS, stride, y, x);
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < R; i++) {
+        int t = t0 + y + SIDE * i;
+        if (t >= p.T) continue;
+        float inverse = 1.0f / total[i];
+#pragma unroll
+        for (int j = 0; j < D; j++)
+            if (x + SIDE * j < p.HS) out[p.out(b, t, h) + (unsigned)(x + SIDE * j)] = sum[i][j] * inverse;
+        if (x == 0) lse[p.lse(b, h) + (unsigned)t] = max[i] + logf(total[i]);
+    }
+}
+
+/* D (B,NH,T) = dout · out, a warp a row. */
+__global__ void attention_row_products(float *__restrict__ products, const float *__restrict__ dout,
+                                       const float *__restrict__ out, struct attention_shape p)
+{
+    size_t row = (size_t)blockIdx.x * (BLOCK / 32) + threadIdx.x / 32;
+    if (row >= (size_t)p.B * (unsigned)p.T * (unsigned)p.NH) return;
+    int h = (int)(row % (unsigned)p.NH), lane = (int)threadIdx.x % 32;
+    size_t n = row / (unsigned)p.NH, at = row * (unsigned)p.HS;
+    float sum = 0;
+    for (int i = lane; i < p.HS; i += 32) sum += dout[at + (unsigned)i] * out[at + (unsigned)i];
+    sum = warp_sum(sum);
+    int b = (int)(n / (unsigned)p.T), t = (int)(n % (unsigned)p.T);
+    if (lane == 0) products[p.lse(b, h) + (unsigned)t] = sum;
+}
+
+/* What a backward block holds in shared memory. */
+struct backward_tiles {
+    shared_pointer<float> q, dout, keys, values, weights; /* (TILE, stride) each; weights (TILE, TILE + 1) */
+};
+
+/* probability and ds of the thread's scores; 0 where the row does not see the column */
+template <int R>
+__device__ static inline void
+score_gradients(float (&prob)[R][R], float (&ds)[R][R], const struct backward_tiles &tiles, const float *lse,
+                const float *products, int t0, int u0, int y, int x, struct attention_shape p)
+{
+    tile_scores<R>(prob, tiles.q, tiles.keys, p.HS, p.stride(), y, x);
+    tile_scores<R>(ds, tiles.dout, tiles.values, p.HS, p.stride(), y, x);
+#pragma unroll
+    for (int i = 0; i < R; i++) {
+        int t = t0 + y + SIDE * i;
+        float l = t < p.T ? lse[t] : 0.0f, D = t < p.T ? products[t] : 0.0f;
+#pragma unroll
+        for (int j = 0; j < R; j++) {
+            bool seen = t < p.T && u0 + x + SIDE * j <= t;
+            prob[i][j] = seen ? expf(prob[i][j] * p.scale - l) : 0.0f;
+            ds[i][j] = seen ? prob[i][j] * (ds[i][j] - D) * p.scale : 0.0f;
+        }
+    }
+}
+
+template <int R>
+__device__ static inline void weights_store(shared_pointer<float> weights, const float (&s)[R][R], int y,
+                                            int x)
+{
+#pragma unroll
+    for (int i = 0; i < R; i++)
+#pragma unroll
+        for (int j = 0; j < R; j++) weights[(y + SIDE * i) * (SIDE * R + 1) + x + SIDE * j] = s[i][j];
+}
+
+/* to: row 0 of the tile; rows `step` floats apart, of which `rows` exist */
+template <int R, int D>
+__device__ static inline void sums_store(float *to, size_t step, int rows, const float (&sum)[R][D], int HS,
+                                         int y, int x)
+{
+#pragma unroll
+    for (int i = 0; i < R; i++)
+#pragma unroll
+        for (int j = 0; j < D; j++)
+            if (y + SIDE * i < rows && x + SIDE * j < HS)
+                to[(size_t)(y + SIDE * i) * step + (unsigned)(x + SIDE * j)] = sum[i][j];
+}
+
+template <int TILE>
+__device__ static inline struct backward_tiles carve(shared_pointer<float> shared, int stride)
+{
+    return {shared, shared + TILE * stride, shared + 2 * TILE * stride, shared + 3 * TILE * stride,
+            shared + 4 * TILE * stride};
+}
+
+template <int R, int D>
+__global__ void __launch_bounds__(BLOCK, 1)
+    attention_keys_backward(float *__restrict__ dqkv, const float *__restrict__ dout,
+                            const float *__restrict__ lse, const float *__restrict__ products,
+                            const float *__restrict__ qkv, struct attention_shape p)
+{
+    enum { TILE = SIDE * R };
+    SHARED_DYNAMIC(float, shared);
+    int stride = p.stride(), y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
+    struct backward_tiles tiles = carve<TILE>(shared, stride);
+    int u0 = (int)blockIdx.x * TILE, kv = (int)blockIdx.y, b = (int)blockIdx.z, group = p.NH / p.NKV;
+    size_t step = (size_t)(p.NH + 2 * p.NKV) * (unsigned)p.HS, out_step = (size_t)p.NH * (unsigned)p.HS;
+    float dk[R][D] = {}, dv[R][D] = {};
+    tile_load<TILE>(tiles.keys, qkv + p.qkv(b, u0, p.NH + kv), step, p.T - u0, p.HS, stride, 1.0f);
+    tile_load<TILE>(tiles.values, qkv + p.qkv(b, u0, p.NH + p.NKV + kv), step, p.T - u0, p.HS, stride, 1.0f);
+    for (int h = kv * group; h < (kv + 1) * group; h++)
+        for (int t0 = u0; t0 < p.T; t0 += TILE) {
+            float prob[R][R], ds[R][R];
+            tile_load<TILE>(tiles.q, qkv + p.qkv(b, t0, h), step, p.T - t0, p.HS, stride, 1.0f);
+            tile_load<TILE>(tiles.dout, dout + p.out(b, t0, h), out_step, p.T - t0, p.HS, stride, 1.0f);
+            __syncthreads();
+            score_gradients<R>(prob, ds, tiles, lse + p.lse(b, h), products + p.lse(b, h), t0, u0, y, x, p);
+            weights_store<R>(tiles.weights, prob, y, x);
+            __syncthreads();
+            tile_accumulate<R, D, true>(dv, tiles.weights, tiles.dout, p.HS, stride, y, x);
+            __syncthreads();
+            weights_store<R>(tiles.weights, ds, y, x);
+            __syncthreads();
+            tile_accumulate<R, D, true>(dk, tiles.weights, tiles.q, p.HS, stride, y, x);
+            __syncthreads();
+        }
+    sums_store<R, D>(dqkv + p.qkv(b, u0, p.NH + kv), step, p.T - u0, dk, p.HS, y, x);
+    sums_store<R, D>(dqkv + p.qkv(b, u0, p.NH + p.NKV + kv), step, p.T - u0, dv, p.HS, y, x);
+}
+
+template <int R, int D>
+__global__ void __launch_bounds__(BLOCK, 1)
+    attention_queries_backward(float *__restrict__ dqkv, const float *__restrict__ dout,
+                               const float *__restrict__ lse, const float *__restrict__ products,
+                               const float *__restrict__ qkv, struct attention_shape p)
+{
+    enum { TILE = SIDE * R };
+    SHARED_DYNAMIC(float, shared);
+    int stride = p.stride(), y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
+    struct backward_tiles tiles = carve<TILE>(shared, stride);
+    int t0 = (int)(gridDim.x - 1 - blockIdx.x) * TILE, h = (int)blockIdx.y, b = (int)blockIdx.z,
+        kv = p.NH + h / (p.NH / p.NKV);
+    size_t step = (size_t)(p.NH + 2 * p.NKV) * (unsigned)p.HS, out_step = (size_t)p.NH * (unsigned)p.HS;
+    float dq[R][D] = {};
+    tile_load<TILE>(tiles.q, qkv + p.qkv(b, t0, h), step, p.T - t0, p.HS, stride, 1.0f);
+    tile_load<TILE>(tiles.dout, dout + p.out(b, t0, h), out_step, p.T - t0, p.HS, stride, 1.0f);
+    for (int u0 = 0; u0 <= t0; u0 += TILE) {
+        float prob[R][R], ds[R][R];
+        tile_load<TILE>(tiles.keys, qkv + p.qkv(b, u0, kv), step, p.T - u0, p.HS, stride, 1.0f);
+        tile_load<TILE>(tiles.values, qkv + p.qkv(b, u0, kv + p.NKV), step, p.T - u0, p.HS, stride, 1.0f);
+        __syncthreads();
+        score_gradients<R>(prob, ds, tiles, lse + p.lse(b, h), products + p.lse(b, h), t0, u0, y, x, p);
+        weights_store<R>(tiles.weights, ds, y, x);
+        __syncthreads();
+        tile_accumulate<R, D, false>(dq, tiles.weights, tiles.keys, p.HS, stride, y, x);
+        __syncthreads();
+    }
+    sums_store<R, D>(dqkv + p.qkv(b, t0, h), step, p.T - t0, dq, p.HS, y, x);
+}
+
+static struct attention_shape shape_of(int B, int T, int NH, int NKV, int HS)
+{
+    return {B, T, NH, NKV, HS, (float)(1.0 / sqrt((double)HS))};
+}
+
+template <int R, int D>
+static void forward_launch(float *out, float *lse, const float *qkv, struct attention_shape p,
+                           struct stream *stream)
+{
+    const int TILE = SIDE * R;
+    size_t bytes = ((size_t)2 * TILE * (size_t)p.stride() + TILE * (TILE + 1)) * sizeof(float);
+    dim3 grid(block_count((size_t)p.T, TILE), (unsigned)p.NH, (unsigned)p.B);
+    allow_shared(stream, attention_tile_forward<R, D>, bytes);
+    LAUNCH((attention_tile_forward<R, D>), grid, BLOCK, bytes, stream, out, lse, qkv, p);
+}
+
+template <int R, int D>
+static void backward_launch(float *dqkv, const float *dout, const float *lse, const float *products,
+                            const float *qkv, struct attention_shape p, struct stream *stream)
+{
+    const int TILE = SIDE * R;
+    size_t bytes = ((size_t)4 * TILE * (size_t)p.stride() + TILE * (TILE + 1)) * sizeof(float);
+    unsigned tiles = block_count((size_t)p.T, TILE);
+    allow_shared(stream, attention_keys_backward<R, D>, bytes);
+    allow_shared(stream, attention_queries_backward<R, D>, bytes);
+    LAUNCH((attention_keys_backward<R, D>), dim3(tiles, (unsigned)p.NKV, (unsigned)p.B), BLOCK, bytes, stream,
+           dqkv, dout, lse, products, qkv, p);
+    LAUNCH((attention_queries_backward<R, D>), dim3(tiles, (unsigned)p.NH, (unsigned)p.B), BLOCK, bytes,
+           stream, dqkv, dout, lse, products, qkv, p);
+}
+
+static bool head_width_ok(int HS, struct stream *stream)
+{
+    if (HS <= HEAD_MAX) return true;
+    stream_fault(stream, "attention", "the GPU's kernel takes model.head_dim up to 256");
+    return false;
+}
+
+void attention_forward(float *out, float *lse, const float *qkv, void *workspace, int B, int T, int NH,
+                       int NKV, int HS, struct stream *stream)
+{
+    struct attention_shape p = shape_of(B, T, NH, NKV, HS);
+    (void)workspace;
+    if (!head_width_ok(HS, stream)) return;
+    if (HS <= 64)
+        forward_launch<4, 4>(out, lse, qkv, p, stream);
+    else if (HS <= 128)
+        forward_launch<4, 8>(out, lse, qkv, p, stream);
+    else
+        forward_launch<4, 16>(out, lse, qkv, p, stream);
+}
+
+void attention_backward(float *dqkv, const float *dout, const float *out, const float *lse, const float *qkv,
+                        void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream)
+{
+    struct attention_shape p = shape_of(B, T, NH, NKV, HS);
+    float *products = (float *)workspace; /* (B,NH,T) */
+    size_t rows = (size_t)B * (size_t)T * (size_t)NH;
+    if (!head_width_ok(HS, stream)) return;
+    LAUNCH(attention_row_products, block_count(rows, BLOCK / 32), BLOCK, 0, stream, products, dout, out, p);
+    if (HS <= 64)
+        backward_launch<4, 4>(dqkv, dout, lse, products, qkv, p, stream);
+    else if (HS <= 128)
+        backward_launch<4, 8>(dqkv, dout, lse, products, qkv, p, stream);
+    else
+        backward_launch<2, 16>(dqkv, dout, lse, products, qkv, p, stream);
+}

@@ -1,0 +1,289 @@
+/* The CUDA table, and its device, memory and streams. Built into anneal_cuda.so, whose one symbol is
+ * `cuda_plugin`; see cuda_plugin.h for how it is found.
+ *
+ * A stream keeps its first fault: nothing runs on it afterwards, downloads fill with NaN, and stream_wait
+ * says what failed where. Such a fault is never retried in the same process. */
+#include "kernels/cuda_device.cuh"
+
+extern "C" {
+#include "kernels/cuda_plugin.h"
+}
+#include "kernels/adamw.h"
+#include "kernels/attention.h"
+#include "kernels/bias.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
+#include "kernels/lion.h"
+#include "kernels/reduce.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/swiglu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The oldest compute capability there is code for. */
+enum { OLDEST_MAJOR = 8 };
+
+/* ---- what is there ---- */
+
+static enum status inspect(struct cuda_driver_report *out, struct err *err)
+{
+    memset(out, 0, sizeof *out);
+    cudaRuntimeGetVersion(&out->runtime);
+    if (cudaDriverGetVersion(&out->driver) != cudaSuccess) out->driver = 0;
+    if (out->driver == 0)
+        return err_set(err, STATUS_FAILED, "no NVIDIA driver is loaded (install one for CUDA %d.%d or newer)",
+                       out->runtime / 1000, out->runtime % 1000 / 10);
+    cudaError_t error = cudaGetDeviceCount(&out->devices);
+    if (error == cudaErrorInsufficientDriver)
+        return err_set(err, STATUS_FAILED,
+                       "the NVIDIA driver knows CUDA up to %d.%d, this build needs %d.%d (update the driver)",
+                       out->driver / 1000, out->driver % 1000 / 10, out->runtime / 1000,
+                       out->runtime % 1000 / 10);
+    if (error == cudaErrorNoDevice || (error == cudaSuccess && out->devices == 0))
+        return err_set(err, STATUS_FAILED,
+                       "the NVIDIA driver shows no GPU (look at CUDA_VISIBLE_DEVICES and nvidia-smi)");
+    if (error != cudaSuccess)
+        return err_set(err, STATUS_FAILED, "the NVIDIA driver does not answer: %s",
+                       cudaGetErrorString(error));
+    return STATUS_OK;
+}
+
+/* fp32 additions and multiplications a second: cores a multiprocessor by compute capability, two each clock.
+ */
+static double peak_flops(const cudaDeviceProp *properties, int index)
+{
+    int kilohertz = 0, cores = properties->major == 8 && properties->minor == 0    ? 64
+                               : properties->major >= 8 && properties->major <= 12 ? 128
+                                                                                   : 0;
+    if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, index) != cudaSuccess) return 0;
+    return 2.0 * cores * properties->multiProcessorCount * kilohertz * 1e3;
+}
+
+static enum status inspect_device(int index, struct cuda_device_report *out, struct err *err)
+{
+    cudaDeviceProp properties;
+    memset(out, 0, sizeof *out);
+    cudaError_t error = cudaGetDeviceProperties(&properties, index);
+    if (error != cudaSuccess)
+        return err_set(err, STATUS_FAILED, "GPU %d does not describe itself: %s", index,
+                       cudaGetErrorString(error));
+    snprintf(out->name, sizeof out->name, "%.255s", properties.name);
+    out->total_bytes = (int64_t)properties.totalGlobalMem;
+    out->major = properties.major;
+    out->minor = properties.minor;
+    out->peak_flops = peak_flops(&properties, index);
+    if (properties.major < OLDEST_MAJOR)
+        snprintf(out->why_not, sizeof out->why_not,
+                 "%.100s has compute capability %d.%d, this build has code for %d.0 and newer",
+                 properties.name, properties.major, properties.minor, OLDEST_MAJOR);
+    return STATUS_OK;
+}
+
+/* ---- device ---- */
+
+static enum status device_open(int threads, struct device **out, struct err *err)
+{
+    struct cuda_driver_report driver;
+    struct cuda_device_report report;
+    (void)threads; /* of the CPU */
+    enum status status = inspect(&driver, err);
+    if (!status) status = inspect_device(0, &report, err);
+    if (!status && report.why_not[0] != '\0') status = err_set(err, STATUS_FAILED, "%s", report.why_not);
+    if (status) {
+        err_prefix(err, "cuda");
+        return status;
+    }
+    struct device *device = (struct device *)calloc(1, sizeof *device);
+    if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for the device's handle");
+    cudaError_t error = cudaSetDevice(0);
+    if (error == cudaSuccess) error = cudaGetDeviceProperties(&device->properties, 0);
+    device->peak_flops = report.peak_flops;
+    if (error != cudaSuccess) {
+        free(device);
+        return err_set(err, STATUS_FAILED, "cuda: %s cannot be opened: %s", report.name,
+                       cudaGetErrorString(error));
+    }
+    cublasStatus_t blas = cublasLtCreate(&device->blas);
+    if (blas != CUBLAS_STATUS_SUCCESS) {
+        free(device);
+        return err_set(err, STATUS_FAILED, "cuda: cuBLASLt cannot be opened: %s",
+                       cublasLtGetStatusString(blas));
+    }
+    *out = device;
+    return STATUS_OK;
+}
+
+static void device_close(struct device *device)
+{
+    if (device == NULL) return;
+    cublasLtDestroy(device->blas);
+    free(device);
+}
+
+static void device_describe(struct device *device, struct device_info *out)
+{
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%.90s", device->properties.name);
+    snprintf(out->short_name, sizeof out->short_name, "cuda:%d", device->index);
+    out->total_bytes = (int64_t)device->properties.totalGlobalMem;
+    out->peak_flops = device->peak_flops;
+}
+
+/* ---- memory ---- */
+
+static enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err)
+{
+    void *memory = NULL;
+    size_t free_bytes = 0, total = 0;
+    cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); /* this one is not sticky: leave no trace of it for the next launch */
+        if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) free_bytes = 0;
+        return err_set(err, STATUS_NO_MEMORY,
+                       "cuda: no memory for %.1f MiB, %.1f MiB of %.1f MiB are free (use a smaller model or "
+                       "batch, or end what else runs on %s)",
+                       (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576,
+                       device->properties.name);
+    }
+    if (error != cudaSuccess)
+        return err_set(err, STATUS_FAILED, "cuda: cannot allocate: %s", cudaGetErrorString(error));
+    *out = memory;
+    return STATUS_OK;
+}
+
+static void mem_free(struct device *device, void *memory)
+{
+    (void)device;
+    cudaFree(memory); /* its error can only be that of an earlier launch, which stream_wait reports */
+}
+
+static void check(struct stream *stream, const char *at, cudaError_t error)
+{
+    if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
+}
+
+static void mem_zero(void *memory, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0 || stream->fault_at != NULL) return;
+    check(stream, "zeroing memory", cudaMemsetAsync(memory, 0, bytes, stream->queue));
+}
+
+/* From pageable memory the copy returns once the bytes are staged: the caller may reuse `host` at once. */
+static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0 || stream->fault_at != NULL) return;
+    check(stream, "an upload",
+          cudaMemcpyAsync(device_memory, host, bytes, cudaMemcpyHostToDevice, stream->queue));
+}
+
+static void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0) return;
+    if (stream->fault_at == NULL)
+        check(stream, "a download",
+              cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
+    if (stream->fault_at == NULL) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
+}
+
+/* ---- streams ---- */
+
+void stream_fault(struct stream *stream, const char *at, const char *why)
+{
+    if (stream->fault_at != NULL) return;
+    stream->fault_at = at;
+    snprintf(stream->fault, sizeof stream->fault, "%s", why);
+}
+
+static void stream_close(struct stream *stream)
+{
+    if (stream == NULL) return;
+    gemm_cache_close(stream);
+    if (stream->queue != NULL) cudaStreamDestroy(stream->queue);
+    free(stream);
+}
+
+static enum status stream_open(struct device *device, struct stream **out, struct err *err)
+{
+    struct stream *stream = (struct stream *)calloc(1, sizeof *stream);
+    if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a stream's handle");
+    stream->device = device;
+    cudaError_t error = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);
+    enum status status = STATUS_OK;
+    if (error != cudaSuccess)
+        status = err_set(err, STATUS_FAILED, "cuda: cannot open a stream: %s", cudaGetErrorString(error));
+    if (!status) status = gemm_cache_open(stream, err);
+    if (status) {
+        stream_close(stream);
+        return status;
+    }
+    *out = stream;
+    return STATUS_OK;
+}
+
+static enum status stream_wait(struct stream *stream, struct err *err)
+{
+    if (stream->fault_at == NULL) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    if (stream->fault_at == NULL) return STATUS_OK;
+    return err_set(err, STATUS_FAILED,
+                   "cuda: %s failed: %s (resume from the last checkpoint in a new process)", stream->fault_at,
+                   stream->fault);
+}
+
+extern "C" const struct backend cuda_table;
+
+const struct backend cuda_table = {
+    .name = "cuda",
+    .device_open = device_open,
+    .device_close = device_close,
+    .device_describe = device_describe,
+    .mem_alloc = mem_alloc,
+    .mem_free = mem_free,
+    .mem_zero = mem_zero,
+    .mem_upload = mem_upload,
+    .mem_download = mem_download,
+    .stream_open = stream_open,
+    .stream_close = stream_close,
+    .stream_wait = stream_wait,
+    .embedding_forward = embedding_forward,
+    .embedding_backward = embedding_backward,
+    .rmsnorm_forward = rmsnorm_forward,
+    .rmsnorm_residual_forward = rmsnorm_residual_forward,
+    .rmsnorm_recompute = rmsnorm_recompute,
+    .rmsnorm_backward = rmsnorm_backward,
+    .rope_forward = rope_forward,
+    .rope_backward = rope_backward,
+    .qk_norm_rope_forward = qk_norm_rope_forward,
+    .qk_norm_rope_backward = qk_norm_rope_backward,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
+    .gemm = gemm,
+    .bias_forward = bias_forward,
+    .bias_backward = bias_backward,
+    .add = add,
+    .dropout = dropout,
+    .cross_entropy_forward = cross_entropy_forward,
+    .cross_entropy_fused = cross_entropy_fused,
+    .sum = sum,
+    .grad_norm = grad_norm,
+    .adamw_step = adamw_step,
+    .lion_step = lion_step,
+};
+
+extern "C" __attribute__((visibility("default"))) const struct cuda_plugin cuda_plugin;
+
+const struct cuda_plugin cuda_plugin = {
+    .plugin_bytes = sizeof(struct cuda_plugin),
+    .backend_bytes = sizeof(struct backend),
+    .table = &cuda_table,
+    .inspect = inspect,
+    .inspect_device = inspect_device,
+};

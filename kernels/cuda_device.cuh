@@ -1,0 +1,165 @@
+/* What the CUDA twins share: the device and stream behind the opaque handles of backend.h, the launch macro,
+ * shared memory, reductions over warps and blocks, and vector loads. Private to the .cu files.
+ *
+ * Always: the order of every reduction follows from the shape alone, so results are deterministic; nothing
+ * uses float atomics; after the first fault of a stream nothing more is launched on it, and stream_wait
+ * reports that fault. Blocks are one-dimensional and a multiple of 32 threads.
+ *
+ * The same files compile as C++ for tests/cuda_sim, where shared memory is an object that checks each access:
+ * hence SHARED_ARRAY, SHARED_DYNAMIC and shared_pointer instead of __shared__ and plain pointers. */
+#ifndef ANNEAL_KERNELS_CUDA_DEVICE_CUH
+#define ANNEAL_KERNELS_CUDA_DEVICE_CUH
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+extern "C" {
+#include "core/base/err.h"
+#include "kernels/backend.h"
+}
+#include "kernels/partition.h"
+
+struct device {
+    int index;
+    cudaDeviceProp properties;
+    double peak_flops; /* fp32, per second; 0: unknown */
+    cublasLtHandle_t blas;
+};
+
+struct gemm_cache; /* gemm.cu */
+
+struct stream {
+    struct device *device;
+    cudaStream_t queue;
+    struct gemm_cache *gemm;
+    const char *fault_at; /* NULL: none; else what failed first, a literal */
+    char fault[160];      /* and why */
+};
+
+/* Keeps the first fault only: later ones follow from it. */
+void stream_fault(struct stream *stream, const char *at, const char *why);
+enum status gemm_cache_open(struct stream *stream, struct err *err);
+void gemm_cache_close(struct stream *stream);
+
+/* LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): put a template with commas in parentheses.
+ */
+#ifdef ANNEAL_CUDA_SIM
+#define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
+    do {                                                                                                     \
+        if ((stream)->fault_at == NULL) {                                                                    \
+            sim::launch(#kernel, dim3(grid), dim3(block), (shared_bytes), [=] { (kernel)(__VA_ARGS__); });   \
+            launch_check(stream, #kernel);                                                                   \
+        }                                                                                                    \
+    } while (0)
+#define SHARED_ARRAY(type, name, count)                                                                      \
+    static sim::storage<type, (count)> name##_storage;                                                       \
+    sim::pointer<type> name(name##_storage.at, name##_storage.marks, #name, (count))
+#define SHARED_DYNAMIC(type, name) sim::pointer<type> name = sim::dynamic_pointer<type>(#name)
+template <typename T> using shared_pointer = sim::pointer<T>;
+#else
+#define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
+    do {                                                                                                     \
+        if ((stream)->fault_at == NULL) {                                                                    \
+            (kernel)<<<(grid), (block), (shared_bytes), (stream)->queue>>>(__VA_ARGS__);                     \
+            launch_check(stream, #kernel);                                                                   \
+        }                                                                                                    \
+    } while (0)
+#define SHARED_ARRAY(type, name, count) __shared__ type name[count]
+#define SHARED_DYNAMIC(type, name)                                                                           \
+    extern __shared__ float4 dynamic_shared_memory[];                                                        \
+    type *name = reinterpret_cast<type *>(dynamic_shared_memory)
+template <typename T> using shared_pointer = T *;
+#endif
+
+static inline void launch_check(struct stream *stream, const char *kernel)
+{
+    cudaError_t error = cudaGetLastError();
+    if (error != cudaSuccess) stream_fault(stream, kernel, cudaGetErrorString(error));
+}
+
+/* Kernels that want more than 48 KiB of dynamic shared memory say so before the launch. */
+template <typename F> static inline void allow_shared(struct stream *stream, F *kernel, size_t bytes)
+{
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (error != cudaSuccess) stream_fault(stream, "shared memory", cudaGetErrorString(error));
+}
+
+/* Blocks of `threads` for n elements, one thread each. n >= 1, below 2^31 · threads. */
+static inline unsigned block_count(size_t n, unsigned threads)
+{
+    return (unsigned)((n + threads - 1) / threads);
+}
+
+/* Threads for a row of n elements taken four at a time: 32 to 256. */
+static inline unsigned row_threads(int n)
+{
+    unsigned threads = (unsigned)(n + 127) / 128 * 32;
+    return threads < 32 ? 32 : threads > 256 ? 256 : threads;
+}
+
+static inline bool aligned16(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+/* ---- vector loads and stores: W elements at once, 16 bytes for four floats ---- */
+
+template <typename T, int W> struct alignas(sizeof(T) * W) pack {
+    T at[W];
+};
+
+template <int W, typename T> __device__ static inline pack<T, W> load(const T *p)
+{
+    return *reinterpret_cast<const pack<T, W> *>(p);
+}
+
+template <int W, typename T> __device__ static inline void store(T *p, const pack<T, W> &value)
+{
+    *reinterpret_cast<pack<T, W> *>(p) = value;
+}
+
+/* ---- reductions; every lane gets the result, the order is fixed ---- */
+
+template <typename T> __device__ static inline T warp_sum(T x)
+{
+    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    return x;
+}
+
+__device__ static inline float warp_max(float x)
+{
+    for (int lanes = 16; lanes > 0; lanes /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
+    return x;
+}
+
+/* Over a block of at most 1,024 threads, for every thread. Must be reached by all of them. */
+template <typename T> __device__ static inline T block_sum(T x)
+{
+    SHARED_ARRAY(T, block_partial, 32);
+    x = warp_sum(x);
+    if (blockDim.x == 32) return x;
+    if (threadIdx.x % 32 == 0) block_partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    T total = 0;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) total += block_partial[w];
+    __syncthreads();
+    return total;
+}
+
+__device__ static inline float block_max(float x)
+{
+    SHARED_ARRAY(float, block_partial_max, 32);
+    x = warp_max(x);
+    if (blockDim.x == 32) return x;
+    if (threadIdx.x % 32 == 0) block_partial_max[threadIdx.x / 32] = x;
+    __syncthreads();
+    float top = -INFINITY;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) top = fmaxf(top, block_partial_max[w]);
+    __syncthreads();
+    return top;
+}
+
+#endif

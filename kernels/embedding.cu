@@ -1,0 +1,89 @@
+/* CUDA twin of embedding.h. Forward is memory-bound: C floats in and out a token, 16 bytes a thread.
+ *
+ * Backward without atomics and without workspace: the block of token n's first appearance owns that row. It
+ * looks through the tokens that follow, 256 at a time, lists the positions that match in ascending order, and
+ * each of its threads adds one column of those rows up. So a row's summands are added in the order of the CPU
+ * twin, to the same bits. Costs (distinct tokens) · N comparisons, spread over all blocks; columns are split
+ * over blockIdx.y, so that one very frequent token does not hold up the rest. */
+#include "kernels/cuda_device.cuh"
+#include "kernels/embedding.h"
+
+enum { BLOCK = 256, WARPS = BLOCK / 32 };
+
+template <typename T, int W>
+__global__ void embedding_gather(T *__restrict__ out, const int32_t *__restrict__ tokens,
+                                 const T *__restrict__ weight, size_t count, int C)
+{
+    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
+    if (i >= count) return;
+    size_t n = i / (unsigned)C, c = i - n * (unsigned)C;
+    store<W>(out + i, load<W>(weight + (size_t)tokens[n] * (unsigned)C + c));
+}
+
+void embedding_forward(float *out, const int32_t *tokens, const float *weight, int N, int C,
+                       struct stream *stream)
+{
+    size_t count = (size_t)N * (size_t)C;
+    if (C % 4 == 0 && aligned16(out) && aligned16(weight))
+        LAUNCH((embedding_gather<float, 4>), block_count(count / 4, BLOCK), BLOCK, 0, stream, out, tokens,
+               weight, count, C);
+    else
+        LAUNCH((embedding_gather<float, 1>), block_count(count, BLOCK), BLOCK, 0, stream, out, tokens, weight,
+               count, C);
+}
+
+/* blockIdx.x: a token's position; blockIdx.y: BLOCK columns. */
+__global__ void __launch_bounds__(BLOCK)
+    embedding_scatter(float *__restrict__ dweight, const float *__restrict__ dout,
+                      const int32_t *__restrict__ tokens, int N, int C)
+{
+    SHARED_ARRAY(int, matches, BLOCK);
+    SHARED_ARRAY(int, warp_matches, WARPS);
+    SHARED_ARRAY(int, seen, WARPS);
+    int first = (int)blockIdx.x, token = tokens[first], warp = (int)threadIdx.x / 32,
+        lane = (int)threadIdx.x % 32;
+    for (int start = 0; start < first; start += BLOCK) { /* not the first of its kind: another block's row */
+        int n = start + (int)threadIdx.x;
+        bool same = n < first && tokens[n] == token;
+        bool any = __any_sync(0xffffffffu, same);
+        if (lane == 0) seen[warp] = any;
+        __syncthreads();
+        bool earlier = false;
+        for (int w = 0; w < WARPS; w++) earlier |= seen[w] != 0;
+        __syncthreads();
+        if (earlier) return;
+    }
+    int c = (int)blockIdx.y * BLOCK + (int)threadIdx.x;
+    float *at = dweight + (size_t)token * (unsigned)C + (unsigned)c;
+    float sum = c < C ? *at : 0.0f;
+    for (int start = first; start < N; start += BLOCK) {
+        int n = start + (int)threadIdx.x;
+        bool same = n < N && tokens[n] == token;
+        unsigned votes = __ballot_sync(0xffffffffu, same);
+        if (lane == 0) warp_matches[warp] = __popc(votes);
+        __syncthreads();
+        int before = 0, count = 0;
+        for (int w = 0; w < WARPS; w++) {
+            int more = warp_matches[w];
+            before += w < warp ? more : 0;
+            count += more;
+        }
+        if (same) matches[before + __popc(votes & ((1u << lane) - 1))] = n;
+        __syncthreads();
+        if (c < C) {
+#pragma unroll 8
+            for (int i = 0; i < count; i++) sum += dout[(size_t)matches[i] * (unsigned)C + (unsigned)c];
+        }
+        __syncthreads();
+    }
+    if (c < C) *at = sum;
+}
+
+void embedding_backward(float *dweight, const float *dout, const int32_t *tokens, void *workspace, int N,
+                        int V, int C, struct stream *stream)
+{
+    (void)workspace;
+    (void)V;
+    LAUNCH(embedding_scatter, dim3((unsigned)N, block_count((size_t)C, BLOCK)), BLOCK, 0, stream, dweight,
+           dout, tokens, N, C);
+}

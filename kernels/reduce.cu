@@ -1,0 +1,60 @@
+/* CUDA twin of reduce.h. Memory-bound: every element is read once. A block of 256 threads sums one chunk of
+ * partition.h in fp64, each thread every 256th element; one more block sums the chunks. */
+#include "kernels/cuda_device.cuh"
+#include "kernels/reduce.h"
+
+enum { BLOCK = 256 };
+
+template <bool SQUARES> __global__ void chunk_sum(double *partial, const float *__restrict__ x, size_t n)
+{
+    size_t start = blockIdx.x * REDUCE_CHUNK, end = n - start < REDUCE_CHUNK ? n : start + REDUCE_CHUNK;
+    double total = 0;
+    for (size_t i = start + threadIdx.x; i < end; i += BLOCK)
+        total += SQUARES ? (double)x[i] * (double)x[i] : (double)x[i];
+    total = block_sum(total);
+    if (threadIdx.x == 0) partial[blockIdx.x] = total;
+}
+
+__device__ static inline double partials_total(const double *partial, size_t chunks)
+{
+    double total = 0;
+    for (size_t i = threadIdx.x; i < chunks; i += BLOCK) total += partial[i];
+    return block_sum(total);
+}
+
+__global__ static void sum_total(double *out, const double *partial, size_t chunks)
+{
+    double total = partials_total(partial, chunks);
+    if (threadIdx.x == 0) *out = total;
+}
+
+__global__ static void norm_total(struct clip_state *out, const double *partial, size_t chunks,
+                                  float max_norm)
+{
+    double norm = sqrt(partials_total(partial, chunks));
+    if (threadIdx.x != 0) return;
+    float scale = 1.0f;
+    if (!isfinite((float)norm))
+        scale = 0.0f;
+    else if (max_norm > 0 && max_norm < norm + 1e-6)
+        scale = (float)(max_norm / (norm + 1e-6));
+    out->norm = (float)norm;
+    out->scale = scale;
+}
+
+void sum(double *out, const float *x, size_t n, void *workspace, struct stream *stream)
+{
+    double *partial = (double *)workspace;
+    size_t chunks = reduce_chunk_count(n);
+    if (n > 0) LAUNCH(chunk_sum<false>, (unsigned)chunks, BLOCK, 0, stream, partial, x, n);
+    LAUNCH(sum_total, 1, BLOCK, 0, stream, out, partial, chunks);
+}
+
+void grad_norm(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
+               struct stream *stream)
+{
+    double *partial = (double *)workspace;
+    size_t chunks = reduce_chunk_count(n);
+    if (n > 0) LAUNCH(chunk_sum<true>, (unsigned)chunks, BLOCK, 0, stream, partial, g, n);
+    LAUNCH(norm_total, 1, BLOCK, 0, stream, out, partial, chunks, max_norm);
+}

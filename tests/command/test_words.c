@@ -1,0 +1,317 @@
+/* Words that would do harm or mean something else than they say: what the commands make of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+
+/* ---- outputs ---- */
+
+static void an_output_never_replaces_the_text_it_is_made_from(void **state)
+{
+    (void)state;
+    struct stage s;
+    char link[700], folder[700], inside[800], sidecar[800], token_file[800];
+    stage_open(&s, "outputs");
+    char *before = stage_read(s.corpus);
+    process_expect_sentence(
+        process_run(2, "tokenizer", "train", s.corpus, "--vocab=300", "-o", s.corpus, NULL),
+        "ends with .json");
+    /* by another name, and somewhere below a folder */
+    snprintf(link, sizeof link, "%s/other.json", s.folder);
+    assert_int_equal(symlink(s.corpus, link), 0);
+    process_expect_sentence(process_run(2, "tokenizer", "train", s.corpus, "--vocab=300", "-o", link, NULL),
+                            "is also the text to read");
+    assert_int_equal(unlink(link), 0);
+    snprintf(folder, sizeof folder, "%s/texts", s.folder);
+    snprintf(inside, sizeof inside, "%s/mine.json", folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    assert_int_equal(rename(s.corpus, inside), 0);
+    process_expect_sentence(process_run(2, "tokenizer", "train", folder, "--vocab=300", "-o", inside, NULL),
+                            "mine.json: is also the text to read");
+    static const char *const names[] = {"mine.tok", "mine.tok.json", "mine.tokenizer.json"};
+    snprintf(token_file, sizeof token_file, "%s/mine.tok", folder);
+    for (size_t i = 0; i < 3; i++) { /* all three files that data prepare writes */
+        snprintf(sidecar, sizeof sidecar, "%s/%s", folder, names[i]);
+        assert_int_equal(rename(inside, sidecar), 0);
+        process_expect_sentence(process_run(2, "data", "prepare", folder, "-o", token_file, NULL),
+                                "is also the text to read");
+        assert_int_equal(rename(sidecar, inside), 0);
+    }
+    char *after = stage_read(inside);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+/* ---- orders ---- */
+
+static struct process *start_long_run(const struct stage *s)
+{
+    struct process *p = process_start("train", s->config, "--name=long", "--train.total_steps=100000000",
+                                      "--train.schedule=constant", "--eval.every=0", "--sample.every=0",
+                                      "--checkpoint.every=0", "--progress=none", NULL);
+    while (stage_count_runs() == 0 || strcmp(stage_status(), "running") != 0) assert_false(process_poll(p));
+    return p;
+}
+
+static void a_run_that_was_stopped_with_wait_can_be_resumed_at_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "stop");
+    struct process *trainer = start_long_run(&s);
+    for (int i = 0; i < 3; i++) {
+        process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+        struct process *next = process_start("resume", "long", "--progress=none", NULL);
+        process_expect(0, trainer); /* only now: resuming did not wait for its process to end */
+        trainer = next;
+        while (strcmp(stage_status(), "running") != 0) assert_false(process_poll(trainer));
+    }
+    process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+    process_expect(0, trainer);
+}
+
+static void a_trainer_that_does_not_answer_is_told_of_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "silent");
+    struct process *trainer = start_long_run(&s);
+    process_signal(trainer, SIGSTOP);
+    struct process *order = process_start("order", "latest", "pause", "--wait", NULL);
+    process_wait_text(order, "its trainer has not answered for 5 s");
+    process_signal(trainer, SIGCONT);
+    process_expect(0, order);
+    process_expect_sentence(order, "it looks between steps"); /* one line */
+    process_close(process_run(0, "order", "latest", "stop", "--wait", NULL));
+    process_expect(0, trainer);
+}
+
+static void words_of_an_order_are_checked_before_it_is_given(void **state)
+{
+    (void)state;
+    static const char *const factors[] = {"-1", "-0.5", "-inf", "1000.5", "inf", "nan", "much", NULL};
+    struct stage s;
+    stage_open(&s, "orders");
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        process_expect_first_line(process_run(2, "order", "latest", "lr-factor", factors[i], NULL),
+                                  "lr-factor needs one number from 0 to 1000");
+    process_close_all(state);
+    process_expect_first_line(process_run(2, "order", "latest", "lr-factor", "-1", "--wait", NULL),
+                              "lr-factor needs one number from 0 to 1000");
+    process_expect_first_line(process_run(2, "order", "latest", "pause", "-1", NULL), "only lr-factor takes");
+    process_expect_first_line(process_run(2, "order", "latest", "pause", "--wiat", NULL), "no option --wiat");
+    process_expect_first_line(process_run(2, "order", "latest", "puase", NULL),
+                              "no verb \"puase\"; did you mean \"pause\"? (verbs: pause, ");
+    process_expect_first_line(process_run(2, "order", "latest", "xyzzy", NULL), "no verb \"xyzzy\" (verbs: ");
+}
+
+/* ---- help ---- */
+
+static void the_version_and_every_help_are_on_standard_output(void **state)
+{
+    (void)state;
+    struct process *p = process_run(0, "--version", NULL);
+    int major, minor, patch, end = 0;
+    assert_int_equal(sscanf(process_stdout(p), "anneal %d.%d.%d\n%n", &major, &minor, &patch, &end), 3);
+    assert_int_equal(strlen(process_stdout(p)), end);
+    p = process_run(0, "bench", "step", "--help", NULL);
+    assert_non_null(strstr(process_stdout(p), "usage: anneal bench step"));
+    assert_string_equal(process_stderr(p), "");
+    process_close(process_run(0, "bench", "--help", NULL));
+    p = process_run(2, "bench", NULL);
+    assert_string_equal(process_stdout(p), "");
+}
+
+/* ---- generate ---- */
+
+static char *checkpoint_path(const struct stage *s, const char *run, const char *tail)
+{
+    char *path, *id;
+    json_t *runs = stage_runs(), *entry;
+    size_t i;
+    id = NULL;
+    json_array_foreach(runs, i, entry) if (strcmp(stage_text(entry, "name"), run) == 0)
+    {
+        assert_null(id);
+        id = strdup(stage_text(entry, "id"));
+    }
+    assert_non_null(id);
+    assert_true(asprintf(&path, "%s/runs/%s/checkpoints%s", s->home, id, tail) > 0);
+    json_decref(runs);
+    free(id);
+    return path;
+}
+
+static void a_folder_named_like_a_run_does_not_hide_the_run(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[700];
+    stage_open(&s, "hidden");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    struct process *p = process_open(&(struct process_options){
+        .folder = s.folder,
+        .arguments = (const char *const[]){"generate", "mine", "--prompt=the", "--max-tokens=2", NULL}});
+    process_expect(0, p);
+    assert_string_equal(process_stderr(p), "");
+    process_expect_sentence(process_run(1, "generate", s.folder, NULL), "the folder holds no config.json");
+    char *checkpoint = checkpoint_path(&s, "mine", "/step-40");
+    process_close(process_run(0, "generate", checkpoint, "--prompt=the", "--max-tokens=2", NULL));
+    process_expect_sentence(process_run(2, "generate", checkpoint, "--best", NULL), "--best is for runs");
+    free(checkpoint);
+}
+
+static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    stage_open(&s, "checkpoints");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--progress=none", "--checkpoint.keep=9", NULL));
+    char *wanted = checkpoint_path(&s, "mine", "/step-20"), *all = checkpoint_path(&s, "mine", "");
+    char *from_folder = process_output("generate", wanted, "--temperature=2", NULL);
+    char *from_run = process_output("generate", "mine", "--step=20", "--temperature=2", NULL);
+    char *from_newest = process_output("generate", "mine", "--temperature=2", NULL);
+    assert_string_equal(from_folder, from_run);
+    assert_string_not_equal(from_folder, from_newest);
+    /* this little text is learned better with every step: the best is the last */
+    char *from_best = process_output("generate", "mine", "--best", "--temperature=2", NULL);
+    assert_string_equal(from_best, from_newest);
+    process_expect_sentence(process_run(2, "generate", "mine", "--best", "--step=20", NULL), "not both");
+    process_expect_sentence(process_run(2, "generate", "mine", "--step=-1", NULL),
+                            "--step -1: must be the step");
+    process_expect_sentence(process_run(1, "generate", "mine", "--step=21", NULL),
+                            "of its step 21 is not there");
+    char *last = checkpoint_path(&s, "mine", "/step-40");
+    assert_int_equal(file_remove_tree(last, &err), STATUS_OK);
+    process_expect_sentence(process_run(1, "generate", "mine", "--best", NULL),
+                            "of its best step 40 is not there");
+    assert_int_equal(file_remove_tree(all, &err), STATUS_OK);
+    process_expect_sentence(process_run(1, "generate", "mine", NULL), "there is no checkpoint below");
+    process_close_all(state);
+    process_expect_sentence(
+        process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL),
+        "no checkpoint to go on from is left below");
+    process_close(
+        process_run(0, "train", s.config, "--name=blind", "--progress=none", "--data.val_fraction=0", NULL));
+    process_expect_sentence(process_run(1, "generate", "blind", "--best", NULL), "it was never evaluated");
+    free(wanted);
+    free(all);
+    free(last);
+    free(from_folder);
+    free(from_run);
+    free(from_newest);
+    free(from_best);
+}
+
+static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "damaged");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
+    char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
+    assert_int_equal(truncate(weights, 100), 0);
+    process_expect_sentence(process_run(0, "generate", "mine", "--max-tokens=2", NULL),
+                            "checkpoints/step-40: the newest checkpoint is damaged, generating from step-30");
+    process_expect_sentence(
+        process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=none", NULL),
+        "checkpoints/step-40: the newest checkpoint is damaged, going on from step-30");
+    free(weights);
+}
+
+/* ---- inputs ---- */
+
+static void a_binary_file_among_texts_is_named_and_read(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[700], path[800], token_file[800], setting[800];
+    unsigned char noise[3000];
+    stage_open(&s, "binary");
+    snprintf(folder, sizeof folder, "%s/texts", s.folder);
+    snprintf(token_file, sizeof token_file, "%s/all.tok", s.folder);
+    snprintf(setting, sizeof setting, "--data.train=%s", folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    snprintf(path, sizeof path, "%s/a.txt", folder);
+    assert_int_equal(rename(s.corpus, path), 0);
+    snprintf(path, sizeof path, "%s/latin1.txt", folder);
+    stage_write(path, "caf\xe9 cr\xe8me, na\xefve", 17);
+    struct process *p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, NULL);
+    assert_null(strstr(process_stderr(p), "binary"));
+    assert_non_null(strstr(process_stderr(p), "reading 2 files, "));
+    assert_non_null(strstr(process_stderr(p), ": a.txt, latin1.txt\n"));
+
+    snprintf(path, sizeof path, "%s/image", folder);
+    for (size_t i = 0; i < sizeof noise; i++) noise[i] = (unsigned char)(0x80 | (i * i / 7)); /* no NUL */
+    stage_write(path, noise, sizeof noise);
+    p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+    process_expect_sentence(p, "warning: ");
+    process_expect_sentence(p, "/texts/image: looks binary, not like text");
+    assert_non_null(strstr(process_stdout(p), "tokens of "));
+
+    snprintf(path, sizeof path, "%s/zero\nbytes", folder); /* a name is not trusted with the terminal */
+    stage_write(path, "ab\0cd", 5);
+    snprintf(path, sizeof path, "%s/tokenizer.json", s.folder);
+    process_expect_sentence(
+        process_run(0, "tokenizer", "train", folder, "--vocab=300", "-o", path, "--progress=none", NULL),
+        "image: looks binary, not like text, as do 1 more of the 4 files");
+    p = process_run(0, "train", s.config, setting, "--progress=none", NULL);
+    process_expect_sentence(p, "as do 1 more of the 4 files");
+    snprintf(path, sizeof path, "%s/zero\nbytes", folder);
+    p = process_run(0, "data", "prepare", path, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+    process_expect_sentence(p, "zero?bytes: looks binary");
+}
+
+/* ---- latest ---- */
+
+static void latest_is_the_newest_run_and_no_name(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "latest");
+    struct process *p = process_run(2, "train", s.config, "--name=latest", "--progress=none", NULL);
+    process_expect_sentence(p, "--name latest: this word stands for the newest run");
+    assert_int_equal(stage_count_runs(), 0);
+    assert_int_equal(stage_count_leftovers(&s), 0);
+    process_close(process_run(0, "train", s.config, "--name=old", "--progress=none", NULL));
+    process_close(process_run(0, "train", s.config, "--name=new", "--progress=none", NULL));
+    /* one that an older version has let in */
+    free(stage_query(&s, "update runs set name = 'latest' where name = 'old'"));
+    p = process_run(0, "show", "latest", "--json", NULL);
+    assert_non_null(strstr(process_stdout(p), "-new\""));
+    assert_null(strstr(process_stdout(p), "-old\""));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(an_output_never_replaces_the_text_it_is_made_from),
+        TEST(a_binary_file_among_texts_is_named_and_read),
+        TEST(latest_is_the_newest_run_and_no_name),
+        TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),
+        TEST(a_trainer_that_does_not_answer_is_told_of_once),
+        TEST(words_of_an_order_are_checked_before_it_is_given),
+        TEST(the_version_and_every_help_are_on_standard_output),
+        TEST(a_folder_named_like_a_run_does_not_hide_the_run),
+        TEST(a_text_can_come_from_any_checkpoint_that_is_left),
+        TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

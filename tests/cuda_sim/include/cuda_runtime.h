@@ -1,0 +1,244 @@
+/* What a .cu file finds in the simulator instead of NVIDIA's cuda_runtime.h: qualifiers, built-in variables,
+ * barriers and warp functions, shared memory that checks each access, and the part of the runtime API that
+ * the product uses. See tests/cuda_sim/simulator.h. */
+#ifndef ANNEAL_TESTS_CUDA_SIM_CUDA_RUNTIME_H
+#define ANNEAL_TESTS_CUDA_SIM_CUDA_RUNTIME_H
+#ifdef __cplusplus
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmath>
+#include <functional>
+#include <type_traits>
+
+#define ANNEAL_CUDA_SIM 1
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
+};
+
+/* Of the thread that runs. */
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+namespace sim {
+
+/* Prints the finding with kernel, block and thread, and ends the process. */
+[[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+            const std::function<void()> &body);
+
+void sync_threads(const char *file, int line);
+void sync_warp(unsigned mask, const char *file, int line);
+/* Posts a value and waits for the lanes of mask; then values of lane, mask-checked. */
+void exchange(unsigned mask, uint64_t value, const char *file, int line);
+uint64_t exchanged(int lane);
+int lane();
+unsigned exchange_mask();
+
+template <typename T> T shuffle(unsigned mask, T value, int source, const char *file, int line)
+{
+    static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
+    uint64_t word = 0;
+    memcpy(&word, &value, sizeof value);
+    exchange(mask, word, file, line);
+    word = exchanged(source);
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
+unsigned ballot(unsigned mask, bool predicate, const char *file, int line);
+
+/* ---- shared memory ---- */
+
+/* Who touched four bytes of shared memory last: the block's serial number makes older marks void. */
+struct mark {
+    uint32_t block, write_epoch, write_warp_epoch, read_epoch, read_warp_epoch;
+    int16_t writer, reader, other_reader;
+};
+
+void check_read(mark *mark, const char *name, ptrdiff_t index);
+void check_write(mark *mark, const char *name, ptrdiff_t index);
+[[noreturn]] void out_of_range(const char *name, ptrdiff_t index, size_t count);
+
+/* One element; reading and writing it are checked for races. */
+template <typename T> class cell {
+    T *at_;
+    mark *mark_;
+    const char *name_;
+    ptrdiff_t index_;
+
+  public:
+    cell(T *at, mark *marks, const char *name, ptrdiff_t index)
+        : at_(at), mark_(marks), name_(name), index_(index)
+    {
+    }
+    operator T() const
+    {
+        for (size_t i = 0; i < (sizeof(T) + 3) / 4; i++) check_read(mark_ + i, name_, index_);
+        return *at_;
+    }
+    T operator=(T value)
+    {
+        for (size_t i = 0; i < (sizeof(T) + 3) / 4; i++) check_write(mark_ + i, name_, index_);
+        return *at_ = value;
+    }
+    T operator=(const cell &other)
+    {
+        return *this = (T)other;
+    }
+    T operator+=(T value)
+    {
+        return *this = (T) * this + value;
+    }
+    T operator*=(T value)
+    {
+        return *this = (T) * this * value;
+    }
+};
+
+/* A pointer into shared memory that knows the array's range. */
+template <typename T> class pointer {
+    T *base_;
+    mark *marks_;
+    const char *name_;
+    ptrdiff_t offset_;
+    size_t count_;
+
+  public:
+    pointer(T *base, mark *marks, const char *name, size_t count)
+        : base_(base), marks_(marks), name_(name), offset_(0), count_(count)
+    {
+        static_assert(sizeof(T) >= 4, "marks stand for four bytes");
+    }
+    cell<T> operator[](ptrdiff_t index) const
+    {
+        ptrdiff_t at = offset_ + index;
+        if (at < 0 || (size_t)at >= count_) out_of_range(name_, at, count_);
+        return cell<T>(base_ + at, marks_ + at * (ptrdiff_t)(sizeof(T) / 4), name_, at);
+    }
+    pointer operator+(ptrdiff_t more) const
+    {
+        pointer p = *this;
+        p.offset_ += more;
+        return p;
+    }
+};
+
+template <typename T, size_t COUNT> struct storage {
+    T at[COUNT];
+    mark marks[COUNT * sizeof(T) / 4];
+};
+
+void dynamic_shared(unsigned char **base, mark **marks, size_t *bytes);
+
+template <typename T> pointer<T> dynamic_pointer(const char *name)
+{
+    unsigned char *base;
+    mark *marks;
+    size_t bytes;
+    dynamic_shared(&base, &marks, &bytes);
+    return pointer<T>(reinterpret_cast<T *>(base), marks, name, bytes / sizeof(T));
+}
+
+} // namespace sim
+
+#define __syncthreads()                  sim::sync_threads(__FILE__, __LINE__)
+#define __syncwarp()                     sim::sync_warp(0xffffffffu, __FILE__, __LINE__)
+#define __shfl_sync(mask, value, source) sim::shuffle(mask, value, (source)&31, __FILE__, __LINE__)
+#define __shfl_xor_sync(mask, value, lanes)                                                                  \
+    sim::shuffle(mask, value, sim::lane() ^ (lanes), __FILE__, __LINE__)
+#define __ballot_sync(mask, predicate) sim::ballot(mask, predicate, __FILE__, __LINE__)
+#define __any_sync(mask, predicate)    (sim::ballot(mask, predicate, __FILE__, __LINE__) != 0)
+#define __all_sync(mask, predicate)    (sim::ballot(mask, !(predicate), __FILE__, __LINE__) == 0)
+
+/* ---- arithmetic ---- */
+static inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
+}
+
+static inline int __ffs(int x)
+{
+    return __builtin_ffs(x);
+}
+
+template <typename T> T __ldg(const T *p)
+{
+    return *p;
+}
+
+template <typename T> T atomicAdd(T *p, T value)
+{
+    T old = *p;
+    *p = old + value;
+    return old;
+}
+
+template <typename T> T atomicMax(T *p, T value)
+{
+    T old = *p;
+    if (value > old) *p = value;
+    return old;
+}
+
+/* ---- the runtime API ---- */
+typedef enum cudaError {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
+    cudaErrorLaunchFailure = 719
+} cudaError_t;
+typedef struct sim_stream *cudaStream_t;
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
+enum { cudaStreamNonBlocking = 1 };
+enum cudaDeviceAttr { cudaDevAttrClockRate = 13 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+struct cudaDeviceProp {
+    char name[256];
+    size_t totalGlobalMem;
+    int major, minor, multiProcessorCount;
+};
+
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaDriverGetVersion(int *version);
+cudaError_t cudaRuntimeGetVersion(int *version);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device);
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaMalloc(void **out, size_t bytes);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaGetLastError();
+const char *cudaGetErrorString(cudaError_t error);
+template <typename F> cudaError_t cudaFuncSetAttribute(F *, enum cudaFuncAttribute, int bytes)
+{
+    return bytes <= 163 * 1024 ? cudaSuccess : cudaErrorInvalidValue; /* what compute capability 8.0 has */
+}
+
+#endif
+#endif

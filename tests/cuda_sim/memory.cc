@@ -1,0 +1,315 @@
+/* The simulator's device memory and runtime API.
+ *
+ * Every allocation is a mapping of its own: the guard page before it and behind it is never accessible, the
+ * bytes between its end and that page are filled with a pattern (and poisoned under AddressSanitizer), fresh
+ * memory is all NaN (the ends of it, where it is big), and outside launches, copies and matrix products no
+ * page is accessible at all: host code that reads through a device pointer stops here as it would on a GPU.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "tests/cuda_sim/machine.hh"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(at, bytes)   __asan_poison_memory_region(at, bytes)
+#define UNPOISON(at, bytes) __asan_unpoison_memory_region(at, bytes)
+#define ASAN                1
+#else
+#define POISON(at, bytes)   (void)0
+#define UNPOISON(at, bytes) (void)0
+#define ASAN                0
+#endif
+
+struct sim_stream {
+    int index;
+};
+
+namespace {
+
+enum { PAGE = 4096, PATTERN = 0xff, FILL = 4 << 20 };
+
+struct allocation {
+    unsigned char *at;
+    size_t bytes, mapped; /* mapped: in whole pages, without the two guard pages */
+};
+
+std::vector<allocation> allocations;
+bool open_now;
+
+/* The machine is good until told otherwise: by sim_set_machine, or, where the simulator is the plugin of a
+ * whole process, by the environment. */
+enum sim_machine from_environment()
+{
+    static const char *const names[] = {"good",       "no_driver", "old_driver",  "no_device",
+                                        "old_device", "full",      "launch_fault"};
+    const char *name = getenv("ANNEAL_SIM_MACHINE");
+    for (int i = 0; name != NULL && i < 7; i++)
+        if (strcmp(name, names[i]) == 0) return (enum sim_machine)i;
+    return SIM_MACHINE_GOOD;
+}
+
+enum sim_machine now = from_environment();
+
+void protect(const allocation &a, bool open)
+{
+    if (mprotect(a.at, a.mapped, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) sim::fail("mprotect");
+}
+
+/* The bytes behind the allocation's end, up to its guard page. */
+void check_pattern(const allocation &a, const char *who)
+{
+    UNPOISON(a.at + a.bytes, a.mapped - a.bytes);
+    for (size_t i = a.bytes; i < a.mapped; i++)
+        if (a.at[i] != PATTERN)
+            sim::fail("device memory out of range: by the end of %s, byte %zu behind an allocation of %zu "
+                      "bytes had been written",
+                      who, i - a.bytes, a.bytes);
+    POISON(a.at + a.bytes, a.mapped - a.bytes);
+}
+
+#if ASAN
+void on_report(const char *)
+{
+    sim::fail("device memory out of range (see the sanitizer's report)");
+}
+#endif
+
+void on_fault(int, siginfo_t *info, void *)
+{
+    for (const allocation &a : allocations) {
+        unsigned char *at = (unsigned char *)info->si_addr;
+        if (at >= a.at - PAGE && at < a.at + a.mapped + PAGE)
+            sim::fail(open_now ? "device memory out of range: byte %td of an allocation of %zu bytes"
+                               : "the host touched device memory: byte %td of an allocation of %zu bytes",
+                      at - a.at, a.bytes);
+    }
+    sim::fail("a bad address, %p", info->si_addr);
+}
+
+cudaError_t fault_or(cudaError_t error)
+{
+    return sim::faulted() ? cudaErrorLaunchFailure : error;
+}
+
+} // namespace
+
+namespace sim {
+
+/* Before every use, as a test's framework may have put its own handler in the place. */
+void catch_faults()
+{
+#if ASAN
+    __asan_set_error_report_callback(on_report);
+#endif
+    static unsigned char stack[64 << 10];
+    stack_t alternate = {};
+    alternate.ss_sp = stack;
+    alternate.ss_size = sizeof stack;
+    struct sigaction action = {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    if (sigaltstack(&alternate, NULL) != 0 || sigaction(SIGSEGV, &action, NULL) != 0) fail("sigaction");
+}
+
+void memory_open(bool open)
+{
+    open_now = open;
+    for (const allocation &a : allocations) protect(a, open);
+}
+
+void memory_check(const char *who)
+{
+    for (const allocation &a : allocations) check_pattern(a, who);
+}
+
+void memory_expect(const void *memory, size_t bytes, const char *what)
+{
+    const unsigned char *at = (const unsigned char *)memory;
+    for (const allocation &a : allocations)
+        if (at >= a.at && at <= a.at + a.bytes && bytes <= (size_t)(a.at + a.bytes - at)) return;
+    fail("device memory out of range: %s of %zu bytes at %p does not lie in one allocation", what, bytes,
+         memory);
+}
+
+enum sim_machine machine()
+{
+    return now;
+}
+
+bool faulted()
+{
+    return now == SIM_MACHINE_LAUNCH_FAULT && sim_launches() > 0;
+}
+
+} // namespace sim
+
+extern "C" void sim_set_machine(enum sim_machine machine)
+{
+    now = machine;
+}
+
+extern "C" uint64_t sim_device_bytes(void)
+{
+    uint64_t bytes = 0;
+    for (const allocation &a : allocations) bytes += a.bytes;
+    return bytes;
+}
+
+/* ---- the runtime API ---- */
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = now == SIM_MACHINE_NO_DRIVER ? 0 : now == SIM_MACHINE_OLD_DRIVER ? 11080 : 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 0;
+    if (now == SIM_MACHINE_NO_DRIVER || now == SIM_MACHINE_OLD_DRIVER) return cudaErrorInsufficientDriver;
+    if (now == SIM_MACHINE_NO_DEVICE) return cudaErrorNoDevice;
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
+{
+    if (device != 0) return cudaErrorInvalidValue;
+    *out = cudaDeviceProp();
+    snprintf(out->name, sizeof out->name, "CUDA simulator");
+    out->totalGlobalMem = (size_t)1 << 30;
+    out->major = now == SIM_MACHINE_OLD_DEVICE ? 7 : 9;
+    out->multiProcessorCount = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr, int device)
+{
+    *value = 1000000; /* kHz */
+    return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    return device == 0 ? fault_or(cudaSuccess) : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    *total = (size_t)1 << 30;
+    *free_bytes = now == SIM_MACHINE_FULL ? 0 : *total;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    *out = NULL;
+    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (now == SIM_MACHINE_FULL || bytes > (size_t)1 << 30) return cudaErrorMemoryAllocation;
+    if (bytes == 0) return cudaSuccess;
+    sim::catch_faults();
+    size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
+    void *memory = mmap(NULL, mapped + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
+    allocation a = {(unsigned char *)memory + PAGE, bytes, mapped};
+    protect(a, true);
+    UNPOISON(a.at, a.mapped);
+    /* of a big one only the ends: the pages between cost nothing as long as nobody touches them */
+    if (mapped <= FILL) memset(a.at, PATTERN, mapped);
+    if (mapped > FILL) memset(a.at, PATTERN, PAGE), memset(a.at + mapped - PAGE, PATTERN, PAGE);
+    POISON(a.at + a.bytes, a.mapped - a.bytes);
+    protect(a, false);
+    allocations.push_back(a);
+    *out = a.at;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    if (memory == NULL) return fault_or(cudaSuccess);
+    for (size_t i = 0; i < allocations.size(); i++) {
+        allocation a = allocations[i];
+        if (a.at != memory) continue;
+        protect(a, true);
+        check_pattern(a, "its life");
+        UNPOISON(a.at, a.mapped);
+        munmap(a.at - PAGE, a.mapped + 2 * PAGE);
+        allocations.erase(allocations.begin() + (ptrdiff_t)i);
+        return fault_or(cudaSuccess);
+    }
+    return cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
+{
+    if (sim::faulted()) return cudaErrorLaunchFailure;
+    sim::memory_expect(memory, bytes, "cudaMemsetAsync");
+    sim::memory_open(true);
+    memset(memory, value, bytes);
+    sim::memory_open(false);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t)
+{
+    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (kind != cudaMemcpyDeviceToHost) sim::memory_expect(to, bytes, "the target of cudaMemcpyAsync");
+    if (kind != cudaMemcpyHostToDevice) sim::memory_expect(from, bytes, "the source of cudaMemcpyAsync");
+    sim::memory_open(true);
+    memcpy(to, from, bytes);
+    sim::memory_open(false);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
+{
+    *out = new sim_stream();
+    return fault_or(cudaSuccess);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    delete stream;
+    return fault_or(cudaSuccess);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    return fault_or(cudaSuccess);
+}
+
+cudaError_t cudaGetLastError()
+{
+    return fault_or(cudaSuccess);
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    switch (error) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorInvalidValue:
+        return "invalid argument";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorInsufficientDriver:
+        return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+        return "no CUDA-capable device is detected";
+    case cudaErrorLaunchFailure:
+        return "unspecified launch failure";
+    }
+    return "unknown error";
+}

@@ -1,0 +1,62 @@
+/* See planted.h. */
+#include "tests/cuda_sim/planted.h"
+
+#include "kernels/cuda_device.cuh"
+
+enum { N = 64 };
+
+static void reverse(float *x, enum planted bug)
+{
+    SHARED_ARRAY(float, tile, N);
+    SHARED_ARRAY(float, untouched, N);
+    int i = (int)threadIdx.x;
+    tile[bug == PLANTED_SHARED_OFF_BY_ONE ? i + 1 : i] = x[i];
+    if (bug == PLANTED_THREAD_EXITS && i == 5) return;
+    if (bug == PLANTED_TWO_BARRIERS && i < N / 2)
+        __syncthreads();
+    else if (bug != PLANTED_MISSING_BARRIER)
+        __syncthreads();
+    float value = bug == PLANTED_UNINITIALISED ? (float)untouched[i] : (float)tile[N - 1 - i];
+    if (bug == PLANTED_LANE_EXITS && i == 40) return;
+    value += 0 * __shfl_xor_sync(bug == PLANTED_MASK && i == 3 ? 0xfffffff0u : 0xffffffffu, value, 1);
+    if (bug == PLANTED_WARP_RACE) {
+        tile[i] = value; /* no __syncwarp(), and a shuffle orders no memory */
+        value = tile[i ^ 1];
+    }
+    x[i] = value;
+    if (bug == PLANTED_WRITE_OFF_BY_ONE) x[i + 1] = value;
+    if (bug == PLANTED_WRITE_BELOW && i == 0) x[-1] = value;
+    if (bug == PLANTED_WRITE_FAR && i == 7) x[N + 5000] = value;
+}
+
+void planted_run(enum planted bug, float *x, struct stream *stream)
+{
+    LAUNCH(reverse, dim3(1, 1), dim3(N), 0, stream, x, bug);
+}
+
+static void naive_attention(float *out, const float *qkv, int T, int NH, int NKV, int HS, bool swapped)
+{
+    int t = (int)blockIdx.x, h = (int)blockIdx.y, b = (int)blockIdx.z, group = NH / NKV, width = NH + 2 * NKV;
+    int kv = swapped ? h % NKV : h / group;
+    const float *rows = qkv + (size_t)b * (size_t)T * (size_t)(width * HS);
+    const float *q = rows + (t * width + h) * HS;
+    if (threadIdx.x != 0) return;
+    float total = 0, *o = out + (((size_t)b * (size_t)T + (size_t)t) * (size_t)NH + (size_t)h) * (size_t)HS;
+    for (int i = 0; i < HS; i++) o[i] = 0;
+    for (int u = 0; u <= t; u++) {
+        const float *k = rows + (u * width + NH + kv) * HS, *v = k + NKV * HS;
+        float s = 0;
+        for (int i = 0; i < HS; i++) s += q[i] * k[i];
+        float p = expf(s / sqrtf((float)HS));
+        total += p;
+        for (int i = 0; i < HS; i++) o[i] += p * v[i];
+    }
+    for (int i = 0; i < HS; i++) o[i] /= total;
+}
+
+void planted_attention(float *out, const float *qkv, int B, int T, int NH, int NKV, int HS, bool swapped,
+                       struct stream *stream)
+{
+    LAUNCH(naive_attention, dim3((unsigned)T, (unsigned)NH, (unsigned)B), dim3(32), 0, stream, out, qkv, T,
+           NH, NKV, HS, swapped);
+}

@@ -1,0 +1,426 @@
+/* The simulator's multiprocessor: runs a launch block by block, each thread of a block as a fiber. A fiber
+ * runs until it waits; a warp goes on when all lanes of the mask wait at the same line, a block when all its
+ * threads wait at the same __syncthreads(). Anything else that stops is a divergent barrier.
+ *
+ * Shared memory carries a mark for every four bytes (who wrote, who read, in which interval between
+ * barriers): two threads in one interval, one of them writing, are a race, whatever order they happened to
+ * run in. */
+#include <boost/context/detail/fcontext.hpp>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/cuda_sim/machine.hh"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#define ASAN 1
+#else
+#define ASAN 0
+#endif
+
+namespace context = boost::context::detail;
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace {
+
+enum state { READY, AT_WARP, AT_BLOCK, DONE };
+enum { WARP = 32, THREADS_MAX = 1024, STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_MAX = 227 << 10 };
+
+struct fiber {
+    context::fcontext_t context;
+    unsigned char *stack;
+    void *fake_stack;
+    state now;
+    uint3 index;
+    const char *file;
+    int line;
+    bool memory_barrier; /* __syncwarp, not a shuffle */
+    unsigned mask;
+    uint64_t value;
+};
+
+fiber fibers[THREADS_MAX];
+int thread_count, running = -1;
+context::fcontext_t scheduler;
+#if ASAN
+void *scheduler_fake_stack;
+const void *scheduler_bottom;
+size_t scheduler_size;
+#endif
+const std::function<void()> *body;
+const char *kernel_name;
+uint64_t launches;
+
+uint32_t block_serial, block_epoch, warp_epoch[THREADS_MAX / WARP];
+uint64_t snapshot[THREADS_MAX];
+
+unsigned char dynamic_bytes[SHARED_MAX] __attribute__((aligned(256)));
+sim::mark dynamic_marks[SHARED_MAX / 4];
+size_t dynamic_size;
+
+/* Barriers met so far, in order, and the one that sim_skip_barrier takes away. */
+enum { SITES_MAX = 64 };
+struct site {
+    const char *file;
+    int line;
+} sites[SITES_MAX];
+int site_count, skipped = -1;
+
+enum sim_order order = SIM_FORWARD;
+uint32_t order_seed, order_state;
+
+/* `turn` of `count` in the chosen order: a rotation with a random sense is enough of a shuffle to part any
+ * two threads both ways over a few blocks. */
+int choose(int turn, int count, uint32_t draw)
+{
+    if (order == SIM_FORWARD) return turn;
+    if (order == SIM_REVERSE) return count - 1 - turn;
+    int at = (int)(((uint32_t)turn + draw) % (uint32_t)count);
+    return draw & 1 << 16 ? count - 1 - at : at;
+}
+
+uint32_t draw()
+{
+    order_state = order_state * 1664525u + 1013904223u;
+    return order_state >> 8;
+}
+
+void fiber_main(context::transfer_t transfer)
+{
+#if ASAN
+    __sanitizer_finish_switch_fiber(NULL, &scheduler_bottom, &scheduler_size);
+#endif
+    scheduler = transfer.fctx;
+    (*body)();
+    fibers[running].now = DONE;
+#if ASAN
+    __sanitizer_start_switch_fiber(NULL, scheduler_bottom, scheduler_size);
+#endif
+    context::jump_fcontext(scheduler, NULL);
+    abort(); /* a thread that is done never runs again */
+}
+
+void resume(int thread)
+{
+    fiber *f = &fibers[thread];
+    running = thread;
+    threadIdx = f->index;
+#if ASAN
+    __sanitizer_start_switch_fiber(&scheduler_fake_stack, f->stack, STACK);
+#endif
+    f->context = context::jump_fcontext(f->context, NULL).fctx;
+#if ASAN
+    __sanitizer_finish_switch_fiber(scheduler_fake_stack, NULL, NULL);
+#endif
+}
+
+/* The running fiber waits; the scheduler goes on. */
+void wait(state why, const char *file, int line)
+{
+    fiber *f = &fibers[running];
+    f->now = why;
+    f->file = file;
+    f->line = line;
+#if ASAN
+    __sanitizer_start_switch_fiber(&f->fake_stack, scheduler_bottom, scheduler_size);
+#endif
+    scheduler = context::jump_fcontext(scheduler, NULL).fctx;
+#if ASAN
+    __sanitizer_finish_switch_fiber(f->fake_stack, &scheduler_bottom, &scheduler_size);
+#endif
+}
+
+/* What keeps `thread` from the barrier at which `waiting` waits. */
+[[noreturn]] void divergent(int waiting, int thread)
+{
+    fiber *w = &fibers[waiting], *f = &fibers[thread];
+    threadIdx = f->index;
+    running = thread;
+    if (f->now == DONE)
+        sim::fail("divergent barrier: it has ended, but thread (%u,%u,%u) waits for it at %s:%d", w->index.x,
+                  w->index.y, w->index.z, w->file, w->line);
+    sim::fail("divergent barrier: it waits at %s:%d, but thread (%u,%u,%u) waits for it at %s:%d", f->file,
+              f->line, w->index.x, w->index.y, w->index.z, w->file, w->line);
+}
+
+/* Lets the lanes go that wait for each other with fibers[thread]. */
+void release_warp(int thread)
+{
+    fiber *f = &fibers[thread];
+    int first = thread / WARP * WARP;
+    for (int l = 0; l < WARP; l++) {
+        if (!(f->mask >> l & 1)) continue;
+        if (first + l >= thread_count) {
+            running = thread;
+            threadIdx = f->index;
+            sim::fail("%s:%d: the mask %#x names lane %d, which this block does not have", f->file, f->line,
+                      f->mask, l);
+        }
+        fiber *other = &fibers[first + l];
+        if (other->now != AT_WARP || other->line != f->line || other->mask != f->mask)
+            divergent(thread, first + l);
+    }
+    if (f->memory_barrier) warp_epoch[first / WARP]++;
+    unsigned mask = f->mask;
+    for (int l = 0; l < WARP; l++) {
+        if (!(mask >> l & 1)) continue;
+        snapshot[first + l] = fibers[first + l].value;
+        fibers[first + l].now = READY;
+    }
+}
+
+/* Until every lane is done or waits for the block. */
+void run_warp(int first)
+{
+    int count = thread_count - first < WARP ? thread_count - first : WARP;
+    for (;;) {
+        uint32_t random = order == SIM_SHUFFLED ? draw() : 0;
+        for (int turn = 0; turn < count; turn++) {
+            int thread = first + choose(turn, count, random);
+            if (fibers[thread].now == READY) resume(thread);
+        }
+        bool released = false;
+        for (int l = 0; l < count; l++)
+            if (fibers[first + l].now == AT_WARP) {
+                release_warp(first + l);
+                released = true;
+            }
+        if (!released) return;
+    }
+}
+
+void prepare_fibers(dim3 block)
+{
+    for (int t = 0; t < thread_count; t++) {
+        fiber *f = &fibers[t];
+        if (f->stack == NULL) {
+            void *memory =
+                mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (memory == MAP_FAILED) sim::fail("no memory for a thread's stack");
+            f->stack = (unsigned char *)memory;
+        }
+#if ASAN
+        __asan_unpoison_memory_region(f->stack + STACK - 4096, 4096);
+#endif
+        f->context = context::make_fcontext(f->stack + STACK, STACK, fiber_main);
+        f->now = READY;
+        unsigned i = (unsigned)t;
+        f->index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
+    }
+}
+
+void run_block(dim3 block)
+{
+    int warps = (thread_count + WARP - 1) / WARP;
+    block_serial++;
+    prepare_fibers(block);
+    for (;;) {
+        uint32_t random = order == SIM_SHUFFLED ? draw() : 0;
+        for (int turn = 0; turn < warps; turn++) run_warp(choose(turn, warps, random) * WARP);
+        int waiting = -1;
+        for (int t = 0; t < thread_count && waiting < 0; t++)
+            if (fibers[t].now == AT_BLOCK) waiting = t;
+        if (waiting < 0) return;
+        for (int t = 0; t < thread_count; t++)
+            if (fibers[t].now != AT_BLOCK || fibers[t].line != fibers[waiting].line ||
+                strcmp(fibers[t].file, fibers[waiting].file) != 0)
+                divergent(waiting, t);
+        block_epoch++;
+        for (int t = 0; t < thread_count; t++) fibers[t].now = READY;
+    }
+}
+
+/* Whether an access in these intervals happened before all that the running thread does now. */
+bool ordered(int thread, uint32_t epoch, uint32_t of_warp)
+{
+    return thread == running || epoch != block_epoch ||
+           (thread / WARP == running / WARP && of_warp != warp_epoch[running / WARP]);
+}
+
+[[noreturn]] void race(const char *name, ptrdiff_t index, int other, const char *what)
+{
+    uint3 o = fibers[other].index;
+    sim::fail("race on shared memory: %s[%td]: %s thread (%u,%u,%u) without a barrier between", name, index,
+              what, o.x, o.y, o.z);
+}
+
+/* Marks of an earlier block say nothing. */
+void refresh(sim::mark *mark)
+{
+    if (mark->block == block_serial) return;
+    *mark = sim::mark();
+    mark->block = block_serial;
+    mark->writer = mark->reader = mark->other_reader = -1;
+}
+
+} // namespace
+
+namespace sim {
+
+void fail(const char *format, ...)
+{
+    va_list args;
+    if (kernel_name == NULL)
+        fprintf(stderr, "cuda_sim: outside any kernel: ");
+    else
+        fprintf(stderr, "cuda_sim: kernel %s, block (%u,%u,%u), thread (%u,%u,%u): ", kernel_name, blockIdx.x,
+                blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    fflush(NULL);
+    _exit(SIM_FAILURE_STATUS);
+}
+
+void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &run)
+{
+    uint64_t threads = (uint64_t)block.x * block.y * block.z;
+    catch_faults();
+    kernel_name = kernel;
+    launches++;
+    if (threads == 0 || threads > THREADS_MAX || block.z > 64) fail("a block of %lu threads", threads);
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
+        fail("a grid of (%u,%u,%u) blocks", grid.x, grid.y, grid.z);
+    if (shared_bytes > SHARED_MAX) fail("%zu bytes of dynamic shared memory", shared_bytes);
+    gridDim = grid;
+    blockDim = block;
+    thread_count = (int)threads;
+    dynamic_size = shared_bytes;
+    order_state = order_seed;
+    body = &run;
+    memory_open(true);
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                blockIdx = {x, y, z};
+                run_block(block);
+            }
+    memory_check(kernel);
+    memory_open(false);
+    kernel_name = NULL;
+    running = -1;
+}
+
+void sync_threads(const char *file, int line)
+{
+    int at = 0;
+    while (at < site_count && (sites[at].line != line || strcmp(sites[at].file, file) != 0)) at++;
+    if (at == site_count && site_count < SITES_MAX) sites[site_count++] = {file, line};
+    if (at == skipped) return;
+    wait(AT_BLOCK, file, line);
+}
+
+void exchange(unsigned mask, uint64_t value, const char *file, int line)
+{
+    fiber *f = &fibers[running];
+    if (!(mask >> lane() & 1)) fail("%s:%d: the mask %#x leaves out the lane that calls", file, line, mask);
+    f->mask = mask;
+    f->value = value;
+    f->memory_barrier = false;
+    wait(AT_WARP, file, line);
+}
+
+void sync_warp(unsigned mask, const char *file, int line)
+{
+    fiber *f = &fibers[running];
+    f->mask = mask;
+    f->value = 0;
+    f->memory_barrier = true;
+    wait(AT_WARP, file, line);
+}
+
+uint64_t exchanged(int source)
+{
+    fiber *f = &fibers[running];
+    if (source < 0 || source >= WARP || !(f->mask >> source & 1))
+        fail("%s:%d: a shuffle from lane %d, which is not in the mask", f->file, f->line, source);
+    return snapshot[running / WARP * WARP + source];
+}
+
+int lane()
+{
+    return running % WARP;
+}
+
+unsigned ballot(unsigned mask, bool predicate, const char *file, int line)
+{
+    unsigned votes = 0;
+    exchange(mask, predicate, file, line);
+    for (int l = 0; l < WARP; l++)
+        if (mask >> l & 1 && snapshot[running / WARP * WARP + l]) votes |= 1u << l;
+    return votes;
+}
+
+void check_read(mark *mark, const char *name, ptrdiff_t index)
+{
+    refresh(mark);
+    if (mark->writer < 0) fail("%s[%td] is read, but no thread of this block wrote it", name, index);
+    if (!ordered(mark->writer, mark->write_epoch, mark->write_warp_epoch))
+        race(name, index, mark->writer, "read after a write by");
+    if (mark->reader < 0 || mark->read_epoch != block_epoch)
+        mark->other_reader = -1;
+    else if (mark->reader != running)
+        mark->other_reader = mark->reader;
+    mark->reader = (int16_t)running;
+    mark->read_epoch = block_epoch;
+    mark->read_warp_epoch = warp_epoch[running / WARP];
+}
+
+void check_write(mark *mark, const char *name, ptrdiff_t index)
+{
+    refresh(mark);
+    if (mark->writer >= 0 && !ordered(mark->writer, mark->write_epoch, mark->write_warp_epoch))
+        race(name, index, mark->writer, "written after a write by");
+    if (mark->reader >= 0 && !ordered(mark->reader, mark->read_epoch, mark->read_warp_epoch))
+        race(name, index, mark->reader, "written after a read by");
+    /* of the second reader only a block's barrier is known to order it: a lane of another warp counts */
+    if (mark->other_reader >= 0 && mark->read_epoch == block_epoch &&
+        mark->other_reader / WARP != running / WARP)
+        race(name, index, mark->other_reader, "written after a read by");
+    mark->writer = (int16_t)running;
+    mark->write_epoch = block_epoch;
+    mark->write_warp_epoch = warp_epoch[running / WARP];
+}
+
+void out_of_range(const char *name, ptrdiff_t index, size_t count)
+{
+    fail("shared memory out of range: %s[%td] of %zu", name, index, count);
+}
+
+void dynamic_shared(unsigned char **base, mark **marks, size_t *bytes)
+{
+    *base = dynamic_bytes;
+    *marks = dynamic_marks;
+    *bytes = dynamic_size;
+}
+
+} // namespace sim
+
+extern "C" void sim_set_order(enum sim_order to, uint32_t seed)
+{
+    order = to;
+    order_seed = seed;
+}
+
+extern "C" uint64_t sim_launches(void)
+{
+    return launches;
+}
+
+extern "C" int sim_barriers(void)
+{
+    return site_count;
+}
+
+extern "C" void sim_skip_barrier(int barrier)
+{
+    skipped = barrier;
+    if (barrier < 0) site_count = 0;
+}

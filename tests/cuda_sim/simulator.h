@@ -1,0 +1,53 @@
+/* The CUDA simulator's switches, for tests: in which order the threads of a block run, and what the pretended
+ * machine lacks.
+ *
+ * The simulator compiles the product's .cu files as C++ and runs every kernel on the CPU: blocks one after
+ * the other, each thread a fiber that runs until it waits at a barrier. What it finds wrong (a divergent
+ * barrier, an access out of range, a race on shared memory, shared memory read before it is written, device
+ * memory touched by the host) it prints in one line with kernel, block and thread, and ends the process. */
+#ifndef ANNEAL_TESTS_CUDA_SIM_SIMULATOR_H
+#define ANNEAL_TESTS_CUDA_SIM_SIMULATOR_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SIM_FAILURE_STATUS = 99 }; /* exit status after a finding (under a sanitizer: the sanitizer's own) */
+
+enum sim_order { SIM_FORWARD, SIM_REVERSE, SIM_SHUFFLED };
+
+/* Threads of a block that no barrier orders run in this order. Results must not depend on it. */
+void sim_set_order(enum sim_order order, uint32_t seed);
+
+/* How many different __syncthreads() the kernels have come through since sim_skip_barrier(-1), and a switch
+ * that takes the barrier of this number, counted in order of appearance, away. */
+int sim_barriers(void);
+void sim_skip_barrier(int barrier);
+
+enum sim_machine {
+    SIM_MACHINE_GOOD,        /* one device of compute capability 9.0 */
+    SIM_MACHINE_NO_DRIVER,   /* no driver is installed */
+    SIM_MACHINE_OLD_DRIVER,  /* the driver is older than the runtime */
+    SIM_MACHINE_NO_DEVICE,   /* a driver without a device */
+    SIM_MACHINE_OLD_DEVICE,  /* a device of compute capability 7.0 */
+    SIM_MACHINE_FULL,        /* no device memory is free */
+    SIM_MACHINE_LAUNCH_FAULT /* once a kernel has been launched, every call fails */
+};
+/* $ANNEAL_SIM_MACHINE says the same at the start: good, no_driver, old_driver, no_device, old_device, full,
+ * launch_fault. */
+void sim_set_machine(enum sim_machine machine);
+
+/* Kernels launched, and bytes of device memory in use. */
+uint64_t sim_launches(void);
+uint64_t sim_device_bytes(void);
+
+/* The cublasLt heuristics asked so far: a cached product asks once. */
+uint64_t sim_heuristics(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,173 @@
+/* The real binary with the simulator as its CUDA plugin: --device, the sentences where there is no GPU to
+ * use, and `anneal devices`. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+
+/* The simulated plugin lies beside the tests, as the binary does one folder up. */
+static void use_plugin(const char *machine)
+{
+    char path[4096];
+    const char *binary = getenv("ANNEAL_BINARY");
+    assert_non_null(binary);
+    snprintf(path, sizeof path, "%.*s/tests/cuda_sim/simulated_cuda.so", (int)(strrchr(binary, '/') - binary),
+             binary);
+    setenv("ANNEAL_CUDA_PLUGIN", path, 1);
+    setenv("ANNEAL_SIM_MACHINE", machine, 1);
+}
+
+static int forget(void **state)
+{
+    setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
+    unsetenv("ANNEAL_SIM_MACHINE");
+    return process_close_all(state);
+}
+
+/* Three steps of one small layer. */
+#define TRAIN "train", s.config, "--train.total_steps=3", "--model.hidden_dim=16", "--train.seq_len=8"
+
+static void training_on_the_device_is_recorded_as_such(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "cuda");
+    use_plugin("good");
+    for (int i = 0; i < 2; i++) { /* auto takes the GPU where there is one */
+        process_run(0, TRAIN, "--device", i ? "auto" : "cuda", "--progress=none", NULL);
+        json_t *runs = stage_runs();
+        assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:0");
+        assert_string_equal(stage_text(json_array_get(runs, 0), "status"), "finished");
+        json_decref(runs);
+    }
+}
+
+static void expect_sentence(const char *machine, const char *sentence)
+{
+    struct stage s;
+    stage_open(&s, machine);
+    use_plugin(machine);
+    process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL), sentence);
+    assert_int_equal(stage_count_runs(), 0);
+    /* auto goes on, and says so once */
+    struct process *p = process_run(0, TRAIN, "--device", "auto", "--progress=json", NULL);
+    json_t *lines = stage_parse_lines(process_stdout(p));
+    assert_int_equal(stage_count_lines(lines, "event"), 1);
+    const char *text = stage_text(stage_find_line(lines, "event", 0), "text");
+    if (!strstr(text, "training on the CPU: ") || !strstr(text, sentence)) fail_msg("event: %s", text);
+    json_decref(lines);
+    json_t *runs = stage_runs();
+    assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cpu");
+    json_decref(runs);
+    char *devices = process_output("devices", NULL);
+    if (!strstr(devices, "cannot be used: ") || !strstr(devices, sentence)) fail_msg("devices: %s", devices);
+    free(devices);
+}
+
+static void a_missing_driver_is_one_sentence(void **state)
+{
+    (void)state;
+    expect_sentence("no_driver", "no NVIDIA driver is loaded (install one for CUDA 13.0 or newer)");
+}
+
+static void an_old_driver_is_one_sentence(void **state)
+{
+    (void)state;
+    expect_sentence("old_driver",
+                    "the NVIDIA driver knows CUDA up to 11.8, this build needs 13.0 (update the driver)");
+}
+
+static void a_driver_without_a_device_is_one_sentence(void **state)
+{
+    (void)state;
+    expect_sentence("no_device", "the NVIDIA driver shows no GPU");
+}
+
+static void a_device_too_old_is_one_sentence(void **state)
+{
+    (void)state;
+    expect_sentence("old_device",
+                    "CUDA simulator has compute capability 7.0, this build has code for 8.0 and newer");
+}
+
+static void a_missing_plugin_is_named(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "missing");
+    setenv("ANNEAL_CUDA_PLUGIN", "/nowhere/anneal_cuda.so", 1);
+    process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
+                            "the CUDA plugin /nowhere/anneal_cuda.so is missing");
+}
+
+static void a_plugin_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "none");
+    setenv("ANNEAL_CUDA_PLUGIN", s.config, 1);
+    process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
+                            "the CUDA plugin cannot be loaded");
+    setenv("ANNEAL_CUDA_PLUGIN", "/lib/x86_64-linux-gnu/libm.so.6", 1);
+    if (access("/lib/x86_64-linux-gnu/libm.so.6", R_OK) == 0)
+        process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
+                                "belongs to another build of anneal");
+}
+
+static void a_device_without_room_ends_the_run_with_numbers(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "full");
+    use_plugin("full");
+    process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL), "MiB");
+    assert_int_equal(stage_count_runs(), 0);
+}
+
+static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "fault");
+    use_plugin("launch_fault");
+    process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
+                            "unspecified launch failure (resume from the last checkpoint in a new process)");
+    assert_string_equal(stage_status(), "failed");
+}
+
+static void devices_lists_what_there_is(void **state)
+{
+    (void)state;
+    use_plugin("good");
+    char *devices = process_output("devices", NULL);
+    assert_non_null(strstr(devices, "cpu  "));
+    assert_non_null(strstr(devices, "cuda:0   CUDA simulator, 1.0 GiB, compute capability 9.0"));
+    assert_null(strstr(devices, "cannot be used"));
+    free(devices);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(training_on_the_device_is_recorded_as_such, forget),
+        cmocka_unit_test_teardown(a_missing_driver_is_one_sentence, forget),
+        cmocka_unit_test_teardown(an_old_driver_is_one_sentence, forget),
+        cmocka_unit_test_teardown(a_driver_without_a_device_is_one_sentence, forget),
+        cmocka_unit_test_teardown(a_device_too_old_is_one_sentence, forget),
+        cmocka_unit_test_teardown(a_missing_plugin_is_named, forget),
+        cmocka_unit_test_teardown(a_plugin_that_is_none_is_refused, forget),
+        cmocka_unit_test_teardown(a_device_without_room_ends_the_run_with_numbers, forget),
+        cmocka_unit_test_teardown(a_kernel_fault_leaves_a_failed_run_and_a_sentence, forget),
+        cmocka_unit_test_teardown(devices_lists_what_there_is, forget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,211 @@
+/* Every CUDA operation, run by the simulator, against its CPU twin. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/cuda_plugin.h"
+#include "tests/cuda_sim/simulator.h"
+#include "tests/gpu/op_cases.h"
+
+extern const struct cuda_plugin cuda_plugin; /* linked in, as compiled for the simulator */
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { SHAPES = 20, SMALL = 1 };
+#else
+enum { SHAPES = 100, SMALL = 0 };
+#endif
+
+static void describe(char *buf, size_t size, const struct op_case *op, struct op_shape s, const char *output)
+{
+    snprintf(buf, size, "%s %s: B %d T %d NH %d NKV %d HS %d C %d F %d V %d seed %u skew %d", op->name,
+             output, s.B, s.T, s.NH, s.NKV, s.HS, s.C, s.F, s.V, s.seed, s.skew);
+}
+
+static void compare(const struct op_case *op, struct op_shape shape, const struct op_side *cpu,
+                    const struct op_side *cuda)
+{
+    struct op_outcome want, got, again;
+    char what[256];
+    sim_set_order(SIM_FORWARD, 0);
+    op->run(cpu, shape, &want);
+    op->run(cuda, shape, &got);
+    sim_set_order(shape.seed % 2 ? SIM_REVERSE : SIM_SHUFFLED, shape.seed);
+    op->run(cuda, shape, &again);
+    sim_set_order(SIM_FORWARD, 0);
+    describe(what, sizeof what, op, shape, "");
+    if (got.status || want.status) fail_msg("%s: %s", what, got.err.text);
+    assert_int_equal(got.count, want.count);
+    for (int i = 0; i < want.count; i++) {
+        describe(what, sizeof what, op, shape, want.outputs[i].name);
+        double error = op_error(&got, &want, i);
+        if (!(error <= want.outputs[i].tolerance))
+            fail_msg("%s: relative error %.3g over %.3g", what, error, want.outputs[i].tolerance);
+        if (op_difference(&got, &again, i) >= 0)
+            fail_msg("%s: the bits at %lld depend on the order of threads", what,
+                     (long long)op_difference(&got, &again, i));
+    }
+    op_outcome_release(&want), op_outcome_release(&got), op_outcome_release(&again);
+}
+
+struct fixture {
+    struct op_side cpu, cuda;
+};
+
+static int open_sides(void **state)
+{
+    static struct fixture fixture;
+    struct err err;
+    assert_int_equal(op_side_open(&fixture.cpu, cpu_backend(), &err), STATUS_OK);
+    assert_int_equal(op_side_open(&fixture.cuda, cuda_plugin.table, &err), STATUS_OK);
+    *state = &fixture;
+    return 0;
+}
+
+static int close_sides(void **state)
+{
+    struct fixture *fixture = *state;
+    op_side_close(&fixture->cpu);
+    op_side_close(&fixture->cuda);
+    return 0;
+}
+
+static const struct op_case *find(const char *name)
+{
+    for (const struct op_case *op = op_cases; op->name; op++)
+        if (strcmp(op->name, name) == 0) return op;
+    fail_msg("no case %s", name);
+    return NULL;
+}
+
+static void every_operation_agrees_with_its_twin(void **state)
+{
+    struct fixture *f = *state;
+    for (const struct op_case *op = op_cases; op->name; op++)
+        for (uint32_t i = 0; i < SHAPES; i++) compare(op, op_fuzz(i, SMALL), &f->cpu, &f->cuda);
+}
+
+/* One of each tile's edges that the fuzz may miss. */
+static void attention_at_the_edges_of_its_tiles(void **state)
+{
+    struct fixture *f = *state;
+    const struct op_shape shapes[] = {
+        {.B = 1, .T = 1, .NH = 1, .NKV = 1, .HS = 1},    {.B = 1, .T = 64, .NH = 2, .NKV = 1, .HS = 64},
+        {.B = 2, .T = 65, .NH = 1, .NKV = 1, .HS = 63},  {.B = 1, .T = 63, .NH = 3, .NKV = 1, .HS = 65},
+        {.B = 1, .T = 33, .NH = 1, .NKV = 1, .HS = 128}, {.B = 1, .T = 33, .NH = 2, .NKV = 2, .HS = 129},
+        {.B = 1, .T = 31, .NH = 1, .NKV = 1, .HS = 256}, {.B = 1, .T = 32, .NH = 2, .NKV = 1, .HS = 255},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        compare(find("attention"), shapes[i], &f->cpu, &f->cuda);
+}
+
+/* Every combination of transposes, accumulation and alignment. */
+static void gemm_in_all_its_forms(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t seed = 0; seed < 8; seed++)
+        for (int skew = 0; skew < 4; skew++)
+            compare(find("gemm"),
+                    (struct op_shape){.B = 1, .T = 5 + skew, .C = 7, .F = 11, .seed = seed, .skew = skew},
+                    &f->cpu, &f->cuda);
+}
+
+static void a_shape_asks_for_its_algorithm_once(void **state)
+{
+    struct fixture *f = *state;
+    struct op_shape shape = {.B = 3, .T = 17, .C = 19, .F = 23, .seed = 5};
+    uint64_t before = sim_heuristics();
+    compare(find("gemm"), shape, &f->cpu, &f->cuda);
+    assert_int_equal(sim_heuristics() - before, 1);
+    for (int t = 1; t <= 300; t++) { /* more shapes than there are places */
+        struct op_shape other = {.B = 1, .T = t, .C = 2, .F = 3, .seed = 0};
+        compare(find("gemm"), other, &f->cpu, &f->cuda);
+    }
+    before = sim_heuristics();
+    compare(find("gemm"), shape, &f->cpu, &f->cuda);
+    assert_int_equal(sim_heuristics() - before, 1); /* it had been pushed out, and is right again */
+}
+
+/* The loss of a row whose logits are not finite, as the contract has it. */
+static void losses_of_logits_that_are_not_finite(void **state)
+{
+    struct fixture *f = *state;
+    enum { V = 300, ROWS = 5 };
+    static float logits[ROWS * V], losses[2][ROWS], gradients[2][ROWS * V];
+    int32_t targets[ROWS] = {7, 7, 7, -100, 0};
+    struct err err;
+    for (int i = 0; i < ROWS * V; i++) logits[i] = (float)(i % 13);
+    logits[0 * V + 100] = NAN;
+    logits[1 * V + 100] = INFINITY;
+    for (int i = 0; i < V; i += 2) logits[2 * V + i] = -INFINITY;
+    logits[3 * V] = NAN;
+    for (int i = 0; i < V; i++) logits[4 * V + i] = i == 0 ? 100.0f : -INFINITY;
+    const struct op_side *sides[] = {&f->cpu, &f->cuda};
+    for (int i = 0; i < 2; i++) {
+        const struct backend *k = sides[i]->backend;
+        void *x, *y, *t;
+        assert_int_equal(k->mem_alloc(sides[i]->device, sizeof logits, &x, &err), STATUS_OK);
+        assert_int_equal(k->mem_alloc(sides[i]->device, sizeof losses[0], &y, &err), STATUS_OK);
+        assert_int_equal(k->mem_alloc(sides[i]->device, sizeof targets, &t, &err), STATUS_OK);
+        k->mem_upload(x, logits, sizeof logits, sides[i]->stream);
+        k->mem_upload(t, targets, sizeof targets, sides[i]->stream);
+        k->cross_entropy_fused(y, x, t, 1.0f, ROWS, V, sides[i]->stream);
+        k->mem_download(losses[i], y, sizeof losses[i], sides[i]->stream);
+        k->mem_download(gradients[i], x, sizeof gradients[i], sides[i]->stream);
+        k->mem_free(sides[i]->device, x), k->mem_free(sides[i]->device, y), k->mem_free(sides[i]->device, t);
+        assert_true(losses[i][0] != losses[i][0] && losses[i][1] != losses[i][1]); /* NaN */
+        assert_true(losses[i][2] > 0 && losses[i][2] < 100);
+        assert_true(losses[i][3] == 0 && losses[i][4] == 0);
+        for (int c = 0; c < V; c++) assert_true(gradients[i][3 * V + c] == 0 && gradients[i][4 * V + c] == 0);
+    }
+    assert_true(losses[1][2] > losses[0][2] * 0.999999f && losses[1][2] < losses[0][2] * 1.000001f);
+}
+
+static void norms_that_are_not_finite_give_scale_zero(void **state)
+{
+    struct fixture *f = *state;
+    const struct op_side *side = &f->cuda;
+    const struct backend *k = side->backend;
+    struct clip_state clip;
+    struct err err;
+    float g[3] = {1e30f, 1e30f, 1e30f};
+    void *x, *out, *workspace;
+    assert_int_equal(k->mem_alloc(side->device, sizeof g, &x, &err), STATUS_OK);
+    assert_int_equal(k->mem_alloc(side->device, sizeof clip, &out, &err), STATUS_OK);
+    assert_int_equal(k->mem_alloc(side->device, reduce_workspace(3), &workspace, &err), STATUS_OK);
+    for (int i = 0; i < 3; i++) {
+        if (i == 1) g[0] = NAN;
+        k->mem_upload(x, g, sizeof g, side->stream);
+        k->grad_norm(out, x, i == 2 ? 0 : 3, i == 0 ? 0.0f : 1.0f, workspace, side->stream);
+        k->mem_download(&clip, out, sizeof clip, side->stream);
+        if (i == 0) assert_true(clip.norm > 1.7e30f && clip.norm < 1.8e30f && clip.scale == 1);
+        if (i == 1) assert_true(clip.norm != clip.norm && clip.scale == 0);
+        if (i == 2) assert_true(clip.norm == 0 && clip.scale == 1);
+    }
+    k->mem_free(side->device, x), k->mem_free(side->device, out), k->mem_free(side->device, workspace);
+}
+
+static void nothing_is_left_on_the_device(void **state)
+{
+    (void)state;
+    assert_int_equal(sim_device_bytes(), (uint64_t)32 << 20); /* cuBLASLt's workspace of the open stream */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_agrees_with_its_twin),
+        cmocka_unit_test(attention_at_the_edges_of_its_tiles),
+        cmocka_unit_test(gemm_in_all_its_forms),
+        cmocka_unit_test(a_shape_asks_for_its_algorithm_once),
+        cmocka_unit_test(losses_of_logits_that_are_not_finite),
+        cmocka_unit_test(norms_that_are_not_finite_give_scale_zero),
+        cmocka_unit_test(nothing_is_left_on_the_device),
+    };
+    return cmocka_run_group_tests(tests, open_sides, close_sides);
+}

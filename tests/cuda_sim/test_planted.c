@@ -1,0 +1,239 @@
+/* Bugs planted on purpose: the simulator that guards the CUDA operations must find each and say where. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "kernels/cuda_plugin.h"
+#include "tests/cuda_sim/planted.h"
+#include "tests/cuda_sim/simulator.h"
+#include "tests/gpu/op_cases.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+static struct op_side side;
+
+static int open_side(void **state)
+{
+    struct err err;
+    (void)state;
+    return (int)op_side_open(&side, cuda_plugin.table, &err);
+}
+
+static int close_side(void **state)
+{
+    (void)state;
+    op_side_close(&side);
+    return 0;
+}
+
+/* Runs `work` in a child; returns its exit status, what it said goes to buf. */
+static int in_a_child(void (*work)(int argument), int argument, char *buf, size_t size)
+{
+    int ends[2], status = 0;
+    size_t used = 0;
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], 2);
+        work(argument);
+        _exit(0);
+    }
+    close(ends[1]);
+    for (ssize_t n; (n = read(ends[0], buf + used, size - 1 - used)) > 0;) used += (size_t)n;
+    buf[used] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void run_planted(int bug)
+{
+    struct err err;
+    float host[64], back[64];
+    void *x;
+    for (int i = 0; i < 64; i++) host[i] = (float)i;
+    if (side.backend->mem_alloc(side.device, sizeof host, &x, &err)) _exit(1);
+    side.backend->mem_upload(x, host, sizeof host, side.stream);
+    planted_run((enum planted)bug, x, side.stream);
+    side.backend->mem_download(back, x, sizeof back, side.stream);
+    for (int i = 0; i < 64; i++)
+        if (back[i] != host[63 - i]) _exit(2);
+}
+
+/* The longest report of a sanitizer, and the line that follows it. */
+static char said[65536];
+
+static void expect_found(enum planted bug, const char *where, const char *what)
+{
+    int status = in_a_child(run_planted, (int)bug, said, sizeof said);
+    if (status != SIM_FAILURE_STATUS || !strstr(said, where) || !strstr(said, what))
+        fail_msg("exit status %d, wanted \"%s\" and \"%s\" in: %s", status, where, what, said);
+}
+
+static void a_kernel_without_a_bug_passes(void **state)
+{
+    (void)state;
+    assert_int_equal(in_a_child(run_planted, PLANTED_NOTHING, said, sizeof said), 0);
+    assert_string_equal(said, "");
+}
+
+static void a_missing_barrier_is_a_race(void **state)
+{
+    (void)state;
+    for (int order = SIM_FORWARD; order <= SIM_SHUFFLED; order++) {
+        sim_set_order((enum sim_order)order, 3);
+        expect_found(PLANTED_MISSING_BARRIER, "kernel reverse, block (0,0,0), thread (", "");
+        /* which of the two is noticed depends on who comes first */
+        assert_true(strstr(said, "race on shared memory: tile[") ||
+                    strstr(said, "no thread of this block wrote"));
+    }
+    sim_set_order(SIM_FORWARD, 0);
+    expect_found(PLANTED_WARP_RACE, "kernel reverse, block (0,0,0), thread (",
+                 "race on shared memory: tile[");
+}
+
+static void shared_memory_out_of_range_is_found(void **state)
+{
+    (void)state;
+    expect_found(PLANTED_SHARED_OFF_BY_ONE, "kernel reverse, block (0,0,0), thread (63,0,0)",
+                 "shared memory out of range: tile[64] of 64");
+}
+
+static void shared_memory_that_nobody_wrote_is_found(void **state)
+{
+    (void)state;
+    expect_found(PLANTED_UNINITIALISED, "kernel reverse, block (0,0,0), thread (0,0,0)",
+                 "untouched[0] is read, but no thread of this block wrote it");
+}
+
+static void device_memory_out_of_range_is_found(void **state)
+{
+    (void)state;
+    expect_found(PLANTED_WRITE_OFF_BY_ONE, "kernel reverse", "device memory out of range");
+    expect_found(PLANTED_WRITE_BELOW, "kernel reverse, block (0,0,0), thread (0,0,0)",
+                 "device memory out of range");
+    expect_found(PLANTED_WRITE_FAR, "kernel reverse, block (0,0,0), thread (7,0,0)", "");
+}
+
+static void divergent_barriers_are_found(void **state)
+{
+    (void)state;
+    expect_found(PLANTED_THREAD_EXITS, "kernel reverse, block (0,0,0), thread (5,0,0)",
+                 "divergent barrier: it has ended, but thread (0,0,0) waits for it");
+    expect_found(PLANTED_TWO_BARRIERS, "kernel reverse, block (0,0,0), thread (32,0,0)",
+                 "divergent barrier: it waits at");
+    expect_found(PLANTED_LANE_EXITS, "kernel reverse, block (0,0,0), thread (40,0,0)",
+                 "divergent barrier: it has ended");
+    expect_found(PLANTED_MASK, "kernel reverse, block (0,0,0), thread (3,0,0)",
+                 "leaves out the lane that calls");
+}
+
+static void read_from_the_host(int argument)
+{
+    struct err err;
+    void *x;
+    (void)argument;
+    if (side.backend->mem_alloc(side.device, 64, &x, &err)) _exit(1);
+    volatile float *p = x;
+    if (*p == 1.0f) _exit(3);
+}
+
+static void the_host_may_not_touch_device_memory(void **state)
+{
+    (void)state;
+    int status = in_a_child(read_from_the_host, 0, said, sizeof said);
+    if (status != SIM_FAILURE_STATUS || !strstr(said, "outside any kernel"))
+        fail_msg("exit status %d: %s", status, said);
+}
+
+static const struct op_case *attention_case(void)
+{
+    const struct op_case *op = op_cases;
+    while (strcmp(op->name, "attention") != 0) op++;
+    return op;
+}
+
+static const struct op_shape several_tiles = {.B = 1, .T = 130, .NH = 2, .NKV = 1, .HS = 6, .seed = 1};
+
+static void run_attention_without(int barrier)
+{
+    struct op_outcome out;
+    sim_skip_barrier(barrier);
+    attention_case()->run(&side, several_tiles, &out);
+}
+
+/* Not a kernel made for this: each barrier of the real attention, taken away, must be missed. */
+static void attention_needs_each_of_its_barriers(void **state)
+{
+    (void)state;
+    struct op_outcome out;
+    sim_skip_barrier(-1);
+    attention_case()->run(&side, several_tiles, &out);
+    op_outcome_release(&out);
+    int barriers = sim_barriers();
+    assert_true(barriers >= 10);
+    for (int i = 0; i < barriers; i++) {
+        int status = in_a_child(run_attention_without, i, said, sizeof said);
+        if (status != SIM_FAILURE_STATUS ||
+            !(strstr(said, "race on shared memory") || strstr(said, "wrote it")))
+            fail_msg("without barrier %d of %d: exit status %d: %s", i, barriers, status, said);
+    }
+}
+
+/* Comparison with the CPU twin is what finds a wrong index in range. */
+static void a_swapped_head_index_is_found(void **state)
+{
+    (void)state;
+    enum { T = 9, NH = 4, NKV = 2, HS = 8, QKV = T * (NH + 2 * NKV) * HS, OUT = T * NH * HS };
+    static float qkv[QKV], want[OUT], lse[NH * T], got[OUT];
+    struct err err;
+    struct op_side cpu;
+    void *x, *y;
+    for (int i = 0; i < QKV; i++) qkv[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
+    assert_int_equal(op_side_open(&cpu, cpu_backend(), &err), STATUS_OK);
+    void *workspace = malloc(attention_workspace(1, T, NH, NKV, HS));
+    cpu.backend->attention_forward(want, lse, qkv, workspace, 1, T, NH, NKV, HS, cpu.stream);
+    assert_int_equal(side.backend->mem_alloc(side.device, sizeof qkv, &x, &err), STATUS_OK);
+    assert_int_equal(side.backend->mem_alloc(side.device, sizeof got, &y, &err), STATUS_OK);
+    side.backend->mem_upload(x, qkv, sizeof qkv, side.stream);
+    for (int swapped = 0; swapped < 2; swapped++) {
+        struct op_outcome reference = {.count = 1}, outcome = {.count = 1};
+        planted_attention(y, x, 1, T, NH, NKV, HS, swapped, side.stream);
+        side.backend->mem_download(got, y, sizeof got, side.stream);
+        reference.outputs[0].values = want;
+        outcome.outputs[0].values = got;
+        reference.outputs[0].n = outcome.outputs[0].n = OUT;
+        if (swapped)
+            assert_true(op_error(&outcome, &reference, 0) > 0.01);
+        else
+            assert_true(op_error(&outcome, &reference, 0) < 1e-5);
+    }
+    side.backend->mem_free(side.device, x), side.backend->mem_free(side.device, y);
+    free(workspace);
+    op_side_close(&cpu);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kernel_without_a_bug_passes),
+        cmocka_unit_test(a_missing_barrier_is_a_race),
+        cmocka_unit_test(shared_memory_out_of_range_is_found),
+        cmocka_unit_test(shared_memory_that_nobody_wrote_is_found),
+        cmocka_unit_test(device_memory_out_of_range_is_found),
+        cmocka_unit_test(divergent_barriers_are_found),
+        cmocka_unit_test(the_host_may_not_touch_device_memory),
+        cmocka_unit_test(attention_needs_each_of_its_barriers),
+        cmocka_unit_test(a_swapped_head_index_is_found),
+    };
+    return cmocka_run_group_tests(tests, open_side, close_side);
+}

@@ -1,0 +1,159 @@
+/* The real trainer on the simulated device: the network of core/ and its ten steps, against the CPU's. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/cuda_plugin.h"
+#include "tests/core/story.h"
+#include "tests/cuda_sim/simulator.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* Ten steps carry the rounding of fp32 sums (1e-5 an operation, numerics.md) into the weights; where a
+ * gradient is near zero AdamW's and Lion's step is of the size of the rate whatever its sign, so a few
+ * weights part by that much at once. Measured: at most 1.1e-7 with these sizes. */
+static const double LOSS_TOLERANCE = 2e-5;
+
+static void train(struct session *s, const char *name, const struct backend *backend,
+                  const char *const *words, bool resume)
+{
+    session_open(s, name, backend, words, 900);
+    session_start(s, resume);
+    assert_int_equal(session_run(s), TRAIN_FINISHED);
+}
+
+static void expect_near(const char *what, double got, double want)
+{
+    if (!(fabs(got - want) <= LOSS_TOLERANCE * fabs(want)))
+        fail_msg("%s: %.9g on the simulator, %.9g on the CPU", what, got, want);
+}
+
+static void expect_same_curve(const char *const *words)
+{
+    struct session cpu, cuda;
+    train(&cpu, "cpu", NULL, words, false);
+    train(&cuda, "cuda", cuda_plugin.table, words, false);
+    assert_int_equal(cpu.story.step_count, 10);
+    assert_int_equal(cuda.story.step_count, 10);
+    for (int i = 0; i < 10; i++) {
+        expect_near("loss", cuda.story.steps[i].loss, cpu.story.steps[i].loss);
+        expect_near("gradient norm", cuda.story.steps[i].grad_norm, cpu.story.steps[i].grad_norm);
+    }
+    assert_true(cuda.story.eval_count > 0 && cuda.story.eval_count == cpu.story.eval_count);
+    expect_near("validation", cuda.story.evals[0].val_loss, cpu.story.evals[0].val_loss);
+    assert_true(cuda.story.steps[9].loss < cuda.story.steps[0].loss);
+    session_close(&cpu), session_close(&cuda);
+}
+
+static void llama_with_adamw_learns_as_on_the_cpu(void **state)
+{
+    (void)state;
+    expect_same_curve(WORDS("train.total_steps=10", "train.optimizer=adamw"));
+}
+
+static void qwen_with_lion_and_everything_learns_as_on_the_cpu(void **state)
+{
+    (void)state;
+    expect_same_curve(WORDS("train.total_steps=10", "train.optimizer=lion", "train.learning_rate=0.003",
+                            "model.qk_norm=true", "model.qkv_bias=true", "model.tie_weights=true",
+                            "train.dropout=0.2", "train.accumulation_steps=2", "train.seq_len=17"));
+}
+
+/* Threads in another order, and once more in the same: not one bit of the curve may differ. */
+static void two_runs_are_the_same_bits(void **state)
+{
+    (void)state;
+    struct session a, b;
+    const char *const *words = WORDS("train.total_steps=5", "train.dropout=0.1");
+    train(&a, "a", cuda_plugin.table, words, false);
+    sim_set_order(SIM_SHUFFLED, 7);
+    train(&b, "b", cuda_plugin.table, words, false);
+    sim_set_order(SIM_FORWARD, 0);
+    for (int i = 0; i < 5; i++) {
+        assert_memory_equal(&a.story.steps[i].loss, &b.story.steps[i].loss, sizeof(double));
+        assert_memory_equal(&a.story.steps[i].grad_norm, &b.story.steps[i].grad_norm, sizeof(double));
+    }
+    session_close(&a), session_close(&b);
+}
+
+/* Six steps here, six more there, against twelve on the CPU. */
+static void expect_resume_across(const struct backend *first, const struct backend *second)
+{
+    struct session whole, part;
+    const char *const *words = WORDS("train.total_steps=12");
+    train(&whole, "whole", NULL, words, false);
+    session_open(&part, "across", first, words, 900);
+    part.story.leave_at = 6;
+    session_start(&part, false);
+    assert_int_equal(session_run(&part), TRAIN_STOPPED);
+    part.backend->device_close(part.device);
+    struct err err;
+    part.backend = second ? second : cpu_backend();
+    part.story.leave_at = 0;
+    part.story.step_count = 0;
+    assert_int_equal(part.backend->device_open(1, &part.device, &err), STATUS_OK);
+    session_start(&part, true);
+    assert_int_equal(session_run(&part), TRAIN_FINISHED);
+    assert_int_equal(part.story.step_count, 6);
+    for (int i = 0; i < 6; i++) expect_near("loss", part.story.steps[i].loss, whole.story.steps[6 + i].loss);
+    session_close(&whole), session_close(&part);
+}
+
+static void a_checkpoint_of_one_device_resumes_on_the_other(void **state)
+{
+    (void)state;
+    expect_resume_across(cuda_plugin.table, cpu_backend());
+    expect_resume_across(cpu_backend(), cuda_plugin.table);
+}
+
+static void a_kernel_fault_ends_the_run_with_a_sentence(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    enum train_outcome outcome;
+    session_open(&s, "fault", cuda_plugin.table, WORDS("train.total_steps=5"), 900);
+    session_start(&s, false);
+    sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
+    assert_int_equal(trainer_run(s.trainer, &outcome, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "unspecified launch failure"));
+    assert_non_null(strstr(err.text, "resume from the last checkpoint"));
+    assert_int_equal(s.story.step_count, 0); /* no step that did not happen */
+    sim_set_machine(SIM_MACHINE_GOOD);
+    session_close(&s);
+}
+
+static void a_full_device_is_refused_with_the_numbers(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    session_open(&s, "full", cuda_plugin.table, NULL, 900);
+    sim_set_machine(SIM_MACHINE_FULL);
+    assert_int_equal(session_try(&s, &err), STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.text, "MiB"));
+    sim_set_machine(SIM_MACHINE_GOOD);
+    session_close(&s);
+    assert_int_equal(sim_device_bytes(), 0); /* nothing is left behind by any of these tests */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(llama_with_adamw_learns_as_on_the_cpu),
+        cmocka_unit_test(qwen_with_lion_and_everything_learns_as_on_the_cpu),
+        cmocka_unit_test(two_runs_are_the_same_bits),
+        cmocka_unit_test(a_checkpoint_of_one_device_resumes_on_the_other),
+        cmocka_unit_test(a_kernel_fault_ends_the_run_with_a_sentence),
+        cmocka_unit_test(a_full_device_is_refused_with_the_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* Starting a trainer in the background: which run is its run, and what becomes of its file. This program is
+ * its own trainer: with the word "linger" it only lives, with "fail" it ends with a sentence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "tests/runs/store_fixture.h"
+#include "tui/view/launch.h"
+
+struct place {
+    char home[1024];
+    struct store *store;
+    struct launch launch;
+};
+
+static void start(struct place *place, const char *name, const char *what)
+{
+    const char *arguments[] = {"anneal", what, NULL};
+    struct err err = {0};
+    *place = (struct place){0};
+    store_fixture_home(name, place->home, sizeof place->home);
+    place->store = store_fixture_open(place->home);
+    if (launch_start(&place->launch, place->home, arguments, &err)) fail_msg("%s", err.text);
+}
+
+static void finish(struct place *place, pid_t pid)
+{
+    launch_release(&place->launch);
+    store_close(place->store);
+    if (pid > 0 && kill(pid, SIGKILL) == 0) waitpid(pid, NULL, 0);
+}
+
+/* A run that says `pid` is its trainer and that it was made `seconds` from now. */
+static void make_run(const struct place *place, pid_t pid, double seconds, char id[RUN_ID_MAX])
+{
+    char sql[200];
+    store_fixture_run(place->home, "of", id);
+    snprintf(sql, sizeof sql,
+             "update runs set status = 'running', pid = %d, created_at = %.17g where id = '%s'", (int)pid,
+             clock_wall() + seconds, id);
+    store_fixture_sql(place->home, sql);
+}
+
+static int count_launch_files(const char *home)
+{
+    int count = 0;
+    DIR *folder = opendir(home);
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));) count += strncmp(entry->d_name, "launch-", 7) == 0;
+    closedir(folder);
+    return count;
+}
+
+static void a_run_is_the_trainers_only_if_younger_and_alive(void **state)
+{
+    (void)state;
+    struct place place;
+    struct err err = {0};
+    struct run_lock old_lock, lock;
+    char old[RUN_ID_MAX], dead[RUN_ID_MAX], own[RUN_ID_MAX], found[RUN_ID_MAX] = "", log[2048];
+    start(&place, "whose", "linger");
+    pid_t pid = place.launch.pid;
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    /* the same process id in another container, a day ago, and still at work */
+    make_run(&place, pid, -86400, old);
+    assert_int_equal(run_lock_acquire(place.store, old, &old_lock, &err), STATUS_OK);
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    /* a young one whose trainer is dead, though ours lives */
+    make_run(&place, pid, 0, dead);
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    make_run(&place, pid + 1, 0, own); /* another one's, then ours */
+    assert_int_equal(run_lock_acquire(place.store, own, &lock, &err), STATUS_OK);
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    assert_int_equal(count_launch_files(place.home), 1);
+    char sql[200];
+    snprintf(sql, sizeof sql, "update runs set pid = %d where id = '%s'", (int)pid, own);
+    store_fixture_sql(place.home, sql);
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_OK);
+    assert_string_equal(found, own);
+    assert_int_equal(count_launch_files(place.home), 0); /* it is the run's now */
+    snprintf(log, sizeof log, "%s/runs/%s/stderr.log", place.home, own);
+    assert_true(file_exists(log));
+    run_lock_release(&lock);
+    run_lock_release(&old_lock);
+    finish(&place, pid);
+    assert_true(file_exists(log));
+}
+
+static void a_run_that_has_ended_before_the_first_look_is_found(void **state)
+{
+    (void)state;
+    struct place place;
+    struct err err = {0};
+    siginfo_t info;
+    char own[RUN_ID_MAX], found[RUN_ID_MAX] = "";
+    start(&place, "short", "fail");
+    make_run(&place, place.launch.pid, 0, own);
+    assert_int_equal(waitid(P_PID, (id_t)place.launch.pid, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_OK);
+    assert_string_equal(found, own);
+    finish(&place, 0);
+}
+
+static void a_trainer_that_fails_leaves_its_sentence_and_no_file(void **state)
+{
+    (void)state;
+    struct place place;
+    struct err err = {0};
+    siginfo_t info;
+    char found[RUN_ID_MAX];
+    start(&place, "fails", "fail");
+    assert_int_equal(waitid(P_PID, (id_t)place.launch.pid, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_FAILED);
+    assert_string_equal(err.text, "no corpus here");
+    assert_int_equal(count_launch_files(place.home), 0);
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_NOT_FOUND);
+    finish(&place, 0);
+}
+
+static void a_trainer_reaped_elsewhere_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct place place;
+    struct err err = {0};
+    char found[RUN_ID_MAX];
+    start(&place, "reaped", "linger");
+    pid_t pid = place.launch.pid;
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid); /* as launch_reap would */
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "ended before it made a run"));
+    finish(&place, 0);
+}
+
+static void letting_go_removes_the_file_and_spares_the_trainer(void **state)
+{
+    (void)state;
+    struct place place;
+    start(&place, "letting-go", "linger");
+    pid_t pid = place.launch.pid;
+    assert_int_equal(count_launch_files(place.home), 1);
+    launch_release(&place.launch);
+    assert_int_equal(count_launch_files(place.home), 0);
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* it lives */
+    finish(&place, pid);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_is_the_trainers_only_if_younger_and_alive),
+        cmocka_unit_test(a_run_that_has_ended_before_the_first_look_is_found),
+        cmocka_unit_test(a_trainer_that_fails_leaves_its_sentence_and_no_file),
+        cmocka_unit_test(a_trainer_reaped_elsewhere_is_not_waited_for),
+        cmocka_unit_test(letting_go_removes_the_file_and_spares_the_trainer),
+    };
+    if (argc > 1 && strcmp(argv[1], "linger") == 0) {
+        alarm(300); /* never longer than its test */
+        pause();
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "fail") == 0) {
+        fputs("preparing\nanneal: no corpus here\n", stderr);
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
