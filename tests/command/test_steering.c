@@ -29,9 +29,10 @@ static struct process *start_long_run(const struct stage *s)
 
 /* Obeyed: "step N: result" on standard output. A trainer whose lines nobody reads stands still, so its output
  * is read meanwhile. Returns N. */
-static bool has_ended(struct process *trainer, void *order)
+static bool has_ended(struct process *order, void *trainer)
 {
-    return process_poll(order) || process_poll(trainer); /* with stop, the trainer is the first */
+    process_poll(trainer);
+    return process_poll(order);
 }
 
 static long order(struct process *trainer, const char *result, const char *verb, const char *value)
@@ -39,7 +40,7 @@ static long order(struct process *trainer, const char *result, const char *verb,
     long step = -1;
     char text[160] = "";
     struct process *p = process_start("order", "long", verb, "--wait", value, NULL);
-    process_wait(trainer, has_ended, p);
+    process_wait(p, has_ended, trainer);
     process_expect(0, p);
     assert_int_equal(sscanf(process_stdout(p), "step %ld: %159[^\n]", &step, text), 2);
     if (!strstr(text, result)) fail_msg("%s: \"%s\" instead of \"%s\"", verb, text, result);
