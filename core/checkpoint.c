@@ -361,7 +361,9 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
 {
     char path[PATH_SIZE];
     enum status status = join(path, folder, "model.safetensors", err);
-    return status ? status : upload(path, net, "", net->weights, err);
+    if (!status) status = upload(path, net, "", net->weights, err);
+    if (!status) network_weights_written(net);
+    return status;
 }
 
 enum status checkpoint_load(const char *folder, struct network *net, struct train_state *state,

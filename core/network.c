@@ -3,19 +3,26 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/linear_cross_entropy.h"
 
 enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_FEED_FORWARD };
 
-static float *activation(const struct network *net, size_t offset)
+static void *activation(const struct network *net, size_t offset)
 {
-    return (float *)(net->memory[PLAN_ACTIVATIONS] + offset);
+    return net->memory[PLAN_ACTIVATIONS] + offset;
 }
 
 static void *workspace(const struct network *net, size_t offset)
 {
     return net->memory[PLAN_WORKSPACE] + offset;
+}
+
+/* What the network computes with of the parameters from element `at` of the arena on. */
+static const void *parameter(const struct network *net, size_t at)
+{
+    return (const unsigned char *)net->compute_weights + at * precision_bytes(net->plan->input.precision);
 }
 
 /* cos and sin of position · base^(−2i/HS), (T, HS/2, 2). */
@@ -43,7 +50,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
                          const struct model *model, const struct plan *plan, struct err *err)
 {
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
-    enum status status = backend->stream_open(device, &net->stream, err);
+    enum status status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
         void *memory = NULL;
         if (!plan->category_bytes[i]) continue;
@@ -62,6 +69,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
     }
     net->weights = (float *)net->memory[PLAN_WEIGHTS];
     net->gradients = (float *)net->memory[PLAN_GRADIENTS];
+    net->compute_weights = net->memory[PLAN_WEIGHTS] + plan->compute_weights;
     return STATUS_OK;
 }
 
@@ -73,7 +81,12 @@ void network_close(struct network *net)
     *net = (struct network){0};
 }
 
-static void drop(struct network *net, float *x, size_t n, struct network_dropout dropout, int layer, int site)
+void network_weights_written(struct network *net)
+{
+    net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
+}
+
+static void drop(struct network *net, void *x, size_t n, struct network_dropout dropout, int layer, int site)
 {
     if (dropout.probability <= 0) return;
     struct dropout_site where = {dropout.seed, dropout.step, dropout.micro_batch, (uint16_t)layer,
@@ -82,21 +95,22 @@ static void drop(struct network *net, float *x, size_t n, struct network_dropout
 }
 
 /* From the normalised stream to rotated q, k, v. */
-static void forward_qkv(struct network *net, int l, const float *norm, int B, int T)
+static void forward_qkv(struct network *net, int l, const void *norm, int B, int T)
 {
     const struct backend *be = net->backend;
     const struct model_config *c = &net->model->config;
     const struct layer_params *p = &net->model->layers[l];
     const struct layer_plan *s = &net->plan->layers[l];
-    const float *rope = workspace(net, net->plan->rope), *w = net->weights;
+    const float *rope = workspace(net, net->plan->rope);
     int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim,
         Q = (NH + 2 * NKV) * HS;
-    float *raw = activation(net, s->qkv_raw), *qkv = activation(net, s->qkv);
-    be->gemm(raw, norm, w + p->qkv, N, Q, C, false, true, false, net->stream);
-    if (c->qkv_bias) be->bias_forward(raw, w + p->qkv_bias, N, Q, net->stream);
+    void *raw = activation(net, s->qkv_raw), *qkv = activation(net, s->qkv);
+    be->gemm(raw, norm, parameter(net, p->qkv), N, Q, C, false, true, false, net->stream);
+    if (c->qkv_bias) be->bias_forward(raw, parameter(net, p->qkv_bias), N, Q, net->stream);
     if (c->qk_norm)
-        be->qk_norm_rope_forward(qkv, activation(net, s->qk_rstd), raw, w + p->q_norm, w + p->k_norm, rope, B,
-                                 T, NH, NKV, HS, (float)c->norm_eps, net->stream);
+        be->qk_norm_rope_forward(qkv, activation(net, s->qk_rstd), raw, parameter(net, p->q_norm),
+                                 parameter(net, p->k_norm), rope, B, T, NH, NKV, HS, (float)c->norm_eps,
+                                 net->stream);
     else
         be->rope_forward(qkv, rope, B, T, NH, NKV, HS, net->stream);
 }
@@ -107,41 +121,41 @@ void network_forward(struct network *net, const int32_t *inputs, int B, int T, s
     const struct plan *plan = net->plan;
     const struct model_config *c = &net->model->config;
     struct stream *stream = net->stream;
-    const float *w = net->weights;
     int N = B * T, C = c->hidden_dim, F = c->intermediate_dim, NH = c->num_heads, NKV = c->num_kv_heads,
         HS = c->head_dim;
     size_t stream_elements = (size_t)N * (size_t)C;
-    float eps = (float)c->norm_eps, *norm = workspace(net, plan->norm),
-          *branch = workspace(net, plan->branch);
-    float *act = workspace(net, plan->act);
+    float eps = (float)c->norm_eps;
+    void *norm = workspace(net, plan->norm), *branch = workspace(net, plan->branch),
+         *act = workspace(net, plan->act);
     int32_t *tokens = workspace(net, plan->inputs);
 
     be->mem_upload(tokens, inputs, (size_t)N * sizeof *inputs, stream);
-    float *x = activation(net, plan->layers[0].x);
-    be->embedding_forward(x, tokens, w + net->model->embed, N, C, stream);
+    void *x = activation(net, plan->layers[0].x);
+    be->embedding_forward(x, tokens, parameter(net, net->model->embed), N, C, stream);
     drop(net, x, stream_elements, dropout, 0, SITE_EMBEDDING);
     be->rmsnorm_forward(norm, activation(net, plan->layers[0].attn_rstd), x,
-                        w + net->model->layers[0].attn_norm, N, C, eps, stream);
+                        parameter(net, net->model->layers[0].attn_norm), N, C, eps, stream);
     for (int l = 0; l < c->num_layers; l++) {
         const struct layer_params *p = &net->model->layers[l];
         const struct layer_plan *s = &plan->layers[l];
         bool last = l == c->num_layers - 1;
-        float *x_mid = activation(net, s->x_mid), *attn = activation(net, s->attn),
-              *gate_up = activation(net, s->gate_up);
-        float *x_next = activation(net, last ? plan->x_final : plan->layers[l + 1].x);
+        void *x_mid = activation(net, s->x_mid), *attn = activation(net, s->attn),
+             *gate_up = activation(net, s->gate_up);
+        void *x_next = activation(net, last ? plan->x_final : plan->layers[l + 1].x);
         float *next_rstd = activation(net, last ? plan->final_rstd : plan->layers[l + 1].attn_rstd);
-        const float *next_norm = w + (last ? net->model->final_norm : net->model->layers[l + 1].attn_norm);
+        const void *next_norm =
+            parameter(net, last ? net->model->final_norm : net->model->layers[l + 1].attn_norm);
 
         forward_qkv(net, l, norm, B, T);
         be->attention_forward(attn, activation(net, s->lse), activation(net, s->qkv),
                               workspace(net, plan->scratch), B, T, NH, NKV, HS, stream);
-        be->gemm(branch, attn, w + p->o, N, C, NH * HS, false, true, false, stream);
+        be->gemm(branch, attn, parameter(net, p->o), N, C, NH * HS, false, true, false, stream);
         drop(net, branch, stream_elements, dropout, l, SITE_ATTENTION);
-        be->rmsnorm_residual_forward(x_mid, norm, activation(net, s->mlp_rstd), x, branch, w + p->mlp_norm, N,
-                                     C, eps, stream);
-        be->gemm(gate_up, norm, w + p->gate_up, N, 2 * F, C, false, true, false, stream);
+        be->rmsnorm_residual_forward(x_mid, norm, activation(net, s->mlp_rstd), x, branch,
+                                     parameter(net, p->mlp_norm), N, C, eps, stream);
+        be->gemm(gate_up, norm, parameter(net, p->gate_up), N, 2 * F, C, false, true, false, stream);
         be->swiglu_forward(act, gate_up, N, F, stream);
-        be->gemm(branch, act, w + p->down, N, C, F, false, true, false, stream);
+        be->gemm(branch, act, parameter(net, p->down), N, C, F, false, true, false, stream);
         drop(net, branch, stream_elements, dropout, l, SITE_FEED_FORWARD);
         be->rmsnorm_residual_forward(x_next, norm, next_rstd, x_mid, branch, next_norm, N, C, eps, stream);
         x = x_next;
@@ -157,8 +171,9 @@ double network_loss(struct network *net, const int32_t *targets, int B, int T)
     int32_t *labels = workspace(net, plan->targets);
     net->backend->mem_upload(labels, targets, (size_t)N * sizeof *targets, net->stream);
     linear_cross_entropy_forward(net->backend, losses, workspace(net, plan->norm),
-                                 net->weights + net->model->head, labels, plan->loss_chunk,
-                                 workspace(net, plan->logits), N, c->hidden_dim, c->vocab_size, net->stream);
+                                 parameter(net, net->model->head), labels, plan->loss_chunk,
+                                 workspace(net, plan->logits), N, c->hidden_dim, c->vocab_size,
+                                 plan->input.precision, net->stream);
     net->backend->sum(workspace(net, plan->loss_sum), losses, (size_t)N, workspace(net, plan->scratch),
                       net->stream);
     return network_loss_sum(net);
@@ -171,23 +186,37 @@ double network_loss_sum(struct network *net)
     return sum;
 }
 
+/* fp32 from the bf16 in the lower half of the array, from the end on: nothing is overwritten unread. */
+static void widen_bf16(float *values, size_t n)
+{
+    for (size_t i = n; i-- > 0;) {
+        uint16_t narrow;
+        memcpy(&narrow, (const unsigned char *)values + i * sizeof narrow, sizeof narrow);
+        uint32_t bits = (uint32_t)narrow << 16;
+        memcpy(&values[i], &bits, sizeof bits);
+    }
+}
+
 void network_logits(struct network *net, int row, float *logits)
 {
     const struct plan *plan = net->plan;
-    int C = net->model->config.hidden_dim, V = net->model->config.vocab_size;
-    float *out = workspace(net, plan->logits), *norm = workspace(net, plan->norm);
-    net->backend->gemm(out, norm + (size_t)row * (size_t)C, net->weights + net->model->head, 1, V, C, false,
-                       true, false, net->stream);
-    net->backend->mem_download(logits, out, (size_t)V * sizeof *logits, net->stream);
+    size_t C = (size_t)net->model->config.hidden_dim, V = (size_t)net->model->config.vocab_size,
+           bytes = precision_bytes(plan->input.precision);
+    void *out = workspace(net, plan->logits);
+    const unsigned char *norm = workspace(net, plan->norm);
+    net->backend->gemm(out, norm + (size_t)row * C * bytes, parameter(net, net->model->head), 1, (int)V,
+                       (int)C, false, true, false, net->stream);
+    net->backend->mem_download(logits, out, V * bytes, net->stream);
+    if (bytes == 2) widen_bf16(logits, V);
 }
 
 /* The gradient of a projection's output: dx itself, or with dropout a masked copy of it. */
-static float *branch_gradient(struct network *net, float *dx, size_t n, struct network_dropout dropout,
-                              int layer, int site)
+static void *branch_gradient(struct network *net, void *dx, size_t n, struct network_dropout dropout,
+                             int layer, int site)
 {
-    float *copy = workspace(net, net->plan->branch);
+    void *copy = workspace(net, net->plan->branch);
     if (dropout.probability <= 0) return dx;
-    net->backend->mem_zero(copy, n * sizeof *copy, net->stream);
+    net->backend->mem_zero(copy, n * precision_bytes(net->plan->input.precision), net->stream);
     net->backend->add(copy, dx, n, net->stream);
     drop(net, copy, n, dropout, layer, site);
     return copy;
@@ -203,21 +232,23 @@ static void backward_feed_forward(struct network *net, int l, int N, struct netw
     const struct layer_plan *s = &plan->layers[l];
     struct stream *stream = net->stream;
     int C = c->hidden_dim, F = c->intermediate_dim;
-    const float *w = net->weights, *x_mid = activation(net, s->x_mid), *rstd = activation(net, s->mlp_rstd);
-    float *g = net->gradients, *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch);
-    float *norm = workspace(net, plan->norm), *act = workspace(net, plan->act);
-    float *gate_up =
-        activation(net, s->gate_up); /* its gradient takes its place, that of act the place of act */
+    const void *x_mid = activation(net, s->x_mid);
+    const float *rstd = activation(net, s->mlp_rstd);
+    float *g = net->gradients;
+    void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch),
+         *norm = workspace(net, plan->norm);
+    /* the gradient of gate_up takes its place, that of act the place of act */
+    void *gate_up = activation(net, s->gate_up), *act = workspace(net, plan->act);
 
-    float *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_FEED_FORWARD);
+    void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_FEED_FORWARD);
     be->swiglu_forward(act, gate_up, N, F, stream);
     be->gemm(g + p->down, dbranch, act, C, F, N, true, false, true, stream);
-    be->gemm(act, dbranch, w + p->down, N, F, C, false, false, false, stream);
+    be->gemm(act, dbranch, parameter(net, p->down), N, F, C, false, false, false, stream);
     be->swiglu_backward(gate_up, act, gate_up, N, F, stream);
-    be->rmsnorm_recompute(norm, x_mid, w + p->mlp_norm, rstd, N, C, stream);
+    be->rmsnorm_recompute(norm, x_mid, parameter(net, p->mlp_norm), rstd, N, C, stream);
     be->gemm(g + p->gate_up, gate_up, norm, 2 * F, C, N, true, false, true, stream);
-    be->gemm(dnorm, gate_up, w + p->gate_up, N, C, 2 * F, false, false, false, stream);
-    be->rmsnorm_backward(dx, g + p->mlp_norm, dnorm, x_mid, w + p->mlp_norm, rstd,
+    be->gemm(dnorm, gate_up, parameter(net, p->gate_up), N, C, 2 * F, false, false, false, stream);
+    be->rmsnorm_backward(dx, g + p->mlp_norm, dnorm, x_mid, parameter(net, p->mlp_norm), rstd,
                          workspace(net, plan->scratch), N, C, stream);
 }
 
@@ -232,29 +263,31 @@ static void backward_attention(struct network *net, int l, int B, int T, struct 
     struct stream *stream = net->stream;
     int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim;
     int Q = (NH + 2 * NKV) * HS;
-    const float *w = net->weights, *x = activation(net, s->x), *rstd = activation(net, s->attn_rstd);
-    const float *attn = activation(net, s->attn), *rope = workspace(net, plan->rope);
-    float *g = net->gradients, *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch);
-    float *norm = workspace(net, plan->norm), *dattn = workspace(net, plan->dattn),
-          *dqkv = workspace(net, plan->dqkv);
+    const void *x = activation(net, s->x), *attn = activation(net, s->attn);
+    const float *rstd = activation(net, s->attn_rstd), *rope = workspace(net, plan->rope);
+    float *g = net->gradients;
+    void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch),
+         *norm = workspace(net, plan->norm), *dattn = workspace(net, plan->dattn),
+         *dqkv = workspace(net, plan->dqkv);
     void *scratch = workspace(net, plan->scratch);
 
-    float *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
+    void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
     be->gemm(g + p->o, dbranch, attn, C, NH * HS, N, true, false, true, stream);
-    be->gemm(dattn, dbranch, w + p->o, N, NH * HS, C, false, false, false, stream);
+    be->gemm(dattn, dbranch, parameter(net, p->o), N, NH * HS, C, false, false, false, stream);
     be->attention_backward(dqkv, dattn, attn, activation(net, s->lse), activation(net, s->qkv), scratch, B, T,
                            NH, NKV, HS, stream);
     if (c->qk_norm)
         be->qk_norm_rope_backward(dqkv, g + p->q_norm, g + p->k_norm, activation(net, s->qkv_raw),
-                                  activation(net, s->qk_rstd), w + p->q_norm, w + p->k_norm, rope, scratch, B,
-                                  T, NH, NKV, HS, stream);
+                                  activation(net, s->qk_rstd), parameter(net, p->q_norm),
+                                  parameter(net, p->k_norm), rope, scratch, B, T, NH, NKV, HS, stream);
     else
         be->rope_backward(dqkv, rope, B, T, NH, NKV, HS, stream);
     if (c->qkv_bias) be->bias_backward(g + p->qkv_bias, dqkv, scratch, N, Q, stream);
-    be->rmsnorm_recompute(norm, x, w + p->attn_norm, rstd, N, C, stream);
+    be->rmsnorm_recompute(norm, x, parameter(net, p->attn_norm), rstd, N, C, stream);
     be->gemm(g + p->qkv, dqkv, norm, Q, C, N, true, false, true, stream);
-    be->gemm(dnorm, dqkv, w + p->qkv, N, C, Q, false, false, false, stream);
-    be->rmsnorm_backward(dx, g + p->attn_norm, dnorm, x, w + p->attn_norm, rstd, scratch, N, C, stream);
+    be->gemm(dnorm, dqkv, parameter(net, p->qkv), N, C, Q, false, false, false, stream);
+    be->rmsnorm_backward(dx, g + p->attn_norm, dnorm, x, parameter(net, p->attn_norm), rstd, scratch, N, C,
+                         stream);
 }
 
 void network_backward(struct network *net, const int32_t *targets, int B, int T, float loss_scale,
@@ -266,19 +299,19 @@ void network_backward(struct network *net, const int32_t *targets, int B, int T,
     const struct model_config *c = &model->config;
     struct stream *stream = net->stream;
     int N = B * T, C = c->hidden_dim, V = c->vocab_size;
-    float *losses = workspace(net, plan->losses), *dx = workspace(net, plan->dx),
-          *dnorm = workspace(net, plan->branch);
+    float *losses = workspace(net, plan->losses);
+    void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch);
     int32_t *labels = workspace(net, plan->targets);
     void *scratch = workspace(net, plan->scratch);
 
     be->mem_upload(labels, targets, (size_t)N * sizeof *targets, stream);
     linear_cross_entropy(be, losses, dnorm, net->gradients + model->head, workspace(net, plan->norm),
-                         net->weights + model->head, labels, loss_scale, plan->loss_chunk,
-                         workspace(net, plan->logits), N, C, V, stream);
+                         parameter(net, model->head), labels, loss_scale, plan->loss_chunk,
+                         workspace(net, plan->logits), N, C, V, plan->input.precision, stream);
     be->sum(workspace(net, plan->loss_sum), losses, (size_t)N, scratch, stream);
-    be->mem_zero(dx, (size_t)N * (size_t)C * sizeof *dx, stream);
+    be->mem_zero(dx, (size_t)N * (size_t)C * precision_bytes(plan->input.precision), stream);
     be->rmsnorm_backward(dx, net->gradients + model->final_norm, dnorm, activation(net, plan->x_final),
-                         net->weights + model->final_norm, activation(net, plan->final_rstd), scratch, N, C,
+                         parameter(net, model->final_norm), activation(net, plan->final_rstd), scratch, N, C,
                          stream);
     for (int l = c->num_layers - 1; l >= 0; l--) {
         backward_feed_forward(net, l, N, dropout);

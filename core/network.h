@@ -19,7 +19,8 @@ struct network {
     const struct plan *plan;                /* borrowed */
     unsigned char *memory[PLAN_CATEGORIES]; /* device memory; NULL for an empty category */
     size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the backend */
-    float *weights, *gradients;             /* (elements), into memory */
+    float *weights, *gradients;             /* (elements) fp32, into memory */
+    void *compute_weights; /* (elements) weights in the plan's precision; weights where fp32 */
 };
 
 /* Where dropout draws its masks; probability 0 for evaluation and generation. */
@@ -33,6 +34,9 @@ struct network_dropout {
 enum status network_open(struct network *network, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err);
 void network_close(struct network *network); /* harmless on a zeroed struct */
+
+/* After anyone but the optimizer wrote `weights`: what the network computes with follows them. */
+void network_weights_written(struct network *network);
 
 /* Forward pass over inputs (B,T) on the host; the normalised final stream (N,C) stays in the plan's `norm`.
  */

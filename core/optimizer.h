@@ -1,6 +1,6 @@
 /* The optimizer: gradient norm, clipping, and AdamW or Lion over the flat arenas of a network. Matrices
- * decay, vectors (norms, biases) do not: two launches, since the arena keeps them apart. Formulas are in
- * kernels/adamw.h and lion.h. */
+ * decay, vectors (norms, biases) do not: the arena keeps them apart, so one launch knows where decay ends.
+ * Formulas are in kernels/adamw.h and lion.h. */
 #ifndef ANNEAL_CORE_OPTIMIZER_H
 #define ANNEAL_CORE_OPTIMIZER_H
 

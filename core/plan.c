@@ -3,7 +3,6 @@
 
 #include <stdint.h>
 
-#include "kernels/backend.h"
 #include "kernels/linear_cross_entropy.h"
 
 enum { ALIGN = 256 };
@@ -33,9 +32,9 @@ static size_t largest(size_t a, size_t b)
 
 /* Each chunk passes once over the (V, C) gradient, so few large chunks move less memory; past 512 rows the
  * logits only grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels. */
-static int loss_chunk_rows(size_t N, int V)
+static int loss_chunk_rows(size_t N, int V, enum precision precision)
 {
-    size_t rows = ((size_t)64 << 20) / ((size_t)V * sizeof(float)) / 64 * 64;
+    size_t rows = ((size_t)64 << 20) / ((size_t)V * precision_bytes(precision)) / 64 * 64;
     if (rows > 512) rows = 512;
     if (rows < 64) rows = 64;
     return (int)(rows < N ? rows : N);
@@ -45,30 +44,30 @@ static void plan_layer(struct plan *plan, int l, size_t N)
 {
     const struct model_config *c = &plan->input.model->config;
     struct layer_plan *layer = &plan->layers[l];
-    size_t f = sizeof(float), C = (size_t)c->hidden_dim, F = (size_t)c->intermediate_dim,
-           HS = (size_t)c->head_dim;
+    size_t f = sizeof(float), e = precision_bytes(plan->input.precision), C = (size_t)c->hidden_dim,
+           F = (size_t)c->intermediate_dim, HS = (size_t)c->head_dim;
     size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
-    layer->x = add(plan, PLAN_ACTIVATIONS, l, "residual stream in", N * C * f);
+    layer->x = add(plan, PLAN_ACTIVATIONS, l, "residual stream in", N * C * e);
     layer->attn_rstd = add(plan, PLAN_ACTIVATIONS, l, "attention norm rstd", N * f);
-    layer->qkv = add(plan, PLAN_ACTIVATIONS, l, "q, k, v", N * Q * f);
+    layer->qkv = add(plan, PLAN_ACTIVATIONS, l, "q, k, v", N * Q * e);
     layer->qkv_raw = layer->qkv;
     if (c->qk_norm) {
-        layer->qkv_raw = add(plan, PLAN_ACTIVATIONS, l, "q, k, v before their norm", N * Q * f);
+        layer->qkv_raw = add(plan, PLAN_ACTIVATIONS, l, "q, k, v before their norm", N * Q * e);
         layer->qk_rstd = add(plan, PLAN_ACTIVATIONS, l, "q, k norm rstd", N * (NH + NKV) * f);
     }
-    layer->attn = add(plan, PLAN_ACTIVATIONS, l, "attention output", N * NH * HS * f);
+    layer->attn = add(plan, PLAN_ACTIVATIONS, l, "attention output", N * NH * HS * e);
     layer->lse = add(plan, PLAN_ACTIVATIONS, l, "attention log-sum-exp", N * NH * f);
-    layer->x_mid = add(plan, PLAN_ACTIVATIONS, l, "residual stream between", N * C * f);
+    layer->x_mid = add(plan, PLAN_ACTIVATIONS, l, "residual stream between", N * C * e);
     layer->mlp_rstd = add(plan, PLAN_ACTIVATIONS, l, "feed-forward norm rstd", N * f);
-    layer->gate_up = add(plan, PLAN_ACTIVATIONS, l, "gate, up", N * 2 * F * f);
+    layer->gate_up = add(plan, PLAN_ACTIVATIONS, l, "gate, up", N * 2 * F * e);
 }
 
 static void plan_workspace(struct plan *plan, size_t N)
 {
     const struct plan_input *in = &plan->input;
     const struct model_config *c = &in->model->config;
-    size_t f = sizeof(float), C = (size_t)c->hidden_dim, F = (size_t)c->intermediate_dim,
-           HS = (size_t)c->head_dim;
+    size_t f = sizeof(float), e = precision_bytes(in->precision), C = (size_t)c->hidden_dim,
+           F = (size_t)c->intermediate_dim, HS = (size_t)c->head_dim;
     size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
     bool training = in->moments > 0;
     plan->rope = add(plan, PLAN_WORKSPACE, -1, "rotary table", (size_t)in->T * HS * f);
@@ -76,19 +75,19 @@ static void plan_workspace(struct plan *plan, size_t N)
     plan->targets = add(plan, PLAN_WORKSPACE, -1, "target tokens", N * sizeof(int32_t));
     plan->losses = add(plan, PLAN_WORKSPACE, -1, "losses", N * f);
     plan->loss_sum = add(plan, PLAN_WORKSPACE, -1, "loss sum", sizeof(double));
-    plan->norm = add(plan, PLAN_WORKSPACE, -1, "normalised stream", N * C * f);
-    plan->branch = add(plan, PLAN_WORKSPACE, -1, "projection output and its gradient", N * C * f);
-    plan->act = add(plan, PLAN_WORKSPACE, -1, "feed-forward activation and its gradient", N * F * f);
-    plan->loss_chunk = loss_chunk_rows(N, c->vocab_size);
-    size_t logits = linear_cross_entropy_workspace(plan->loss_chunk, c->vocab_size);
+    plan->norm = add(plan, PLAN_WORKSPACE, -1, "normalised stream", N * C * e);
+    plan->branch = add(plan, PLAN_WORKSPACE, -1, "projection output and its gradient", N * C * e);
+    plan->act = add(plan, PLAN_WORKSPACE, -1, "feed-forward activation and its gradient", N * F * e);
+    plan->loss_chunk = loss_chunk_rows(N, c->vocab_size, in->precision);
+    size_t logits = linear_cross_entropy_workspace(plan->loss_chunk, c->vocab_size, in->precision);
     plan->logits = add(plan, PLAN_WORKSPACE, -1, "logits of a chunk", logits);
     size_t scratch = largest(attention_workspace(in->B, in->T, c->num_heads, c->num_kv_heads, c->head_dim),
                              reduce_workspace(N));
     if (training) {
         plan->clip = add(plan, PLAN_WORKSPACE, -1, "clip state", sizeof(struct clip_state));
-        plan->dx = add(plan, PLAN_WORKSPACE, -1, "gradient of the stream", N * C * f);
-        plan->dattn = add(plan, PLAN_WORKSPACE, -1, "gradient of attention", N * NH * HS * f);
-        plan->dqkv = add(plan, PLAN_WORKSPACE, -1, "gradient of q, k, v", N * Q * f);
+        plan->dx = add(plan, PLAN_WORKSPACE, -1, "gradient of the stream", N * C * e);
+        plan->dattn = add(plan, PLAN_WORKSPACE, -1, "gradient of attention", N * NH * HS * e);
+        plan->dqkv = add(plan, PLAN_WORKSPACE, -1, "gradient of q, k, v", N * Q * e);
         scratch = largest(scratch, embedding_backward_workspace((int)N, c->vocab_size));
         scratch = largest(scratch, rmsnorm_backward_workspace((int)N, c->hidden_dim));
         scratch = largest(scratch, reduce_workspace(in->model->elements));
@@ -115,12 +114,16 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
         return err_set(err, STATUS_NO_MEMORY, "no memory to plan %d layers", L);
     }
     plan->weights = add(plan, PLAN_WEIGHTS, -1, "weights", bytes);
+    plan->compute_weights = plan->weights;
+    if (precision_bytes(input->precision) != sizeof(float))
+        plan->compute_weights = add(plan, PLAN_WEIGHTS, -1, "weights as computed with",
+                                    model->elements * precision_bytes(input->precision));
     if (input->moments > 0) plan->gradients = add(plan, PLAN_GRADIENTS, -1, "gradients", bytes);
     if (input->moments > 0) plan->moment1 = add(plan, PLAN_MOMENTS, -1, "first moment", bytes);
     if (input->moments > 1) plan->moment2 = add(plan, PLAN_MOMENTS, -1, "second moment", bytes);
     for (int l = 0; l < L; l++) plan_layer(plan, l, N);
     plan->x_final = add(plan, PLAN_ACTIVATIONS, -1, "residual stream out",
-                        N * (size_t)model->config.hidden_dim * sizeof(float));
+                        N * (size_t)model->config.hidden_dim * precision_bytes(input->precision));
     plan->final_rstd = add(plan, PLAN_ACTIVATIONS, -1, "final norm rstd", N * sizeof(float));
     plan_workspace(plan, N);
     return STATUS_OK;

@@ -10,9 +10,10 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/model.h"
+#include "kernels/backend.h"
 
 enum plan_category {
-    PLAN_WEIGHTS,     /* the flat parameter arena */
+    PLAN_WEIGHTS,     /* the flat parameter arena; in bf16 also what the network computes with */
     PLAN_GRADIENTS,   /* mirrors it */
     PLAN_MOMENTS,     /* of the optimizer: m, and v for AdamW */
     PLAN_ACTIVATIONS, /* saved by the forward pass for the backward pass */
@@ -33,9 +34,11 @@ struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
     int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
     int moments;               /* 2 AdamW, 1 Lion, 0 no training */
+    enum precision precision;  /* of weights as computed with, activations and their gradients */
 };
 
-/* Byte offsets of one layer's saved activations; N = B·T, Q = (NH+2·NKV)·HS. */
+/* Byte offsets of one layer's saved activations; N = B·T, Q = (NH+2·NKV)·HS. Elements are of the plan's
+ * precision, rstd and lse fp32. */
 struct layer_plan {
     size_t x;         /* (N, C) the residual stream entering the layer */
     size_t attn_rstd; /* (N) */
@@ -58,11 +61,12 @@ struct plan {
     size_t total_bytes;
 
     /* byte offsets within their category */
-    size_t weights, gradients;  /* (elements) */
+    size_t weights, gradients;  /* (elements) fp32: the master weights */
+    size_t compute_weights;     /* (elements) of the plan's precision; equals weights where that is fp32 */
     size_t moment1, moment2;    /* (elements); moment2 only with two moments */
     struct layer_plan *layers;  /* (L), activations */
     size_t x_final, final_rstd; /* (N, C), (N), activations */
-    /* workspace */
+    /* workspace; fp32 are rope, losses and what an operation says of its scratch */
     size_t rope;            /* (T, HS/2, 2) */
     size_t inputs, targets; /* (N) int32 */
     size_t losses;          /* (N) */

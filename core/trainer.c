@@ -103,9 +103,18 @@ static enum status upload_initial_weights(struct trainer *t, struct err *err)
     model_initialise(&t->model, (uint64_t)t->setup.config->train.seed, weights);
     t->setup.backend->mem_upload(t->network.weights, weights, t->model.elements * sizeof *weights,
                                  t->network.stream);
+    network_weights_written(&t->network);
     enum status status = t->setup.backend->stream_wait(t->network.stream, err);
     free(weights);
     return status;
+}
+
+/* The precision that a configuration names; "auto" is the device's best. */
+static enum precision precision_of(const char *name, enum precision best)
+{
+    for (int p = 0; p < PRECISIONS; p++)
+        if (strcmp(name, precision_name((enum precision)p)) == 0) return (enum precision)p;
+    return best;
 }
 
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
@@ -139,8 +148,9 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                .B = (int)c->train.batch_size,
                                .T = (int)c->train.seq_len,
                                .moments = optimizer_moments(t->optimizer.kind)};
-    if (!status) status = plan_init(&t->plan, &input, err);
     setup->backend->device_describe(setup->device, &t->device);
+    input.precision = precision_of(c->train.precision, t->device.best);
+    if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = upload_initial_weights(t, err);
@@ -414,9 +424,8 @@ static enum status train_step(struct trainer *t, struct err *err)
     record.grad_norm = clip.norm;
     record.clip_scale = clip.scale;
     record.tokens_per_sec = (double)tokens / seconds;
-    record.mfu = t->device.peak_flops > 0
-                     ? model_flops_per_token(&t->model, T) * record.tokens_per_sec / t->device.peak_flops
-                     : NAN;
+    double peak = t->device.peak_flops[t->plan.input.precision];
+    record.mfu = peak > 0 ? model_flops_per_token(&t->model, T) * record.tokens_per_sec / peak : NAN;
     o->step(o->context, &record);
     if (clip.scale == 0)
         event(t, "warning", "step %" PRId64 ": the gradient norm is not finite, the update was skipped",

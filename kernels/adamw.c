@@ -5,17 +5,16 @@
 
 #include "kernels/cpu_device.h"
 
-void adamw_step(float *w, float *m, float *v, const float *g, size_t n, struct adamw_params params,
-                const struct clip_state *clip, struct stream *stream)
+static void update_range(float *w, float *m, float *v, const float *g, size_t from, size_t to,
+                         struct adamw_params params, float weight_decay, float scale, struct stream *stream)
 {
-    const float scale = clip->scale, beta1 = params.beta1, beta2 = params.beta2, eps = params.eps;
-    if (scale == 0.0f) return;
+    const float beta1 = params.beta1, beta2 = params.beta2, eps = params.eps;
     const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
     const float rate = (float)((double)params.lr / params.bias_correction1);
     const float correct2 = (float)(1.0 / sqrt((double)params.bias_correction2));
-    const float keep = (float)(1.0 - (double)params.lr * params.weight_decay);
+    const float keep = (float)(1.0 - (double)params.lr * weight_decay);
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = from; i < to; i++) {
         float gi = g[i] * scale;
         float mi = beta1 * m[i] + rest1 * gi;
         float vi = beta2 * v[i] + rest2 * gi * gi;
@@ -23,4 +22,13 @@ void adamw_step(float *w, float *m, float *v, const float *g, size_t n, struct a
         v[i] = vi;
         w[i] = keep * w[i] - rate * mi / (sqrtf(vi) * correct2 + eps);
     }
+}
+
+void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n, size_t decayed,
+                struct adamw_params params, const struct clip_state *clip, struct stream *stream)
+{
+    (void)weights; /* the stream is fp32: w itself */
+    if (clip->scale == 0.0f) return;
+    update_range(w, m, v, g, 0, decayed, params, params.weight_decay, clip->scale, stream);
+    update_range(w, m, v, g, decayed, n, params, 0.0f, clip->scale, stream);
 }

@@ -8,14 +8,16 @@ enum { BLOCK = 256 };
 /* What the update needs of its parameters, computed once on the host as the CPU twin does. */
 struct adamw_factors {
     float beta1, rest1, beta2, rest2, rate, correct2, keep, eps;
+    size_t decayed; /* elements from here on do not shrink */
 };
 
-__device__ static inline void adamw_one(float *w, float *m, float *v, float g, struct adamw_factors f)
+__device__ static inline void adamw_one(float *w, float *m, float *v, float g, size_t i,
+                                        const struct adamw_factors &f)
 {
     float mi = f.beta1 * *m + f.rest1 * g, vi = f.beta2 * *v + f.rest2 * g * g;
     *m = mi;
     *v = vi;
-    *w = f.keep * *w - f.rate * mi / (sqrtf(vi) * f.correct2 + f.eps);
+    *w = (i < f.decayed ? f.keep : 1.0f) * *w - f.rate * mi / (sqrtf(vi) * f.correct2 + f.eps);
 }
 
 template <int W>
@@ -28,18 +30,19 @@ __global__ void adamw_update(float *__restrict__ w, float *__restrict__ m, float
     if (scale == 0.0f) return;
     if (i + W <= n) {
         pack<float, W> a = load<W>(w + i), b = load<W>(m + i), c = load<W>(v + i), d = load<W>(g + i);
-        for (int k = 0; k < W; k++) adamw_one(&a.at[k], &b.at[k], &c.at[k], d.at[k] * scale, f);
+        for (int k = 0; k < W; k++) adamw_one(&a.at[k], &b.at[k], &c.at[k], d.at[k] * scale, i + k, f);
         store<W>(w + i, a);
         store<W>(m + i, b);
         store<W>(v + i, c);
         return;
     }
-    for (; i < n; i++) adamw_one(&w[i], &m[i], &v[i], g[i] * scale, f);
+    for (; i < n; i++) adamw_one(&w[i], &m[i], &v[i], g[i] * scale, i, f);
 }
 
-void adamw_step(float *w, float *m, float *v, const float *g, size_t n, struct adamw_params params,
-                const struct clip_state *clip, struct stream *stream)
+void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n, size_t decayed,
+                struct adamw_params params, const struct clip_state *clip, struct stream *stream)
 {
+    (void)weights;
     struct adamw_factors f;
     if (n == 0) return;
     f.beta1 = params.beta1, f.rest1 = 1.0f - params.beta1;
@@ -48,6 +51,7 @@ void adamw_step(float *w, float *m, float *v, const float *g, size_t n, struct a
     f.correct2 = (float)(1.0 / sqrt((double)params.bias_correction2));
     f.keep = (float)(1.0 - (double)params.lr * params.weight_decay);
     f.eps = params.eps;
+    f.decayed = decayed;
     if (aligned16(w) && aligned16(m) && aligned16(v) && aligned16(g))
         LAUNCH(adamw_update<4>, block_count((n + 3) / 4, BLOCK), BLOCK, 0, stream, w, m, v, g, n, f, clip);
     else

@@ -134,9 +134,11 @@ static void forward_tile(const struct problem *p, float *out, float *lse, float 
     }
 }
 
-void attention_forward(float *out, float *lse, const float *qkv, void *workspace, int B, int T, int NH,
+void attention_forward(void *out_, float *lse, const void *qkv_, void *workspace, int B, int T, int NH,
                        int NKV, int HS, struct stream *stream)
 {
+    float *out = out_;
+    const float *qkv = qkv_;
     struct problem problem = problem_make(qkv, T, NH, NKV, HS);
     int tiles = attention_tiles(T);
     long tasks = (long)B * NH * tiles, next = 0;
@@ -285,9 +287,11 @@ static void backward_query_tile(const struct problem *p, const struct backward_s
     }
 }
 
-void attention_backward(float *dqkv, const float *dout, const float *out, const float *lse, const float *qkv,
+void attention_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse, const void *qkv_,
                         void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream)
 {
+    float *dqkv = dqkv_;
+    const float *dout = dout_, *out = out_, *qkv = qkv_;
     struct problem problem = problem_make(qkv, T, NH, NKV, HS);
     problem.dqkv = dqkv, problem.dout = dout, problem.out = out, problem.lse = lse;
     int tiles = attention_tiles(T), threads = stream->threads;

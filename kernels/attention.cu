@@ -354,9 +354,11 @@ static bool head_width_ok(int HS, struct stream *stream)
     return false;
 }
 
-void attention_forward(float *out, float *lse, const float *qkv, void *workspace, int B, int T, int NH,
+void attention_forward(void *out_, float *lse, const void *qkv_, void *workspace, int B, int T, int NH,
                        int NKV, int HS, struct stream *stream)
 {
+    float *out = (float *)out_;
+    const float *qkv = (const float *)qkv_;
     struct attention_shape p = shape_of(B, T, NH, NKV, HS);
     (void)workspace;
     if (!head_width_ok(HS, stream)) return;
@@ -368,9 +370,13 @@ void attention_forward(float *out, float *lse, const float *qkv, void *workspace
         forward_launch<4, 16>(out, lse, qkv, p, stream);
 }
 
-void attention_backward(float *dqkv, const float *dout, const float *out, const float *lse, const float *qkv,
+void attention_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse, const void *qkv_,
                         void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream)
 {
+    float *dqkv = (float *)dqkv_;
+    const float *dout = (const float *)dout_;
+    const float *out = (const float *)out_;
+    const float *qkv = (const float *)qkv_;
     struct attention_shape p = shape_of(B, T, NH, NKV, HS);
     float *products = (float *)workspace; /* (B,NH,T) */
     size_t rows = (size_t)B * (size_t)T * (size_t)NH;

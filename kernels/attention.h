@@ -17,14 +17,14 @@
 struct stream;
 
 /* out (B,T,NH,HS) =, lse (B,NH,T) =. */
-void attention_forward(float *out, float *lse, const float *qkv, void *workspace, int B, int T, int NH,
-                       int NKV, int HS, struct stream *stream);
+void attention_forward(void *out, float *lse, const void *qkv, void *workspace, int B, int T, int NH, int NKV,
+                       int HS, struct stream *stream);
 
 /* dqkv (B,T,NH+2*NKV,HS) =, from dout (B,T,NH,HS) and what the forward pass read and wrote. The probabilities
  * are computed again from lse; with D_t = dout_t · out_t: dp_tu = dout_t · v_u,  ds_tu = p_tu (dp_tu − D_t) /
  * sqrt(HS), dq_t = Σ_u ds_tu k_u,  dk_u = Σ_t ds_tu q_t,  dv_u = Σ_t p_tu dout_t where the sums for dk and dv
  * also run over the query heads of the group. */
-void attention_backward(float *dqkv, const float *dout, const float *out, const float *lse, const float *qkv,
+void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
                         void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream);
 
 #endif

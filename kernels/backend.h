@@ -7,8 +7,11 @@
  * which names the slot here.
  *
  * Shapes: B sequences, T tokens a sequence, N = B·T rows, C hidden width, NH query heads, NKV key/value
- * heads, HS head width, F feed-forward width, V vocabulary. Tensors are row-major fp32 unless a contract says
- * otherwise.
+ * heads, HS head width, F feed-forward width, V vocabulary. Tensors are row-major.
+ *
+ * Element types: a tensor given as `void *` holds elements of the stream's precision, fp32 or bf16; one given
+ * as `float *` is fp32 in every precision: statistics, losses, parameter gradients, moments, master weights.
+ * Sums are accumulated in fp32 or wider, whatever the elements are.
  */
 #ifndef ANNEAL_KERNELS_BACKEND_H
 #define ANNEAL_KERNELS_BACKEND_H
@@ -19,6 +22,22 @@
 
 #include "core/base/err.h"
 
+/* How a stream computes. TF32: fp32 elements, but matrix products may round their operands to 10 bits of
+ * mantissa. BF16: bf16 elements. */
+enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISIONS };
+
+static inline const char *precision_name(enum precision precision)
+{
+    static const char *const names[PRECISIONS] = {"fp32", "tf32", "bf16"};
+    return names[precision];
+}
+
+/* Bytes of an element: 4 or 2. */
+static inline size_t precision_bytes(enum precision precision)
+{
+    return precision == PRECISION_BF16 ? 2 : 4;
+}
+
 struct device; /* opaque: one opened device; holds its thread count, handles, scratch */
 struct stream; /* opaque: an ordered queue of work on a device */
 
@@ -28,7 +47,16 @@ struct device_info {
     char short_name[16];     /* "cpu", "cuda:0": the `device` column of runs */
     int64_t available_bytes; /* of it, what may still be taken; 0: unknown */
     int64_t total_bytes;     /* memory of the device */
-    double peak_flops;       /* fp32 multiply-add peak from a table, per second; 0: unknown, so no MFU */
+    /* operations a second, two for a multiply-add, of matrix products in each precision, by what is known of
+     * the chip; 0: unknown, or the device does not compute in it */
+    double peak_flops[PRECISIONS];
+    enum precision best; /* what to train in, unless told */
+};
+
+/* One matrix product, as the slot gemm is called for it. */
+struct gemm_shape {
+    int M, N, K;
+    bool transpose_a, transpose_b, accumulate;
 };
 
 /* Identifies one dropout mask; the mask is a pure function of it and of the element's index. */
@@ -70,90 +98,93 @@ struct backend {
                          struct stream *stream); /* waits */
 
     /* --- streams --- */
-    enum status (*stream_open)(struct device *device, struct stream **out, struct err *err);
+    /* fails for a precision that the device does not compute in */
+    enum status (*stream_open)(struct device *device, enum precision precision, struct stream **out,
+                               struct err *err);
     void (*stream_close)(struct stream *stream);
     enum status (*stream_wait)(struct stream *stream,
                                struct err *err); /* until idle; reports device faults */
 
     /* --- operations; see kernels/<operation>.h --- */
     /* embedding.h: out (N,C), tokens (N) int32, weight (V,C) */
-    void (*embedding_forward)(float *out, const int32_t *tokens, const float *weight, int N, int C,
+    void (*embedding_forward)(void *out, const int32_t *tokens, const void *weight, int N, int C,
                               struct stream *stream);
     /* dweight (V,C) +=, dout (N,C); workspace: embedding_backward_workspace(N, V) bytes */
-    void (*embedding_backward)(float *dweight, const float *dout, const int32_t *tokens, void *workspace,
+    void (*embedding_backward)(float *dweight, const void *dout, const int32_t *tokens, void *workspace,
                                int N, int V, int C, struct stream *stream);
 
     /* rmsnorm.h: out (N,C), rstd (N), x (N,C), weight (C) */
-    void (*rmsnorm_forward)(float *out, float *rstd, const float *x, const float *weight, int N, int C,
+    void (*rmsnorm_forward)(void *out, float *rstd, const void *x, const void *weight, int N, int C,
                             float eps, struct stream *stream);
     /* sum (N,C) = x + delta; out = rmsnorm(sum). sum may alias x or delta */
-    void (*rmsnorm_residual_forward)(float *sum, float *out, float *rstd, const float *x, const float *delta,
-                                     const float *weight, int N, int C, float eps, struct stream *stream);
+    void (*rmsnorm_residual_forward)(void *sum, void *out, float *rstd, const void *x, const void *delta,
+                                     const void *weight, int N, int C, float eps, struct stream *stream);
     /* out (N,C) again from the saved rstd: the backward pass recomputes instead of storing */
-    void (*rmsnorm_recompute)(float *out, const float *x, const float *weight, const float *rstd, int N,
-                              int C, struct stream *stream);
+    void (*rmsnorm_recompute)(void *out, const void *x, const void *weight, const float *rstd, int N, int C,
+                              struct stream *stream);
     /* dx (N,C) +=, dweight (C) +=, dout (N,C); workspace: rmsnorm_backward_workspace(N, C) bytes */
-    void (*rmsnorm_backward)(float *dx, float *dweight, const float *dout, const float *x,
-                             const float *weight, const float *rstd, void *workspace, int N, int C,
-                             struct stream *stream);
+    void (*rmsnorm_backward)(void *dx, float *dweight, const void *dout, const void *x, const void *weight,
+                             const float *rstd, void *workspace, int N, int C, struct stream *stream);
 
     /* rope.h: rotates the q and k heads of qkv (B,T,NH+2*NKV,HS) in place; cos_sin (T,HS/2,2) */
-    void (*rope_forward)(float *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+    void (*rope_forward)(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                          struct stream *stream);
-    void (*rope_backward)(float *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+    void (*rope_backward)(void *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                           struct stream *stream);
     /* QK-norm and RoPE in one pass: out (B,T,NH+2*NKV,HS) from raw qkv of the same shape (v is copied),
      * rstd (N,NH+NKV), q_weight and k_weight (HS) */
-    void (*qk_norm_rope_forward)(float *out, float *rstd, const float *qkv, const float *q_weight,
-                                 const float *k_weight, const float *cos_sin, int B, int T, int NH, int NKV,
+    void (*qk_norm_rope_forward)(void *out, float *rstd, const void *qkv, const void *q_weight,
+                                 const void *k_weight, const float *cos_sin, int B, int T, int NH, int NKV,
                                  int HS, float eps, struct stream *stream);
     /* dqkv in place: from the gradient of out to the gradient of raw qkv; dq_weight, dk_weight (HS) +=;
      * workspace: qk_norm_rope_backward_workspace(B*T, NH, NKV, HS) bytes */
-    void (*qk_norm_rope_backward)(float *dqkv, float *dq_weight, float *dk_weight, const float *qkv,
-                                  const float *rstd, const float *q_weight, const float *k_weight,
+    void (*qk_norm_rope_backward)(void *dqkv, float *dq_weight, float *dk_weight, const void *qkv,
+                                  const float *rstd, const void *q_weight, const void *k_weight,
                                   const float *cos_sin, void *workspace, int B, int T, int NH, int NKV,
                                   int HS, struct stream *stream);
 
     /* attention.h: causal, scale 1/sqrt(HS); out (B,T,NH,HS), lse (B,NH,T), qkv (B,T,NH+2*NKV,HS);
      * workspace: attention_workspace(B, T, NH, NKV, HS) bytes, for both directions */
-    void (*attention_forward)(float *out, float *lse, const float *qkv, void *workspace, int B, int T, int NH,
+    void (*attention_forward)(void *out, float *lse, const void *qkv, void *workspace, int B, int T, int NH,
                               int NKV, int HS, struct stream *stream);
     /* dqkv (B,T,NH+2*NKV,HS) = */
-    void (*attention_backward)(float *dqkv, const float *dout, const float *out, const float *lse,
-                               const float *qkv, void *workspace, int B, int T, int NH, int NKV, int HS,
+    void (*attention_backward)(void *dqkv, const void *dout, const void *out, const float *lse,
+                               const void *qkv, void *workspace, int B, int T, int NH, int NKV, int HS,
                                struct stream *stream);
 
     /* swiglu.h: out (N,F) = silu(gate) * up, gate_up (N,2*F): gate in columns [0,F), up in [F,2F) */
-    void (*swiglu_forward)(float *out, const float *gate_up, int N, int F, struct stream *stream);
+    void (*swiglu_forward)(void *out, const void *gate_up, int N, int F, struct stream *stream);
     /* dgate_up (N,2*F) = ; may alias gate_up */
-    void (*swiglu_backward)(float *dgate_up, const float *dout, const float *gate_up, int N, int F,
+    void (*swiglu_backward)(void *dgate_up, const void *dout, const void *gate_up, int N, int F,
                             struct stream *stream);
 
-    /* gemm.h: out (M,N) = op(a) op(b) [+ out when accumulate]; op(a) is (M,K), op(b) (K,N); leading
-     * dimensions are the row lengths as stored: a (M,K) or, transposed, (K,M); b (K,N) or, transposed, (N,K)
-     */
-    void (*gemm)(float *out, const float *a, const float *b, int M, int N, int K, bool transpose_a,
+    /* gemm.h: out (M,N) = op(a) op(b), or, when accumulate, out (M,N) += op(a) op(b) with out in fp32; op(a)
+     * is (M,K), op(b) (K,N); leading dimensions are the row lengths as stored: a (M,K) or, transposed, (K,M);
+     * b (K,N) or, transposed, (N,K) */
+    void (*gemm)(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a,
                  bool transpose_b, bool accumulate, struct stream *stream);
 
     /* bias.h: x (N,C) += bias (C); dbias (C) += column sums of dout (N,C);
      * workspace: bias_backward_workspace(N, C) bytes */
-    void (*bias_forward)(float *x, const float *bias, int N, int C, struct stream *stream);
-    void (*bias_backward)(float *dbias, const float *dout, void *workspace, int N, int C,
+    void (*bias_forward)(void *x, const void *bias, int N, int C, struct stream *stream);
+    void (*bias_backward)(float *dbias, const void *dout, void *workspace, int N, int C,
                           struct stream *stream);
 
     /* elementwise.h: x (n) += delta (n) */
-    void (*add)(float *x, const float *delta, size_t n, struct stream *stream);
+    /* out (n) = x (n), rounded to the stream's precision; out may be x where that is fp32 */
+    void (*cast)(void *out, const float *x, size_t n, struct stream *stream);
+    void (*add)(void *x, const void *delta, size_t n, struct stream *stream);
 
     /* dropout.h: x (n) in place, inverted scaling; the same call on a gradient is the backward */
-    void (*dropout)(float *x, size_t n, float probability, struct dropout_site site, struct stream *stream);
+    void (*dropout)(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream);
 
     /* cross_entropy.h: losses (N) = lse(logits) - logits[target], 0 where target is -100; logits (N,V),
      * targets (N) int32. The fused form then overwrites logits with loss_scale * (softmax - onehot), 0 rows
      * where ignored. */
-    void (*cross_entropy_forward)(float *losses, const float *logits, const int32_t *targets, int N, int V,
+    void (*cross_entropy_forward)(float *losses, const void *logits, const int32_t *targets, int N, int V,
                                   struct stream *stream);
-    void (*cross_entropy_fused)(float *losses, float *logits_dlogits, const int32_t *targets,
-                                float loss_scale, int N, int V, struct stream *stream);
+    void (*cross_entropy_fused)(float *losses, void *logits_dlogits, const int32_t *targets, float loss_scale,
+                                int N, int V, struct stream *stream);
 
     /* reduce.h: out (1) = sum of x (n) in a fixed order, accumulated in fp64; workspace: reduce_workspace(n)
      * bytes */
@@ -162,11 +193,13 @@ struct backend {
     void (*grad_norm)(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
                       struct stream *stream);
 
-    /* adamw.h, lion.h: one flat range; a clip scale of 0 (non-finite norm) leaves w, m and v untouched */
-    void (*adamw_step)(float *w, float *m, float *v, const float *g, size_t n, struct adamw_params params,
-                       const struct clip_state *clip, struct stream *stream);
-    void (*lion_step)(float *w, float *m, const float *g, size_t n, struct lion_params params,
-                      const struct clip_state *clip, struct stream *stream);
+    /* adamw.h, lion.h: one flat range in one launch; w (n) are the master weights, of which the first
+     * `decayed` decay, weights (n) what the network computes with: w rounded to the stream's precision, or w
+     * itself. A clip scale of 0 (non-finite norm) leaves all of it untouched */
+    void (*adamw_step)(float *w, void *weights, float *m, float *v, const float *g, size_t n, size_t decayed,
+                       struct adamw_params params, const struct clip_state *clip, struct stream *stream);
+    void (*lion_step)(float *w, void *weights, float *m, const float *g, size_t n, size_t decayed,
+                      struct lion_params params, const struct clip_state *clip, struct stream *stream);
 };
 
 /* The CPU table, compiled for the best instruction set this processor has. Never fails. */

@@ -6,8 +6,10 @@
 
 #include "kernels/cpu_device.h"
 
-void bias_forward(float *x, const float *bias, int N, int C, struct stream *stream)
+void bias_forward(void *x_, const void *bias_, int N, int C, struct stream *stream)
 {
+    float *x = x_;
+    const float *bias = bias_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         float *row = x + (size_t)n * C;
@@ -16,8 +18,9 @@ void bias_forward(float *x, const float *bias, int N, int C, struct stream *stre
     }
 }
 
-void bias_backward(float *dbias, const float *dout, void *workspace, int N, int C, struct stream *stream)
+void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int C, struct stream *stream)
 {
+    const float *dout = dout_;
     float *partial = workspace; /* (chunks, C) */
     int chunks = row_chunk_count(N), rows = row_chunk_rows(N);
 #pragma omp parallel num_threads(stream->threads)

@@ -20,13 +20,16 @@ struct bias_term {
     }
 };
 
-void bias_forward(float *x, const float *bias, int N, int C, struct stream *stream)
+void bias_forward(void *x_, const void *bias_, int N, int C, struct stream *stream)
 {
+    float *x = (float *)x_;
+    const float *bias = (const float *)bias_;
     size_t count = (size_t)N * (size_t)C;
     LAUNCH(bias_rows<float>, block_count(count, BLOCK), BLOCK, 0, stream, x, bias, count, C);
 }
 
-void bias_backward(float *dbias, const float *dout, void *workspace, int N, int C, struct stream *stream)
+void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int C, struct stream *stream)
 {
+    const float *dout = (const float *)dout_;
     column_sum(dbias, (float *)workspace, bias_term{dout, C}, N, C, stream);
 }

@@ -5,10 +5,10 @@
 struct stream;
 
 /* x (N,C) += bias (C), to every row. */
-void bias_forward(float *x, const float *bias, int N, int C, struct stream *stream);
+void bias_forward(void *x, const void *bias, int N, int C, struct stream *stream);
 
 /* dbias (C) += column sums of dout (N,C), in fixed chunks of rows: the same for any thread count.
  * workspace: bias_backward_workspace(N, C) bytes. */
-void bias_backward(float *dbias, const float *dout, void *workspace, int N, int C, struct stream *stream);
+void bias_backward(float *dbias, const void *dout, void *workspace, int N, int C, struct stream *stream);
 
 #endif

@@ -145,8 +145,11 @@ static void mem_download(void *host, const void *device_memory, size_t bytes, st
     if (bytes > 0) memcpy(host, device_memory, bytes);
 }
 
-static enum status stream_open(struct device *device, struct stream **out, struct err *err)
+static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
+                               struct err *err)
 {
+    if (precision != PRECISION_FP32)
+        return err_set(err, STATUS_USAGE, "cpu: computes in fp32, not in %s", precision_name(precision));
     struct stream *stream = malloc(sizeof *stream);
     if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for a stream's handle");
     stream->threads = device->threads;
@@ -198,6 +201,7 @@ const struct backend cpu_table = {
     .gemm = gemm,
     .bias_forward = bias_forward,
     .bias_backward = bias_backward,
+    .cast = cast,
     .add = add,
     .dropout = dropout,
     .cross_entropy_forward = cross_entropy_forward,

@@ -31,9 +31,10 @@ static inline void merge(float *max, double *total, float more_max, float more)
     *total += more * exp((double)more_max - *max);
 }
 
-void cross_entropy_forward(float *losses, const float *logits, const int32_t *targets, int N, int V,
+void cross_entropy_forward(float *losses, const void *logits_, const int32_t *targets, int N, int V,
                            struct stream *stream)
 {
+    const float *logits = logits_;
     int length = block_length(V);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
@@ -55,9 +56,10 @@ void cross_entropy_forward(float *losses, const float *logits, const int32_t *ta
     }
 }
 
-void cross_entropy_fused(float *losses, float *logits_dlogits, const int32_t *targets, float loss_scale,
+void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *targets, float loss_scale,
                          int N, int V, struct stream *stream)
 {
+    float *logits_dlogits = logits_dlogits_;
     int length = block_length(V);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {

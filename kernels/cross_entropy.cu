@@ -57,15 +57,17 @@ __global__ void cross_entropy_gradient(float *losses, float *logits, const int32
     if (threadIdx.x == 0) losses[n] = (float)(lse - aimed);
 }
 
-void cross_entropy_forward(float *losses, const float *logits, const int32_t *targets, int N, int V,
+void cross_entropy_forward(float *losses, const void *logits_, const int32_t *targets, int N, int V,
                            struct stream *stream)
 {
+    const float *logits = (const float *)logits_;
     LAUNCH(cross_entropy_rows, (unsigned)N, row_threads(V), 0, stream, losses, logits, targets, V);
 }
 
-void cross_entropy_fused(float *losses, float *logits_dlogits, const int32_t *targets, float loss_scale,
+void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *targets, float loss_scale,
                          int N, int V, struct stream *stream)
 {
+    float *logits_dlogits = (float *)logits_dlogits_;
     LAUNCH(cross_entropy_gradient, (unsigned)N, row_threads(V), 0, stream, losses, logits_dlogits, targets,
            loss_scale, V);
 }

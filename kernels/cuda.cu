@@ -132,7 +132,7 @@ static void device_describe(struct device *device, struct device_info *out)
     snprintf(out->name, sizeof out->name, "%.90s", device->properties.name);
     snprintf(out->short_name, sizeof out->short_name, "cuda:%d", device->index);
     out->total_bytes = (int64_t)device->properties.totalGlobalMem;
-    out->peak_flops = device->peak_flops;
+    out->peak_flops[PRECISION_FP32] = device->peak_flops;
 }
 
 /* ---- memory ---- */
@@ -209,11 +209,15 @@ static void stream_close(struct stream *stream)
     free(stream);
 }
 
-static enum status stream_open(struct device *device, struct stream **out, struct err *err)
+static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
+                               struct err *err)
 {
+    if (precision != PRECISION_FP32)
+        return err_set(err, STATUS_USAGE, "cuda: computes in fp32, not in %s", precision_name(precision));
     struct stream *stream = (struct stream *)calloc(1, sizeof *stream);
     if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a stream's handle");
     stream->device = device;
+    stream->precision = precision;
     cudaError_t error = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);
     enum status status = STATUS_OK;
     if (error != cudaSuccess)
@@ -268,6 +272,7 @@ const struct backend cuda_table = {
     .gemm = gemm,
     .bias_forward = bias_forward,
     .bias_backward = bias_backward,
+    .cast = cast,
     .add = add,
     .dropout = dropout,
     .cross_entropy_forward = cross_entropy_forward,

@@ -33,6 +33,7 @@ struct gemm_cache; /* gemm.cu */
 
 struct stream {
     struct device *device;
+    enum precision precision;
     cudaStream_t queue;
     struct gemm_cache *gemm;
     const char *fault_at; /* NULL: none; else what failed first, a literal */

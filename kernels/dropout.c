@@ -6,8 +6,9 @@
 
 #define BATCH 64 /* Philox blocks at a time: 1 KiB of random words, in the first-level cache */
 
-void dropout(float *x, size_t n, float probability, struct dropout_site site, struct stream *stream)
+void dropout(void *x_, size_t n, float probability, struct dropout_site site, struct stream *stream)
 {
+    float *x = x_;
     uint32_t threshold = (uint32_t)((double)probability * 16777216.0 + 0.5);
     if (threshold == 0) return;
     const float scale = (float)(1.0 / (1.0 - (double)probability));

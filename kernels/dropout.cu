@@ -28,8 +28,9 @@ template <typename T, int W> __global__ void dropout_elements(T *x, size_t n, st
         x[i + (unsigned)w] = random.word[w] >> 8 >= mask.threshold ? x[i + (unsigned)w] * mask.scale : 0.0f;
 }
 
-void dropout(float *x, size_t n, float probability, struct dropout_site site, struct stream *stream)
+void dropout(void *x_, size_t n, float probability, struct dropout_site site, struct stream *stream)
 {
+    float *x = (float *)x_;
     struct dropout_mask mask;
     mask.threshold = (uint32_t)((double)probability * 16777216.0 + 0.5);
     if (mask.threshold == 0 || n == 0) return;

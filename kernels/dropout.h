@@ -20,6 +20,6 @@
 
 #include "kernels/backend.h"
 
-void dropout(float *x, size_t n, float probability, struct dropout_site site, struct stream *stream);
+void dropout(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream);
 
 #endif

@@ -17,8 +17,18 @@ template <typename T, int W> __global__ void add_elements(T *x, const T *delta, 
     for (; i < n; i++) x[i] += delta[i];
 }
 
-void add(float *x, const float *delta, size_t n, struct stream *stream)
+void cast(void *out, const float *x, size_t n, struct stream *stream)
 {
+    if (out == x || n == 0 || stream->fault_at != NULL) return;
+    cudaError_t error =
+        cudaMemcpyAsync(out, x, n * sizeof *x, cudaMemcpyDeviceToDevice, stream->queue);
+    if (error != cudaSuccess) stream_fault(stream, "cast", cudaGetErrorString(error));
+}
+
+void add(void *x_, const void *delta_, size_t n, struct stream *stream)
+{
+    float *x = (float *)x_;
+    const float *delta = (const float *)delta_;
     if (n == 0) return;
     if (aligned16(x) && aligned16(delta))
         LAUNCH((add_elements<float, 4>), block_count((n + 3) / 4, BLOCK), BLOCK, 0, stream, x, delta, n);

@@ -8,17 +8,20 @@
 
 #include "kernels/cpu_device.h"
 
-void embedding_forward(float *out, const int32_t *tokens, const float *weight, int N, int C,
+void embedding_forward(void *out_, const int32_t *tokens, const void *weight_, int N, int C,
                        struct stream *stream)
 {
+    float *out = out_;
+    const float *weight = weight_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++)
         memcpy(out + (size_t)n * C, weight + (size_t)tokens[n] * C, (size_t)C * sizeof(float));
 }
 
-void embedding_backward(float *dweight, const float *dout, const int32_t *tokens, void *workspace, int N,
+void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens, void *workspace, int N,
                         int V, int C, struct stream *stream)
 {
+    const float *dout = dout_;
     (void)workspace;
     (void)V;
     int lines = (C + 15) / 16;

@@ -20,9 +20,11 @@ __global__ void embedding_gather(T *__restrict__ out, const int32_t *__restrict_
     store<W>(out + i, load<W>(weight + (size_t)tokens[n] * (unsigned)C + c));
 }
 
-void embedding_forward(float *out, const int32_t *tokens, const float *weight, int N, int C,
+void embedding_forward(void *out_, const int32_t *tokens, const void *weight_, int N, int C,
                        struct stream *stream)
 {
+    float *out = (float *)out_;
+    const float *weight = (const float *)weight_;
     size_t count = (size_t)N * (size_t)C;
     if (C % 4 == 0 && aligned16(out) && aligned16(weight))
         LAUNCH((embedding_gather<float, 4>), block_count(count / 4, BLOCK), BLOCK, 0, stream, out, tokens,
@@ -79,9 +81,10 @@ __global__ void __launch_bounds__(BLOCK)
     if (c < C) *at = sum;
 }
 
-void embedding_backward(float *dweight, const float *dout, const int32_t *tokens, void *workspace, int N,
+void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens, void *workspace, int N,
                         int V, int C, struct stream *stream)
 {
+    const float *dout = (const float *)dout_;
     (void)workspace;
     (void)V;
     LAUNCH(embedding_scatter, dim3((unsigned)N, block_count((size_t)C, BLOCK)), BLOCK, 0, stream, dweight,

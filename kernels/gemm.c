@@ -34,9 +34,11 @@ static inline int edge(int size, int parts, int part)
     return at < size ? (int)at : size;
 }
 
-void gemm(float *out, const float *a, const float *b, int M, int N, int K, bool transpose_a, bool transpose_b,
+void gemm(void *out_, const void *a_, const void *b_, int M, int N, int K, bool transpose_a, bool transpose_b,
           bool accumulate, struct stream *stream)
 {
+    float *out = out_;
+    const float *a = a_, *b = b_;
     int rows = 1, columns = 1;
     grid_choose(M, N, stream->threads, &rows, &columns);
     int lda = transpose_a ? M : K, ldb = transpose_b ? K : N;

@@ -146,9 +146,12 @@ static cublasStatus_t entry_find(struct gemm_cache *cache, struct gemm_key key, 
     return entry_fill(e, key, blas);
 }
 
-void gemm(float *out, const float *a, const float *b, int M, int N, int K, bool transpose_a, bool transpose_b,
+void gemm(void *out_, const void *a_, const void *b_, int M, int N, int K, bool transpose_a, bool transpose_b,
           bool accumulate, struct stream *stream)
 {
+    float *out = (float *)out_;
+    const float *a = (const float *)a_;
+    const float *b = (const float *)b_;
     struct gemm_key key = {M, N, K, common_alignment(out, a, b), (int)transpose_a | (int)transpose_b << 1};
     struct gemm_entry *e = NULL;
     float one = 1.0f, beta = accumulate ? 1.0f : 0.0f;

@@ -1,4 +1,5 @@
-/* Matrix product, row-major: out (M,N) = op(a) op(b), or += when accumulate.
+/* Matrix product, row-major: out (M,N) = op(a) op(b), or += when accumulate. An out that is added to is fp32
+ * whatever a and b are: it is a parameter's gradient.
  *
  * op(a) is (M,K): a is stored (M,K), or (K,M) with transpose_a. op(b) is (K,N): b is stored (K,N), or (N,K)
  * with transpose_b. Leading dimensions are the row lengths as stored. M, N, K >= 1; nothing aliases. Without
@@ -13,7 +14,7 @@
 
 struct stream;
 
-void gemm(float *out, const float *a, const float *b, int M, int N, int K, bool transpose_a, bool transpose_b,
+void gemm(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a, bool transpose_b,
           bool accumulate, struct stream *stream);
 
 #endif

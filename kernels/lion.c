@@ -3,19 +3,27 @@
 
 #include "kernels/cpu_device.h"
 
-void lion_step(float *w, float *m, const float *g, size_t n, struct lion_params params,
-               const struct clip_state *clip, struct stream *stream)
+static void update_range(float *w, float *m, const float *g, size_t from, size_t to,
+                         struct lion_params params, float weight_decay, float scale, struct stream *stream)
 {
-    const float scale = clip->scale, beta1 = params.beta1, beta2 = params.beta2, lr = params.lr;
-    if (scale == 0.0f) return;
+    const float beta1 = params.beta1, beta2 = params.beta2, lr = params.lr;
     const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
-    const float keep = (float)(1.0 - (double)lr * params.weight_decay);
+    const float keep = (float)(1.0 - (double)lr * weight_decay);
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = from; i < to; i++) {
         float gi = g[i] * scale;
         float c = beta1 * m[i] + rest1 * gi;
         float step = c > 0.0f ? lr : c < 0.0f ? -lr : 0.0f;
         w[i] = keep * w[i] - step;
         m[i] = beta2 * m[i] + rest2 * gi;
     }
+}
+
+void lion_step(float *w, void *weights, float *m, const float *g, size_t n, size_t decayed,
+               struct lion_params params, const struct clip_state *clip, struct stream *stream)
+{
+    (void)weights; /* the stream is fp32: w itself */
+    if (clip->scale == 0.0f) return;
+    update_range(w, m, g, 0, decayed, params, params.weight_decay, clip->scale, stream);
+    update_range(w, m, g, decayed, n, params, 0.0f, clip->scale, stream);
 }

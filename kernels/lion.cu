@@ -7,13 +7,14 @@ enum { BLOCK = 256 };
 
 struct lion_factors {
     float beta1, rest1, beta2, rest2, lr, keep;
+    size_t decayed; /* elements from here on do not shrink */
 };
 
-__device__ static inline void lion_one(float *w, float *m, float g, struct lion_factors f)
+__device__ static inline void lion_one(float *w, float *m, float g, size_t i, const struct lion_factors &f)
 {
     float c = f.beta1 * *m + f.rest1 * g;
     float step = c > 0.0f ? f.lr : c < 0.0f ? -f.lr : 0.0f;
-    *w = f.keep * *w - step;
+    *w = (i < f.decayed ? f.keep : 1.0f) * *w - step;
     *m = f.beta2 * *m + f.rest2 * g;
 }
 
@@ -26,22 +27,24 @@ __global__ void lion_update(float *__restrict__ w, float *__restrict__ m, const 
     if (scale == 0.0f) return;
     if (i + W <= n) {
         pack<float, W> a = load<W>(w + i), b = load<W>(m + i), d = load<W>(g + i);
-        for (int k = 0; k < W; k++) lion_one(&a.at[k], &b.at[k], d.at[k] * scale, f);
+        for (int k = 0; k < W; k++) lion_one(&a.at[k], &b.at[k], d.at[k] * scale, i + k, f);
         store<W>(w + i, a);
         store<W>(m + i, b);
         return;
     }
-    for (; i < n; i++) lion_one(&w[i], &m[i], g[i] * scale, f);
+    for (; i < n; i++) lion_one(&w[i], &m[i], g[i] * scale, i, f);
 }
 
-void lion_step(float *w, float *m, const float *g, size_t n, struct lion_params params,
-               const struct clip_state *clip, struct stream *stream)
+void lion_step(float *w, void *weights, float *m, const float *g, size_t n, size_t decayed,
+               struct lion_params params, const struct clip_state *clip, struct stream *stream)
 {
+    (void)weights;
     struct lion_factors f;
     if (n == 0) return;
     f.beta1 = params.beta1, f.rest1 = 1.0f - params.beta1;
     f.beta2 = params.beta2, f.rest2 = 1.0f - params.beta2;
     f.lr = params.lr;
+    f.decayed = decayed;
     f.keep = (float)(1.0 - (double)params.lr * params.weight_decay);
     if (aligned16(w) && aligned16(m) && aligned16(g))
         LAUNCH(lion_update<4>, block_count((n + 3) / 4, BLOCK), BLOCK, 0, stream, w, m, g, n, f, clip);

@@ -19,9 +19,11 @@ static inline float row_rstd(const float *x, int C, float eps)
     return 1.0f / sqrtf((float)(simd_dot(x, x, NULL, C) / C + (double)eps));
 }
 
-void rmsnorm_forward(float *out, float *rstd, const float *x, const float *weight, int N, int C, float eps,
+void rmsnorm_forward(void *out_, float *rstd, const void *x_, const void *weight_, int N, int C, float eps,
                      struct stream *stream)
 {
+    float *out = out_;
+    const float *x = x_, *weight = weight_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         const float *row = x + (size_t)n * C;
@@ -31,9 +33,11 @@ void rmsnorm_forward(float *out, float *rstd, const float *x, const float *weigh
     }
 }
 
-void rmsnorm_residual_forward(float *sum, float *out, float *rstd, const float *x, const float *delta,
-                              const float *weight, int N, int C, float eps, struct stream *stream)
+void rmsnorm_residual_forward(void *sum_, void *out_, float *rstd, const void *x_, const void *delta_,
+                              const void *weight_, int N, int C, float eps, struct stream *stream)
 {
+    float *sum = sum_, *out = out_;
+    const float *x = x_, *delta = delta_, *weight = weight_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         size_t at = (size_t)n * C;
@@ -47,16 +51,20 @@ void rmsnorm_residual_forward(float *sum, float *out, float *rstd, const float *
     }
 }
 
-void rmsnorm_recompute(float *out, const float *x, const float *weight, const float *rstd, int N, int C,
+void rmsnorm_recompute(void *out_, const void *x_, const void *weight_, const float *rstd, int N, int C,
                        struct stream *stream)
 {
+    float *out = out_;
+    const float *x = x_, *weight = weight_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) row_scale(out + (size_t)n * C, x + (size_t)n * C, weight, rstd[n], C);
 }
 
-void rmsnorm_backward(float *dx, float *dweight, const float *dout, const float *x, const float *weight,
+void rmsnorm_backward(void *dx_, float *dweight, const void *dout_, const void *x_, const void *weight_,
                       const float *rstd, void *workspace, int N, int C, struct stream *stream)
 {
+    float *dx = dx_;
+    const float *dout = dout_, *x = x_, *weight = weight_;
     float *partial = workspace; /* (chunks, C) */
     int chunks = row_chunk_count(N), rows = row_chunk_rows(N);
 #pragma omp parallel num_threads(stream->threads)

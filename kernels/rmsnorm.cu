@@ -82,15 +82,23 @@ struct rmsnorm_term {
     }
 };
 
-void rmsnorm_forward(float *out, float *rstd, const float *x, const float *weight, int N, int C, float eps,
+void rmsnorm_forward(void *out_, float *rstd, const void *x_, const void *weight_, int N, int C, float eps,
                      struct stream *stream)
 {
+    float *out = (float *)out_;
+    const float *x = (const float *)x_;
+    const float *weight = (const float *)weight_;
     rmsnorm_residual_forward(NULL, out, rstd, x, NULL, weight, N, C, eps, stream);
 }
 
-void rmsnorm_residual_forward(float *sum, float *out, float *rstd, const float *x, const float *delta,
-                              const float *weight, int N, int C, float eps, struct stream *stream)
+void rmsnorm_residual_forward(void *sum_, void *out_, float *rstd, const void *x_, const void *delta_,
+                              const void *weight_, int N, int C, float eps, struct stream *stream)
 {
+    float *sum = (float *)sum_;
+    float *out = (float *)out_;
+    const float *x = (const float *)x_;
+    const float *delta = (const float *)delta_;
+    const float *weight = (const float *)weight_;
     unsigned rows = (unsigned)N, threads = row_threads(C);
     if (C % 4 == 0 && aligned16(sum) && aligned16(out) && aligned16(x) && aligned16(delta) &&
         aligned16(weight))
@@ -99,9 +107,12 @@ void rmsnorm_residual_forward(float *sum, float *out, float *rstd, const float *
         LAUNCH(rmsnorm_rows<1>, rows, threads, 0, stream, sum, out, rstd, x, delta, weight, C, eps);
 }
 
-void rmsnorm_recompute(float *out, const float *x, const float *weight, const float *rstd, int N, int C,
+void rmsnorm_recompute(void *out_, const void *x_, const void *weight_, const float *rstd, int N, int C,
                        struct stream *stream)
 {
+    float *out = (float *)out_;
+    const float *x = (const float *)x_;
+    const float *weight = (const float *)weight_;
     unsigned rows = (unsigned)N, threads = row_threads(C);
     if (C % 4 == 0 && aligned16(out) && aligned16(x) && aligned16(weight))
         LAUNCH(rmsnorm_again<4>, rows, threads, 0, stream, out, x, weight, rstd, C);
@@ -109,9 +120,13 @@ void rmsnorm_recompute(float *out, const float *x, const float *weight, const fl
         LAUNCH(rmsnorm_again<1>, rows, threads, 0, stream, out, x, weight, rstd, C);
 }
 
-void rmsnorm_backward(float *dx, float *dweight, const float *dout, const float *x, const float *weight,
+void rmsnorm_backward(void *dx_, float *dweight, const void *dout_, const void *x_, const void *weight_,
                       const float *rstd, void *workspace, int N, int C, struct stream *stream)
 {
+    float *dx = (float *)dx_;
+    const float *dout = (const float *)dout_;
+    const float *x = (const float *)x_;
+    const float *weight = (const float *)weight_;
     unsigned rows = (unsigned)N, threads = row_threads(C);
     if (C % 4 == 0 && aligned16(dx) && aligned16(dout) && aligned16(x) && aligned16(weight))
         LAUNCH(rmsnorm_dx<4>, rows, threads, 0, stream, dx, dout, x, weight, rstd, C);

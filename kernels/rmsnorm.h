@@ -9,23 +9,23 @@
 struct stream;
 
 /* out (N,C) =, rstd (N) =. out may alias x. */
-void rmsnorm_forward(float *out, float *rstd, const float *x, const float *weight, int N, int C, float eps,
+void rmsnorm_forward(void *out, float *rstd, const void *x, const void *weight, int N, int C, float eps,
                      struct stream *stream);
 
 /* sum (N,C) = x + delta, then out (N,C) and rstd (N) are the norm of sum. sum may alias x or delta; out
  * aliases nothing. */
-void rmsnorm_residual_forward(float *sum, float *out, float *rstd, const float *x, const float *delta,
-                              const float *weight, int N, int C, float eps, struct stream *stream);
+void rmsnorm_residual_forward(void *sum, void *out, float *rstd, const void *x, const void *delta,
+                              const void *weight, int N, int C, float eps, struct stream *stream);
 
 /* out (N,C) = from the saved rstd (N): bit for bit what the forward pass wrote. out may alias x. */
-void rmsnorm_recompute(float *out, const float *x, const float *weight, const float *rstd, int N, int C,
+void rmsnorm_recompute(void *out, const void *x, const void *weight, const float *rstd, int N, int C,
                        struct stream *stream);
 
 /* With h = x · rstd and g = dout · weight:
  *     dx (N,C) += rstd · (g − h · mean(g · h)),    dweight (C) += Σ_n dout · h
  * dx aliases none of dout, x. The rows are summed in fixed chunks, so dweight does not depend on the thread
  * count. workspace: rmsnorm_backward_workspace(N, C) bytes. */
-void rmsnorm_backward(float *dx, float *dweight, const float *dout, const float *x, const float *weight,
+void rmsnorm_backward(void *dx, float *dweight, const void *dout, const void *x, const void *weight,
                       const float *rstd, void *workspace, int N, int C, struct stream *stream);
 
 #endif

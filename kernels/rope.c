@@ -32,13 +32,13 @@ static void rotate_all(float *qkv, const float *cos_sin, int B, int T, int NH, i
     }
 }
 
-void rope_forward(float *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+void rope_forward(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                   struct stream *stream)
 {
     rotate_all(qkv, cos_sin, B, T, NH, NKV, HS, 1.0f, stream->threads);
 }
 
-void rope_backward(float *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+void rope_backward(void *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                    struct stream *stream)
 {
     rotate_all(dqkv, cos_sin, B, T, NH, NKV, HS, -1.0f, stream->threads);
@@ -69,10 +69,12 @@ static void head_backward(float *d, float *dweight, const float *x, const float 
     }
 }
 
-void qk_norm_rope_forward(float *out, float *rstd, const float *qkv, const float *q_weight,
-                          const float *k_weight, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void *q_weight_,
+                          const void *k_weight_, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                           float eps, struct stream *stream)
 {
+    float *out = out_;
+    const float *qkv = qkv_, *q_weight = q_weight_, *k_weight = k_weight_;
     long rows = (long)B * T;
     int heads = NH + NKV;
     size_t width = (size_t)(NH + 2 * NKV) * HS;
@@ -88,11 +90,13 @@ void qk_norm_rope_forward(float *out, float *rstd, const float *qkv, const float
     }
 }
 
-void qk_norm_rope_backward(float *dqkv, float *dq_weight, float *dk_weight, const float *qkv,
-                           const float *rstd, const float *q_weight, const float *k_weight,
+void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, const void *qkv_,
+                           const float *rstd, const void *q_weight_, const void *k_weight_,
                            const float *cos_sin, void *workspace, int B, int T, int NH, int NKV, int HS,
                            struct stream *stream)
 {
+    float *dqkv = dqkv_;
+    const float *qkv = qkv_, *q_weight = q_weight_, *k_weight = k_weight_;
     int N = B * T, heads = NH + NKV;
     int chunks = row_chunk_count(N), rows = row_chunk_rows(N);
     size_t width = (size_t)(NH + 2 * NKV) * HS;

@@ -48,15 +48,17 @@ static void rotate_all(float *qkv, const float *cos_sin, struct rope_shape p, fl
     LAUNCH(rope_pairs, block_count(pairs, BLOCK), BLOCK, 0, stream, qkv, cos_sin, p, direction);
 }
 
-void rope_forward(float *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+void rope_forward(void *qkv_, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                   struct stream *stream)
 {
+    float *qkv = (float *)qkv_;
     rotate_all(qkv, cos_sin, rope_shape{B * T, T, NH, NKV, HS}, 1.0f, stream);
 }
 
-void rope_backward(float *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+void rope_backward(void *dqkv_, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                    struct stream *stream)
 {
+    float *dqkv = (float *)dqkv_;
     rotate_all(dqkv, cos_sin, rope_shape{B * T, T, NH, NKV, HS}, -1.0f, stream);
 }
 
@@ -135,21 +137,29 @@ __global__ void qk_norm_dweight(float *partial, const float *__restrict__ dqkv, 
     sums[half + i] = high;
 }
 
-void qk_norm_rope_forward(float *out, float *rstd, const float *qkv, const float *q_weight,
-                          const float *k_weight, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void *q_weight_,
+                          const void *k_weight_, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                           float eps, struct stream *stream)
 {
+    float *out = (float *)out_;
+    const float *qkv = (const float *)qkv_;
+    const float *q_weight = (const float *)q_weight_;
+    const float *k_weight = (const float *)k_weight_;
     struct rope_shape p = {B * T, T, NH, NKV, HS};
     unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + 2 * NKV), HEAD_WARPS);
     LAUNCH(qk_norm_forward, blocks, HEAD_WARPS * 32, 0, stream, out, rstd, qkv, q_weight, k_weight, cos_sin,
            p, eps);
 }
 
-void qk_norm_rope_backward(float *dqkv, float *dq_weight, float *dk_weight, const float *qkv,
-                           const float *rstd, const float *q_weight, const float *k_weight,
+void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, const void *qkv_,
+                           const float *rstd, const void *q_weight_, const void *k_weight_,
                            const float *cos_sin, void *workspace, int B, int T, int NH, int NKV, int HS,
                            struct stream *stream)
 {
+    float *dqkv = (float *)dqkv_;
+    const float *qkv = (const float *)qkv_;
+    const float *q_weight = (const float *)q_weight_;
+    const float *k_weight = (const float *)k_weight_;
     struct rope_shape p = {B * T, T, NH, NKV, HS};
     float *partial = (float *)workspace;
     int chunks = row_chunk_count(p.rows);

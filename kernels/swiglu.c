@@ -6,8 +6,10 @@
 #include "kernels/cpu_device.h"
 #include "kernels/simd.h"
 
-void swiglu_forward(float *out, const float *gate_up, int N, int F, struct stream *stream)
+void swiglu_forward(void *out_, const void *gate_up_, int N, int F, struct stream *stream)
 {
+    float *out = out_;
+    const float *gate_up = gate_up_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         const float *gate = gate_up + (size_t)n * 2 * F, *up = gate + F;
@@ -17,9 +19,11 @@ void swiglu_forward(float *out, const float *gate_up, int N, int F, struct strea
     }
 }
 
-void swiglu_backward(float *dgate_up, const float *dout, const float *gate_up, int N, int F,
+void swiglu_backward(void *dgate_up_, const void *dout_, const void *gate_up_, int N, int F,
                      struct stream *stream)
 {
+    float *dgate_up = dgate_up_;
+    const float *dout = dout_, *gate_up = gate_up_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         const float *gate = gate_up + (size_t)n * 2 * F, *up = gate + F, *d = dout + (size_t)n * F;

@@ -40,8 +40,10 @@ __global__ void swiglu_gradient(float *dgate_up, const float *__restrict__ dout,
     store<W>(dgate_up + at + F, up);
 }
 
-void swiglu_forward(float *out, const float *gate_up, int N, int F, struct stream *stream)
+void swiglu_forward(void *out_, const void *gate_up_, int N, int F, struct stream *stream)
 {
+    float *out = (float *)out_;
+    const float *gate_up = (const float *)gate_up_;
     size_t count = (size_t)N * (size_t)F;
     if (F % 4 == 0 && aligned16(out) && aligned16(gate_up))
         LAUNCH(swiglu_out<4>, block_count(count / 4, BLOCK), BLOCK, 0, stream, out, gate_up, count, F);
@@ -49,9 +51,12 @@ void swiglu_forward(float *out, const float *gate_up, int N, int F, struct strea
         LAUNCH(swiglu_out<1>, block_count(count, BLOCK), BLOCK, 0, stream, out, gate_up, count, F);
 }
 
-void swiglu_backward(float *dgate_up, const float *dout, const float *gate_up, int N, int F,
+void swiglu_backward(void *dgate_up_, const void *dout_, const void *gate_up_, int N, int F,
                      struct stream *stream)
 {
+    float *dgate_up = (float *)dgate_up_;
+    const float *dout = (const float *)dout_;
+    const float *gate_up = (const float *)gate_up_;
     size_t count = (size_t)N * (size_t)F;
     if (F % 4 == 0 && aligned16(dgate_up) && aligned16(dout) && aligned16(gate_up))
         LAUNCH(swiglu_gradient<4>, block_count(count / 4, BLOCK), BLOCK, 0, stream, dgate_up, dout, gate_up,

@@ -8,12 +8,12 @@
 struct stream;
 
 /* out (N,F) =. Nothing aliases. */
-void swiglu_forward(float *out, const float *gate_up, int N, int F, struct stream *stream);
+void swiglu_forward(void *out, const void *gate_up, int N, int F, struct stream *stream);
 
 /* dgate_up (N,2*F) =, with σ = 1 / (1 + exp(−g)):
  *     dgate = dout · up · σ · (1 + g · (1 − σ)),    dup = dout · g · σ
  * dgate_up may be gate_up itself; dout (N,F) aliases nothing. */
-void swiglu_backward(float *dgate_up, const float *dout, const float *gate_up, int N, int F,
+void swiglu_backward(void *dgate_up, const void *dout, const void *gate_up, int N, int F,
                      struct stream *stream);
 
 #endif

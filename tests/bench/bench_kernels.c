@@ -196,7 +196,7 @@ static void cross_entropy_fused_body(struct bench *b)
 static void linear_cross_entropy_body(struct bench *b)
 {
     linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, b->w, b->tokens, 1.0f / N, CHUNK, b->big, N, C,
-                         V, b->stream);
+                         V, PRECISION_FP32, b->stream);
 }
 static void grad_norm_body(struct bench *b)
 {
@@ -206,13 +206,14 @@ static void adamw_body(struct bench *b)
 {
     struct adamw_params params = {1e-9f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f};
     struct clip_state clip = {1.0f, 1.0f};
-    b->k->adamw_step(b->big, b->big2, b->big3, b->big4, PARAMETERS, params, &clip, b->stream);
+    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, PARAMETERS, params, &clip,
+                     b->stream);
 }
 static void lion_body(struct bench *b)
 {
     struct lion_params params = {1e-9f, 0.9f, 0.99f, 0.1f};
     struct clip_state clip = {1.0f, 1.0f};
-    b->k->lion_step(b->big, b->big2, b->big4, PARAMETERS, params, &clip, b->stream);
+    b->k->lion_step(b->big, b->big, b->big2, b->big4, PARAMETERS, PARAMETERS, params, &clip, b->stream);
 }
 
 /* Prints a line; flops and bytes of one call, whichever is its limit (the other 0). */
@@ -237,7 +238,7 @@ int main(int argc, char **argv)
     struct device_info info;
     const char *threads = getenv("OMP_NUM_THREADS");
     if (b.k->device_open(threads != NULL ? atoi(threads) : 0, &b.device, &err) != STATUS_OK ||
-        b.k->stream_open(b.device, &b.stream, &err) != STATUS_OK) {
+        b.k->stream_open(b.device, PRECISION_FP32, &b.stream, &err) != STATUS_OK) {
         fprintf(stderr, "bench_kernels: %s\n", err.text);
         return 1;
     }

@@ -443,14 +443,14 @@ static struct {
 
 enum { VALIDATION_TOKEN = 200 };
 
-static void watched_embedding_forward(float *out, const int32_t *tokens, const float *weight, int N, int C,
+static void watched_embedding_forward(void *out, const int32_t *tokens, const void *weight, int N, int C,
                                       struct stream *stream)
 {
     for (int i = 0; i < N; i++) watched.validation_seen |= tokens[i] == VALIDATION_TOKEN;
     cpu_backend()->embedding_forward(out, tokens, weight, N, C, stream);
 }
 
-static void watched_embedding_backward(float *dweight, const float *dout, const int32_t *tokens,
+static void watched_embedding_backward(float *dweight, const void *dout, const int32_t *tokens,
                                        void *workspace, int N, int V, int C, struct stream *stream)
 {
     for (int i = 0; i < N; i++) watched.validation_in_training |= tokens[i] == VALIDATION_TOKEN;
@@ -458,7 +458,7 @@ static void watched_embedding_backward(float *dweight, const float *dout, const 
     cpu_backend()->embedding_backward(dweight, dout, tokens, workspace, N, V, C, stream);
 }
 
-static void watched_cross_entropy(float *losses, float *logits, const int32_t *targets, float loss_scale,
+static void watched_cross_entropy(float *losses, void *logits, const int32_t *targets, float loss_scale,
                                   int N, int V, struct stream *stream)
 {
     for (int i = 0; i < N; i++) watched.validation_in_training |= targets[i] == VALIDATION_TOKEN;

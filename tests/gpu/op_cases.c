@@ -23,7 +23,7 @@ enum status op_side_open(struct op_side *side, const struct backend *backend, st
     *side = (struct op_side){.backend = backend};
     enum status status = backend->device_open(1, &side->device, err);
     if (status) return status;
-    status = backend->stream_open(side->device, &side->stream, err);
+    status = backend->stream_open(side->device, PRECISION_FP32, &side->stream, err);
     if (status) backend->device_close(side->device);
     return status;
 }
@@ -391,8 +391,8 @@ static void adamw_case(const struct op_side *side, struct op_shape s, struct op_
     float *w = uniform(&d, n, 0, 1), *m = uniform(&d, n, 0, 1), *v = uniform(&d, n, 1, 1),
           *g = uniform(&d, n, 0, 1);
     struct adamw_params p = {1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.19f, 0.0975f};
-    side->backend->adamw_step(w, m, v, g, n, p, clip_of(&d, 0.5f), side->stream);
-    side->backend->adamw_step(w, m, v, g, n, p, clip_of(&d, 0.0f), side->stream); /* skipped */
+    side->backend->adamw_step(w, w, m, v, g, n, n / 2, p, clip_of(&d, 0.5f), side->stream);
+    side->backend->adamw_step(w, w, m, v, g, n, n / 2, p, clip_of(&d, 0.0f), side->stream); /* skipped */
     result(&d, out, "w", w, n, ELEMENTWISE);
     result(&d, out, "m", m, n, ELEMENTWISE);
     result(&d, out, "v", v, n, ELEMENTWISE);
@@ -405,8 +405,8 @@ static void lion_case(const struct op_side *side, struct op_shape s, struct op_o
     size_t n = (size_t)rows_of(s) * (size_t)s.C;
     float *w = uniform(&d, n, 0, 1), *m = uniform(&d, n, 0, 1), *g = uniform(&d, n, 0, 1);
     struct lion_params p = {1e-2f, 0.9f, 0.99f, 0.1f};
-    side->backend->lion_step(w, m, g, n, p, clip_of(&d, 0.5f), side->stream);
-    side->backend->lion_step(w, m, g, n, p, clip_of(&d, 0.0f), side->stream); /* skipped */
+    side->backend->lion_step(w, w, m, g, n, n / 2, p, clip_of(&d, 0.5f), side->stream);
+    side->backend->lion_step(w, w, m, g, n, n / 2, p, clip_of(&d, 0.0f), side->stream); /* skipped */
     result(&d, out, "w", w, n, ELEMENTWISE);
     result(&d, out, "m", m, n, ELEMENTWISE);
     desk_close(&d, out);

@@ -183,12 +183,13 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->gemm(f[0], f[1], f[2], N, F, C, false, true, false, t->stream);
     k->gemm(f[0], f[1], f[2], 1, F, C, false, false, true, t->stream);
     k->gemm(f[0], f[1], f[2], C, F, N, true, false, true, t->stream);
-    linear_cross_entropy(k, f[0], f[1], f[2], f[3], f[4], tokens, 1.0f, 32, f[5], N, C, V, t->stream);
-    linear_cross_entropy_forward(k, f[0], f[3], f[4], tokens, 32, f[5], N, C, V, t->stream);
+    linear_cross_entropy(k, f[0], f[1], f[2], f[3], f[4], tokens, 1.0f, 32, f[5], N, C, V, PRECISION_FP32,
+                         t->stream);
+    linear_cross_entropy_forward(k, f[0], f[3], f[4], tokens, 32, f[5], N, C, V, PRECISION_FP32, t->stream);
     k->sum(&total, f[0], N * C, workspace, t->stream);
     k->grad_norm(&clip, f[0], N * C, 1.0f, workspace, t->stream);
-    k->adamw_step(f[0], f[1], f[2], f[3], N * C, adamw, &clip, t->stream);
-    k->lion_step(f[0], f[1], f[2], N * C, lion, &clip, t->stream);
+    k->adamw_step(f[0], f[0], f[1], f[2], f[3], N * C, N * C, adamw, &clip, t->stream);
+    k->lion_step(f[0], f[0], f[1], f[2], N * C, N * C, lion, &clip, t->stream);
 }
 
 static void no_allocation_body(const struct check_target *t)

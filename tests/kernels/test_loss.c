@@ -142,7 +142,7 @@ static void head_body(const struct check_target *t)
         float *x = check_random(n, 23, 1), *weight = check_random(m, 24, 1), *dx = check_poisoned(n);
         float *dweight = check_random(m, 25, 1), *losses = check_poisoned(N), *forward = check_poisoned(N);
         int32_t *targets = make_targets(N, V);
-        void *workspace = check_workspace(linear_cross_entropy_workspace(chunk, V));
+        void *workspace = check_workspace(linear_cross_entropy_workspace(chunk, V, PRECISION_FP32));
         double *logits64 = check_doubles(NULL, (size_t)N * V),
                *dlogits64 = check_doubles(NULL, (size_t)N * V);
         double *losses64 = check_doubles(NULL, N), *dx64 = check_doubles(NULL, n),
@@ -161,9 +161,9 @@ static void head_body(const struct check_target *t)
                     dweight64[(size_t)v * C + c] += d * (double)x[(size_t)i * C + c];
                 }
         linear_cross_entropy(t->backend, losses, dx, dweight, x, weight, targets, 0.125f, chunk, workspace, N,
-                             C, V, t->stream);
+                             C, V, PRECISION_FP32, t->stream);
         linear_cross_entropy_forward(t->backend, forward, x, weight, targets, chunk, workspace, N, C, V,
-                                     t->stream);
+                                     PRECISION_FP32, t->stream);
         check_near("linear_cross_entropy losses", losses, losses64, N, CHECK_REDUCTION);
         check_near("linear_cross_entropy_forward", forward, losses64, N, CHECK_REDUCTION);
         check_near("linear_cross_entropy dx", dx, dx64, n, CHECK_REDUCTION);

@@ -111,7 +111,7 @@ static void adamw_body(const struct check_target *t)
                 w64[i] -= lr * ((m64[i] / (double)(float)c1) / (sqrt(v64[i] / (double)(float)c2) + eps) +
                                 decay * w64[i]);
             }
-            t->backend->adamw_step(w, m, v, g, n, params, &clip, t->stream);
+            t->backend->adamw_step(w, w, m, v, g, n, n, params, &clip, t->stream);
             free(g);
         }
         check_near("adamw w", w, w64, n, CHECK_ELEMENTWISE);
@@ -145,7 +145,7 @@ static void lion_body(const struct check_target *t)
             m64[i] = b2 * m64[i] + (1 - b2) * gi;
         }
         assert_int_equal(undecided, 0);
-        t->backend->lion_step(w, m, g, n, params, &clip, t->stream);
+        t->backend->lion_step(w, w, m, g, n, n, params, &clip, t->stream);
         check_near("lion w", w, w64, n, CHECK_ELEMENTWISE);
         check_near("lion m", m, m64, n, CHECK_ELEMENTWISE);
         free(w), free(m), free(g), free(w64), free(m64);
@@ -167,8 +167,8 @@ static void scale_zero_body(const struct check_target *t)
     struct clip_state clip = {NAN, 0};
     struct adamw_params adamw = {1, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f};
     struct lion_params lion = {1, 0.9f, 0.99f, 0.1f};
-    t->backend->adamw_step(w, m, v, g, N, adamw, &clip, t->stream);
-    t->backend->lion_step(w, m, g, N, lion, &clip, t->stream);
+    t->backend->adamw_step(w, w, m, v, g, N, N, adamw, &clip, t->stream);
+    t->backend->lion_step(w, w, m, g, N, N, lion, &clip, t->stream);
     check_same_bits("w", w, w0, N);
     check_same_bits("m", m, m0, N);
     check_same_bits("v", v, v0, N);

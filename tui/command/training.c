@@ -236,7 +236,7 @@ static enum status create_run(struct session *s, struct err *err)
     if (!config) return err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
     struct run_new run = {.name = s->options->name ? s->options->name : c->model.preset,
                           .device = s->device_info.short_name,
-                          .precision = "fp32",
+                          .precision = precision_name(trainer_plan(s->trainer)->input.precision),
                           .parameters = trainer_model(s->trainer)->parameters,
                           .total_steps = c->train.total_steps,
                           .config = config};
