@@ -43,6 +43,9 @@ void sim_set_machine(enum sim_machine machine);
 uint64_t sim_launches(void);
 uint64_t sim_device_bytes(void);
 
+/* CUDA events that have been created and not destroyed. */
+long sim_events(void);
+
 /* The cublasLt heuristics asked so far: a cached product asks once. */
 uint64_t sim_heuristics(void);
 
