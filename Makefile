@@ -97,7 +97,7 @@ help:
 	@echo "make test       install what is missing, build, run the whole test suite (SAN=1: under sanitizers)"
 	@echo "make check      layout, include arrows, warnings of clang"
 	@echo "make bench      speed and memory on this machine, beside its own GEMM and, where installed, PyTorch"
-	@echo "make gpu-check  every CUDA operation against its CPU twin, on this machine's GPU"
+	@echo "make gpu-check  every CUDA operation and training against the CPU, on this machine's GPU, with speeds"
 	@echo "make deps       only install the Debian/Ubuntu packages"
 	@echo "make install    to PREFIX ($(PREFIX)); make uninstall; make clean"
 	@echo "CUDA=auto|0|1   build the CUDA plugin where nvcc is found | never | insist"
@@ -133,13 +133,13 @@ $(MAIN): $(BUILD)/tui/main.o $(LIB)
 
 # ---- the CUDA plugin ----
 # Machine code for compute capability 8.0 (and 8.6, 8.9) and 9.0, and PTX that a newer GPU's driver compiles. The CUDA
-# runtime is linked in, cuBLASLt is found beside the plugin or where the system has it.
-NVCC_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90,code=compute_90
-NVCC_FLAGS := -std=c++20 -O3 -lineinfo -I. $(NVCC_ARCHS) -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Werror all-warnings
+# runtime is linked in, cuBLASLt is found beside the plugin or where the system has it. The flags are in a file of their
+# own because tests/gpu/build.sh compiles the plugin where there is no make.
+NVCC_FLAGS := --options-file kernels/nvcc.flags -Werror all-warnings
 PLUGIN_BASE := core/base/err.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 
-$(BUILD)/cuda/%.o: %.cu
+$(BUILD)/cuda/%.o: %.cu kernels/nvcc.flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  NVCC $<")
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
@@ -182,14 +182,9 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka -lvterm -lutil $(LIBS)
 
-GPU_CHECK := $(BUILD)/tests/gpu/gpu_check
-$(GPU_CHECK): $(BUILD)/tests/gpu/gpu_check.o $(BUILD)/tests/gpu/op_cases.o $(LIB)
-	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
-
-# The plugin lies one folder up from tests/gpu/.
-gpu-check: all $(GPU_CHECK)
-	@ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} $(GPU_CHECK)
+# Built by the script that also builds it where there is no make, around the plugin of this Makefile.
+gpu-check: $(if $(NVCC),$(PLUGIN))
+	@export ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} && CC=$(CC) tests/gpu/build.sh build/gpu && build/gpu/gpu_check
 
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests
