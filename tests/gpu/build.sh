@@ -3,8 +3,8 @@
 #
 #     tests/gpu/build.sh [OUT]      default build/gpu
 #
-# Makes OUT/gpu_check and OUT/anneal_cuda.so (from kernels/nvcc.flags, as the Makefile does), which find each other
-# there. The CPU twins are compiled for one instruction set and stand on tests/gpu/plain_sgemm.c in
+# Makes OUT/gpu_check, OUT/anneal_cuda.so (from kernels/nvcc.flags, as the Makefile does) and OUT/torch_step.py, which
+# find each other there. The CPU twins are compiled for one instruction set and stand on tests/gpu/plain_sgemm.c in
 # place of OpenBLAS. Where ANNEAL_CUDA_PLUGIN names a plugin, or nvcc is missing, none is built. What is newer than all
 # sources is not built again. CC and NVCC name other compilers, JOBS how many run at once (default: all cores).
 # shellcheck disable=SC2010,SC2011,SC2046 # the tree's file names hold no blanks
@@ -59,3 +59,4 @@ if [ -n "$plugin" ]; then
 elif [ -z "${ANNEAL_CUDA_PLUGIN:-}" ]; then
     echo "nvcc is not on PATH: no plugin was built (install NVIDIA's CUDA Toolkit)"
 fi
+cp tests/gpu/torch_step.py "$out/"
