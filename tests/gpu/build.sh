@@ -54,7 +54,7 @@ ar rcs "$OBJ/base.a" $(objects $base)
 ar rcs "$OBJ/core.a" $(objects $core)
 "$CC" -fopenmp -pthread -o "$out/gpu_check" $(objects $check $twins) "$OBJ/core.a" "$OBJ/base.a" -lm -ldl
 if [ -n "$plugin" ]; then
-    "$NVCC" -shared -cudart static -o "$out/anneal_cuda.so" $(objects $plugin) "$OBJ/base.a" -lcublasLt \
+    "$NVCC" -shared -cudart static -o "$out/anneal_cuda.so" $(objects $plugin kernels/gemm_choices.c kernels/chip.c) "$OBJ/base.a" -lcublasLt \
         -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64"
 elif [ -z "${ANNEAL_CUDA_PLUGIN:-}" ]; then
     echo "nvcc is not on PATH: no plugin was built (install NVIDIA's CUDA Toolkit)"

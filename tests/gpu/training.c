@@ -52,6 +52,7 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
     enum status status = model_init(&bench->model, config, err);
     struct plan_input input = {.model = &bench->model, .B = B, .T = T, .moments = 2, .precision = precision};
     if (!status) status = backend->device_open(0, &bench->device, err);
+    if (!status) input.gemm_workspace = backend->gemm_workspace(bench->device);
     if (!status) status = plan_init(&bench->plan, &input, err);
     if (!status) status = network_open(&bench->net, backend, bench->device, &bench->model, &bench->plan, err);
     if (!status && (!(weights = malloc(bench->model.elements * sizeof *weights)) ||
