@@ -54,8 +54,8 @@ ar rcs "$OBJ/base.a" $(objects $base)
 ar rcs "$OBJ/core.a" $(objects $core)
 "$CC" -fopenmp -pthread -o "$out/gpu_check" $(objects $check $twins) "$OBJ/core.a" "$OBJ/base.a" -lm -ldl
 if [ -n "$plugin" ]; then
-    "$NVCC" -shared -cudart static -o "$out/anneal_cuda.so" $(objects $plugin) "$OBJ/base.a" -lcublasLt \
-        -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64"
+    "$NVCC" -shared -cudart static -Xcompiler -static-libstdc++ -Xlinker --exclude-libs,ALL -o "$out/anneal_cuda.so" $(objects $plugin) "$OBJ/base.a" \
+        -lcublasLt -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64,-rpath,/usr/local/cuda/lib64"
 elif [ -z "${ANNEAL_CUDA_PLUGIN:-}" ]; then
     echo "nvcc is not on PATH: no plugin was built (install NVIDIA's CUDA Toolkit)"
 fi
