@@ -218,8 +218,6 @@ static void stream_close(struct stream *stream)
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
                                struct err *err)
 {
-    if (precision != PRECISION_FP32)
-        return err_set(err, STATUS_USAGE, "cuda: computes in fp32, not in %s", precision_name(precision));
     struct stream *stream = (struct stream *)calloc(1, sizeof *stream);
     if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a stream's handle");
     stream->device = device;
