@@ -22,28 +22,33 @@ extern "C" {
 }
 #include "kernels/partition.h"
 
+struct gemm_cache; /* gemm_cache.cuh */
+
 struct device {
     int index;
     cudaDeviceProp properties;
-    double peak_flops; /* fp32, per second; 0: unknown */
+    double peak_flops[PRECISIONS]; /* see chip.h */
+    int64_t available_bytes;       /* when it was opened */
     cublasLtHandle_t blas;
+    struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
 };
 
-struct gemm_cache; /* gemm.cu */
+extern "C" const struct backend cuda_table;
 
 struct stream {
     struct device *device;
     enum precision precision;
     cudaStream_t queue;
-    struct gemm_cache *gemm;
+    void *workspace; /* of matrix products, lent; NULL: none */
+    size_t workspace_bytes;
     const char *fault_at; /* NULL: none; else what failed first, a literal */
     char fault[160];      /* and why */
 };
 
 /* Keeps the first fault only: later ones follow from it. */
 void stream_fault(struct stream *stream, const char *at, const char *why);
-enum status gemm_cache_open(struct stream *stream, struct err *err);
-void gemm_cache_close(struct stream *stream);
+enum status gemm_cache_open(struct device *device, struct err *err);
+void gemm_cache_close(struct device *device);
 
 /* LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): put a template with commas in parentheses.
  */
