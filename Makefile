@@ -87,7 +87,7 @@ SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
 SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 
-.PHONY: help all deps test-deps demo test run-tests check bench gpu-check install uninstall clean
+.PHONY: help all deps test-deps demo test run-tests check bench gpu-check bundle install uninstall clean
 .SECONDARY:
 
 all: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -99,6 +99,7 @@ help:
 	@echo "make check      layout, include arrows, warnings of clang"
 	@echo "make bench      speed and memory on this machine, beside its own GEMM and, where installed, PyTorch"
 	@echo "make gpu-check  every CUDA operation and training against the CPU, on this machine's GPU, with speeds"
+	@echo "make bundle     one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
 	@echo "make deps       only install the Debian/Ubuntu packages"
 	@echo "make install    to PREFIX ($(PREFIX)); make uninstall; make clean"
 	@echo "CUDA=auto|0|1   build the CUDA plugin where nvcc is found | never | insist"
@@ -135,7 +136,8 @@ $(MAIN): $(BUILD)/tui/main.o $(LIB)
 # ---- the CUDA plugin ----
 # Machine code for compute capability 8.0 (and 8.6, 8.9) and 9.0, and PTX that a newer GPU's driver compiles. The CUDA
 # runtime is linked in, cuBLASLt is found beside the plugin or where the system has it. The flags are in a file of their
-# own because tests/gpu/build.sh compiles the plugin where there is no make.
+# own because tests/gpu/build.sh compiles the plugin where there is no make. Of the C++ library the few functions that
+# nvcc's launch code calls are linked in, too.
 NVCC_FLAGS := --options-file kernels/nvcc.flags -Werror all-warnings
 PLUGIN_BASE := core/base/err.c core/base/file.c kernels/gemm_choices.c kernels/chip.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
@@ -152,7 +154,8 @@ $(BUILD)/cuda/%.o: %.c
 
 $(PLUGIN): $(PLUGIN_OBJ)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(NVCC) -shared -cudart static -o $@ $^ -lcublasLt -Xlinker -rpath,'$$ORIGIN',-rpath,$(dir $(NVCC))../lib64
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++ -Xlinker --exclude-libs,ALL -o $@ $^ -lcublasLt \
+	  -Xlinker -rpath,'$$ORIGIN',-rpath,$(dir $(NVCC))../lib64,-rpath,/usr/local/cuda/lib64
 
 # ---- tests ----
 $(BUILD)/sim/%.o: %.cu
@@ -230,6 +233,16 @@ demo: deps
 
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)
+
+# The same program, linked to find its libraries beside itself, also those of its libraries (hence no new dtags).
+BUNDLE_MAIN := $(BUILD)/bundle/anneal
+$(BUNDLE_MAIN): $(BUILD)/tui/main.o $(LIB)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(filter-out -Wl$(comma)-rpath%,$(LIBS)) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
+
+bundle: $(BUNDLE_MAIN) $(if $(NVCC),$(PLUGIN))
+	@packaging/bundle.sh $(BUNDLE_MAIN) "$(if $(NVCC),$(PLUGIN))" $(BUILD) $(OPENBLAS_LIB)
 
 install: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 	install -D -m 755 $(MAIN) $(DESTDIR)$(PREFIX)/bin/anneal

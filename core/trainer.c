@@ -1,7 +1,6 @@
 /* See trainer.h. */
 #include "core/trainer.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 #include "datasets/batch.h"
 #include "datasets/progress.h"
 
-enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384, PRODUCTS_MAX = 32 };
+enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384 };
 
 struct trainer {
     struct train_setup setup;
@@ -136,10 +135,9 @@ static enum status warm_up(struct trainer *t, struct err *err)
     const struct backend *be = t->setup.backend;
     struct warm_watch watch = {t->setup.warm_folder, (void *)t->setup.progress, on_warm_progress,
                                on_warm_warning};
-    struct gemm_shape shapes[PRODUCTS_MAX];
+    struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
     struct stream *stream;
-    int count = network_gemm_shapes(&t->plan, shapes, PRODUCTS_MAX);
-    assert(count <= PRODUCTS_MAX);
+    int count = network_gemm_shapes(&t->plan, shapes);
     enum status status = be->stream_open(t->setup.device, t->plan.input.precision, &stream, err);
     if (status) return status;
     status = be->warm(stream, shapes, count, &watch, err);

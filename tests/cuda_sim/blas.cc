@@ -45,7 +45,8 @@ static_assert(sizeof(preference) <= sizeof(cublasLtMatmulPreferenceOpaque_t));
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
 uint64_t heuristics, descriptors, products;
-int last_kind = -1;
+int last_kind = -1, slow_kind = -1;
+const char *const kind_names[KINDS] = {"plain", "vector", "broken", "split", "racing"};
 size_t version = 130100;
 
 template <typename T, typename O> T get(const O *opaque)
@@ -120,7 +121,7 @@ double microseconds(const call &x, uint32_t k)
 {
     double work = (double)(x.M * x.N * x.K) * 1e-3;
     const double factors[KINDS] = {1, 0.5, 0.1, x.K > 2 * x.M ? 0.25 : 2, 0.01};
-    return 300 + work * factors[k];
+    return (300 + work * factors[k]) * ((int)k == slow_kind ? 100 : 1);
 }
 
 bool sound(const call &x, const algorithm &algo)
@@ -215,8 +216,14 @@ extern "C" uint64_t sim_products(void)
 
 extern "C" const char *sim_last_algorithm(void)
 {
-    static const char *const names[KINDS] = {"plain", "vector", "broken", "split", "racing"};
-    return last_kind < 0 ? "none" : names[last_kind];
+    return last_kind < 0 ? "none" : kind_names[last_kind];
+}
+
+extern "C" void sim_slow_down(const char *algorithm)
+{
+    slow_kind = -1;
+    for (int k = 0; algorithm != NULL && k < KINDS; k++)
+        if (strcmp(algorithm, kind_names[k]) == 0) slow_kind = k;
 }
 
 extern "C" void sim_set_blas_version(uint64_t to)

@@ -24,6 +24,7 @@ core=$(grep -LE '#include <(jansson|ini|xxhash|pcre2|utf8proc|sqlite3|csv)' core
 base=$(ls core/base/*.c)
 twins=$(ls kernels/*.c | grep -v kernels/cpu_select.c)
 check="tests/gpu/plain/one_isa.c $(ls tests/gpu/*.c | grep -v /test_)"
+beside=$(sed -n 's/^PLUGIN_BASE := //p' Makefile) # of what the plugin links, the part that is no .cu
 plugin=
 if [ -z "${ANNEAL_CUDA_PLUGIN:-}" ] && [ -n "$NVCC" ]; then plugin=$(ls kernels/*.cu); fi
 
@@ -54,8 +55,8 @@ ar rcs "$OBJ/base.a" $(objects $base)
 ar rcs "$OBJ/core.a" $(objects $core)
 "$CC" -fopenmp -pthread -o "$out/gpu_check" $(objects $check $twins) "$OBJ/core.a" "$OBJ/base.a" -lm -ldl
 if [ -n "$plugin" ]; then
-    "$NVCC" -shared -cudart static -o "$out/anneal_cuda.so" $(objects $plugin kernels/gemm_choices.c kernels/chip.c) "$OBJ/base.a" -lcublasLt \
-        -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64"
+    "$NVCC" -shared -cudart static -Xcompiler -static-libstdc++ -Xlinker --exclude-libs,ALL -o "$out/anneal_cuda.so" $(objects $plugin $beside) \
+        -lcublasLt -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64,-rpath,/usr/local/cuda/lib64"
 elif [ -z "${ANNEAL_CUDA_PLUGIN:-}" ]; then
     echo "nvcc is not on PATH: no plugin was built (install NVIDIA's CUDA Toolkit)"
 fi

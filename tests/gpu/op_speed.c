@@ -42,7 +42,7 @@ struct op_bench {
     int32_t *tokens;
     void *workspace;
     struct clip_state *clip;
-    void *memory[BUFFERS + 8];
+    void *memory[BUFFERS + 9];
     int count;
     bool first; /* the call that prepares what the others of its case need */
 };
@@ -455,6 +455,9 @@ static enum status take_all(struct op_bench *b, struct err *err)
     b->tokens = take(b, N * sizeof(int32_t), &status, err);
     b->workspace = take(b, larger(work, 256), &status, err);
     b->clip = take(b, sizeof *b->clip, &status, err);
+    size_t lent = b->backend->gemm_workspace(b->device);
+    void *products = lent ? take(b, lent, &status, err) : NULL;
+    if (!status && lent) b->backend->gemm_lend(b->stream, products, lent);
     return status;
 }
 

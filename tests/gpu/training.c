@@ -2,6 +2,7 @@
 #include "tests/gpu/training.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,33 @@ static void write_batch(struct bench *bench)
     }
 }
 
+static bool on_progress(void *context, int done, int total)
+{
+    (void)context, (void)done, (void)total;
+    return true;
+}
+
+static void on_warning(void *context, const char *sentence)
+{
+    (void)context;
+    printf("     warming up: %s\n", sentence);
+}
+
+/* As the trainer does it, before the large allocations; what is found out is not kept. */
+static enum status warm_up(struct bench *bench, struct err *err)
+{
+    struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
+    struct warm_watch watch = {.progress = on_progress, .warning = on_warning};
+    struct stream *stream;
+    int count = network_gemm_shapes(&bench->plan, shapes);
+    enum status status =
+        bench->backend->stream_open(bench->device, bench->plan.input.precision, &stream, err);
+    if (status) return status;
+    status = bench->backend->warm(stream, shapes, count, &watch, err);
+    bench->backend->stream_close(stream);
+    return status;
+}
+
 static enum status bench_open(struct bench *bench, const struct backend *backend, enum precision precision,
                               const struct model_config *config, int B, int T, struct err *err)
 {
@@ -54,6 +82,7 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
     if (!status) status = backend->device_open(0, &bench->device, err);
     if (!status) input.gemm_workspace = backend->gemm_workspace(bench->device);
     if (!status) status = plan_init(&bench->plan, &input, err);
+    if (!status) status = warm_up(bench, err);
     if (!status) status = network_open(&bench->net, backend, bench->device, &bench->model, &bench->plan, err);
     if (!status && (!(weights = malloc(bench->model.elements * sizeof *weights)) ||
                     !(bench->inputs = malloc(rows * sizeof(int32_t))) ||
