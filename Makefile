@@ -183,7 +183,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP_OBJ) $(LIB)
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka -lvterm -lutil $(LIBS)
 
 GPU_CHECK := $(BUILD)/tests/gpu/gpu_check
-$(GPU_CHECK): $(BUILD)/tests/gpu/gpu_check.o $(BUILD)/tests/gpu/op_cases.o $(LIB)
+$(GPU_CHECK): $(BUILD)/tests/gpu/gpu_check.o $(BUILD)/tests/gpu/op_cases.o $(BUILD)/tests/gpu/op_desk.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 

@@ -151,11 +151,11 @@ int main(int argc, char **argv)
     int checks = 1;
     for (const struct op_case *op = op_cases; op->name; op++) checks++;
     enum status status = cuda_backend_open(&cuda, &err);
-    if (!status) status = op_side_open(&gpu, cuda, &err);
+    if (!status) status = op_side_open(&gpu, cuda, PRECISION_FP32, &err);
     if (status) {
         printf("SKIP %s\n", err.text);
         skipped = checks;
-    } else if (op_side_open(&cpu, cpu_backend(), &err)) {
+    } else if (op_side_open(&cpu, cpu_backend(), PRECISION_FP32, &err)) {
         fprintf(stderr, "gpu_check: %s\n", err.text);
         return 1;
     } else {
