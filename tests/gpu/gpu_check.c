@@ -72,6 +72,7 @@ static bool check_shape(const struct op_case *op, struct op_shape s, const struc
 {
     struct op_outcome want, got, again;
     bool good = true;
+    s.precision = gpu->precision;
     op->run(cpu, s, &want);
     op->run(gpu, s, &got);
     op->run(gpu, s, &again);
@@ -112,7 +113,7 @@ static const struct op_shape large_shapes[] = {
 static enum status side_open(struct op_side *side, const struct backend *backend, enum precision precision,
                              struct err *err)
 {
-    *side = (struct op_side){.backend = backend};
+    *side = (struct op_side){.backend = backend, .precision = precision};
     enum status status = backend->device_open(0, &side->device, err);
     if (status) return status;
     status = backend->stream_open(side->device, precision, &side->stream, err);
