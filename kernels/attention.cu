@@ -363,8 +363,7 @@ void attention_forward(void *out_, float *lse, const void *qkv_, void *workspace
     struct attention_shape p = shape_of(B, T, NH, NKV, HS);
     if (!head_width_ok(HS, stream)) return;
     if (stream->precision == PRECISION_BF16) {
-        attention_bf16_forward((__nv_bfloat16 *)out_, lse, (const __nv_bfloat16 *)qkv_, workspace, B, T, NH,
-                               NKV, HS, stream);
+        attention_bf16_forward(out_, lse, qkv_, workspace, B, T, NH, NKV, HS, stream);
         return;
     }
     if (HS <= 64)
@@ -387,9 +386,7 @@ void attention_backward(void *dqkv_, const void *dout_, const void *out_, const 
     size_t rows = (size_t)B * (size_t)T * (size_t)NH;
     if (!head_width_ok(HS, stream)) return;
     if (stream->precision == PRECISION_BF16) {
-        attention_bf16_backward((__nv_bfloat16 *)dqkv_, (const __nv_bfloat16 *)dout_,
-                                (const __nv_bfloat16 *)out_, lse, (const __nv_bfloat16 *)qkv_, workspace, B,
-                                T, NH, NKV, HS, stream);
+        attention_bf16_backward(dqkv_, dout_, out_, lse, qkv_, workspace, B, T, NH, NKV, HS, stream);
         return;
     }
     LAUNCH(attention_row_products, block_count(rows, BLOCK / 32), BLOCK, 0, stream, products, dout, out, p);

@@ -86,13 +86,22 @@ __device__ static inline void tile_copy(shared_pointer<bf16> tile, const bf16 *f
     }
 }
 
-/* The 16 × 16 elements from (row, column) on: as mma's a; or, [0] [2] and [1] [3], its b for the products
- * with rows 0 to 7 and 8 to 15. TRANSPOSED: [0] [1] and [2] [3], b for columns 0 to 7 and 8 to 15. */
-template <int D, bool TRANSPOSED>
+/* What the 16 × 16 elements from (row, column) on, both multiples of 16, are loaded for: LEFT, as mma's a;
+ * else as two of its b side by side, in [0] [1] and [2] [3], by which a is multiplied row by row (RIGHT_ROWS)
+ * or column by column (RIGHT_COLUMNS). Each b is a pair of neighbours because mma wants its registers so. */
+enum operand { LEFT, RIGHT_ROWS, RIGHT_COLUMNS };
+
+template <int D, enum operand USE>
 __device__ static inline void fragment_load(uint32_t (&f)[4], shared_pointer<bf16> tile, int row, int column)
 {
+    /* tile_at of the lane's row and chunk, taken apart so that the lane's share is computed once: the column
+     * flips bits of it within the chunks that are swapped, and adds beyond them */
+    enum { SWAPPED = D % 64 == 0 ? 64 : 32 };
     int lane = (int)threadIdx.x % 32;
-    matrices_load<TRANSPOSED>(f, tile + tile_at<D>(row + lane % 16, column / 8 + lane / 16));
+    int own = USE == RIGHT_ROWS ? tile_at<D>(lane % 8 + lane / 16 * 8, lane / 8 % 2)
+                                : tile_at<D>(lane % 16, lane / 16);
+    matrices_load<USE == RIGHT_COLUMNS>(
+        f, tile + ((own ^ column % SWAPPED) + row * D + column / SWAPPED * SWAPPED));
 }
 
 template <int A, int B> __device__ static inline void zero(float (&s)[A][B][4])
@@ -105,23 +114,24 @@ template <int A, int B> __device__ static inline void zero(float (&s)[A][B][4])
             for (int k = 0; k < 4; k++) s[i][j][k] = 0;
 }
 
-/* s += the warp's rows of a, from row_a on, times the first 8·NT rows of b, one by one. */
-template <int D, int MT, int NT>
+/* s += the warp's rows of a, from row_a on, times the first 8·NT rows of b, one by one; UNROLL steps of 16
+ * columns at a time, as many as registers allow. */
+template <int D, int UNROLL, int MT, int NT>
 __device__ static inline void rows_product(float (&s)[MT][NT][4], shared_pointer<bf16> a, int row_a,
                                            shared_pointer<bf16> b)
 {
-#pragma unroll 2
+#pragma unroll UNROLL
     for (int k = 0; k < D; k += 16) {
         uint32_t fa[MT][4], fb[4];
 #pragma unroll
-        for (int m = 0; m < MT; m++) fragment_load<D, false>(fa[m], a, row_a + 16 * m, k);
+        for (int m = 0; m < MT; m++) fragment_load<D, LEFT>(fa[m], a, row_a + 16 * m, k);
 #pragma unroll
         for (int n = 0; n < NT; n += 2) {
-            fragment_load<D, false>(fb, b, 8 * n, k);
+            fragment_load<D, RIGHT_ROWS>(fb, b, 8 * n, k);
 #pragma unroll
             for (int m = 0; m < MT; m++) {
-                mma_bf16(s[m][n], fa[m], fb[0], fb[2]);
-                mma_bf16(s[m][n + 1], fa[m], fb[1], fb[3]);
+                mma_bf16(s[m][n], fa[m], fb[0], fb[1]);
+                mma_bf16(s[m][n + 1], fa[m], fb[2], fb[3]);
             }
         }
     }
@@ -137,11 +147,11 @@ __device__ static inline void rows_product(float (&s)[MT][NT][4], const uint32_t
 #pragma unroll
         for (int n = 0; n < NT; n += 2) {
             uint32_t fb[4];
-            fragment_load<D, false>(fb, b, 8 * n, 16 * k);
+            fragment_load<D, RIGHT_ROWS>(fb, b, 8 * n, 16 * k);
 #pragma unroll
             for (int m = 0; m < MT; m++) {
-                mma_bf16(s[m][n], a[k][m], fb[0], fb[2]);
-                mma_bf16(s[m][n + 1], a[k][m], fb[1], fb[3]);
+                mma_bf16(s[m][n], a[k][m], fb[0], fb[1]);
+                mma_bf16(s[m][n + 1], a[k][m], fb[2], fb[3]);
             }
         }
 }
@@ -163,7 +173,7 @@ __device__ static inline void weighted_sum(float (&sum)[MT][DT][4], const float 
         }
 #pragma unroll
         for (int d = 0; d < DT; d += 2) {
-            fragment_load<D, true>(fb, b, 8 * n, column + 8 * d);
+            fragment_load<D, RIGHT_COLUMNS>(fb, b, 8 * n, column + 8 * d);
 #pragma unroll
             for (int m = 0; m < MT; m++) {
                 mma_bf16(sum[m][d], fw[m], fb[0], fb[1]);
@@ -173,21 +183,42 @@ __device__ static inline void weighted_sum(float (&sum)[MT][DT][4], const float 
     }
 }
 
+/* s = -infinity where a query does not see a key: its weight becomes 0. `ahead` is the
+ * position of s's first row less that of its first column; queries are in rows, or, TRANSPOSED, keys. */
+template <bool TRANSPOSED, int MT, int NT>
+__device__ static inline void causal_mask(float (&s)[MT][NT][4], int ahead)
+{
+    int lane = (int)threadIdx.x % 32;
+    ahead += lane / 4 - lane % 4 * 2;
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int row = 16 * m + i / 2 * 8, column = 8 * n + i % 2;
+                if (TRANSPOSED ? ahead > column - row : ahead < column - row) s[m][n][i] = -INFINITY;
+            }
+}
+
 /* Of the thread's row 8·half + 16·m: to[column …] = factor · sum. `to` is the row's element 0. */
 template <int DT>
 __device__ static inline void row_store(bf16 *to, const float (&sum)[DT][4], int half, int column,
                                         float factor, const struct attention_bf16_shape &p)
 {
+    int lane_column = column + (int)threadIdx.x % 4 * 2;
+    if (p.pairs) {
 #pragma unroll
-    for (int d = 0; d < DT; d++) {
-        int c = column + 8 * d + (int)threadIdx.x % 4 * 2;
-        float low = sum[d][2 * half] * factor, high = sum[d][2 * half + 1] * factor;
-        if (p.pairs) {
-            if (c < p.HS) *reinterpret_cast<__nv_bfloat162 *>(to + c) = __floats2bfloat162_rn(low, high);
-        } else {
-            if (c < p.HS) to[c] = __float2bfloat16_rn(low);
-            if (c + 1 < p.HS) to[c + 1] = __float2bfloat16_rn(high);
-        }
+        for (int d = 0; d < DT; d++)
+            if (lane_column + 8 * d < p.HS)
+                *reinterpret_cast<__nv_bfloat162 *>(to + lane_column + 8 * d) =
+                    __floats2bfloat162_rn(sum[d][2 * half] * factor, sum[d][2 * half + 1] * factor);
+        return;
+    }
+#pragma unroll
+    for (int d = 0; d < 2 * DT; d++) {
+        int c = lane_column + 8 * (d / 2) + d % 2;
+        if (c < p.HS) to[c] = __float2bfloat16_rn(sum[d / 2][2 * half + d % 2] * factor);
     }
 }
 

@@ -4,16 +4,13 @@
 #ifndef ANNEAL_KERNELS_ATTENTION_BF16_H
 #define ANNEAL_KERNELS_ATTENTION_BF16_H
 
-#include <cuda_bf16.h>
-
 struct stream;
 
-void attention_bf16_forward(__nv_bfloat16 *out, float *lse, const __nv_bfloat16 *qkv, void *workspace, int B,
-                            int T, int NH, int NKV, int HS, struct stream *stream);
+void attention_bf16_forward(void *out, float *lse, const void *qkv, void *workspace, int B, int T, int NH,
+                            int NKV, int HS, struct stream *stream);
 
 /* workspace: B·T·NH floats */
-void attention_bf16_backward(__nv_bfloat16 *dqkv, const __nv_bfloat16 *dout, const __nv_bfloat16 *out,
-                             const float *lse, const __nv_bfloat16 *qkv, void *workspace, int B, int T,
-                             int NH, int NKV, int HS, struct stream *stream);
+void attention_bf16_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
+                             void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream);
 
 #endif

@@ -3,7 +3,30 @@
  * products instead of 5; D = dout · out comes from a pass before them, one float a row in the workspace.
  *
  * The pass over key tiles computes scores transposed, keys in rows: p and ds are then the left operands of
- * the products for dv and dk as they leave the tensor cores, and nothing passes through shared memory. */
+ * the products for dv and dk as they leave the tensor cores, and nothing passes through shared memory. A
+ * block is a tile of keys of one key/value head; it walks the query tiles from the diagonal on, for each
+ * query head of the group in turn. The pass over query tiles is built like the forward.
+ *
+ * Work: 14·HS operations a score, 7·B·NH·T²·HS in all with the half above the diagonal left out. A block
+ * reads 4·HS bytes, and 8 more over keys, a row of the other side for its own 64 or 128 rows: 100 operations
+ * a byte and more. Compute-bound like the forward.
+ *
+ * Tiles: up to D 64, two fragments of rows a warp (MT 2), which halves what shared memory has to deliver.
+ * Above, dk and dv take D registers a thread with MT 1 already. Above D 128 they no longer fit: SPLIT 2
+ * blocks share a key tile, each with half of the columns of dk and dv, and both compute p and ds (9
+ * products). 32 rows of the other side at a time keep p and ds in registers and two blocks a multiprocessor
+ * of compute capability 8.0 within 163 KiB: 24 to 64 KiB a block, for D 192 96 KiB, for D 256 128.5 KiB.
+ *
+ * Machine code (ptxas and SASS of CUDA 13.0, sm_80 / sm_90a), registers over keys, over queries: D 32 173 /
+ * 176, 136 / 135; D 64 253 / 254, 212 / 208; D 96 168 / 190, 128 / 126; D 128 240 / 245, 162 / 162; D 192 218
+ * / 219, 199 / 205; D 256 239 / 244, 243 / 241. No spills but one register for D 96 over keys on sm_80. The
+ * loops over tiles have on sm_90a, for D 64 and 128, 128 HMMA.16816.F32.BF16 in about 730 and 670
+ * instructions over keys, 96 in 511 and 454 over queries, with LDSM.16.M88.4, LDSM.16.MT88.4 and
+ * LDGSTS.E.BYPASS.128. The product for ds over keys is unrolled by two only: all of it at once spills for
+ * D 64.
+ *
+ * Not yet measured on a GPU. Known distance: the 7 products; wgmma and TMA on sm_90a; for D 128 five ldmatrix
+ * for eight products, with which shared memory is busier than the tensor cores. */
 #include "kernels/attention_bf16.cuh"
 
 /* D (B,NH,T) = dout · out, a warp a row. */
@@ -91,7 +114,8 @@ __global__ void __launch_bounds__(THREADS)
             float s[MT][NT][4], ds[MT][NT][4];
             shared_pointer<float> of = statistics + stage * 2 * BM;
             zero(s);
-            rows_product<D, MT, NT>(s, keys, row, queries + stage * BM * D);
+            rows_product<D, D / 16, MT, NT>(s, keys, row, queries + stage * BM * D);
+            if (at.t0 + 1 < u0 + row + 16 * MT) causal_mask<true, MT, NT>(s, u0 + row - at.t0);
 #pragma unroll
             for (int n = 0; n < NT; n++)
 #pragma unroll
@@ -101,15 +125,12 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                     for (int m = 0; m < MT; m++)
 #pragma unroll
-                        for (int i = 0; i < 2; i++) {
-                            bool seen = u0 + row + 16 * m + 8 * i + lane / 4 <= at.t0 + c;
-                            float weight = exp2_approx(s[m][n][2 * i + j] * scale - shift);
-                            s[m][n][2 * i + j] = seen ? weight : 0.0f;
-                        }
+                        for (int i = 0; i < 2; i++)
+                            s[m][n][2 * i + j] = exp2_approx(s[m][n][2 * i + j] * scale - shift);
                 }
             weighted_sum<D, MT, NT, DT>(dv, s, gradients + stage * BM * D, column);
             zero(ds);
-            rows_product<D, MT, NT>(ds, values, row, gradients + stage * BM * D);
+            rows_product<D, 2, MT, NT>(ds, values, row, gradients + stage * BM * D);
 #pragma unroll
             for (int n = 0; n < NT; n++)
 #pragma unroll
@@ -184,20 +205,17 @@ __global__ void __launch_bounds__(THREADS)
             float s[MT][NT][4], ds[MT][NT][4];
             zero(s);
             zero(ds);
-            rows_product<D, MT, NT>(s, queries, row - t0, keys + stage * BN * D);
-            rows_product<D, MT, NT>(ds, gradients, row - t0, values + stage * BN * D);
+            rows_product<D, D / 16, MT, NT>(s, queries, row - t0, keys + stage * BN * D);
+            if (u0 + BN > row + 1) causal_mask<false, MT, NT>(s, row - u0);
+            rows_product<D, D / 16, MT, NT>(ds, gradients, row - t0, values + stage * BN * D);
 #pragma unroll
             for (int m = 0; m < MT; m++)
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    int t = row + 16 * m + i / 2 * 8 + lane / 4;
+                for (int n = 0; n < NT; n++)
 #pragma unroll
-                    for (int n = 0; n < NT; n++) {
-                        bool seen = u0 + 8 * n + lane % 4 * 2 + i % 2 <= t;
-                        float weight = exp2_approx(s[m][n][i] * scale - shift[m][i / 2]);
-                        ds[m][n][i] = seen ? weight * (ds[m][n][i] - product[m][i / 2]) : 0.0f;
-                    }
-                }
+                    for (int i = 0; i < 4; i++)
+                        ds[m][n][i] = exp2_approx(s[m][n][i] * scale - shift[m][i / 2]) *
+                                      (ds[m][n][i] - product[m][i / 2]);
             weighted_sum<D, MT, NT, DT>(dq, ds, keys + stage * BN * D, 0);
         }
         copy_wait<0>();
@@ -231,9 +249,12 @@ static void backward_launch(bf16 *dqkv, const bf16 *dout, const float *lse, cons
            stream, dqkv, dout, lse, products, qkv, p);
 }
 
-void attention_bf16_backward(bf16 *dqkv, const bf16 *dout, const bf16 *out, const float *lse, const bf16 *qkv,
-                             void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream)
+void attention_bf16_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse,
+                             const void *qkv_, void *workspace, int B, int T, int NH, int NKV, int HS,
+                             struct stream *stream)
 {
+    bf16 *dqkv = (bf16 *)dqkv_;
+    const bf16 *dout = (const bf16 *)dout_, *out = (const bf16 *)out_, *qkv = (const bf16 *)qkv_;
     struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, {dqkv, dout, out, qkv});
     float *products = (float *)workspace; /* (B,NH,T) */
     size_t rows = (size_t)B * (size_t)T * (size_t)NH;
