@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "kernels/cuda_plugin.h"
 #include "tests/gpu/op_cases.h"
@@ -30,7 +31,8 @@
 struct check {
     const struct backend *cuda; /* NULL: every check is skipped */
     uint32_t shapes;
-    const char *only; /* NULL: all */
+    const char *only;   /* NULL: all */
+    const char *folder; /* of this run alone, for the algorithms of matrix products */
     bool timing, torch;
     int passed, failed, skipped;
 };
@@ -159,9 +161,9 @@ static void check_training(struct check *check, enum precision precision)
     char name[64];
     snprintf(name, sizeof name, "training %s", precision_name(precision));
     if (!begins(check, name)) return;
-    enum status status = training_curve(cpu_backend(), PRECISION_FP32, cpu, &err);
-    if (!status) status = training_curve(check->cuda, precision, first, &err);
-    if (!status) status = training_curve(check->cuda, precision, second, &err);
+    enum status status = training_curve(cpu_backend(), PRECISION_FP32, check->folder, cpu, &err);
+    if (!status) status = training_curve(check->cuda, precision, check->folder, first, &err);
+    if (!status) status = training_curve(check->cuda, precision, check->folder, second, &err);
     if (status) {
         ends(check, name, false, "%s", err.text);
         return;
@@ -278,7 +280,7 @@ static void check_preset(struct check *check, const struct training_preset *pres
     char name[64];
     snprintf(name, sizeof name, "preset %s %s", preset->name, precision_name(precision));
     if (!begins(check, name)) return;
-    enum status status = training_speed_measure(check->cuda, precision, preset, &speed, &err);
+    enum status status = training_speed_measure(check->cuda, precision, preset, check->folder, &speed, &err);
     if (status) {
         ends(check, name, false, "%s", err.text);
         return;
@@ -340,6 +342,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever waits for minutes sees how far it is */
     double start = clock_monotonic();
     find_gpu(&check);
+    char folder[] = "/tmp/gpu_check.XXXXXX";
+    if (check.cuda) check.folder = mkdtemp(folder);
     for (size_t i = 0; i < COUNT(judged); i++) check_operations(&check, judged[i]);
     for (size_t i = 0; i < COUNT(trained); i++) check_training(&check, trained[i]);
     for (size_t i = 0; i < COUNT(trained) && check.timing; i++) check_speed(&check, trained[i]);
@@ -347,6 +351,8 @@ int main(int argc, char **argv)
         check_preset(&check, preset, PRECISION_TF32);
         check_preset(&check, preset, PRECISION_BF16);
     }
+    struct err err;
+    if (check.folder && file_remove_tree(check.folder, &err)) printf("     %s\n", err.text);
     if (check.cuda) printf("took %.0f s\n", clock_monotonic() - start);
     printf("%d passed, %d failed, %d skipped\n", check.passed, check.failed, check.skipped);
     return check.failed > 0;

@@ -2,7 +2,6 @@
 #include "tests/gpu/training.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "core/network.h"
 #include "core/optimizer.h"
 #include "core/plan.h"
+#include "tests/gpu/warming.h"
 
 /* A model on a device, with one batch. */
 struct bench {
@@ -44,35 +44,23 @@ static void write_batch(struct bench *bench)
     }
 }
 
-static bool on_progress(void *context, int done, int total)
-{
-    (void)context, (void)done, (void)total;
-    return true;
-}
-
-static void on_warning(void *context, const char *sentence)
-{
-    (void)context;
-    printf("     warming up: %s\n", sentence);
-}
-
-/* As the trainer does it, before the large allocations; what is found out is not kept. */
-static enum status warm_up(struct bench *bench, struct err *err)
+/* As the trainer does it, before the large allocations. */
+static enum status warm_up(struct bench *bench, const char *folder, struct err *err)
 {
     struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
-    struct warm_watch watch = {.progress = on_progress, .warning = on_warning};
     struct stream *stream;
     int count = network_gemm_shapes(&bench->plan, shapes);
     enum status status =
         bench->backend->stream_open(bench->device, bench->plan.input.precision, &stream, err);
     if (status) return status;
-    status = bench->backend->warm(stream, shapes, count, &watch, err);
+    status = warm_products(bench->backend, stream, shapes, count, folder, err);
     bench->backend->stream_close(stream);
     return status;
 }
 
 static enum status bench_open(struct bench *bench, const struct backend *backend, enum precision precision,
-                              const struct model_config *config, int B, int T, struct err *err)
+                              const struct model_config *config, int B, int T, const char *folder,
+                              struct err *err)
 {
     *bench = (struct bench){.backend = backend, .B = B, .T = T};
     float *weights = NULL;
@@ -82,7 +70,7 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
     if (!status) status = backend->device_open(0, &bench->device, err);
     if (!status) input.gemm_workspace = backend->gemm_workspace(bench->device);
     if (!status) status = plan_init(&bench->plan, &input, err);
-    if (!status) status = warm_up(bench, err);
+    if (!status) status = warm_up(bench, folder, err);
     if (!status) status = network_open(&bench->net, backend, bench->device, &bench->model, &bench->plan, err);
     if (!status && (!(weights = malloc(bench->model.elements * sizeof *weights)) ||
                     !(bench->inputs = malloc(rows * sizeof(int32_t))) ||
@@ -122,7 +110,7 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
 
 enum { CURVE_B = 2, CURVE_T = 65, CURVE_LAYERS = 2 };
 
-enum status training_curve(const struct backend *backend, enum precision precision,
+enum status training_curve(const struct backend *backend, enum precision precision, const char *folder,
                            double losses[TRAINING_STEPS], struct err *err)
 {
     const struct model_config config = {.vocab_size = 61,
@@ -138,7 +126,7 @@ enum status training_curve(const struct backend *backend, enum precision precisi
                                         .qk_norm = true,
                                         .qkv_bias = true};
     struct bench bench;
-    enum status status = bench_open(&bench, backend, precision, &config, CURVE_B, CURVE_T, err);
+    enum status status = bench_open(&bench, backend, precision, &config, CURVE_B, CURVE_T, folder, err);
     if (status) return status;
     bench.dropout = 0.1f;
     for (int step = 0; !status && step < TRAINING_STEPS; step++)
@@ -185,8 +173,8 @@ static int by_size(const void *a, const void *b)
 }
 
 enum status training_speed_measure(const struct backend *backend, enum precision precision,
-                                   const struct training_preset *preset, struct training_speed *out,
-                                   struct err *err)
+                                   const struct training_preset *preset, const char *folder,
+                                   struct training_speed *out, struct err *err)
 {
     enum { WARM_UP = 10, TIMED = 20 };
     struct bench bench;
@@ -194,7 +182,7 @@ enum status training_speed_measure(const struct backend *backend, enum precision
     double ms[WARM_UP + TIMED], loss = 0;
     if (!model_preset(preset->name, &config))
         return err_set(err, STATUS_USAGE, "no preset \"%s\"", preset->name);
-    enum status status = bench_open(&bench, backend, precision, &config, preset->B, preset->T, err);
+    enum status status = bench_open(&bench, backend, precision, &config, preset->B, preset->T, folder, err);
     if (status) return status;
     *out = (struct training_speed){.peak_bytes = bench.plan.total_bytes};
     for (int step = 0; !status && step < WARM_UP + TIMED; step++) {
