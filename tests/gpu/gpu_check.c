@@ -2,8 +2,8 @@
  *
  *     gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch]
  *
- * 1. Every operation against its CPU twin over N fuzzed shapes (default 60) and two that fill a chip, in fp32
- *    and bf16, each twice for bit-identity. A line an operation with its largest error.
+ * 1. Every operation against its CPU twin over N fuzzed shapes (default 100) and two that fill a chip, in
+ * fp32 and bf16, each twice for bit-identity. A line an operation with its largest error.
  * 2. A tiny model trained ten steps in fp32, tf32 and bf16 against the CPU's loss curve, twice for
  *    bit-identity.
  * 3. Every operation timed at sizes that fill the chip, beside a copy and a large matrix product measured in
@@ -261,36 +261,49 @@ static void compare_with_torch(const struct training_preset *preset, const struc
         enum status status = torch_speed_measure(preset, modes[i], &theirs, &err);
         if (status) {
             printf("SKIP torch %s, %s: %s\n", modes[i], preset->name, err.text);
-            if (status == STATUS_NOT_FOUND) return; /* nor will the other mode find it */
             continue;
         }
         snprintf(who, sizeof who, "torch %.12s %s", theirs.version, modes[i]);
         print_step(who, theirs.step_ms, theirs.tokens_per_second, theirs.peak_bytes);
         printf("  (bf16 autocast, fused AdamW, SDPA)\n");
-        printf("     anneal / torch %s: %.2f x tokens/s, %.2f x peak memory\n", modes[i],
-               ours->tokens_per_second / theirs.tokens_per_second,
+        printf("     %s bf16, anneal / torch %s: %.2f x tokens/s, %.2f x peak memory\n", preset->name,
+               modes[i], ours->tokens_per_second / theirs.tokens_per_second,
                (double)ours->peak_bytes / theirs.peak_bytes);
     }
 }
 
-static void check_preset(struct check *check, const struct training_preset *preset, enum precision precision)
+/* Leaves the speed in *speed; false where there is none. */
+static bool check_preset(struct check *check, const struct training_preset *preset, enum precision precision,
+                         struct training_speed *speed)
 {
-    struct training_speed speed;
     struct err err = {0};
     char name[64];
     snprintf(name, sizeof name, "preset %s %s", preset->name, precision_name(precision));
-    if (!begins(check, name)) return;
-    enum status status = training_speed_measure(check->cuda, precision, preset, check->folder, &speed, &err);
+    if (!begins(check, name)) return false;
+    enum status status = training_speed_measure(check->cuda, precision, preset, check->folder, speed, &err);
     if (status) {
         ends(check, name, false, "%s", err.text);
-        return;
+        return false;
     }
-    print_step(name, speed.median_ms, speed.tokens_per_second, (double)speed.peak_bytes);
-    printf("  first %.1f ms, tenth %.1f ms, %.1f TFLOP/s\n", speed.first_ms, speed.tenth_ms,
-           speed.flops * 1e-12);
-    ends(check, name, speed.last_loss < speed.first_loss, "batch %d x %d, loss %.3f to %.3f in 30 steps",
-         preset->B, preset->T, speed.first_loss, speed.last_loss);
-    if (check->torch && precision == PRECISION_BF16) compare_with_torch(preset, &speed);
+    print_step(name, speed->median_ms, speed->tokens_per_second, (double)speed->peak_bytes);
+    printf("  first %.1f ms, tenth %.1f ms, %.1f TFLOP/s\n", speed->first_ms, speed->tenth_ms,
+           speed->flops * 1e-12);
+    ends(check, name, speed->last_loss < speed->first_loss, "batch %d x %d, loss %.3f to %.3f in 30 steps",
+         preset->B, preset->T, speed->first_loss, speed->last_loss);
+    return true;
+}
+
+static void check_presets(struct check *check)
+{
+    enum { PRESETS = 8 };
+    struct training_speed speed, bf16[PRESETS];
+    bool known[PRESETS];
+    for (int i = 0; i < PRESETS && training_presets[i].name; i++) {
+        check_preset(check, &training_presets[i], PRECISION_TF32, &speed);
+        known[i] = check_preset(check, &training_presets[i], PRECISION_BF16, &bf16[i]);
+    }
+    for (int i = 0; i < PRESETS && training_presets[i].name && check->torch; i++)
+        if (known[i]) compare_with_torch(&training_presets[i], &bf16[i]);
 }
 
 /* ---- the program ---- */
@@ -334,7 +347,7 @@ static void find_gpu(struct check *check)
 
 int main(int argc, char **argv)
 {
-    struct check check = {.shapes = 60, .timing = true, .torch = true};
+    struct check check = {.shapes = 100, .timing = true, .torch = true};
     if (!parse(&check, argc, argv)) {
         fprintf(stderr, "usage: gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch]\n");
         return 2;
@@ -347,10 +360,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COUNT(judged); i++) check_operations(&check, judged[i]);
     for (size_t i = 0; i < COUNT(trained); i++) check_training(&check, trained[i]);
     for (size_t i = 0; i < COUNT(trained) && check.timing; i++) check_speed(&check, trained[i]);
-    for (const struct training_preset *preset = training_presets; preset->name && check.timing; preset++) {
-        check_preset(&check, preset, PRECISION_TF32);
-        check_preset(&check, preset, PRECISION_BF16);
-    }
+    if (check.timing) check_presets(&check);
     struct err err;
     if (check.folder && file_remove_tree(check.folder, &err)) printf("     %s\n", err.text);
     if (check.cuda) printf("took %.0f s\n", clock_monotonic() - start);

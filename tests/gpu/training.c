@@ -23,6 +23,7 @@ struct bench {
     int32_t *inputs, *targets; /* (B,T) */
     int B, T;
     float dropout;
+    double lr;
 };
 
 static void bench_close(struct bench *bench)
@@ -101,7 +102,7 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
     backend->mem_zero(net->gradients, bench->model.elements * sizeof *net->gradients, net->stream);
     network_forward(net, bench->inputs, B, T, dropout);
     network_backward(net, bench->targets, B, T, 1.0f / (float)rows, dropout);
-    optimizer_step(&optimizer, net, 3e-3, step, &clip);
+    optimizer_step(&optimizer, net, bench->lr, step, &clip);
     *loss = network_loss_sum(net) / rows;
     return backend->stream_wait(net->stream, err);
 }
@@ -129,6 +130,7 @@ enum status training_curve(const struct backend *backend, enum precision precisi
     enum status status = bench_open(&bench, backend, precision, &config, CURVE_B, CURVE_T, folder, err);
     if (status) return status;
     bench.dropout = 0.1f;
+    bench.lr = 3e-3;
     for (int step = 0; !status && step < TRAINING_STEPS; step++)
         status = bench_step(&bench, step, &losses[step], err);
     bench_close(&bench);
@@ -184,6 +186,7 @@ enum status training_speed_measure(const struct backend *backend, enum precision
         return err_set(err, STATUS_USAGE, "no preset \"%s\"", preset->name);
     enum status status = bench_open(&bench, backend, precision, &config, preset->B, preset->T, folder, err);
     if (status) return status;
+    bench.lr = 1e-3;
     *out = (struct training_speed){.peak_bytes = bench.plan.total_bytes};
     for (int step = 0; !status && step < WARM_UP + TIMED; step++) {
         double start = clock_monotonic();
