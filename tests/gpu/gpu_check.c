@@ -114,7 +114,7 @@ static const struct op_shape large_shapes[] = {
 static enum status side_open(struct op_side *side, const struct backend *backend, enum precision precision,
                              struct err *err)
 {
-    *side = (struct op_side){.backend = backend};
+    *side = (struct op_side){.backend = backend, .precision = precision};
     enum status status = backend->device_open(0, &side->device, err);
     if (status) return status;
     status = backend->stream_open(side->device, precision, &side->stream, err);
@@ -142,10 +142,12 @@ static void check_operations(struct check *check, enum precision precision)
         double start = clock_monotonic(), largest = 0;
         bool good = true;
         uint32_t done = 0;
-        for (; good && done < check->shapes; done++)
-            good = check_shape(op, op_fuzz(done, false), &cpu, &gpu, &largest);
-        for (size_t i = 0; good && i < COUNT(large_shapes); i++, done++)
-            good = check_shape(op, large_shapes[i], &cpu, &gpu, &largest);
+        for (; good && done < check->shapes + COUNT(large_shapes); done++) {
+            struct op_shape shape =
+                done < check->shapes ? op_fuzz(done, false) : large_shapes[done - check->shapes];
+            shape.precision = precision;
+            good = check_shape(op, shape, &cpu, &gpu, &largest);
+        }
         ends(check, name, good, "%3u shapes, largest relative error %.2g, %.1f s", done, largest,
              clock_monotonic() - start);
     }
