@@ -93,11 +93,11 @@ static enum status scratch_fill(const struct scratch *scratch, struct stream *st
     return error == cudaSuccess ? STATUS_OK : cuda_fail(err, "filling test operands", error);
 }
 
-static void scratch_close(struct scratch *scratch)
+static void scratch_close(struct scratch *scratch, struct device *device)
 {
     if (scratch->from != NULL) cudaEventDestroy(scratch->from);
     if (scratch->to != NULL) cudaEventDestroy(scratch->to);
-    if (scratch->memory != NULL) cudaFree(scratch->memory);
+    if (scratch->memory != NULL) cuda_table.mem_free(device, scratch->memory);
     memset(scratch, 0, sizeof *scratch);
 }
 
@@ -121,7 +121,7 @@ static enum status scratch_open(struct scratch *out, struct stream *stream, cons
     if (error != cudaSuccess) status = cuda_fail(err, "creating an event", error);
     if (!status) status = scratch_fill(&s, stream, err);
     if (status) {
-        scratch_close(&s);
+        scratch_close(&s, stream->device);
         return status;
     }
     *out = s;
@@ -339,7 +339,7 @@ enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, in
     if (!status && keep) status = settle(&w, path, identity, watch, err);
     if (!status && !go_on) status = err_set(err, STATUS_INTERRUPTED, "interrupted while warming up");
     if (status == STATUS_FAILED) stream_fault(stream, "warming up", err->text);
-    scratch_close(&w.scratch);
+    scratch_close(&w.scratch, stream->device);
     gemm_choices_release(&w.known);
     gemm_choices_release(&w.found);
     gemm_choices_release(&w.refused);

@@ -301,6 +301,24 @@ static void a_warmed_product_is_never_pushed_out(void **state)
     close_side(&s);
 }
 
+/* Once anything has failed on the device, warming says what and touches nothing. */
+static void a_faulted_device_is_not_warmed(void **state)
+{
+    (void)state;
+    struct side s;
+    struct err err;
+    struct watcher w = {0};
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    s.k->mem_zero(s.out, 16, s.stream), s.k->mem_zero(s.a, 16, s.stream);
+    s.k->add(s.out, s.a, 4, s.stream);
+    sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
+    assert_int_equal(warm(&s, &w, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "unspecified launch failure"));
+    assert_int_equal(w.reports, 0);
+    sim_set_machine(SIM_MACHINE_GOOD);
+    close_side(&s);
+}
+
 static void warming_that_is_stopped_or_has_no_room_leaves_nothing(void **state)
 {
     (void)state;
@@ -385,6 +403,7 @@ int main(void)
         cmocka_unit_test(every_form_agrees_with_the_cpu),
         cmocka_unit_test(the_fastest_that_adds_in_a_fixed_order_is_chosen),
         cmocka_unit_test(a_warmed_product_is_never_pushed_out),
+        cmocka_unit_test(a_faulted_device_is_not_warmed),
         cmocka_unit_test(warming_that_is_stopped_or_has_no_room_leaves_nothing),
         cmocka_unit_test(no_step_chooses_or_allocates_anything),
         cmocka_unit_test(samples_prepare_few_products),
