@@ -21,6 +21,7 @@ struct column {
 
 struct table {
     const char *name, *sql_name, *order;
+    int keys; /* this many columns after `run` tell the rows of a run apart; 0: nothing does */
     bool has_nan;
     struct column columns[COLUMNS_MAX]; /* ends with a NULL name */
 };
