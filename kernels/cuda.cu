@@ -115,6 +115,12 @@ static enum status device_open(int threads, struct device **out, struct err *err
         return err_set(err, STATUS_FAILED, "cuda: cuBLASLt cannot be opened: %s",
                        cublasLtGetStatusString(blas));
     }
+    enum status pooled = pool_open(device, err);
+    if (pooled) {
+        cublasLtDestroy(device->blas);
+        free(device);
+        return pooled;
+    }
     *out = device;
     return STATUS_OK;
 }
@@ -249,12 +255,22 @@ const struct backend cuda_table = {
     .device_describe = device_describe,
     .mem_alloc = mem_alloc,
     .mem_free = mem_free,
+    .pool_alloc = pool_alloc,
+    .pool_free = pool_free,
+    .pool_reserved = pool_reserved,
+    .pool_trim = pool_trim,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
+    .stream_after = stream_after,
+    .event_open = event_open,
+    .event_close = event_close,
+    .event_record = event_record,
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .rmsnorm_forward = rmsnorm_forward,

@@ -27,6 +27,7 @@ struct device {
     cudaDeviceProp properties;
     double peak_flops; /* fp32, per second; 0: unknown */
     cublasLtHandle_t blas;
+    cudaMemPool_t pool;
 };
 
 struct gemm_cache; /* gemm.cu */
@@ -39,6 +40,24 @@ struct stream {
     const char *fault_at; /* NULL: none; else what failed first, a literal */
     char fault[160];      /* and why */
 };
+
+struct event {
+    cudaEvent_t event;
+};
+
+/* cuda_memory.cu: pools, page-locked memory and events */
+enum status pool_open(struct device *device, struct err *err);
+enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
+                       struct err *err);
+void pool_free(struct device *device, void *memory, size_t bytes, struct stream *stream);
+size_t pool_reserved(struct device *device);
+void pool_trim(struct device *device);
+enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err);
+void host_free(struct device *device, void *memory);
+enum status event_open(struct device *device, struct event **out, struct err *err);
+void event_close(struct event *event);
+void event_record(struct event *event, struct stream *stream);
+void stream_after(struct stream *stream, struct event *event);
 
 /* Keeps the first fault only: later ones follow from it. */
 void stream_fault(struct stream *stream, const char *at, const char *why);
