@@ -43,7 +43,7 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/cpu_select.c kernels/cuda_plugin.c kernels/workspace.c kernels/linear_cross_entropy.c \
-               kernels/gemm_choices.c kernels/chip.c
+               kernels/gemm_choices.c kernels/chip.c kernels/gauge.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c))
 ifeq ($(shell uname -m),x86_64)
 ISAS := baseline v3 v4
@@ -177,6 +177,13 @@ $(SIM_TESTS): $(SIM_PLUGIN)
 $(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP_OBJ) $(SIM_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS)
+
+# Under the name of NVIDIA's library, for the test of device metrics.
+NVML_STAND_IN := $(BUILD)/tests/kernels/stand_in/libnvidia-ml.so.1
+$(NVML_STAND_IN): tests/kernels/stand_in/nvml.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out $(SAN_FLAGS),$(BASE_CFLAGS)) -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
+$(BUILD)/tests/kernels/test_gauge: | $(NVML_STAND_IN)
 
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")

@@ -101,6 +101,16 @@ struct backend {
     enum status (*mem_alloc)(struct device *device, size_t bytes, void **out,
                              struct err *err); /* 256-aligned */
     void (*mem_free)(struct device *device, void *memory);
+    /* from the device's pool, 256-aligned: for work queued on the stream from here on; pool_free gives it
+     * back after what is queued there. A stream NULL: for users that wait for the device */
+    enum status (*pool_alloc)(struct device *device, size_t bytes, struct stream *stream, void **out,
+                              struct err *err);
+    void (*pool_free)(struct device *device, void *memory, size_t bytes, struct stream *stream);
+    size_t (*pool_reserved)(struct device *device); /* bytes that the pool holds, in use or not */
+    void (*pool_trim)(struct device *device);       /* gives back what is not in use */
+    /* host memory that copies need not stage: page-locked on CUDA; 256-aligned */
+    enum status (*host_alloc)(struct device *device, size_t bytes, void **out, struct err *err);
+    void (*host_free)(struct device *device, void *memory);
     void (*mem_zero)(void *memory, size_t bytes, struct stream *stream);
     void (*mem_upload)(void *device_memory, const void *host, size_t bytes, struct stream *stream);
     void (*mem_download)(void *host, const void *device_memory, size_t bytes,
@@ -115,6 +125,9 @@ struct backend {
     void (*stream_close)(struct stream *stream);
     enum status (*stream_wait)(struct stream *stream,
                                struct err *err); /* until idle; reports device faults */
+
+    /* what is queued from here on waits until the event, as last recorded, has happened */
+    void (*stream_after)(struct stream *stream, struct event *event);
 
     /* --- events: how long the device worked between two marks --- */
     enum status (*event_open)(struct device *device, struct event **out, struct err *err);

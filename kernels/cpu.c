@@ -49,7 +49,7 @@ static enum status device_open(int threads, struct device **out, struct err *err
                        threads, CPU_THREADS_MAX);
     if (threads == 0) threads = omp_get_max_threads(); /* all cores, or what OMP_NUM_THREADS says */
     if (threads > CPU_THREADS_MAX) threads = CPU_THREADS_MAX;
-    struct device *device = malloc(sizeof *device);
+    struct device *device = calloc(1, sizeof *device);
     if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for the device's handle");
     device->threads = threads;
     /* With one thread there is no parallel region around gemm's call, so OpenBLAS must be told. */
@@ -156,6 +156,39 @@ static void mem_copy(void *to, const void *from, size_t bytes, struct stream *st
                bytes - i * piece < piece ? bytes - i * piece : piece);
 }
 
+/* The C library's heap is the pool. */
+static enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
+                              struct err *err)
+{
+    (void)stream;
+    enum status status = mem_alloc(device, bytes, out, err);
+    if (!status) device->pool_reserved += bytes;
+    return status;
+}
+
+static void pool_free(struct device *device, void *memory, size_t bytes, struct stream *stream)
+{
+    (void)stream;
+    device->pool_reserved -= bytes;
+    mem_free(device, memory);
+}
+
+static size_t pool_reserved(struct device *device)
+{
+    return device->pool_reserved;
+}
+
+static void pool_trim(struct device *device)
+{
+    (void)device;
+}
+
+static void stream_after(struct stream *stream, struct event *event)
+{
+    (void)stream;
+    (void)event;
+}
+
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
                                struct err *err)
 {
@@ -219,6 +252,12 @@ const struct backend cpu_table = {
     .device_describe = device_describe,
     .mem_alloc = mem_alloc,
     .mem_free = mem_free,
+    .pool_alloc = pool_alloc,
+    .pool_free = pool_free,
+    .pool_reserved = pool_reserved,
+    .pool_trim = pool_trim,
+    .host_alloc = mem_alloc,
+    .host_free = mem_free,
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,
@@ -226,6 +265,7 @@ const struct backend cpu_table = {
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
+    .stream_after = stream_after,
     .event_open = event_open,
     .event_close = event_close,
     .event_record = event_record,

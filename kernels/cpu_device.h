@@ -12,7 +12,8 @@
 #include "kernels/partition.h"
 
 struct device {
-    int threads; /* 1 to CPU_THREADS_MAX */
+    int threads;                  /* 1 to CPU_THREADS_MAX */
+    _Atomic size_t pool_reserved; /* bytes handed out by pool_alloc */
 };
 
 /* Calls are synchronous on the CPU: a stream only carries the thread count. */

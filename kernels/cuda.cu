@@ -162,6 +162,7 @@ static enum status device_open(int threads, struct device **out, struct err *err
                              cublasLtGetStatusString(blas));
     }
     if (!status) status = gemm_cache_open(device, err);
+    if (!status) status = pool_open(device, err);
     if (status) {
         device_close(device);
         return status;
@@ -288,49 +289,6 @@ static enum status stream_wait(struct stream *stream, struct err *err)
                    stream->fault);
 }
 
-/* ---- events ---- */
-
-struct event {
-    cudaEvent_t mark;
-};
-
-static enum status event_open(struct device *device, struct event **out, struct err *err)
-{
-    (void)device;
-    struct event *event = (struct event *)calloc(1, sizeof *event);
-    if (event == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for an event's handle");
-    cudaError_t error = cudaEventCreate(&event->mark);
-    if (error != cudaSuccess) {
-        free(event);
-        return err_set(err, STATUS_FAILED, "cuda: cannot open an event: %s", cudaGetErrorString(error));
-    }
-    *out = event;
-    return STATUS_OK;
-}
-
-static void event_close(struct event *event)
-{
-    if (event == NULL) return;
-    cudaEventDestroy(event->mark);
-    free(event);
-}
-
-static void event_record(struct event *event, struct stream *stream)
-{
-    if (stream->fault_at != NULL) return;
-    check(stream, "an event", cudaEventRecord(event->mark, stream->queue));
-}
-
-static double event_elapsed(struct event *from, struct event *to)
-{
-    float milliseconds = 0;
-    cudaError_t error = cudaEventSynchronize(to->mark);
-    if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, from->mark, to->mark);
-    /* a mark that was never made is no fault of the device: leave no trace of it for the next launch */
-    if (error != cudaSuccess) cudaGetLastError();
-    return error == cudaSuccess ? (double)milliseconds : (double)NAN;
-}
-
 const struct backend cuda_table = {
     .name = "cuda",
     .device_open = device_open,
@@ -338,6 +296,12 @@ const struct backend cuda_table = {
     .device_describe = device_describe,
     .mem_alloc = mem_alloc,
     .mem_free = mem_free,
+    .pool_alloc = pool_alloc,
+    .pool_free = pool_free,
+    .pool_reserved = pool_reserved,
+    .pool_trim = pool_trim,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,
@@ -345,6 +309,7 @@ const struct backend cuda_table = {
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
+    .stream_after = stream_after,
     .event_open = event_open,
     .event_close = event_close,
     .event_record = event_record,

@@ -31,6 +31,7 @@ struct device {
     int64_t available_bytes;       /* when it was opened */
     cublasLtHandle_t blas;
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
+    cudaMemPool_t pool;
 };
 
 extern "C" const struct backend cuda_table;
@@ -44,6 +45,21 @@ struct stream {
     const char *fault_at; /* NULL: none; else what failed first, a literal */
     char fault[160];      /* and why */
 };
+
+/* cuda_memory.cu: pools, page-locked memory and events */
+enum status pool_open(struct device *device, struct err *err);
+enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
+                       struct err *err);
+void pool_free(struct device *device, void *memory, size_t bytes, struct stream *stream);
+size_t pool_reserved(struct device *device);
+void pool_trim(struct device *device);
+enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err);
+void host_free(struct device *device, void *memory);
+enum status event_open(struct device *device, struct event **out, struct err *err);
+void event_close(struct event *event);
+void event_record(struct event *event, struct stream *stream);
+double event_elapsed(struct event *from, struct event *to);
+void stream_after(struct stream *stream, struct event *event);
 
 /* Keeps the first fault only: later ones follow from it. */
 void stream_fault(struct stream *stream, const char *at, const char *why);

@@ -90,7 +90,10 @@ static const char first_version[] =
     " min real, max real, mean real, last real, count integer not null, non_finite integer not null,"
     " primary key(run_id, metric, level, first_step)) without rowid;";
 
-const char *const schema_migrations[] = {first_version};
+static const char process_memory[] = "alter table gpu_samples add column process_bytes integer;"
+                                     "alter table gpu_samples add column throttle text;";
+
+const char *const schema_migrations[] = {first_version, process_memory};
 const int schema_version = sizeof schema_migrations / sizeof *schema_migrations;
 
 static enum status read_number(struct store *store, const char *sql, int64_t *out, struct err *err)

@@ -70,6 +70,18 @@ struct memory_record {
     int64_t planned_bytes, live_bytes, peak_bytes;
 };
 
+/* What a device did at a moment; see kernels/gauge.h. Unknown numbers are NaN or -1. */
+struct gpu_record {
+    double wall_time;
+    int gpu;                /* NVML's index; -1: the CPU */
+    double utilization_pct; /* of a GPU: time with work on it; of the CPU: this process's share of all
+                               processors */
+    int64_t memory_used_bytes, memory_total_bytes; /* by all processes, and in all */
+    double power_w, temperature_c, sm_clock_mhz;
+    int64_t process_bytes; /* of the memory, what this process holds; of the CPU: resident */
+    char throttle[24];     /* why the clocks are low: "power cap", "thermal", …; "": they are not */
+};
+
 /* Something worth a line in the run's history: a skipped update, a fallback, a changed schedule. */
 struct event_record {
     int64_t step; /* -1: before the first step */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/decimal.h"
 
@@ -84,6 +85,29 @@ bool text_parse_int(const char *word, int64_t *out)
     long long value = strtoll(word, &end, 10);
     if (end == word || *end || errno) return false;
     *out = value;
+    return true;
+}
+
+bool text_parse_bytes(const char *word, size_t *out)
+{
+    static const char units[] = "kmgt";
+    char *end;
+    if (*word < '0' || *word > '9') return false;
+    double value = strtod(word, &end), base = 1024;
+    while (*end == ' ') end++;
+    const char *unit = *end ? strchr(units, *end | 0x20) : NULL;
+    if (unit) {
+        end++;
+        if (strcasecmp(end, "b") == 0)
+            base = 1000;
+        else if (*end && strcasecmp(end, "ib") != 0)
+            return false;
+        for (const char *u = units; u <= unit; u++) value *= base;
+    } else if (*end && strcasecmp(end, "b") != 0) {
+        return false;
+    }
+    if (!(value >= 1 && value <= 4.6e18)) return false;
+    *out = (size_t)value;
     return true;
 }
 

@@ -20,6 +20,11 @@ char *text_format_count(double count, char *buf, size_t size);
 bool text_parse_int(const char *word, int64_t *out);
 bool text_parse_double(const char *word, double *out);
 
+/* Bytes, or a number with a unit: "1048576", "24GiB", "1.5 GB", "512m" (K M G T are powers of 1,024, as are
+ * KiB …; kB, MB, GB, TB are powers of 1,000; case is ignored). False for anything else, for 0, and beyond
+ * 2^62. */
+bool text_parse_bytes(const char *word, size_t *out);
+
 /* The shortest decimal that reads back as the same double; nan, inf and -inf spelled so. The locale is not
  * asked: always '.'. buf of 32 bytes is enough. Returns buf. */
 char *text_format_double(double value, char *buf, size_t size);

@@ -333,6 +333,32 @@ static void a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite(void **st
     assert_string_equal(text_format_loss(12.5, buf, 4), "12."); /* cut, never beyond the buffer */
 }
 
+static void amounts_of_memory_are_read_with_their_units(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word;
+        size_t bytes;
+    } good[] = {{"1", 1},
+                {"1048576", 1048576},
+                {"24GiB", (size_t)24 << 30},
+                {"24 gib", (size_t)24 << 30},
+                {"512m", 512 << 20},
+                {"1.5k", 1536},
+                {"2MB", 2000000},
+                {"80GB", 80000000000u},
+                {"3 B", 3}};
+    static const char *const bad[] = {"",    "GiB", "-1",   "0",      "1x",    "1GiBs",
+                                      "1 2", "nan", "1e30", "0x10k!", "5 K iB"};
+    size_t bytes;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        if (!text_parse_bytes(good[i].word, &bytes)) fail_msg("\"%s\" is refused", good[i].word);
+        assert_int_equal(bytes, good[i].bytes);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (text_parse_bytes(bad[i], &bytes)) fail_msg("\"%s\" is taken", bad[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +370,7 @@ int main(void)
         cmocka_unit_test(durations_are_readable),
         cmocka_unit_test(text_suggests_the_nearest_name),
         cmocka_unit_test(a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite),
+        cmocka_unit_test(amounts_of_memory_are_read_with_their_units),
         cmocka_unit_test(numbers_are_written_short_and_read_back),
         cmocka_unit_test(doubles_are_written_as_short_as_can_be),
         cmocka_unit_test(doubles_are_laid_out_plainly),

@@ -9,6 +9,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include "core/fit.h"
 #include "core/optimizer.h"
 #include "tests/core/rig.h"
 
@@ -199,6 +200,36 @@ static void the_largest_configuration_does_not_overflow(void **state)
     model_release(&model);
 }
 
+/* The answer fits, and one more does not: over a range of memories, for batch and length. */
+static void what_fits_is_the_most_that_fits(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    struct model model;
+    int size;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    for (size_t memory = 1 << 12; memory < (size_t)1 << 28; memory = memory * 3 / 2)
+        for (int length = 0; length < 2; length++) {
+            struct plan_input input = {.model = &model, .B = 3, .T = 7, .moments = 2};
+            size_t bytes;
+            assert_int_equal(length ? fit_length(input, memory, 1 << 20, &size, NULL)
+                                    : fit_batch(input, memory, &size, NULL),
+                             STATUS_OK);
+            int *field = length ? &input.T : &input.B;
+            if ((*field = size) > 0) {
+                assert_int_equal(plan_bytes(&input, &bytes, NULL), STATUS_OK);
+                assert_true(bytes <= memory);
+            }
+            *field = size + 1;
+            assert_int_equal(plan_bytes(&input, &bytes, NULL), STATUS_OK);
+            assert_true(bytes > memory);
+        }
+    struct plan_input input = {.model = &model, .B = 3, .T = 7, .moments = 2};
+    assert_int_equal(fit_length(input, (size_t)1 << 40, 100, &size, NULL), STATUS_OK);
+    assert_int_equal(size, 100);
+    model_release(&model);
+}
+
 static void a_device_that_refuses_leaves_nothing_allocated_and_names_the_category(void **state)
 {
     (void)state;
@@ -232,6 +263,7 @@ int main(void)
         cmocka_unit_test(lion_plans_one_moment_less_than_adamw),
         cmocka_unit_test(every_buffer_has_a_name_and_a_category_that_has_one),
         cmocka_unit_test(the_largest_configuration_does_not_overflow),
+        cmocka_unit_test(what_fits_is_the_most_that_fits),
         cmocka_unit_test(a_device_that_refuses_leaves_nothing_allocated_and_names_the_category),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,7 +227,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "run,segment,step,phase,layer,op,calls,time_us",
         "run,segment,step,category,planned_bytes,live_bytes,peak_bytes",
         "run,wall_time,gpu,utilization_pct,memory_used_bytes,memory_total_bytes,power_w,temperature_c,sm_"
-        "clock_mhz",
+        "clock_mhz,process_bytes,throttle",
         "run,segment,step,prompt,text",
         "run,issued_at,verb,argument,issuer,applied_step,result",
         "run,name,status,created_at,ended_at,device,precision,parameters,steps,tokens,final_loss,best_val_"
@@ -254,9 +254,10 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
     assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, 0.5, "cli", &order, &err), STATUS_OK);
     assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
     store_fixture_sql(
-        home, "insert into layer_profile select id, 1, 1, 'forward', 0, 'gemm', 4, 12.25 from runs where "
-              "name = 'tables'; insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980 from "
-              "runs where name = 'tables'");
+        home,
+        "insert into layer_profile select id, 1, 1, 'forward', 0, 'gemm', 4, 12.25 from runs where "
+        "name = 'tables'; insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980, 3, '' from "
+        "runs where name = 'tables'");
     const char *ids[] = {id, other};
     static const size_t records[EXPORT_TABLE_COUNT] = {1, 1, 1, 1, 1, 1, 0, 2, 2};
     for (int t = 0; t < EXPORT_TABLE_COUNT; t++) {

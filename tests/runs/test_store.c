@@ -84,19 +84,41 @@ static void an_older_version_is_migrated_in_order_and_once(void **state)
     struct err err = {0};
     store_fixture_home("older", home, sizeof home);
     struct store *store = store_fixture_open(home);
-    const char *const future[] = {schema_migrations[0],
-                                  "alter table runs add column mood text default 'calm'",
-                                  "create table moods as select distinct mood from runs"};
-    const char *const broken[] = {future[0], future[1], future[2],
-                                  "create table half(x); select * from nowhere"};
-    assert_int_equal(schema_migrate(store, future, 3, &err), STATUS_OK);
-    assert_int_equal(schema_migrate(store, future, 3, &err), STATUS_OK);
-    assert_true(store_fixture_number(home, "pragma user_version") == 3);
-    assert_int_equal(schema_migrate(store, broken, 4, &err), STATUS_FAILED);
-    assert_true(store_fixture_number(home, "pragma user_version") == 3);
+    const char *future[8], *broken[9];
+    int now = schema_version;
+    for (int i = 0; i < now; i++) future[i] = broken[i] = schema_migrations[i];
+    future[now] = broken[now] = "alter table runs add column mood text default 'calm'";
+    future[now + 1] = broken[now + 1] = "create table moods as select distinct mood from runs";
+    broken[now + 2] = "create table half(x); select * from nowhere";
+    assert_int_equal(schema_migrate(store, future, now + 2, &err), STATUS_OK);
+    assert_int_equal(schema_migrate(store, future, now + 2, &err), STATUS_OK);
+    assert_true(store_fixture_number(home, "pragma user_version") == now + 2);
+    assert_int_equal(schema_migrate(store, broken, now + 3, &err), STATUS_FAILED);
+    assert_true(store_fixture_number(home, "pragma user_version") == now + 2);
     assert_true(store_fixture_number(home, "select count(*) from sqlite_master where name = 'half'") == 0);
     store_close(store);
     refused(home, STATUS_FAILED, "was written by a newer anneal"); /* we are the older one now */
+}
+
+/* What the first release wrote: its one version, with a run and its samples, opened by this one. */
+static void a_database_of_the_first_version_opens_with_all_it_holds(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    store_fixture_home("first", home, sizeof home);
+    store_close(store_fixture_open(home));
+    store_fixture_sql(
+        home, "drop table gpu_samples; create table gpu_samples(run_id text not null, wall_time real "
+              "not null, gpu integer not null, utilization_pct real, memory_used_bytes integer, "
+              "memory_total_bytes integer, power_w real, temperature_c real, sm_clock_mhz real, primary "
+              "key(run_id, wall_time, gpu)) without rowid; pragma user_version = 1; insert into "
+              "gpu_samples values('old', 1.5, 0, 98, 1, 2, 3, 4, 5)");
+    store_close(store_fixture_open(home));
+    assert_true(store_fixture_number(home, "pragma user_version") == schema_version);
+    assert_true(
+        store_fixture_number(
+            home, "select count(*) from gpu_samples where process_bytes is null and sm_clock_mhz = 5") == 1);
+    store_fixture_run(home, "new", id);
 }
 
 static void what_is_not_a_store_is_refused_untouched(void **state)
@@ -424,6 +446,7 @@ int main(void)
         cmocka_unit_test(every_table_of_the_design_is_there),
         cmocka_unit_test(a_newer_version_is_refused_untouched),
         cmocka_unit_test(an_older_version_is_migrated_in_order_and_once),
+        cmocka_unit_test(a_database_of_the_first_version_opens_with_all_it_holds),
         cmocka_unit_test(what_is_not_a_store_is_refused_untouched),
         cmocka_unit_test(a_damaged_database_is_called_so),
         cmocka_unit_test(a_place_that_cannot_be_written_is_named),

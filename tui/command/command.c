@@ -28,6 +28,8 @@ const struct command commands[] = {
      command_data},
     {"tokenizer", "train INPUT... --vocab N -o FILE.json | encode T | decode T | info T",
      "learn a tokenizer, turn text into ids and back", command_tokenizer},
+    {"estimate", "[CONFIG.ini] [--section.key=value ...] [--fit [MEMORY]] [--json]",
+     "the memory that training would take, without taking it", command_estimate},
     {"devices", "", "what it can train on, and why not", command_devices},
     {"bench", "step [--json] [--section.key=value ...]",
      "measure a training step beside this machine's matrix product", command_bench},

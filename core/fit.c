@@ -1,0 +1,58 @@
+/* See fit.h. A plan only grows with its batch and its length, so bisection finds the edge; a plan costs
+ * microseconds. */
+#include "core/fit.h"
+
+#include <limits.h>
+
+enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *err)
+{
+    struct plan plan;
+    enum status status = plan_init(&plan, input, err);
+    if (status) return status;
+    *out = plan.total_bytes;
+    plan_release(&plan);
+    return STATUS_OK;
+}
+
+/* The largest value of *field, a member of *input, up to `most`, whose plan is within `bytes`; 0: none is. */
+static enum status largest(struct plan_input *input, int *field, int most, size_t bytes, int *out,
+                           struct err *err)
+{
+    int fits = 0, too_many = most;
+    size_t needed = 0;
+    enum status status = STATUS_OK;
+    for (int size = 1; size < most; size = size <= most / 2 ? size * 2 : most) {
+        *field = size;
+        if ((status = plan_bytes(input, &needed, err))) return status;
+        if (needed > bytes) {
+            too_many = size;
+            break;
+        }
+        fits = size;
+    }
+    *field = most;
+    if (too_many == most && (status = plan_bytes(input, &needed, err))) return status;
+    if (too_many == most && needed <= bytes) fits = most;
+    while (too_many - fits > 1) {
+        *field = fits + (too_many - fits) / 2;
+        if ((status = plan_bytes(input, &needed, err))) return status;
+        if (needed <= bytes)
+            fits = *field;
+        else
+            too_many = *field;
+    }
+    *out = fits;
+    return STATUS_OK;
+}
+
+/* Rows are counted in an int: B · T stays below it. */
+enum status fit_batch(struct plan_input input, size_t bytes, int *out, struct err *err)
+{
+    return largest(&input, &input.B, INT_MAX / input.T, bytes, out, err);
+}
+
+enum status fit_length(struct plan_input input, size_t bytes, int longest, int *out, struct err *err)
+{
+    int most = INT_MAX / input.B;
+    return largest(&input, &input.T, longest < most ? longest : most, bytes, out, err);
+}

@@ -1,0 +1,16 @@
+/* What fits: the largest batch, and the longest sequence, whose plan is within so much memory. */
+#ifndef ANNEAL_CORE_FIT_H
+#define ANNEAL_CORE_FIT_H
+
+#include "core/plan.h"
+
+/* The bytes that a plan for this input allocates. */
+enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *err);
+
+/* The largest B for the input's T; 0: not even one sequence fits. */
+enum status fit_batch(struct plan_input input, size_t bytes, int *out, struct err *err);
+
+/* The largest T for the input's B, up to longest; 0: not even one token fits. */
+enum status fit_length(struct plan_input input, size_t bytes, int longest, int *out, struct err *err);
+
+#endif

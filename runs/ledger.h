@@ -1,0 +1,55 @@
+/* The ledger of device memory: who on this host has reserved how much of which device, for all anneal
+ * processes of one ANNEAL_HOME. A process reserves before it allocates, so two that would not fit together
+ * are told so before either has failed.
+ *
+ * One SQLite file a host, $ANNEAL_HOME/ledger-<host>.db. A reservation belongs to a process, known by its
+ * number, the time it started and the boot it started in: those of processes that are gone count no more, and
+ * are removed by whoever looks next. */
+#ifndef ANNEAL_RUNS_LEDGER_H
+#define ANNEAL_RUNS_LEDGER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct ledger; /* opaque; belongs to one thread */
+
+enum { LEDGER_TEXT = 96 };
+
+struct reservation {
+    int64_t id;
+    int64_t pid;
+    char device[LEDGER_TEXT]; /* what names the device on this host: "cpu", a GPU's UUID */
+    char holder[LEDGER_TEXT]; /* what it is for: a run's id */
+    int64_t bytes;            /* reserved */
+    int64_t used;             /* bytes that are really allocated, as last told; 0: not told yet */
+    double since;             /* Unix seconds */
+};
+
+/* What a device has. */
+struct ledger_room {
+    const char *device;
+    int64_t total;     /* bytes of its memory; 0: unknown, nothing is refused */
+    int64_t available; /* of it, what no process has taken; 0: unknown */
+    double reserve;    /* the share of the total that stays free: 0.05 */
+};
+
+enum status ledger_open(const char *home, struct ledger **out, struct err *err);
+void ledger_close(struct ledger *ledger); /* NULL is harmless; reservations stay until released */
+
+/* Reserves for this process. STATUS_BUSY: it does not fit beside what others hold; the sentence has the
+ * numbers and the holders. STATUS_NO_MEMORY: it would not fit if this process were alone. *id for what
+ * follows. */
+enum status ledger_reserve(struct ledger *ledger, const struct ledger_room *room, const char *holder,
+                           int64_t bytes, int64_t *id, struct err *err);
+/* What is really allocated under a reservation. */
+enum status ledger_use(struct ledger *ledger, int64_t id, int64_t used, struct err *err);
+enum status ledger_release(struct ledger *ledger, int64_t id, struct err *err);
+
+/* The reservations of living processes, oldest first; of one device, or of all with NULL. *count of them are
+ * yours to free. */
+enum status ledger_list(struct ledger *ledger, const char *device, struct reservation **out, size_t *count,
+                        struct err *err);
+
+#endif

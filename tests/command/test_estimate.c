@@ -1,0 +1,86 @@
+/* anneal estimate: the plan it prints is what training really allocates. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+
+static json_t *estimate(const char *config, const char *word)
+{
+    json_error_t problem;
+    char *text = process_output("estimate", config, word, "--json", NULL);
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) fail_msg("%s: %s", problem.text, text);
+    free(text);
+    return json;
+}
+
+/* run,segment,step,category,planned_bytes,live_bytes,peak_bytes */
+static void the_estimate_is_what_training_allocates(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "estimate");
+    process_close(process_run(0, "train", s.config, "--train.total_steps=2", NULL));
+    char *csv = process_output("export", "latest", "--table", "memory", NULL);
+    json_t *json = estimate(s.config, "--train.total_steps=2");
+    json_t *categories = json_object_get(json, "categories");
+    json_int_t sum = 0;
+    int rows = 0;
+    for (char *line = strchr(csv, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
+        char category[32];
+        long long planned, live, peak;
+        assert_int_equal(
+            sscanf(line, "%*[^,],%*[^,],%*[^,],%31[^,],%lld,%lld,%lld", category, &planned, &live, &peak), 4);
+        assert_int_equal(json_integer_value(json_object_get(categories, category)), live);
+        assert_int_equal(planned, live);
+        sum += live;
+        rows++;
+    }
+    assert_int_equal(rows, json_object_size(categories));
+    assert_int_equal(json_integer_value(json_object_get(json, "total_bytes")), sum);
+    json_decref(json);
+    free(csv);
+}
+
+static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
+{
+    (void)state;
+    struct stage s;
+    char word[64];
+    stage_open(&s, "fit");
+    json_t *json = estimate(s.config, "--fit=8MiB");
+    json_t *fit = json_object_get(json, "fit");
+    assert_int_equal(json_integer_value(json_object_get(fit, "memory_bytes")), 8 << 20);
+    int batch = (int)json_integer_value(json_object_get(fit, "batch_size"));
+    json_decref(json);
+    for (int more = 0; more < 2; more++) {
+        snprintf(word, sizeof word, "--train.batch_size=%d", batch + more);
+        json = estimate(s.config, word);
+        assert_int_equal(json_integer_value(json_object_get(json, "total_bytes")) > 8 << 20, more);
+        json_decref(json);
+    }
+    struct process *p = process_run(2, "estimate", "--fit", "12parsecs", NULL);
+    process_expect_sentence(p, "--fit: \"12parsecs\" is no amount of memory");
+    process_close(p);
+    p = process_run(0, "estimate", s.config, "--fit=8MiB", NULL);
+    assert_non_null(strstr(process_stdout(p), "Into 8.0 MiB fit a batch of"));
+    process_close(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(the_estimate_is_what_training_allocates, process_close_all),
+        cmocka_unit_test_teardown(a_batch_that_is_said_to_fit_is_the_largest, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

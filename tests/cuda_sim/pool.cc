@@ -1,0 +1,84 @@
+/* The simulator's memory pool and page-locked memory. A pool's memory is device memory like any other (memory.cc),
+ * counted; what is freed is gone at once, so that a use after it is a finding, and held by the pool until a trim,
+ * as the runtime reports it. */
+#include <stdlib.h>
+
+#include <map>
+
+#include "tests/cuda_sim/machine.hh"
+
+struct sim_pool {
+    std::map<void *, size_t> live;
+    size_t idle = 0, used = 0;
+};
+
+static sim_pool the_pool;
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
+{
+    *out = &the_pool;
+    return device != 0 ? cudaErrorInvalidValue : sim::faulted() ? cudaErrorLaunchFailure : cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr attribute, void *)
+{
+    return attribute == cudaMemPoolAttrReleaseThreshold ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
+{
+    if (attribute != cudaMemPoolAttrReservedMemCurrent) return cudaErrorInvalidValue;
+    *(uint64_t *)value = pool->used + pool->idle;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
+{
+    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (pool->idle > keep) pool->idle = keep;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t pool, cudaStream_t)
+{
+    cudaError_t error = cudaMalloc(out, bytes);
+    if (error != cudaSuccess) return error;
+    pool->live[*out] = bytes;
+    pool->used += bytes;
+    pool->idle -= pool->idle < bytes ? pool->idle : bytes;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t)
+{
+    auto found = the_pool.live.find(memory);
+    if (found == the_pool.live.end()) return cudaErrorInvalidValue;
+    the_pool.used -= found->second;
+    the_pool.idle += found->second;
+    the_pool.live.erase(found);
+    return cudaFree(memory);
+}
+
+cudaError_t cudaMallocHost(void **out, size_t bytes)
+{
+    if (sim::faulted()) return cudaErrorLaunchFailure;
+    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    free(memory);
+    return sim::faulted() ? cudaErrorLaunchFailure : cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize()
+{
+    return sim::faulted() ? cudaErrorLaunchFailure : cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned)
+{
+    if (event == NULL) return cudaErrorInvalidValue;
+    return sim::faulted() ? cudaErrorLaunchFailure : cudaSuccess;
+}

@@ -1,0 +1,135 @@
+/* The allocator on the CUDA table: the same strategies over device memory, which the host never touches. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/allocator.h"
+#include "core/base/philox.h"
+#include "kernels/cuda_plugin.h"
+#include "tests/cuda_sim/simulator.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+enum { MIB = 1 << 20, OPERATIONS = 3000, PIECES = 40 };
+
+struct fixture {
+    const struct backend *backend;
+    struct device *device;
+    struct stream *streams[2];
+    struct allocator *allocator;
+    uint64_t bytes_before;
+};
+
+static void fixture_open(struct fixture *f, enum allocator_kind kind)
+{
+    struct err err = {0};
+    sim_set_machine(SIM_MACHINE_GOOD);
+    f->backend = cuda_plugin.table;
+    assert_int_equal(f->backend->device_open(0, &f->device, &err), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(f->backend->stream_open(f->device, PRECISION_FP32, &f->streams[i], &err), STATUS_OK);
+    f->bytes_before = sim_device_bytes();
+    struct allocator_options options = {kind, f->backend, f->device, 64 * MIB, NULL};
+    assert_int_equal(allocator_open(&options, &f->allocator, &err), STATUS_OK);
+}
+
+static void fixture_close(struct fixture *f)
+{
+    assert_int_equal(allocator_close(f->allocator), 0);
+    assert_int_equal(sim_device_bytes(), f->bytes_before);
+    for (int i = 0; i < 2; i++) f->backend->stream_close(f->streams[i]);
+    f->backend->device_close(f->device);
+}
+
+/* Writes the first and the last float of each piece through the stream and reads them when it is freed. */
+static void every_strategy_hands_out_device_memory(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < ALLOCATOR_KINDS; kind++) {
+        struct fixture f;
+        struct err err = {0};
+        struct {
+            unsigned char *memory;
+            size_t bytes;
+            float mark;
+        } pieces[PIECES];
+        struct allocator_scope scope;
+        fixture_open(&f, (enum allocator_kind)kind);
+        memset(pieces, 0, sizeof pieces);
+        allocator_scope_begin(&scope, f.allocator);
+        for (int i = 0; i < OPERATIONS; i++) {
+            struct philox_block r = philox4x32_10((uint32_t)i, (uint32_t)kind, 0, 0, 0, 0);
+            int at = (int)(r.word[0] % PIECES);
+            struct stream *stream = f.streams[at % 2];
+            float ends[2];
+            if (pieces[at].memory) {
+                f.backend->mem_download(&ends[0], pieces[at].memory, 4, stream);
+                f.backend->mem_download(&ends[1], pieces[at].memory + pieces[at].bytes - 4, 4, stream);
+                assert_true(ends[0] == pieces[at].mark && ends[1] == pieces[at].mark);
+                assert_int_equal(
+                    allocator_free(f.allocator, pieces[at].memory, f.streams[r.word[1] % 2], &err),
+                    STATUS_OK);
+                pieces[at].memory = NULL;
+                continue;
+            }
+            void *memory = NULL;
+            pieces[at].bytes = 4 + ((size_t)1 << r.word[1] % 20) / 4 * 4;
+            enum status status = allocator_alloc(&scope, "piece", pieces[at].bytes, stream, &memory, &err);
+            if (status == STATUS_NO_MEMORY && kind == ALLOCATOR_ARENA) continue; /* it has come to its end */
+            assert_int_equal(status, STATUS_OK);
+            assert_int_equal((uintptr_t)memory % 256, 0);
+            pieces[at].memory = memory;
+            pieces[at].mark = ends[0] = (float)i;
+            f.backend->mem_upload(pieces[at].memory, ends, 4, stream);
+            f.backend->mem_upload(pieces[at].memory + pieces[at].bytes - 4, ends, 4, stream);
+        }
+        allocator_scope_end(&scope);
+        fixture_close(&f);
+    }
+}
+
+static void page_locked_memory_is_the_hosts(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct err err = {0};
+    void *host;
+    fixture_open(&f, ALLOCATOR_CACHING);
+    assert_int_equal(allocator_alloc_host(allocator_root(f.allocator), "batch", 10000, &host, &err),
+                     STATUS_OK);
+    memset(host, 7, 10000);
+    assert_int_equal(sim_device_bytes(), f.bytes_before);
+    assert_int_equal(allocator_free(f.allocator, host, NULL, &err), STATUS_OK);
+    fixture_close(&f);
+}
+
+static void a_full_gpu_is_told_with_the_tag(void **state)
+{
+    (void)state;
+    static const enum allocator_kind kinds[] = {ALLOCATOR_BASIC, ALLOCATOR_POOL, ALLOCATOR_CACHING};
+    for (int i = 0; i < 3; i++) {
+        struct fixture f;
+        struct err err = {0};
+        void *memory;
+        fixture_open(&f, kinds[i]);
+        assert_int_equal(allocator_alloc(allocator_root(f.allocator), "logits", (size_t)2 << 30, f.streams[0],
+                                         &memory, &err),
+                         STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "logits: no room for 2.0 GiB"));
+        fixture_close(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_strategy_hands_out_device_memory),
+        cmocka_unit_test(page_locked_memory_is_the_hosts),
+        cmocka_unit_test(a_full_gpu_is_told_with_the_tag),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

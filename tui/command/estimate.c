@@ -1,0 +1,197 @@
+/* anneal estimate: the memory that a run would take, to the byte, without taking it. The plan printed here is
+ * the one that training allocates. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/text.h"
+#include "core/fit.h"
+#include "core/optimizer.h"
+#include "tui/command/command.h"
+#include "tui/command/commands.h"
+#include "tui/command/json_document.h"
+#include "tui/command/training_words.h"
+
+static const char help[] =
+    "usage: anneal estimate [CONFIG.ini] [--section.key=value ...] [--fit [MEMORY]] [--json]\n"
+    "\n"
+    "Prints the memory that `anneal train` would allocate for this configuration, by category and buffer, "
+    "without\n"
+    "allocating it.\n"
+    "\n"
+    "  --fit [MEMORY]     also the largest batch and the longest sequence that fit into MEMORY, a number of "
+    "bytes or with\n"
+    "                     a unit: 24GiB, 800MB (default: what this machine has available)\n"
+    "  --json             one JSON value: every buffer with its category, layer, bytes and offset\n"
+    "\n"
+    "  anneal estimate --model.preset=small --train.seq_len=1024\n"
+    "  anneal estimate my.ini --fit 8GiB\n";
+
+struct estimate {
+    struct config config;
+    struct model model;
+    struct plan_input input;
+    struct plan plan;
+    bool fit, json;
+    size_t memory;     /* to fit into */
+    int batch, length; /* that fit; 0: none */
+};
+
+static enum status parse_words(int argc, char **argv, struct estimate *e, bool *asked_for_help,
+                               struct err *err)
+{
+    char *words[SETTINGS_MAX + 16];
+    int count = 0;
+    struct training_words training;
+    for (int i = 0; i < argc; i++) {
+        const char *value = NULL;
+        if (strcmp(argv[i], "--json") == 0) {
+            e->json = true;
+        } else if (strcmp(argv[i], "--fit") == 0 || strncmp(argv[i], "--fit=", 6) == 0) {
+            e->fit = true;
+            if (argv[i][5] == '=')
+                value = argv[i] + 6;
+            else if (i + 1 < argc && argv[i + 1][0] >= '0' && argv[i + 1][0] <= '9')
+                value = argv[++i];
+            if (value && !text_parse_bytes(value, &e->memory))
+                return err_set(err, STATUS_USAGE,
+                               "--fit: \"%s\" is no amount of memory (give bytes, or a number with MiB, GiB, "
+                               "MB or GB)",
+                               value);
+        } else if (count < SETTINGS_MAX + 15) {
+            words[count++] = argv[i];
+        }
+    }
+    words[count] = NULL;
+    enum status status = training_words_parse(count, words, &training, err);
+    *asked_for_help = training.help;
+    if (status || training.help) return status;
+    config_init(&e->config);
+    if (training.positional) status = config_read_file(&e->config, training.positional, err);
+    return status ? status : training_words_apply(&training, &e->config, err);
+}
+
+static enum status make_plan(struct estimate *e, struct err *err)
+{
+    const struct config *c = &e->config;
+    enum status status = model_init(&e->model, &c->model.sizes, err);
+    e->input =
+        (struct plan_input){.model = &e->model,
+                            .B = (int)c->train.batch_size,
+                            .T = (int)c->train.seq_len,
+                            .moments = optimizer_moments(
+                                strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW)};
+    if (!status) status = plan_init(&e->plan, &e->input, err);
+    if (status || !e->fit) return status;
+    if (!e->memory) e->memory = (size_t)memory_available();
+    status = fit_batch(e->input, e->memory, &e->batch, err);
+    return status ? status : fit_length(e->input, e->memory, c->model.sizes.max_seq_len, &e->length, err);
+}
+
+/* ---- text ---- */
+
+/* Buffers of one name, one a layer, are one line. */
+static void print_buffers(const struct plan *plan, enum plan_category category)
+{
+    char each[32], together[32];
+    for (size_t i = 0; i < plan->buffer_count; i++) {
+        const struct plan_buffer *b = &plan->buffers[i];
+        size_t layers = 0;
+        if (b->category != category || b->layer > 0) continue;
+        for (size_t k = 0; b->layer == 0 && k < plan->buffer_count; k++)
+            layers += plan->buffers[k].layer >= 0 && plan->buffers[k].category == category &&
+                      strcmp(plan->buffers[k].name, b->name) == 0;
+        text_format_bytes(b->bytes, each, sizeof each);
+        if (layers)
+            printf("  %-42s %12s   %zu layers of %s\n", b->name,
+                   text_format_bytes(b->bytes * layers, together, sizeof together), layers, each);
+        else
+            printf("  %-42s %12s\n", b->name, each);
+    }
+}
+
+static void print_text(const struct estimate *e)
+{
+    const struct plan *plan = &e->plan;
+    char text[32], parameters[32];
+    printf("%s parameters, %d x %d tokens, %s, %s\n\n",
+           text_format_count((double)e->model.parameters, parameters, sizeof parameters), e->input.B,
+           e->input.T, e->config.train.optimizer, precision_name(e->input.precision));
+    for (int category = 0; category < PLAN_CATEGORIES; category++) {
+        if (!plan->category_bytes[category]) continue;
+        printf("%-44s %12s %4.0f %%\n", plan_category_name((enum plan_category)category),
+               text_format_bytes(plan->category_bytes[category], text, sizeof text),
+               100.0 * (double)plan->category_bytes[category] / (double)plan->total_bytes);
+        print_buffers(plan, (enum plan_category)category);
+    }
+    printf("%-44s %12s\n", "all", text_format_bytes(plan->total_bytes, text, sizeof text));
+    if (!e->fit) return;
+    printf("\nInto %s fit", text_format_bytes(e->memory, text, sizeof text));
+    if (e->batch)
+        printf(" a batch of %d sequences of %d tokens", e->batch, e->input.T);
+    else
+        printf(" not even one sequence of %d tokens", e->input.T);
+    if (e->length)
+        printf(", or %d sequences of %d tokens.\n", e->input.B, e->length);
+    else
+        printf(", nor %d sequences of any length.\n", e->input.B);
+}
+
+/* ---- JSON ---- */
+
+static json_t *plan_json(const struct estimate *e)
+{
+    const struct plan *plan = &e->plan;
+    json_t *categories = json_object(), *buffers = json_array();
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        json_object_set_new(categories, plan_category_name((enum plan_category)i),
+                            json_integer((json_int_t)plan->category_bytes[i]));
+    for (size_t i = 0; i < plan->buffer_count; i++) {
+        const struct plan_buffer *b = &plan->buffers[i];
+        json_t *layer = b->layer >= 0 ? json_integer(b->layer) : json_null();
+        json_array_append_new(buffers, json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", b->name, "category",
+                                                 plan_category_name(b->category), "layer", layer, "bytes",
+                                                 (json_int_t)b->bytes, "offset", (json_int_t)b->offset));
+    }
+    return json_pack("{s:I, s:i, s:i, s:s, s:s, s:I, s:o, s:o}", "parameters",
+                     (json_int_t)e->model.parameters, "batch_size", e->input.B, "seq_len", e->input.T,
+                     "optimizer", e->config.train.optimizer, "precision", precision_name(e->input.precision),
+                     "total_bytes", (json_int_t)plan->total_bytes, "categories", categories, "buffers",
+                     buffers);
+}
+
+static enum status print_json(const struct estimate *e, struct err *err)
+{
+    json_t *json = plan_json(e);
+    if (json && e->fit)
+        json_object_set_new(json, "fit",
+                            json_pack("{s:I, s:i, s:i}", "memory_bytes", (json_int_t)e->memory, "batch_size",
+                                      e->batch, "seq_len", e->length));
+    bool printed = json && json_document_print(json);
+    json_decref(json);
+    return printed ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory to print the plan");
+}
+
+int command_estimate(int argc, char **argv)
+{
+    struct estimate e = {0};
+    struct err err = {0};
+    bool asked_for_help = false;
+    enum status status = parse_words(argc, argv, &e, &asked_for_help, &err);
+    if (!status && asked_for_help) {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (!status) status = make_plan(&e, &err);
+    if (!status && e.json)
+        status = print_json(&e, &err);
+    else if (!status)
+        print_text(&e);
+    if (!status && fflush(stdout) != 0) status = err_set(&err, STATUS_IO, "standard output: cannot write");
+    plan_release(&e.plan);
+    model_release(&e.model);
+    return status ? command_fail(&err) : 0;
+}
