@@ -17,6 +17,8 @@ void memory_expect(const void *memory, size_t bytes, const char *what);
 /* True once a launch has faulted, as sim_set_machine asked. */
 bool faulted();
 enum sim_machine machine();
+/* Lets pretended time pass; see clock.cc. */
+void clock_advance(double microseconds);
 void catch_faults();
 
 /* ---- for instructions of a whole warp and copies beside the threads: tensor_core.cc ---- */

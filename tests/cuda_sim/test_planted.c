@@ -23,7 +23,7 @@ static int open_side(void **state)
 {
     struct err err;
     (void)state;
-    return (int)op_side_open(&side, cuda_plugin.table, &err);
+    return (int)op_side_open(&side, cuda_plugin.table, PRECISION_FP32, &err);
 }
 
 static int close_side(void **state)
@@ -199,7 +199,7 @@ static void a_swapped_head_index_is_found(void **state)
     struct op_side cpu;
     void *x, *y;
     for (int i = 0; i < QKV; i++) qkv[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
-    assert_int_equal(op_side_open(&cpu, cpu_backend(), &err), STATUS_OK);
+    assert_int_equal(op_side_open(&cpu, cpu_backend(), PRECISION_FP32, &err), STATUS_OK);
     void *workspace = malloc(attention_workspace(1, T, NH, NKV, HS));
     cpu.backend->attention_forward(want, lse, qkv, workspace, 1, T, NH, NKV, HS, cpu.stream);
     assert_int_equal(side.backend->mem_alloc(side.device, sizeof qkv, &x, &err), STATUS_OK);
