@@ -10,7 +10,8 @@
  *
  * Sums run over tiles in ascending order whatever the thread count, so both directions are deterministic and
  * do not depend on it. Nothing aliases. workspace: attention_workspace(B, T, NH, NKV, HS) bytes in both
- * directions; at most one float a row of lse, or what a fixed number of concurrent tasks takes. */
+ * directions; at most one float a row of lse, or what a fixed number of concurrent tasks takes. On a stream
+ * in bf16, p and ds are rounded to it before the sums over rows, which stay in fp32; see attention_bf16.h. */
 #ifndef ANNEAL_KERNELS_ATTENTION_H
 #define ANNEAL_KERNELS_ATTENTION_H
 

@@ -14,12 +14,13 @@
  * Tiles: up to D 64, two fragments of rows a warp (MT 2), which halves what shared memory has to deliver.
  * Above, dk and dv take D registers a thread with MT 1 already. Above D 128 they no longer fit: SPLIT 2
  * blocks share a key tile, each with half of the columns of dk and dv, and both compute p and ds (9
- * products). 32 rows of the other side at a time keep p and ds in registers and two blocks a multiprocessor
- * of compute capability 8.0 within 163 KiB: 24 to 64 KiB a block, for D 192 96 KiB, for D 256 128.5 KiB.
+ * products). 32 rows of the other side at a time keep p and ds in registers, and leave room for two blocks a
+ * multiprocessor of compute capability 8.0: 24 to 64 KiB a block up to D 128. D 192 takes 96 KiB, and D 256,
+ * with 16 rows at a time, too.
  *
  * Machine code (ptxas and SASS of CUDA 13.0, sm_80 / sm_90a), registers over keys, over queries: D 32 173 /
  * 176, 136 / 135; D 64 253 / 254, 212 / 208; D 96 168 / 190, 128 / 126; D 128 240 / 245, 162 / 162; D 192 218
- * / 219, 199 / 205; D 256 239 / 244, 243 / 241. No spills but one register for D 96 over keys on sm_80. The
+ * / 219, 199 / 205; D 256 232 / 233, 237 / 238. No spills but one register for D 96 over keys on sm_80. The
  * loops over tiles have on sm_90a, for D 64 and 128, 128 HMMA.16816.F32.BF16 in about 730 and 670
  * instructions over keys, 96 in 511 and 454 over queries, with LDSM.16.M88.4, LDSM.16.MT88.4 and
  * LDGSTS.E.BYPASS.128. The product for ds over keys is unrolled by two only: all of it at once spills for
@@ -236,9 +237,10 @@ template <int D, int KEYS_MT, int BM, int SPLIT, int QUERIES_MT, int BN>
 static void backward_launch(bf16 *dqkv, const bf16 *dout, const float *lse, const float *products,
                             const bf16 *qkv, struct attention_bf16_shape p, struct stream *stream)
 {
-    const int KEYS = 16 * KEYS_MT * WARPS, QUERIES = 16 * QUERIES_MT * WARPS;
-    size_t keys_bytes = (size_t)(2 * KEYS + 4 * BM) * D * sizeof(bf16),
-           queries_bytes = (size_t)(2 * QUERIES + 4 * BN) * D * sizeof(bf16);
+    constexpr int KEYS = 16 * KEYS_MT * WARPS, QUERIES = 16 * QUERIES_MT * WARPS;
+    constexpr size_t keys_bytes = (size_t)(2 * KEYS + 4 * BM) * D * sizeof(bf16),
+                     queries_bytes = (size_t)(2 * QUERIES + 4 * BN) * D * sizeof(bf16);
+    static_assert(keys_bytes + 4 * BM * sizeof(float) <= SHARED_MOST && queries_bytes <= SHARED_MOST);
     allow_shared(stream, attention_bf16_keys_backward<D, KEYS_MT, BM, SPLIT>, keys_bytes);
     allow_shared(stream, attention_bf16_queries_backward<D, QUERIES_MT, BN>, queries_bytes);
     LAUNCH((attention_bf16_keys_backward<D, KEYS_MT, BM, SPLIT>),
@@ -270,5 +272,5 @@ void attention_bf16_backward(void *dqkv_, const void *dout_, const void *out_, c
     else if (HS <= 192)
         backward_launch<192, 1, 32, 2, 1, 32>(dqkv, dout, lse, products, qkv, p, stream);
     else
-        backward_launch<256, 1, 32, 2, 1, 32>(dqkv, dout, lse, products, qkv, p, stream);
+        backward_launch<256, 1, 16, 2, 1, 16>(dqkv, dout, lse, products, qkv, p, stream);
 }

@@ -9,8 +9,8 @@
  * Tiles: two fragments of rows a warp (MT 2, BM 128) let each ldmatrix of keys or values feed four products
  * instead of two: 32 to 48 of them for 128 products, where with MT 1 shared memory is as long busy as the
  * tensor cores. That needs D registers a thread for the sums: above D 128 MT is 1. BN is what is left for the
- * scores, and keeps two blocks a multiprocessor of compute capability 8.0 within 163 KiB: 24 to 72 KiB a
- * block, 96 KiB for D 256. The queries stay in registers up to D 64.
+ * scores, and leaves room for two blocks a multiprocessor of compute capability 8.0: 24 to 72 KiB a block, 96
+ * KiB for D 256. The queries stay in registers up to D 64.
  *
  * Machine code (ptxas and SASS of CUDA 13.0, sm_80 / sm_90a): registers for D 32 185 / 172, D 64 238 / 246,
  * D 96 202 / 211, D 128 255 / 255, D 192 168 / 168, D 256 242 / 243; no spills. The loop over key tiles has
@@ -118,8 +118,9 @@ template <int D, int MT, int BN>
 static void forward_launch(bf16 *out, float *lse, const bf16 *qkv, struct attention_bf16_shape p,
                            struct stream *stream)
 {
-    enum { BM = 16 * MT * WARPS };
-    size_t bytes = (size_t)(BM + 4 * BN) * D * sizeof(bf16);
+    constexpr int BM = 16 * MT * WARPS;
+    constexpr size_t bytes = (size_t)(BM + 4 * BN) * D * sizeof(bf16);
+    static_assert(bytes <= SHARED_MOST);
     dim3 grid(block_count((size_t)p.T, BM), (unsigned)p.NH, (unsigned)p.B);
     allow_shared(stream, attention_bf16_tile_forward<D, MT, BN>, bytes);
     LAUNCH((attention_bf16_tile_forward<D, MT, BN>), grid, THREADS, bytes, stream, out, lse, qkv, p);
