@@ -238,6 +238,12 @@ static void mem_download(void *host, const void *device_memory, size_t bytes, st
     if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
 }
 
+static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0 || stream->fault_at != NULL) return;
+    check(stream, "a copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream->queue));
+}
+
 /* ---- streams ---- */
 
 void stream_fault(struct stream *stream, const char *at, const char *why)
@@ -257,8 +263,6 @@ static void stream_close(struct stream *stream)
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
                                struct err *err)
 {
-    if (precision == PRECISION_BF16)
-        return err_set(err, STATUS_USAGE, "cuda: computes in fp32 and tf32, not in bf16");
     struct stream *stream = (struct stream *)calloc(1, sizeof *stream);
     if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a stream's handle");
     stream->device = device;
@@ -284,6 +288,49 @@ static enum status stream_wait(struct stream *stream, struct err *err)
                    stream->fault);
 }
 
+/* ---- events ---- */
+
+struct event {
+    cudaEvent_t mark;
+};
+
+static enum status event_open(struct device *device, struct event **out, struct err *err)
+{
+    (void)device;
+    struct event *event = (struct event *)calloc(1, sizeof *event);
+    if (event == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for an event's handle");
+    cudaError_t error = cudaEventCreate(&event->mark);
+    if (error != cudaSuccess) {
+        free(event);
+        return err_set(err, STATUS_FAILED, "cuda: cannot open an event: %s", cudaGetErrorString(error));
+    }
+    *out = event;
+    return STATUS_OK;
+}
+
+static void event_close(struct event *event)
+{
+    if (event == NULL) return;
+    cudaEventDestroy(event->mark);
+    free(event);
+}
+
+static void event_record(struct event *event, struct stream *stream)
+{
+    if (stream->fault_at != NULL) return;
+    check(stream, "an event", cudaEventRecord(event->mark, stream->queue));
+}
+
+static double event_elapsed(struct event *from, struct event *to)
+{
+    float milliseconds = 0;
+    cudaError_t error = cudaEventSynchronize(to->mark);
+    if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, from->mark, to->mark);
+    /* a mark that was never made is no fault of the device: leave no trace of it for the next launch */
+    if (error != cudaSuccess) cudaGetLastError();
+    return error == cudaSuccess ? (double)milliseconds : (double)NAN;
+}
+
 const struct backend cuda_table = {
     .name = "cuda",
     .device_open = device_open,
@@ -294,9 +341,14 @@ const struct backend cuda_table = {
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,
+    .mem_copy = mem_copy,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
+    .event_open = event_open,
+    .event_close = event_close,
+    .event_record = event_record,
+    .event_elapsed = event_elapsed,
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .rmsnorm_forward = rmsnorm_forward,
