@@ -179,7 +179,7 @@ static void device_describe(struct device *device, struct device_info *out)
     out->total_bytes = (int64_t)device->properties.totalGlobalMem;
     out->available_bytes = device->available_bytes;
     memcpy(out->peak_flops, device->peak_flops, sizeof out->peak_flops);
-    out->best = PRECISION_FP32;
+    out->best = PRECISION_BF16; /* tensor cores of every device that there is code for have it */
 }
 
 /* ---- memory ---- */

@@ -142,6 +142,7 @@ void session_open(struct session *s, const char *name, const struct backend *bac
                                         "sample.prompt=to be",
                                         "train.learning_rate=0.01",
                                         "train.threads=1",
+                                        "train.precision=fp32",
                                         NULL};
     struct err err = {0};
     *s = (struct session){.backend = backend ? backend : cpu_backend()};

@@ -48,9 +48,9 @@ struct session {
     char *folder; /* of checkpoints */
 };
 
-/* Opens everything but the trainer: the model has V 256, C 16, L 2, 2 heads, F 24; B 2, T 16; one thread; no
- * evaluations, samples or checkpoints on the way. `words` (NULL-terminated, may be NULL) override the
- * configuration. The corpus is `count` bytes of a repeating text. `backend` NULL: the CPU. The folder is
+/* Opens everything but the trainer: the model has V 256, C 16, L 2, 2 heads, F 24; B 2, T 16; one thread,
+ * fp32; no evaluations, samples or checkpoints on the way. `words` (NULL-terminated, may be NULL) override
+ * the configuration. The corpus is `count` bytes of a repeating text. `backend` NULL: the CPU. The folder is
  * empty. */
 void session_open(struct session *s, const char *name, const struct backend *backend,
                   const char *const *words, uint64_t count);

@@ -14,8 +14,6 @@
 extern "C" {
 #endif
 
-#include "kernels/backend.h"
-
 enum { SIM_FAILURE_STATUS = 99 }; /* exit status after a finding (under a sanitizer: the sanitizer's own) */
 
 enum sim_order { SIM_FORWARD, SIM_REVERSE, SIM_SHUFFLED };
@@ -63,9 +61,6 @@ const char *sim_last_algorithm(void);
 void sim_slow_down(const char *algorithm);
 /* What cublasLtGetVersion says from here on; 130100 at first. */
 void sim_set_blas_version(uint64_t version);
-
-/* Makes an open stream compute in this precision, whatever stream_open would say to it. */
-void sim_set_precision(struct stream *stream, enum precision precision);
 
 #ifdef __cplusplus
 }

@@ -45,8 +45,7 @@ static void open_side(struct side *s, const struct backend *k, enum precision pr
     struct err err;
     *s = (struct side){.k = k, .precision = precision};
     if (k->device_open(1, &s->device, &err)) fail_msg("%s", err.text);
-    if (k->stream_open(s->device, PRECISION_FP32, &s->stream, &err)) fail_msg("%s", err.text);
-    if (precision != PRECISION_FP32) sim_set_precision(s->stream, precision);
+    if (k->stream_open(s->device, precision, &s->stream, &err)) fail_msg("%s", err.text);
     s->out = take(s, OPERAND_BYTES), s->a = take(s, OPERAND_BYTES), s->b = take(s, OPERAND_BYTES);
     size_t bytes = k->gemm_workspace(s->device);
     if (bytes) s->workspace = take(s, bytes);
@@ -393,8 +392,9 @@ static void no_step_chooses_or_allocates_anything(void **state)
     static const char *const full[] = {"train.total_steps=3",    "model.qk_norm=true", "model.qkv_bias=true",
                                        "model.tie_weights=true", "train.dropout=0.1",  "train.optimizer=lion",
                                        "train.precision=tf32",   "train.seq_len=17",   NULL};
-    const char *const *words[] = {plain, full};
-    for (int i = 0; i < 2; i++) {
+    static const char *const narrow[] = {"train.total_steps=3", "train.precision=bf16", NULL};
+    const char *const *words[] = {plain, full, narrow};
+    for (int i = 0; i < 3; i++) {
         struct session s;
         session_open(&s, "warm", cuda_plugin.table, words[i], 900);
         session_start(&s, false);
