@@ -350,7 +350,6 @@ static void backward_launch(float *dqkv, const float *dout, const float *lse, co
 
 static bool head_width_ok(int HS, struct stream *stream)
 {
-    if (stream->precision == PRECISION_BF16) stream_fault(stream, "attention", "not yet in bf16");
     if (HS <= HEAD_MAX) return true;
     stream_fault(stream, "attention", "the GPU's kernel takes model.head_dim up to 256");
     return false;

@@ -80,6 +80,17 @@ template <typename T> using shared_pointer = sim::pointer<T>;
 template <typename T> using shared_pointer = T *;
 #endif
 
+/* Each .cu file is a module of its own, which the CUDA runtime loads when its first kernel is used. So that
+ * cuda_modules.cu can have all of them loaded beforehand, every file that includes this one leaves the address
+ * of one kernel in the plugin's section "anneal_modules". */
+#ifndef ANNEAL_CUDA_SIM
+static __global__ void module_mark()
+{
+}
+__attribute__((section("anneal_modules"), used)) static const void *module_anchor = (const void *)module_mark;
+#endif
+void modules_load();
+
 static inline void launch_check(struct stream *stream, const char *kernel)
 {
     cudaError_t error = cudaGetLastError();

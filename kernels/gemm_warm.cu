@@ -319,6 +319,7 @@ enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, in
     if (count > GEMM_WARM_MAX)
         return err_set(err, STATUS_USAGE, "cuda: cannot warm up %d matrix products, at most %d", count,
                        GEMM_WARM_MAX);
+    modules_load();
     enum status status = cuda_table.stream_wait(stream, err);
     if (status || count == 0) return status;
     identify(stream->device, identity, sizeof identity, file, sizeof file);

@@ -104,8 +104,3 @@ void planted_product(enum planted_product bug, float *out, const void *x, struct
 {
     LAUNCH(product, dim3(1, 1), dim3(64), 0, stream, out, (const __nv_bfloat16 *)x, bug);
 }
-
-void planted_precision(struct stream *stream, enum precision precision)
-{
-    stream->precision = precision;
-}

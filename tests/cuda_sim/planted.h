@@ -54,9 +54,6 @@ enum planted_product {
  * out[i][r][c] = Σ_k x[r][16·i + k] · x[c][16·i + k]. */
 void planted_product(enum planted_product bug, float *out, const void *x, struct stream *stream);
 
-/* Makes the stream one of this precision, with nothing else of it changed. */
-void planted_precision(struct stream *stream, enum precision precision);
-
 #ifdef __cplusplus
 }
 #endif

@@ -30,10 +30,9 @@ static int open_sides(void **state)
 {
     struct err err;
     (void)state;
-    if (op_side_open(&fixture.cpu, cpu_backend(), &err) ||
-        op_side_open(&fixture.cuda, cuda_plugin.table, &err))
+    if (op_side_open(&fixture.cpu, cpu_backend(), PRECISION_FP32, &err) ||
+        op_side_open(&fixture.cuda, cuda_plugin.table, PRECISION_BF16, &err))
         return -1;
-    planted_precision(fixture.cuda.stream, PRECISION_BF16);
     return 0;
 }
 

@@ -92,21 +92,11 @@ static void every_operation_agrees_with_its_twin(void **state)
         for (uint32_t i = 0; i < SHAPES; i++) compare(op, op_fuzz(i, SMALL), &f->cpu, &f->cuda);
 }
 
-/* What the CUDA twins cannot do in bf16 yet. */
-static const char *const not_in_bf16[] = {"attention", "gemm"};
-
-static bool runs_in_bf16(const struct op_case *op)
-{
-    for (size_t i = 0; i < sizeof not_in_bf16 / sizeof *not_in_bf16; i++)
-        if (strcmp(op->name, not_in_bf16[i]) == 0) return false;
-    return true;
-}
-
 static void every_operation_in_bf16_agrees_with_its_twin(void **state)
 {
     struct fixture *f = *state;
     for (const struct op_case *op = op_cases; op->name; op++)
-        for (uint32_t i = 0; runs_in_bf16(op) && i < SHAPES_BF16; i++) {
+        for (uint32_t i = 0; i < SHAPES_BF16; i++) {
             struct op_shape shape = op_fuzz(i, SMALL);
             shape.precision = PRECISION_BF16;
             compare(op, shape, &f->cpu, &f->bf16);
@@ -133,7 +123,6 @@ static void shapes_that_the_fuzz_leaves_out(void **state)
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (const struct op_case *op = op_cases; op->name; op++) {
-            if (!runs_in_bf16(op)) continue;
             compare(op, shapes[i], &f->cpu, &f->cuda);
             shapes[i].precision = PRECISION_BF16;
             compare(op, shapes[i], &f->cpu, &f->bf16);

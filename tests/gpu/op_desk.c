@@ -141,6 +141,16 @@ bool desk_is_reference(const struct desk *desk)
     return desk->shape.precision == PRECISION_BF16 && desk->side->precision != PRECISION_BF16;
 }
 
+void desk_round(struct desk *desk, void *tensor, size_t n)
+{
+    if (!desk_is_reference(desk)) return;
+    float *values = malloc((n + 1) * sizeof *values);
+    desk->side->backend->mem_download(values, tensor, n * sizeof *values, desk->side->stream);
+    for (size_t i = 0; i < n; i++) values[i] = widened(narrowed(values[i]));
+    desk->side->backend->mem_upload(tensor, values, n * sizeof *values, desk->side->stream);
+    free(values);
+}
+
 void desk_result(struct desk *desk, struct op_outcome *out, const char *name, const float *memory, size_t n,
                  double tolerance)
 {
