@@ -30,13 +30,13 @@ if [ -z "${ANNEAL_CUDA_PLUGIN:-}" ] && [ -n "$NVCC" ]; then plugin=$(ls kernels/
 
 # $1: a source. Its object, unless that is newer than everything it could depend on.
 compile() {
-    local object=$OBJ/${1%.*}.o
+    local object=$OBJ/$1.o # adamw.c and adamw.cu are two
     mkdir -p "${object%/*}"
     if [ -f "$object" ] && [ -z "$(find kernels core tests/gpu -newer "$object" \( -name '*.[ch]' -o -name '*.cu*' \
         -o -name '*.flags' -o -name build.sh \) -print -quit)" ]; then return 0; fi
     case $1 in
     *.cu) echo "  NVCC $1" && "$NVCC" --options-file kernels/nvcc.flags -c "$1" -o "$object.new" ;;
-    *) echo "  CC   $1" && "$CC" $C_FLAGS -c "$1" -o "$object.new" -MF "${object%.o}.deps" ;;
+    *) echo "  CC   $1" && "$CC" $C_FLAGS -c "$1" -o "$object.new" -MF "$object.deps" ;;
     esac
     mv "$object.new" "$object"
 }
@@ -44,7 +44,7 @@ export -f compile
 
 objects() { # the objects of these sources
     local source
-    for source; do echo "$OBJ/${source%.*}.o"; done
+    for source; do echo "$OBJ/$source.o"; done
 }
 
 mkdir -p "$OBJ"
@@ -55,8 +55,8 @@ ar rcs "$OBJ/base.a" $(objects $base)
 ar rcs "$OBJ/core.a" $(objects $core)
 "$CC" -fopenmp -pthread -o "$out/gpu_check" $(objects $check $twins) "$OBJ/core.a" "$OBJ/base.a" -lm -ldl
 if [ -n "$plugin" ]; then
-    "$NVCC" -shared -cudart static -Xcompiler -static-libstdc++ -Xlinker --exclude-libs,ALL -o "$out/anneal_cuda.so" $(objects $plugin $beside) \
-        -lcublasLt -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64,-rpath,/usr/local/cuda/lib64"
+    "$NVCC" -shared -cudart static -Xcompiler -static-libstdc++ -Xlinker --exclude-libs,ALL -o "$out/anneal_cuda.so" \
+        $(objects $plugin $beside) -lcublasLt -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64,-rpath,/usr/local/cuda/lib64"
 elif [ -z "${ANNEAL_CUDA_PLUGIN:-}" ]; then
     echo "nvcc is not on PATH: no plugin was built (install NVIDIA's CUDA Toolkit)"
 fi

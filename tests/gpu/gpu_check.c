@@ -74,7 +74,6 @@ static bool check_shape(const struct op_case *op, struct op_shape s, const struc
 {
     struct op_outcome want, got, again;
     bool good = true;
-    s.precision = gpu->precision;
     op->run(cpu, s, &want);
     op->run(gpu, s, &got);
     op->run(gpu, s, &again);
