@@ -45,7 +45,7 @@ static const char *format_delta(struct comparison *c, size_t run, enum outcome w
     char cell[64];
     double first = c->runs[0].values[which], delta = c->runs[run].values[which] - first;
     if (run == 0 || !isfinite(delta) || delta == 0) return "";
-    if (outcomes[which].percent && first <= 0) return "";
+    if (outcomes[which].percent && (first <= 0 || fabs(delta / first) < 5e-4)) return ""; /* not in 0.1 % */
     if (outcomes[which].percent)
         snprintf(cell, sizeof cell, "%+.1f%%  ", 100 * delta / first);
     else if (which == STEPS || which == BEST_STEP)

@@ -89,13 +89,15 @@ static enum status find_differences(struct comparison *c, struct err *err)
     if (status) return status;
     c->differences = arena_alloc_array(&c->arena, c->key_count + 1, sizeof *c->differences);
     if (!c->differences) return no_memory(err);
+    size_t first = 0; /* that has a configuration */
+    while (first + 1 < c->count && c->runs[first].param_count == 0) first++;
     for (size_t k = 0; k < c->key_count; k++) {
         bool differs = false;
         const char **values = arena_alloc_array(&c->arena, c->count, sizeof *values);
         if (!values) return no_memory(err);
         for (size_t i = 0; i < c->count; i++) {
             values[i] = run_params_get(c->runs[i].params, c->runs[i].param_count, keys[k]);
-            differs = differs || !same_value(values[0], values[i]);
+            differs = differs || (c->runs[i].param_count && !same_value(values[first], values[i]));
         }
         if (differs) c->differences[c->difference_count++] = (struct difference){keys[k], values};
     }

@@ -37,7 +37,8 @@ struct compared {
     bool present[OUTCOMES];
 };
 
-/* A key in which the runs differ; a value is NULL where a run does not have it. */
+/* A key in which the runs differ; a value is NULL where a run does not have it. Runs of which no
+ * configuration is recorded (imported ones) make no difference. */
 struct difference {
     const char *key;
     const char **values;

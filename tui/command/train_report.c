@@ -11,6 +11,8 @@
 #include "tui/command/clean.h"
 #include "tui/command/json_line.h"
 
+enum { LINE_BYTES = 1024 };
+
 bool train_report_parse(const char *word, enum report_mode *out)
 {
     static const char *const names[] = {"auto", "bar", "plain", "json", "none"};
@@ -31,8 +33,13 @@ enum progress_style train_report_style(enum report_mode mode)
 
 void train_report_init(struct train_report *report, enum report_mode mode, int64_t total_steps)
 {
-    *report = (struct train_report){.mode = mode, .total_steps = total_steps};
+    *report = (struct train_report){.mode = mode, .log = {.fd = -1}, .total_steps = total_steps};
     progress_bar_init(&report->bar, stderr, train_report_style(mode));
+}
+
+void train_report_log(struct train_report *report, const char *folder)
+{
+    run_log_open(&report->log, folder);
 }
 
 /* Behind the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */
@@ -44,6 +51,35 @@ static void describe(const struct train_report *report, const struct step_record
         snprintf(val, sizeof val, "  val %s", text_format_loss(report->val_loss, number, sizeof number));
     snprintf(buf, size, "loss %s%s  lr %.1e  %s tok/s", text_format_loss(record->loss, loss, sizeof loss),
              val, record->lr, text_format_count(report->tokens_per_sec, rate, sizeof rate));
+}
+
+static void show_text(struct train_report *report, const char *text)
+{
+    if (report->mode != REPORT_JSON && report->mode != REPORT_NONE)
+        progress_bar_say(&report->bar, "%s", text);
+}
+
+/* A line for who looks on now; it says nothing to who reads the log later. */
+__attribute__((format(printf, 2, 3))) static void show_line(struct train_report *report, const char *format,
+                                                            ...)
+{
+    char text[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    show_text(report, text);
+}
+
+void train_report_line(struct train_report *report, const char *format, ...)
+{
+    char text[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    show_text(report, text);
+    run_log_line(&report->log, text);
 }
 
 /* A reader that has gone or a full disk stops no training; the end of the run speaks of it. */
@@ -68,7 +104,6 @@ void train_report_begin(struct train_report *report, const struct train_introduc
         json_line_int("step", in->step);
         json_line_int("total_steps", in->total_steps);
         end_json(report);
-        return;
     }
     train_report_line(report, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
                       text_format_count((double)in->parameters, parameters, sizeof parameters),
@@ -76,8 +111,7 @@ void train_report_begin(struct train_report *report, const struct train_introduc
                       text_format_bytes((uint64_t)in->planned_bytes, memory, sizeof memory), in->device);
     if (in->step > 0)
         train_report_line(report, "goes on after step %" PRId64 " of %" PRId64, in->step, in->total_steps);
-    train_report_line(report, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
-                      in->run);
+    show_line(report, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves", in->run);
 }
 
 void train_report_step(struct train_report *report, const struct step_record *record)
@@ -99,23 +133,15 @@ void train_report_step(struct train_report *report, const struct step_record *re
         json_line_real("tokens_per_sec", record->tokens_per_sec);
         json_line_real("mfu", record->mfu);
         end_json(report);
-    } else {
-        char text[160];
-        describe(report, record, text, sizeof text);
-        progress_bar_update(&report->bar, "training", "steps", (uint64_t)record->step + 1,
-                            (uint64_t)report->total_steps, text);
     }
-}
-
-void train_report_line(struct train_report *report, const char *format, ...)
-{
-    if (report->mode == REPORT_JSON || report->mode == REPORT_NONE) return;
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    progress_bar_say(&report->bar, "%s", text);
+    uint64_t done = (uint64_t)record->step + 1, total = (uint64_t)report->total_steps;
+    bool log = run_log_due(&report->log, done);
+    if (!log && (report->mode == REPORT_JSON || report->mode == REPORT_NONE)) return;
+    char text[160];
+    describe(report, record, text, sizeof text);
+    if (log) run_log_progress(&report->log, done, total, text);
+    if (report->mode != REPORT_JSON)
+        progress_bar_update(&report->bar, "training", "steps", done, total, text);
 }
 
 void train_report_eval(struct train_report *report, const struct eval_record *record,
@@ -139,7 +165,6 @@ void train_report_eval(struct train_report *report, const struct eval_record *re
         json_line_int("patience", stopping->patience);
         json_line_text("verdict", verdicts[stopping->verdict]);
         end_json(report);
-        return;
     }
     char patience[64] = "", loss[32], best[32];
     text_format_loss(record->val_loss, loss, sizeof loss);
@@ -163,12 +188,12 @@ void train_report_sample(struct train_report *report, const struct sample_record
         json_line_text("prompt", record->prompt);
         json_line_text("text", record->text);
         end_json(report);
-    } else {
-        char both[1024], line[1024]; /* a line of the log stays one line, and obeys no control character */
-        snprintf(both, sizeof both, "%s%s", record->prompt, record->text);
-        clean_line(line, sizeof line, both);
-        train_report_line(report, "sample at step %" PRId64 ": %s", record->step, line);
     }
+    char both[LINE_BYTES],
+        line[LINE_BYTES]; /* a line of the log stays one line, and obeys no control character */
+    snprintf(both, sizeof both, "%s%s", record->prompt, record->text);
+    clean_line(line, sizeof line, both);
+    train_report_line(report, "sample at step %" PRId64 ": %s", record->step, line);
 }
 
 void train_report_checkpoint(struct train_report *report, const struct checkpoint_record *record)
@@ -181,10 +206,9 @@ void train_report_checkpoint(struct train_report *report, const struct checkpoin
         json_line_text("path", record->path);
         json_line_int("bytes", record->bytes);
         end_json(report);
-    } else {
-        train_report_line(report, "checkpoint %s (%s, %s)", record->path, record->kind,
-                          text_format_bytes((uint64_t)record->bytes, size, sizeof size));
     }
+    train_report_line(report, "checkpoint %s (%s, %s)", record->path, record->kind,
+                      text_format_bytes((uint64_t)record->bytes, size, sizeof size));
 }
 
 void train_report_event(struct train_report *report, const struct event_record *record)
@@ -195,9 +219,8 @@ void train_report_event(struct train_report *report, const struct event_record *
         json_line_text("level", record->level);
         json_line_text("text", record->text);
         end_json(report);
-    } else {
-        train_report_line(report, "%s: %s", record->level, record->text);
     }
+    train_report_line(report, "%s: %s", record->level, record->text);
 }
 
 void train_report_order(struct train_report *report, const char *verb, int64_t step, const char *result)
@@ -208,9 +231,8 @@ void train_report_order(struct train_report *report, const char *verb, int64_t s
         json_line_text("verb", verb);
         json_line_text("result", result);
         end_json(report);
-    } else {
-        train_report_line(report, "order %s after step %" PRId64 ": %s", verb, step, result);
     }
+    train_report_line(report, "order %s after step %" PRId64 ": %s", verb, step, result);
 }
 
 void train_report_status(struct train_report *report, const char *id, int64_t step, const char *status)
@@ -220,7 +242,8 @@ void train_report_status(struct train_report *report, const char *id, int64_t st
         json_line_int("step", step);
         json_line_text("status", status);
         end_json(report);
-    } else if (strcmp(status, "paused") == 0) {
+    }
+    if (strcmp(status, "paused") == 0) {
         train_report_line(report, "paused after step %" PRId64 "; go on with: anneal order %s continue", step,
                           id);
     } else {
@@ -239,10 +262,16 @@ void train_report_end(struct train_report *report, const char *id, const char *s
         json_line_int("step", step);
         json_line_text("message", message);
         end_json(report);
-    } else if (strcmp(status, "stopped") == 0) {
+    }
+    if (strcmp(status, "stopped") == 0) {
         train_report_line(report, "stopped after step %" PRId64 "; go on with: anneal resume %s", step, id);
     } else if (strcmp(status, "failed") != 0) {
         train_report_line(report, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
                           strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, id, id);
+    } else { /* what is shown of it comes from who ends the command */
+        char text[LINE_BYTES];
+        snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", step, message);
+        run_log_line(&report->log, text);
     }
+    run_log_close(&report->log);
 }

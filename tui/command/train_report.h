@@ -1,5 +1,6 @@
 /* What `anneal train` says while it trains: a progress bar on a terminal, plain lines elsewhere, JSON lines
- * for programs, or nothing. Plain and bar write to stderr; JSON, being the result asked for, to stdout.
+ * for programs, or nothing. Plain and bar write to stderr; JSON, being the result asked for, to stdout. The
+ * plain lines also go to the run's log (run_log.h), whatever is shown.
  *
  * JSON is one object a line, the kind in "type": first `run` (which run, and from which step on), then
  * `step`, `eval`, `sample`, `checkpoint`, `event`, `order` and `status` (paused, running) as they happen, at
@@ -11,12 +12,14 @@
 
 #include "core/base/record.h"
 #include "tui/command/progress_bar.h"
+#include "tui/command/run_log.h"
 
 enum report_mode { REPORT_AUTO, REPORT_BAR, REPORT_PLAIN, REPORT_JSON, REPORT_NONE };
 
 struct train_report {
     enum report_mode mode; /* never AUTO after train_report_init */
     struct progress_bar bar;
+    struct run_log log;
     int64_t total_steps;
     bool evaluated;        /* val_loss is there */
     double val_loss;       /* of the last evaluation */
@@ -40,6 +43,9 @@ enum progress_style train_report_style(enum report_mode mode);
 /* AUTO becomes BAR when stderr is a terminal, else PLAIN. */
 void train_report_init(struct train_report *report, enum report_mode mode, int64_t total_steps);
 
+/* From here on the lines also go to the log in `folder`, the run's; train_report_end closes it. */
+void train_report_log(struct train_report *report, const char *folder);
+
 void train_report_begin(struct train_report *report, const struct train_introduction *introduction);
 
 void train_report_step(struct train_report *report, const struct step_record *record);
@@ -59,7 +65,7 @@ void train_report_status(struct train_report *report, const char *id, int64_t st
 void train_report_end(struct train_report *report, const char *id, const char *status, int64_t step,
                       const char *message);
 
-/* A line for people: not shown as JSON or with NONE. */
+/* A line for people: not shown as JSON or with NONE, but logged. */
 void train_report_line(struct train_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -281,7 +281,10 @@ static void introduce(struct session *s)
                                               .corpus_tokens = (int64_t)s->corpus.file.count,
                                               .planned_bytes =
                                                   (int64_t)trainer_plan(s->trainer)->total_bytes};
+    char folder[PATH_MAX];
+    run_folder(s->store, s->id, folder, sizeof folder);
     train_report_init(&s->report, s->options->progress, c->train.total_steps);
+    train_report_log(&s->report, folder);
     train_report_begin(&s->report, &introduction);
     if (s->fallback[0] == '\0') return;
     struct event_record fallback = {

@@ -1,0 +1,79 @@
+/* See run_log.h. */
+#include "tui/command/run_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "tui/command/progress_bar.h"
+
+#define EVERY_SECONDS 10.0
+
+void run_log_open(struct run_log *log, const char *folder)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    *log = (struct run_log){.fd = -1};
+    if (snprintf(path, sizeof path, "%s/log.txt", folder) >= (int)sizeof path) return;
+    /* a pipe that nobody reads must not hold up training: not even opening it may wait */
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        fd = -1;
+    }
+    log->fd = fd;
+}
+
+void run_log_close(struct run_log *log)
+{
+    if (log->fd >= 0) close(log->fd);
+    log->fd = -1;
+}
+
+void run_log_line(struct run_log *log, const char *text)
+{
+    char line[1200];
+    struct tm local;
+    time_t now = time(NULL);
+    if (log->fd < 0) return;
+    size_t n = localtime_r(&now, &local) ? strftime(line, sizeof line, "%Y-%m-%d %H:%M:%S", &local) : 0;
+    size_t start = n;
+    n += (size_t)snprintf(line + n, sizeof line - n, "  %s", text);
+    if (n > sizeof line - 2) { /* cut, not inside a character */
+        n = sizeof line - 2;
+        while (n && ((unsigned char)line[n] & 0xC0) == 0x80) n--;
+    }
+    for (size_t i = start; i < n; i++)
+        if ((unsigned char)line[i] < ' ') line[i] = ' ';
+    line[n++] = '\n';
+    ssize_t written = write(log->fd, line, n);
+    (void)written; /* a full disk: the log has a gap */
+}
+
+bool run_log_due(struct run_log *log, uint64_t done)
+{
+    if (log->fd < 0) return false;
+    double now = clock_monotonic();
+    if (log->shown == 0) { /* short runs say nothing */
+        log->started = log->shown = now;
+        log->first = done;
+    }
+    return now - log->shown >= EVERY_SECONDS;
+}
+
+void run_log_progress(struct run_log *log, uint64_t done, uint64_t total, const char *suffix)
+{
+    char line[512];
+    double now = clock_monotonic();
+    struct progress_view view = {"training", "steps", done, total, 0, suffix};
+    if (log->started > 0 && done > log->first && now > log->started)
+        view.rate = (double)(done - log->first) / (now - log->started);
+    log->shown = now;
+    run_log_line(log, progress_bar_plain(&view, line, sizeof line));
+}

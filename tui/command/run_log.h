@@ -1,0 +1,33 @@
+/* A run's log.txt: the plain lines of its training and what happened to it, each with its time, for who reads
+ * later with tail or grep. A resumed run's lines follow the earlier ones.
+ *
+ * Always: it never disturbs training. A folder that cannot be written to, a full disk, a file that is no
+ * plain file: the log has a gap or is not there, and nothing else changes. A line is one write to the end of
+ * the file, so a killed trainer leaves whole lines, and nothing is allocated. */
+#ifndef ANNEAL_TUI_COMMAND_RUN_LOG_H
+#define ANNEAL_TUI_COMMAND_RUN_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct run_log {
+    int fd; /* -1: none */
+    double started,
+        shown;      /* monotonic seconds: of the first step seen, of the newest progress line; 0: none */
+    uint64_t first; /* steps done before it */
+};
+
+/* Opens FOLDER/log.txt. */
+void run_log_open(struct run_log *log, const char *folder);
+void run_log_close(struct run_log *log); /* harmless when there is none */
+
+/* "2026-11-21 06:14:41  TEXT": one line, its control characters become spaces. */
+void run_log_line(struct run_log *log, const char *text);
+
+/* To be asked after each step, `done` being all so far: whether a line about the progress is due, ten seconds
+ * after the first step or the line before. */
+bool run_log_due(struct run_log *log, uint64_t done);
+/* "training: 45% (900 of 2000), 3.1 step/s, ETA 6m 00s, loss 3.21 …", from `suffix`. */
+void run_log_progress(struct run_log *log, uint64_t done, uint64_t total, const char *suffix);
+
+#endif
