@@ -1,6 +1,7 @@
 /* See network.h. */
 #include "core/network.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,13 @@ static enum status upload_rope_table(struct network *net, struct err *err)
     return status;
 }
 
+/* The matrix products' workspace comes last in its category, and nobody reads it before writing. */
+static size_t zeroed_bytes(const struct plan *plan, int category)
+{
+    bool lent = category == PLAN_WORKSPACE && plan->input.gemm_workspace > 0;
+    return lent ? plan->gemm_workspace : plan->category_bytes[category];
+}
+
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
@@ -60,7 +68,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
         if (status)
             err_prefix(err, "%s", plan_category_name((enum plan_category)i));
         else
-            backend->mem_zero(memory, plan->category_bytes[i], net->stream);
+            backend->mem_zero(memory, zeroed_bytes(plan, i), net->stream);
     }
     if (!status) status = upload_rope_table(net, err);
     if (status) {
@@ -70,6 +78,8 @@ enum status network_open(struct network *net, const struct backend *backend, str
     net->weights = (float *)net->memory[PLAN_WEIGHTS];
     net->gradients = (float *)net->memory[PLAN_GRADIENTS];
     net->compute_weights = net->memory[PLAN_WEIGHTS] + plan->compute_weights;
+    if (plan->input.gemm_workspace)
+        backend->gemm_lend(net->stream, workspace(net, plan->gemm_workspace), plan->input.gemm_workspace);
     return STATUS_OK;
 }
 
@@ -79,6 +89,54 @@ void network_close(struct network *net)
         if (net->memory[i]) net->backend->mem_free(net->device, net->memory[i]);
     if (net->stream) net->backend->stream_close(net->stream);
     *net = (struct network){0};
+}
+
+/* ---- the products, for pre-warming ---- */
+
+struct shape_list {
+    struct gemm_shape *at;
+    int count;
+};
+
+static bool same_shape(const struct gemm_shape *a, const struct gemm_shape *b)
+{
+    return a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
+           a->transpose_b == b->transpose_b && a->accumulate == b->accumulate;
+}
+
+static void list_shape(struct shape_list *list, struct gemm_shape shape)
+{
+    for (int i = 0; i < list->count; i++)
+        if (same_shape(&list->at[i], &shape)) return;
+    assert(list->count < NETWORK_PRODUCTS_MAX);
+    list->at[list->count++] = shape;
+}
+
+/* A projection of N rows from `in` to `out` columns: forward, and backward to its weight and its input. */
+static void list_projection(struct shape_list *list, int N, int out, int in, bool training)
+{
+    list_shape(list, (struct gemm_shape){.M = N, .N = out, .K = in, .transpose_b = true});
+    if (!training) return;
+    list_shape(list, (struct gemm_shape){.M = out, .N = in, .K = N, .transpose_a = true, .accumulate = true});
+    list_shape(list, (struct gemm_shape){.M = N, .N = in, .K = out});
+}
+
+int network_gemm_shapes(const struct plan *plan, struct gemm_shape out[NETWORK_PRODUCTS_MAX])
+{
+    const struct model_config *c = &plan->input.model->config;
+    int N = plan->input.B * plan->input.T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size;
+    int heads = c->num_heads * c->head_dim, Q = heads + 2 * c->num_kv_heads * c->head_dim;
+    int tail = N % plan->loss_chunk;
+    bool training = plan->input.moments > 0;
+    struct shape_list list = {out, 0};
+    list_projection(&list, N, Q, C, training);
+    list_projection(&list, N, C, heads, training);
+    list_projection(&list, N, 2 * F, C, training);
+    list_projection(&list, N, C, F, training);
+    list_projection(&list, plan->loss_chunk, V, C, training);
+    if (tail) list_projection(&list, tail, V, C, training);
+    list_projection(&list, 1, V, C, false);
+    return list.count;
 }
 
 void network_weights_written(struct network *net)
@@ -216,8 +274,7 @@ static void *branch_gradient(struct network *net, void *dx, size_t n, struct net
 {
     void *copy = workspace(net, net->plan->branch);
     if (dropout.probability <= 0) return dx;
-    net->backend->mem_zero(copy, n * precision_bytes(net->plan->input.precision), net->stream);
-    net->backend->add(copy, dx, n, net->stream);
+    net->backend->mem_copy(copy, dx, n * precision_bytes(net->plan->input.precision), net->stream);
     drop(net, copy, n, dropout, layer, site);
     return copy;
 }

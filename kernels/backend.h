@@ -40,6 +40,7 @@ static inline size_t precision_bytes(enum precision precision)
 
 struct device; /* opaque: one opened device; holds its thread count, handles, scratch */
 struct stream; /* opaque: an ordered queue of work on a device */
+struct event;  /* opaque: a mark between two pieces of a stream's work */
 
 /* What a device says about itself, for `anneal devices`, the run's record and the header of the workbench. */
 struct device_info {
@@ -57,6 +58,14 @@ struct device_info {
 struct gemm_shape {
     int M, N, K;
     bool transpose_a, transpose_b, accumulate;
+};
+
+/* Who follows warming up, and where it keeps what it finds out. */
+struct warm_watch {
+    const char *folder; /* for choices that the next process should make again; NULL: they are not kept */
+    void *context;
+    bool (*progress)(void *context, int done, int total); /* matrix products; false asks to stop */
+    void (*warning)(void *context, const char *sentence); /* something is odd, and warming goes on */
 };
 
 /* Identifies one dropout mask; the mask is a pure function of it and of the element's index. */
@@ -96,6 +105,8 @@ struct backend {
     void (*mem_upload)(void *device_memory, const void *host, size_t bytes, struct stream *stream);
     void (*mem_download)(void *host, const void *device_memory, size_t bytes,
                          struct stream *stream); /* waits */
+    void (*mem_copy)(void *to, const void *from, size_t bytes,
+                     struct stream *stream); /* within the device; no overlap */
 
     /* --- streams --- */
     /* fails for a precision that the device does not compute in */
@@ -104,6 +115,15 @@ struct backend {
     void (*stream_close)(struct stream *stream);
     enum status (*stream_wait)(struct stream *stream,
                                struct err *err); /* until idle; reports device faults */
+
+    /* --- events: how long the device worked between two marks --- */
+    enum status (*event_open)(struct device *device, struct event **out, struct err *err);
+    void (*event_close)(struct event *event);
+    /* marks the work so far; an earlier mark of this event is forgotten */
+    void (*event_record)(struct event *event, struct stream *stream);
+    /* milliseconds from one mark to a later one of the same stream; waits for the later one. NaN where the
+     * stream failed */
+    double (*event_elapsed)(struct event *from, struct event *to);
 
     /* --- operations; see kernels/<operation>.h --- */
     /* embedding.h: out (N,C), tokens (N) int32, weight (V,C) */
@@ -163,6 +183,13 @@ struct backend {
      * b (K,N) or, transposed, (N,K) */
     void (*gemm)(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a,
                  bool transpose_b, bool accumulate, struct stream *stream);
+
+    /* gemm.h: workspace that products want, and lending it to a stream; and warming up: loads code and
+     * chooses algorithms for these products before the large allocations, reporting to watch */
+    size_t (*gemm_workspace)(struct device *device);
+    void (*gemm_lend)(struct stream *stream, void *workspace, size_t bytes);
+    enum status (*warm)(struct stream *stream, const struct gemm_shape *shapes, int count,
+                        const struct warm_watch *watch, struct err *err);
 
     /* bias.h: x (N,C) += bias (C); dbias (C) += column sums of dout (N,C);
      * workspace: bias_backward_workspace(N, C) bytes */

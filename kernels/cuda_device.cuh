@@ -1,5 +1,5 @@
 /* What the CUDA twins share: the device and stream behind the opaque handles of backend.h, the launch macro,
- * shared memory, reductions over warps and blocks, and vector loads. Private to the .cu files.
+ * shared memory, reductions over warps and blocks. Private to the .cu files; tensors' elements: element.cuh.
  *
  * Always: the order of every reduction follows from the shape alone, so results are deterministic; nothing
  * uses float atomics; after the first fault of a stream nothing more is launched on it, and stream_wait
@@ -22,28 +22,33 @@ extern "C" {
 }
 #include "kernels/partition.h"
 
+struct gemm_cache; /* gemm_cache.cuh */
+
 struct device {
     int index;
     cudaDeviceProp properties;
-    double peak_flops; /* fp32, per second; 0: unknown */
+    double peak_flops[PRECISIONS]; /* see chip.h */
+    int64_t available_bytes;       /* when it was opened */
     cublasLtHandle_t blas;
+    struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
 };
 
-struct gemm_cache; /* gemm.cu */
+extern "C" const struct backend cuda_table;
 
 struct stream {
     struct device *device;
     enum precision precision;
     cudaStream_t queue;
-    struct gemm_cache *gemm;
+    void *workspace; /* of matrix products, lent; NULL: none */
+    size_t workspace_bytes;
     const char *fault_at; /* NULL: none; else what failed first, a literal */
     char fault[160];      /* and why */
 };
 
 /* Keeps the first fault only: later ones follow from it. */
 void stream_fault(struct stream *stream, const char *at, const char *why);
-enum status gemm_cache_open(struct stream *stream, struct err *err);
-void gemm_cache_close(struct stream *stream);
+enum status gemm_cache_open(struct device *device, struct err *err);
+void gemm_cache_close(struct device *device);
 
 /* LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): put a template with commas in parentheses.
  */
@@ -75,6 +80,17 @@ template <typename T> using shared_pointer = sim::pointer<T>;
 template <typename T> using shared_pointer = T *;
 #endif
 
+/* Each .cu file is a module of its own, which the CUDA runtime loads when its first kernel is used. So that
+ * cuda_modules.cu can have all of them loaded beforehand, every file that includes this one leaves the address
+ * of one kernel in the plugin's section "anneal_modules". */
+#ifndef ANNEAL_CUDA_SIM
+static __global__ void module_mark()
+{
+}
+__attribute__((section("anneal_modules"), used)) static const void *module_anchor = (const void *)module_mark;
+#endif
+void modules_load();
+
 static inline void launch_check(struct stream *stream, const char *kernel)
 {
     cudaError_t error = cudaGetLastError();
@@ -94,32 +110,16 @@ static inline unsigned block_count(size_t n, unsigned threads)
     return (unsigned)((n + threads - 1) / threads);
 }
 
-/* Threads for a row of n elements taken four at a time: 32 to 256. */
-static inline unsigned row_threads(int n)
+/* Threads for a row of n elements, of which each takes at least four: 32 to 256. */
+static inline unsigned row_threads(int n, int each)
 {
-    unsigned threads = (unsigned)(n + 127) / 128 * 32;
+    unsigned warp = 32u * (unsigned)(each < 4 ? 4 : each), threads = ((unsigned)n + warp - 1) / warp * 32;
     return threads < 32 ? 32 : threads > 256 ? 256 : threads;
 }
 
 static inline bool aligned16(const void *p)
 {
     return (uintptr_t)p % 16 == 0;
-}
-
-/* ---- vector loads and stores: W elements at once, 16 bytes for four floats ---- */
-
-template <typename T, int W> struct alignas(sizeof(T) * W) pack {
-    T at[W];
-};
-
-template <int W, typename T> __device__ static inline pack<T, W> load(const T *p)
-{
-    return *reinterpret_cast<const pack<T, W> *>(p);
-}
-
-template <int W, typename T> __device__ static inline void store(T *p, const pack<T, W> &value)
-{
-    *reinterpret_cast<pack<T, W> *>(p) = value;
 }
 
 /* ---- reductions; every lane gets the result, the order is fixed ---- */

@@ -212,10 +212,11 @@ static enum status open_voice(struct voice *v, const char *folder, struct err *e
     snprintf(path, sizeof path, "%s/config.json", folder);
     enum status status = hugging_face_read_config(path, &config, err);
     if (!status) status = model_init(&v->model, &config, err);
+    if (!status) status = backend->device_open(0, &v->device, err);
     struct plan_input input = {
         .model = &v->model, .B = 1, .T = config.max_seq_len < 512 ? config.max_seq_len : 512};
+    if (!status) input.gemm_workspace = backend->gemm_workspace(v->device);
     if (!status) status = plan_init(&v->plan, &input, err);
-    if (!status) status = backend->device_open(0, &v->device, err);
     if (!status) status = network_open(&v->network, backend, v->device, &v->model, &v->plan, err);
     if (!status) status = checkpoint_load_weights(folder, &v->network, err);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);

@@ -179,11 +179,18 @@ static enum status open_corpus(struct session *s, struct err *err)
 
 static enum status open_trainer(struct session *s, struct err *err)
 {
+    char warm_folder[PATH_MAX + 8];
+    struct progress_bar bar;
+    snprintf(warm_folder, sizeof warm_folder, "%s/cuda", s->home);
+    progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
+    struct progress progress = progress_bar_observer(&bar);
     struct train_setup setup = {.config = &s->options->config,
                                 .backend = s->backend,
                                 .device = s->device,
                                 .corpus = &s->corpus,
                                 .checkpoints = s->checkpoints,
+                                .warm_folder = warm_folder,
+                                .progress = &progress,
                                 .observer = {.context = s,
                                              .step = on_step,
                                              .eval = on_eval,
@@ -197,7 +204,9 @@ static enum status open_trainer(struct session *s, struct err *err)
                                              .next_order = on_next_order,
                                              .order_done = on_order_done,
                                              .request = on_request}};
-    return trainer_open(&setup, &s->trainer, err);
+    enum status status = trainer_open(&setup, &s->trainer, err);
+    progress_bar_finish(&bar);
+    return status;
 }
 
 static enum status open_store(struct session *s, const struct training_options *options, struct err *err)
