@@ -7,13 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "core/base/file.h"
-#include "core/base/text.h"
-#include "datasets/bpe_train.h"
 #include "datasets/data_words.h"
+#include "datasets/preparation.h"
 #include "datasets/text_inputs.h"
 #include "datasets/unfinished.h"
 
@@ -21,196 +19,6 @@
 #define CACHE_FORMAT "anneal corpus 1"
 
 enum { HASH_BYTES = 4 << 20 };
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-static enum status format_path(char *buf, size_t size, struct err *err, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static enum status format_path(char *buf, size_t size, struct err *err, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(buf, size, format, args);
-    va_end(args);
-    return n >= 0 && (size_t)n < size ? STATUS_OK
-                                      : err_set(err, STATUS_USAGE, "%.200s…: the path is too long", buf);
-}
-
-/* ---- tokenizers ---- */
-
-struct counting {
-    struct bpe_trainer *trainer;
-    const struct progress *progress;
-};
-
-static enum status count_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
-                              uint64_t total, struct err *err)
-{
-    struct counting *work = context;
-    struct progress_part part;
-    (void)path;
-    progress_part_init(&part, work->progress, before, total);
-    return bpe_trainer_count(work->trainer, text, n, &part.progress, err);
-}
-
-static enum status learn(const struct text_inputs *inputs, int vocab_size, const struct progress *progress,
-                         struct tokenizer **out, struct err *err)
-{
-    struct counting work = {NULL, progress};
-    if (vocab_size < BPE_TRAIN_VOCAB_MIN || vocab_size > BPE_TRAIN_VOCAB_MAX) /* before the text is read */
-        return err_set(err, STATUS_USAGE,
-                       "a vocabulary of %d tokens: give a number from %d (the bytes) to %d", vocab_size,
-                       BPE_TRAIN_VOCAB_MIN, BPE_TRAIN_VOCAB_MAX);
-    enum status status = bpe_trainer_new(&work.trainer, err);
-    if (status) return status;
-    status = text_inputs_each(inputs, count_text, &work, err);
-    if (!status) status = bpe_trainer_learn(work.trainer, vocab_size, progress, out, err);
-    bpe_trainer_free(work.trainer);
-    return status;
-}
-
-enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
-                                   const char *path, const struct progress *progress, struct tokenizer **out,
-                                   struct err *err)
-{
-    struct text_inputs files = {0};
-    if (!ends_with(path, ".json") || strlen(path) == 5 || ends_with(path, "/.json"))
-        return err_set(err, STATUS_USAGE, "%s: the name of a tokenizer file ends with .json", path);
-    enum status status = text_inputs_open(inputs, count, cache, progress, &files, err);
-    if (!status) status = text_inputs_refuse_output(&files, path, err);
-    if (!status) text_inputs_note(&files, progress);
-    if (!status) status = learn(&files, vocab_size, progress, out, err);
-    text_inputs_close(&files);
-    return status;
-}
-
-/* "bpe:N" gives N, anything else 0; -1 where N is no number. */
-static int64_t bpe_size(const char *word)
-{
-    int64_t size;
-    if (strncmp(word, "bpe:", 4) != 0) return 0;
-    return text_parse_int(word + 4, &size) && size > 0 && size <= INT32_MAX ? size : -1;
-}
-
-/* The tokenizer that `word` names, without any text: *out stays NULL for "bpe:N". */
-static enum status open_tokenizer(const char *word, struct tokenizer **out, struct err *err)
-{
-    *out = NULL;
-    return bpe_size(word) > 0 ? STATUS_OK : tokenizer_open(word, out, err);
-}
-
-/* ---- encoding ---- */
-
-struct encoding {
-    const struct tokenizer *tokenizer;
-    struct token_writer *writer;
-    const struct progress *progress;
-    uint64_t before, total, reported; /* bytes of text */
-};
-
-static enum status take_tokens(void *context, const uint32_t *ids, size_t count, uint64_t done,
-                               struct err *err)
-{
-    struct encoding *e = context;
-    enum status status = token_writer_append(e->writer, ids, count, err);
-    uint64_t now = e->before + done, every = e->total / 2000;
-    if (status || (now - e->reported < every && now < e->total)) return status;
-    e->reported = now;
-    if (progress_report(e->progress, "encoding", "bytes", now, e->total)) return STATUS_OK;
-    return err_set(err, STATUS_INTERRUPTED, "interrupted while encoding; nothing is kept of it");
-}
-
-static enum status encode_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
-                               uint64_t total, struct err *err)
-{
-    struct encoding *e = context;
-    struct token_sink sink = {take_tokens, e};
-    e->before = before;
-    e->total = total;
-    enum status status = tokenizer_encode_stream(e->tokenizer, text, n, &sink, err);
-    return status == STATUS_FAILED ? err_prefix(err, "%s", path) : status;
-}
-
-/* What token files say their tokenizer is: the word that named it, or the last part of a path too long for
- * that. */
-static const char *sidecar_name(const char *word)
-{
-    enum { NAME_BYTES = sizeof((struct token_file *)0)->tokenizer };
-    if (strlen(word) < NAME_BYTES) return word;
-    const char *last = strrchr(word, '/');
-    return last && strlen(last + 1) < NAME_BYTES ? last + 1 : "tokenizer.json";
-}
-
-/* Writes path, path.json and tokenizer_path. `opened` is the tokenizer where `word` did not need the text. */
-static enum status write_corpus(const struct text_inputs *inputs, const char *word,
-                                const struct tokenizer *opened, const char *path, const char *tokenizer_path,
-                                const struct progress *progress, struct corpus_summary *summary,
-                                struct err *err)
-{
-    struct tokenizer *learned = NULL;
-    struct encoding work = {.tokenizer = opened, .progress = progress};
-    enum status status = STATUS_OK;
-    if (!opened && (status = learn(inputs, (int)bpe_size(word), progress, &learned, err))) return status;
-    if (!opened) work.tokenizer = learned;
-    if ((status = token_writer_open(path, &work.writer, err))) goto out;
-    if ((status = text_inputs_each(inputs, encode_text, &work, err))) goto out;
-    const char *last = strrchr(tokenizer_path, '/');
-    struct token_sidecar sidecar = {
-        .tokenizer = sidecar_name(word),
-        .tokenizer_file = last ? last + 1 : tokenizer_path,
-        .vocab_size = (uint32_t)tokenizer_vocab_size(work.tokenizer),
-        .tokenizer_checksum = tokenizer_checksum(work.tokenizer),
-    };
-    bool replaced = file_exists(tokenizer_path);
-    if ((status = tokenizer_save_json(work.tokenizer, tokenizer_path, err))) goto out;
-    summary->files = inputs->count;
-    summary->text_bytes = work.total;
-    summary->tokens = token_writer_count(work.writer);
-    summary->vocab_size = tokenizer_vocab_size(work.tokenizer);
-    status = token_writer_commit(work.writer, &sidecar, err);
-    work.writer = NULL;
-    if (status && !replaced) unlink(tokenizer_path);
-out:
-    token_writer_abort(work.writer);
-    tokenizer_close(learned);
-    return status;
-}
-
-enum status corpus_prepare(const char *const *inputs, size_t count, const char *tokenizer, const char *cache,
-                           const char *path, const struct progress *progress, struct corpus_summary *out,
-                           struct err *err)
-{
-    struct text_inputs files = {0};
-    struct tokenizer *opened = NULL;
-    struct corpus_summary summary = {0};
-    char sidecar[PATH_MAX];
-    enum status status;
-    if (!ends_with(path, ".tok") || strlen(path) == 4 || ends_with(path, "/.tok"))
-        return err_set(err, STATUS_USAGE, "%s: the name of a token file ends with .tok", path);
-    int stem = (int)strlen(path) - 4;
-    if ((status = format_path(summary.tokenizer_path, sizeof summary.tokenizer_path, err,
-                              "%.*s.tokenizer.json", stem, path)))
-        return status;
-    if ((status = open_tokenizer(tokenizer, &opened, err)) ||
-        (status = text_inputs_open(inputs, count, cache, progress, &files, err)) ||
-        (status = format_path(sidecar, sizeof sidecar, err, "%s.json", path)) ||
-        (status = text_inputs_refuse_output(&files, path, err)) ||
-        (status = text_inputs_refuse_output(&files, sidecar, err)) ||
-        (status = text_inputs_refuse_output(&files, summary.tokenizer_path, err)))
-        goto out;
-    text_inputs_note(&files, progress);
-    status = write_corpus(&files, tokenizer, opened, path, summary.tokenizer_path, progress, &summary, err);
-    if (!status) *out = summary;
-out:
-    text_inputs_close(&files);
-    tokenizer_close(opened);
-    return status;
-}
 
 /* ---- the cache ---- */
 
@@ -245,7 +53,8 @@ static enum status cache_key(const struct text_inputs *inputs, const char *word,
     if (!work.state) return err_set(err, STATUS_NO_MEMORY, "not enough memory to check the corpus");
     XXH3_128bits_reset(work.state);
     XXH3_128bits_update(work.state, CACHE_FORMAT, sizeof CACHE_FORMAT);
-    uint64_t tokenizer[2] = {opened ? tokenizer_checksum(opened) : 0, opened ? 0 : (uint64_t)bpe_size(word)};
+    uint64_t tokenizer[2] = {opened ? tokenizer_checksum(opened) : 0,
+                             opened ? 0 : (uint64_t)preparation_bpe_size(word)};
     XXH3_128bits_update(work.state, tokenizer, sizeof tokenizer);
     enum status status = text_inputs_each(inputs, hash_text, &work, err);
     XXH128_hash_t digest = XXH3_128bits_digest(work.state);
@@ -254,14 +63,15 @@ static enum status cache_key(const struct text_inputs *inputs, const char *word,
     return status;
 }
 
-/* Opens what write_corpus has left in `folder`. */
+/* Opens what preparation_write has left in `folder`. */
 static enum status open_folder(const char *folder, struct corpus *out, struct err *err)
 {
     struct corpus corpus = {0};
     char *tokenizer = corpus.tokenizer_word;
     enum status status;
-    if ((status = format_path(corpus.path, sizeof corpus.path, err, "%s/corpus.tok", folder)) ||
-        (status = format_path(tokenizer, sizeof corpus.tokenizer_word, err, "%s/tokenizer.json", folder)) ||
+    if ((status = file_format_path(corpus.path, sizeof corpus.path, err, "%s/corpus.tok", folder)) ||
+        (status =
+             file_format_path(tokenizer, sizeof corpus.tokenizer_word, err, "%s/tokenizer.json", folder)) ||
         (status = token_file_open(corpus.path, &corpus.file, err)) ||
         (status = tokenizer_open_json(tokenizer, &corpus.tokenizer, err)))
         goto out;
@@ -289,20 +99,20 @@ static enum status open_text(const struct data_words *texts, const char *word, c
     char key[33], folder[PATH_MAX], path[PATH_MAX], tokenizer[PATH_MAX];
     enum status status;
     unfinished_sweep(cache);
-    if ((status = open_tokenizer(word, &opened, err)) ||
+    if ((status = preparation_open_tokenizer(word, &opened, err)) ||
         (status =
              text_inputs_open((const char *const *)texts->names, texts->count, cache, progress, &files, err)))
         goto out;
     text_inputs_note(&files, progress);
     if ((status = cache_key(&files, word, opened, progress, key, err)) ||
-        (status = format_path(folder, sizeof folder, err, "%s/%s", cache, key)))
+        (status = file_format_path(folder, sizeof folder, err, "%s/%s", cache, key)))
         goto out;
     if (open_folder(folder, out, NULL) == STATUS_OK) goto out;
     /* Missing or damaged: made anew beside it, then put in its place. */
     if ((status = unfinished_open(folder, &making, err)) ||
-        (status = format_path(path, sizeof path, err, "%s/corpus.tok", making.path)) ||
-        (status = format_path(tokenizer, sizeof tokenizer, err, "%s/tokenizer.json", making.path)) ||
-        (status = write_corpus(&files, word, opened, path, tokenizer, progress, &summary, err)))
+        (status = file_format_path(path, sizeof path, err, "%s/corpus.tok", making.path)) ||
+        (status = file_format_path(tokenizer, sizeof tokenizer, err, "%s/tokenizer.json", making.path)) ||
+        (status = preparation_write(&files, word, opened, path, tokenizer, progress, &summary, err)))
         goto out;
     if (rename(making.path, folder) != 0) {
         if (open_folder(folder, out, NULL) == STATUS_OK) goto out; /* another process was faster */
@@ -361,9 +171,10 @@ static enum status open_files(const struct data_words *names, struct corpus *cor
     if (status) return status;
     token_set_measure(set);
     corpus->file = set->files[set->described];
-    if ((status = format_path(corpus->path, sizeof corpus->path, err, "%s", set->paths[set->described])) ||
+    if ((status =
+             file_format_path(corpus->path, sizeof corpus->path, err, "%s", set->paths[set->described])) ||
         (status = find_tokenizer(corpus, err)) ||
-        (status = format_path(corpus->path, sizeof corpus->path, err, "%s", set->paths[0])))
+        (status = file_format_path(corpus->path, sizeof corpus->path, err, "%s", set->paths[0])))
         goto out;
     if (set->count == 1 && corpus->file.tokens) {
         set->files[0] = (struct token_file){0};
@@ -403,7 +214,9 @@ static enum status open_tokens(const struct data_words *names, const char *word,
     struct corpus corpus = {0};
     struct tokenizer *asked = NULL;
     enum status status;
-    if ((status = open_files(names, &corpus, err)) || (status = open_tokenizer(word, &asked, err))) goto out;
+    if ((status = open_files(names, &corpus, err)) ||
+        (status = preparation_open_tokenizer(word, &asked, err)))
+        goto out;
     uint64_t checksum =
         corpus.tokenizer ? tokenizer_checksum(corpus.tokenizer) : corpus.file.tokenizer_checksum;
     if (asked && checksum && tokenizer_checksum(asked) != checksum) {
@@ -416,7 +229,7 @@ static enum status open_tokens(const struct data_words *names, const char *word,
         goto out;
     }
     if (asked && !corpus.tokenizer) {
-        if ((status = format_path(corpus.tokenizer_word, sizeof corpus.tokenizer_word, err, "%s", word)))
+        if ((status = file_format_path(corpus.tokenizer_word, sizeof corpus.tokenizer_word, err, "%s", word)))
             goto out;
         corpus.tokenizer = asked;
         asked = NULL;

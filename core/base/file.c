@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,16 @@ static int remove_inside(int parent, const char *name)
 enum status file_remove_tree(const char *path, struct err *err)
 {
     return remove_inside(AT_FDCWD, path) == 0 ? STATUS_OK : io_error(err, path, "remove");
+}
+
+enum status file_format_path(char *buf, size_t size, struct err *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(buf, size, format, args);
+    va_end(args);
+    return n >= 0 && (size_t)n < size ? STATUS_OK
+                                      : err_set(err, STATUS_USAGE, "%.200s…: the path is too long", buf);
 }
 
 bool file_exists(const char *path)

@@ -35,6 +35,10 @@ enum status file_make_folders(const char *path, struct err *err);
 /* Removes a folder and what is in it; a missing one is no error. Does not follow links. */
 enum status file_remove_tree(const char *path, struct err *err);
 
+/* snprintf for paths: one that does not fit is STATUS_USAGE. */
+enum status file_format_path(char *buf, size_t size, struct err *err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 
