@@ -2,7 +2,10 @@
  * `cuda_plugin`; see cuda_plugin.h for how it is found.
  *
  * A stream keeps its first fault: nothing runs on it afterwards, downloads fill with NaN, and stream_wait
- * says what failed where. Such a fault is never retried in the same process. */
+ * says what failed where. CUDA's errors are sticky: after one every later call of the process fails or, on a
+ * GPU that is gone, may hang. So the device is then `lost`: nothing of it is waited for, freed or destroyed,
+ * which the end of the process does. The exception is a launch that found no memory (a kernel's code is
+ * loaded when it is first used): it has not run, and CUDA goes on working. */
 #include "kernels/cuda_device.cuh"
 
 extern "C" {
@@ -26,8 +29,8 @@ extern "C" {
 #include <stdlib.h>
 #include <string.h>
 
-/* The oldest compute capability there is code for. */
-enum { OLDEST_MAJOR = 8 };
+/* The oldest compute capability there is code for, and the widest head that attention has tiles for. */
+enum { OLDEST_MAJOR = 8, WIDEST_HEAD = 256 };
 
 /* ---- what is there ---- */
 
@@ -122,17 +125,21 @@ static enum status device_open(int threads, struct device **out, struct err *err
 static void device_close(struct device *device)
 {
     if (device == NULL) return;
-    cublasLtDestroy(device->blas);
+    if (!device->lost) cublasLtDestroy(device->blas);
     free(device);
 }
 
 static void device_describe(struct device *device, struct device_info *out)
 {
+    size_t free_bytes = 0, total = 0;
     memset(out, 0, sizeof *out);
+    if (!device->lost && cudaMemGetInfo(&free_bytes, &total) == cudaSuccess)
+        out->available_bytes = (int64_t)free_bytes;
     snprintf(out->name, sizeof out->name, "%.90s", device->properties.name);
     snprintf(out->short_name, sizeof out->short_name, "cuda:%d", device->index);
     out->total_bytes = (int64_t)device->properties.totalGlobalMem;
     out->peak_flops[PRECISION_FP32] = device->peak_flops;
+    out->max_head_dim = WIDEST_HEAD;
 }
 
 /* ---- memory ---- */
@@ -141,6 +148,8 @@ static enum status mem_alloc(struct device *device, size_t bytes, void **out, st
 {
     void *memory = NULL;
     size_t free_bytes = 0, total = 0;
+    if (device->lost)
+        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s has failed", device->properties.name);
     cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError(); /* this one is not sticky: leave no trace of it for the next launch */
@@ -151,16 +160,18 @@ static enum status mem_alloc(struct device *device, size_t bytes, void **out, st
                        (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576,
                        device->properties.name);
     }
-    if (error != cudaSuccess)
-        return err_set(err, STATUS_FAILED, "cuda: cannot allocate: %s", cudaGetErrorString(error));
+    if (error != cudaSuccess) {
+        device->lost = true;
+        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s", cudaGetErrorString(error));
+    }
     *out = memory;
     return STATUS_OK;
 }
 
 static void mem_free(struct device *device, void *memory)
 {
-    (void)device;
-    cudaFree(memory); /* its error can only be that of an earlier launch, which stream_wait reports */
+    if (!device->lost && cudaFree(memory) != cudaSuccess)
+        device->lost = true; /* the error of an earlier launch */
 }
 
 static void check(struct stream *stream, const char *at, cudaError_t error)
@@ -171,14 +182,14 @@ static void check(struct stream *stream, const char *at, cudaError_t error)
 static void mem_zero(void *memory, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || stream->fault_at != NULL) return;
-    check(stream, "zeroing memory", cudaMemsetAsync(memory, 0, bytes, stream->queue));
+    check(stream, "a kernel, or zeroing memory after it,", cudaMemsetAsync(memory, 0, bytes, stream->queue));
 }
 
 /* From pageable memory the copy returns once the bytes are staged: the caller may reuse `host` at once. */
 static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || stream->fault_at != NULL) return;
-    check(stream, "an upload",
+    check(stream, "a kernel, or the upload after it,",
           cudaMemcpyAsync(device_memory, host, bytes, cudaMemcpyHostToDevice, stream->queue));
 }
 
@@ -186,7 +197,7 @@ static void mem_download(void *host, const void *device_memory, size_t bytes, st
 {
     if (bytes == 0) return;
     if (stream->fault_at == NULL)
-        check(stream, "a download",
+        check(stream, "a kernel, or the download after it,",
               cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
     if (stream->fault_at == NULL) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
@@ -198,14 +209,29 @@ void stream_fault(struct stream *stream, const char *at, const char *why)
 {
     if (stream->fault_at != NULL) return;
     stream->fault_at = at;
+    stream->device->lost = true;
     snprintf(stream->fault, sizeof stream->fault, "%s", why);
+}
+
+void stream_refused(struct stream *stream, const char *at, cudaError_t error)
+{
+    if (stream->fault_at != NULL) return;
+    bool lost = stream->device->lost;
+    stream_fault(stream, at, cudaGetErrorString(error));
+    if (error != cudaErrorMemoryAllocation) return;
+    stream->full = true;
+    stream->device->lost = lost;
 }
 
 static void stream_close(struct stream *stream)
 {
     if (stream == NULL) return;
+    /* what still runs reads memory that is freed next; a fault in it is the last that is asked of the device
+     */
+    if (stream->queue != NULL && !stream->device->lost && cudaStreamSynchronize(stream->queue) != cudaSuccess)
+        stream->device->lost = true;
     gemm_cache_close(stream);
-    if (stream->queue != NULL) cudaStreamDestroy(stream->queue);
+    if (stream->queue != NULL && !stream->device->lost) cudaStreamDestroy(stream->queue);
     free(stream);
 }
 
@@ -214,6 +240,9 @@ static enum status stream_open(struct device *device, enum precision precision, 
 {
     if (precision != PRECISION_FP32)
         return err_set(err, STATUS_USAGE, "cuda: computes in fp32, not in %s", precision_name(precision));
+    if (device->lost)
+        return err_set(err, STATUS_DEVICE, "cuda: cannot open a stream: %s has failed",
+                       device->properties.name);
     struct stream *stream = (struct stream *)calloc(1, sizeof *stream);
     if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a stream's handle");
     stream->device = device;
@@ -221,8 +250,14 @@ static enum status stream_open(struct device *device, enum precision precision, 
     cudaError_t error = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);
     enum status status = STATUS_OK;
     if (error != cudaSuccess)
-        status = err_set(err, STATUS_FAILED, "cuda: cannot open a stream: %s", cudaGetErrorString(error));
-    if (!status) status = gemm_cache_open(stream, err);
+        status = err_set(err, error == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE,
+                         "cuda: cannot open a stream: %s", cudaGetErrorString(error));
+    if (status == STATUS_DEVICE) device->lost = true;
+    if (!status && (status = gemm_cache_open(stream, err)) == STATUS_NO_MEMORY) {
+        error = cudaGetLastError(); /* forgotten here, unless it is sticky */
+        device->lost = error != cudaSuccess && error != cudaErrorMemoryAllocation;
+        if (device->lost) status = err_set(err, STATUS_DEVICE, "cuda: %s", cudaGetErrorString(error));
+    }
     if (status) {
         stream_close(stream);
         return status;
@@ -235,9 +270,8 @@ static enum status stream_wait(struct stream *stream, struct err *err)
 {
     if (stream->fault_at == NULL) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (stream->fault_at == NULL) return STATUS_OK;
-    return err_set(err, STATUS_FAILED,
-                   "cuda: %s failed: %s (resume from the last checkpoint in a new process)", stream->fault_at,
-                   stream->fault);
+    return err_set(err, stream->full ? STATUS_NO_MEMORY : STATUS_DEVICE, "cuda: %s failed: %s",
+                   stream->fault_at, stream->fault);
 }
 
 extern "C" const struct backend cuda_table;

@@ -3,7 +3,8 @@
  *
  * Always: the order of every reduction follows from the shape alone, so results are deterministic; nothing
  * uses float atomics; after the first fault of a stream nothing more is launched on it, and stream_wait
- * reports that fault. Blocks are one-dimensional and a multiple of 32 threads.
+ * reports that fault; after one that is sticky no call touches the device again. Blocks are one-dimensional
+ * and a multiple of 32 threads.
  *
  * The same files compile as C++ for tests/cuda_sim, where shared memory is an object that checks each access:
  * hence SHARED_ARRAY, SHARED_DYNAMIC and shared_pointer instead of __shared__ and plain pointers. */
@@ -27,6 +28,7 @@ struct device {
     cudaDeviceProp properties;
     double peak_flops; /* fp32, per second; 0: unknown */
     cublasLtHandle_t blas;
+    bool lost; /* it has failed for good: no call may touch it any more */
 };
 
 struct gemm_cache; /* gemm.cu */
@@ -38,10 +40,13 @@ struct stream {
     struct gemm_cache *gemm;
     const char *fault_at; /* NULL: none; else what failed first, a literal */
     char fault[160];      /* and why */
+    bool full;            /* it failed for want of memory alone: the device is not lost */
 };
 
-/* Keeps the first fault only: later ones follow from it. */
+/* Keeps the first fault only: later ones follow from it. The device is lost. */
 void stream_fault(struct stream *stream, const char *at, const char *why);
+/* The fault of a launch that was refused: the device is lost, unless it only had no memory for the launch. */
+void stream_refused(struct stream *stream, const char *at, cudaError_t error);
 enum status gemm_cache_open(struct stream *stream, struct err *err);
 void gemm_cache_close(struct stream *stream);
 
@@ -78,7 +83,7 @@ template <typename T> using shared_pointer = T *;
 static inline void launch_check(struct stream *stream, const char *kernel)
 {
     cudaError_t error = cudaGetLastError();
-    if (error != cudaSuccess) stream_fault(stream, kernel, cudaGetErrorString(error));
+    if (error != cudaSuccess) stream_refused(stream, kernel, error);
 }
 
 /* Kernels that want more than 48 KiB of dynamic shared memory say so before the launch. */

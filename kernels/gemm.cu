@@ -62,7 +62,7 @@ void gemm_cache_close(struct stream *stream)
     struct gemm_cache *cache = stream->gemm;
     if (cache == NULL) return;
     for (int i = 0; i < ENTRIES; i++) entry_release(&cache->entries[i]);
-    cudaFree(cache->workspace);
+    if (!stream->device->lost) cudaFree(cache->workspace);
     free(cache);
     stream->gemm = NULL;
 }

@@ -41,20 +41,7 @@ struct allocation {
 
 std::vector<allocation> allocations;
 bool open_now;
-
-/* The machine is good until told otherwise: by sim_set_machine, or, where the simulator is the plugin of a
- * whole process, by the environment. */
-enum sim_machine from_environment()
-{
-    static const char *const names[] = {"good",       "no_driver", "old_driver",  "no_device",
-                                        "old_device", "full",      "launch_fault"};
-    const char *name = getenv("ANNEAL_SIM_MACHINE");
-    for (int i = 0; name != NULL && i < 7; i++)
-        if (strcmp(name, names[i]) == 0) return (enum sim_machine)i;
-    return SIM_MACHINE_GOOD;
-}
-
-enum sim_machine now = from_environment();
+std::vector<sim_stream *> streams; /* one that is never destroyed is not lost for that */
 
 void protect(const allocation &a, bool open)
 {
@@ -92,9 +79,9 @@ void on_fault(int, siginfo_t *info, void *)
     sim::fail("a bad address, %p", info->si_addr);
 }
 
-cudaError_t fault_or(cudaError_t error)
+cudaError_t fault_or(cudaError_t error, std::source_location where = std::source_location::current())
 {
-    return sim::faulted() ? cudaErrorLaunchFailure : error;
+    return sim::faulted(where) ? sim::sticky_error() : error;
 }
 
 } // namespace
@@ -128,6 +115,15 @@ void memory_check(const char *who)
     for (const allocation &a : allocations) check_pattern(a, who);
 }
 
+void memory_release()
+{
+    for (const allocation &a : allocations) {
+        UNPOISON(a.at, a.mapped);
+        munmap(a.at - PAGE, a.mapped + 2 * PAGE);
+    }
+    allocations.clear();
+}
+
 void memory_expect(const void *memory, size_t bytes, const char *what)
 {
     const unsigned char *at = (const unsigned char *)memory;
@@ -137,22 +133,7 @@ void memory_expect(const void *memory, size_t bytes, const char *what)
          memory);
 }
 
-enum sim_machine machine()
-{
-    return now;
-}
-
-bool faulted()
-{
-    return now == SIM_MACHINE_LAUNCH_FAULT && sim_launches() > 0;
-}
-
 } // namespace sim
-
-extern "C" void sim_set_machine(enum sim_machine machine)
-{
-    now = machine;
-}
 
 extern "C" uint64_t sim_device_bytes(void)
 {
@@ -165,7 +146,9 @@ extern "C" uint64_t sim_device_bytes(void)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = now == SIM_MACHINE_NO_DRIVER ? 0 : now == SIM_MACHINE_OLD_DRIVER ? 11080 : 13000;
+    *version = sim::machine() == SIM_MACHINE_NO_DRIVER    ? 0
+               : sim::machine() == SIM_MACHINE_OLD_DRIVER ? 11080
+                                                          : 13000;
     return cudaSuccess;
 }
 
@@ -178,6 +161,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = 0;
+    enum sim_machine now = sim::machine();
     if (now == SIM_MACHINE_NO_DRIVER || now == SIM_MACHINE_OLD_DRIVER) return cudaErrorInsufficientDriver;
     if (now == SIM_MACHINE_NO_DEVICE) return cudaErrorNoDevice;
     *count = 1;
@@ -190,7 +174,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     *out = cudaDeviceProp();
     snprintf(out->name, sizeof out->name, "CUDA simulator");
     out->totalGlobalMem = (size_t)1 << 30;
-    out->major = now == SIM_MACHINE_OLD_DEVICE ? 7 : 9;
+    out->major = sim::machine() == SIM_MACHINE_OLD_DEVICE ? 7 : 9;
     out->multiProcessorCount = 1;
     return cudaSuccess;
 }
@@ -209,15 +193,15 @@ cudaError_t cudaSetDevice(int device)
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
     *total = (size_t)1 << 30;
-    *free_bytes = now == SIM_MACHINE_FULL ? 0 : *total;
-    return cudaSuccess;
+    *free_bytes = sim::machine() == SIM_MACHINE_FULL ? 0 : *total;
+    return fault_or(cudaSuccess);
 }
 
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     *out = NULL;
-    if (sim::faulted()) return cudaErrorLaunchFailure;
-    if (now == SIM_MACHINE_FULL || bytes > (size_t)1 << 30) return cudaErrorMemoryAllocation;
+    if (sim::faulted()) return sim::sticky_error();
+    if (sim::allocation_fails() || bytes > (size_t)1 << 30) return cudaErrorMemoryAllocation;
     if (bytes == 0) return cudaSuccess;
     sim::catch_faults();
     size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
@@ -254,7 +238,7 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
 {
-    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (sim::faulted()) return sim::sticky_error();
     sim::memory_expect(memory, bytes, "cudaMemsetAsync");
     sim::memory_open(true);
     memset(memory, value, bytes);
@@ -264,7 +248,8 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t)
 {
-    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (kind == cudaMemcpyDeviceToHost) sim::download_begins(bytes);
+    if (sim::faulted()) return sim::sticky_error();
     if (kind != cudaMemcpyDeviceToHost) sim::memory_expect(to, bytes, "the target of cudaMemcpyAsync");
     if (kind != cudaMemcpyHostToDevice) sim::memory_expect(from, bytes, "the source of cudaMemcpyAsync");
     sim::memory_open(true);
@@ -275,12 +260,13 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
-    *out = new sim_stream();
+    streams.push_back(*out = new sim_stream());
     return fault_or(cudaSuccess);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    std::erase(streams, stream);
     delete stream;
     return fault_or(cudaSuccess);
 }
@@ -292,7 +278,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t)
 
 cudaError_t cudaGetLastError()
 {
-    return fault_or(cudaSuccess);
+    return sim::last_error();
 }
 
 const char *cudaGetErrorString(cudaError_t error)
@@ -308,6 +294,8 @@ const char *cudaGetErrorString(cudaError_t error)
         return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNoDevice:
         return "no CUDA-capable device is detected";
+    case cudaErrorDevicesUnavailable:
+        return "CUDA-capable device(s) is/are busy or unavailable";
     case cudaErrorLaunchFailure:
         return "unspecified launch failure";
     }
