@@ -139,8 +139,9 @@ static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
     struct stage s;
     stage_open(&s, "fault");
     use_plugin("launch_fault");
-    process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
-                            "unspecified launch failure");
+    process_expect_sentence(
+        process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
+        "unspecified launch failure (there is no checkpoint to go on from: start it again");
     assert_string_equal(stage_status(), "failed");
 }
 
