@@ -231,6 +231,18 @@ static void ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile(void **state)
     expect_query(&s, "select segment, step, kind from checkpoints", "2|0|last");
 }
 
+static bool is_paused(struct process *p, void *context)
+{
+    (void)p, (void)context;
+    return strcmp(stage_status(), "paused") == 0;
+}
+
+static bool trains_on(struct process *p, void *context)
+{
+    (void)context;
+    return strstr(strstr(process_stdout(p), "validation loss "), "\"type\":\"step\"") != NULL;
+}
+
 static void order(struct process *trainer, const char *verb, const char *value)
 {
     struct process *p = process_start("order", "long", verb, value, NULL);
@@ -267,10 +279,10 @@ static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
     process_wait_text(p, "\"status\":\"paused\"");
     order(p, "eval", NULL);
     process_wait_text(p, "validation loss ");
-    while (strcmp(stage_status(), "paused") != 0) continue; /* the recorder is a moment behind */
+    process_wait(p, is_paused, NULL); /* the recorder is a moment behind */
     expect_query(&s, "select device, segment from runs", "cpu|2");
     order(p, "continue", NULL);
-    while (!strstr(strstr(process_stdout(p), "validation loss "), "\"type\":\"step\"")) process_poll(p);
+    process_wait(p, trains_on, NULL);
     order(p, "stop", NULL);
     process_expect(0, p);
     expect_query(&s,
