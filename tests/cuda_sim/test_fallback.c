@@ -385,6 +385,30 @@ static void a_checkpoint_of_either_device_resumes_on_the_other(void **state)
                  "from-cpu cuda:0 12, from-gpu cpu 12");
 }
 
+/* ---- generating ---- */
+
+static void text_is_generated_on_either_device(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "generate");
+    use_machine("good");
+    process_close(process_run(0, "train", s.config, EIGHT, "--device=cpu", "--progress=none", NULL));
+#define GENERATE "generate", "latest", "--prompt=the ", "--max-tokens=12", "--temperature=0"
+    char *cpu = process_output(GENERATE, NULL), *cuda = process_output(GENERATE, "--device=cuda", NULL);
+    assert_string_equal(cpu, cuda);
+    use_machine("oom_at:2");
+    struct process *p = process_run(0, GENERATE, "--device=auto", NULL);
+    assert_string_equal(process_stdout(p), cpu);
+    assert_non_null(strstr(process_stderr(p), "anneal: warning: generating on the CPU: "));
+    use_machine("fault_at:5:embedding_gather"); /* in the fifth token */
+    process_expect_sentence(process_run(1, GENERATE, "--device=cuda", "--json", NULL), "launch failure");
+    process_expect_sentence(process_run(2, GENERATE, "--device=gpu", NULL),
+                            "--device gpu: must be auto, cpu or cuda");
+    free(cpu);
+    free(cuda);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +428,7 @@ int main(void)
         cmocka_unit_test_teardown(a_head_too_wide_for_the_gpu_is_known_before_the_first_step, forget),
         cmocka_unit_test_teardown(a_precision_that_the_cpu_lacks_names_its_key, forget),
         cmocka_unit_test_teardown(a_checkpoint_of_either_device_resumes_on_the_other, forget),
+        cmocka_unit_test_teardown(text_is_generated_on_either_device, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
