@@ -219,6 +219,7 @@ void stream_refused(struct stream *stream, const char *at, cudaError_t error)
     bool lost = stream->device->lost;
     stream_fault(stream, at, cudaGetErrorString(error));
     if (error != cudaErrorMemoryAllocation) return;
+    cudaGetLastError(); /* it is told: no later launch shall find it */
     stream->full = true;
     stream->device->lost = lost;
 }

@@ -90,7 +90,7 @@ static inline void launch_check(struct stream *stream, const char *kernel)
 template <typename F> static inline void allow_shared(struct stream *stream, F *kernel, size_t bytes)
 {
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (error != cudaSuccess) stream_fault(stream, "shared memory", cudaGetErrorString(error));
+    if (error != cudaSuccess) stream_refused(stream, "shared memory", error);
 }
 
 /* Blocks of `threads` for n elements, one thread each. n >= 1, below 2^31 · threads. */

@@ -156,6 +156,26 @@ static void devices_lists_what_there_is(void **state)
     free(devices);
 }
 
+/* At full width, though on few tokens. */
+static void the_default_preset_trains_on_the_device(void **state)
+{
+    (void)state;
+    struct stage s;
+    char corpus[700];
+    stage_open(&s, "preset");
+    use_plugin("good");
+    snprintf(corpus, sizeof corpus, "--data.train=%s", s.corpus);
+    process_close(process_run(0, "train", corpus, "--data.tokenizer=bytes", "--train.batch_size=1",
+                              "--train.seq_len=8", "--train.total_steps=1", "--eval.batches=1",
+                              "--device=cuda", "--progress=none", NULL));
+    json_t *runs = stage_runs();
+    assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:0");
+    assert_string_equal(stage_text(json_array_get(runs, 0), "status"), "finished");
+    double loss = stage_real(json_array_get(runs, 0), "final_loss");
+    assert_true(loss > 7 && loss < 8.5); /* ln 2048 is 7.6 */
+    json_decref(runs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +188,7 @@ int main(void)
         cmocka_unit_test_teardown(a_plugin_that_is_none_is_refused, forget),
         cmocka_unit_test_teardown(a_device_without_room_ends_the_run_with_numbers, forget),
         cmocka_unit_test_teardown(a_kernel_fault_leaves_a_failed_run_and_a_sentence, forget),
+        cmocka_unit_test_teardown(the_default_preset_trains_on_the_device, forget),
         cmocka_unit_test_teardown(devices_lists_what_there_is, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

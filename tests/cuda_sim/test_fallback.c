@@ -16,6 +16,7 @@
 
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
+#include "tests/tui/pty.h"
 
 /* As in test_training.c: a run of this length on the simulator and on the CPU agree to 2e-5, and measured to
  * 1e-7; the numbers of a fallback are made of both. */
@@ -293,6 +294,30 @@ static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
     expect_query(&s, "select distinct lr from steps where segment = 2", "0.0015");
 }
 
+/* Watched while it happens: the header changes its device, the newest event is the reason. */
+static void the_workbench_shows_the_fall_back_live(void **state)
+{
+    (void)state;
+    struct stage s;
+    char home[700];
+    stage_open(&s, "screen");
+    use_machine("fault_at:1:cross_entropy_rows");
+    struct process *p = process_start("train", s.config, LONG, NULL);
+    process_wait_lines(p, 4);
+    order(p, "pause", NULL); /* which ends the reading of its lines, until it goes on */
+    snprintf(home, sizeof home, "ANNEAL_HOME=%s", s.home);
+    struct pty *screen =
+        pty_open(&(struct pty_options){24, 110, NULL, (const char *[]){home, "LC_ALL=C.UTF-8", NULL},
+                                       (const char *[]){"watch", "long", NULL}});
+    pty_wait_text(screen, "paused  cuda:0 fp32");
+    order(p, "eval", NULL);
+    pty_wait_text(screen, "cuda:0 failed after step ");
+    pty_wait_text(screen, "paused  cpu fp32");
+    order(p, "stop", NULL);
+    process_expect(0, p);
+    pty_close(screen);
+}
+
 /* ---- at the start ---- */
 
 static void a_device_without_room_for_a_category_falls_back_with_the_numbers(void **state)
@@ -423,6 +448,7 @@ int main(void)
         cmocka_unit_test_teardown(ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile, forget),
         cmocka_unit_test_teardown(a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile, forget),
         cmocka_unit_test_teardown(orders_in_force_and_under_way_go_over_to_the_cpu, forget),
+        cmocka_unit_test_teardown(the_workbench_shows_the_fall_back_live, forget),
         cmocka_unit_test_teardown(a_device_without_room_for_a_category_falls_back_with_the_numbers, forget),
         cmocka_unit_test_teardown(a_resume_falls_back_too, forget),
         cmocka_unit_test_teardown(a_head_too_wide_for_the_gpu_is_known_before_the_first_step, forget),
