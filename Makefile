@@ -42,7 +42,8 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 # ---- sources ----
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
-KERNEL_ONCE := kernels/cpu_select.c kernels/cuda_plugin.c kernels/workspace.c kernels/linear_cross_entropy.c
+KERNEL_ONCE := kernels/cpu_select.c kernels/cuda_plugin.c kernels/workspace.c kernels/linear_cross_entropy.c \
+               kernels/gemm_choices.c kernels/chip.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c))
 ifeq ($(shell uname -m),x86_64)
 ISAS := baseline v3 v4
@@ -136,7 +137,7 @@ $(MAIN): $(BUILD)/tui/main.o $(LIB)
 # runtime is linked in, cuBLASLt is found beside the plugin or where the system has it.
 NVCC_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90,code=compute_90
 NVCC_FLAGS := -std=c++20 -O3 -lineinfo -I. $(NVCC_ARCHS) -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Werror all-warnings
-PLUGIN_BASE := core/base/err.c
+PLUGIN_BASE := core/base/err.c core/base/file.c kernels/gemm_choices.c kernels/chip.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 
 $(BUILD)/cuda/%.o: %.cu

@@ -1,4 +1,6 @@
-/* See generate.h. Each token is a forward pass over the whole context. */
+/* See generate.h. Each token is a forward pass over the whole context, rounded up to one of few lengths: what
+ * comes after a token does not change it, and a device that prepares its matrix products for each number of
+ * rows would otherwise prepare new ones for every token. */
 #include "core/generate.h"
 
 #include <math.h>
@@ -89,10 +91,22 @@ static uint32_t draw(struct generator *g, const struct sampling *sampling, int V
     return g->candidates[kept ? kept - 1 : 0].token;
 }
 
+/* 16, 32, 64, … up to an eighth of T, then the multiples of that: at most twice the length, and for long
+ * ones, which cost most, little more than it. */
+static int padded_length(int length, int T)
+{
+    int step = (T + 7) / 8, padded = 16;
+    while (padded < length && padded * 2 <= step) padded *= 2;
+    if (padded < length) padded = (length + step - 1) / step * step;
+    return padded < T ? padded : T;
+}
+
 uint32_t generator_next(struct generator *g, const struct sampling *sampling, int64_t index)
 {
     int T = g->network->plan->input.T, V = g->network->model->config.vocab_size;
-    network_forward(g->network, g->context, 1, g->length, (struct network_dropout){0});
+    int padded = padded_length(g->length, T);
+    for (int i = g->length; i < padded; i++) g->context[i] = 0;
+    network_forward(g->network, g->context, 1, padded, (struct network_dropout){0});
     network_logits(g->network, g->length - 1, g->logits);
     uint64_t s = sampling->seed;
     struct philox_block r = philox4x32_10((uint32_t)index, (uint32_t)((uint64_t)index >> 32), 0, 0x73616D70u,

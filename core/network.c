@@ -1,6 +1,7 @@
 /* See network.h. */
 #include "core/network.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,13 @@ static enum status upload_rope_table(struct network *net, struct err *err)
     return status;
 }
 
+/* The matrix products' workspace comes last in its category, and nobody reads it before writing. */
+static size_t zeroed_bytes(const struct plan *plan, int category)
+{
+    bool lent = category == PLAN_WORKSPACE && plan->input.gemm_workspace > 0;
+    return lent ? plan->gemm_workspace : plan->category_bytes[category];
+}
+
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
@@ -68,7 +76,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
         if (status)
             err_prefix(err, "%s", plan_category_name((enum plan_category)i));
         else
-            backend->mem_zero(memory, plan->category_bytes[i], net->stream);
+            backend->mem_zero(memory, zeroed_bytes(plan, i), net->stream);
     }
     if (!status) status = upload_rope_table(net, err);
     if (status) {
@@ -78,6 +86,8 @@ enum status network_open(struct network *net, const struct backend *backend, str
     net->weights = (float *)net->memory[PLAN_WEIGHTS];
     net->gradients = (float *)net->memory[PLAN_GRADIENTS];
     net->compute_weights = net->memory[PLAN_WEIGHTS] + plan->compute_weights;
+    if (plan->input.gemm_workspace)
+        backend->gemm_lend(net->stream, workspace(net, plan->gemm_workspace), plan->input.gemm_workspace);
     return STATUS_OK;
 }
 
@@ -94,6 +104,54 @@ void network_close(struct network *net)
         if (net->memory[i]) net->backend->mem_free(net->device, net->memory[i]);
     if (net->stream) net->backend->stream_close(net->stream);
     *net = (struct network){0};
+}
+
+/* ---- the products, for pre-warming ---- */
+
+struct shape_list {
+    struct gemm_shape *at;
+    int count;
+};
+
+static bool same_shape(const struct gemm_shape *a, const struct gemm_shape *b)
+{
+    return a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
+           a->transpose_b == b->transpose_b && a->accumulate == b->accumulate;
+}
+
+static void list_shape(struct shape_list *list, struct gemm_shape shape)
+{
+    for (int i = 0; i < list->count; i++)
+        if (same_shape(&list->at[i], &shape)) return;
+    assert(list->count < NETWORK_PRODUCTS_MAX);
+    list->at[list->count++] = shape;
+}
+
+/* A projection of N rows from `in` to `out` columns: forward, and backward to its weight and its input. */
+static void list_projection(struct shape_list *list, int N, int out, int in, bool training)
+{
+    list_shape(list, (struct gemm_shape){.M = N, .N = out, .K = in, .transpose_b = true});
+    if (!training) return;
+    list_shape(list, (struct gemm_shape){.M = out, .N = in, .K = N, .transpose_a = true, .accumulate = true});
+    list_shape(list, (struct gemm_shape){.M = N, .N = in, .K = out});
+}
+
+int network_gemm_shapes(const struct plan *plan, struct gemm_shape out[NETWORK_PRODUCTS_MAX])
+{
+    const struct model_config *c = &plan->input.model->config;
+    int N = plan->input.B * plan->input.T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size;
+    int heads = c->num_heads * c->head_dim, Q = heads + 2 * c->num_kv_heads * c->head_dim;
+    int tail = N % plan->loss_chunk;
+    bool training = plan->input.moments > 0;
+    struct shape_list list = {out, 0};
+    list_projection(&list, N, Q, C, training);
+    list_projection(&list, N, C, heads, training);
+    list_projection(&list, N, 2 * F, C, training);
+    list_projection(&list, N, C, F, training);
+    list_projection(&list, plan->loss_chunk, V, C, training);
+    if (tail) list_projection(&list, tail, V, C, training);
+    list_projection(&list, 1, V, C, false);
+    return list.count;
 }
 
 void network_weights_written(struct network *net)

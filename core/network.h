@@ -40,6 +40,13 @@ void network_close(struct network *network); /* harmless on a zeroed struct */
  * be read again. On failure the network is only good for being closed. */
 enum status network_renew_stream(struct network *network, struct err *err);
 
+enum { NETWORK_PRODUCTS_MAX = 24 };
+
+/* Every matrix product of a training step, an evaluation's full batch and the next token's logits, each once:
+ * what pre-warming is for. Returns how many. An evaluation's last batch, where it is smaller, and generation
+ * have others. */
+int network_gemm_shapes(const struct plan *plan, struct gemm_shape out[NETWORK_PRODUCTS_MAX]);
+
 /* After anyone but the optimizer wrote `weights`: what the network computes with follows them. */
 void network_weights_written(struct network *network);
 

@@ -98,6 +98,9 @@ static void plan_workspace(struct plan *plan, size_t N)
     }
     plan->scratch_bytes = scratch;
     plan->scratch = add(plan, PLAN_WORKSPACE, -1, "scratch of operations", scratch);
+    if (in->gemm_workspace)
+        plan->gemm_workspace =
+            add(plan, PLAN_WORKSPACE, -1, "workspace of matrix products", in->gemm_workspace);
 }
 
 enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err)
@@ -105,7 +108,7 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     const struct model *model = input->model;
     int L = model->config.num_layers;
     size_t N = (size_t)input->B * (size_t)input->T, bytes = model->elements * sizeof(float);
-    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 28};
+    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 29};
     arena_init(&plan->arena, 65536);
     plan->buffers = arena_alloc_array(&plan->arena, plan->buffer_capacity, sizeof *plan->buffers);
     plan->layers = arena_alloc_array(&plan->arena, (size_t)L, sizeof *plan->layers);

@@ -35,6 +35,7 @@ struct plan_input {
     int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
     int moments;               /* 2 AdamW, 1 Lion, 0 no training */
     enum precision precision;  /* of weights as computed with, activations and their gradients */
+    size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
 };
 
 /* Byte offsets of one layer's saved activations; N = B·T, Q = (NH+2·NKV)·HS. Elements are of the plan's
@@ -80,6 +81,7 @@ struct plan {
     size_t dqkv;            /* (N, Q) */
     size_t scratch, scratch_bytes; /* the largest workspace any single operation asks for */
     size_t logits;                 /* (loss_chunk, V) */
+    size_t gemm_workspace;         /* lent to the stream; only where it wants any */
     int loss_chunk;                /* rows the fused linear cross-entropy works on at a time */
 };
 

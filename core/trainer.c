@@ -14,6 +14,7 @@
 #include "core/optimizer.h"
 #include "core/schedule.h"
 #include "datasets/batch.h"
+#include "datasets/progress.h"
 
 enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384 };
 
@@ -117,6 +118,33 @@ static enum precision precision_of(const char *name, enum precision best)
     return best;
 }
 
+static bool on_warm_progress(void *context, int done, int total)
+{
+    return progress_report(context, "warming up", "products", (uint64_t)done, (uint64_t)total);
+}
+
+static void on_warm_warning(void *context, const char *sentence)
+{
+    const struct progress *progress = context;
+    if (progress && progress->note) progress->note(progress->context, true, sentence);
+}
+
+/* Before the large allocations: code that is loaded and algorithms that are tried want memory, too. */
+static enum status warm_up(struct trainer *t, struct err *err)
+{
+    const struct backend *be = t->setup.backend;
+    struct warm_watch watch = {t->setup.warm_folder, (void *)t->setup.progress, on_warm_progress,
+                               on_warm_warning};
+    struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
+    struct stream *stream;
+    int count = network_gemm_shapes(&t->plan, shapes);
+    enum status status = be->stream_open(t->setup.device, t->plan.input.precision, &stream, err);
+    if (status) return status;
+    status = be->warm(stream, shapes, count, &watch, err);
+    be->stream_close(stream);
+    return status;
+}
+
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
 {
     const struct config *c = setup->config;
@@ -150,8 +178,10 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                .moments = optimizer_moments(t->optimizer.kind)};
     setup->backend->device_describe(setup->device, &t->device);
     input.precision = precision_of(c->train.precision, t->device.best);
+    input.gemm_workspace = setup->backend->gemm_workspace(setup->device);
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
+    if (!status) status = warm_up(t, err);
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = upload_initial_weights(t, err);
     if (!status && setup->corpus->tokenizer) {

@@ -60,6 +60,14 @@ struct gemm_shape {
     bool transpose_a, transpose_b, accumulate;
 };
 
+/* Who follows warming up, and where it keeps what it finds out. */
+struct warm_watch {
+    const char *folder; /* for choices that the next process should make again; NULL: they are not kept */
+    void *context;
+    bool (*progress)(void *context, int done, int total); /* matrix products; false asks to stop */
+    void (*warning)(void *context, const char *sentence); /* something is odd, and warming goes on */
+};
+
 /* Identifies one dropout mask; the mask is a pure function of it and of the element's index. */
 struct dropout_site {
     uint64_t seed;
@@ -169,6 +177,13 @@ struct backend {
      * b (K,N) or, transposed, (N,K) */
     void (*gemm)(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a,
                  bool transpose_b, bool accumulate, struct stream *stream);
+
+    /* gemm.h: workspace that products want, and lending it to a stream; and warming up: loads code and
+     * chooses algorithms for these products before the large allocations, reporting to watch */
+    size_t (*gemm_workspace)(struct device *device);
+    void (*gemm_lend)(struct stream *stream, void *workspace, size_t bytes);
+    enum status (*warm)(struct stream *stream, const struct gemm_shape *shapes, int count,
+                        const struct warm_watch *watch, struct err *err);
 
     /* bias.h: x (N,C) += bias (C); dbias (C) += column sums of dout (N,C);
      * workspace: bias_backward_workspace(N, C) bytes */

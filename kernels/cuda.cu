@@ -9,6 +9,7 @@
 #include "kernels/cuda_device.cuh"
 
 extern "C" {
+#include "kernels/chip.h"
 #include "kernels/cuda_plugin.h"
 }
 #include "kernels/adamw.h"
@@ -57,15 +58,24 @@ static enum status inspect(struct cuda_driver_report *out, struct err *err)
     return STATUS_OK;
 }
 
-/* fp32 additions and multiplications a second: cores a multiprocessor by compute capability, two each clock.
- */
-static double peak_flops(const cudaDeviceProp *properties, int index)
+static enum chip_source peaks(const cudaDeviceProp *properties, int index, double out[PRECISIONS])
 {
-    int kilohertz = 0, cores = properties->major == 8 && properties->minor == 0    ? 64
-                               : properties->major >= 8 && properties->major <= 12 ? 128
-                                                                                   : 0;
-    if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, index) != cudaSuccess) return 0;
-    return 2.0 * cores * properties->multiProcessorCount * kilohertz * 1e3;
+    int kilohertz = 0;
+    if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, index) != cudaSuccess) kilohertz = 0;
+    struct chip chip = {properties->name, properties->major, properties->minor,
+                        properties->multiProcessorCount, kilohertz * 1e3};
+    return chip_peaks(&chip, out);
+}
+
+/* Whether it answers, and how much of it is free; makes it the current device. */
+static cudaError_t free_memory(int index, int64_t *out)
+{
+    size_t free_bytes = 0, total = 0;
+    cudaError_t error = cudaSetDevice(index);
+    if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &total);
+    if (error != cudaSuccess) cudaGetLastError(); /* of this device: not the next launch's */
+    *out = error == cudaSuccess ? (int64_t)free_bytes : 0;
+    return error;
 }
 
 static enum status inspect_device(int index, struct cuda_device_report *out, struct err *err)
@@ -80,65 +90,97 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
     out->total_bytes = (int64_t)properties.totalGlobalMem;
     out->major = properties.major;
     out->minor = properties.minor;
-    out->peak_flops = peak_flops(&properties, index);
-    if (properties.major < OLDEST_MAJOR)
+    out->peak_published = peaks(&properties, index, out->peak_flops) == CHIP_PUBLISHED;
+    if (properties.major < OLDEST_MAJOR) {
         snprintf(out->why_not, sizeof out->why_not,
                  "%.100s has compute capability %d.%d, this build has code for %d.0 and newer",
                  properties.name, properties.major, properties.minor, OLDEST_MAJOR);
+        return STATUS_OK;
+    }
+    error = free_memory(index, &out->free_bytes);
+    if (error != cudaSuccess)
+        snprintf(out->why_not, sizeof out->why_not, "%.100s cannot be opened: %.60s", properties.name,
+                 cudaGetErrorString(error));
     return STATUS_OK;
+}
+
+/* Of several none of which can be used, the first one's reason stands for all. */
+static enum status choose_device(int *index, struct cuda_device_report *out, struct err *err)
+{
+    struct cuda_driver_report driver;
+    struct cuda_device_report report;
+    struct err first = {};
+    enum status status = inspect(&driver, err);
+    if (status) return status;
+    for (int i = 0; i < driver.devices; i++) {
+        struct err why = {};
+        status = inspect_device(i, &report, &why);
+        if (!status && report.why_not[0] != '\0') status = err_set(&why, STATUS_FAILED, "%s", report.why_not);
+        if (!status) {
+            *index = i;
+            *out = report;
+            return STATUS_OK;
+        }
+        if (i == 0) first = why;
+    }
+    if (driver.devices == 1) return err_set(err, STATUS_FAILED, "%s", first.text);
+    return err_set(err, STATUS_FAILED, "none of the %d GPUs can be used; the first: %s", driver.devices,
+                   first.text);
 }
 
 /* ---- device ---- */
 
+static void device_close(struct device *device)
+{
+    if (device == NULL) return;
+    gemm_cache_close(device);
+    if (device->blas != NULL && !device->lost) cublasLtDestroy(device->blas);
+    free(device);
+}
+
 static enum status device_open(int threads, struct device **out, struct err *err)
 {
-    struct cuda_driver_report driver;
     struct cuda_device_report report;
+    int index = 0;
     (void)threads; /* of the CPU */
-    enum status status = inspect(&driver, err);
-    if (!status) status = inspect_device(0, &report, err);
-    if (!status && report.why_not[0] != '\0') status = err_set(err, STATUS_FAILED, "%s", report.why_not);
+    enum status status = choose_device(&index, &report, err);
     if (status) {
         err_prefix(err, "cuda");
         return status;
     }
     struct device *device = (struct device *)calloc(1, sizeof *device);
     if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for the device's handle");
-    cudaError_t error = cudaSetDevice(0);
-    if (error == cudaSuccess) error = cudaGetDeviceProperties(&device->properties, 0);
-    device->peak_flops = report.peak_flops;
-    if (error != cudaSuccess) {
-        free(device);
-        return err_set(err, STATUS_FAILED, "cuda: %s cannot be opened: %s", report.name,
-                       cudaGetErrorString(error));
+    device->index = index;
+    memcpy(device->peak_flops, report.peak_flops, sizeof device->peak_flops);
+    cudaError_t error = cudaGetDeviceProperties(&device->properties, index);
+    if (error == cudaSuccess) error = free_memory(index, &device->available_bytes);
+    if (error != cudaSuccess)
+        status = err_set(err, STATUS_FAILED, "cuda: %s cannot be opened: %s", report.name,
+                         cudaGetErrorString(error));
+    if (!status) {
+        cublasStatus_t blas = cublasLtCreate(&device->blas);
+        if (blas != CUBLAS_STATUS_SUCCESS)
+            status = err_set(err, STATUS_FAILED, "cuda: cuBLASLt cannot be opened: %s",
+                             cublasLtGetStatusString(blas));
     }
-    cublasStatus_t blas = cublasLtCreate(&device->blas);
-    if (blas != CUBLAS_STATUS_SUCCESS) {
-        free(device);
-        return err_set(err, STATUS_FAILED, "cuda: cuBLASLt cannot be opened: %s",
-                       cublasLtGetStatusString(blas));
+    if (!status) status = gemm_cache_open(device, err);
+    if (status) {
+        device_close(device);
+        return status;
     }
     *out = device;
     return STATUS_OK;
 }
 
-static void device_close(struct device *device)
-{
-    if (device == NULL) return;
-    if (!device->lost) cublasLtDestroy(device->blas);
-    free(device);
-}
-
 static void device_describe(struct device *device, struct device_info *out)
 {
-    size_t free_bytes = 0, total = 0;
     memset(out, 0, sizeof *out);
-    if (!device->lost && cudaMemGetInfo(&free_bytes, &total) == cudaSuccess)
-        out->available_bytes = (int64_t)free_bytes;
     snprintf(out->name, sizeof out->name, "%.90s", device->properties.name);
     snprintf(out->short_name, sizeof out->short_name, "cuda:%d", device->index);
     out->total_bytes = (int64_t)device->properties.totalGlobalMem;
-    out->peak_flops[PRECISION_FP32] = device->peak_flops;
+    out->available_bytes = device->available_bytes;
+    memcpy(out->peak_flops, device->peak_flops, sizeof out->peak_flops);
+    out->best = PRECISION_FP32;
     out->max_head_dim = WIDEST_HEAD;
 }
 
@@ -231,7 +273,6 @@ static void stream_close(struct stream *stream)
      */
     if (stream->queue != NULL && !stream->device->lost && cudaStreamSynchronize(stream->queue) != cudaSuccess)
         stream->device->lost = true;
-    gemm_cache_close(stream);
     if (stream->queue != NULL && !stream->device->lost) cudaStreamDestroy(stream->queue);
     free(stream);
 }
@@ -239,8 +280,8 @@ static void stream_close(struct stream *stream)
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
                                struct err *err)
 {
-    if (precision != PRECISION_FP32)
-        return err_set(err, STATUS_USAGE, "cuda: computes in fp32, not in %s", precision_name(precision));
+    if (precision == PRECISION_BF16)
+        return err_set(err, STATUS_USAGE, "cuda: computes in fp32 and tf32, not in bf16");
     if (device->lost)
         return err_set(err, STATUS_DEVICE, "cuda: cannot open a stream: %s has failed",
                        device->properties.name);
@@ -253,12 +294,8 @@ static enum status stream_open(struct device *device, enum precision precision, 
     if (error != cudaSuccess)
         status = err_set(err, error == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE,
                          "cuda: cannot open a stream: %s", cudaGetErrorString(error));
+    if (status == STATUS_NO_MEMORY) cudaGetLastError();
     if (status == STATUS_DEVICE) device->lost = true;
-    if (!status && (status = gemm_cache_open(stream, err)) == STATUS_NO_MEMORY) {
-        error = cudaGetLastError(); /* forgotten here, unless it is sticky */
-        device->lost = error != cudaSuccess && error != cudaErrorMemoryAllocation;
-        if (device->lost) status = err_set(err, STATUS_DEVICE, "cuda: %s", cudaGetErrorString(error));
-    }
     if (status) {
         stream_close(stream);
         return status;
@@ -274,8 +311,6 @@ static enum status stream_wait(struct stream *stream, struct err *err)
     return err_set(err, stream->full ? STATUS_NO_MEMORY : STATUS_DEVICE, "cuda: %s failed: %s",
                    stream->fault_at, stream->fault);
 }
-
-extern "C" const struct backend cuda_table;
 
 const struct backend cuda_table = {
     .name = "cuda",
@@ -305,6 +340,9 @@ const struct backend cuda_table = {
     .swiglu_forward = swiglu_forward,
     .swiglu_backward = swiglu_backward,
     .gemm = gemm,
+    .gemm_workspace = gemm_workspace,
+    .gemm_lend = gemm_lend,
+    .warm = gemm_warm,
     .bias_forward = bias_forward,
     .bias_backward = bias_backward,
     .cast = cast,
@@ -326,4 +364,5 @@ const struct cuda_plugin cuda_plugin = {
     .table = &cuda_table,
     .inspect = inspect,
     .inspect_device = inspect_device,
+    .choose_device = choose_device,
 };

@@ -23,21 +23,26 @@ extern "C" {
 }
 #include "kernels/partition.h"
 
+struct gemm_cache; /* gemm_cache.cuh */
+
 struct device {
     int index;
     cudaDeviceProp properties;
-    double peak_flops; /* fp32, per second; 0: unknown */
+    double peak_flops[PRECISIONS]; /* see chip.h */
+    int64_t available_bytes;       /* when it was opened */
     cublasLtHandle_t blas;
-    bool lost; /* it has failed for good: no call may touch it any more */
+    struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
+    bool lost;               /* it has failed for good: no call may touch it any more */
 };
 
-struct gemm_cache; /* gemm.cu */
+extern "C" const struct backend cuda_table;
 
 struct stream {
     struct device *device;
     enum precision precision;
     cudaStream_t queue;
-    struct gemm_cache *gemm;
+    void *workspace; /* of matrix products, lent; NULL: none */
+    size_t workspace_bytes;
     const char *fault_at; /* NULL: none; else what failed first, a literal */
     char fault[160];      /* and why */
     bool full;            /* it failed for want of memory alone: the device is not lost */
@@ -47,8 +52,8 @@ struct stream {
 void stream_fault(struct stream *stream, const char *at, const char *why);
 /* The fault of a launch that was refused: the device is lost, unless it only had no memory for the launch. */
 void stream_refused(struct stream *stream, const char *at, cudaError_t error);
-enum status gemm_cache_open(struct stream *stream, struct err *err);
-void gemm_cache_close(struct stream *stream);
+enum status gemm_cache_open(struct device *device, struct err *err);
+void gemm_cache_close(struct device *device);
 
 /* LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): put a template with commas in parentheses.
  */
@@ -79,6 +84,17 @@ template <typename T> using shared_pointer = sim::pointer<T>;
     type *name = reinterpret_cast<type *>(dynamic_shared_memory)
 template <typename T> using shared_pointer = T *;
 #endif
+
+/* Each .cu file is a module of its own, which the CUDA runtime loads when its first kernel is used. So that
+ * cuda_modules.cu can have all of them loaded beforehand, every file that includes this one leaves the
+ * address of one kernel in the plugin's section "anneal_modules". */
+#ifndef ANNEAL_CUDA_SIM
+static __global__ void module_mark()
+{
+}
+__attribute__((section("anneal_modules"), used)) static const void *module_anchor = (const void *)module_mark;
+#endif
+void modules_load();
 
 static inline void launch_check(struct stream *stream, const char *kernel)
 {

@@ -68,13 +68,11 @@ enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err)
 enum status cuda_backend_open(const struct backend **out, struct err *err)
 {
     const struct cuda_plugin *plugin;
-    struct cuda_driver_report driver;
     struct cuda_device_report device;
+    int index;
     enum status status = cuda_plugin_open(&plugin, err);
-    if (!status) status = plugin->inspect(&driver, err);
-    if (!status) status = plugin->inspect_device(0, &device, err);
+    if (!status) status = plugin->choose_device(&index, &device, err);
     if (status) return status;
-    if (device.why_not[0] != '\0') return err_set(err, STATUS_FAILED, "%s", device.why_not);
     *out = plugin->table;
     return STATUS_OK;
 }

@@ -10,10 +10,11 @@
 /* A device as the driver describes it, whether or not it can be used. */
 struct cuda_device_report {
     char name[256];
-    int64_t total_bytes;
-    int major, minor;  /* compute capability */
-    double peak_flops; /* fp32, per second, from its multiprocessors and clock; 0: unknown */
-    char why_not[200]; /* empty: it can be used; else one sentence */
+    int64_t total_bytes, free_bytes; /* free: of a device that can be used */
+    int major, minor;                /* compute capability */
+    double peak_flops[PRECISIONS];   /* see chip.h; 0: unknown, or it does not compute in it */
+    bool peak_published;             /* by NVIDIA for this chip; else from its multiprocessors and clock */
+    char why_not[200];               /* empty: it can be used; else one sentence */
 };
 
 /* What the driver says about itself. */
@@ -31,6 +32,9 @@ struct cuda_plugin {
      */
     enum status (*inspect)(struct cuda_driver_report *out, struct err *err);
     enum status (*inspect_device)(int index, struct cuda_device_report *out, struct err *err);
+    /* The first device that can be used, which is the one that the table's device_open opens; else the
+     * sentence. CUDA_VISIBLE_DEVICES orders and hides devices. */
+    enum status (*choose_device)(int *index, struct cuda_device_report *out, struct err *err);
 };
 
 /* Opens the plugin; it stays open until the process ends. STATUS_NOT_FOUND: there is none. */

@@ -1,166 +1,220 @@
-/* CUDA twin of gemm.h, on cuBLASLt in fp32 (CUBLAS_COMPUTE_32F: no tensor-core rounding).
+/* CUDA twin of gemm.h, on cuBLASLt. In fp32: CUBLAS_COMPUTE_32F, no tensor-core rounding; in tf32: the same
+ * elements on tensor cores; in bf16: bf16 operands, fp32 sums, out in bf16, or fp32 where it is added to.
  *
  * cuBLASLt is column-major: the row-major product out = op(a) op(b) is the column-major outᵀ = op(b)ᵀ op(a)ᵀ,
  * and a row-major matrix is its own transpose in column-major order, so the operands change places and
  * nothing is copied.
  *
- * Descriptors and the chosen algorithm are kept per shape (and per alignment of the operands, of which the
- * choice depends): after a shape's first product a call is one cublasLtMatmul. Only reductions in a fixed
- * order are allowed. A stream has one workspace, as its products run one after the other. */
-#include "kernels/cuda_device.cuh"
+ * Descriptors and the chosen algorithm are kept per device for each shape, precision, alignment of the
+ * operands and workspace: after a shape's first product a call is one cublasLtMatmul. Nothing is ever
+ * allocated. Which algorithm: the fastest one measured, for the shapes that gemm_warm.cu was told; for any
+ * other shape the one that the heuristics put first, without measuring, because that is the same one in the
+ * next process. Only reductions in a fixed order are allowed, so results are deterministic; a stream has one
+ * workspace, lent by gemm_lend, as its products run one after the other.
+ *
+ * An alignment over 16 bytes counts as 16: that is what the widest loads and TMA descriptors want of an
+ * address, so that more of it offers no further algorithm, and fewer keys serve more tensors. */
+#include "kernels/gemm_cache.cuh"
 #include "kernels/gemm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENTRIES = 128, WORKSPACE = 32 << 20 };
-
-struct gemm_key {
-    int M, N, K, alignment; /* alignment: bytes, 4 to 256 */
-    int flags;              /* 1 transpose_a, 2 transpose_b */
-};
-
-struct gemm_entry {
-    struct gemm_key key; /* M 0: free */
-    cublasLtMatmulDesc_t product;
-    cublasLtMatrixLayout_t a, b, out;
-    cublasLtMatmulAlgo_t algorithm;
-};
-
-struct gemm_cache {
-    struct gemm_entry entries[ENTRIES];
-    unsigned next_out; /* which entry makes room when all are taken */
-    void *workspace;
-};
-
-enum status gemm_cache_open(struct stream *stream, struct err *err)
+enum status gemm_cache_open(struct device *device, struct err *err)
 {
-    struct gemm_cache *cache = (struct gemm_cache *)calloc(1, sizeof *cache);
-    if (cache == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for the products' descriptors");
-    cudaError_t error = cudaMalloc(&cache->workspace, WORKSPACE);
-    if (error != cudaSuccess) {
-        free(cache);
-        return err_set(err, STATUS_NO_MEMORY, "cuda: no room for cuBLASLt's workspace of %d MiB: %s",
-                       WORKSPACE >> 20, cudaGetErrorString(error));
-    }
-    stream->gemm = cache;
+    device->gemm = (struct gemm_cache *)calloc(1, sizeof *device->gemm);
+    if (device->gemm == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for the products' descriptors");
     return STATUS_OK;
 }
 
-static void entry_release(struct gemm_entry *entry)
+void gemm_cache_close(struct device *device)
 {
-    if (entry->a != NULL) cublasLtMatrixLayoutDestroy(entry->a);
-    if (entry->b != NULL) cublasLtMatrixLayoutDestroy(entry->b);
-    if (entry->out != NULL) cublasLtMatrixLayoutDestroy(entry->out);
-    if (entry->product != NULL) cublasLtMatmulDescDestroy(entry->product);
-    memset(entry, 0, sizeof *entry);
+    free(device->gemm);
+    device->gemm = NULL;
 }
 
-void gemm_cache_close(struct stream *stream)
+/* What cuBLAS itself recommends for its workspace: 32 MiB on Hopper and later, 4 MiB before. */
+size_t gemm_workspace(struct device *device)
 {
-    struct gemm_cache *cache = stream->gemm;
-    if (cache == NULL) return;
-    for (int i = 0; i < ENTRIES; i++) entry_release(&cache->entries[i]);
-    if (!stream->device->lost) cudaFree(cache->workspace);
-    free(cache);
-    stream->gemm = NULL;
+    return (size_t)(device->properties.major >= 9 ? 32 : 4) << 20;
 }
 
-/* The largest power of two up to 256 that divides every address. */
-static int common_alignment(const void *a, const void *b, const void *c)
+void gemm_lend(struct stream *stream, void *workspace, size_t bytes)
 {
-    uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | 256;
-    return (int)(bits & (~bits + 1));
+    size_t most = gemm_workspace(stream->device); /* more would make other keys, and no faster products */
+    stream->workspace = bytes > 0 ? workspace : NULL;
+    stream->workspace_bytes = bytes < most ? bytes : most;
 }
 
-/* The algorithm that cuBLASLt's heuristic puts first, for operands of this alignment. */
-static cublasStatus_t choose(struct gemm_entry *e, cublasLtHandle_t blas)
+struct gemm_key gemm_key_of(const struct gemm_shape *s, enum precision precision, int alignment,
+                            size_t workspace)
 {
-    cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t result;
-    uint64_t workspace = WORKSPACE;
-    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = (uint32_t)e->key.alignment;
-    int found = 0;
-    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
-    static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                      &workspace, sizeof workspace);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                                                      &schemes, sizeof schemes);
-    for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
-        status =
-            cublasLtMatmulPreferenceSetAttribute(preference, alignments[i], &alignment, sizeof alignment);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulAlgoGetHeuristic(blas, e->product, e->a, e->b, e->out, e->out, preference, 1,
-                                                &result, &found);
-    if (status == CUBLAS_STATUS_SUCCESS && found == 0) status = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (status == CUBLAS_STATUS_SUCCESS) e->algorithm = result.algo;
-    if (preference != NULL) cublasLtMatmulPreferenceDestroy(preference);
-    return status;
+    struct gemm_key key;
+    memset(&key, 0, sizeof key); /* compared as bytes */
+    key.M = s->M;
+    key.N = s->N;
+    key.K = s->K;
+    key.flags = (uint8_t)((s->transpose_a ? GEMM_TRANSPOSE_A : 0) | (s->transpose_b ? GEMM_TRANSPOSE_B : 0) |
+                          (s->accumulate ? GEMM_ACCUMULATE : 0));
+    key.precision = (uint8_t)precision;
+    key.alignment = (uint8_t)alignment;
+    key.workspace = workspace;
+    return key;
 }
 
 /* In cuBLASLt's words its A is our b and its B our a. */
-static cublasStatus_t entry_fill(struct gemm_entry *e, struct gemm_key key, cublasLtHandle_t blas)
+cublasStatus_t gemm_entry_prepare(struct gemm_entry *e, struct gemm_key key)
 {
-    bool transpose_a = key.flags & 1, transpose_b = key.flags & 2;
+    bool transpose_a = key.flags & GEMM_TRANSPOSE_A, transpose_b = key.flags & GEMM_TRANSPOSE_B;
+    bool bf16 = key.precision == PRECISION_BF16;
     uint64_t M = (uint64_t)key.M, N = (uint64_t)key.N, K = (uint64_t)key.K;
+    cudaDataType_t type = bf16 ? CUDA_R_16BF : CUDA_R_32F,
+                   out_type = bf16 && !(key.flags & GEMM_ACCUMULATE) ? CUDA_R_16BF : CUDA_R_32F;
+    cublasComputeType_t compute =
+        key.precision == PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasOperation_t op_a = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                       op_b = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    e->key = key;
-    cublasStatus_t status = cublasLtMatmulDescCreate(&e->product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    memset(e, 0, sizeof *e);
+    cublasStatus_t status = cublasLtMatmulDescInit(&e->product, compute, CUDA_R_32F);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
+        status = cublasLtMatmulDescSetAttribute(&e->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
+        status = cublasLtMatmulDescSetAttribute(&e->product, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = transpose_b ? cublasLtMatrixLayoutCreate(&e->a, CUDA_R_32F, K, N, (int64_t)K)
-                             : cublasLtMatrixLayoutCreate(&e->a, CUDA_R_32F, N, K, (int64_t)N);
+        status = transpose_b ? cublasLtMatrixLayoutInit(&e->a, type, K, N, (int64_t)K)
+                             : cublasLtMatrixLayoutInit(&e->a, type, N, K, (int64_t)N);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = transpose_a ? cublasLtMatrixLayoutCreate(&e->b, CUDA_R_32F, M, K, (int64_t)M)
-                             : cublasLtMatrixLayoutCreate(&e->b, CUDA_R_32F, K, M, (int64_t)K);
+        status = transpose_a ? cublasLtMatrixLayoutInit(&e->b, type, M, K, (int64_t)M)
+                             : cublasLtMatrixLayoutInit(&e->b, type, K, M, (int64_t)K);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatrixLayoutCreate(&e->out, CUDA_R_32F, N, M, (int64_t)N);
-    if (status == CUBLAS_STATUS_SUCCESS) status = choose(e, blas);
-    if (status != CUBLAS_STATUS_SUCCESS) entry_release(e);
+        status = cublasLtMatrixLayoutInit(&e->out, out_type, N, M, (int64_t)N);
+    if (status == CUBLAS_STATUS_SUCCESS) e->key = key;
     return status;
 }
 
-static cublasStatus_t entry_find(struct gemm_cache *cache, struct gemm_key key, cublasLtHandle_t blas,
-                                 struct gemm_entry **out)
+/* INPLACE promises that parts are added up one after the other, not in which order; OUTPUT_TYPE rounds each
+ * part to bf16. */
+static bool adds_in_order(const cublasLtMatmulAlgo_t *algorithm)
 {
-    for (int i = 0; i < ENTRIES; i++) {
-        struct gemm_entry *e = &cache->entries[i];
-        if (memcmp(&e->key, &key, sizeof key) == 0) {
-            *out = e;
-            return CUBLAS_STATUS_SUCCESS;
-        }
-    }
-    struct gemm_entry *e = &cache->entries[cache->next_out++ % ENTRIES];
-    entry_release(e);
-    *out = e;
-    return entry_fill(e, key, blas);
+    uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_MASK;
+    size_t written = 0;
+    if (cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
+                                             sizeof scheme, &written) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    return scheme == CUBLASLT_REDUCTION_SCHEME_NONE || scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 }
 
-void gemm(void *out_, const void *a_, const void *b_, int M, int N, int K, bool transpose_a, bool transpose_b,
+static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *out, const struct gemm_key *key)
+{
+    static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = key->alignment;
+    uint64_t workspace = key->workspace;
+    cublasStatus_t status = cublasLtMatmulPreferenceInit(out);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulPreferenceSetAttribute(out, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                      &workspace, sizeof workspace);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulPreferenceSetAttribute(out, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                      &schemes, sizeof schemes);
+    for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
+        status = cublasLtMatmulPreferenceSetAttribute(out, alignments[i], &alignment, sizeof alignment);
+    return status;
+}
+
+cublasStatus_t gemm_entry_candidates(struct gemm_entry *e, cublasLtHandle_t blas,
+                                     cublasLtMatmulAlgo_t out[GEMM_CANDIDATES], int wanted, int *count)
+{
+    cublasLtMatmulPreferenceOpaque_t preference;
+    cublasLtMatmulHeuristicResult_t results[GEMM_CANDIDATES];
+    int found = 0;
+    *count = 0;
+    memset(results, 0, sizeof results);
+    cublasStatus_t status = prefer(&preference, &e->key);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulAlgoGetHeuristic(blas, &e->product, &e->a, &e->b, &e->out, &e->out,
+                                                &preference, GEMM_CANDIDATES, results, &found);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    for (int i = 0; i < found && *count < wanted; i++)
+        if (results[i].state == CUBLAS_STATUS_SUCCESS && results[i].workspaceSize <= e->key.workspace &&
+            adds_in_order(&results[i].algo))
+            out[(*count)++] = results[i].algo;
+    return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+bool gemm_entry_accepts(struct gemm_entry *e, cublasLtHandle_t blas, const cublasLtMatmulAlgo_t *algorithm)
+{
+    cublasLtMatmulHeuristicResult_t result;
+    memset(&result, 0, sizeof result);
+    return cublasLtMatmulAlgoCheck(blas, &e->product, &e->a, &e->b, &e->out, &e->out, algorithm, &result) ==
+               CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= e->key.workspace && adds_in_order(algorithm);
+}
+
+cublasStatus_t gemm_entry_run(struct gemm_entry *e, struct stream *stream, void *out, const void *a,
+                              const void *b, void *workspace)
+{
+    float one = 1.0f, beta = e->key.flags & GEMM_ACCUMULATE ? 1.0f : 0.0f;
+    return cublasLtMatmul(stream->device->blas, &e->product, &one, b, &e->a, a, &e->b, &beta, out, &e->out,
+                          out, &e->out, &e->algorithm, workspace, e->key.workspace, stream->queue);
+}
+
+struct gemm_entry *gemm_cache_find(struct gemm_cache *cache, const struct gemm_key *key)
+{
+    for (int i = 0; i < GEMM_ENTRIES; i++)
+        if (memcmp(&cache->entries[i].key, key, sizeof *key) == 0) return &cache->entries[i];
+    return NULL;
+}
+
+/* Fewer than all entries are warmed, so this ends. */
+struct gemm_entry *gemm_cache_place(struct gemm_cache *cache)
+{
+    for (int i = 0; i < GEMM_ENTRIES; i++)
+        if (cache->entries[i].key.M == 0) return &cache->entries[i];
+    for (;;) {
+        struct gemm_entry *e = &cache->entries[cache->next_out++ % GEMM_ENTRIES];
+        if (!e->warmed) return e;
+    }
+}
+
+/* The largest power of two up to 16 that divides every address. */
+static int common_alignment(const void *a, const void *b, const void *c)
+{
+    uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | 16;
+    return (int)(bits & (~bits + 1));
+}
+
+static cublasStatus_t entry_for(struct stream *stream, struct gemm_key key, struct gemm_entry **out)
+{
+    struct device *device = stream->device;
+    struct gemm_entry *e = gemm_cache_find(device->gemm, &key);
+    *out = e;
+    if (e != NULL) return CUBLAS_STATUS_SUCCESS;
+    cublasLtMatmulAlgo_t first[GEMM_CANDIDATES];
+    int count = 0;
+    *out = e = gemm_cache_place(device->gemm);
+    cublasStatus_t status = gemm_entry_prepare(e, key);
+    if (status == CUBLAS_STATUS_SUCCESS) status = gemm_entry_candidates(e, device->blas, first, 1, &count);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        e->algorithm = first[0];
+    else
+        memset(e, 0, sizeof *e);
+    return status;
+}
+
+void gemm(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a, bool transpose_b,
           bool accumulate, struct stream *stream)
 {
-    float *out = (float *)out_;
-    const float *a = (const float *)a_;
-    const float *b = (const float *)b_;
-    struct gemm_key key = {M, N, K, common_alignment(out, a, b), (int)transpose_a | (int)transpose_b << 1};
+    struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate};
     struct gemm_entry *e = NULL;
-    float one = 1.0f, beta = accumulate ? 1.0f : 0.0f;
     if (stream->fault_at != NULL) return;
-    cublasStatus_t status = entry_find(stream->gemm, key, stream->device->blas, &e);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status =
-            cublasLtMatmul(stream->device->blas, e->product, &one, b, e->a, a, e->b, &beta, out, e->out, out,
-                           e->out, &e->algorithm, stream->gemm->workspace, WORKSPACE, stream->queue);
+    cublasStatus_t status = entry_for(
+        stream, gemm_key_of(&shape, stream->precision, common_alignment(out, a, b), stream->workspace_bytes),
+        &e);
+    if (status == CUBLAS_STATUS_SUCCESS) status = gemm_entry_run(e, stream, out, a, b, stream->workspace);
     if (status != CUBLAS_STATUS_SUCCESS) {
         char why[96];
         snprintf(why, sizeof why, "(%d,%d) += (%d,%d)(%d,%d): %s", M, N, M, K, K, N,

@@ -5,16 +5,38 @@
  * with transpose_b. Leading dimensions are the row lengths as stored. M, N, K >= 1; nothing aliases. Without
  * accumulate out is written without being read, so what was there (NaN included) does not matter.
  *
+ * gemm_workspace: bytes of scratch on the device that products would like to have; 0: none needed. gemm_lend:
+ * from now on the stream's products may use `workspace` (256-aligned); the lender keeps it, and takes it back
+ * by lending NULL and 0 or by closing the stream. Without any, products that need scratch are done in
+ * another way.
+ *
+ * gemm_warm: before a training begins, for its products in this stream's precision with the workspace that
+ * gemm_workspace names: loads code and chooses how each product is done, so that the first step finds nothing
+ * left to do. Operands begin at multiples of 16 bytes. What it allocates on the device it frees. `watch` is
+ * told how far it is. Fails where scratch for the largest product does not fit, where a product cannot be
+ * done, or when the watch says stop (STATUS_INTERRUPTED). The next call replaces what this one prepared. On
+ * the CPU there is nothing to do, and nothing is reported.
+ *
  * The CPU twin cuts out into one tile a thread and gives each to a single-threaded OpenBLAS call: results are
  * repeatable for one thread count, and may differ in the last bits between thread counts. */
 #ifndef ANNEAL_KERNELS_GEMM_H
 #define ANNEAL_KERNELS_GEMM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
+#include "core/base/err.h"
+
+struct device;
 struct stream;
+struct gemm_shape;
+struct warm_watch;
 
 void gemm(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a, bool transpose_b,
           bool accumulate, struct stream *stream);
+size_t gemm_workspace(struct device *device);
+void gemm_lend(struct stream *stream, void *workspace, size_t bytes);
+enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, int count,
+                      const struct warm_watch *watch, struct err *err);
 
 #endif

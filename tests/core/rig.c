@@ -61,9 +61,13 @@ void rig_open(struct rig *rig, const struct backend *backend, const struct model
     struct err err = {0};
     *rig = (struct rig){.backend = backend ? backend : cpu_backend()};
     if (model_init(&rig->model, config, &err)) fail_msg("%s", err.text);
-    struct plan_input input = {.model = &rig->model, .B = B, .T = T, .moments = moments};
-    if (plan_init(&rig->plan, &input, &err)) fail_msg("%s", err.text);
     if (rig->backend->device_open(1, &rig->device, &err)) fail_msg("%s", err.text);
+    struct plan_input input = {.model = &rig->model,
+                               .B = B,
+                               .T = T,
+                               .moments = moments,
+                               .gemm_workspace = rig->backend->gemm_workspace(rig->device)};
+    if (plan_init(&rig->plan, &input, &err)) fail_msg("%s", err.text);
     if (network_open(&rig->network, rig->backend, rig->device, &rig->model, &rig->plan, &err))
         fail_msg("%s", err.text);
     rig_weights(&rig->model, 1, rig->network.weights);

@@ -16,7 +16,7 @@ enum kind { NOTHING, FAULT, LOST, OOM, NO_ROOM };
 struct script {
     enum kind kind;
     uint64_t at, seen; /* the at-th launch, download or allocation; so many were there */
-    char which[64];    /* only kernels with this in their name, or copies of at least so many bytes; "": all */
+    char which[64]; /* only kernels with this in their name, or copies of at least so many bytes; "": all */
 };
 
 struct script script;
@@ -37,12 +37,12 @@ void reset(enum sim_machine machine)
 
 bool parse(const char *words)
 {
-    static const char *const machines[] = {"good",       "no_driver", "old_driver",  "no_device",
-                                           "old_device", "full",      "launch_fault"};
+    static const char *const machines[] = {"good",       "no_driver", "old_driver",   "no_device",
+                                           "old_device", "full",      "launch_fault", "mixed"};
     static const char *const kinds[] = {"", "fault_at", "lost_at", "oom_at", "no_room_at"};
     char word[32];
     reset(SIM_MACHINE_GOOD);
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 8; i++)
         if (strcmp(machines[i], words) == 0) {
             now = (enum sim_machine)i;
             return true;

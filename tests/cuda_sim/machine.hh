@@ -19,6 +19,8 @@ void memory_release();
 /* Fails unless [memory, memory + bytes) lies in one allocation. */
 void memory_expect(const void *memory, size_t bytes, const char *what);
 enum sim_machine machine();
+/* Lets pretended time pass; see clock.cc. */
+void clock_advance(double microseconds);
 
 /* ---- faults; see faults.cc ---- */
 

@@ -41,6 +41,7 @@ struct allocation {
 
 std::vector<allocation> allocations;
 bool open_now;
+uint64_t mallocs;
 /* One that is never destroyed, because its device is lost, is no leak. */
 auto &streams = *new std::vector<sim_stream *>;
 
@@ -143,6 +144,11 @@ extern "C" uint64_t sim_device_bytes(void)
     return bytes;
 }
 
+extern "C" uint64_t sim_mallocs(void)
+{
+    return mallocs;
+}
+
 /* ---- the runtime API ---- */
 
 cudaError_t cudaDriverGetVersion(int *version)
@@ -165,17 +171,21 @@ cudaError_t cudaGetDeviceCount(int *count)
     enum sim_machine now = sim::machine();
     if (now == SIM_MACHINE_NO_DRIVER || now == SIM_MACHINE_OLD_DRIVER) return cudaErrorInsufficientDriver;
     if (now == SIM_MACHINE_NO_DEVICE) return cudaErrorNoDevice;
-    *count = 1;
+    *count = now == SIM_MACHINE_MIXED ? 2 : 1;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 {
-    if (device != 0) return cudaErrorInvalidValue;
+    int count;
+    if (cudaGetDeviceCount(&count) != cudaSuccess || device < 0 || device >= count)
+        return cudaErrorInvalidValue;
     *out = cudaDeviceProp();
     snprintf(out->name, sizeof out->name, "CUDA simulator");
     out->totalGlobalMem = (size_t)1 << 30;
-    out->major = sim::machine() == SIM_MACHINE_OLD_DEVICE ? 7 : 9;
+    enum sim_machine now = sim::machine();
+    bool old = now == SIM_MACHINE_OLD_DEVICE || (now == SIM_MACHINE_MIXED && device == 0);
+    out->major = old ? 7 : 9;
     out->multiProcessorCount = 1;
     return cudaSuccess;
 }
@@ -183,12 +193,13 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr, int device)
 {
     *value = 1000000; /* kHz */
-    return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+    return device <= 1 ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaSetDevice(int device)
 {
-    return device == 0 ? fault_or(cudaSuccess) : cudaErrorInvalidValue;
+    cudaDeviceProp properties;
+    return fault_or(cudaGetDeviceProperties(&properties, device));
 }
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
@@ -201,6 +212,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     *out = NULL;
+    mallocs++;
     if (sim::faulted()) return sim::sticky_error();
     if (sim::allocation_fails() || bytes > (size_t)1 << 30) return cudaErrorMemoryAllocation;
     if (bytes == 0) return cudaSuccess;
@@ -241,6 +253,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
 {
     if (sim::faulted()) return sim::sticky_error();
     sim::memory_expect(memory, bytes, "cudaMemsetAsync");
+    sim::clock_advance((double)((bytes + 4095) / 4096));
     sim::memory_open(true);
     memset(memory, value, bytes);
     sim::memory_open(false);
@@ -253,6 +266,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (sim::faulted()) return sim::sticky_error();
     if (kind != cudaMemcpyDeviceToHost) sim::memory_expect(to, bytes, "the target of cudaMemcpyAsync");
     if (kind != cudaMemcpyHostToDevice) sim::memory_expect(from, bytes, "the source of cudaMemcpyAsync");
+    sim::clock_advance((double)((bytes + 4095) / 4096));
     sim::memory_open(true);
     memcpy(to, from, bytes);
     sim::memory_open(false);

@@ -303,6 +303,7 @@ void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, cons
                 blockIdx = {x, y, z};
                 run_block(block);
             }
+    clock_advance((double)(((size_t)grid.x * grid.y * grid.z * block.x * block.y * block.z + 1023) / 1024));
     memory_check(kernel);
     memory_open(false);
     kernel_name = NULL;

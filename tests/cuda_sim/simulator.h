@@ -14,6 +14,8 @@
 extern "C" {
 #endif
 
+#include "kernels/backend.h"
+
 enum { SIM_FAILURE_STATUS = 99 }; /* exit status after a finding (under a sanitizer: the sanitizer's own) */
 
 enum sim_order { SIM_FORWARD, SIM_REVERSE, SIM_SHUFFLED };
@@ -27,13 +29,14 @@ int sim_barriers(void);
 void sim_skip_barrier(int barrier);
 
 enum sim_machine {
-    SIM_MACHINE_GOOD,        /* one device of compute capability 9.0 */
-    SIM_MACHINE_NO_DRIVER,   /* no driver is installed */
-    SIM_MACHINE_OLD_DRIVER,  /* the driver is older than the runtime */
-    SIM_MACHINE_NO_DEVICE,   /* a driver without a device */
-    SIM_MACHINE_OLD_DEVICE,  /* a device of compute capability 7.0 */
-    SIM_MACHINE_FULL,        /* no device memory is free */
-    SIM_MACHINE_LAUNCH_FAULT /* the first kernel that is launched faults */
+    SIM_MACHINE_GOOD,         /* one device of compute capability 9.0 */
+    SIM_MACHINE_NO_DRIVER,    /* no driver is installed */
+    SIM_MACHINE_OLD_DRIVER,   /* the driver is older than the runtime */
+    SIM_MACHINE_NO_DEVICE,    /* a driver without a device */
+    SIM_MACHINE_OLD_DEVICE,   /* a device of compute capability 7.0 */
+    SIM_MACHINE_FULL,         /* no device memory is free */
+    SIM_MACHINE_LAUNCH_FAULT, /* the first kernel that is launched faults */
+    SIM_MACHINE_MIXED         /* device 0 as the old one, device 1 as the good one */
 };
 void sim_set_machine(enum sim_machine machine);
 
@@ -45,15 +48,32 @@ void sim_set_machine(enum sim_machine machine);
  *     no_room_at:N[:NAME]  the N-th launch (of a kernel ...) finds no memory: it alone fails
  *
  * $ANNEAL_SIM_MACHINE says one of these at the start, or a machine: good, no_driver, old_driver, no_device,
- * old_device, full, launch_fault. */
+ * old_device, full, launch_fault, mixed. */
 void sim_set_fault(const char *words);
 
 /* Kernels launched, and bytes of device memory in use. */
 uint64_t sim_launches(void);
 uint64_t sim_device_bytes(void);
 
-/* The cublasLt heuristics asked so far: a cached product asks once. */
+/* CUDA events that have been created and not destroyed. */
+long sim_events(void);
+
+/* Allocations of device memory asked for so far. */
+uint64_t sim_mallocs(void);
+
+/* Of cublasLt, so far: heuristics asked (a cached product asks once), descriptors prepared, products run; and
+ * the name of the algorithm that ran last (see tests/cuda_sim/include/cublasLt.h). */
 uint64_t sim_heuristics(void);
+uint64_t sim_descriptors(void);
+uint64_t sim_products(void);
+const char *sim_last_algorithm(void);
+/* Makes this algorithm take a hundred times as long; NULL: none. */
+void sim_slow_down(const char *algorithm);
+/* What cublasLtGetVersion says from here on; 130100 at first. */
+void sim_set_blas_version(uint64_t version);
+
+/* Makes an open stream compute in this precision, whatever stream_open would say to it. */
+void sim_set_precision(struct stream *stream, enum precision precision);
 
 #ifdef __cplusplus
 }

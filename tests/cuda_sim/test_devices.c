@@ -1,5 +1,6 @@
 /* The real binary with the simulator as its CUDA plugin: --device, the sentences where there is no GPU to
  * use, and `anneal devices`. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,7 +139,7 @@ static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "fault");
-    use_plugin("launch_fault");
+    use_plugin("fault_at:1:embedding_gather");
     process_expect_sentence(
         process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
         "unspecified launch failure (there is no checkpoint to go on from: start it again");
@@ -151,8 +152,13 @@ static void devices_lists_what_there_is(void **state)
     use_plugin("good");
     char *devices = process_output("devices", NULL);
     assert_non_null(strstr(devices, "cpu  "));
-    assert_non_null(strstr(devices, "cuda:0   CUDA simulator, 1.0 GiB, compute capability 9.0"));
+    /* of one multiprocessor at 1 GHz */
+    if (!strstr(devices,
+                "cuda:0   CUDA simulator, 1.0 GiB (1.0 GiB free), compute capability 9.0, driver for "
+                "CUDA 13.0, 4.1 TFLOP/s bf16, 2.0 tf32, 0.3 fp32 (by its clock)\n"))
+        fail_msg("devices: %s", devices);
     assert_null(strstr(devices, "cannot be used"));
+    assert_null(strstr(devices, "CUDA_VISIBLE_DEVICES"));
     free(devices);
 }
 
@@ -176,6 +182,55 @@ static void the_default_preset_trains_on_the_device(void **state)
     json_decref(runs);
 }
 
+static void the_first_device_that_can_be_used_is_taken(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "mixed");
+    use_plugin("mixed");
+    char *devices = process_output("devices", NULL);
+    if (!strstr(devices, "cuda:0   CUDA simulator, 1.0 GiB, compute capability 7.0") ||
+        !strstr(devices, "cannot be used: CUDA simulator has compute capability 7.0") ||
+        !strstr(devices, "cuda:1   CUDA simulator, 1.0 GiB (1.0 GiB free), compute capability 9.0") ||
+        !strstr(devices, "training takes cuda:1 (CUDA_VISIBLE_DEVICES chooses another)"))
+        fail_msg("devices: %s", devices);
+    free(devices);
+    process_run(0, TRAIN, "--device", "cuda", "--progress=none", NULL);
+    json_t *runs = stage_runs();
+    assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:1");
+    json_decref(runs);
+}
+
+static int count_files(const char *folder, const char *part)
+{
+    DIR *dir = opendir(folder);
+    int count = 0;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) count += strstr(entry->d_name, part) != NULL;
+    if (dir) closedir(dir);
+    return count;
+}
+
+/* The choices lie in the data folder; a damaged file costs a warning and is replaced. */
+static void the_chosen_algorithms_are_kept_between_runs(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[4096], path[8192];
+    stage_open(&s, "kept");
+    use_plugin("good");
+    snprintf(folder, sizeof folder, "%s/cuda", getenv("ANNEAL_HOME"));
+    struct process *p = process_run(0, TRAIN, "--device", "cuda", "--progress=plain", NULL);
+    assert_null(strstr(process_stderr(p), "warning"));
+    assert_int_equal(count_files(folder, "gemm-CUDA-simulator-9.0-1-130100"), 2); /* and its lock */
+    snprintf(path, sizeof path, "%s/gemm-CUDA-simulator-9.0-1-130100", folder);
+    assert_int_equal(truncate(path, 300), 0);
+    p = process_run(0, TRAIN, "--device", "cuda", "--progress=plain", NULL);
+    if (!strstr(process_stderr(p), "is damaged: its size does not fit its header"))
+        fail_msg("stderr: %s", process_stderr(p));
+    p = process_run(0, TRAIN, "--device", "cuda", "--progress=plain", NULL);
+    assert_null(strstr(process_stderr(p), "warning"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +245,8 @@ int main(void)
         cmocka_unit_test_teardown(a_kernel_fault_leaves_a_failed_run_and_a_sentence, forget),
         cmocka_unit_test_teardown(the_default_preset_trains_on_the_device, forget),
         cmocka_unit_test_teardown(devices_lists_what_there_is, forget),
+        cmocka_unit_test_teardown(the_first_device_that_can_be_used_is_taken, forget),
+        cmocka_unit_test_teardown(the_chosen_algorithms_are_kept_between_runs, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

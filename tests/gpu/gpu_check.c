@@ -89,9 +89,10 @@ static enum status train(const struct backend *backend, double losses[STEPS], st
     struct optimizer optimizer = {OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 0.1, 1.0};
     int32_t inputs[B * T], targets[B * T];
     enum status status = model_init(&model, &tiny, err);
-    struct plan_input input = {.model = &model, .B = B, .T = T, .moments = 2};
-    if (!status) status = plan_init(&plan, &input, err);
     if (!status) status = backend->device_open(1, &device, err);
+    struct plan_input input = {.model = &model, .B = B, .T = T, .moments = 2};
+    if (!status) input.gemm_workspace = backend->gemm_workspace(device);
+    if (!status) status = plan_init(&plan, &input, err);
     if (!status) status = network_open(&net, backend, device, &model, &plan, err);
     if (!status && !(weights = malloc(model.elements * sizeof *weights)))
         status = err_set(err, STATUS_NO_MEMORY, "no memory for %zu weights", model.elements);

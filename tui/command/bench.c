@@ -46,9 +46,11 @@ static enum status open_bench(struct bench *b, struct err *err)
     enum status status = model_init(&b->model, &c->model.sizes, err);
     int moments =
         optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
-    struct plan_input input = {&b->model, (int)c->train.batch_size, (int)c->train.seq_len, moments, PRECISION_FP32};
-    if (!status) status = plan_init(&b->plan, &input, err);
     if (!status) status = backend->device_open((int)c->train.threads, &b->device, err);
+    struct plan_input input = {
+        .model = &b->model, .B = (int)c->train.batch_size, .T = (int)c->train.seq_len, .moments = moments};
+    if (!status) input.gemm_workspace = backend->gemm_workspace(b->device);
+    if (!status) status = plan_init(&b->plan, &input, err);
     if (!status) status = network_open(&b->network, backend, b->device, &b->model, &b->plan, err);
     if (status) return status;
     backend->device_describe(b->device, &b->info);

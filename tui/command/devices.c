@@ -1,5 +1,8 @@
 /* anneal devices: what it can train on, and why not. A line a device: its name for --device and the runs'
- * device column, what it is, its memory; of a GPU also compute capability, driver and fp32 peak. */
+ * device column, what it is, its memory; of a GPU also what of it is free, compute capability, driver and the
+ * peaks of matrix products, published for the chip or worked out from its clock. Training takes the first GPU
+ * that can be used; CUDA_VISIBLE_DEVICES chooses another. */
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/base/text.h"
@@ -22,21 +25,48 @@ static enum status show_cpu(struct err *err)
     return STATUS_OK;
 }
 
-static void show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver, int index)
+/* "989.4 TFLOP/s bf16, 494.7 tf32, 66.9 fp32 (published)"; nothing where nothing is known. */
+static void show_peaks(const struct cuda_device_report *report)
+{
+    static const enum precision order[] = {PRECISION_BF16, PRECISION_TF32, PRECISION_FP32};
+    int shown = 0;
+    for (int i = 0; i < PRECISIONS; i++) {
+        double peak = report->peak_flops[order[i]];
+        if (peak <= 0) continue;
+        printf(", %.1f %s%s", peak / 1e12, shown++ ? "" : "TFLOP/s ", precision_name(order[i]));
+    }
+    if (shown) fputs(report->peak_published ? " (published)" : " (by its clock)", stdout);
+}
+
+/* Returns whether it can be used. */
+static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver, int index)
 {
     struct cuda_device_report report;
     struct err err;
     char memory[32];
     if (plugin->inspect_device(index, &report, &err)) {
         printf("cuda:%-3d cannot be used: %s\n", index, err.text);
-        return;
+        return false;
     }
-    printf("cuda:%-3d %s, %s, compute capability %d.%d, driver for CUDA %d.%d", index, report.name,
-           text_format_bytes((uint64_t)report.total_bytes, memory, sizeof memory), report.major, report.minor,
+    bool usable = report.why_not[0] == '\0';
+    printf("cuda:%-3d %s, %s", index, report.name,
+           text_format_bytes((uint64_t)report.total_bytes, memory, sizeof memory));
+    if (usable) printf(" (%s free)", text_format_bytes((uint64_t)report.free_bytes, memory, sizeof memory));
+    printf(", compute capability %d.%d, driver for CUDA %d.%d", report.major, report.minor,
            driver->driver / 1000, driver->driver % 1000 / 10);
-    if (report.peak_flops > 0) printf(", %.1f TFLOP/s fp32 by its clock", report.peak_flops / 1e12);
+    show_peaks(&report);
     putchar('\n');
-    if (report.why_not[0] != '\0') printf("         cannot be used: %s\n", report.why_not);
+    if (!usable) printf("         cannot be used: %s\n", report.why_not);
+    return usable;
+}
+
+static void show_gpus(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver)
+{
+    int first = -1;
+    for (int i = 0; i < driver->devices; i++)
+        if (show_gpu(plugin, driver, i) && first < 0) first = i;
+    if (driver->devices > 1 && first >= 0)
+        printf("         training takes cuda:%d (CUDA_VISIBLE_DEVICES chooses another)\n", first);
 }
 
 int command_devices(int argc, char **argv)
@@ -51,7 +81,7 @@ int command_devices(int argc, char **argv)
     if (status)
         printf("cuda     cannot be used: %s\n", err.text);
     else
-        for (int i = 0; i < driver.devices; i++) show_gpu(plugin, &driver, i);
+        show_gpus(plugin, &driver);
     if (fflush(stdout) == 0) return 0;
     err_set(&err, STATUS_IO, "standard output: cannot write");
     return command_fail(&err);

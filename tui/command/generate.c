@@ -220,10 +220,19 @@ struct voice {
 /* The network on the device chosen, with the weights of the checkpoint. */
 static enum status open_network(struct voice *v, const char *folder, struct err *err)
 {
-    enum status status =
-        network_open(&v->network, v->choice.backend, v->choice.device, &v->model, &v->plan, err);
+    const struct backend *backend = v->choice.backend;
+    int T = v->model.config.max_seq_len;
+    struct plan_input input = {.model = &v->model,
+                               .B = 1,
+                               .T = T < 512 ? T : 512,
+                               .gemm_workspace = backend->gemm_workspace(v->choice.device)};
+    enum status status = plan_init(&v->plan, &input, err);
+    if (status) return status;
+    status = network_open(&v->network, backend, v->choice.device, &v->model, &v->plan, err);
     if (!status) status = checkpoint_load_weights(folder, &v->network, err);
-    if (status) network_close(&v->network);
+    if (!status) return STATUS_OK;
+    network_close(&v->network);
+    plan_release(&v->plan);
     return status;
 }
 
@@ -234,9 +243,6 @@ static enum status open_voice(struct voice *v, const char *folder, const char *d
     snprintf(path, sizeof path, "%s/config.json", folder);
     enum status status = hugging_face_read_config(path, &config, err);
     if (!status) status = model_init(&v->model, &config, err);
-    struct plan_input input = {
-        .model = &v->model, .B = 1, .T = config.max_seq_len < 512 ? config.max_seq_len : 512};
-    if (!status) status = plan_init(&v->plan, &input, err);
     if (!status) status = device_choice_open(&v->choice, device, 0, err);
     if (!status) status = open_network(v, folder, err);
     if (status && v->choice.device && device_choice_may_fall_back(&v->choice, err)) {

@@ -150,11 +150,18 @@ enum status training_session_open_corpus(struct training_session *s, struct err 
 
 enum status training_session_open_trainer(struct training_session *s, struct err *err)
 {
+    char warm_folder[PATH_MAX + 8];
+    struct progress_bar bar;
+    snprintf(warm_folder, sizeof warm_folder, "%s/cuda", s->home);
+    progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
+    struct progress progress = progress_bar_observer(&bar);
     struct train_setup setup = {.config = &s->config,
                                 .backend = s->choice.backend,
                                 .device = s->choice.device,
                                 .corpus = &s->corpus,
                                 .checkpoints = s->checkpoints,
+                                .warm_folder = warm_folder,
+                                .progress = &progress,
                                 .observer = {.context = s,
                                              .step = on_step,
                                              .eval = on_eval,
@@ -168,7 +175,9 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .next_order = on_next_order,
                                              .order_done = on_order_done,
                                              .request = on_request}};
-    return trainer_open(&setup, &s->trainer, err);
+    enum status status = trainer_open(&setup, &s->trainer, err);
+    progress_bar_finish(&bar);
+    return status;
 }
 
 void training_session_find_checkpoints(struct training_session *s)

@@ -1,0 +1,62 @@
+/* The algorithms that were chosen for matrix products, as they are kept between processes: a run that is
+ * resumed on the same device and build must round as before, so it must not choose anew.
+ *
+ * One file a device: a header that names the device, then fixed records, little-endian as the machines that
+ * have such devices are. The file is opened as hostile: a size, a checksum or a field that is off makes it
+ * damaged, another device's name in it foreign; either way it counts as empty and the next writing replaces
+ * it. What an algorithm's 64 bytes mean is not looked at here: who uses one has cuBLASLt check it.
+ *
+ * A choice in the file is replaced only where it cannot run. Two processes that have measured the same
+ * product at the same time agree on the one that was written first: writing happens under a lock (FILE.lock,
+ * flock), reads the file again, and replaces it whole or not at all. */
+#ifndef ANNEAL_KERNELS_GEMM_CHOICES_H
+#define ANNEAL_KERNELS_GEMM_CHOICES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+enum { GEMM_TRANSPOSE_A = 1, GEMM_TRANSPOSE_B = 2, GEMM_ACCUMULATE = 4 };
+
+/* What an algorithm is chosen for; without padding, compared and stored as bytes. */
+struct gemm_key {
+    int32_t M, N, K;
+    uint8_t flags;      /* GEMM_… */
+    uint8_t precision;  /* enum precision */
+    uint8_t alignment;  /* of all operands in bytes: 2, 4, 8 or 16 */
+    uint8_t zero;       /* 0 */
+    uint64_t workspace; /* bytes that it may use */
+};
+
+struct gemm_choice {
+    struct gemm_key key;
+    uint64_t algorithm[8];
+};
+
+enum { GEMM_CHOICES_MAX = 16384, GEMM_IDENTITY_MAX = 192 };
+
+struct gemm_choices {
+    struct gemm_choice *at; /* owned */
+    int count, capacity;
+};
+
+/* Reads what the file holds for `identity` (shorter than GEMM_IDENTITY_MAX). No file: none, and STATUS_OK.
+ * STATUS_CORRUPT: damaged or foreign, none. Another failure: it cannot be read, none. */
+enum status gemm_choices_load(struct gemm_choices *out, const char *path, const char *identity,
+                              struct err *err);
+void gemm_choices_release(struct gemm_choices *choices); /* harmless on a zeroed struct */
+
+/* NULL: there is none. Valid until the next addition. */
+const struct gemm_choice *gemm_choices_find(const struct gemm_choices *choices, const struct gemm_key *key);
+
+/* Adds, unless the key is there. */
+enum status gemm_choices_add(struct gemm_choices *choices, const struct gemm_choice *choice, struct err *err);
+
+/* Adds `choices` to the file, which is made if needed, its folder too, and takes out what is in `refused`,
+ * key and algorithm. Afterwards `choices` holds what the file holds: for a key that was in it already, the
+ * file's choice. On failure `choices` is as before. */
+enum status gemm_choices_keep(struct gemm_choices *choices, const struct gemm_choices *refused,
+                              const char *path, const char *identity, struct err *err);
+
+#endif

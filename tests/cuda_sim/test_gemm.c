@@ -1,0 +1,439 @@
+/* Matrix products on the simulated cuBLASLt: every form against the CPU twin, and how their algorithms are
+ * chosen before a training and never within a step. How they are kept: test_gemm_choices.c. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+/* cmocka wants the first four above */
+#include <cmocka.h>
+
+#include "core/base/philox.h"
+#include "kernels/cuda_plugin.h"
+#include "tests/core/story.h"
+#include "tests/cuda_sim/simulator.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+/* ---- one side: a device, a stream, and memory for three operands and the workspace ---- */
+
+enum { OPERAND_BYTES = 1 << 16 };
+
+struct side {
+    const struct backend *k;
+    struct device *device;
+    struct stream *stream;
+    enum precision precision;
+    unsigned char *out, *a, *b;
+    void *workspace;
+};
+
+static unsigned char *take(struct side *s, size_t bytes)
+{
+    struct err err;
+    void *memory = NULL;
+    if (s->k->mem_alloc(s->device, bytes, &memory, &err)) fail_msg("%s", err.text);
+    return memory;
+}
+
+static void open_side(struct side *s, const struct backend *k, enum precision precision)
+{
+    struct err err;
+    *s = (struct side){.k = k, .precision = precision};
+    if (k->device_open(1, &s->device, &err)) fail_msg("%s", err.text);
+    if (k->stream_open(s->device, PRECISION_FP32, &s->stream, &err)) fail_msg("%s", err.text);
+    if (precision != PRECISION_FP32) sim_set_precision(s->stream, precision);
+    s->out = take(s, OPERAND_BYTES), s->a = take(s, OPERAND_BYTES), s->b = take(s, OPERAND_BYTES);
+    size_t bytes = k->gemm_workspace(s->device);
+    if (bytes) s->workspace = take(s, bytes);
+}
+
+static void lend(struct side *s)
+{
+    s->k->gemm_lend(s->stream, s->workspace, s->k->gemm_workspace(s->device));
+}
+
+static void close_side(struct side *s)
+{
+    unsigned char *memory[] = {s->out, s->a, s->b, s->workspace};
+    for (int i = 0; i < 4; i++)
+        if (memory[i]) s->k->mem_free(s->device, memory[i]);
+    s->k->stream_close(s->stream);
+    s->k->device_close(s->device);
+    assert_int_equal(sim_device_bytes(), 0);
+    assert_int_equal(sim_events(), 0);
+}
+
+static uint16_t to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+static float from_bf16(uint16_t narrow)
+{
+    uint32_t bits = (uint32_t)narrow << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* n numbers in (-1, 1) that the precision can hold: the operands are exact on both sides, but for tf32. */
+static void draw(float *values, size_t n, uint32_t stream, enum precision precision)
+{
+    for (size_t i = 0; i < n; i++) {
+        float x = 2.0f * philox_uniform(philox4x32_10((uint32_t)i, stream, 0, 0, 7, 9).word[0]) - 1.0f;
+        values[i] = precision == PRECISION_BF16 ? from_bf16(to_bf16(x)) : x;
+    }
+}
+
+static void upload(struct side *s, unsigned char *to, const float *values, size_t n, bool wide)
+{
+    uint16_t *narrow = malloc(n * sizeof *narrow);
+    assert_non_null(narrow);
+    for (size_t i = 0; i < n; i++) narrow[i] = to_bf16(values[i]);
+    if (wide)
+        s->k->mem_upload(to, values, n * sizeof *values, s->stream);
+    else
+        s->k->mem_upload(to, narrow, n * sizeof *narrow, s->stream);
+    free(narrow);
+}
+
+static void download(struct side *s, float *values, const unsigned char *from, size_t n, bool wide)
+{
+    uint16_t *narrow = malloc(n * sizeof *narrow);
+    assert_non_null(narrow);
+    if (wide)
+        s->k->mem_download(values, from, n * sizeof *values, s->stream);
+    else
+        s->k->mem_download(narrow, from, n * sizeof *narrow, s->stream);
+    for (size_t i = 0; i < n && !wide; i++) values[i] = from_bf16(narrow[i]);
+    free(narrow);
+}
+
+/* Runs one product with operands `skew` elements into their memory; out holds NaN before, or 0.5 where it is
+ * added to. */
+static void multiply(struct side *s, struct gemm_shape g, size_t skew, float *out)
+{
+    size_t e = precision_bytes(s->precision), out_e = g.accumulate ? sizeof(float) : e;
+    size_t na = (size_t)g.M * (size_t)g.K, nb = (size_t)g.K * (size_t)g.N, n = (size_t)g.M * (size_t)g.N;
+    float *a = malloc(na * sizeof *a), *b = malloc(nb * sizeof *b);
+    unsigned char *to = s->out + skew * out_e;
+    assert_true(a && b && (na + skew) * e <= OPERAND_BYTES && (nb + skew) * e <= OPERAND_BYTES &&
+                (n + skew) * out_e <= OPERAND_BYTES);
+    draw(a, na, 1, s->precision), draw(b, nb, 2, s->precision);
+    for (size_t i = 0; i < n; i++) out[i] = g.accumulate ? 0.5f : NAN;
+    upload(s, s->a + skew * e, a, na, e == sizeof(float));
+    upload(s, s->b + skew * e, b, nb, e == sizeof(float));
+    upload(s, to, out, n, out_e == sizeof(float));
+    s->k->gemm(to, s->a + skew * e, s->b + skew * e, g.M, g.N, g.K, g.transpose_a, g.transpose_b,
+               g.accumulate, s->stream);
+    download(s, out, to, n, out_e == sizeof(float));
+    free(a), free(b);
+    struct err err;
+    if (s->k->stream_wait(s->stream, &err)) fail_msg("%s", err.text);
+}
+
+static double relative_error(const float *got, const float *want, size_t n)
+{
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        error += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
+        norm += (double)want[i] * want[i];
+    }
+    return sqrt(error / norm);
+}
+
+enum { OUT_MAX = 4096 };
+
+/* The CPU twin gets the same operands in fp32. */
+static double error_of(struct side *cuda, struct side *cpu, struct gemm_shape g, size_t skew)
+{
+    static float got[OUT_MAX], want[OUT_MAX];
+    cpu->precision = cuda->precision; /* of the drawn numbers */
+    size_t n = (size_t)g.M * (size_t)g.N;
+    assert_true(n <= OUT_MAX);
+    multiply(cuda, g, skew, got);
+    float *a = malloc((size_t)g.M * (size_t)g.K * sizeof *a),
+          *b = malloc((size_t)g.K * (size_t)g.N * sizeof *b);
+    assert_true(a && b);
+    draw(a, (size_t)g.M * (size_t)g.K, 1, cuda->precision),
+        draw(b, (size_t)g.K * (size_t)g.N, 2, cuda->precision);
+    for (size_t i = 0; i < n; i++) want[i] = g.accumulate ? 0.5f : NAN;
+    cpu->k->gemm(want, a, b, g.M, g.N, g.K, g.transpose_a, g.transpose_b, g.accumulate, cpu->stream);
+    free(a), free(b);
+    return relative_error(got, want, n);
+}
+
+/* What the operands' rounding to 10 bits, and out's to bf16, may do; sums are fp32 as on the CPU. */
+static double tolerance(enum precision precision, bool accumulate)
+{
+    if (precision == PRECISION_TF32) return 1e-3;
+    return precision == PRECISION_BF16 && !accumulate ? 3e-3 : 1e-5;
+}
+
+static void every_form_agrees_with_the_cpu(void **state)
+{
+    (void)state;
+    static const struct gemm_shape sizes[] = {{.M = 1, .N = 1, .K = 1},
+                                              {.M = 5, .N = 7, .K = 11},
+                                              {.M = 16, .N = 24, .K = 8},
+                                              {.M = 17, .N = 8, .K = 70},
+                                              {.M = 1, .N = 64, .K = 33}};
+    for (int p = 0; p < PRECISIONS; p++) {
+        struct side cuda, cpu;
+        double largest = 0;
+        open_side(&cpu, cpu_backend(), PRECISION_FP32);
+        open_side(&cuda, cuda_plugin.table, (enum precision)p);
+        for (int form = 0; form < 8 * 5 * 2; form++) {
+            struct gemm_shape g = sizes[form / 8 % 5];
+            g.transpose_a = form & 1, g.transpose_b = form & 2, g.accumulate = form & 4;
+            if (form / 40)
+                lend(&cuda);
+            else
+                cuda.k->gemm_lend(cuda.stream, NULL, 0);
+            for (size_t skew = 0; skew <= 8; skew = skew ? skew * 2 : 1) { /* alignments of 2 to 16 bytes */
+                double error = error_of(&cuda, &cpu, g, skew);
+                if (!(error <= tolerance(cuda.precision, g.accumulate)))
+                    fail_msg("%s (%d,%d,%d) form %d skew %zu: relative error %.3g",
+                             precision_name(cuda.precision), g.M, g.N, g.K, form, skew, error);
+                if (error > largest) largest = error;
+            }
+        }
+        /* rounding that should be there is: or this was another computation than the one asked for */
+        assert_true(p == PRECISION_FP32 ? largest < 1e-6 : largest > 1e-4);
+        close_side(&cuda);
+        cpu.k->mem_free(cpu.device, cpu.out), cpu.k->mem_free(cpu.device, cpu.a);
+        cpu.k->mem_free(cpu.device, cpu.b);
+        cpu.k->stream_close(cpu.stream), cpu.k->device_close(cpu.device);
+    }
+}
+
+/* ---- warming up ---- */
+
+struct watcher {
+    int reports, done, total, warnings, stop_at, fault_at; /* …_at: 0 never */
+    char warning[512];
+};
+
+static bool on_progress(void *context, int done, int total)
+{
+    struct watcher *w = context;
+    w->reports++;
+    w->done = done;
+    w->total = total;
+    if (w->fault_at && done == w->fault_at) sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
+    return !w->stop_at || done < w->stop_at;
+}
+
+static void on_warning(void *context, const char *sentence)
+{
+    struct watcher *w = context;
+    w->warnings++;
+    snprintf(w->warning, sizeof w->warning, "%s", sentence);
+}
+
+/* Wide: vector is fastest; long: split is. */
+static const struct gemm_shape wide = {.M = 32, .N = 48, .K = 16, .transpose_b = true},
+                               lengthy = {.M = 24, .N = 8, .K = 160, .transpose_a = true, .accumulate = true};
+
+static enum status warm(struct side *s, struct watcher *w, struct err *err)
+{
+    struct gemm_shape shapes[] = {wide, lengthy};
+    struct warm_watch watch = {NULL, w, on_progress, on_warning};
+    return s->k->warm(s->stream, shapes, 2, &watch, err);
+}
+
+static void warm_well(struct side *s, struct watcher *w)
+{
+    struct err err;
+    struct watcher nobody = {0};
+    if (warm(s, w ? w : &nobody, &err)) fail_msg("%s", err.text);
+}
+
+static const char *algorithm_of(struct side *s, struct gemm_shape g)
+{
+    static float out[OUT_MAX];
+    multiply(s, g, 0, out);
+    return sim_last_algorithm();
+}
+
+static void the_fastest_that_adds_in_a_fixed_order_is_chosen(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PRECISIONS; p++) {
+        struct side s, cpu;
+        struct watcher w = {0};
+        open_side(&s, cuda_plugin.table, (enum precision)p);
+        assert_string_equal(algorithm_of(&s, wide), "plain"); /* not warmed: the heuristics' first */
+        warm_well(&s, &w);
+        assert_true(w.reports == 3 && w.done == 2 && w.total == 2 && w.warnings == 0);
+        lend(&s);
+        assert_string_equal(algorithm_of(&s, wide), "vector");
+        assert_string_equal(algorithm_of(&s, lengthy), "split");
+        open_side(&cpu, cpu_backend(), PRECISION_FP32);
+        assert_true(error_of(&s, &cpu, lengthy, 0) <= tolerance(s.precision, true));
+        cpu.k->mem_free(cpu.device, cpu.out), cpu.k->mem_free(cpu.device, cpu.a);
+        cpu.k->mem_free(cpu.device, cpu.b);
+        cpu.k->stream_close(cpu.stream), cpu.k->device_close(cpu.device);
+        s.k->gemm_lend(s.stream, NULL, 0); /* taken back: what needs none */
+        assert_string_equal(algorithm_of(&s, lengthy), "plain");
+        close_side(&s);
+    }
+}
+
+static void a_warmed_product_is_never_pushed_out(void **state)
+{
+    (void)state;
+    struct side s;
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    warm_well(&s, NULL);
+    lend(&s);
+    for (int m = 1; m <= 400; m++) algorithm_of(&s, (struct gemm_shape){.M = m, .N = 2, .K = 3});
+    uint64_t before = sim_heuristics();
+    assert_string_equal(algorithm_of(&s, wide), "vector");
+    assert_string_equal(algorithm_of(&s, lengthy), "split");
+    assert_int_equal(sim_heuristics(), before);
+    algorithm_of(&s, (struct gemm_shape){.M = 1, .N = 2, .K = 3}); /* that one was */
+    assert_int_equal(sim_heuristics(), before + 1);
+    close_side(&s);
+}
+
+/* Once anything has failed on the device, warming says what and touches nothing. */
+static void a_faulted_device_is_not_warmed(void **state)
+{
+    (void)state;
+    struct side s;
+    struct err err;
+    struct watcher w = {0};
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    s.k->mem_zero(s.out, 16, s.stream), s.k->mem_zero(s.a, 16, s.stream);
+    sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
+    s.k->add(s.out, s.a, 4, s.stream);
+    assert_int_equal(warm(&s, &w, &err), STATUS_DEVICE);
+    assert_non_null(strstr(err.text, "unspecified launch failure"));
+    assert_int_equal(w.reports, 0);
+    sim_set_machine(SIM_MACHINE_GOOD);
+    close_side(&s);
+}
+
+/* In a process of its own, as what lies on a device that has failed is left to the end of the process. */
+static void a_fault_while_warming_is_a_sentence(void **state)
+{
+    (void)state;
+    struct side s;
+    struct err err;
+    struct watcher w = {.fault_at = 1};
+    int status;
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    s.k->mem_zero(s.out, 16, s.stream), s.k->mem_zero(s.a, 16, s.stream);
+    s.k->add(s.out, s.a, 4, s.stream);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool failed = warm(&s, &w, &err) == STATUS_DEVICE && w.done == 1;
+        _exit(failed && strstr(err.text, "trying a matrix product failed: unspecified launch failure") ? 0
+                                                                                                       : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close_side(&s);
+}
+
+static void warming_that_is_stopped_or_has_no_room_leaves_nothing(void **state)
+{
+    (void)state;
+    struct side s;
+    struct err err;
+    struct watcher w = {.stop_at = 1};
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    uint64_t bytes = sim_device_bytes();
+    assert_int_equal(warm(&s, &w, &err), STATUS_INTERRUPTED);
+    assert_int_equal(w.done, 1);
+    sim_set_machine(SIM_MACHINE_FULL);
+    w.stop_at = 0;
+    assert_int_equal(warm(&s, &w, &err), STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.text, "MiB"));
+    sim_set_machine(SIM_MACHINE_GOOD);
+    assert_true(sim_device_bytes() == bytes && sim_events() == 0);
+    close_side(&s);
+}
+
+/* ---- training ---- */
+
+static uint64_t counted[4];
+
+static void count(uint64_t out[4])
+{
+    out[0] = sim_heuristics(), out[1] = sim_descriptors(), out[2] = sim_mallocs(),
+    out[3] = (uint64_t)sim_events();
+}
+
+static void expect_nothing_new(struct story *story)
+{
+    uint64_t now[4];
+    count(now);
+    if (memcmp(now, counted, sizeof now) != 0)
+        fail_msg("step %d: %d heuristics, %d descriptors, %d allocations, %d events", story->step_count - 1,
+                 (int)(now[0] - counted[0]), (int)(now[1] - counted[1]), (int)(now[2] - counted[2]),
+                 (int)(now[3] - counted[3]));
+}
+
+/* The first step as little as any other: also with everything a configuration can switch on. */
+static void no_step_chooses_or_allocates_anything(void **state)
+{
+    (void)state;
+    static const char *const plain[] = {"train.total_steps=3", "eval.every=1", "data.val_fraction=0.2",
+                                        "eval.batches=2", NULL};
+    static const char *const full[] = {"train.total_steps=3",    "model.qk_norm=true", "model.qkv_bias=true",
+                                       "model.tie_weights=true", "train.dropout=0.1",  "train.optimizer=lion",
+                                       "train.precision=tf32",   "train.seq_len=17",   NULL};
+    const char *const *words[] = {plain, full};
+    for (int i = 0; i < 2; i++) {
+        struct session s;
+        session_open(&s, "warm", cuda_plugin.table, words[i], 900);
+        session_start(&s, false);
+        count(counted);
+        s.story.on_step = expect_nothing_new;
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_int_equal(s.story.step_count, 3);
+        session_close(&s);
+    }
+}
+
+/* A sample's context grows by a token a pass: not every length may be a new product. */
+static void samples_prepare_few_products(void **state)
+{
+    (void)state;
+    struct session s;
+    static const char *const words[] = {"train.total_steps=2", "sample.every=1",     "sample.max_tokens=40",
+                                        "train.seq_len=64",    "train.batch_size=1", NULL};
+    session_open(&s, "sample", cuda_plugin.table, words, 900);
+    session_start(&s, false);
+    count(counted);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.sample_count, 2);
+    /* 16, 24, 32, 40 and 48 rows, of four projections each; both samples share them */
+    assert_int_equal(sim_heuristics() - counted[0], 5 * 4);
+    session_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_agrees_with_the_cpu),
+        cmocka_unit_test(the_fastest_that_adds_in_a_fixed_order_is_chosen),
+        cmocka_unit_test(a_warmed_product_is_never_pushed_out),
+        cmocka_unit_test(a_faulted_device_is_not_warmed),
+        cmocka_unit_test(a_fault_while_warming_is_a_sentence),
+        cmocka_unit_test(warming_that_is_stopped_or_has_no_room_leaves_nothing),
+        cmocka_unit_test(no_step_chooses_or_allocates_anything),
+        cmocka_unit_test(samples_prepare_few_products),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

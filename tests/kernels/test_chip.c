@@ -1,0 +1,74 @@
+/* The peaks of chips: the table and the rule from the clock. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kernels/chip.h"
+
+static void expect_peaks(struct chip chip, enum chip_source source, double fp32, double tf32, double bf16)
+{
+    double peak[PRECISIONS] = {-1, -1, -1};
+    const double wanted[] = {fp32, tf32, bf16};
+    assert_int_equal(chip_peaks(&chip, peak), source);
+    for (int p = 0; p < PRECISIONS; p++)
+        if (fabs(peak[p] / 1e12 - wanted[p]) > 0.02 * wanted[p])
+            fail_msg("%s in %s: %.1f TFLOP/s, not %.1f", chip.name, precision_name((enum precision)p),
+                     peak[p] / 1e12, wanted[p]);
+}
+
+static void known_chips_have_their_published_peaks(void **state)
+{
+    (void)state;
+    expect_peaks((struct chip){"NVIDIA A100-SXM4-80GB", 8, 0, 108, 1.41e9}, CHIP_PUBLISHED, 19.5, 156, 312);
+    expect_peaks((struct chip){"NVIDIA H100 80GB HBM3", 9, 0, 132, 1.98e9}, CHIP_PUBLISHED, 66.9, 494.7,
+                 989.4);
+    expect_peaks((struct chip){"NVIDIA H100 PCIe", 9, 0, 114, 1.755e9}, CHIP_PUBLISHED, 51.2, 378, 756);
+    expect_peaks((struct chip){"NVIDIA H200", 9, 0, 132, 1.98e9}, CHIP_PUBLISHED, 66.9, 494.7, 989.4);
+    expect_peaks((struct chip){"NVIDIA L40S", 8, 9, 142, 2.52e9}, CHIP_PUBLISHED, 91.6, 183, 362);
+    expect_peaks((struct chip){"NVIDIA GeForce RTX 4090", 8, 9, 128, 2.52e9}, CHIP_PUBLISHED, 82.6, 82.6,
+                 165.2);
+}
+
+/* Names that hold a known one, and parts of chips: the table's figure would be wrong. */
+static void namesakes_and_slices_go_by_their_clock(void **state)
+{
+    (void)state;
+    expect_peaks((struct chip){"NVIDIA H100 80GB HBM3 MIG 1g.10gb", 9, 0, 16, 1.98e9}, CHIP_BY_CLOCK, 8.11,
+                 64.9, 129.8);
+    expect_peaks((struct chip){"NVIDIA GeForce RTX 4090 Laptop GPU", 8, 9, 76, 2.04e9}, CHIP_BY_CLOCK, 39.7,
+                 39.7, 79.4);
+    expect_peaks((struct chip){"NVIDIA A1000", 8, 6, 108, 1e9}, CHIP_BY_CLOCK, 27.6, 55.3, 110.6);
+}
+
+/* The rule gives what is published, at the clock that the publication means. */
+static void the_rule_agrees_with_the_table(void **state)
+{
+    (void)state;
+    expect_peaks((struct chip){"A", 8, 0, 108, 1.41e9}, CHIP_BY_CLOCK, 19.5, 156, 312);
+    expect_peaks((struct chip){"H", 9, 0, 132, 1.83e9}, CHIP_BY_CLOCK, 61.8, 494.7, 989.4);
+    expect_peaks((struct chip){"L", 8, 6, 72, 1.695e9}, CHIP_BY_CLOCK, 31.2, 62.5, 125);
+    expect_peaks((struct chip){"GeForce R", 8, 9, 128, 2.52e9}, CHIP_BY_CLOCK, 82.6, 82.6, 165.2);
+}
+
+static void what_is_not_known_is_zero(void **state)
+{
+    (void)state;
+    expect_peaks((struct chip){"NVIDIA Orin", 8, 7, 16, 1.3e9}, CHIP_BY_CLOCK, 5.32, 0, 0);
+    expect_peaks((struct chip){"NVIDIA V100", 7, 0, 80, 1.5e9}, CHIP_UNKNOWN, 0, 0, 0);
+    expect_peaks((struct chip){"NVIDIA New", 10, 0, 148, 0}, CHIP_UNKNOWN, 0, 0, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_chips_have_their_published_peaks),
+        cmocka_unit_test(namesakes_and_slices_go_by_their_clock),
+        cmocka_unit_test(the_rule_agrees_with_the_table),
+        cmocka_unit_test(what_is_not_known_is_zero),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
