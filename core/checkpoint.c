@@ -82,6 +82,8 @@ static enum status write_tensors(const char *folder, struct network *net, struct
             status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
     if (!status)
         status = safetensors_write(path, tensors, model->param_count * (size_t)moments, fetch, net, err);
+    /* what a failed device does not deliver is NaN: never the content of a checkpoint */
+    if (!status) status = net->backend->stream_wait(net->stream, err);
     arena_release(&arena);
     return status;
 }

@@ -57,6 +57,14 @@ static size_t zeroed_bytes(const struct plan *plan, int category)
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
+    struct device_info info;
+    backend->device_describe(device, &info);
+    if (info.max_head_dim > 0 && model->config.head_dim > info.max_head_dim)
+        return err_set(
+            err, STATUS_DEVICE,
+            "model.head_dim = %d: attention on %s takes heads up to %d wide (use another device, or "
+            "narrower heads)",
+            model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
     enum status status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
@@ -81,6 +89,13 @@ enum status network_open(struct network *net, const struct backend *backend, str
     if (plan->input.gemm_workspace)
         backend->gemm_lend(net->stream, workspace(net, plan->gemm_workspace), plan->input.gemm_workspace);
     return STATUS_OK;
+}
+
+enum status network_renew_stream(struct network *net, struct err *err)
+{
+    net->backend->stream_close(net->stream);
+    net->stream = NULL;
+    return net->backend->stream_open(net->device, net->plan->input.precision, &net->stream, err);
 }
 
 void network_close(struct network *net)

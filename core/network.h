@@ -30,10 +30,15 @@ struct network_dropout {
     uint32_t step, micro_batch;
 };
 
-/* Allocates and prepares everything; weights are left uninitialised. On failure nothing is left. */
+/* Allocates and prepares everything; weights are left uninitialised. On failure nothing is left.
+ * STATUS_DEVICE: the device has failed, or cannot compute this model. */
 enum status network_open(struct network *network, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err);
 void network_close(struct network *network); /* harmless on a zeroed struct */
+
+/* A new stream in the place of one that found no memory (STATUS_NO_MEMORY from stream_wait): all memory can
+ * be read again. On failure the network is only good for being closed. */
+enum status network_renew_stream(struct network *network, struct err *err);
 
 enum { NETWORK_PRODUCTS_MAX = 24 };
 

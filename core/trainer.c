@@ -239,6 +239,19 @@ static void event(struct trainer *t, const char *level, const char *format, ...)
     t->setup.observer.event(t->setup.observer.context, &record);
 }
 
+/* Once the device has failed nothing that comes from it means anything; each answer repeats the first fault.
+ */
+static enum status device_status(struct trainer *t, struct err *err)
+{
+    return t->setup.backend->stream_wait(t->network.stream, err);
+}
+
+/* What went wrong beside training; a failed device ends it, and has its own sentence there. */
+static void tolerate(struct trainer *t, const char *level, const struct err *problem)
+{
+    if (!device_status(t, NULL)) event(t, level, "%s; training goes on", problem->text);
+}
+
 /* A norm that overflows counts as not finite, too: such weights are lost all the same. */
 static bool weights_are_finite(struct trainer *t)
 {
@@ -254,14 +267,17 @@ static bool weights_are_finite(struct trainer *t)
 static enum status save_checkpoint(struct trainer *t, const char *kind, struct err *err)
 {
     struct train_observer *o = &t->setup.observer;
-    if (!weights_are_finite(t))
+    bool finite = weights_are_finite(t);
+    enum status status = device_status(t, err);
+    if (status) return status;
+    if (!finite)
         return err_set(err, STATUS_FAILED,
                        "no checkpoint at step %" PRId64 ": the weights are no longer finite", t->state.step);
     char path[64];
     struct checkpoint_record record = {.step = t->state.step, .path = path, .kind = kind};
     o->saving(o->context);
-    enum status status = checkpoint_save(t->setup.checkpoints, &t->network, &t->state,
-                                         t->setup.corpus->tokenizer, &record.bytes, err);
+    status = checkpoint_save(t->setup.checkpoints, &t->network, &t->state, t->setup.corpus->tokenizer,
+                             &record.bytes, err);
     if (status) return status;
     t->last_checkpoint_step = t->state.step;
     checkpoint_prune(t->setup.checkpoints, t->setup.config->checkpoint.keep, t->state.stopping.best_step);
@@ -300,6 +316,7 @@ static void evaluate(struct trainer *t)
         cursor += (uint64_t)b;
         left -= (uint64_t)b;
     }
+    if (device_status(t, NULL)) return;
     struct eval_record record = {.step = t->state.step, .tokens = t->state.tokens};
     record.val_loss = sum / ((double)cursor * T);
     record.val_perplexity = exp(record.val_loss);
@@ -312,8 +329,7 @@ static void evaluate(struct trainer *t)
         early_stopping_judge(&t->state.stopping, t->state.step, record.val_loss);
     o->stopping(o->context, &decision);
     struct err problem = {0};
-    if (decision.improved && save_checkpoint(t, "best", &problem))
-        event(t, "error", "%s; training goes on", problem.text);
+    if (decision.improved && save_checkpoint(t, "best", &problem)) tolerate(t, "error", &problem);
 }
 
 static bool patience_is_used_up(const struct trainer *t)
@@ -341,6 +357,7 @@ static enum status sample(struct trainer *t, struct err *err)
         memcpy(t->sample_bytes + used, piece, n);
         used += n;
     }
+    if (!status) status = device_status(t, err);
     if (status) return status;
     generate_clean_utf8(t->sample_text, SAMPLE_BYTES_MAX, t->sample_bytes, used);
     struct sample_record record = {t->state.step, c->sample.prompt, t->sample_text};
@@ -350,7 +367,8 @@ static enum status sample(struct trainer *t, struct err *err)
 
 /* ---- orders ---- */
 
-/* Applies one order; *leave and *pause are set where it asks for that. */
+/* Applies one order; *leave and *pause are set where it asks for that. One that the device failed in the
+ * midst of is not answered: it has not been carried out. */
 static void apply_order(struct trainer *t, const struct order *order, bool *leave, bool *pause)
 {
     struct train_observer *o = &t->setup.observer;
@@ -394,7 +412,10 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
             snprintf(result, sizeof result, "refused: the factor must be a number from 0 to 1000");
         }
     }
-    o->order_done(o->context, order->id, t->state.step, result);
+    if (device_status(t, NULL))
+        *leave = true;
+    else
+        o->order_done(o->context, order->id, t->state.step, result);
 }
 
 /* Takes all waiting orders; while paused, waits for more. True: leave. */
@@ -427,6 +448,7 @@ static enum status train_step(struct trainer *t, struct err *err)
     struct network_dropout dropout = {(float)c->train.dropout, (uint64_t)c->train.seed,
                                       (uint32_t)t->state.step, 0};
     struct clip_state clip;
+    uint64_t cursor = t->state.cursor;
 
     t->setup.backend->mem_zero(net->gradients, t->model.elements * sizeof *net->gradients, net->stream);
     for (int64_t i = 0; i < micro_batches; i++) {
@@ -438,7 +460,8 @@ static enum status train_step(struct trainer *t, struct err *err)
         t->state.cursor += (uint64_t)B;
     }
     optimizer_step(&t->optimizer, net, lr, t->state.updates, &clip);
-    enum status status = t->setup.backend->stream_wait(net->stream, err);
+    enum status status = device_status(t, err);
+    if (status) t->state.cursor = cursor;
     if (status) return status;
 
     double seconds = clock_monotonic() - start;
@@ -477,14 +500,24 @@ static void between_steps(struct trainer *t)
     int64_t step = t->state.step;
     struct err problem = {0};
     if (due(c->eval.every, step)) evaluate(t);
-    if (due(c->sample.every, step) && sample(t, &problem))
-        event(t, "warning", "%s; training goes on", problem.text);
+    if (due(c->sample.every, step) && sample(t, &problem)) tolerate(t, "warning", &problem);
     if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step) {
-        if (save_checkpoint(t, "periodic", &problem)) event(t, "error", "%s; training goes on", problem.text);
+        if (save_checkpoint(t, "periodic", &problem)) tolerate(t, "error", &problem);
     }
 }
 
-enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct err *err)
+/* Where the device had no memory left for a launch, nothing has changed since the last step that was told. */
+static void rescue(struct trainer *t)
+{
+    struct err problem = {0};
+    if (t->last_checkpoint_step == t->state.step) return;
+    enum status status = network_renew_stream(&t->network, &problem);
+    if (!status) status = save_checkpoint(t, "last", &problem);
+    if (status) event(t, "error", "no checkpoint at step %" PRId64 ": %s", t->state.step, problem.text);
+}
+
+/* Until done, told to leave, or failed. */
+static enum status train(struct trainer *t, enum train_outcome *outcome, struct err *err)
 {
     const struct config *c = t->setup.config;
     enum status status = STATUS_OK;
@@ -493,9 +526,11 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     report_memory(t);
     while (!status && t->state.step < c->train.total_steps &&
            t->state.skipped_in_a_row < SKIPS_IN_A_ROW_MAX) {
-        if ((leave = obey_orders(t)) || patience_is_used_up(t)) break;
+        leave = obey_orders(t);
+        if ((status = device_status(t, err)) || leave || patience_is_used_up(t)) break;
         status = train_step(t, err);
         if (!status) between_steps(t);
+        if (!status) status = device_status(t, err);
     }
     if (status) return status;
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX)
@@ -506,12 +541,24 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
         *outcome = TRAIN_EARLY_STOPPED;
     else if (t->last_eval_step != t->state.step)
         evaluate(t);
-    if (t->last_checkpoint_step == t->state.step) return STATUS_OK;
-    if (!weights_are_finite(t)) {
+    if ((status = device_status(t, err)) || t->last_checkpoint_step == t->state.step) return status;
+    bool finite = weights_are_finite(t);
+    if ((status = device_status(t, err))) return status;
+    if (!finite) {
         event(t, "error", "the weights are no longer finite; the last checkpoint holds the last good ones");
         return STATUS_OK;
     }
     return save_checkpoint(t, "last", err);
+}
+
+enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct err *err)
+{
+    enum status status = train(t, outcome, err);
+    enum status device = status ? device_status(t, NULL) : STATUS_OK;
+    if (device == STATUS_NO_MEMORY) rescue(t);
+    if (status == STATUS_NO_MEMORY && !device)
+        status = err->status = STATUS_FAILED; /* the host's: not ours to say */
+    return status;
 }
 
 const struct model *trainer_model(const struct trainer *t)

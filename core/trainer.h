@@ -67,7 +67,11 @@ void trainer_close(struct trainer *trainer); /* NULL is harmless */
 enum status trainer_resume(struct trainer *trainer, const char *folder, struct err *err);
 
 /* Trains until done. On an error a checkpoint of the last good state may be missing; the sentence says why.
- */
+ * STATUS_DEVICE: the device is lost, and what came after the last checkpoint with it; no step, evaluation,
+ * sample or checkpoint was told that did not happen, and an order that was taken up but not answered has not
+ * been carried out. STATUS_NO_MEMORY: the device had no memory for a launch; the state is that of the last
+ * step told, and a checkpoint of it was written where that was possible. Then this trainer can only be
+ * closed. */
 enum status trainer_run(struct trainer *trainer, enum train_outcome *outcome, struct err *err);
 
 const struct model *trainer_model(const struct trainer *trainer);

@@ -52,6 +52,7 @@ struct device_info {
      * the chip; 0: unknown, or the device does not compute in it */
     double peak_flops[PRECISIONS];
     enum precision best; /* what to train in, unless told */
+    int max_head_dim;    /* the widest head that its attention knows; 0: any */
 };
 
 /* One matrix product, as the slot gemm is called for it. */
@@ -96,6 +97,8 @@ struct backend {
 
     /* --- device and memory --- */
     enum status (*device_open)(int threads, struct device **out, struct err *err); /* threads 0: all cores */
+    /* A device that has failed for good is left to the end of the process: closing it, and freeing and
+     * closing what belongs to it, frees the host's memory and does not touch the device again. */
     void (*device_close)(struct device *device);
     void (*device_describe)(struct device *device, struct device_info *out);
     enum status (*mem_alloc)(struct device *device, size_t bytes, void **out,
@@ -123,8 +126,11 @@ struct backend {
     enum status (*stream_open)(struct device *device, enum precision precision, struct stream **out,
                                struct err *err);
     void (*stream_close)(struct stream *stream);
-    enum status (*stream_wait)(struct stream *stream,
-                               struct err *err); /* until idle; reports device faults */
+    /* Until idle; reports the stream's first fault, after which nothing more was run on it. STATUS_DEVICE:
+     * the device is lost to this process, with everything in its memory. STATUS_NO_MEMORY: it had no memory
+     * left to launch something; what was done before that stands, and another stream of the device may read
+     * it. */
+    enum status (*stream_wait)(struct stream *stream, struct err *err);
 
     /* what is queued from here on waits until the event, as last recorded, has happened */
     void (*stream_after)(struct stream *stream, struct event *event);

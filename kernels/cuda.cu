@@ -2,7 +2,10 @@
  * `cuda_plugin`; see cuda_plugin.h for how it is found.
  *
  * A stream keeps its first fault: nothing runs on it afterwards, downloads fill with NaN, and stream_wait
- * says what failed where. Such a fault is never retried in the same process. */
+ * says what failed where. CUDA's errors are sticky: after one every later call of the process fails or, on a
+ * GPU that is gone, may hang. So the device is then `lost`: nothing of it is waited for, freed or destroyed,
+ * which the end of the process does. The exception is a launch that found no memory (a kernel's code is
+ * loaded when it is first used): it has not run, and CUDA goes on working. */
 #include "kernels/cuda_device.cuh"
 
 extern "C" {
@@ -27,8 +30,8 @@ extern "C" {
 #include <stdlib.h>
 #include <string.h>
 
-/* The oldest compute capability there is code for. */
-enum { OLDEST_MAJOR = 8 };
+/* The oldest compute capability there is code for, and the widest head that attention has tiles for. */
+enum { OLDEST_MAJOR = 8, WIDEST_HEAD = 256 };
 
 /* ---- what is there ---- */
 
@@ -112,8 +115,7 @@ static enum status choose_device(int *index, struct cuda_device_report *out, str
     for (int i = 0; i < driver.devices; i++) {
         struct err why = {};
         status = inspect_device(i, &report, &why);
-        if (!status && report.why_not[0] != '\0')
-            status = err_set(&why, STATUS_FAILED, "%s", report.why_not);
+        if (!status && report.why_not[0] != '\0') status = err_set(&why, STATUS_FAILED, "%s", report.why_not);
         if (!status) {
             *index = i;
             *out = report;
@@ -132,7 +134,7 @@ static void device_close(struct device *device)
 {
     if (device == NULL) return;
     gemm_cache_close(device);
-    if (device->blas != NULL) cublasLtDestroy(device->blas);
+    if (device->blas != NULL && !device->lost) cublasLtDestroy(device->blas);
     free(device);
 }
 
@@ -180,6 +182,7 @@ static void device_describe(struct device *device, struct device_info *out)
     out->available_bytes = device->available_bytes;
     memcpy(out->peak_flops, device->peak_flops, sizeof out->peak_flops);
     out->best = PRECISION_BF16; /* tensor cores of every device that there is code for have it */
+    out->max_head_dim = WIDEST_HEAD;
 }
 
 /* ---- memory ---- */
@@ -188,6 +191,8 @@ static enum status mem_alloc(struct device *device, size_t bytes, void **out, st
 {
     void *memory = NULL;
     size_t free_bytes = 0, total = 0;
+    if (device->lost)
+        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s has failed", device->properties.name);
     cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError(); /* this one is not sticky: leave no trace of it for the next launch */
@@ -198,16 +203,18 @@ static enum status mem_alloc(struct device *device, size_t bytes, void **out, st
                        (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576,
                        device->properties.name);
     }
-    if (error != cudaSuccess)
-        return err_set(err, STATUS_FAILED, "cuda: cannot allocate: %s", cudaGetErrorString(error));
+    if (error != cudaSuccess) {
+        device->lost = true;
+        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s", cudaGetErrorString(error));
+    }
     *out = memory;
     return STATUS_OK;
 }
 
 static void mem_free(struct device *device, void *memory)
 {
-    (void)device;
-    cudaFree(memory); /* its error can only be that of an earlier launch, which stream_wait reports */
+    if (!device->lost && cudaFree(memory) != cudaSuccess)
+        device->lost = true; /* the error of an earlier launch */
 }
 
 static void check(struct stream *stream, const char *at, cudaError_t error)
@@ -218,14 +225,14 @@ static void check(struct stream *stream, const char *at, cudaError_t error)
 static void mem_zero(void *memory, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || stream->fault_at != NULL) return;
-    check(stream, "zeroing memory", cudaMemsetAsync(memory, 0, bytes, stream->queue));
+    check(stream, "a kernel, or zeroing memory after it,", cudaMemsetAsync(memory, 0, bytes, stream->queue));
 }
 
 /* From pageable memory the copy returns once the bytes are staged: the caller may reuse `host` at once. */
 static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || stream->fault_at != NULL) return;
-    check(stream, "an upload",
+    check(stream, "a kernel, or the upload after it,",
           cudaMemcpyAsync(device_memory, host, bytes, cudaMemcpyHostToDevice, stream->queue));
 }
 
@@ -233,7 +240,7 @@ static void mem_download(void *host, const void *device_memory, size_t bytes, st
 {
     if (bytes == 0) return;
     if (stream->fault_at == NULL)
-        check(stream, "a download",
+        check(stream, "a kernel, or the download after it,",
               cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
     if (stream->fault_at == NULL) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
@@ -251,19 +258,38 @@ void stream_fault(struct stream *stream, const char *at, const char *why)
 {
     if (stream->fault_at != NULL) return;
     stream->fault_at = at;
+    stream->device->lost = true;
     snprintf(stream->fault, sizeof stream->fault, "%s", why);
+}
+
+void stream_refused(struct stream *stream, const char *at, cudaError_t error)
+{
+    if (stream->fault_at != NULL) return;
+    bool lost = stream->device->lost;
+    stream_fault(stream, at, cudaGetErrorString(error));
+    if (error != cudaErrorMemoryAllocation) return;
+    cudaGetLastError(); /* it is told: no later launch shall find it */
+    stream->full = true;
+    stream->device->lost = lost;
 }
 
 static void stream_close(struct stream *stream)
 {
     if (stream == NULL) return;
-    if (stream->queue != NULL) cudaStreamDestroy(stream->queue);
+    /* what still runs reads memory that is freed next; a fault in it is the last that is asked of the device
+     */
+    if (stream->queue != NULL && !stream->device->lost && cudaStreamSynchronize(stream->queue) != cudaSuccess)
+        stream->device->lost = true;
+    if (stream->queue != NULL && !stream->device->lost) cudaStreamDestroy(stream->queue);
     free(stream);
 }
 
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
                                struct err *err)
 {
+    if (device->lost)
+        return err_set(err, STATUS_DEVICE, "cuda: cannot open a stream: %s has failed",
+                       device->properties.name);
     struct stream *stream = (struct stream *)calloc(1, sizeof *stream);
     if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a stream's handle");
     stream->device = device;
@@ -271,7 +297,10 @@ static enum status stream_open(struct device *device, enum precision precision, 
     cudaError_t error = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);
     enum status status = STATUS_OK;
     if (error != cudaSuccess)
-        status = err_set(err, STATUS_FAILED, "cuda: cannot open a stream: %s", cudaGetErrorString(error));
+        status = err_set(err, error == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE,
+                         "cuda: cannot open a stream: %s", cudaGetErrorString(error));
+    if (status == STATUS_NO_MEMORY) cudaGetLastError();
+    if (status == STATUS_DEVICE) device->lost = true;
     if (status) {
         stream_close(stream);
         return status;
@@ -284,9 +313,8 @@ static enum status stream_wait(struct stream *stream, struct err *err)
 {
     if (stream->fault_at == NULL) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (stream->fault_at == NULL) return STATUS_OK;
-    return err_set(err, STATUS_FAILED,
-                   "cuda: %s failed: %s (resume from the last checkpoint in a new process)", stream->fault_at,
-                   stream->fault);
+    return err_set(err, stream->full ? STATUS_NO_MEMORY : STATUS_DEVICE, "cuda: %s failed: %s",
+                   stream->fault_at, stream->fault);
 }
 
 const struct backend cuda_table = {

@@ -3,7 +3,8 @@
  *
  * Always: the order of every reduction follows from the shape alone, so results are deterministic; nothing
  * uses float atomics; after the first fault of a stream nothing more is launched on it, and stream_wait
- * reports that fault. Blocks are one-dimensional and a multiple of 32 threads.
+ * reports that fault; after one that is sticky no call touches the device again. Blocks are one-dimensional
+ * and a multiple of 32 threads.
  *
  * The same files compile as C++ for tests/cuda_sim, where shared memory is an object that checks each access:
  * hence SHARED_ARRAY, SHARED_DYNAMIC and shared_pointer instead of __shared__ and plain pointers. */
@@ -32,6 +33,7 @@ struct device {
     cublasLtHandle_t blas;
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
     cudaMemPool_t pool;
+    bool lost;               /* it has failed for good: no call may touch it any more */
 };
 
 extern "C" const struct backend cuda_table;
@@ -44,6 +46,7 @@ struct stream {
     size_t workspace_bytes;
     const char *fault_at; /* NULL: none; else what failed first, a literal */
     char fault[160];      /* and why */
+    bool full;            /* it failed for want of memory alone: the device is not lost */
 };
 
 /* cuda_memory.cu: pools, page-locked memory and events */
@@ -61,8 +64,10 @@ void event_record(struct event *event, struct stream *stream);
 double event_elapsed(struct event *from, struct event *to);
 void stream_after(struct stream *stream, struct event *event);
 
-/* Keeps the first fault only: later ones follow from it. */
+/* Keeps the first fault only: later ones follow from it. The device is lost. */
 void stream_fault(struct stream *stream, const char *at, const char *why);
+/* The fault of a launch that was refused: the device is lost, unless it only had no memory for the launch. */
+void stream_refused(struct stream *stream, const char *at, cudaError_t error);
 enum status gemm_cache_open(struct device *device, struct err *err);
 void gemm_cache_close(struct device *device);
 
@@ -97,8 +102,8 @@ template <typename T> using shared_pointer = T *;
 #endif
 
 /* Each .cu file is a module of its own, which the CUDA runtime loads when its first kernel is used. So that
- * cuda_modules.cu can have all of them loaded beforehand, every file that includes this one leaves the address
- * of one kernel in the plugin's section "anneal_modules". */
+ * cuda_modules.cu can have all of them loaded beforehand, every file that includes this one leaves the
+ * address of one kernel in the plugin's section "anneal_modules". */
 #ifndef ANNEAL_CUDA_SIM
 static __global__ void module_mark()
 {
@@ -110,14 +115,14 @@ void modules_load();
 static inline void launch_check(struct stream *stream, const char *kernel)
 {
     cudaError_t error = cudaGetLastError();
-    if (error != cudaSuccess) stream_fault(stream, kernel, cudaGetErrorString(error));
+    if (error != cudaSuccess) stream_refused(stream, kernel, error);
 }
 
 /* Kernels that want more than 48 KiB of dynamic shared memory say so before the launch. */
 template <typename F> static inline void allow_shared(struct stream *stream, F *kernel, size_t bytes)
 {
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (error != cudaSuccess) stream_fault(stream, "shared memory", cudaGetErrorString(error));
+    if (error != cudaSuccess) stream_refused(stream, "shared memory", error);
 }
 
 /* Blocks of `threads` for n elements, one thread each. n >= 1, below 2^31 · threads. */

@@ -1,11 +1,29 @@
 /* Device memory in the order of a stream, page-locked host memory, and events.
  *
  * The pool is the driver's own (cudaMallocAsync). It keeps what is freed until it is trimmed: giving memory back
- * to the system at every wait, its default, would cost a step more than the step. */
+ * to the system at every wait, its default, would cost a step more than the step.
+ *
+ * Of a device that is lost nothing is asked any more: its memory is the driver's until the process ends. */
 #include "kernels/cuda_device.cuh"
 
 #include <math.h>
 #include <stdlib.h>
+
+/* The device's failure, for good unless it only had no memory. */
+static enum status refused(struct device *device, const char *what, cudaError_t error, struct err *err)
+{
+    if (error == cudaErrorMemoryAllocation)
+        cudaGetLastError(); /* this one is not sticky: leave no trace of it for the next launch */
+    else
+        device->lost = true;
+    return err_set(err, error == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE, "cuda: %s: %s",
+                   what, cudaGetErrorString(error));
+}
+
+static enum status lost(const struct device *device, struct err *err)
+{
+    return err_set(err, STATUS_DEVICE, "cuda: %s has failed", device->properties.name);
+}
 
 enum status pool_open(struct device *device, struct err *err)
 {
@@ -14,85 +32,78 @@ enum status pool_open(struct device *device, struct err *err)
     if (error == cudaSuccess)
         error = cudaMemPoolSetAttribute(device->pool, cudaMemPoolAttrReleaseThreshold, &keep);
     if (error == cudaSuccess) return STATUS_OK;
-    return err_set(err, STATUS_FAILED, "cuda: the memory pool cannot be opened: %s", cudaGetErrorString(error));
+    return refused(device, "the memory pool cannot be opened", error, err);
 }
 
 enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out, struct err *err)
 {
     void *memory = NULL;
+    if (device->lost) return lost(device, err);
     cudaError_t error = cudaMallocFromPoolAsync(&memory, bytes > 0 ? bytes : 1, device->pool,
                                                 stream != NULL ? stream->queue : NULL);
-    if (error == cudaErrorMemoryAllocation) {
-        cudaGetLastError(); /* this one is not sticky: leave no trace of it for the next launch */
-        return err_set(err, STATUS_NO_MEMORY, "cuda: the pool has no memory for %.1f MiB",
-                       (double)bytes / 1048576);
-    }
-    if (error != cudaSuccess)
-        return err_set(err, STATUS_FAILED, "cuda: cannot allocate: %s", cudaGetErrorString(error));
-    if (stream == NULL) cudaStreamSynchronize(NULL); /* for whoever uses it without looking at the pool's stream */
+    /* without a stream: for whoever uses it without looking at the pool's */
+    if (error == cudaSuccess && stream == NULL) error = cudaStreamSynchronize(NULL);
+    if (error != cudaSuccess) return refused(device, "the pool has no memory", error, err);
     *out = memory;
     return STATUS_OK;
 }
 
-/* An error can only be that of an earlier launch, which stream_wait reports. */
 void pool_free(struct device *device, void *memory, size_t bytes, struct stream *stream)
 {
-    (void)device;
     (void)bytes;
-    cudaFreeAsync(memory, stream != NULL ? stream->queue : NULL);
+    if (!device->lost && cudaFreeAsync(memory, stream != NULL ? stream->queue : NULL) != cudaSuccess)
+        device->lost = true; /* the error of an earlier launch */
 }
 
 size_t pool_reserved(struct device *device)
 {
     uint64_t bytes = 0;
+    if (device->lost) return 0;
     if (cudaMemPoolGetAttribute(device->pool, cudaMemPoolAttrReservedMemCurrent, &bytes) != cudaSuccess) return 0;
     return (size_t)bytes;
 }
 
 void pool_trim(struct device *device)
 {
-    cudaDeviceSynchronize(); /* what was freed in a stream's order is free when the stream has come there */
-    cudaMemPoolTrimTo(device->pool, 0);
+    if (device->lost) return;
+    /* what was freed in a stream's order is free when the stream has come there */
+    if (cudaDeviceSynchronize() != cudaSuccess || cudaMemPoolTrimTo(device->pool, 0) != cudaSuccess)
+        device->lost = true;
 }
 
 enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err)
 {
     void *memory = NULL;
-    (void)device;
+    if (device->lost) return lost(device, err);
     cudaError_t error = cudaMallocHost(&memory, bytes > 0 ? bytes : 1);
-    if (error == cudaErrorMemoryAllocation) {
-        cudaGetLastError();
-        return err_set(err, STATUS_NO_MEMORY, "cuda: no page-locked memory for %.1f MiB", (double)bytes / 1048576);
-    }
-    if (error != cudaSuccess)
-        return err_set(err, STATUS_FAILED, "cuda: cannot allocate page-locked memory: %s",
-                       cudaGetErrorString(error));
+    if (error != cudaSuccess) return refused(device, "no page-locked memory", error, err);
     *out = memory;
     return STATUS_OK;
 }
 
 void host_free(struct device *device, void *memory)
 {
-    (void)device;
-    cudaFreeHost(memory);
+    if (!device->lost && cudaFreeHost(memory) != cudaSuccess) device->lost = true;
 }
 
 /* ---- events ---- */
 
 struct event {
+    struct device *device;
     cudaEvent_t mark;
 };
 
 enum status event_open(struct device *device, struct event **out, struct err *err)
 {
-    (void)device;
+    if (device->lost) return lost(device, err);
     struct event *event = (struct event *)calloc(1, sizeof *event);
     if (event == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for an event's handle");
     cudaError_t error = cudaEventCreate(&event->mark);
     if (error != cudaSuccess) {
         free(event);
-        return err_set(err, STATUS_FAILED, "cuda: cannot open an event: %s", cudaGetErrorString(error));
+        return refused(device, "cannot open an event", error, err);
     }
+    event->device = device;
     *out = event;
     return STATUS_OK;
 }
@@ -100,7 +111,7 @@ enum status event_open(struct device *device, struct event **out, struct err *er
 void event_close(struct event *event)
 {
     if (event == NULL) return;
-    cudaEventDestroy(event->mark);
+    if (!event->device->lost) cudaEventDestroy(event->mark);
     free(event);
 }
 
@@ -114,6 +125,7 @@ void event_record(struct event *event, struct stream *stream)
 double event_elapsed(struct event *from, struct event *to)
 {
     float milliseconds = 0;
+    if (to->device->lost) return (double)NAN;
     cudaError_t error = cudaEventSynchronize(to->mark);
     if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, from->mark, to->mark);
     /* a mark that was never made is no fault of the device: leave no trace of it for the next launch */

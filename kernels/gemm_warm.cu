@@ -195,7 +195,7 @@ static enum status choose(struct gemm_entry *e, const struct scratch *scratch, s
     }
     if (status) return status;
     if (best < 0)
-        return err_set(err, STATUS_FAILED, "cuda: cuBLASLt has no algorithm for (%d,%d) = (%d,%d)(%d,%d): %s",
+        return err_set(err, STATUS_DEVICE, "cuda: cuBLASLt has no algorithm for (%d,%d) = (%d,%d)(%d,%d): %s",
                        e->key.M, e->key.N, e->key.M, e->key.K, e->key.K, e->key.N,
                        cublasLtGetStatusString(blas != CUBLAS_STATUS_SUCCESS ? blas
                                                                              : CUBLAS_STATUS_NOT_SUPPORTED));
@@ -262,7 +262,7 @@ static enum status warm_one(struct warming *w, int i, struct err *err)
     if (e == NULL) e = gemm_cache_place(cache);
     if (gemm_entry_prepare(e, key) != CUBLAS_STATUS_SUCCESS) {
         memset(e, 0, sizeof *e);
-        return err_set(err, STATUS_FAILED, "cuda: cuBLASLt cannot describe (%d,%d) = (%d,%d)(%d,%d)", key.M,
+        return err_set(err, STATUS_DEVICE, "cuda: cuBLASLt cannot describe (%d,%d) = (%d,%d)(%d,%d)", key.M,
                        key.N, key.M, key.K, key.K, key.N);
     }
     bool taken = false;

@@ -349,6 +349,47 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
     return status;
 }
 
+static enum status end_segment(struct journal *journal, enum run_status final, double now, struct err *err)
+{
+    sqlite3_stmt *update;
+    enum status status = store_prepare(
+        journal->store, "update segments set ended_at = ?3, status = ?4 where run_id = ?1 and segment = ?2",
+        &update, err);
+    if (status) return status;
+    store_bind_text(update, 1, journal->run_id);
+    sqlite3_bind_int(update, 2, journal->segment);
+    sqlite3_bind_double(update, 3, now);
+    store_bind_text(update, 4, run_status_name(final));
+    return store_run(journal->store, update, err);
+}
+
+enum status journal_next_segment(struct journal *journal, struct err *err)
+{
+    enum status status = end_segment(journal, RUN_FAILED, clock_wall(), err);
+    if (status) return status;
+    journal->segment++;
+    journal->has_steps = false;
+    journal->tokens_per_sec = NAN;
+    journal->status = RUN_RUNNING;
+    journal->heartbeat = clock_wall();
+    journal->dirty = true;
+    status = insert_segment(journal, getpid(), err);
+    return status ? status : mark_running(journal, getpid(), err);
+}
+
+enum status journal_device(struct journal *journal, const char *device, const char *precision,
+                           struct err *err)
+{
+    sqlite3_stmt *update;
+    enum status status = store_prepare(
+        journal->store, "update runs set device = ?2, precision = ?3 where id = ?1", &update, err);
+    if (status) return status;
+    store_bind_text(update, 1, journal->run_id);
+    store_bind_text(update, 2, device);
+    store_bind_text(update, 3, precision);
+    return store_run(journal->store, update, err);
+}
+
 enum status journal_end(struct journal *journal, enum run_status final, const char *message, struct err *err)
 {
     struct store *store = journal->store;
@@ -368,17 +409,7 @@ enum status journal_end(struct journal *journal, enum run_status final, const ch
         store_bind_text(update, 3, message ? message : "");
         status = store_run(store, update, err);
     }
-    if (!status)
-        status = store_prepare(
-            store, "update segments set ended_at = ?3, status = ?4 where run_id = ?1 and segment = ?2",
-            &update, err);
-    if (!status) {
-        store_bind_text(update, 1, journal->run_id);
-        sqlite3_bind_int(update, 2, journal->segment);
-        sqlite3_bind_double(update, 3, now);
-        store_bind_text(update, 4, run_status_name(final));
-        status = store_run(store, update, err);
-    }
+    if (!status) status = end_segment(journal, final, now, err);
     if (!status) status = answer_old_orders(journal, "not obeyed: the trainer ended first", err);
     if (!status) status = store_commit(store, err);
     store_rollback(store);

@@ -34,6 +34,14 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
 enum status journal_end(struct journal *journal, enum run_status status, const char *message,
                         struct err *err);
 
+/* Inside a transaction, unlike these two: the same trainer goes on in a new segment, after the one before has
+ * failed; orders that wait go on waiting. */
+enum status journal_next_segment(struct journal *journal, struct err *err);
+
+/* What the run is trained on from here on: the columns of its row. */
+enum status journal_device(struct journal *journal, const char *device, const char *precision,
+                           struct err *err);
+
 enum status journal_step(struct journal *journal, const struct step_record *record, struct err *err);
 enum status journal_eval(struct journal *journal, const struct eval_record *record, struct err *err);
 enum status journal_stopping(struct journal *journal, const struct stopping_record *record, struct err *err);

@@ -110,6 +110,18 @@ void writer_status(struct writer *writer, enum run_status status)
     put(writer, &slot, false, NULL, NULL);
 }
 
+void writer_next_segment(struct writer *writer)
+{
+    struct writer_slot slot = {.kind = SLOT_SEGMENT};
+    put(writer, &slot, false, NULL, NULL);
+}
+
+void writer_device(struct writer *writer, const char *device, const char *precision)
+{
+    struct writer_slot slot = {.kind = SLOT_DEVICE};
+    put(writer, &slot, true, device, precision);
+}
+
 bool writer_next_order(struct writer *writer, struct order *out)
 {
     atomic_fetch_add_explicit(&writer->looks, 1, memory_order_relaxed);

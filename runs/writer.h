@@ -34,6 +34,12 @@ void writer_memory(struct writer *writer, const struct memory_record *record);
 void writer_event(struct writer *writer, const struct event_record *record);
 void writer_status(struct writer *writer, enum run_status status); /* running <-> paused */
 
+/* The same trainer goes on in a new segment: what it recorded until now is of one that has failed. Orders
+ * that wait are still to be obeyed. */
+void writer_next_segment(struct writer *writer);
+/* Where and how the run is trained from here on, as in struct run_new. */
+void writer_device(struct writer *writer, const char *device, const char *precision);
+
 /* --- orders: the control channel, see order.h for the asking side --- */
 /* The next order not yet handed out, false if there is none. The writer's thread looks at PRAGMA data_version
  * and reads; this only pops a ring. Orders given before the segment began are not delivered. */

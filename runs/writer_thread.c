@@ -51,6 +51,10 @@ static enum status apply(struct journal *journal, struct writer_slot *slot, stru
         return STATUS_OK;
     case SLOT_ORDER_DONE:
         return journal_order_done(journal, slot->done.id, slot->done.step, slot->first_text, err);
+    case SLOT_SEGMENT:
+        return journal_next_segment(journal, err);
+    case SLOT_DEVICE:
+        return journal_device(journal, slot->first_text, slot->second_text, err);
     }
     return STATUS_OK;
 }

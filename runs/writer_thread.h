@@ -32,6 +32,8 @@ enum writer_slot_kind {
     SLOT_EVENT,
     SLOT_STATUS,
     SLOT_ORDER_DONE,
+    SLOT_SEGMENT,
+    SLOT_DEVICE,
 };
 
 /* One record under way. Borrowed texts inside the records are replaced by the copies first_text and

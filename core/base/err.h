@@ -14,6 +14,7 @@ enum status {
     STATUS_CORRUPT,     /* a file is not what it says it is */
     STATUS_IO,          /* the system refused: permissions, full disk */
     STATUS_NO_MEMORY,   /* host or device memory */
+    STATUS_DEVICE,      /* a GPU failed, or cannot do what this model needs: another device may */
     STATUS_INTERRUPTED, /* a signal asked us to leave; nothing is lost */
 };
 

@@ -34,7 +34,7 @@ extern "C" long sim_events(void)
 
 cudaError_t cudaEventCreate(cudaEvent_t *out)
 {
-    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (sim::faulted()) return sim::sticky_error();
     events.push_back(*out = new sim_event());
     return cudaSuccess;
 }
@@ -54,7 +54,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 {
-    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (sim::faulted()) return sim::sticky_error();
     event->recorded = true;
     event->at = now;
     return cudaSuccess;
@@ -62,12 +62,12 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t)
 {
-    return sim::faulted() ? cudaErrorLaunchFailure : cudaSuccess; /* also of one that was never recorded */
+    return sim::faulted() ? sim::sticky_error() : cudaSuccess; /* also of one that was never recorded */
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
 {
-    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (sim::faulted()) return sim::sticky_error();
     if (!from->recorded || !to->recorded) return cudaErrorInvalidValue;
     *milliseconds = (float)((to->at - from->at) * 1e-3);
     return cudaSuccess;

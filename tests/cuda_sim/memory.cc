@@ -42,20 +42,8 @@ struct allocation {
 std::vector<allocation> allocations;
 bool open_now;
 uint64_t mallocs;
-
-/* The machine is good until told otherwise: by sim_set_machine, or, where the simulator is the plugin of a
- * whole process, by the environment. */
-enum sim_machine from_environment()
-{
-    static const char *const names[] = {"good",       "no_driver", "old_driver",   "no_device",
-                                        "old_device", "full",      "launch_fault", "mixed"};
-    const char *name = getenv("ANNEAL_SIM_MACHINE");
-    for (int i = 0; name != NULL && i < 8; i++)
-        if (strcmp(name, names[i]) == 0) return (enum sim_machine)i;
-    return SIM_MACHINE_GOOD;
-}
-
-enum sim_machine now = from_environment();
+/* One that is never destroyed, because its device is lost, is no leak. */
+auto &streams = *new std::vector<sim_stream *>;
 
 void protect(const allocation &a, bool open)
 {
@@ -93,9 +81,9 @@ void on_fault(int, siginfo_t *info, void *)
     sim::fail("a bad address, %p", info->si_addr);
 }
 
-cudaError_t fault_or(cudaError_t error)
+cudaError_t fault_or(cudaError_t error, std::source_location where = std::source_location::current())
 {
-    return sim::faulted() ? cudaErrorLaunchFailure : error;
+    return sim::faulted(where) ? sim::sticky_error() : error;
 }
 
 } // namespace
@@ -129,6 +117,15 @@ void memory_check(const char *who)
     for (const allocation &a : allocations) check_pattern(a, who);
 }
 
+void memory_release()
+{
+    for (const allocation &a : allocations) {
+        UNPOISON(a.at, a.mapped);
+        munmap(a.at - PAGE, a.mapped + 2 * PAGE);
+    }
+    allocations.clear();
+}
+
 void memory_expect(const void *memory, size_t bytes, const char *what)
 {
     const unsigned char *at = (const unsigned char *)memory;
@@ -138,22 +135,7 @@ void memory_expect(const void *memory, size_t bytes, const char *what)
          memory);
 }
 
-enum sim_machine machine()
-{
-    return now;
-}
-
-bool faulted()
-{
-    return now == SIM_MACHINE_LAUNCH_FAULT && sim_launches() > 0;
-}
-
 } // namespace sim
-
-extern "C" void sim_set_machine(enum sim_machine machine)
-{
-    now = machine;
-}
 
 extern "C" uint64_t sim_device_bytes(void)
 {
@@ -171,7 +153,9 @@ extern "C" uint64_t sim_mallocs(void)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = now == SIM_MACHINE_NO_DRIVER ? 0 : now == SIM_MACHINE_OLD_DRIVER ? 11080 : 13000;
+    *version = sim::machine() == SIM_MACHINE_NO_DRIVER    ? 0
+               : sim::machine() == SIM_MACHINE_OLD_DRIVER ? 11080
+                                                          : 13000;
     return cudaSuccess;
 }
 
@@ -184,6 +168,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = 0;
+    enum sim_machine now = sim::machine();
     if (now == SIM_MACHINE_NO_DRIVER || now == SIM_MACHINE_OLD_DRIVER) return cudaErrorInsufficientDriver;
     if (now == SIM_MACHINE_NO_DEVICE) return cudaErrorNoDevice;
     *count = now == SIM_MACHINE_MIXED ? 2 : 1;
@@ -198,6 +183,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     *out = cudaDeviceProp();
     snprintf(out->name, sizeof out->name, "CUDA simulator");
     out->totalGlobalMem = (size_t)1 << 30;
+    enum sim_machine now = sim::machine();
     bool old = now == SIM_MACHINE_OLD_DEVICE || (now == SIM_MACHINE_MIXED && device == 0);
     out->major = old ? 7 : 9;
     out->multiProcessorCount = 1;
@@ -219,16 +205,16 @@ cudaError_t cudaSetDevice(int device)
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
     *total = (size_t)1 << 30;
-    *free_bytes = now == SIM_MACHINE_FULL ? 0 : *total;
-    return cudaSuccess;
+    *free_bytes = sim::machine() == SIM_MACHINE_FULL ? 0 : *total;
+    return fault_or(cudaSuccess);
 }
 
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     *out = NULL;
     mallocs++;
-    if (sim::faulted()) return cudaErrorLaunchFailure;
-    if (now == SIM_MACHINE_FULL || bytes > (size_t)1 << 30) return cudaErrorMemoryAllocation;
+    if (sim::faulted()) return sim::sticky_error();
+    if (sim::allocation_fails() || bytes > (size_t)1 << 30) return cudaErrorMemoryAllocation;
     if (bytes == 0) return cudaSuccess;
     sim::catch_faults();
     size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
@@ -265,7 +251,7 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
 {
-    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (sim::faulted()) return sim::sticky_error();
     sim::memory_expect(memory, bytes, "cudaMemsetAsync");
     sim::clock_advance((double)((bytes + 4095) / 4096));
     sim::memory_open(true);
@@ -276,7 +262,8 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t)
 {
-    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (kind == cudaMemcpyDeviceToHost) sim::download_begins(bytes);
+    if (sim::faulted()) return sim::sticky_error();
     if (kind != cudaMemcpyDeviceToHost) sim::memory_expect(to, bytes, "the target of cudaMemcpyAsync");
     if (kind != cudaMemcpyHostToDevice) sim::memory_expect(from, bytes, "the source of cudaMemcpyAsync");
     sim::clock_advance((double)((bytes + 4095) / 4096));
@@ -288,12 +275,13 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
-    *out = new sim_stream();
+    streams.push_back(*out = new sim_stream());
     return fault_or(cudaSuccess);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    std::erase(streams, stream);
     delete stream;
     return fault_or(cudaSuccess);
 }
@@ -305,7 +293,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t)
 
 cudaError_t cudaGetLastError()
 {
-    return fault_or(cudaSuccess);
+    return sim::last_error();
 }
 
 const char *cudaGetErrorString(cudaError_t error)
@@ -321,6 +309,8 @@ const char *cudaGetErrorString(cudaError_t error)
         return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNoDevice:
         return "no CUDA-capable device is detected";
+    case cudaErrorDevicesUnavailable:
+        return "CUDA-capable device(s) is/are busy or unavailable";
     case cudaErrorLaunchFailure:
         return "unspecified launch failure";
     }

@@ -301,8 +301,9 @@ void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, cons
 {
     uint64_t threads = (uint64_t)block.x * block.y * block.z;
     catch_faults();
-    kernel_name = kernel;
     launches++;
+    if (!launch_runs(kernel)) return;
+    kernel_name = kernel;
     if (threads == 0 || threads > THREADS_MAX || block.z > 64) fail("a block of %lu threads", threads);
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
         fail("a grid of (%u,%u,%u) blocks", grid.x, grid.y, grid.z);

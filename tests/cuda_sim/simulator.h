@@ -34,12 +34,21 @@ enum sim_machine {
     SIM_MACHINE_NO_DEVICE,    /* a driver without a device */
     SIM_MACHINE_OLD_DEVICE,   /* a device of compute capability 7.0 */
     SIM_MACHINE_FULL,         /* no device memory is free */
-    SIM_MACHINE_LAUNCH_FAULT, /* once a kernel has been launched, every call fails */
+    SIM_MACHINE_LAUNCH_FAULT, /* the first kernel that is launched faults */
     SIM_MACHINE_MIXED         /* device 0 as the old one, device 1 as the good one */
 };
-/* $ANNEAL_SIM_MACHINE says the same at the start: good, no_driver, old_driver, no_device, old_device, full,
- * launch_fault, mixed. */
 void sim_set_machine(enum sim_machine machine);
+
+/* A good machine that fails later, counted from 1 and from now on:
+ *
+ *     fault_at:N[:NAME]    the N-th launch (of a kernel with NAME in its name) faults, and all calls after it
+ *     lost_at:N[:BYTES]    the N-th copy from the device (of at least so many) fails, and all calls after it
+ *     oom_at:N             the N-th allocation finds no memory
+ *     no_room_at:N[:NAME]  the N-th launch (of a kernel ...) finds no memory: it alone fails
+ *
+ * $ANNEAL_SIM_MACHINE says one of these at the start, or a machine: good, no_driver, old_driver, no_device,
+ * old_device, full, launch_fault, mixed. */
+void sim_set_fault(const char *words);
 
 /* Kernels launched, and bytes of device memory in use. */
 uint64_t sim_launches(void);

@@ -141,10 +141,10 @@ static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "fault");
-    use_plugin("launch_fault");
+    use_plugin("fault_at:1:embedding_gather");
     process_expect_sentence(
-        process_run(1, TRAIN, "--device", "cuda", "--train.precision=fp32", "--progress=none", NULL),
-        "unspecified launch failure (resume from the last checkpoint in a new process)");
+        process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
+        "unspecified launch failure (there is no checkpoint to go on from: start it again");
     assert_string_equal(stage_status(), "failed");
 }
 
@@ -162,6 +162,26 @@ static void devices_lists_what_there_is(void **state)
     assert_null(strstr(devices, "cannot be used"));
     assert_null(strstr(devices, "CUDA_VISIBLE_DEVICES"));
     free(devices);
+}
+
+/* At full width, though on few tokens. */
+static void the_default_preset_trains_on_the_device(void **state)
+{
+    (void)state;
+    struct stage s;
+    char corpus[700];
+    stage_open(&s, "preset");
+    use_plugin("good");
+    snprintf(corpus, sizeof corpus, "--data.train=%s", s.corpus);
+    process_close(process_run(0, "train", corpus, "--data.tokenizer=bytes", "--train.batch_size=1",
+                              "--train.seq_len=8", "--train.total_steps=1", "--eval.batches=1",
+                              "--device=cuda", "--progress=none", NULL));
+    json_t *runs = stage_runs();
+    assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:0");
+    assert_string_equal(stage_text(json_array_get(runs, 0), "status"), "finished");
+    double loss = stage_real(json_array_get(runs, 0), "final_loss");
+    assert_true(loss > 7 && loss < 8.5); /* ln 2048 is 7.6 */
+    json_decref(runs);
 }
 
 static void the_first_device_that_can_be_used_is_taken(void **state)
@@ -225,6 +245,7 @@ int main(void)
         cmocka_unit_test_teardown(a_plugin_that_is_none_is_refused, forget),
         cmocka_unit_test_teardown(a_device_without_room_ends_the_run_with_numbers, forget),
         cmocka_unit_test_teardown(a_kernel_fault_leaves_a_failed_run_and_a_sentence, forget),
+        cmocka_unit_test_teardown(the_default_preset_trains_on_the_device, forget),
         cmocka_unit_test_teardown(devices_lists_what_there_is, forget),
         cmocka_unit_test_teardown(the_first_device_that_can_be_used_is_taken, forget),
         cmocka_unit_test_teardown(the_chosen_algorithms_are_kept_between_runs, forget),

@@ -312,9 +312,9 @@ static void a_faulted_device_is_not_warmed(void **state)
     struct watcher w = {0};
     open_side(&s, cuda_plugin.table, PRECISION_FP32);
     s.k->mem_zero(s.out, 16, s.stream), s.k->mem_zero(s.a, 16, s.stream);
-    s.k->add(s.out, s.a, 4, s.stream);
     sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
-    assert_int_equal(warm(&s, &w, &err), STATUS_FAILED);
+    s.k->add(s.out, s.a, 4, s.stream);
+    assert_int_equal(warm(&s, &w, &err), STATUS_DEVICE);
     assert_non_null(strstr(err.text, "unspecified launch failure"));
     assert_int_equal(w.reports, 0);
     sim_set_machine(SIM_MACHINE_GOOD);
@@ -335,7 +335,7 @@ static void a_fault_while_warming_is_a_sentence(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        bool failed = warm(&s, &w, &err) == STATUS_FAILED && w.done == 1;
+        bool failed = warm(&s, &w, &err) == STATUS_DEVICE && w.done == 1;
         _exit(failed && strstr(err.text, "trying a matrix product failed: unspecified launch failure") ? 0
                                                                                                        : 1);
     }

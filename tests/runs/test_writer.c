@@ -510,6 +510,42 @@ static void a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(void 
     assert_true(stored == STEPS && summed == STEPS / 64 * 64 && bad == 0);
 }
 
+static void a_trainer_that_goes_on_elsewhere_begins_a_segment_and_keeps_its_orders(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct run_info info;
+    struct order order;
+    store_fixture_home("elsewhere", home, sizeof home);
+    store_fixture_run(home, "elsewhere", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    for (int64_t i = 0; i < 130; i++) writer_step(writer, &(struct step_record){.step = i, .loss = 2});
+    writer_eval(writer, &(struct eval_record){.step = 120, .val_loss = 1});
+    store_fixture_sql(home, "insert into orders(run_id, issued_at, verb) select id, 1, 'stop' from runs");
+    writer_next_segment(writer);
+    writer_device(writer, "cpu", "fp32");
+    assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
+    assert_true(store_fixture_number(home, "select count(*) from orders where result is null") == 1);
+    while (!writer_next_order(writer, &order)) writer_flush(writer, 0.01, NULL);
+    assert_int_equal(order.verb, ORDER_STOP);
+    for (int64_t i = 100; i < 128; i++) writer_step(writer, &(struct step_record){.step = i, .loss = 4});
+    assert_int_equal(writer_close(writer, RUN_FINISHED, "", &err), STATUS_OK);
+
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_true(info.segment == 2 && info.steps == 128 && info.final_loss == 4 && info.best_step == -1);
+    assert_string_equal(info.device, "cpu");
+    store_close(store);
+    assert_true(store_fixture_number(home, "select count(*) from steps where segment = 1") == 130);
+    assert_true(store_fixture_number(home, "select first_step from segments where segment = 2") == 100);
+    assert_true(store_fixture_number(home, "select count(*) from segments where status = 'failed' and"
+                                           " segment = 1 and ended_at is not null") == 1);
+    /* the second bucket of 64 steps: 36 of the first segment, 28 of the second */
+    assert_true(store_fixture_number(home, "select mean from rollup where metric = 'loss' and level = 64 and"
+                                           " first_step = 64") == (36 * 2 + 28 * 4) / 64.0);
+}
+
 static void a_writer_for_an_unknown_run_is_refused(void **state)
 {
     (void)state;
@@ -536,6 +572,7 @@ int main(void)
         cmocka_unit_test(a_locked_database_is_reported_once_and_retried),
         cmocka_unit_test(a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows),
         cmocka_unit_test(a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room),
+        cmocka_unit_test(a_trainer_that_goes_on_elsewhere_begins_a_segment_and_keeps_its_orders),
         cmocka_unit_test(a_writer_for_an_unknown_run_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

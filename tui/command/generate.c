@@ -16,6 +16,7 @@
 #include "tui/command/clean.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
+#include "tui/command/device_choice.h"
 #include "tui/command/interrupt.h"
 #include "tui/command/run_commands.h"
 
@@ -32,10 +33,11 @@ static const char help[] =
     "  --top-k K           draw among the K likeliest; 0: all (default 50)\n"
     "  --top-p P           draw among the likeliest that together reach P (default 1)\n"
     "  --seed S            same seed, same text (default 1)\n"
+    "  --device D          cpu | cuda | auto (default cpu; fp32)\n"
     "  --json              one JSON object instead of text\n";
 
 struct options {
-    const char *source, *prompt;
+    const char *source, *prompt, *device;
     int64_t max_tokens;
     struct sampling sampling;
     int64_t step; /* of the checkpoint; -1: the newest */
@@ -66,14 +68,21 @@ static const char *wanted(int option)
 
 static enum status read_options(int argc, char **argv, struct options *o, struct err *err)
 {
-    static const struct option longs[] = {{"prompt", 1, 0, 'p'},      {"max-tokens", 1, 0, 'n'},
-                                          {"temperature", 1, 0, 't'}, {"top-k", 1, 0, 'k'},
-                                          {"top-p", 1, 0, 'P'},       {"seed", 1, 0, 's'},
-                                          {"json", 0, 0, 'j'},        {"best", 0, 0, 'b'},
-                                          {"step", 1, 0, 'N'},        {0}};
+    static const struct option longs[] = {{"prompt", 1, 0, 'p'},
+                                          {"max-tokens", 1, 0, 'n'},
+                                          {"temperature", 1, 0, 't'},
+                                          {"top-k", 1, 0, 'k'},
+                                          {"top-p", 1, 0, 'P'},
+                                          {"seed", 1, 0, 's'},
+                                          {"json", 0, 0, 'j'},
+                                          {"best", 0, 0, 'b'},
+                                          {"step", 1, 0, 'N'},
+                                          {"device", 1, 0, 'd'},
+                                          {0}};
     int64_t whole = 0;
     double real = 0;
-    *o = (struct options){.prompt = "\n", .max_tokens = 200, .step = -1, .sampling = {0.8, 50, 1, 1}};
+    *o = (struct options){
+        .prompt = "\n", .device = "cpu", .max_tokens = 200, .step = -1, .sampling = {0.8, 50, 1, 1}};
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":", longs, NULL)) != -1;) {
         bool good = true;
@@ -108,6 +117,10 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
             break;
         case 'N':
             good = text_parse_int(optarg, &o->step) && o->step >= 0;
+            break;
+        case 'd':
+            if (device_choice_check(optarg, err)) return err_prefix(err, "generate");
+            o->device = optarg;
             break;
         case ':':
             return err_set(err, STATUS_USAGE, "generate: %.60s needs a value (see anneal generate --help)",
@@ -198,27 +211,50 @@ static enum status find_folder(const struct options *o, char *folder, size_t siz
 struct voice {
     struct model model;
     struct plan plan;
-    struct device *device;
+    struct device_choice choice;
     struct network network;
     struct tokenizer *tokenizer;
     struct generator generator;
 };
 
-static enum status open_voice(struct voice *v, const char *folder, struct err *err)
+/* The network on the device chosen, with the weights of the checkpoint. */
+static enum status open_network(struct voice *v, const char *folder, struct err *err)
+{
+    const struct backend *backend = v->choice.backend;
+    int T = v->model.config.max_seq_len;
+    struct plan_input input = {.model = &v->model,
+                               .B = 1,
+                               .T = T < 512 ? T : 512,
+                               .gemm_workspace = backend->gemm_workspace(v->choice.device)};
+    enum status status = plan_init(&v->plan, &input, err);
+    if (status) return status;
+    status = network_open(&v->network, backend, v->choice.device, &v->model, &v->plan, err);
+    if (!status) status = checkpoint_load_weights(folder, &v->network, err);
+    if (!status) return STATUS_OK;
+    network_close(&v->network);
+    plan_release(&v->plan);
+    return status;
+}
+
+static enum status open_voice(struct voice *v, const char *folder, const char *device, struct err *err)
 {
     char path[PATH_MAX + 32];
     struct model_config config;
-    const struct backend *backend = cpu_backend();
     snprintf(path, sizeof path, "%s/config.json", folder);
     enum status status = hugging_face_read_config(path, &config, err);
     if (!status) status = model_init(&v->model, &config, err);
-    if (!status) status = backend->device_open(0, &v->device, err);
-    struct plan_input input = {
-        .model = &v->model, .B = 1, .T = config.max_seq_len < 512 ? config.max_seq_len : 512};
-    if (!status) input.gemm_workspace = backend->gemm_workspace(v->device);
-    if (!status) status = plan_init(&v->plan, &input, err);
-    if (!status) status = network_open(&v->network, backend, v->device, &v->model, &v->plan, err);
-    if (!status) status = checkpoint_load_weights(folder, &v->network, err);
+    if (!status) status = device_choice_open(&v->choice, device, 0, err);
+    if (!status) status = open_network(v, folder, err);
+    if (status && v->choice.device && device_choice_may_fall_back(&v->choice, err)) {
+        struct err why = *err;
+        status = device_choice_fall_back(&v->choice, &why, err);
+        if (!status) status = open_network(v, folder, err);
+    }
+    if (!status && v->choice.why[0] != '\0') {
+        char shown[sizeof v->choice.why];
+        clean_line(shown, sizeof shown, v->choice.why);
+        fprintf(stderr, "anneal: warning: generating on the CPU: %s\n", shown);
+    }
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status) status = tokenizer_open_json(path, &v->tokenizer, err);
     return status ? status : generator_open(&v->generator, &v->network, v->tokenizer, err);
@@ -229,7 +265,7 @@ static void close_voice(struct voice *v)
     generator_close(&v->generator);
     tokenizer_close(v->tokenizer);
     network_close(&v->network);
-    if (v->device) cpu_backend()->device_close(v->device);
+    device_choice_close(&v->choice);
     plan_release(&v->plan);
     model_release(&v->model);
 }
@@ -271,8 +307,10 @@ static enum status speak(struct voice *v, const struct options *o, struct err *e
     if (!status && !o->json) fputs(o->prompt, stdout);
     for (int64_t i = 0; !status && i < o->max_tokens && !interrupt_requested(); i++) {
         size_t n;
-        const char *piece =
-            tokenizer_token_bytes(v->tokenizer, generator_next(&v->generator, &o->sampling, i), &n);
+        uint32_t token = generator_next(&v->generator, &o->sampling, i);
+        status = v->network.backend->stream_wait(v->network.stream, err);
+        if (status) break; /* what came from a device that has failed is no token */
+        const char *piece = tokenizer_token_bytes(v->tokenizer, token, &n);
         fwrite(piece, 1, n, out);
         if (fflush(out) != 0) status = err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
         if (!o->json) print_new_text(text, length, &done);
@@ -304,7 +342,7 @@ int command_generate(int argc, char **argv)
     interrupt_catch();
     enum status status = read_options(argc, argv, &options, &err);
     if (!status) status = find_folder(&options, folder, sizeof folder, &err);
-    if (!status) status = open_voice(&voice, folder, &err);
+    if (!status) status = open_voice(&voice, folder, options.device, &err);
     if (!status) status = speak(&voice, &options, &err);
     close_voice(&voice);
     return status ? command_fail(&err) : 0;

@@ -1,250 +1,73 @@
-/* See training.h. */
+/* See training.h. Here is decided in which order a session is opened, on which device it trains, and what
+ * becomes of it when the device fails. */
 #include "tui/command/training.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/trainer.h"
-#include "datasets/corpus.h"
-#include "kernels/backend.h"
-#include "kernels/cuda_plugin.h"
-#include "runs/order.h"
-#include "runs/store.h"
-#include "runs/writer.h"
 #include "tui/command/command.h"
 #include "tui/command/interrupt.h"
-#include "tui/command/progress_bar.h"
+#include "tui/command/training_session.h"
 
-struct session {
-    const struct training_options *options;
-    char home[PATH_MAX], checkpoints[PATH_MAX], id[RUN_ID_MAX];
-    struct store *store;
-    struct run_lock lock;
-    struct writer *writer;
-    const struct backend *backend;
-    struct device *device;
-    struct device_info device_info;
-    char fallback[512]; /* why --device auto trains on the CPU; empty: nothing to say */
-    struct corpus corpus;
-    struct trainer *trainer;
-    struct train_report report;
-    struct eval_record last_eval;
-    enum order_verb verb; /* of the order being obeyed */
-};
+/* ---- on which device ---- */
 
-/* ---- the observer: from the trainer to the store and the terminal ---- */
-
-static void on_step(void *context, const struct step_record *record)
+static enum status check_precision(struct training_session *s, struct err *err)
 {
-    struct session *s = context;
-    writer_step(s->writer, record);
-    train_report_step(&s->report, record);
+    return device_choice_check_precision(&s->choice, s->config.train.precision, err);
 }
 
-static void on_eval(void *context, const struct eval_record *record)
+static enum status open_anew(struct training_session *s, struct err *err)
 {
-    struct session *s = context;
-    s->last_eval = *record;
-    writer_eval(s->writer, record);
+    enum status status = check_precision(s, err);
+    return status ? status : training_session_open_trainer(s, err);
 }
 
-static void on_stopping(void *context, const struct stopping_record *record)
+/* The GPU could not, and then the CPU could not either: both reasons in one sentence. */
+static enum status fail_twice(const struct err *first, struct err *err)
 {
-    struct session *s = context;
-    writer_stopping(s->writer, record);
-    train_report_eval(&s->report, &s->last_eval, record);
+    struct err second = *err;
+    return err_set(err, second.status, "%.240s; then on the CPU: %.240s", first->text, second.text);
 }
 
-static void on_sample(void *context, const struct sample_record *record)
+/* `attempt`, and where `--device auto` has taken a GPU that is not fit for it, again on the CPU. */
+static enum status on_some_device(struct training_session *s,
+                                  enum status (*attempt)(struct training_session *, struct err *),
+                                  struct err *err)
 {
-    struct session *s = context;
-    writer_sample(s->writer, record);
-    train_report_sample(&s->report, record);
-}
-
-/* A killed run has no gap in its history: no checkpoint is ahead of what is recorded. When the store cannot
- * keep up that long, on_store_error has said why. */
-static void on_saving(void *context)
-{
-    writer_flush(((struct session *)context)->writer, 2, NULL);
-}
-
-static void on_checkpoint(void *context, const struct checkpoint_record *record)
-{
-    struct session *s = context;
-    writer_checkpoint(s->writer, record);
-    train_report_checkpoint(&s->report, record);
-}
-
-static void on_memory(void *context, const struct memory_record *record)
-{
-    writer_memory(((struct session *)context)->writer, record);
-}
-
-static void on_event(void *context, const struct event_record *record)
-{
-    struct session *s = context;
-    writer_event(s->writer, record);
-    train_report_event(&s->report, record);
-}
-
-static void on_paused(void *context, bool paused)
-{
-    struct session *s = context;
-    enum run_status status = paused ? RUN_PAUSED : RUN_RUNNING;
-    writer_status(s->writer, status);
-    train_report_status(&s->report, s->id, trainer_state(s->trainer)->step, run_status_name(status));
-}
-
-static bool on_next_order(void *context, struct order *out)
-{
-    struct session *s = context;
-    if (!writer_next_order(s->writer, out)) return false;
-    s->verb = out->verb;
-    return true;
-}
-
-static void on_order_done(void *context, int64_t order_id, int64_t applied_step, const char *result)
-{
-    struct session *s = context;
-    writer_order_done(s->writer, order_id, applied_step, result);
-    train_report_order(&s->report, order_verb_name(s->verb), applied_step, result);
-}
-
-static enum train_request on_request(void *context)
-{
-    (void)context;
-    return interrupt_requested() ? TRAIN_LEAVE : TRAIN_GO_ON;
-}
-
-static void on_store_error(void *context, const char *sentence)
-{
-    (void)context; /* from the writer's thread: one write, no shared state */
-    fprintf(stderr, "\nanneal: recording: %s\n", sentence);
-}
-
-/* ---- opening ---- */
-
-/* A GPU, or the sentence why none. STATUS_NOT_FOUND, no fallback worth a word: there is no plugin, and no
- * driver either that could use it, or the user has named one that is not there. */
-static enum status open_gpu(struct session *s, struct err *err)
-{
-    enum status status = cuda_backend_open(&s->backend, err);
-    if (status == STATUS_NOT_FOUND && !getenv("ANNEAL_CUDA_PLUGIN") &&
-        file_exists("/proc/driver/nvidia/version"))
-        status = STATUS_FAILED;
-    return status ? status : s->backend->device_open(0, &s->device, err);
-}
-
-static enum status open_device(struct session *s, struct err *err)
-{
-    const struct config *c = &s->options->config;
-    struct err why = {0};
-    enum status status = STATUS_NOT_FOUND;
-    if (strcmp(s->options->device, "cpu") != 0) status = open_gpu(s, &why);
-    if (status && strcmp(s->options->device, "cuda") == 0)
-        return err_set(err, STATUS_FAILED, "--device cuda: %s (use --device cpu or auto)", why.text);
-    if (status && status != STATUS_NOT_FOUND)
-        snprintf(s->fallback, sizeof s->fallback, "training on the CPU: %.480s", why.text);
-    if (status) {
-        s->backend = cpu_backend();
-        status = s->backend->device_open((int)c->train.threads, &s->device, err);
-    }
-    if (!status) s->backend->device_describe(s->device, &s->device_info);
-    return status;
-}
-
-static enum status open_corpus(struct session *s, struct err *err)
-{
-    const struct config *c = &s->options->config;
-    char cache[PATH_MAX];
-    struct progress_bar bar;
-    if (snprintf(cache, sizeof cache, "%s/data", s->home) >= (int)sizeof cache)
-        return err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long");
-    progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
-    struct progress progress = progress_bar_observer(&bar);
-    enum status status = corpus_open(c->data.train, c->data.tokenizer, cache, &progress, &s->corpus, err);
-    progress_bar_finish(&bar);
-    return status;
-}
-
-static enum status open_trainer(struct session *s, struct err *err)
-{
-    char warm_folder[PATH_MAX + 8];
-    struct progress_bar bar;
-    snprintf(warm_folder, sizeof warm_folder, "%s/cuda", s->home);
-    progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
-    struct progress progress = progress_bar_observer(&bar);
-    struct train_setup setup = {.config = &s->options->config,
-                                .backend = s->backend,
-                                .device = s->device,
-                                .corpus = &s->corpus,
-                                .checkpoints = s->checkpoints,
-                                .warm_folder = warm_folder,
-                                .progress = &progress,
-                                .observer = {.context = s,
-                                             .step = on_step,
-                                             .eval = on_eval,
-                                             .stopping = on_stopping,
-                                             .sample = on_sample,
-                                             .saving = on_saving,
-                                             .checkpoint = on_checkpoint,
-                                             .memory = on_memory,
-                                             .event = on_event,
-                                             .paused = on_paused,
-                                             .next_order = on_next_order,
-                                             .order_done = on_order_done,
-                                             .request = on_request}};
-    enum status status = trainer_open(&setup, &s->trainer, err);
-    progress_bar_finish(&bar);
-    return status;
-}
-
-static enum status open_store(struct session *s, const struct training_options *options, struct err *err)
-{
-    *s = (struct session){.options = options, .lock = {-1}};
-    interrupt_catch();
-    signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
-    signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error with a sentence, like a full disk */
-    enum status status = file_anneal_home(s->home, sizeof s->home, err);
-    return status ? status : store_open(s->home, &s->store, err);
+    struct err why;
+    enum status status = attempt(s, err);
+    if (!status || !device_choice_may_fall_back(&s->choice, err)) return status;
+    why = *err;
+    training_session_close_trainer(s);
+    status = device_choice_fall_back(&s->choice, &why, err);
+    if (!status) status = attempt(s, err);
+    return status ? fail_twice(&why, err) : STATUS_OK;
 }
 
 /* Everything a run needs before it has a row in the store: bad input fails here and leaves no run behind. */
-static enum status prepare(struct session *s, struct err *err)
+static enum status prepare(struct training_session *s,
+                           enum status (*open)(struct training_session *, struct err *), struct err *err)
 {
-    enum status status = open_device(s, err);
-    if (!status) status = open_corpus(s, err);
-    if (!status) status = open_trainer(s, err);
-    return status;
+    enum status status =
+        device_choice_open(&s->choice, s->options->device, (int)s->config.train.threads, err);
+    if (!status) status = on_some_device(s, check_precision, err);
+    if (!status) status = training_session_open_corpus(s, err);
+    return status ? status : on_some_device(s, open, err);
 }
 
-static void close_session(struct session *s)
+static enum status create_run(struct training_session *s, struct err *err)
 {
-    trainer_close(s->trainer);
-    corpus_close(&s->corpus);
-    if (s->device) s->backend->device_close(s->device);
-    if (s->lock.fd >= 0) run_lock_release(&s->lock);
-    store_close(s->store);
-}
-
-static enum status create_run(struct session *s, struct err *err)
-{
-    const struct config *c = &s->options->config;
+    const struct config *c = &s->config;
     char *config = config_text(c);
     if (!config) return err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
     struct run_new run = {.name = s->options->name ? s->options->name : c->model.preset,
-                          .device = s->device_info.short_name,
+                          .device = s->choice.info.short_name,
                           .precision = precision_name(trainer_plan(s->trainer)->input.precision),
                           .parameters = trainer_model(s->trainer)->parameters,
                           .total_steps = c->train.total_steps,
@@ -254,27 +77,13 @@ static enum status create_run(struct session *s, struct err *err)
     return status;
 }
 
-static void find_checkpoints(struct session *s)
-{
-    char folder[PATH_MAX - 16];
-    run_folder(s->store, s->id, folder, sizeof folder);
-    snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", folder);
-}
-
-static enum status begin_recording(struct session *s, struct err *err)
-{
-    struct writer_options options = {
-        .home = s->home, .run_id = s->id, .on_error = on_store_error, .context = s};
-    return writer_open(&options, &s->writer, err);
-}
-
 /* ---- training ---- */
 
-static void introduce(struct session *s)
+static void introduce(struct training_session *s)
 {
-    const struct config *c = &s->options->config;
+    const struct config *c = &s->config;
     struct train_introduction introduction = {.run = s->id,
-                                              .device = s->device_info.name,
+                                              .device = s->choice.info.name,
                                               .step = trainer_state(s->trainer)->step,
                                               .total_steps = c->train.total_steps,
                                               .parameters = trainer_model(s->trainer)->parameters,
@@ -286,19 +95,98 @@ static void introduce(struct session *s)
     train_report_init(&s->report, s->options->progress, c->train.total_steps);
     train_report_log(&s->report, folder);
     train_report_begin(&s->report, &introduction);
-    if (s->fallback[0] == '\0') return;
-    struct event_record fallback = {
-        .step = -1, .wall_time = clock_wall(), .level = "warning", .text = s->fallback};
-    on_event(s, &fallback);
+    if (s->choice.why[0] == '\0') return;
+    char text[sizeof s->choice.why + 32];
+    snprintf(text, sizeof text, "training on the CPU: %s", s->choice.why);
+    training_session_event(s, -1, "warning", text);
+}
+
+/* ---- when the device fails while it trains ---- */
+
+/* The newest checkpoint; where there is none yet, the initial weights are the last good state. */
+static enum status load_last_good(struct training_session *s, struct err *err)
+{
+    char checkpoint[PATH_MAX];
+    enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
+    if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    return status ? status : trainer_resume(s->trainer, checkpoint, err);
+}
+
+/* Says in the run's history what failed, and what becomes of the steps since the last good state. */
+static void tell_fall_back(struct training_session *s, const char *device, enum precision before,
+                           int64_t failed_after)
+{
+    char text[1024], from[64] = "the beginning", again[64] = "";
+    enum precision now = trainer_plan(s->trainer)->input.precision;
+    int64_t step = trainer_state(s->trainer)->step;
+    if (step > 0) snprintf(from, sizeof from, "the checkpoint of step %" PRId64, step);
+    if (step < failed_after)
+        snprintf(again, sizeof again, ", %" PRId64 " step%s again", failed_after - step,
+                 failed_after - step == 1 ? "" : "s");
+    const char *why = s->choice.why;
+    if (strncmp(why, "cuda: ", 6) == 0) why += 6; /* the device is named */
+    snprintf(text, sizeof text,
+             "%s failed after step %" PRId64 " (%s); the CPU trains on, in %s%s%s, from %s%s", device,
+             failed_after, why, precision_name(now), before == now ? "" : " instead of ",
+             before == now ? "" : precision_name(before), from, again);
+    training_session_event(s, failed_after, "warning", text);
+}
+
+/* The GPU has failed for the reason in `why`: the CPU takes over from the last good state, in a new segment,
+ * in its own precision whatever train.precision says, with the orders that are in force. */
+static enum status go_on_on_cpu(struct training_session *s, const struct err *why, struct err *err)
+{
+    char device[sizeof s->choice.info.short_name];
+    int64_t step = trainer_state(s->trainer)->step;
+    enum precision before = trainer_plan(s->trainer)->input.precision;
+    snprintf(device, sizeof device, "%s", s->choice.info.short_name);
+    training_session_carry_orders(s);
+    training_session_close_trainer(s);
+    enum status status = device_choice_fall_back(&s->choice, why, err);
+    snprintf(s->config.train.precision, sizeof s->config.train.precision, "auto");
+    if (!status) status = training_session_open_trainer(s, err);
+    if (!status) status = load_last_good(s, err);
+    if (status) return fail_twice(why, err);
+    writer_next_segment(s->writer);
+    writer_device(s->writer, s->choice.info.short_name,
+                  precision_name(trainer_plan(s->trainer)->input.precision));
+    tell_fall_back(s, device, before, step);
+    return STATUS_OK;
+}
+
+/* To the sentence about a failed device, what its user can do. */
+static void add_remedy(struct training_session *s, struct err *err)
+{
+    char checkpoint[PATH_MAX];
+    struct err why = *err;
+    bool resumable = !checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL);
+    if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY) return;
+    if (resumable)
+        err_set(err, why.status, "%.300s (go on from the last checkpoint: anneal resume %s)", why.text,
+                s->id);
+    else if (strcmp(s->choice.wish, "cuda") == 0)
+        err_set(
+            err, why.status,
+            "%.300s (there is no checkpoint to go on from: start it again, with --device auto it falls back "
+            "on the CPU)",
+            why.text);
 }
 
 /* Runs the trainer and closes the books; returns the exit status. */
-static int train(struct session *s)
+static int train(struct training_session *s)
 {
-    struct err err = {0}, storing = {0};
+    struct err err = {0}, storing = {0}, why;
     enum train_outcome outcome = TRAIN_FINISHED;
     static const enum run_status statuses[] = {RUN_FINISHED, RUN_EARLY_STOPPED, RUN_STOPPED, RUN_FAILED};
     enum status status = trainer_run(s->trainer, &outcome, &err);
+    int64_t step = trainer_state(s->trainer)->step;
+    if (status && device_choice_may_fall_back(&s->choice, &err)) {
+        why = err;
+        status = go_on_on_cpu(s, &why, &err);
+        if (!status) status = trainer_run(s->trainer, &outcome, &err);
+        if (s->trainer) step = trainer_state(s->trainer)->step;
+    }
+    if (status) add_remedy(s, &err);
     if (!status && outcome == TRAIN_DIVERGED)
         status =
             err_set(&err, STATUS_FAILED,
@@ -309,7 +197,7 @@ static int train(struct session *s)
                           : outcome == TRAIN_STOPPED && interrupt_requested() ? "stopped by a signal"
                                                                               : "";
     enum status stored = writer_close(s->writer, final, message, &storing);
-    train_report_end(&s->report, s->id, run_status_name(final), trainer_state(s->trainer)->step, message);
+    train_report_end(&s->report, s->id, run_status_name(final), step, message);
     if (status) return command_fail(&err);
     if (stored) return command_fail(&storing);
     if (s->report.write_error && s->report.write_error != EPIPE) {
@@ -329,14 +217,14 @@ static int fail(const struct err *err)
 
 int training_start(const struct training_options *options)
 {
-    struct session s;
+    struct training_session s;
     struct err err = {0};
-    enum status status = open_store(&s, options, &err);
-    if (!status) status = prepare(&s, &err);
+    enum status status = training_session_open(&s, options, &err);
+    if (!status) status = prepare(&s, open_anew, &err);
     if (!status && !(status = create_run(&s, &err))) {
-        find_checkpoints(&s);
+        training_session_find_checkpoints(&s);
         status = run_lock_acquire(s.store, s.id, &s.lock, &err);
-        if (!status) status = begin_recording(&s, &err);
+        if (!status) status = training_session_record(&s, &err);
         if (status) { /* no run rather than one that never began */
             run_lock_release(&s.lock);
             run_delete(s.store, s.id, NULL);
@@ -344,18 +232,21 @@ int training_start(const struct training_options *options)
     }
     if (!status) introduce(&s);
     int code = status ? fail(&err) : train(&s);
-    close_session(&s);
+    training_session_close(&s);
     return code;
 }
 
 /* ---- resuming ---- */
 
-/* Loads the newest checkpoint; a run that has none, or nothing left to do, is an error with its remedy. */
-static enum status load_checkpoint(struct session *s, struct err *err)
+/* Opens the trainer with the newest checkpoint; a run that has none, or nothing left to do, is an error with
+ * its remedy. */
+static enum status open_resumed(struct training_session *s, struct err *err)
 {
     char checkpoint[PATH_MAX], newest[PATH_MAX];
-    int64_t total = s->options->config.train.total_steps;
-    enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
+    int64_t total = s->config.train.total_steps;
+    enum status status = open_anew(s, err);
+    if (status) return status;
+    status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND)
         return err_set(err, status,
                        "run %s: no checkpoint to go on from is left below %s (start it again with `anneal "
@@ -401,9 +292,9 @@ static void describe_changes(const char *before, const char *after, char *buf, s
 }
 
 /* What the command line has changed becomes the run's configuration, and a line of its history. */
-static enum status keep_changes(struct session *s, char *changes, size_t size, struct err *err)
+static enum status keep_changes(struct training_session *s, char *changes, size_t size, struct err *err)
 {
-    const struct config *c = &s->options->config;
+    const struct config *c = &s->config;
     char *before = NULL, *after = config_text(c);
     enum status status = after ? run_config(s->store, s->id, &before, err)
                                : err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
@@ -416,26 +307,28 @@ static enum status keep_changes(struct session *s, char *changes, size_t size, s
 
 int training_resume(const struct training_options *options, const struct run_info *run)
 {
-    struct session s;
+    struct training_session s;
     struct err err = {0};
     char changes[300] = "", text[340];
-    enum status status = open_store(&s, options, &err);
+    enum status status = training_session_open(&s, options, &err);
     if (!status) { /* the lock first: the checkpoints of a run at work come and go */
         snprintf(s.id, sizeof s.id, "%s", run->id);
-        find_checkpoints(&s);
+        training_session_find_checkpoints(&s);
         status = run_lock_acquire(s.store, s.id, &s.lock, &err);
     }
-    if (!status) status = prepare(&s, &err);
-    if (!status) status = load_checkpoint(&s, &err);
+    if (!status) status = prepare(&s, open_resumed, &err);
     if (!status) status = keep_changes(&s, changes, sizeof changes, &err);
-    if (!status) status = begin_recording(&s, &err);
-    if (!status) introduce(&s);
+    if (!status) status = training_session_record(&s, &err);
+    if (!status) {
+        writer_device(s.writer, s.choice.info.short_name,
+                      precision_name(trainer_plan(s.trainer)->input.precision));
+        introduce(&s);
+    }
     if (!status && *changes) {
         snprintf(text, sizeof text, "resumed with %s", changes);
-        struct event_record event = {trainer_state(s.trainer)->step, clock_wall(), "info", text};
-        on_event(&s, &event);
+        training_session_event(&s, trainer_state(s.trainer)->step, "info", text);
     }
     int code = status ? fail(&err) : train(&s);
-    close_session(&s);
+    training_session_close(&s);
     return code;
 }

@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/recipe.h"
+#include "tui/command/device_choice.h"
 
 /* "--name VALUE" or "--name=VALUE": NULL when `word` is neither. Moves *i past a separate value. */
 static const char *option_value(const char *name, int argc, char **argv, int *i, struct err *err)
@@ -47,8 +48,7 @@ enum status training_words_parse(int argc, char **argv, struct training_words *o
         } else if ((value = option_value("--name", argc, argv, &i, err))) {
             w.name = value;
         } else if (!err->status && (value = option_value("--device", argc, argv, &i, err))) {
-            if (strcmp(value, "auto") != 0 && strcmp(value, "cpu") != 0 && strcmp(value, "cuda") != 0)
-                return err_set(err, STATUS_USAGE, "--device %.40s: must be auto, cpu or cuda", value);
+            if (device_choice_check(value, err)) return err->status;
             w.device = value;
         } else if (!err->status && (value = option_value("--progress", argc, argv, &i, err))) {
             if (!train_report_parse(value, &w.progress))

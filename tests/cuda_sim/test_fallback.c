@@ -1,0 +1,460 @@
+/* The real binary with the simulator as its CUDA plugin, and a GPU that fails: at the start, between two
+ * steps, in an evaluation, a sample or a checkpoint, while it leaves. With --device auto the CPU goes on from
+ * the last good state and the run's history says so; with --device cuda the run fails with a sentence. That
+ * nothing calls CUDA after a sticky error is asserted by the simulator itself: it would end the process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <signal.h>
+
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+#include "tests/tui/pty.h"
+
+/* As in test_training.c: a run of this length on the simulator and on the CPU agree to 2e-5, and measured to
+ * 1e-7; the numbers of a fallback are made of both. */
+static const double LOSS_TOLERANCE = 2e-5;
+
+/* The simulated plugin lies beside the tests, as the binary does one folder up. */
+static void use_machine(const char *machine)
+{
+    char path[4096];
+    const char *binary = getenv("ANNEAL_BINARY");
+    assert_non_null(binary);
+    snprintf(path, sizeof path, "%.*s/tests/cuda_sim/simulated_cuda.so", (int)(strrchr(binary, '/') - binary),
+             binary);
+    setenv("ANNEAL_CUDA_PLUGIN", path, 1);
+    setenv("ANNEAL_SIM_MACHINE", machine, 1);
+}
+
+static int forget(void **state)
+{
+    setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
+    unsetenv("ANNEAL_SIM_MACHINE");
+    return process_close_all(state);
+}
+
+/* One small layer; eight steps, an evaluation after the fourth and the eighth, a checkpoint every three. */
+#define SMALL                                                                                                \
+    "--model.hidden_dim=16", "--train.seq_len=8", "--train.schedule=constant", "--train.warmup_steps=0",     \
+        "--eval.batches=1"
+#define EIGHT SMALL, "--train.total_steps=8", "--eval.every=4", "--checkpoint.every=3", "--checkpoint.keep=9"
+
+static void expect_query(const struct stage *s, const char *sql, const char *expected)
+{
+    char *text = stage_query(s, sql);
+    if (strcmp(text, expected) != 0) fail_msg("%s:\n%s\ninstead of\n%s", sql, text, expected);
+    free(text);
+}
+
+/* The run called `name` and the one called "cpu" show the same losses. */
+static void expect_cpus_losses(const char *name)
+{
+    struct history want, got;
+    history_read("cpu", &want);
+    history_read(name, &got);
+    assert_int_equal(got.count, want.count);
+    for (int64_t i = 0; i < want.count; i++) {
+        double a = strtod(want.steps[i].values, NULL), b = strtod(got.steps[i].values, NULL);
+        if (!(fabs(a - b) <= LOSS_TOLERANCE * fabs(a)))
+            fail_msg("step %d: loss %.9g instead of the CPU's %.9g", (int)i, b, a);
+    }
+    history_release(&want);
+    history_release(&got);
+}
+
+/* ---- in the midst of training ---- */
+
+struct failure {
+    const char *machine, *sample_every;
+    const char *says;     /* in the event */
+    const char *segments; /* segment:first step:status, … */
+    const char *steps;    /* segment:count, … of recorded ones */
+    const char *others;   /* evaluations, samples and checkpoints of the first segment */
+};
+
+static void expect_fall_back(const struct failure *f)
+{
+    struct stage s;
+    char event[512];
+    stage_open(&s, "midst");
+    use_machine(f->machine);
+    process_close(process_run(0, "train", s.config, EIGHT, f->sample_every, "--name=cpu", "--device=cpu",
+                              "--progress=none", NULL));
+    struct process *p =
+        process_run(0, "train", s.config, EIGHT, f->sample_every, "--name=auto", "--progress=plain", NULL);
+    const char *said = strstr(process_stderr(p), "warning: ");
+    if (!said || strstr(said + 1, "warning: ")) fail_msg("not one warning: %s", process_stderr(p));
+    snprintf(event, sizeof event, "%.*s", (int)strcspn(said, "\r\n"), said);
+    if (!strstr(event, f->says)) fail_msg("\"%s\"\ndoes not say \"%s\"", event, f->says);
+
+    expect_query(&s,
+                 "select segment, device, precision, status, steps, message from runs where name = 'auto'",
+                 "2|cpu|fp32|finished|8|");
+    expect_query(&s,
+                 "select group_concat(segment || ':' || coalesce(first_step, '') || ':' || status, ' ')"
+                 " from segments where run_id like '%auto'",
+                 f->segments);
+    expect_query(&s,
+                 "select group_concat(n, ' ') from (select segment || ':' || count(*) n from steps where"
+                 " run_id like '%auto' group by segment)",
+                 f->steps);
+    expect_query(&s,
+                 "select (select count(*) from evals where run_id like '%auto' and segment = 1) || ' ' ||"
+                 " (select count(*) from samples where run_id like '%auto' and segment = 1) || ' ' ||"
+                 " (select count(*) from checkpoints where run_id like '%auto' and segment = 1)",
+                 f->others);
+    char *stored = stage_query(&s, "select segment || level || ': ' || text from events");
+    if (strncmp(stored, "2warning: ", 10) != 0 || !strstr(stored, f->says)) fail_msg("stored: %s", stored);
+    free(stored);
+    expect_query(&s, "select count(*) from evals where val_loss is null or nan != 0", "0");
+    expect_cpus_losses("auto"); /* which also reads the CSV */
+    assert_int_equal(stage_count_leftovers(&s), 0);
+}
+
+static void a_fault_before_the_first_checkpoint_starts_from_the_beginning(void **state)
+{
+    (void)state;
+    expect_fall_back(&(struct failure){"fault_at:2:embedding_gather", "--sample.every=0",
+                                       "cuda:0 failed after step 1 (a kernel, or the upload after it, "
+                                       "failed: unspecified launch failure); the "
+                                       "CPU trains on, in fp32, from the beginning, 1 step again",
+                                       "1:0:failed 2:0:finished", "1:1 2:8", "0 0 0"});
+}
+
+static void a_fault_goes_on_from_the_newest_checkpoint(void **state)
+{
+    (void)state; /* eight forward passes are of seven steps and an evaluation */
+    expect_fall_back(&(struct failure){"fault_at:9:embedding_gather", "--sample.every=0",
+                                       "after step 7 (a kernel, or the upload after it, failed: unspecified "
+                                       "launch failure); the CPU trains on, "
+                                       "in fp32, from the checkpoint of step 6, 1 step again",
+                                       "1:0:failed 2:6:finished", "1:7 2:2", "1 0 3"});
+}
+
+static void a_fault_in_an_evaluation_leaves_no_evaluation(void **state)
+{
+    (void)state; /* this kernel is of evaluations alone */
+    expect_fall_back(&(struct failure){"fault_at:1:cross_entropy_rows", "--sample.every=0", "after step 4 (",
+                                       "1:0:failed 2:3:finished", "1:4 2:5", "0 0 1"});
+}
+
+static void a_fault_in_a_sample_leaves_no_sample(void **state)
+{
+    (void)state; /* the fourth forward pass is the sample's second */
+    expect_fall_back(&(struct failure){"fault_at:4:embedding_gather", "--sample.every=2", "after step 2 (",
+                                       "1:0:failed 2:0:finished", "1:2 2:8", "0 0 0"});
+}
+
+static void a_device_lost_in_a_checkpoint_leaves_no_checkpoint(void **state)
+{
+    (void)state; /* only weights and moments are that large: the first of them in the second checkpoint */
+    expect_fall_back(
+        &(struct failure){"lost_at:4:16384", "--sample.every=0",
+                          "CUDA-capable device(s) is/are busy or unavailable); the CPU trains on, in "
+                          "fp32, from the checkpoint of step 3, 1 step again",
+                          "1:0:failed 2:3:finished", "1:4 2:5", "1 0 1"});
+}
+
+static void a_launch_without_memory_loses_no_step(void **state)
+{
+    (void)state; /* what is in the device's memory is saved before the CPU takes over */
+    expect_fall_back(
+        &(struct failure){"no_room_at:3:adamw", "--sample.every=0",
+                          "failed: out of memory); the CPU trains on, in fp32, from the checkpoint "
+                          "of step 2",
+                          "1:0:failed 2:2:finished", "1:2 2:6", "0 0 1"});
+}
+
+/* ---- with --device cuda ---- */
+
+static void cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "alone");
+    use_machine("fault_at:9:embedding_gather");
+    process_close(
+        process_run(0, "train", s.config, EIGHT, "--name=cpu", "--device=cpu", "--progress=none", NULL));
+    process_expect_sentence(
+        process_run(1, "train", s.config, EIGHT, "--name=gpu", "--device=cuda", "--progress=none", NULL),
+        "unspecified launch failure (go on from the last checkpoint: anneal resume ");
+    expect_query(&s, "select device, status, steps, segment from runs where name = 'gpu'",
+                 "cuda:0|failed|7|1");
+    process_close(process_run(0, "resume", "gpu", "--device=cpu", "--progress=none", NULL));
+    expect_query(&s, "select device, status, steps, segment from runs where name = 'gpu'",
+                 "cpu|finished|8|2");
+    expect_cpus_losses("gpu");
+}
+
+static void cuda_alone_without_a_checkpoint_says_that_there_is_none(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "none");
+    use_machine("lost_at:3");
+    process_expect_sentence(
+        process_run(1, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL),
+        "CUDA-capable device(s) is/are busy or unavailable (there is no checkpoint to go on from");
+    expect_query(&s, "select device, status, steps from runs", "cuda:0|failed|1");
+}
+
+/* ---- orders and signals ---- */
+
+#define LONG                                                                                                 \
+    SMALL, "--train.total_steps=100000000", "--eval.every=0", "--sample.every=0", "--checkpoint.every=0",    \
+        "--name=long", "--progress=json"
+
+/* The device is lost in the checkpoint that the end is made of. */
+static void ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "ctrl-c");
+    use_machine("lost_at:1:16384");
+    struct process *p = process_start("train", s.config, LONG, NULL);
+    process_wait_lines(p, 4);
+    process_signal(p, SIGINT);
+    process_expect(130, p);
+    json_t *lines = stage_parse_lines(process_stdout(p));
+    assert_int_equal(stage_count_lines(lines, "event"), 1);
+    assert_string_equal(stage_text(stage_find_line(lines, "end", 0), "status"), "stopped");
+    json_decref(lines);
+    expect_query(&s, "select device, status, segment, message from runs",
+                 "cpu|stopped|2|stopped by a signal");
+    expect_query(&s, "select segment, step, kind from checkpoints", "2|0|last");
+}
+
+static bool is_paused(struct process *p, void *context)
+{
+    (void)p, (void)context;
+    return strcmp(stage_status(), "paused") == 0;
+}
+
+static bool trains_on(struct process *p, void *context)
+{
+    (void)context;
+    return strstr(strstr(process_stdout(p), "validation loss "), "\"type\":\"step\"") != NULL;
+}
+
+static void order(struct process *trainer, const char *verb, const char *value)
+{
+    struct process *p = process_start("order", "long", verb, value, NULL);
+    process_expect(0, p);
+    process_close(p);
+    process_poll(trainer);
+}
+
+static void a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "stop");
+    use_machine("lost_at:1:16384");
+    struct process *p = process_start("train", s.config, LONG, NULL);
+    process_wait_lines(p, 4);
+    order(p, "stop", NULL);
+    process_expect(0, p);
+    expect_query(&s, "select device, status, segment from runs", "cpu|stopped|2");
+    expect_query(&s, "select verb, result from orders", "stop|done");
+}
+
+/* Paused at half the rate, asked for an evaluation, in which the GPU fails. */
+static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "orders");
+    use_machine("fault_at:1:cross_entropy_rows");
+    struct process *p = process_start("train", s.config, LONG, NULL);
+    process_wait_lines(p, 4);
+    order(p, "lr-factor", "0.5");
+    order(p, "pause", NULL);
+    process_wait_text(p, "\"status\":\"paused\"");
+    order(p, "eval", NULL);
+    process_wait_text(p, "validation loss ");
+    process_wait(p, is_paused, NULL); /* the recorder is a moment behind */
+    expect_query(&s, "select device, segment from runs", "cpu|2");
+    order(p, "continue", NULL);
+    process_wait(p, trains_on, NULL);
+    order(p, "stop", NULL);
+    process_expect(0, p);
+    expect_query(&s,
+                 "select group_concat(verb || ':' || (result is not null and applied_step is not null), ' ')"
+                 " from orders",
+                 "lr-factor:1 pause:1 eval:1 continue:1 stop:1");
+    expect_query(&s, "select segment, step from evals", "2|0");
+    expect_query(&s, "select distinct lr from steps where segment = 2", "0.0015");
+}
+
+/* Watched while it happens: the header changes its device, the newest event is the reason. */
+static void the_workbench_shows_the_fall_back_live(void **state)
+{
+    (void)state;
+    struct stage s;
+    char home[700];
+    stage_open(&s, "screen");
+    use_machine("fault_at:1:cross_entropy_rows");
+    struct process *p = process_start("train", s.config, LONG, NULL);
+    process_wait_lines(p, 4);
+    order(p, "pause", NULL); /* which ends the reading of its lines, until it goes on */
+    snprintf(home, sizeof home, "ANNEAL_HOME=%s", s.home);
+    struct pty *screen =
+        pty_open(&(struct pty_options){24, 110, NULL, (const char *[]){home, "LC_ALL=C.UTF-8", NULL},
+                                       (const char *[]){"watch", "long", NULL}});
+    pty_wait_text(screen, "paused  cuda:0 fp32");
+    order(p, "eval", NULL);
+    pty_wait_text(screen, "cuda:0 failed after step ");
+    pty_wait_text(screen, "paused  cpu fp32");
+    order(p, "stop", NULL);
+    process_expect(0, p);
+    pty_close(screen);
+}
+
+/* ---- at the start ---- */
+
+static void a_device_without_room_for_a_category_falls_back_with_the_numbers(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "start");
+    for (int i = 1; i <= 4; i++) { /* cuBLASLt's workspace, then the plan's categories */
+        char machine[32];
+        snprintf(machine, sizeof machine, "oom_at:%d", i);
+        use_machine(machine);
+        process_expect_sentence(
+            process_run(1, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL), "MiB");
+        struct process *p = process_run(0, "train", s.config, EIGHT, "--progress=json", NULL);
+        json_t *lines = stage_parse_lines(process_stdout(p));
+        assert_int_equal(stage_count_lines(lines, "event"), 1);
+        const char *text = stage_text(stage_find_line(lines, "event", 0), "text");
+        if (!strstr(text, "training on the CPU: ") || !strstr(text, "MiB")) fail_msg("event: %s", text);
+        json_decref(lines);
+        process_close(p);
+    }
+    expect_query(&s, "select device, status, segment, count(*) from runs", "cpu|finished|1|4");
+}
+
+static void a_resume_falls_back_too(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "resume");
+    use_machine("good");
+    process_close(process_run(0, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL));
+    use_machine("oom_at:3");
+    process_close(process_run(0, "resume", "latest", "--train.total_steps=10", "--progress=none", NULL));
+    expect_query(&s, "select device, status, segment, steps from runs", "cpu|finished|2|10");
+    expect_query(&s, "select count(*) from events where segment = 2 and text like 'training on the CPU: %'",
+                 "1");
+}
+
+static void a_head_too_wide_for_the_gpu_is_known_before_the_first_step(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "head");
+    use_machine("good");
+    process_expect_sentence(
+        process_run(1, "train", s.config, EIGHT, "--model.head_dim=258", "--device=cuda", NULL),
+        "model.head_dim = 258: attention on cuda:0 takes heads up to 256 wide");
+    assert_int_equal(stage_count_runs(), 0);
+    process_close(process_run(0, "train", s.config, EIGHT, "--train.total_steps=1", "--model.head_dim=258",
+                              "--progress=none", NULL));
+    expect_query(&s, "select device, status from runs", "cpu|finished");
+}
+
+static void a_precision_that_the_cpu_lacks_names_its_key(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "precision");
+    use_machine("no_device");
+    process_expect_sentence(process_run(2, "train", s.config, "--train.precision=bf16", "--device=cpu", NULL),
+                            "train.precision = bf16: cpu: computes in fp32, not in bf16 (set it to auto)");
+    process_expect_sentence(
+        process_run(2, "train", s.config, "--train.precision=tf32", NULL),
+        "train.precision = tf32: cpu: computes in fp32, not in tf32 (set it to auto; there is "
+        "no GPU to use: the NVIDIA driver shows no GPU");
+    assert_int_equal(stage_count_runs(), 0);
+}
+
+/* ---- from one device to the other ---- */
+
+static void a_checkpoint_of_either_device_resumes_on_the_other(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "across");
+    use_machine("good");
+    process_close(process_run(0, "train", s.config, EIGHT, "--train.total_steps=12", "--name=cpu",
+                              "--device=cpu", "--progress=none", NULL));
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "from-cpu" : "from-gpu";
+        process_close(process_run(0, "train", s.config, EIGHT, "--train.total_steps=6", "--name", name,
+                                  "--device", i ? "cpu" : "cuda", "--progress=none", NULL));
+        process_close(process_run(0, "resume", name, "--train.total_steps=12", "--device", i ? "cuda" : "cpu",
+                                  "--progress=none", NULL));
+        expect_cpus_losses(name);
+    }
+    expect_query(&s,
+                 "select group_concat(name || ' ' || device || ' ' || steps, ', ') from (select * from runs"
+                 " where segment = 2 order by name)",
+                 "from-cpu cuda:0 12, from-gpu cpu 12");
+}
+
+/* ---- generating ---- */
+
+static void text_is_generated_on_either_device(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "generate");
+    use_machine("good");
+    process_close(process_run(0, "train", s.config, EIGHT, "--device=cpu", "--progress=none", NULL));
+#define GENERATE "generate", "latest", "--prompt=the ", "--max-tokens=12", "--temperature=0"
+    char *cpu = process_output(GENERATE, NULL), *cuda = process_output(GENERATE, "--device=cuda", NULL);
+    assert_string_equal(cpu, cuda);
+    use_machine("oom_at:2");
+    struct process *p = process_run(0, GENERATE, "--device=auto", NULL);
+    assert_string_equal(process_stdout(p), cpu);
+    assert_non_null(strstr(process_stderr(p), "anneal: warning: generating on the CPU: "));
+    use_machine("fault_at:5:embedding_gather"); /* in the fifth token */
+    process_expect_sentence(process_run(1, GENERATE, "--device=cuda", "--json", NULL), "launch failure");
+    process_expect_sentence(process_run(2, GENERATE, "--device=gpu", NULL),
+                            "--device gpu: must be auto, cpu or cuda");
+    free(cpu);
+    free(cuda);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_fault_before_the_first_checkpoint_starts_from_the_beginning, forget),
+        cmocka_unit_test_teardown(a_fault_goes_on_from_the_newest_checkpoint, forget),
+        cmocka_unit_test_teardown(a_fault_in_an_evaluation_leaves_no_evaluation, forget),
+        cmocka_unit_test_teardown(a_fault_in_a_sample_leaves_no_sample, forget),
+        cmocka_unit_test_teardown(a_device_lost_in_a_checkpoint_leaves_no_checkpoint, forget),
+        cmocka_unit_test_teardown(a_launch_without_memory_loses_no_step, forget),
+        cmocka_unit_test_teardown(cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu, forget),
+        cmocka_unit_test_teardown(cuda_alone_without_a_checkpoint_says_that_there_is_none, forget),
+        cmocka_unit_test_teardown(ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile, forget),
+        cmocka_unit_test_teardown(a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile, forget),
+        cmocka_unit_test_teardown(orders_in_force_and_under_way_go_over_to_the_cpu, forget),
+        cmocka_unit_test_teardown(the_workbench_shows_the_fall_back_live, forget),
+        cmocka_unit_test_teardown(a_device_without_room_for_a_category_falls_back_with_the_numbers, forget),
+        cmocka_unit_test_teardown(a_resume_falls_back_too, forget),
+        cmocka_unit_test_teardown(a_head_too_wide_for_the_gpu_is_known_before_the_first_step, forget),
+        cmocka_unit_test_teardown(a_precision_that_the_cpu_lacks_names_its_key, forget),
+        cmocka_unit_test_teardown(a_checkpoint_of_either_device_resumes_on_the_other, forget),
+        cmocka_unit_test_teardown(text_is_generated_on_either_device, forget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

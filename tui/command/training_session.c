@@ -1,0 +1,229 @@
+/* See training_session.h. */
+#include "tui/command/training_session.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "runs/order.h"
+#include "tui/command/interrupt.h"
+#include "tui/command/progress_bar.h"
+
+/* ---- the observer: from the trainer to the store and the terminal ---- */
+
+static void on_step(void *context, const struct step_record *record)
+{
+    struct training_session *s = context;
+    writer_step(s->writer, record);
+    train_report_step(&s->report, record);
+}
+
+static void on_eval(void *context, const struct eval_record *record)
+{
+    struct training_session *s = context;
+    s->last_eval = *record;
+    writer_eval(s->writer, record);
+}
+
+static void on_stopping(void *context, const struct stopping_record *record)
+{
+    struct training_session *s = context;
+    writer_stopping(s->writer, record);
+    train_report_eval(&s->report, &s->last_eval, record);
+}
+
+static void on_sample(void *context, const struct sample_record *record)
+{
+    struct training_session *s = context;
+    writer_sample(s->writer, record);
+    train_report_sample(&s->report, record);
+}
+
+/* A killed run has no gap in its history: no checkpoint is ahead of what is recorded. When the store cannot
+ * keep up that long, on_store_error has said why. */
+static void on_saving(void *context)
+{
+    writer_flush(((struct training_session *)context)->writer, 2, NULL);
+}
+
+static void on_checkpoint(void *context, const struct checkpoint_record *record)
+{
+    struct training_session *s = context;
+    writer_checkpoint(s->writer, record);
+    train_report_checkpoint(&s->report, record);
+}
+
+static void on_memory(void *context, const struct memory_record *record)
+{
+    writer_memory(((struct training_session *)context)->writer, record);
+}
+
+static void on_event(void *context, const struct event_record *record)
+{
+    struct training_session *s = context;
+    writer_event(s->writer, record);
+    train_report_event(&s->report, record);
+}
+
+static void on_paused(void *context, bool paused)
+{
+    struct training_session *s = context;
+    enum run_status status = paused ? RUN_PAUSED : RUN_RUNNING;
+    writer_status(s->writer, status);
+    train_report_status(&s->report, s->id, trainer_state(s->trainer)->step, run_status_name(status));
+}
+
+static bool on_next_order(void *context, struct order *out)
+{
+    struct training_session *s = context;
+    if (s->carried_count > 0) {
+        *out = s->carried[0];
+        memmove(s->carried, s->carried + 1, (size_t)--s->carried_count * sizeof *s->carried);
+    } else if (!writer_next_order(s->writer, out)) {
+        return false;
+    }
+    s->taken = *out;
+    s->obeying = true;
+    return true;
+}
+
+static void on_order_done(void *context, int64_t order_id, int64_t applied_step, const char *result)
+{
+    struct training_session *s = context;
+    s->obeying = false;
+    if (s->taken.verb == ORDER_PAUSE || s->taken.verb == ORDER_CONTINUE)
+        s->paused = s->taken.verb == ORDER_PAUSE;
+    if (s->taken.verb == ORDER_STOP) s->stopping = true;
+    if (!order_id) return;
+    writer_order_done(s->writer, order_id, applied_step, result);
+    train_report_order(&s->report, order_verb_name(s->taken.verb), applied_step, result);
+}
+
+static enum train_request on_request(void *context)
+{
+    (void)context;
+    return interrupt_requested() ? TRAIN_LEAVE : TRAIN_GO_ON;
+}
+
+static void on_store_error(void *context, const char *sentence)
+{
+    (void)context; /* from the writer's thread: one write, no shared state */
+    fprintf(stderr, "\nanneal: recording: %s\n", sentence);
+}
+
+void training_session_event(struct training_session *s, int64_t step, const char *level, const char *text)
+{
+    struct event_record event = {.step = step, .wall_time = clock_wall(), .level = level, .text = text};
+    on_event(s, &event);
+}
+
+/* ---- opening and closing ---- */
+
+enum status training_session_open(struct training_session *s, const struct training_options *options,
+                                  struct err *err)
+{
+    *s = (struct training_session){.options = options, .config = options->config, .lock = {-1}};
+    interrupt_catch();
+    signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
+    signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error with a sentence, like a full disk */
+    enum status status = file_anneal_home(s->home, sizeof s->home, err);
+    return status ? status : store_open(s->home, &s->store, err);
+}
+
+enum status training_session_open_corpus(struct training_session *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    char cache[PATH_MAX];
+    struct progress_bar bar;
+    if (snprintf(cache, sizeof cache, "%s/data", s->home) >= (int)sizeof cache)
+        return err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long");
+    progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
+    struct progress progress = progress_bar_observer(&bar);
+    enum status status = corpus_open(c->data.train, c->data.tokenizer, cache, &progress, &s->corpus, err);
+    progress_bar_finish(&bar);
+    return status;
+}
+
+enum status training_session_open_trainer(struct training_session *s, struct err *err)
+{
+    char warm_folder[PATH_MAX + 8];
+    struct progress_bar bar;
+    snprintf(warm_folder, sizeof warm_folder, "%s/cuda", s->home);
+    progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
+    struct progress progress = progress_bar_observer(&bar);
+    struct train_setup setup = {.config = &s->config,
+                                .backend = s->choice.backend,
+                                .device = s->choice.device,
+                                .corpus = &s->corpus,
+                                .checkpoints = s->checkpoints,
+                                .warm_folder = warm_folder,
+                                .progress = &progress,
+                                .observer = {.context = s,
+                                             .step = on_step,
+                                             .eval = on_eval,
+                                             .stopping = on_stopping,
+                                             .sample = on_sample,
+                                             .saving = on_saving,
+                                             .checkpoint = on_checkpoint,
+                                             .memory = on_memory,
+                                             .event = on_event,
+                                             .paused = on_paused,
+                                             .next_order = on_next_order,
+                                             .order_done = on_order_done,
+                                             .request = on_request}};
+    enum status status = trainer_open(&setup, &s->trainer, err);
+    progress_bar_finish(&bar);
+    return status;
+}
+
+void training_session_find_checkpoints(struct training_session *s)
+{
+    char folder[PATH_MAX - 16];
+    run_folder(s->store, s->id, folder, sizeof folder);
+    snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", folder);
+}
+
+enum status training_session_record(struct training_session *s, struct err *err)
+{
+    struct writer_options options = {
+        .home = s->home, .run_id = s->id, .on_error = on_store_error, .context = s};
+    return writer_open(&options, &s->writer, err);
+}
+
+void training_session_close_trainer(struct training_session *s)
+{
+    trainer_close(s->trainer);
+    s->trainer = NULL;
+}
+
+void training_session_close(struct training_session *s)
+{
+    training_session_close_trainer(s);
+    corpus_close(&s->corpus);
+    device_choice_close(&s->choice);
+    if (s->lock.fd >= 0) run_lock_release(&s->lock);
+    store_close(s->store);
+}
+
+/* ---- orders that outlive a trainer ---- */
+
+static void carry(struct training_session *s, struct order order)
+{
+    s->carried[s->carried_count++] = order;
+}
+
+void training_session_carry_orders(struct training_session *s)
+{
+    struct order taken = s->taken;
+    bool unanswered = s->obeying;
+    s->carried_count = 0;
+    carry(s, (struct order){.verb = ORDER_LR_FACTOR, .argument = trainer_state(s->trainer)->lr_factor});
+    if (s->paused) carry(s, (struct order){.verb = ORDER_PAUSE, .argument = NAN});
+    if (unanswered) carry(s, taken);
+    if (s->stopping) carry(s, (struct order){.verb = ORDER_STOP, .argument = NAN});
+    s->obeying = false;
+}

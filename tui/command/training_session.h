@@ -1,0 +1,61 @@
+/* What a training session holds open, and the observer that joins trainer, run store and terminal: what the
+ * trainer tells goes to the run's record and to the report, what is ordered comes back. Private to
+ * training.c, which decides what is opened when, and on which device. */
+#ifndef ANNEAL_TUI_TRAINING_SESSION_H
+#define ANNEAL_TUI_TRAINING_SESSION_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "core/trainer.h"
+#include "datasets/corpus.h"
+#include "runs/store.h"
+#include "runs/writer.h"
+#include "tui/command/device_choice.h"
+#include "tui/command/training.h"
+
+enum { CARRIED_ORDERS_MAX = 4 };
+
+struct training_session {
+    const struct training_options *options;
+    struct config config; /* what is trained by: that of the options, but for what a lost GPU changes */
+    char home[PATH_MAX], checkpoints[PATH_MAX], id[RUN_ID_MAX];
+    struct store *store;
+    struct run_lock lock;
+    struct writer *writer;
+    struct device_choice choice;
+    struct corpus corpus;
+    struct trainer *trainer;
+    struct train_report report;
+    struct eval_record last_eval;
+    struct order taken;                       /* the newest one that the trainer took up */
+    bool obeying;                             /* and has not answered */
+    bool paused, stopping;                    /* by order */
+    struct order carried[CARRIED_ORDERS_MAX]; /* for the trainer to take up first; id 0: answered before */
+    int carried_count;
+};
+
+/* Takes over the signals, opens the store. */
+enum status training_session_open(struct training_session *s, const struct training_options *options,
+                                  struct err *err);
+/* All that is open; what is not is left out. */
+void training_session_close(struct training_session *s);
+
+enum status training_session_open_corpus(struct training_session *s, struct err *err);
+/* On the device chosen. */
+enum status training_session_open_trainer(struct training_session *s, struct err *err);
+void training_session_close_trainer(struct training_session *s);
+
+/* Fills `checkpoints`, the folder of run `id`. */
+void training_session_find_checkpoints(struct training_session *s);
+/* Begins a segment of run `id`. */
+enum status training_session_record(struct training_session *s, struct err *err);
+
+/* A line of the run's history, and of the report. step -1: before the first one. */
+void training_session_event(struct training_session *s, int64_t step, const char *level, const char *text);
+
+/* Before a trainer is closed that another is to follow in the same session: what was ordered and is in force,
+ * or was taken up and not carried out, is ordered of that one. */
+void training_session_carry_orders(struct training_session *s);
+
+#endif
