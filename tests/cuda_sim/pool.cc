@@ -17,7 +17,7 @@ static sim_pool the_pool;
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
 {
     *out = &the_pool;
-    return device != 0 ? cudaErrorInvalidValue : sim::faulted() ? cudaErrorLaunchFailure : cudaSuccess;
+    return device < 0 ? cudaErrorInvalidValue : sim::faulted() ? sim::sticky_error() : cudaSuccess;
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr attribute, void *)
@@ -34,7 +34,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr att
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
 {
-    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (sim::faulted()) return sim::sticky_error();
     if (pool->idle > keep) pool->idle = keep;
     return cudaSuccess;
 }
@@ -61,7 +61,7 @@ cudaError_t cudaFreeAsync(void *memory, cudaStream_t)
 
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
-    if (sim::faulted()) return cudaErrorLaunchFailure;
+    if (sim::faulted()) return sim::sticky_error();
     *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
     return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
 }
@@ -69,16 +69,16 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
 cudaError_t cudaFreeHost(void *memory)
 {
     free(memory);
-    return sim::faulted() ? cudaErrorLaunchFailure : cudaSuccess;
+    return sim::faulted() ? sim::sticky_error() : cudaSuccess;
 }
 
 cudaError_t cudaDeviceSynchronize()
 {
-    return sim::faulted() ? cudaErrorLaunchFailure : cudaSuccess;
+    return sim::faulted() ? sim::sticky_error() : cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned)
 {
     if (event == NULL) return cudaErrorInvalidValue;
-    return sim::faulted() ? cudaErrorLaunchFailure : cudaSuccess;
+    return sim::faulted() ? sim::sticky_error() : cudaSuccess;
 }
