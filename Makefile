@@ -87,7 +87,7 @@ SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
 SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 
-.PHONY: help all deps test-deps demo test run-tests check bench gpu-check install uninstall clean
+.PHONY: help all deps test-deps demo test run-tests check bench gpu-check bundle install uninstall clean
 .SECONDARY:
 
 all: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -98,7 +98,8 @@ help:
 	@echo "make test       install what is missing, build, run the whole test suite (SAN=1: under sanitizers)"
 	@echo "make check      layout, include arrows, warnings of clang"
 	@echo "make bench      speed and memory on this machine, beside its own GEMM and, where installed, PyTorch"
-	@echo "make gpu-check  every CUDA operation against its CPU twin, on this machine's GPU"
+	@echo "make gpu-check  every CUDA operation and training against the CPU, on this machine's GPU, with speeds"
+	@echo "make bundle     one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
 	@echo "make deps       only install the Debian/Ubuntu packages"
 	@echo "make install    to PREFIX ($(PREFIX)); make uninstall; make clean"
 	@echo "CUDA=auto|0|1   build the CUDA plugin where nvcc is found | never | insist"
@@ -134,13 +135,14 @@ $(MAIN): $(BUILD)/tui/main.o $(LIB)
 
 # ---- the CUDA plugin ----
 # Machine code for compute capability 8.0 (and 8.6, 8.9) and 9.0, and PTX that a newer GPU's driver compiles. The CUDA
-# runtime is linked in, cuBLASLt is found beside the plugin or where the system has it.
-NVCC_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90,code=compute_90
-NVCC_FLAGS := -std=c++20 -O3 -lineinfo -I. $(NVCC_ARCHS) -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Werror all-warnings
+# runtime is linked in, cuBLASLt is found beside the plugin or where the system has it. The flags are in a file of their
+# own because tests/gpu/build.sh compiles the plugin where there is no make. Of the C++ library the few functions that
+# nvcc's launch code calls are linked in, too.
+NVCC_FLAGS := --options-file kernels/nvcc.flags -Werror all-warnings
 PLUGIN_BASE := core/base/err.c core/base/file.c kernels/gemm_choices.c kernels/chip.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 
-$(BUILD)/cuda/%.o: %.cu
+$(BUILD)/cuda/%.o: %.cu kernels/nvcc.flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  NVCC $<")
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
@@ -152,7 +154,8 @@ $(BUILD)/cuda/%.o: %.c
 
 $(PLUGIN): $(PLUGIN_OBJ)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(NVCC) -shared -cudart static -o $@ $^ -lcublasLt -Xlinker -rpath,'$$ORIGIN',-rpath,$(dir $(NVCC))../lib64
+	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++ -Xlinker --exclude-libs,ALL -o $@ $^ -lcublasLt \
+	  -Xlinker -rpath,'$$ORIGIN',-rpath,$(dir $(NVCC))../lib64,-rpath,/usr/local/cuda/lib64
 
 # ---- tests ----
 $(BUILD)/sim/%.o: %.cu
@@ -183,14 +186,9 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka -lvterm -lutil $(LIBS)
 
-GPU_CHECK := $(BUILD)/tests/gpu/gpu_check
-$(GPU_CHECK): $(BUILD)/tests/gpu/gpu_check.o $(BUILD)/tests/gpu/op_cases.o $(LIB)
-	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
-
-# The plugin lies one folder up from tests/gpu/.
-gpu-check: all $(GPU_CHECK)
-	@ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} $(GPU_CHECK)
+# Built by the script that also builds it where there is no make, around the plugin of this Makefile.
+gpu-check: $(if $(NVCC),$(PLUGIN))
+	@export ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} && CC=$(CC) tests/gpu/build.sh build/gpu && build/gpu/gpu_check
 
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests
@@ -235,6 +233,16 @@ demo: deps
 
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)
+
+# The same program, linked to find its libraries beside itself, also those of its libraries (hence no new dtags).
+BUNDLE_MAIN := $(BUILD)/bundle/anneal
+$(BUNDLE_MAIN): $(BUILD)/tui/main.o $(LIB)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(filter-out -Wl$(comma)-rpath%,$(LIBS)) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
+
+bundle: $(BUNDLE_MAIN) $(if $(NVCC),$(PLUGIN))
+	@packaging/bundle.sh $(BUNDLE_MAIN) "$(if $(NVCC),$(PLUGIN))" $(BUILD) $(OPENBLAS_LIB)
 
 install: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 	install -D -m 755 $(MAIN) $(DESTDIR)$(PREFIX)/bin/anneal

@@ -289,8 +289,7 @@ static void *branch_gradient(struct network *net, void *dx, size_t n, struct net
 {
     void *copy = workspace(net, net->plan->branch);
     if (dropout.probability <= 0) return dx;
-    net->backend->mem_zero(copy, n * precision_bytes(net->plan->input.precision), net->stream);
-    net->backend->add(copy, dx, n, net->stream);
+    net->backend->mem_copy(copy, dx, n * precision_bytes(net->plan->input.precision), net->stream);
     drop(net, copy, n, dropout, layer, site);
     return copy;
 }

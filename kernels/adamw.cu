@@ -1,7 +1,8 @@
-/* CUDA twin of adamw.h. Memory-bound: 4 floats read and 3 written a parameter, 16 bytes a thread and array
- * where all four start at such an address. The clipping scale is read on the device. */
+/* CUDA twin of adamw.h. Memory-bound: 4 floats read and 3 written a parameter, and the bf16 weight where
+ * there is one; 16 bytes a thread and array (8 of bf16) where all start at such an address. The clipping
+ * scale is read on the device. */
 #include "kernels/adamw.h"
-#include "kernels/cuda_device.cuh"
+#include "kernels/element.cuh"
 
 enum { BLOCK = 256 };
 
@@ -20,29 +21,33 @@ __device__ static inline void adamw_one(float *w, float *m, float *v, float g, s
     *w = (i < f.decayed ? f.keep : 1.0f) * *w - f.rate * mi / (sqrtf(vi) * f.correct2 + f.eps);
 }
 
-template <int W>
-__global__ void adamw_update(float *__restrict__ w, float *__restrict__ m, float *__restrict__ v,
-                             const float *__restrict__ g, size_t n, struct adamw_factors f,
-                             const struct clip_state *clip)
+/* weights (n): where T is bf16, w as rounded to it; else not touched. */
+template <typename T, int W>
+__global__ void adamw_update(float *__restrict__ w, T *__restrict__ weights, float *__restrict__ m,
+                             float *__restrict__ v, const float *__restrict__ g, size_t n,
+                             struct adamw_factors f, const struct clip_state *clip)
 {
     float scale = clip->scale;
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (scale == 0.0f) return;
     if (i + W <= n) {
-        pack<float, W> a = load<W>(w + i), b = load<W>(m + i), c = load<W>(v + i), d = load<W>(g + i);
+        floats<W> a = load<W>(w + i), b = load<W>(m + i), c = load<W>(v + i), d = load<W>(g + i);
         for (int k = 0; k < W; k++) adamw_one(&a.at[k], &b.at[k], &c.at[k], d.at[k] * scale, i + k, f);
+        if constexpr (sizeof(T) == 2) store<W>(weights + i, a);
         store<W>(w + i, a);
         store<W>(m + i, b);
         store<W>(v + i, c);
         return;
     }
-    for (; i < n; i++) adamw_one(&w[i], &m[i], &v[i], g[i] * scale, i, f);
+    for (; i < n; i++) {
+        adamw_one(&w[i], &m[i], &v[i], g[i] * scale, i, f);
+        if constexpr (sizeof(T) == 2) element_store(weights + i, w[i]);
+    }
 }
 
 void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n, size_t decayed,
                 struct adamw_params params, const struct clip_state *clip, struct stream *stream)
 {
-    (void)weights;
     struct adamw_factors f;
     if (n == 0) return;
     f.beta1 = params.beta1, f.rest1 = 1.0f - params.beta1;
@@ -52,8 +57,8 @@ void adamw_step(float *w, void *weights, float *m, float *v, const float *g, siz
     f.keep = (float)(1.0 - (double)params.lr * params.weight_decay);
     f.eps = params.eps;
     f.decayed = decayed;
-    if (aligned16(w) && aligned16(m) && aligned16(v) && aligned16(g))
-        LAUNCH(adamw_update<4>, block_count((n + 3) / 4, BLOCK), BLOCK, 0, stream, w, m, v, g, n, f, clip);
-    else
-        LAUNCH(adamw_update<1>, block_count(n, BLOCK), BLOCK, 0, stream, w, m, v, g, n, f, clip);
+    dispatch<4>(stream, 0, {w, weights, m, v, g}, [&]<typename T, int W>() {
+        LAUNCH((adamw_update<T, W>), block_count((n + W - 1) / W, BLOCK), BLOCK, 0, stream, w, (T *)weights,
+               m, v, g, n, f, clip);
+    });
 }

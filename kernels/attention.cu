@@ -1,7 +1,7 @@
-/* CUDA twin of attention.h in fp32, for head widths up to 256: tiles of TILE queries by TILE keys, 256
- * threads as 16 × 16, each with (TILE/16)² scores. Thread (y, x) has rows y + 16·i and columns x + 16·j; a
- * tile's row is padded to an odd number of floats, so the 16 rows that a half-warp reads at once lie in 16
- * banks.
+/* CUDA twin of attention.h in fp32 (and on a stream in TF32: a plain variant to judge the others by; bf16
+ * goes to attention_bf16.h), for head widths up to 256: tiles of TILE queries by TILE keys, 256 threads as 16
+ * × 16, each with (TILE/16)² scores. Thread (y, x) has rows y + 16·i and columns x + 16·j; a tile's row is
+ * padded to an odd number of floats, so the 16 rows that a half-warp reads at once lie in 16 banks.
  *
  * Forward: a block is one tile of queries of one head; it walks the key tiles up to the diagonal with an
  * online softmax whose row statistics live in registers, replicated over the 16 threads of a row. Keys and
@@ -16,6 +16,7 @@
  * ptxas (CUDA 13.0) for sm_80 and sm_90a: 96 to 238 registers in the tile kernels, no spills. Not yet
  * measured on a GPU. */
 #include "kernels/attention.h"
+#include "kernels/attention_bf16.h"
 #include "kernels/cuda_device.cuh"
 
 enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };
@@ -360,8 +361,11 @@ void attention_forward(void *out_, float *lse, const void *qkv_, void *workspace
     float *out = (float *)out_;
     const float *qkv = (const float *)qkv_;
     struct attention_shape p = shape_of(B, T, NH, NKV, HS);
-    (void)workspace;
     if (!head_width_ok(HS, stream)) return;
+    if (stream->precision == PRECISION_BF16) {
+        attention_bf16_forward(out_, lse, qkv_, workspace, B, T, NH, NKV, HS, stream);
+        return;
+    }
     if (HS <= 64)
         forward_launch<4, 4>(out, lse, qkv, p, stream);
     else if (HS <= 128)
@@ -381,6 +385,10 @@ void attention_backward(void *dqkv_, const void *dout_, const void *out_, const 
     float *products = (float *)workspace; /* (B,NH,T) */
     size_t rows = (size_t)B * (size_t)T * (size_t)NH;
     if (!head_width_ok(HS, stream)) return;
+    if (stream->precision == PRECISION_BF16) {
+        attention_bf16_backward(dqkv_, dout_, out_, lse, qkv_, workspace, B, T, NH, NKV, HS, stream);
+        return;
+    }
     LAUNCH(attention_row_products, block_count(rows, BLOCK / 32), BLOCK, 0, stream, products, dout, out, p);
     if (HS <= 64)
         backward_launch<4, 4>(dqkv, dout, lse, products, qkv, p, stream);

@@ -40,6 +40,7 @@ static inline size_t precision_bytes(enum precision precision)
 
 struct device; /* opaque: one opened device; holds its thread count, handles, scratch */
 struct stream; /* opaque: an ordered queue of work on a device */
+struct event;  /* opaque: a mark between two pieces of a stream's work */
 
 /* What a device says about itself, for `anneal devices`, the run's record and the header of the workbench. */
 struct device_info {
@@ -107,6 +108,8 @@ struct backend {
     void (*mem_upload)(void *device_memory, const void *host, size_t bytes, struct stream *stream);
     void (*mem_download)(void *host, const void *device_memory, size_t bytes,
                          struct stream *stream); /* waits */
+    void (*mem_copy)(void *to, const void *from, size_t bytes,
+                     struct stream *stream); /* within the device; no overlap */
 
     /* --- streams --- */
     /* fails for a precision that the device does not compute in */
@@ -118,6 +121,15 @@ struct backend {
      * left to launch something; what was done before that stands, and another stream of the device may read
      * it. */
     enum status (*stream_wait)(struct stream *stream, struct err *err);
+
+    /* --- events: how long the device worked between two marks --- */
+    enum status (*event_open)(struct device *device, struct event **out, struct err *err);
+    void (*event_close)(struct event *event);
+    /* marks the work so far; an earlier mark of this event is forgotten */
+    void (*event_record)(struct event *event, struct stream *stream);
+    /* milliseconds from one mark to a later one of the same stream; waits for the later one. NaN where the
+     * stream failed */
+    double (*event_elapsed)(struct event *from, struct event *to);
 
     /* --- operations; see kernels/<operation>.h --- */
     /* embedding.h: out (N,C), tokens (N) int32, weight (V,C) */

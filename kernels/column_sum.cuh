@@ -15,6 +15,7 @@ template <typename Term> __global__ void column_partial(float *partial, Term ter
     if (c >= C) return;
     int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
     float total = 0;
+#pragma unroll 8
     for (int n = chunk * rows; n < end; n++) total += term(n, c);
     partial[(size_t)chunk * (unsigned)C + (unsigned)c] = total;
 }

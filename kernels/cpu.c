@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "kernels/adamw.h"
@@ -145,6 +146,16 @@ static void mem_download(void *host, const void *device_memory, size_t bytes, st
     if (bytes > 0) memcpy(host, device_memory, bytes);
 }
 
+static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
+{
+    const size_t piece = 65536; /* shared as in mem_zero */
+    size_t pieces = (bytes + piece - 1) / piece;
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (size_t i = 0; i < pieces; i++)
+        memcpy((char *)to + i * piece, (const char *)from + i * piece,
+               bytes - i * piece < piece ? bytes - i * piece : piece);
+}
+
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
                                struct err *err)
 {
@@ -169,6 +180,36 @@ static enum status stream_wait(struct stream *stream, struct err *err)
     return STATUS_OK;
 }
 
+/* Calls are synchronous, so a mark is the time at which it is made. */
+struct event {
+    double at; /* seconds of clock_monotonic */
+};
+
+static enum status event_open(struct device *device, struct event **out, struct err *err)
+{
+    (void)device;
+    struct event *event = calloc(1, sizeof *event);
+    if (event == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for an event's handle");
+    *out = event;
+    return STATUS_OK;
+}
+
+static void event_close(struct event *event)
+{
+    free(event);
+}
+
+static void event_record(struct event *event, struct stream *stream)
+{
+    (void)stream;
+    event->at = clock_monotonic();
+}
+
+static double event_elapsed(struct event *from, struct event *to)
+{
+    return (to->at - from->at) * 1e3;
+}
+
 extern const struct backend cpu_table;
 
 const struct backend cpu_table = {
@@ -181,9 +222,14 @@ const struct backend cpu_table = {
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,
+    .mem_copy = mem_copy,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
+    .event_open = event_open,
+    .event_close = event_close,
+    .event_record = event_record,
+    .event_elapsed = event_elapsed,
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .rmsnorm_forward = rmsnorm_forward,

@@ -1,21 +1,25 @@
 /* CUDA twin of cross_entropy.h. Memory-bound: a block a row, which it reads once with an online softmax; the
- * fused form reads it again, from the second-level cache, and writes it. Each thread sums at most V / 256
- * exponentials in fp32, the threads' sums are added in fp64. */
+ * fused form reads it again, from the second-level cache, and writes it; 16 bytes a thread where V and the
+ * addresses allow. Each thread sums at most V / 256 exponentials in fp32, the threads' sums are added in
+ * fp64.
+ */
 #include "kernels/cross_entropy.h"
-#include "kernels/cuda_device.cuh"
+#include "kernels/element.cuh"
 
 /* The log-sum-exp of row (V), for every thread. */
-__device__ static inline double row_lse(const float *row, int V)
+template <int W, typename T> __device__ static inline double row_lse(const T *row, int V)
 {
     float max = -INFINITY, total = 0;
-    for (int i = (int)threadIdx.x; i < V; i += (int)blockDim.x) {
-        float x = row[i];
-        if (x > max) {
-            total = total * expf(max - x) + 1.0f;
-            max = x;
-        } else if (x != -INFINITY) { /* NaN comes here and stays */
-            total += expf(x - max);
+    for (int i = (int)threadIdx.x * W; i < V; i += (int)blockDim.x * W) {
+        floats<W> x = load<W>(row + i);
+        float top = x.at[0];
+        for (int k = 1; k < W; k++) top = fmaxf(top, x.at[k]);
+        if (top > max) {
+            total *= expf(max - top);
+            max = top;
         }
+        for (int k = 0; k < W; k++)
+            if (x.at[k] != -INFINITY) total += expf(x.at[k] - max); /* NaN comes here and stays */
     }
     float top = block_max(max);
     /* one infinite logit is no distribution; a thread without a finite one has nothing to add */
@@ -25,49 +29,59 @@ __device__ static inline double row_lse(const float *row, int V)
     return log(block_sum(share)) + top;
 }
 
-__global__ void cross_entropy_rows(float *losses, const float *__restrict__ logits,
+template <typename T, int W>
+__global__ void cross_entropy_rows(float *losses, const T *__restrict__ logits,
                                    const int32_t *__restrict__ targets, int V)
 {
     int n = (int)blockIdx.x, target = targets[n];
-    const float *row = logits + (size_t)n * (unsigned)V;
+    const T *row = logits + (size_t)n * (unsigned)V;
     if (target < 0) {
         if (threadIdx.x == 0) losses[n] = 0;
         return;
     }
-    double lse = row_lse(row, V);
-    if (threadIdx.x == 0) losses[n] = (float)(lse - row[target]);
+    double lse = row_lse<W>(row, V);
+    if (threadIdx.x == 0) losses[n] = (float)(lse - element_load(row + target));
 }
 
-__global__ void cross_entropy_gradient(float *losses, float *logits, const int32_t *__restrict__ targets,
+template <typename T, int W>
+__global__ void cross_entropy_gradient(float *losses, T *logits, const int32_t *__restrict__ targets,
                                        float loss_scale, int V)
 {
     int n = (int)blockIdx.x, target = targets[n];
-    float *row = logits + (size_t)n * (unsigned)V;
+    T *row = logits + (size_t)n * (unsigned)V;
     if (target < 0) {
         if (threadIdx.x == 0) losses[n] = 0;
-        for (int i = (int)threadIdx.x; i < V; i += (int)blockDim.x) row[i] = 0;
+        for (int i = (int)threadIdx.x * W; i < V; i += (int)blockDim.x * W) store<W>(row + i, floats<W>{});
         return;
     }
-    float aimed = row[target]; /* read by all before the barriers in row_lse, written by one after */
-    double lse = row_lse(row, V);
+    float aimed = element_load(row + target);
+    __syncwarp(); /* where a block is one warp, row_lse has no barrier between this and the first write */
+    double lse = row_lse<W>(row, V);
     /* exp(x − lse) from an fp32 difference would lose what lse has beyond fp32: the rest is a factor */
     float base = (float)lse, factor = loss_scale * expf((float)(base - lse));
-    for (int i = (int)threadIdx.x; i < V; i += (int)blockDim.x)
-        row[i] = factor * expf(row[i] - base) - (i == target ? loss_scale : 0.0f);
+    for (int i = (int)threadIdx.x * W; i < V; i += (int)blockDim.x * W) {
+        floats<W> x = load<W>(row + i);
+        for (int k = 0; k < W; k++)
+            x.at[k] = factor * expf(x.at[k] - base) - (i + k == target ? loss_scale : 0.0f);
+        store<W>(row + i, x);
+    }
     if (threadIdx.x == 0) losses[n] = (float)(lse - aimed);
 }
 
-void cross_entropy_forward(float *losses, const void *logits_, const int32_t *targets, int N, int V,
+void cross_entropy_forward(float *losses, const void *logits, const int32_t *targets, int N, int V,
                            struct stream *stream)
 {
-    const float *logits = (const float *)logits_;
-    LAUNCH(cross_entropy_rows, (unsigned)N, row_threads(V), 0, stream, losses, logits, targets, V);
+    dispatch(stream, V, {logits}, [&]<typename T, int W>() {
+        LAUNCH((cross_entropy_rows<T, W>), (unsigned)N, row_threads(V, W), 0, stream, losses,
+               (const T *)logits, targets, V);
+    });
 }
 
-void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *targets, float loss_scale,
-                         int N, int V, struct stream *stream)
+void cross_entropy_fused(float *losses, void *logits_dlogits, const int32_t *targets, float loss_scale, int N,
+                         int V, struct stream *stream)
 {
-    float *logits_dlogits = (float *)logits_dlogits_;
-    LAUNCH(cross_entropy_gradient, (unsigned)N, row_threads(V), 0, stream, losses, logits_dlogits, targets,
-           loss_scale, V);
+    dispatch(stream, V, {logits_dlogits}, [&]<typename T, int W>() {
+        LAUNCH((cross_entropy_gradient<T, W>), (unsigned)N, row_threads(V, W), 0, stream, losses,
+               (T *)logits_dlogits, targets, loss_scale, V);
+    });
 }

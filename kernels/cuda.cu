@@ -221,16 +221,24 @@ static void check(struct stream *stream, const char *at, cudaError_t error)
     if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
 }
 
+/* On this stream, or beside it on the device. */
+static bool failed(struct stream *stream)
+{
+    if (stream->fault_at == NULL && stream->device->lost)
+        stream_fault(stream, "an earlier call", "the device is lost");
+    return stream->fault_at != NULL;
+}
+
 static void mem_zero(void *memory, size_t bytes, struct stream *stream)
 {
-    if (bytes == 0 || stream->fault_at != NULL) return;
+    if (bytes == 0 || failed(stream)) return;
     check(stream, "a kernel, or zeroing memory after it,", cudaMemsetAsync(memory, 0, bytes, stream->queue));
 }
 
 /* From pageable memory the copy returns once the bytes are staged: the caller may reuse `host` at once. */
 static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
-    if (bytes == 0 || stream->fault_at != NULL) return;
+    if (bytes == 0 || failed(stream)) return;
     check(stream, "a kernel, or the upload after it,",
           cudaMemcpyAsync(device_memory, host, bytes, cudaMemcpyHostToDevice, stream->queue));
 }
@@ -238,11 +246,17 @@ static void mem_upload(void *device_memory, const void *host, size_t bytes, stru
 static void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
 {
     if (bytes == 0) return;
-    if (stream->fault_at == NULL)
+    if (!failed(stream))
         check(stream, "a kernel, or the download after it,",
               cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
     if (stream->fault_at == NULL) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
+}
+
+static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0 || failed(stream)) return;
+    check(stream, "a copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream->queue));
 }
 
 /* ---- streams ---- */
@@ -280,8 +294,6 @@ static void stream_close(struct stream *stream)
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
                                struct err *err)
 {
-    if (precision == PRECISION_BF16)
-        return err_set(err, STATUS_USAGE, "cuda: computes in fp32 and tf32, not in bf16");
     if (device->lost)
         return err_set(err, STATUS_DEVICE, "cuda: cannot open a stream: %s has failed",
                        device->properties.name);
@@ -306,10 +318,62 @@ static enum status stream_open(struct device *device, enum precision precision, 
 
 static enum status stream_wait(struct stream *stream, struct err *err)
 {
-    if (stream->fault_at == NULL) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    if (!failed(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (stream->fault_at == NULL) return STATUS_OK;
     return err_set(err, stream->full ? STATUS_NO_MEMORY : STATUS_DEVICE, "cuda: %s failed: %s",
                    stream->fault_at, stream->fault);
+}
+
+/* ---- events ---- */
+
+struct event {
+    struct device *device;
+    cudaEvent_t mark;
+};
+
+static enum status event_open(struct device *device, struct event **out, struct err *err)
+{
+    if (device->lost)
+        return err_set(err, STATUS_DEVICE, "cuda: cannot open an event: %s has failed",
+                       device->properties.name);
+    struct event *event = (struct event *)calloc(1, sizeof *event);
+    if (event == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for an event's handle");
+    cudaError_t error = cudaEventCreate(&event->mark);
+    if (error != cudaSuccess) {
+        free(event);
+        device->lost = error != cudaErrorMemoryAllocation;
+        if (!device->lost) cudaGetLastError();
+        return err_set(err, device->lost ? STATUS_DEVICE : STATUS_NO_MEMORY, "cuda: cannot open an event: %s",
+                       cudaGetErrorString(error));
+    }
+    event->device = device;
+    *out = event;
+    return STATUS_OK;
+}
+
+static void event_close(struct event *event)
+{
+    if (event == NULL) return;
+    if (!event->device->lost) cudaEventDestroy(event->mark);
+    free(event);
+}
+
+static void event_record(struct event *event, struct stream *stream)
+{
+    if (failed(stream)) return;
+    check(stream, "an event", cudaEventRecord(event->mark, stream->queue));
+}
+
+static double event_elapsed(struct event *from, struct event *to)
+{
+    float milliseconds = 0;
+    struct device *device = to->device;
+    if (!device->lost && cudaEventSynchronize(to->mark) != cudaSuccess) device->lost = true;
+    if (device->lost) return (double)NAN; /* why is the stream's to say */
+    cudaError_t error = cudaEventElapsedTime(&milliseconds, from->mark, to->mark);
+    /* a mark that was never made is no fault of the device: leave no trace of it for the next launch */
+    if (error != cudaSuccess) cudaGetLastError();
+    return error == cudaSuccess ? (double)milliseconds : (double)NAN;
 }
 
 const struct backend cuda_table = {
@@ -322,9 +386,14 @@ const struct backend cuda_table = {
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,
+    .mem_copy = mem_copy,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
+    .event_open = event_open,
+    .event_close = event_close,
+    .event_record = event_record,
+    .event_elapsed = event_elapsed,
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .rmsnorm_forward = rmsnorm_forward,

@@ -1,5 +1,5 @@
 /* What the CUDA twins share: the device and stream behind the opaque handles of backend.h, the launch macro,
- * shared memory, reductions over warps and blocks, and vector loads. Private to the .cu files.
+ * shared memory, reductions over warps and blocks. Private to the .cu files; tensors' elements: element.cuh.
  *
  * Always: the order of every reduction follows from the shape alone, so results are deterministic; nothing
  * uses float atomics; after the first fault of a stream nothing more is launched on it, and stream_wait
@@ -115,32 +115,16 @@ static inline unsigned block_count(size_t n, unsigned threads)
     return (unsigned)((n + threads - 1) / threads);
 }
 
-/* Threads for a row of n elements taken four at a time: 32 to 256. */
-static inline unsigned row_threads(int n)
+/* Threads for a row of n elements, of which each takes at least four: 32 to 256. */
+static inline unsigned row_threads(int n, int each)
 {
-    unsigned threads = (unsigned)(n + 127) / 128 * 32;
+    unsigned warp = 32u * (unsigned)(each < 4 ? 4 : each), threads = ((unsigned)n + warp - 1) / warp * 32;
     return threads < 32 ? 32 : threads > 256 ? 256 : threads;
 }
 
 static inline bool aligned16(const void *p)
 {
     return (uintptr_t)p % 16 == 0;
-}
-
-/* ---- vector loads and stores: W elements at once, 16 bytes for four floats ---- */
-
-template <typename T, int W> struct alignas(sizeof(T) * W) pack {
-    T at[W];
-};
-
-template <int W, typename T> __device__ static inline pack<T, W> load(const T *p)
-{
-    return *reinterpret_cast<const pack<T, W> *>(p);
-}
-
-template <int W, typename T> __device__ static inline void store(T *p, const pack<T, W> &value)
-{
-    *reinterpret_cast<pack<T, W> *>(p) = value;
 }
 
 /* ---- reductions; every lane gets the result, the order is fixed ---- */

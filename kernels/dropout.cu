@@ -1,36 +1,48 @@
-/* CUDA twin of dropout.h, to the same bits. A thread makes one Philox block and treats its four elements. */
-#include "kernels/cuda_device.cuh"
+/* CUDA twin of dropout.h, to the same bits. Memory-bound: a thread makes the Philox block of each four of its
+ * elements and moves 16 bytes where the address allows. */
 #include "kernels/dropout.h"
+#include "kernels/element.cuh"
 
 #include "core/base/philox.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = 256, WORDS = 4 };
 
 struct dropout_mask {
     uint32_t threshold, high, c2, c3, k0, k1;
     float scale;
+    __device__ struct philox_block words(size_t block) const
+    {
+        return philox4x32_10((uint32_t)block, (uint32_t)(block >> 32) ^ high, c2, c3, k0, k1);
+    }
+    __device__ float treat(uint32_t word, float x) const
+    {
+        return word >> 8 >= threshold ? x * scale : 0.0f;
+    }
 };
 
-template <typename T, int W> __global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask)
+/* A thread takes EACH elements, a multiple of WORDS. */
+template <typename T, int W, int EACH>
+__global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask)
 {
-    size_t block = (size_t)blockIdx.x * BLOCK + threadIdx.x, i = 4 * block;
-    if (i >= n) return;
-    struct philox_block random = philox4x32_10((uint32_t)block, (uint32_t)(block >> 32) ^ mask.high, mask.c2,
-                                               mask.c3, mask.k0, mask.k1);
-    if (W == 4 && i + 4 <= n) {
-        pack<T, W> a = load<W>(x + i);
-        for (int w = 0; w < W; w++)
-            a.at[w] = random.word[w] >> 8 >= mask.threshold ? a.at[w] * mask.scale : 0.0f;
-        store<W>(x + i, a);
+    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * EACH;
+    if (W == EACH && i + EACH <= n) {
+        floats<EACH> a = load<EACH>(x + i);
+        for (int k = 0; k < EACH; k += WORDS) {
+            struct philox_block random = mask.words((i + (unsigned)k) / WORDS);
+            for (int w = 0; w < WORDS; w++) a.at[k + w] = mask.treat(random.word[w], a.at[k + w]);
+        }
+        store<EACH>(x + i, a);
         return;
     }
-    for (int w = 0; w < 4 && i + (unsigned)w < n; w++)
-        x[i + (unsigned)w] = random.word[w] >> 8 >= mask.threshold ? x[i + (unsigned)w] * mask.scale : 0.0f;
+    for (int k = 0; k < EACH && i < n; k += WORDS) {
+        struct philox_block random = mask.words(i / WORDS);
+        for (int w = 0; w < WORDS && i < n; w++, i++)
+            element_store(x + i, mask.treat(random.word[w], element_load(x + i)));
+    }
 }
 
-void dropout(void *x_, size_t n, float probability, struct dropout_site site, struct stream *stream)
+void dropout(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream)
 {
-    float *x = (float *)x_;
     struct dropout_mask mask;
     mask.threshold = (uint32_t)((double)probability * 16777216.0 + 0.5);
     if (mask.threshold == 0 || n == 0) return;
@@ -40,9 +52,9 @@ void dropout(void *x_, size_t n, float probability, struct dropout_site site, st
     mask.c3 = (uint32_t)site.site << 16 | site.layer;
     mask.k0 = (uint32_t)site.seed;
     mask.k1 = (uint32_t)(site.seed >> 32);
-    unsigned blocks = block_count((n + 3) / 4, BLOCK);
-    if (aligned16(x))
-        LAUNCH((dropout_elements<float, 4>), blocks, BLOCK, 0, stream, x, n, mask);
-    else
-        LAUNCH((dropout_elements<float, 1>), blocks, BLOCK, 0, stream, x, n, mask);
+    dispatch(stream, 0, {x}, [&]<typename T, int W>() {
+        constexpr int EACH = W == 1 ? WORDS : W;
+        LAUNCH((dropout_elements<T, W, EACH>), block_count((n + EACH - 1) / EACH, BLOCK), BLOCK, 0, stream,
+               (T *)x, n, mask);
+    });
 }

@@ -1,5 +1,6 @@
-/* CUDA twin of elementwise.h. Memory-bound: 2 floats read and 1 written an element, 16 bytes a thread. */
-#include "kernels/cuda_device.cuh"
+/* CUDA twin of elementwise.h. Memory-bound: add reads 2 elements and writes 1, cast to bf16 reads 4 bytes and
+ * writes 2; 16 bytes a thread and tensor where the addresses allow (a cast to bf16 writes 8). */
+#include "kernels/element.cuh"
 #include "kernels/elementwise.h"
 
 enum { BLOCK = 256 };
@@ -9,29 +10,38 @@ template <typename T, int W> __global__ void add_elements(T *x, const T *delta, 
 {
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (i + W <= n) {
-        pack<T, W> a = load<W>(x + i), b = load<W>(delta + i);
+        floats<W> a = load<W>(x + i), b = load<W>(delta + i);
         for (int k = 0; k < W; k++) a.at[k] += b.at[k];
         store<W>(x + i, a);
         return;
     }
-    for (; i < n; i++) x[i] += delta[i];
+    for (; i < n; i++) element_store(x + i, element_load(x + i) + element_load(delta + i));
+}
+
+template <typename T, int W>
+__global__ void cast_elements(T *__restrict__ out, const float *__restrict__ x, size_t n)
+{
+    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
+    if (i + W <= n) {
+        store<W>(out + i, load<W>(x + i));
+        return;
+    }
+    for (; i < n; i++) element_store(out + i, x[i]);
 }
 
 void cast(void *out, const float *x, size_t n, struct stream *stream)
 {
-    if (out == x || n == 0 || stream->fault_at != NULL) return;
-    cudaError_t error =
-        cudaMemcpyAsync(out, x, n * sizeof *x, cudaMemcpyDeviceToDevice, stream->queue);
-    if (error != cudaSuccess) stream_fault(stream, "cast", cudaGetErrorString(error));
+    if (out == x || n == 0) return;
+    dispatch<4>(stream, 0, {out, x}, [&]<typename T, int W>() {
+        LAUNCH((cast_elements<T, W>), block_count((n + W - 1) / W, BLOCK), BLOCK, 0, stream, (T *)out, x, n);
+    });
 }
 
-void add(void *x_, const void *delta_, size_t n, struct stream *stream)
+void add(void *x, const void *delta, size_t n, struct stream *stream)
 {
-    float *x = (float *)x_;
-    const float *delta = (const float *)delta_;
     if (n == 0) return;
-    if (aligned16(x) && aligned16(delta))
-        LAUNCH((add_elements<float, 4>), block_count((n + 3) / 4, BLOCK), BLOCK, 0, stream, x, delta, n);
-    else
-        LAUNCH((add_elements<float, 1>), block_count(n, BLOCK), BLOCK, 0, stream, x, delta, n);
+    dispatch(stream, 0, {x, delta}, [&]<typename T, int W>() {
+        LAUNCH((add_elements<T, W>), block_count((n + W - 1) / W, BLOCK), BLOCK, 0, stream, (T *)x,
+               (const T *)delta, n);
+    });
 }

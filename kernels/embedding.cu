@@ -1,11 +1,12 @@
-/* CUDA twin of embedding.h. Forward is memory-bound: C floats in and out a token, 16 bytes a thread.
+/* CUDA twin of embedding.h. Forward is memory-bound: C elements in and out a token, 16 bytes a
+ * thread where C and the addresses allow.
  *
  * Backward without atomics and without workspace: the block of token n's first appearance owns that row. It
  * looks through the tokens that follow, 256 at a time, lists the positions that match in ascending order, and
  * each of its threads adds one column of those rows up. So a row's summands are added in the order of the CPU
  * twin, to the same bits. Costs (distinct tokens) · N comparisons, spread over all blocks; columns are split
  * over blockIdx.y, so that one very frequent token does not hold up the rest. */
-#include "kernels/cuda_device.cuh"
+#include "kernels/element.cuh"
 #include "kernels/embedding.h"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32 };
@@ -17,26 +18,23 @@ __global__ void embedding_gather(T *__restrict__ out, const int32_t *__restrict_
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (i >= count) return;
     size_t n = i / (unsigned)C, c = i - n * (unsigned)C;
-    store<W>(out + i, load<W>(weight + (size_t)tokens[n] * (unsigned)C + c));
+    copy<W>(out + i, weight + (size_t)tokens[n] * (unsigned)C + c);
 }
 
-void embedding_forward(void *out_, const int32_t *tokens, const void *weight_, int N, int C,
+void embedding_forward(void *out, const int32_t *tokens, const void *weight, int N, int C,
                        struct stream *stream)
 {
-    float *out = (float *)out_;
-    const float *weight = (const float *)weight_;
     size_t count = (size_t)N * (size_t)C;
-    if (C % 4 == 0 && aligned16(out) && aligned16(weight))
-        LAUNCH((embedding_gather<float, 4>), block_count(count / 4, BLOCK), BLOCK, 0, stream, out, tokens,
-               weight, count, C);
-    else
-        LAUNCH((embedding_gather<float, 1>), block_count(count, BLOCK), BLOCK, 0, stream, out, tokens, weight,
-               count, C);
+    dispatch(stream, C, {out, weight}, [&]<typename T, int W>() {
+        LAUNCH((embedding_gather<T, W>), block_count(count / W, BLOCK), BLOCK, 0, stream, (T *)out, tokens,
+               (const T *)weight, count, C);
+    });
 }
 
 /* blockIdx.x: a token's position; blockIdx.y: BLOCK columns. */
+template <typename T>
 __global__ void __launch_bounds__(BLOCK)
-    embedding_scatter(float *__restrict__ dweight, const float *__restrict__ dout,
+    embedding_scatter(float *__restrict__ dweight, const T *__restrict__ dout,
                       const int32_t *__restrict__ tokens, int N, int C)
 {
     SHARED_ARRAY(int, matches, BLOCK);
@@ -74,19 +72,21 @@ __global__ void __launch_bounds__(BLOCK)
         __syncthreads();
         if (c < C) {
 #pragma unroll 8
-            for (int i = 0; i < count; i++) sum += dout[(size_t)matches[i] * (unsigned)C + (unsigned)c];
+            for (int i = 0; i < count; i++)
+                sum += element_load(dout + (size_t)matches[i] * (unsigned)C + (unsigned)c);
         }
         __syncthreads();
     }
     if (c < C) *at = sum;
 }
 
-void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens, void *workspace, int N,
+void embedding_backward(float *dweight, const void *dout, const int32_t *tokens, void *workspace, int N,
                         int V, int C, struct stream *stream)
 {
-    const float *dout = (const float *)dout_;
     (void)workspace;
     (void)V;
-    LAUNCH(embedding_scatter, dim3((unsigned)N, block_count((size_t)C, BLOCK)), BLOCK, 0, stream, dweight,
-           dout, tokens, N, C);
+    dispatch_scalar(stream, [&]<typename T>() {
+        LAUNCH(embedding_scatter<T>, dim3((unsigned)N, block_count((size_t)C, BLOCK)), BLOCK, 0, stream,
+               dweight, (const T *)dout, tokens, N, C);
+    });
 }

@@ -1,6 +1,7 @@
-/* CUDA twin of lion.h. Memory-bound: 3 floats read and 2 written a parameter, 16 bytes a thread and array
- * where all three start at such an address. The clipping scale is read on the device. */
-#include "kernels/cuda_device.cuh"
+/* CUDA twin of lion.h. Memory-bound: 3 floats read and 2 written a parameter, and the bf16 weight where
+ * there is one; 16 bytes a thread and array (8 of bf16) where all start at such an address. The clipping
+ * scale is read on the device. */
+#include "kernels/element.cuh"
 #include "kernels/lion.h"
 
 enum { BLOCK = 256 };
@@ -18,27 +19,32 @@ __device__ static inline void lion_one(float *w, float *m, float g, size_t i, co
     *m = f.beta2 * *m + f.rest2 * g;
 }
 
-template <int W>
-__global__ void lion_update(float *__restrict__ w, float *__restrict__ m, const float *__restrict__ g,
-                            size_t n, struct lion_factors f, const struct clip_state *clip)
+/* weights (n): where T is bf16, w as rounded to it; else not touched. */
+template <typename T, int W>
+__global__ void lion_update(float *__restrict__ w, T *__restrict__ weights, float *__restrict__ m,
+                            const float *__restrict__ g, size_t n, struct lion_factors f,
+                            const struct clip_state *clip)
 {
     float scale = clip->scale;
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (scale == 0.0f) return;
     if (i + W <= n) {
-        pack<float, W> a = load<W>(w + i), b = load<W>(m + i), d = load<W>(g + i);
+        floats<W> a = load<W>(w + i), b = load<W>(m + i), d = load<W>(g + i);
         for (int k = 0; k < W; k++) lion_one(&a.at[k], &b.at[k], d.at[k] * scale, i + k, f);
+        if constexpr (sizeof(T) == 2) store<W>(weights + i, a);
         store<W>(w + i, a);
         store<W>(m + i, b);
         return;
     }
-    for (; i < n; i++) lion_one(&w[i], &m[i], g[i] * scale, i, f);
+    for (; i < n; i++) {
+        lion_one(&w[i], &m[i], g[i] * scale, i, f);
+        if constexpr (sizeof(T) == 2) element_store(weights + i, w[i]);
+    }
 }
 
 void lion_step(float *w, void *weights, float *m, const float *g, size_t n, size_t decayed,
                struct lion_params params, const struct clip_state *clip, struct stream *stream)
 {
-    (void)weights;
     struct lion_factors f;
     if (n == 0) return;
     f.beta1 = params.beta1, f.rest1 = 1.0f - params.beta1;
@@ -46,8 +52,8 @@ void lion_step(float *w, void *weights, float *m, const float *g, size_t n, size
     f.lr = params.lr;
     f.decayed = decayed;
     f.keep = (float)(1.0 - (double)params.lr * params.weight_decay);
-    if (aligned16(w) && aligned16(m) && aligned16(g))
-        LAUNCH(lion_update<4>, block_count((n + 3) / 4, BLOCK), BLOCK, 0, stream, w, m, g, n, f, clip);
-    else
-        LAUNCH(lion_update<1>, block_count(n, BLOCK), BLOCK, 0, stream, w, m, g, n, f, clip);
+    dispatch<4>(stream, 0, {w, weights, m, g}, [&]<typename T, int W>() {
+        LAUNCH((lion_update<T, W>), block_count((n + W - 1) / W, BLOCK), BLOCK, 0, stream, w, (T *)weights, m,
+               g, n, f, clip);
+    });
 }

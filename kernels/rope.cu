@@ -1,8 +1,10 @@
 /* CUDA twin of rope.h. Memory-bound: the query and key heads are read and written once. Plain rotation takes
- * a thread for each pair of elements; with QK-norm a warp takes a head, so that the sum of squares stays in
- * registers. The weights' gradients are summed in the row chunks of partition.h, before dqkv is overwritten.
- */
+ * 16 bytes of each half of a head a thread where HS and the addresses allow, else a pair of elements; with
+ * QK-norm a warp takes a head, so that the sum of squares stays in registers. Whatever the elements, nothing
+ * between a load and the store of the result is rounded to them. The weights' gradients are summed in the row
+ * chunks of partition.h, before dqkv is overwritten. */
 #include "kernels/column_sum.cuh"
+#include "kernels/element.cuh"
 #include "kernels/rope.h"
 
 enum { BLOCK = 256, HEAD_WARPS = 4 };
@@ -21,99 +23,138 @@ struct rope_shape {
 };
 
 /* (a, b) turned by the angle; direction −1 turns back. */
-__device__ static inline void turn(float *a, float *b, const float *cos_sin, int i, float direction)
+__device__ static inline void turn(float *a, float *b, float cosine, float sine, float direction)
 {
-    float c = cos_sin[2 * i], s = direction * cos_sin[2 * i + 1], x1 = *a, x2 = *b;
+    float c = cosine, s = direction * sine, x1 = *a, x2 = *b;
     *a = x1 * c - x2 * s;
     *b = x2 * c + x1 * s;
 }
 
-__global__ void rope_pairs(float *qkv, const float *__restrict__ cos_sin, struct rope_shape p,
-                           float direction)
+/* W pairs of a head a thread. */
+template <typename T, int W>
+__global__ void rope_pairs(T *qkv, const float *__restrict__ cos_sin, struct rope_shape p, float direction)
 {
     size_t at = (size_t)blockIdx.x * BLOCK + threadIdx.x;
-    int half = p.HS / 2, heads = p.NH + p.NKV;
-    if (at >= (size_t)p.rows * (unsigned)heads * (unsigned)half) return;
-    int i = (int)(at % (unsigned)half);
-    at /= (unsigned)half;
+    int half = p.HS / 2, heads = p.NH + p.NKV, groups = half / W;
+    if (at >= (size_t)p.rows * (unsigned)heads * (unsigned)groups) return;
+    int i = (int)(at % (unsigned)groups) * W;
+    at /= (unsigned)groups;
     int n = (int)(at / (unsigned)heads), h = (int)(at % (unsigned)heads);
-    float *head = qkv + p.head(n, h);
-    turn(&head[i], &head[half + i], cos_sin + p.angles(n), i, direction);
+    T *low = qkv + p.head(n, h) + i, *high = low + half;
+    floats<W> a = load<W>(low), b = load<W>(high);
+    auto angles = load<2 * W>(cos_sin + p.angles(n) + 2 * i);
+    for (int k = 0; k < W; k++) turn(&a.at[k], &b.at[k], angles.at[2 * k], angles.at[2 * k + 1], direction);
+    store<W>(low, a);
+    store<W>(high, b);
 }
 
-static void rotate_all(float *qkv, const float *cos_sin, struct rope_shape p, float direction,
+static void rotate_all(void *qkv, const float *cos_sin, struct rope_shape p, float direction,
                        struct stream *stream)
 {
     size_t pairs = (size_t)p.rows * (size_t)(p.NH + p.NKV) * (size_t)(p.HS / 2);
-    LAUNCH(rope_pairs, block_count(pairs, BLOCK), BLOCK, 0, stream, qkv, cos_sin, p, direction);
+    dispatch(stream, p.HS / 2, {qkv, cos_sin}, [&]<typename T, int W>() {
+        LAUNCH((rope_pairs<T, W>), block_count(pairs / W, BLOCK), BLOCK, 0, stream, (T *)qkv, cos_sin, p,
+               direction);
+    });
 }
 
-void rope_forward(void *qkv_, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+void rope_forward(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                   struct stream *stream)
 {
-    float *qkv = (float *)qkv_;
     rotate_all(qkv, cos_sin, rope_shape{B * T, T, NH, NKV, HS}, 1.0f, stream);
 }
 
-void rope_backward(void *dqkv_, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
+void rope_backward(void *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
                    struct stream *stream)
 {
-    float *dqkv = (float *)dqkv_;
     rotate_all(dqkv, cos_sin, rope_shape{B * T, T, NH, NKV, HS}, -1.0f, stream);
 }
 
+/* Elements i and half + i of a head. */
+struct pair {
+    float low, high;
+};
+
+template <typename T> __device__ static inline struct pair pair_load(const T *head, int i, int half)
+{
+    return {element_load(head + i), element_load(head + half + i)};
+}
+
+template <typename T>
+__device__ static inline struct pair pair_turned(const T *head, const float *angles, int i, int half,
+                                                 float direction)
+{
+    struct pair d = pair_load(head, i, half);
+    turn(&d.low, &d.high, angles[2 * i], angles[2 * i + 1], direction);
+    return d;
+}
+
 /* out may be qkv: a lane writes only what it alone has read, after the sum has passed through all lanes. */
-__global__ void qk_norm_forward(float *out, float *rstd, const float *qkv, const float *__restrict__ q_weight,
-                                const float *__restrict__ k_weight, const float *__restrict__ cos_sin,
+template <typename T>
+__global__ void qk_norm_forward(T *out, float *rstd, const T *qkv, const T *__restrict__ q_weight,
+                                const T *__restrict__ k_weight, const float *__restrict__ cos_sin,
                                 struct rope_shape p, float eps)
 {
     int heads = p.NH + 2 * p.NKV, normed = p.NH + p.NKV, half = p.HS / 2, lane = (int)threadIdx.x % 32;
     size_t at = (size_t)blockIdx.x * HEAD_WARPS + threadIdx.x / 32;
     if (at >= (size_t)p.rows * (unsigned)heads) return;
     int n = (int)(at / (unsigned)heads), h = (int)(at % (unsigned)heads);
-    const float *x = qkv + p.head(n, h), *weight = h < p.NH ? q_weight : k_weight,
-                *angles = cos_sin + p.angles(n);
-    float *y = out + p.head(n, h), squares = 0;
+    const T *x = qkv + p.head(n, h), *weight = h < p.NH ? q_weight : k_weight;
+    const float *angles = cos_sin + p.angles(n);
+    T *y = out + p.head(n, h);
+    float squares = 0;
     if (h >= normed) {
         for (int i = lane; out != qkv && i < p.HS; i += 32) y[i] = x[i];
         return;
     }
-    for (int i = lane; i < half; i += 32) squares += x[i] * x[i] + x[half + i] * x[half + i];
+    for (int i = lane; i < half; i += 32) {
+        struct pair a = pair_load(x, i, half);
+        squares += a.low * a.low + a.high * a.high;
+    }
     float r = 1.0f / sqrtf((float)(warp_sum((double)squares) / p.HS + (double)eps));
     for (int i = lane; i < half; i += 32) {
-        float a = x[i] * r * weight[i], b = x[half + i] * r * weight[half + i];
-        turn(&a, &b, angles, i, 1.0f);
-        y[i] = a;
-        y[half + i] = b;
+        struct pair a = pair_load(x, i, half), w = pair_load(weight, i, half);
+        a.low = a.low * r * w.low;
+        a.high = a.high * r * w.high;
+        turn(&a.low, &a.high, angles[2 * i], angles[2 * i + 1], 1.0f);
+        element_store(y + i, a.low);
+        element_store(y + half + i, a.high);
     }
     if (lane == 0) rstd[(size_t)n * (unsigned)normed + (unsigned)h] = r;
 }
 
-__global__ void qk_norm_dx(float *dqkv, const float *__restrict__ qkv, const float *__restrict__ rstd,
-                           const float *__restrict__ q_weight, const float *__restrict__ k_weight,
+/* The gradient is turned back twice, so that what lies between the passes need not be stored. */
+template <typename T>
+__global__ void qk_norm_dx(T *dqkv, const T *__restrict__ qkv, const float *__restrict__ rstd,
+                           const T *__restrict__ q_weight, const T *__restrict__ k_weight,
                            const float *__restrict__ cos_sin, struct rope_shape p)
 {
     int normed = p.NH + p.NKV, half = p.HS / 2, lane = (int)threadIdx.x % 32;
     size_t at = (size_t)blockIdx.x * HEAD_WARPS + threadIdx.x / 32;
     if (at >= (size_t)p.rows * (unsigned)normed) return;
     int n = (int)(at / (unsigned)normed), h = (int)(at % (unsigned)normed);
-    const float *x = qkv + p.head(n, h), *weight = h < p.NH ? q_weight : k_weight,
-                *angles = cos_sin + p.angles(n);
-    float *d = dqkv + p.head(n, h), r = rstd[at], products = 0;
+    const T *x = qkv + p.head(n, h), *weight = h < p.NH ? q_weight : k_weight;
+    const float *angles = cos_sin + p.angles(n);
+    T *head = dqkv + p.head(n, h);
+    float r = rstd[at], products = 0;
     for (int i = lane; i < half; i += 32) {
-        turn(&d[i], &d[half + i], angles, i, -1.0f);
-        products += d[i] * weight[i] * x[i] + d[half + i] * weight[half + i] * x[half + i];
+        struct pair d = pair_turned(head, angles, i, half, -1.0f), a = pair_load(x, i, half),
+                    w = pair_load(weight, i, half);
+        products += d.low * w.low * a.low + d.high * w.high * a.high;
     }
     float mean = (float)(warp_sum((double)products) * r / p.HS);
     for (int i = lane; i < half; i += 32) {
-        d[i] = r * (d[i] * weight[i] - x[i] * r * mean);
-        d[half + i] = r * (d[half + i] * weight[half + i] - x[half + i] * r * mean);
+        struct pair d = pair_turned(head, angles, i, half, -1.0f), a = pair_load(x, i, half),
+                    w = pair_load(weight, i, half);
+        element_store(head + i, r * (d.low * w.low - a.low * r * mean));
+        element_store(head + half + i, r * (d.high * w.high - a.high * r * mean));
     }
 }
 
 /* partial (chunks, 2, HS): what a chunk of rows adds to dq_weight and dk_weight. blockIdx.y: the chunk; a
  * thread takes a pair of elements of one of the two. */
-__global__ void qk_norm_dweight(float *partial, const float *__restrict__ dqkv, const float *__restrict__ qkv,
+template <typename T>
+__global__ void qk_norm_dweight(float *partial, const T *__restrict__ dqkv, const T *__restrict__ qkv,
                                 const float *__restrict__ rstd, const float *__restrict__ cos_sin,
                                 struct rope_shape p, int rows)
 {
@@ -126,48 +167,44 @@ __global__ void qk_norm_dweight(float *partial, const float *__restrict__ dqkv, 
     for (int n = chunk * rows; n < end; n++)
         for (int h = first; h < last; h++) {
             size_t at = p.head(n, h);
-            float a = dqkv[at + (unsigned)i], b = dqkv[at + (unsigned)(half + i)];
             float r = rstd[(size_t)n * (unsigned)(p.NH + p.NKV) + (unsigned)h];
-            turn(&a, &b, cos_sin + p.angles(n), i, -1.0f);
-            low += a * (qkv[at + (unsigned)i] * r);
-            high += b * (qkv[at + (unsigned)(half + i)] * r);
+            struct pair d = pair_turned(dqkv + at, cos_sin + p.angles(n), i, half, -1.0f),
+                        a = pair_load(qkv + at, i, half);
+            low += d.low * (a.low * r);
+            high += d.high * (a.high * r);
         }
     float *sums = partial + ((size_t)chunk * 2 + key) * (unsigned)p.HS;
     sums[i] = low;
     sums[half + i] = high;
 }
 
-void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void *q_weight_,
-                          const void *k_weight_, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                          float eps, struct stream *stream)
+void qk_norm_rope_forward(void *out, float *rstd, const void *qkv, const void *q_weight, const void *k_weight,
+                          const float *cos_sin, int B, int T, int NH, int NKV, int HS, float eps,
+                          struct stream *stream)
 {
-    float *out = (float *)out_;
-    const float *qkv = (const float *)qkv_;
-    const float *q_weight = (const float *)q_weight_;
-    const float *k_weight = (const float *)k_weight_;
     struct rope_shape p = {B * T, T, NH, NKV, HS};
     unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + 2 * NKV), HEAD_WARPS);
-    LAUNCH(qk_norm_forward, blocks, HEAD_WARPS * 32, 0, stream, out, rstd, qkv, q_weight, k_weight, cos_sin,
-           p, eps);
+    dispatch_scalar(stream, [&]<typename E>() {
+        LAUNCH(qk_norm_forward<E>, blocks, HEAD_WARPS * 32, 0, stream, (E *)out, rstd, (const E *)qkv,
+               (const E *)q_weight, (const E *)k_weight, cos_sin, p, eps);
+    });
 }
 
-void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, const void *qkv_,
-                           const float *rstd, const void *q_weight_, const void *k_weight_,
-                           const float *cos_sin, void *workspace, int B, int T, int NH, int NKV, int HS,
-                           struct stream *stream)
+void qk_norm_rope_backward(void *dqkv, float *dq_weight, float *dk_weight, const void *qkv, const float *rstd,
+                           const void *q_weight, const void *k_weight, const float *cos_sin, void *workspace,
+                           int B, int T, int NH, int NKV, int HS, struct stream *stream)
 {
-    float *dqkv = (float *)dqkv_;
-    const float *qkv = (const float *)qkv_;
-    const float *q_weight = (const float *)q_weight_;
-    const float *k_weight = (const float *)k_weight_;
     struct rope_shape p = {B * T, T, NH, NKV, HS};
     float *partial = (float *)workspace;
     int chunks = row_chunk_count(p.rows);
     unsigned columns = block_count((size_t)HS, COLUMN_BLOCK);
     unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + NKV), HEAD_WARPS);
-    LAUNCH(qk_norm_dweight, dim3(columns, (unsigned)chunks), COLUMN_BLOCK, 0, stream, partial, dqkv, qkv,
-           rstd, cos_sin, p, row_chunk_rows(p.rows));
-    LAUNCH(qk_norm_dx, blocks, HEAD_WARPS * 32, 0, stream, dqkv, qkv, rstd, q_weight, k_weight, cos_sin, p);
+    dispatch_scalar(stream, [&]<typename E>() {
+        LAUNCH(qk_norm_dweight<E>, dim3(columns, (unsigned)chunks), COLUMN_BLOCK, 0, stream, partial,
+               (const E *)dqkv, (const E *)qkv, rstd, cos_sin, p, row_chunk_rows(p.rows));
+        LAUNCH(qk_norm_dx<E>, blocks, HEAD_WARPS * 32, 0, stream, (E *)dqkv, (const E *)qkv, rstd,
+               (const E *)q_weight, (const E *)k_weight, cos_sin, p);
+    });
     LAUNCH(column_total, columns, COLUMN_BLOCK, 0, stream, dq_weight, partial, chunks, HS, 2 * HS);
     LAUNCH(column_total, columns, COLUMN_BLOCK, 0, stream, dk_weight, partial + HS, chunks, HS, 2 * HS);
 }

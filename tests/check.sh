@@ -175,6 +175,15 @@ find_clang_format() { # version 14: others break lines elsewhere
     done
 }
 
+# The machine with the GPU has gcc and libc's headers: whatever else is included there is missing there.
+gpu_check_headers() {
+    local out=$scratch/gpu
+    ANNEAL_CUDA_PLUGIN=none tests/gpu/build.sh "$out" >"$scratch/gpu.log" 2>&1 || { cat "$scratch/gpu.log"; return; }
+    find "$out" -name '*.deps' -exec cat {} + | tr -s ' \\\n' '\n' | grep '^/' | grep -v "^$out" | xargs -r readlink -m | sort -u |
+        xargs -r dpkg -S | grep -vE '^(libc6-dev|linux-libc-dev|libgcc-[0-9]+-dev)[:,]'
+    ldd "$out/gpu_check" | grep -vE 'linux-vdso|ld-linux|lib(c|m|gomp|dl|pthread)\.so'
+}
+
 shell_scripts() {
     files '*.sh' '.ci/run' | xargs -r shellcheck -S warning -e SC2155,SC2086
 }
@@ -210,6 +219,11 @@ if command -v aarch64-linux-gnu-gcc >/dev/null; then # the other libraries' head
         "-idirafter /usr/include -idirafter /usr/include/$(gcc -print-multiarch)"
 else
     skip 'aarch64 compiles' 'no aarch64-linux-gnu-gcc (apt install gcc-aarch64-linux-gnu libc6-dev-arm64-cross)'
+fi
+if command -v dpkg >/dev/null; then
+    check 'gpu-check needs libc alone' gpu_check_headers
+else
+    skip 'gpu-check needs libc alone' 'no dpkg to ask whose a header is'
 fi
 clang_format=$(find_clang_format)
 if [ -n "$clang_format" ]; then

@@ -16,6 +16,7 @@ void memory_open(bool open);
 void memory_check(const char *who);
 /* Takes all of it back from whoever has it. */
 void memory_release();
+void events_release();
 /* Fails unless [memory, memory + bytes) lies in one allocation. */
 void memory_expect(const void *memory, size_t bytes, const char *what);
 enum sim_machine machine();
@@ -36,6 +37,27 @@ void download_begins(size_t bytes);
 bool allocation_fails();
 
 void catch_faults();
+
+/* ---- for instructions of a whole warp and copies beside the threads: tensor_core.cc ---- */
+
+enum { WARP = 32, THREADS_MAX = 1024 };
+
+/* Waits for the warp's other lanes at the same place, then `work` runs once over what each lane posted,
+ * before any goes on; thread: that of lane 0. */
+void collective(void *operands, void (*work)(void *const operands[WARP], int thread), const char *file,
+                int line);
+/* Findings and marks from here on are this thread's. */
+void act_as(int thread);
+/* The thread that runs. */
+int acting();
+/* An asynchronous copy of the running thread begins to write, and has written: neither a thread's own reads
+ * nor another's are in order with it in between. */
+void check_copy_begin(mark *mark, const char *name, ptrdiff_t index);
+void check_copy_end(mark *mark, const char *name, ptrdiff_t index);
+/* Counts the barrier or wait of this place; true where sim_skip_barrier took it away. */
+bool skipped_here(const char *file, int line);
+/* Fails where the running thread, which has ended, left copies that it never waited for. */
+void copies_end();
 
 } // namespace sim
 

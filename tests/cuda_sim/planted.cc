@@ -2,6 +2,7 @@
 #include "tests/cuda_sim/planted.h"
 
 #include "kernels/cuda_device.cuh"
+#include "kernels/mma.cuh"
 
 enum { N = 64 };
 
@@ -59,4 +60,47 @@ void planted_attention(float *out, const float *qkv, int B, int T, int NH, int N
 {
     LAUNCH(naive_attention, dim3((unsigned)T, (unsigned)NH, (unsigned)B), dim3(32), 0, stream, out, qkv, T,
            NH, NKV, HS, swapped);
+}
+
+static void product(float *out, const __nv_bfloat16 *x, enum planted_product bug)
+{
+    enum { ROWS = 16, COLUMNS = 32 };
+    SHARED_ARRAY(__nv_bfloat16, rows, ROWS * COLUMNS);
+    int i = (int)threadIdx.x, warp = i / 32, lane = i % 32;
+    if (bug == PRODUCT_HALVES || bug == PRODUCT_SAME_HALF) {
+        rows[bug == PRODUCT_HALVES ? i : i / 2] = x[i];
+        __syncthreads();
+    }
+    copy_async16(rows + i * 8, x + i * 8 + (bug == PRODUCT_SOURCE_UNALIGNED && i == 9), true);
+    if (bug != PRODUCT_MISSING_COMMIT) copy_commit();
+    if (bug != PRODUCT_MISSING_WAIT) copy_wait<0>();
+    if (bug != PRODUCT_MISSING_BARRIER) __syncthreads();
+    uint32_t a[4], b[4];
+    float d[4] = {};
+    int row = lane % 16 + (bug == PRODUCT_ROW_OFF_BY_ONE), column = warp * 16 + lane / 16 * 8;
+    matrices_load<false>(a, rows + (row * COLUMNS + column + (bug == PRODUCT_ROW_UNALIGNED)));
+    if (bug == PRODUCT_TRANSPOSED)
+        matrices_load<true>(b, rows + (row * COLUMNS + column));
+    else
+        matrices_load<false>(b, rows + (row * COLUMNS + column));
+    if (bug == PRODUCT_LANE_MISSING && i == 45) return;
+    if (bug == PRODUCT_SWAPPED_HALVES)
+        mma_bf16(d, a, b[2], b[0]);
+    else
+        mma_bf16(d, a, b[0], b[bug == PRODUCT_SWAPPED_FRAGMENT ? 1 : 2]);
+    if (bug == PRODUCT_COPIED_OVER) {
+        copy_async16(rows + i * 8, x, false);
+        copy_commit();
+        copy_wait<0>();
+    }
+    if (bug == PRODUCT_COPIES_LEFT) {
+        __syncthreads();
+        copy_async16(rows + i * 8, x, true);
+    }
+    for (int j = 0; j < 4; j++) out[(warp * 16 + lane / 4 + j / 2 * 8) * 8 + lane % 4 * 2 + j % 2] = d[j];
+}
+
+void planted_product(enum planted_product bug, float *out, const void *x, struct stream *stream)
+{
+    LAUNCH(product, dim3(1, 1), dim3(64), 0, stream, out, (const __nv_bfloat16 *)x, bug);
 }

@@ -31,6 +31,29 @@ void planted_run(enum planted bug, float *x, struct stream *stream);
 void planted_attention(float *out, const float *qkv, int B, int T, int NH, int NKV, int HS, bool swapped,
                        struct stream *stream);
 
+/* Bugs in how tensor cores and asynchronous copies are used. */
+enum planted_product {
+    PRODUCT_NOTHING, /* the same kernel without a bug: two warps, x · xᵀ for the left and right half of x */
+    PRODUCT_MISSING_WAIT,
+    PRODUCT_MISSING_COMMIT,
+    PRODUCT_MISSING_BARRIER,  /* behind the wait: each warp waits for its own copies only */
+    PRODUCT_COPIED_OVER,      /* the next copy begins while the other warp still reads */
+    PRODUCT_COPIES_LEFT,      /* the kernel ends before its copies */
+    PRODUCT_SOURCE_UNALIGNED, /* of a copy of 16 bytes */
+    PRODUCT_ROW_UNALIGNED,    /* of a matrix */
+    PRODUCT_ROW_OFF_BY_ONE,
+    PRODUCT_LANE_MISSING,
+    PRODUCT_HALVES, /* no bug: two threads write the two halves of each word */
+    PRODUCT_SAME_HALF,
+    PRODUCT_SWAPPED_FRAGMENT, /* from here on only the values are wrong */
+    PRODUCT_SWAPPED_HALVES,
+    PRODUCT_TRANSPOSED,
+};
+
+/* out (2,16,8) floats = for either half i of x's 32 columns, x (16,32) bf16 by the first 8 rows of x:
+ * out[i][r][c] = Σ_k x[r][16·i + k] · x[c][16·i + k]. */
+void planted_product(enum planted_product bug, float *out, const void *x, struct stream *stream);
+
 #ifdef __cplusplus
 }
 #endif

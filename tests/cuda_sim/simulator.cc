@@ -2,7 +2,7 @@
  * runs until it waits; a warp goes on when all lanes of the mask wait at the same line, a block when all its
  * threads wait at the same __syncthreads(). Anything else that stops is a divergent barrier.
  *
- * Shared memory carries a mark for every four bytes (who wrote, who read, in which interval between
+ * Shared memory carries a mark for every two bytes (who wrote, who read, in which interval between
  * barriers): two threads in one interval, one of them writing, are a race, whatever order they happened to
  * run in. */
 #include <boost/context/detail/fcontext.hpp>
@@ -30,7 +30,8 @@ dim3 blockDim, gridDim;
 namespace {
 
 enum state { READY, AT_WARP, AT_BLOCK, DONE };
-enum { WARP = 32, THREADS_MAX = 1024, STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_MAX = 227 << 10 };
+using sim::THREADS_MAX, sim::WARP;
+enum { STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_MAX = 227 << 10 };
 
 struct fiber {
     context::fcontext_t context;
@@ -43,6 +44,8 @@ struct fiber {
     bool memory_barrier; /* __syncwarp, not a shuffle */
     unsigned mask;
     uint64_t value;
+    void *operands; /* of an instruction of the whole warp, else NULL */
+    void (*work)(void *const operands[WARP], int thread);
 };
 
 fiber fibers[THREADS_MAX];
@@ -61,10 +64,10 @@ uint32_t block_serial, block_epoch, warp_epoch[THREADS_MAX / WARP];
 uint64_t snapshot[THREADS_MAX];
 
 unsigned char dynamic_bytes[SHARED_MAX] __attribute__((aligned(256)));
-sim::mark dynamic_marks[SHARED_MAX / 4];
+sim::mark dynamic_marks[SHARED_MAX / sim::MARKED];
 size_t dynamic_size;
 
-/* Barriers met so far, in order, and the one that sim_skip_barrier takes away. */
+/* Barriers and waits for copies met so far, in order, and the one that sim_skip_barrier takes away. */
 enum { SITES_MAX = 64 };
 struct site {
     const char *file;
@@ -98,6 +101,7 @@ void fiber_main(context::transfer_t transfer)
 #endif
     scheduler = transfer.fctx;
     (*body)();
+    sim::copies_end();
     fibers[running].now = DONE;
 #if ASAN
     __sanitizer_start_switch_fiber(NULL, scheduler_bottom, scheduler_size);
@@ -163,8 +167,14 @@ void release_warp(int thread)
                       f->mask, l);
         }
         fiber *other = &fibers[first + l];
-        if (other->now != AT_WARP || other->line != f->line || other->mask != f->mask)
+        if (other->now != AT_WARP || other->line != f->line || other->mask != f->mask ||
+            other->work != f->work)
             divergent(thread, first + l);
+    }
+    if (f->work != NULL) {
+        void *operands[WARP];
+        for (int l = 0; l < WARP; l++) operands[l] = fibers[first + l].operands;
+        f->work(operands, first);
     }
     if (f->memory_barrier) warp_epoch[first / WARP]++;
     unsigned mask = f->mask;
@@ -250,6 +260,14 @@ bool ordered(int thread, uint32_t epoch, uint32_t of_warp)
               what, o.x, o.y, o.z);
 }
 
+[[noreturn]] void under_way(const char *name, ptrdiff_t index, int other, const char *what)
+{
+    uint3 o = fibers[other].index;
+    sim::fail("race on shared memory: %s[%td]: %s while an asynchronous copy of thread (%u,%u,%u), not yet "
+              "waited for, writes it",
+              name, index, what, o.x, o.y, o.z);
+}
+
 /* Marks of an earlier block say nothing. */
 void refresh(sim::mark *mark)
 {
@@ -312,11 +330,15 @@ void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, cons
 
 void sync_threads(const char *file, int line)
 {
+    if (!skipped_here(file, line)) wait(AT_BLOCK, file, line);
+}
+
+bool skipped_here(const char *file, int line)
+{
     int at = 0;
     while (at < site_count && (sites[at].line != line || strcmp(sites[at].file, file) != 0)) at++;
     if (at == site_count && site_count < SITES_MAX) sites[site_count++] = {file, line};
-    if (at == skipped) return;
-    wait(AT_BLOCK, file, line);
+    return at == skipped;
 }
 
 void exchange(unsigned mask, uint64_t value, const char *file, int line)
@@ -325,6 +347,7 @@ void exchange(unsigned mask, uint64_t value, const char *file, int line)
     if (!(mask >> lane() & 1)) fail("%s:%d: the mask %#x leaves out the lane that calls", file, line, mask);
     f->mask = mask;
     f->value = value;
+    f->work = NULL;
     f->memory_barrier = false;
     wait(AT_WARP, file, line);
 }
@@ -334,8 +357,32 @@ void sync_warp(unsigned mask, const char *file, int line)
     fiber *f = &fibers[running];
     f->mask = mask;
     f->value = 0;
+    f->work = NULL;
     f->memory_barrier = true;
     wait(AT_WARP, file, line);
+}
+
+void collective(void *operands, void (*work)(void *const operands[WARP], int thread), const char *file,
+                int line)
+{
+    fiber *f = &fibers[running];
+    f->mask = 0xffffffffu;
+    f->value = 0;
+    f->operands = operands;
+    f->work = work;
+    f->memory_barrier = false;
+    wait(AT_WARP, file, line);
+}
+
+void act_as(int thread)
+{
+    running = thread;
+    threadIdx = fibers[thread].index;
+}
+
+int acting()
+{
+    return running;
 }
 
 uint64_t exchanged(int source)
@@ -364,6 +411,7 @@ void check_read(mark *mark, const char *name, ptrdiff_t index)
 {
     refresh(mark);
     if (mark->writer < 0) fail("%s[%td] is read, but no thread of this block wrote it", name, index);
+    if (mark->copying) under_way(name, index, mark->writer, "read");
     if (!ordered(mark->writer, mark->write_epoch, mark->write_warp_epoch))
         race(name, index, mark->writer, "read after a write by");
     if (mark->reader < 0 || mark->read_epoch != block_epoch)
@@ -378,6 +426,7 @@ void check_read(mark *mark, const char *name, ptrdiff_t index)
 void check_write(mark *mark, const char *name, ptrdiff_t index)
 {
     refresh(mark);
+    if (mark->copying) under_way(name, index, mark->writer, "written");
     if (mark->writer >= 0 && !ordered(mark->writer, mark->write_epoch, mark->write_warp_epoch))
         race(name, index, mark->writer, "written after a write by");
     if (mark->reader >= 0 && !ordered(mark->reader, mark->read_epoch, mark->read_warp_epoch))
@@ -389,6 +438,23 @@ void check_write(mark *mark, const char *name, ptrdiff_t index)
     mark->writer = (int16_t)running;
     mark->write_epoch = block_epoch;
     mark->write_warp_epoch = warp_epoch[running / WARP];
+}
+
+void check_copy_begin(mark *mark, const char *name, ptrdiff_t index)
+{
+    check_write(mark, name, index);
+    mark->copying = true;
+}
+
+void check_copy_end(mark *mark, const char *name, ptrdiff_t index)
+{
+    mark->copying = false;
+    check_write(mark, name, index);
+}
+
+void misaligned(const char *name, ptrdiff_t index, size_t bytes)
+{
+    fail("shared memory: %s[%td] does not lie on a boundary of %zu bytes", name, index, bytes);
 }
 
 void out_of_range(const char *name, ptrdiff_t index, size_t count)

@@ -23,8 +23,9 @@ enum sim_order { SIM_FORWARD, SIM_REVERSE, SIM_SHUFFLED };
 /* Threads of a block that no barrier orders run in this order. Results must not depend on it. */
 void sim_set_order(enum sim_order order, uint32_t seed);
 
-/* How many different __syncthreads() the kernels have come through since sim_skip_barrier(-1), and a switch
- * that takes the barrier of this number, counted in order of appearance, away. */
+/* How many different __syncthreads() and waits for asynchronous copies the kernels have come through since
+ * sim_skip_barrier(-1), and a switch that takes the one of this number, counted in order of appearance, away.
+ */
 int sim_barriers(void);
 void sim_skip_barrier(int barrier);
 

@@ -16,15 +16,15 @@
 extern const struct cuda_plugin cuda_plugin; /* linked in, as compiled for the simulator */
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { SHAPES = 20, SMALL = 1 };
+enum { SHAPES = 20, SHAPES_BF16 = 16, SMALL = 1 };
 #else
-enum { SHAPES = 100, SMALL = 0 };
+enum { SHAPES = 100, SHAPES_BF16 = 60, SMALL = 0 };
 #endif
 
 static void describe(char *buf, size_t size, const struct op_case *op, struct op_shape s, const char *output)
 {
-    snprintf(buf, size, "%s %s: B %d T %d NH %d NKV %d HS %d C %d F %d V %d seed %u skew %d", op->name,
-             output, s.B, s.T, s.NH, s.NKV, s.HS, s.C, s.F, s.V, s.seed, s.skew);
+    snprintf(buf, size, "%s %s in %s: B %d T %d NH %d NKV %d HS %d C %d F %d V %d seed %u skew %d", op->name,
+             output, precision_name(s.precision), s.B, s.T, s.NH, s.NKV, s.HS, s.C, s.F, s.V, s.seed, s.skew);
 }
 
 static void compare(const struct op_case *op, struct op_shape shape, const struct op_side *cpu,
@@ -54,15 +54,16 @@ static void compare(const struct op_case *op, struct op_shape shape, const struc
 }
 
 struct fixture {
-    struct op_side cpu, cuda;
+    struct op_side cpu, cuda, bf16;
 };
 
 static int open_sides(void **state)
 {
     static struct fixture fixture;
     struct err err;
-    assert_int_equal(op_side_open(&fixture.cpu, cpu_backend(), &err), STATUS_OK);
-    assert_int_equal(op_side_open(&fixture.cuda, cuda_plugin.table, &err), STATUS_OK);
+    assert_int_equal(op_side_open(&fixture.cpu, cpu_backend(), PRECISION_FP32, &err), STATUS_OK);
+    assert_int_equal(op_side_open(&fixture.cuda, cuda_plugin.table, PRECISION_FP32, &err), STATUS_OK);
+    assert_int_equal(op_side_open(&fixture.bf16, cuda_plugin.table, PRECISION_BF16, &err), STATUS_OK);
     *state = &fixture;
     return 0;
 }
@@ -72,6 +73,7 @@ static int close_sides(void **state)
     struct fixture *fixture = *state;
     op_side_close(&fixture->cpu);
     op_side_close(&fixture->cuda);
+    op_side_close(&fixture->bf16);
     return 0;
 }
 
@@ -88,6 +90,44 @@ static void every_operation_agrees_with_its_twin(void **state)
     struct fixture *f = *state;
     for (const struct op_case *op = op_cases; op->name; op++)
         for (uint32_t i = 0; i < SHAPES; i++) compare(op, op_fuzz(i, SMALL), &f->cpu, &f->cuda);
+}
+
+static void every_operation_in_bf16_agrees_with_its_twin(void **state)
+{
+    struct fixture *f = *state;
+    for (const struct op_case *op = op_cases; op->name; op++)
+        for (uint32_t i = 0; i < SHAPES_BF16; i++) {
+            struct op_shape shape = op_fuzz(i, SMALL);
+            shape.precision = PRECISION_BF16;
+            compare(op, shape, &f->cpu, &f->bf16);
+        }
+}
+
+/* In both precisions: rows wider than a block takes at once, with and without a tail; a vocabulary over
+ * 32,768; more rows than 64 chunks of 16; the width of a vector and its neighbours, aligned and one element
+ * off. */
+static void shapes_that_the_fuzz_leaves_out(void **state)
+{
+    struct fixture *f = *state;
+    struct op_shape shapes[] = {
+        {.B = 1, .T = 3, .NH = 2, .NKV = 1, .HS = 128, .C = 2056, .F = 4104, .V = 16, .seed = 1},
+        {.B = 1, .T = 2, .NH = 1, .NKV = 1, .HS = 64, .C = 2057, .F = 4103, .V = 15, .seed = 2},
+        {.B = 1, .T = 3, .NH = 1, .NKV = 1, .HS = 2, .C = 8, .F = 8, .V = 32776, .seed = 1},
+        {.B = 1, .T = 2, .NH = 1, .NKV = 1, .HS = 2, .C = 1, .F = 1, .V = 32801, .seed = 2},
+        {.B = 1, .T = 1100, .NH = 1, .NKV = 1, .HS = 8, .C = 24, .F = 8, .V = 16, .seed = 3},
+        {.B = 1, .T = 9, .NH = 2, .NKV = 1, .HS = 16, .C = 7, .F = 7, .V = 7, .seed = 4},
+        {.B = 1, .T = 9, .NH = 2, .NKV = 1, .HS = 16, .C = 8, .F = 8, .V = 8, .seed = 5},
+        {.B = 1, .T = 9, .NH = 2, .NKV = 1, .HS = 32, .C = 9, .F = 9, .V = 9, .seed = 6},
+        {.B = 1, .T = 9, .NH = 2, .NKV = 1, .HS = 48, .C = 16, .F = 24, .V = 32, .seed = 7, .skew = 1},
+        {.B = 1, .T = 9, .NH = 2, .NKV = 1, .HS = 48, .C = 16, .F = 24, .V = 32, .seed = 8, .skew = 8},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (const struct op_case *op = op_cases; op->name; op++) {
+            compare(op, shapes[i], &f->cpu, &f->cuda);
+            shapes[i].precision = PRECISION_BF16;
+            compare(op, shapes[i], &f->cpu, &f->bf16);
+            shapes[i].precision = PRECISION_FP32;
+        }
 }
 
 /* One of each tile's edges that the fuzz may miss. */
@@ -200,6 +240,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_agrees_with_its_twin),
+        cmocka_unit_test(every_operation_in_bf16_agrees_with_its_twin),
+        cmocka_unit_test(shapes_that_the_fuzz_leaves_out),
         cmocka_unit_test(attention_at_the_edges_of_its_tiles),
         cmocka_unit_test(gemm_in_all_its_forms),
         cmocka_unit_test(a_shape_asks_for_its_algorithm_once),

@@ -23,7 +23,7 @@ static int open_side(void **state)
 {
     struct err err;
     (void)state;
-    return (int)op_side_open(&side, cuda_plugin.table, &err);
+    return (int)op_side_open(&side, cuda_plugin.table, PRECISION_FP32, &err);
 }
 
 static int close_side(void **state)
@@ -199,7 +199,7 @@ static void a_swapped_head_index_is_found(void **state)
     struct op_side cpu;
     void *x, *y;
     for (int i = 0; i < QKV; i++) qkv[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
-    assert_int_equal(op_side_open(&cpu, cpu_backend(), &err), STATUS_OK);
+    assert_int_equal(op_side_open(&cpu, cpu_backend(), PRECISION_FP32, &err), STATUS_OK);
     void *workspace = malloc(attention_workspace(1, T, NH, NKV, HS));
     cpu.backend->attention_forward(want, lse, qkv, workspace, 1, T, NH, NKV, HS, cpu.stream);
     assert_int_equal(side.backend->mem_alloc(side.device, sizeof qkv, &x, &err), STATUS_OK);
@@ -222,6 +222,69 @@ static void a_swapped_head_index_is_found(void **state)
     op_side_close(&cpu);
 }
 
+/* Exits with 2 where the values are wrong. */
+static void run_product(int bug)
+{
+    enum { X = 16 * 32, OUT = 2 * 16 * 8 };
+    struct err err;
+    float host[X], back[OUT];
+    uint16_t bits[X];
+    void *x, *out;
+    for (int i = 0; i < X; i++) {
+        uint32_t word;
+        host[i] = (float)(i * 37 % 101 - 50); /* whole numbers: every sum is exact */
+        memcpy(&word, &host[i], sizeof word);
+        bits[i] = (uint16_t)(word >> 16);
+    }
+    if (side.backend->mem_alloc(side.device, sizeof bits, &x, &err)) _exit(1);
+    if (side.backend->mem_alloc(side.device, sizeof back, &out, &err)) _exit(1);
+    side.backend->mem_upload(x, bits, sizeof bits, side.stream);
+    planted_product((enum planted_product)bug, out, x, side.stream);
+    side.backend->mem_download(back, out, sizeof back, side.stream);
+    for (int i = 0; i < OUT; i++) {
+        const float *half = host + i / 128 * 16;
+        float sum = 0;
+        for (int k = 0; k < 16; k++) sum += half[i / 8 % 16 * 32 + k] * half[i % 8 * 32 + k];
+        if (back[i] != sum) _exit(2);
+    }
+}
+
+static void misuse_of_tensor_cores_and_copies_is_found(void **state)
+{
+    static const struct {
+        enum planted_product bug;
+        const char *what;
+    } bugs[] = {
+        {PRODUCT_MISSING_WAIT, "read while an asynchronous copy of thread (0,0,0), not yet waited for"},
+        {PRODUCT_MISSING_COMMIT, "read while an asynchronous copy of thread (0,0,0), not yet waited for"},
+        {PRODUCT_MISSING_BARRIER, "rows["}, /* a race or never written: whoever comes first */
+        {PRODUCT_COPIED_OVER, "race on shared memory: rows["},
+        {PRODUCT_COPIES_LEFT, "thread (0,0,0): ended with 1 asynchronous copies that it never waited for"},
+        {PRODUCT_SOURCE_UNALIGNED, "thread (9,0,0): an asynchronous copy from "},
+        {PRODUCT_ROW_UNALIGNED, "rows[1] does not lie on a boundary of 16 bytes"},
+        {PRODUCT_ROW_OFF_BY_ONE, "shared memory out of range: rows[519] of 512"},
+        {PRODUCT_LANE_MISSING, "thread (45,0,0): divergent barrier: it has ended"},
+        {PRODUCT_SAME_HALF, "race on shared memory: rows[0]: written after a write by thread (0,0,0)"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++) {
+        int status = in_a_child(run_product, (int)bugs[i].bug, said, sizeof said);
+        if (status != SIM_FAILURE_STATUS || !strstr(said, bugs[i].what))
+            fail_msg("exit status %d, wanted \"%s\" in: %s", status, bugs[i].what, said);
+    }
+}
+
+static void fragments_are_laid_out_as_on_the_hardware(void **state)
+{
+    (void)state;
+    assert_int_equal(in_a_child(run_product, PRODUCT_NOTHING, said, sizeof said), 0);
+    assert_string_equal(said, "");
+    assert_int_equal(in_a_child(run_product, PRODUCT_HALVES, said, sizeof said), 0);
+    assert_string_equal(said, "");
+    for (int bug = PRODUCT_SWAPPED_FRAGMENT; bug <= PRODUCT_TRANSPOSED; bug++)
+        assert_int_equal(in_a_child(run_product, bug, said, sizeof said), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +295,8 @@ int main(void)
         cmocka_unit_test(device_memory_out_of_range_is_found),
         cmocka_unit_test(divergent_barriers_are_found),
         cmocka_unit_test(the_host_may_not_touch_device_memory),
+        cmocka_unit_test(misuse_of_tensor_cores_and_copies_is_found),
+        cmocka_unit_test(fragments_are_laid_out_as_on_the_hardware),
         cmocka_unit_test(attention_needs_each_of_its_barriers),
         cmocka_unit_test(a_swapped_head_index_is_found),
     };

@@ -1,172 +1,354 @@
-/* make gpu-check: the comparisons of tests/cuda_sim on the GPU itself. Every operation against its CPU twin
- * over fuzzed shapes, each twice for bit-identity; then ten training steps of a tiny model on both.
+/* make gpu-check: what the simulator of tests/cuda_sim compares, on the GPU itself, and how fast it is there.
  *
- *     gpu_check [SHAPES]      shapes an operation (default 200)
+ *     gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch]
  *
- * A line an operation with the largest error; closes with "N passed, N failed, N skipped". Where no GPU can
- * be used everything is SKIP, with the sentence that says why, and the exit status is 0. */
+ * 1. Every operation against its CPU twin over N fuzzed shapes (default 60) and two that fill a chip, in fp32
+ *    and bf16, each twice for bit-identity. A line an operation with its largest error.
+ * 2. A tiny model trained ten steps in fp32, tf32 and bf16 against the CPU's loss curve, twice for
+ *    bit-identity.
+ * 3. Every operation timed at sizes that fill the chip, beside a copy and a large matrix product measured in
+ *    the same run; training steps of the presets, first, tenth and median; and where PyTorch is installed,
+ *    the same steps there.
+ *
+ * --only keeps what has WORD in its name: an operation, "training", "speed" or a preset. Each line is written
+ * as soon as it is known; the last is "N passed, N failed, N skipped". Where no GPU can be used everything is
+ * SKIP, with the sentence that says why, and the exit status is 0. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/philox.h"
-#include "core/model.h"
-#include "core/network.h"
-#include "core/optimizer.h"
-#include "core/plan.h"
+#include "core/base/clock.h"
+#include "core/base/text.h"
 #include "kernels/cuda_plugin.h"
 #include "tests/gpu/op_cases.h"
+#include "tests/gpu/op_speed.h"
+#include "tests/gpu/torch.h"
+#include "tests/gpu/training.h"
 
-enum { STEPS = 10, B = 2, T = 65 };
+struct check {
+    const struct backend *cuda; /* NULL: every check is skipped */
+    uint32_t shapes;
+    const char *only; /* NULL: all */
+    bool timing, torch;
+    int passed, failed, skipped;
+};
 
-static int passed, failed, skipped;
+static const enum precision judged[] = {PRECISION_FP32, PRECISION_BF16};
+static const enum precision trained[] = {PRECISION_FP32, PRECISION_TF32, PRECISION_BF16};
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+static bool wanted(const struct check *check, const char *name)
+{
+    return !check->only || strstr(name, check->only);
+}
+
+/* Whether to run the check of this name: not if it is not wanted, and where there is no GPU it is skipped. */
+static bool begins(struct check *check, const char *name)
+{
+    if (!wanted(check, name)) return false;
+    if (!check->cuda) check->skipped++;
+    return check->cuda;
+}
+
+__attribute__((format(printf, 4, 5))) static void ends(struct check *check, const char *name, bool good,
+                                                       const char *format, ...)
+{
+    va_list arguments;
+    printf("%-4s %-32s ", good ? "ok" : "FAIL", name);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    good ? check->passed++ : check->failed++;
+}
 
 /* ---- operations ---- */
 
-/* One shape; returns false after printing what is wrong. *largest: error over tolerance, where that is not 0.
- */
+/* One shape; returns false after printing what is wrong. *largest: the largest relative error so far. */
 static bool check_shape(const struct op_case *op, struct op_shape s, const struct op_side *cpu,
                         const struct op_side *gpu, double *largest)
 {
     struct op_outcome want, got, again;
     bool good = true;
+    s.precision = gpu->precision;
     op->run(cpu, s, &want);
     op->run(gpu, s, &got);
     op->run(gpu, s, &again);
-    if (got.status) {
-        printf("     %s, shape %u: %s\n", op->name, s.seed, got.err.text);
-        good = false;
-    }
+    if (got.status) printf("     %s: %s\n", op->name, got.err.text);
+    good = !got.status;
     for (int i = 0; good && i < want.count; i++) {
         double error = op_error(&got, &want, i), tolerance = want.outputs[i].tolerance;
         long long apart = (long long)op_difference(&got, &again, i);
         if (!(error <= tolerance))
-            printf("     %s %s, shape %u: relative error %.3g over %.3g\n", op->name, want.outputs[i].name,
-                   s.seed, error, tolerance);
-        if (apart >= 0)
-            printf("     %s %s, shape %u: run twice, element %lld differs\n", op->name, want.outputs[i].name,
-                   s.seed, apart);
+            printf("     %s: relative error %.3g over %.3g\n", want.outputs[i].name, error, tolerance);
+        if (apart >= 0) printf("     %s: run twice, element %lld differs\n", want.outputs[i].name, apart);
         good = error <= tolerance && apart < 0;
         if (error > *largest) *largest = error;
     }
+    if (!good)
+        printf("     at B %d T %d NH %d NKV %d HS %d C %d F %d V %d seed %u skew %d\n", s.B, s.T, s.NH, s.NKV,
+               s.HS, s.C, s.F, s.V, s.seed, s.skew);
     op_outcome_release(&want), op_outcome_release(&got), op_outcome_release(&again);
     return good;
 }
 
-static void check_operation(const struct op_case *op, uint32_t shapes, const struct op_side *cpu,
-                            const struct op_side *gpu)
+/* Of the size of a real layer: offsets beyond what the fuzz reaches, many blocks, aligned and not. */
+static const struct op_shape large_shapes[] = {
+    {.B = 2, .T = 512, .NH = 8, .NKV = 2, .HS = 64, .C = 1024, .F = 2816, .V = 32000, .seed = 1001},
+    {.B = 1,
+     .T = 777,
+     .NH = 4,
+     .NKV = 4,
+     .HS = 128,
+     .C = 1031,
+     .F = 1409,
+     .V = 32003,
+     .seed = 1004,
+     .skew = 1},
+};
+
+/* As op_side_open, with all cores. */
+static enum status side_open(struct op_side *side, const struct backend *backend, enum precision precision,
+                             struct err *err)
 {
-    double largest = 0;
-    bool good = true;
-    for (uint32_t i = 0; good && i < shapes; i++)
-        good = check_shape(op, op_fuzz(i, false), cpu, gpu, &largest);
-    printf("%-4s %-28s %u shapes, largest relative error %.2g\n", good ? "ok" : "FAIL", op->name, shapes,
-           largest);
-    good ? passed++ : failed++;
+    *side = (struct op_side){.backend = backend, .precision = precision};
+    enum status status = backend->device_open(0, &side->device, err);
+    if (status) return status;
+    status = backend->stream_open(side->device, precision, &side->stream, err);
+    if (status) backend->device_close(side->device);
+    return status;
+}
+
+static void check_operations(struct check *check, enum precision precision)
+{
+    struct op_side cpu = {0}, gpu = {0};
+    struct err err;
+    char name[64];
+    enum status status = STATUS_OK;
+    if (check->cuda) {
+        status = side_open(&cpu, cpu_backend(), PRECISION_FP32, &err);
+        if (!status && (status = side_open(&gpu, check->cuda, precision, &err))) op_side_close(&cpu);
+    }
+    for (const struct op_case *op = op_cases; op->name; op++) {
+        snprintf(name, sizeof name, "%s %s", op->name, precision_name(precision));
+        if (!begins(check, name)) continue;
+        if (status) {
+            ends(check, name, false, "%s", err.text);
+            continue;
+        }
+        double start = clock_monotonic(), largest = 0;
+        bool good = true;
+        uint32_t done = 0;
+        for (; good && done < check->shapes; done++)
+            good = check_shape(op, op_fuzz(done, false), &cpu, &gpu, &largest);
+        for (size_t i = 0; good && i < COUNT(large_shapes); i++, done++)
+            good = check_shape(op, large_shapes[i], &cpu, &gpu, &largest);
+        ends(check, name, good, "%3u shapes, largest relative error %.2g, %.1f s", done, largest,
+             clock_monotonic() - start);
+    }
+    if (check->cuda && !status) op_side_close(&cpu), op_side_close(&gpu);
 }
 
 /* ---- training ---- */
 
-static const struct model_config tiny = {.vocab_size = 61,
-                                         .hidden_dim = 48,
-                                         .num_layers = 2,
-                                         .num_heads = 4,
-                                         .num_kv_heads = 2,
-                                         .head_dim = 16,
-                                         .intermediate_dim = 80,
-                                         .max_seq_len = T,
-                                         .rope_base = 10000,
-                                         .norm_eps = 1e-5};
-
-static enum status train(const struct backend *backend, double losses[STEPS], struct err *err)
+static void check_training(struct check *check, enum precision precision)
 {
-    struct model model = {0};
-    struct plan plan = {0};
-    struct network net = {0};
-    struct device *device = NULL;
-    float *weights = NULL;
-    struct optimizer optimizer = {OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 0.1, 1.0};
-    int32_t inputs[B * T], targets[B * T];
-    enum status status = model_init(&model, &tiny, err);
-    if (!status) status = backend->device_open(1, &device, err);
-    struct plan_input input = {.model = &model, .B = B, .T = T, .moments = 2};
-    if (!status) input.gemm_workspace = backend->gemm_workspace(device);
-    if (!status) status = plan_init(&plan, &input, err);
-    if (!status) status = network_open(&net, backend, device, &model, &plan, err);
-    if (!status && !(weights = malloc(model.elements * sizeof *weights)))
-        status = err_set(err, STATUS_NO_MEMORY, "no memory for %zu weights", model.elements);
-    if (status) goto out;
-    model_initialise(&model, 1, weights);
-    backend->mem_upload(net.weights, weights, model.elements * sizeof *weights, net.stream);
-    for (int i = 0; i < B * T; i++) {
-        inputs[i] = (int32_t)(philox4x32_10((uint32_t)i, 0, 0, 0, 1, 2).word[0] % 61);
-        targets[i] = (inputs[i] * 7 + 3) % 61;
+    double cpu[TRAINING_STEPS], first[TRAINING_STEPS], second[TRAINING_STEPS];
+    struct err err = {0};
+    char name[64];
+    snprintf(name, sizeof name, "training %s", precision_name(precision));
+    if (!begins(check, name)) return;
+    enum status status = training_curve(cpu_backend(), PRECISION_FP32, cpu, &err);
+    if (!status) status = training_curve(check->cuda, precision, first, &err);
+    if (!status) status = training_curve(check->cuda, precision, second, &err);
+    if (status) {
+        ends(check, name, false, "%s", err.text);
+        return;
     }
-    for (int step = 0; !status && step < STEPS; step++) {
-        struct network_dropout dropout = {0.1f, 5, (uint32_t)step, 0};
-        struct clip_state clip;
-        backend->mem_zero(net.gradients, model.elements * sizeof *net.gradients, net.stream);
-        network_forward(&net, inputs, B, T, dropout);
-        network_backward(&net, targets, B, T, 1.0f / (B * T), dropout);
-        losses[step] = network_loss_sum(&net) / (B * T);
-        optimizer_step(&optimizer, &net, 3e-3, step, &clip);
-        status = backend->stream_wait(net.stream, err);
+    double error = training_difference(first, cpu), tolerance = training_tolerance(precision);
+    bool same = memcmp(first, second, sizeof first) == 0;
+    printf("     CPU ");
+    for (int i = 0; i < TRAINING_STEPS; i++) printf(" %.4f", cpu[i]);
+    printf("\n     GPU ");
+    for (int i = 0; i < TRAINING_STEPS; i++) printf(" %.4f", first[i]);
+    printf("\n");
+    ends(check, name, same && error <= tolerance,
+         "%d steps, largest relative difference of the loss %.2g (at most %.2g), run twice %s",
+         TRAINING_STEPS, error, tolerance, same ? "bit for bit the same" : "NOT the same");
+}
+
+/* ---- speed ---- */
+
+/* Only these differ in tf32 from fp32. */
+static bool is_product(const struct op_speed_case *op)
+{
+    return strstr(op->name, "gemm") != NULL;
+}
+
+/* Returns the copy's bytes a second and the product's flops in rates[]. */
+static enum status measure_references(struct op_bench *bench, double rates[2], struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (int i = OP_SPEED_COPY; i <= OP_SPEED_GEMM && !status; i++) {
+        double ms;
+        struct op_work work;
+        status = op_bench_time(bench, &op_speed_cases[i], &ms, &work, err);
+        rates[i] = (i == OP_SPEED_COPY ? work.bytes : work.flops) / ms * 1e3;
     }
-out:
-    free(weights);
-    network_close(&net);
-    if (device) backend->device_close(device);
-    plan_release(&plan);
-    model_release(&model);
     return status;
 }
 
-static void check_training(const struct backend *cuda)
+static void check_speed(struct check *check, enum precision precision)
 {
-    double cpu[STEPS], first[STEPS], second[STEPS], largest = 0;
+    struct op_bench *bench = NULL;
     struct err err = {0};
-    enum status status = train(cpu_backend(), cpu, &err);
-    if (!status) status = train(cuda, first, &err);
-    if (!status) status = train(cuda, second, &err);
-    bool same = !status && memcmp(first, second, sizeof first) == 0;
-    for (int i = 0; !status && i < STEPS; i++) {
-        double error = fabs(first[i] - cpu[i]) / cpu[i];
-        if (!(error <= largest)) largest = error;
+    double rates[2] = {0};
+    char name[64];
+    int timed = 0;
+    snprintf(name, sizeof name, "speed %s", precision_name(precision));
+    bool some = wanted(check, name);
+    for (const struct op_speed_case *op = op_speed_cases; op->name; op++) some |= wanted(check, op->name);
+    if (!some) return;
+    if (!check->cuda) {
+        check->skipped++;
+        return;
     }
-    bool good = !status && same && largest <= 2e-5; /* see tests/cuda_sim/test_training.c */
-    if (status) printf("     training: %s\n", err.text);
-    if (!status && !same) printf("     training: two runs differ\n");
-    printf("%-4s %-28s %d steps, largest relative error of the loss %.2g\n", good ? "ok" : "FAIL", "training",
-           STEPS, largest);
-    good ? passed++ : failed++;
+    enum status status = op_bench_open(check->cuda, precision, &op_speed_large, &bench, &err);
+    if (!status) status = measure_references(bench, rates, &err);
+    if (!status)
+        printf("     measured in %s: a copy %.0f GB/s (read and written), a large gemm %.1f TFLOP/s\n",
+               precision_name(precision), rates[OP_SPEED_COPY] * 1e-9, rates[OP_SPEED_GEMM] * 1e-12);
+    for (const struct op_speed_case *op = op_speed_cases + OP_SPEED_GEMM + 1; op->name && !status; op++) {
+        double ms;
+        struct op_work work;
+        if (!wanted(check, name) && !wanted(check, op->name)) continue;
+        if (precision == PRECISION_TF32 && !is_product(op)) continue;
+        status = op_bench_time(bench, op, &ms, &work, &err);
+        if (status) break;
+        timed++;
+        printf("     %-28s %s %9.4f ms ", op->name, precision_name(precision), ms);
+        if (work.flops > 0)
+            printf("%8.1f TFLOP/s %4.0f %% of the gemm\n", work.flops / ms * 1e-9,
+                   100 * work.flops / ms * 1e3 / rates[OP_SPEED_GEMM]);
+        else
+            printf("%8.0f GB/s    %4.0f %% of the copy\n", work.bytes / ms * 1e-6,
+                   100 * work.bytes / ms * 1e3 / rates[OP_SPEED_COPY]);
+    }
+    if (status)
+        ends(check, name, false, "%s", err.text);
+    else
+        ends(check, name, true, "%d operations timed", timed);
+    op_bench_close(bench);
+}
+
+static void print_step(const char *who, double ms, double tokens, double peak)
+{
+    char bytes[32];
+    printf("     %-24s %10.3f ms %12.0f tokens/s  peak %s", who, ms, tokens,
+           text_format_bytes((uint64_t)peak, bytes, sizeof bytes));
+}
+
+static void compare_with_torch(const struct training_preset *preset, const struct training_speed *ours)
+{
+    static const char *const modes[] = {"eager", "compile"};
+    for (size_t i = 0; i < COUNT(modes); i++) {
+        struct torch_speed theirs;
+        struct err err = {0};
+        char who[64];
+        enum status status = torch_speed_measure(preset, modes[i], &theirs, &err);
+        if (status) {
+            printf("SKIP torch %s, %s: %s\n", modes[i], preset->name, err.text);
+            if (status == STATUS_NOT_FOUND) return; /* nor will the other mode find it */
+            continue;
+        }
+        snprintf(who, sizeof who, "torch %.12s %s", theirs.version, modes[i]);
+        print_step(who, theirs.step_ms, theirs.tokens_per_second, theirs.peak_bytes);
+        printf("  (bf16 autocast, fused AdamW, SDPA)\n");
+        printf("     anneal / torch %s: %.2f x tokens/s, %.2f x peak memory\n", modes[i],
+               ours->tokens_per_second / theirs.tokens_per_second,
+               (double)ours->peak_bytes / theirs.peak_bytes);
+    }
+}
+
+static void check_preset(struct check *check, const struct training_preset *preset, enum precision precision)
+{
+    struct training_speed speed;
+    struct err err = {0};
+    char name[64];
+    snprintf(name, sizeof name, "preset %s %s", preset->name, precision_name(precision));
+    if (!begins(check, name)) return;
+    enum status status = training_speed_measure(check->cuda, precision, preset, &speed, &err);
+    if (status) {
+        ends(check, name, false, "%s", err.text);
+        return;
+    }
+    print_step(name, speed.median_ms, speed.tokens_per_second, (double)speed.peak_bytes);
+    printf("  first %.1f ms, tenth %.1f ms, %.1f TFLOP/s\n", speed.first_ms, speed.tenth_ms,
+           speed.flops * 1e-12);
+    ends(check, name, speed.last_loss < speed.first_loss, "batch %d x %d, loss %.3f to %.3f in 30 steps",
+         preset->B, preset->T, speed.first_loss, speed.last_loss);
+    if (check->torch && precision == PRECISION_BF16) compare_with_torch(preset, &speed);
+}
+
+/* ---- the program ---- */
+
+static bool parse(struct check *check, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--shapes") == 0 && i + 1 < argc)
+            check->shapes = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            check->only = argv[++i];
+        else if (strcmp(argv[i], "--no-timing") == 0)
+            check->timing = false;
+        else if (strcmp(argv[i], "--no-torch") == 0)
+            check->torch = false;
+        else
+            return false;
+    }
+    return true;
+}
+
+/* Opens the table, and the device once for its name. */
+static void find_gpu(struct check *check)
+{
+    struct device *device = NULL;
+    struct device_info info;
+    struct err err = {0};
+    char total[32];
+    const struct backend *cuda = NULL;
+    enum status status = cuda_backend_open(&cuda, &err);
+    if (!status) status = cuda->device_open(0, &device, &err);
+    if (status) {
+        printf("SKIP %s\n", err.text);
+        return;
+    }
+    cuda->device_describe(device, &info);
+    cuda->device_close(device);
+    printf("on %s, %s\n", info.name, text_format_bytes((uint64_t)info.total_bytes, total, sizeof total));
+    check->cuda = cuda;
 }
 
 int main(int argc, char **argv)
 {
-    const struct backend *cuda = NULL;
-    struct op_side cpu, gpu;
-    struct device_info info;
-    struct err err = {0};
-    uint32_t shapes = argc > 1 ? (uint32_t)atoi(argv[1]) : 200;
-    int checks = 1;
-    for (const struct op_case *op = op_cases; op->name; op++) checks++;
-    enum status status = cuda_backend_open(&cuda, &err);
-    if (!status) status = op_side_open(&gpu, cuda, &err);
-    if (status) {
-        printf("SKIP %s\n", err.text);
-        skipped = checks;
-    } else if (op_side_open(&cpu, cpu_backend(), &err)) {
-        fprintf(stderr, "gpu_check: %s\n", err.text);
-        return 1;
-    } else {
-        cuda->device_describe(gpu.device, &info);
-        printf("on %s\n", info.name);
-        for (const struct op_case *op = op_cases; op->name; op++) check_operation(op, shapes, &cpu, &gpu);
-        check_training(cuda);
-        op_side_close(&cpu);
-        op_side_close(&gpu);
+    struct check check = {.shapes = 60, .timing = true, .torch = true};
+    if (!parse(&check, argc, argv)) {
+        fprintf(stderr, "usage: gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch]\n");
+        return 2;
     }
-    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-    return failed > 0;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* whoever waits for minutes sees how far it is */
+    double start = clock_monotonic();
+    find_gpu(&check);
+    for (size_t i = 0; i < COUNT(judged); i++) check_operations(&check, judged[i]);
+    for (size_t i = 0; i < COUNT(trained); i++) check_training(&check, trained[i]);
+    for (size_t i = 0; i < COUNT(trained) && check.timing; i++) check_speed(&check, trained[i]);
+    for (const struct training_preset *preset = training_presets; preset->name && check.timing; preset++) {
+        check_preset(&check, preset, PRECISION_TF32);
+        check_preset(&check, preset, PRECISION_BF16);
+    }
+    if (check.cuda) printf("took %.0f s\n", clock_monotonic() - start);
+    printf("%d passed, %d failed, %d skipped\n", check.passed, check.failed, check.skipped);
+    return check.failed > 0;
 }

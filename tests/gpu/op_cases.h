@@ -1,6 +1,10 @@
 /* Every operation of the backend's table as a case that runs on any device: it makes its inputs from the
  * shape's seed, poisons its outputs, calls the operation and brings the outputs to the host. Run on two
- * tables, the outcomes are compared. Used by the simulator's tests and by gpu-check; stands on libc alone. */
+ * tables, the outcomes are compared. Used by the simulator's tests and by gpu-check; stands on libc alone.
+ *
+ * A shape in bf16 rounds the inputs that are tensors of the stream's precision to bf16, on every side. A side
+ * opened in bf16 then holds them as bf16; the CPU's, in fp32, computes from the same values and is the
+ * reference. So what is judged is the operation, not the rounding of its inputs. */
 #ifndef ANNEAL_TESTS_GPU_OP_CASES_H
 #define ANNEAL_TESTS_GPU_OP_CASES_H
 
@@ -13,9 +17,11 @@ struct op_side {
     const struct backend *backend;
     struct device *device;
     struct stream *stream;
+    enum precision precision;
 };
 
-enum status op_side_open(struct op_side *side, const struct backend *backend, struct err *err);
+enum status op_side_open(struct op_side *side, const struct backend *backend, enum precision precision,
+                         struct err *err);
 void op_side_close(struct op_side *side);
 
 /* What a case may read of it is up to the case; all sizes are at least 1. */
@@ -23,12 +29,15 @@ struct op_shape {
     int B, T, NH, NKV, HS; /* rows are B·T; HS even where the case rotates */
     int C, F, V;
     uint32_t seed;
-    int skew; /* floats by which every array starts off its 256-byte boundary */
+    int skew; /* elements by which every array starts off its 256-byte boundary */
+    enum precision precision;
 };
 
 enum { OP_OUTPUTS_MAX = 4 };
 
-/* What a case wrote: names, values and their tolerance of numerics.md. Free with op_outcome_release. */
+/* What a case wrote: names, values as floats, and the relative error to the values of an fp32 side that
+ * numerics.md allows another: of those of the fp32 side itself where the shape is in bf16. Free with
+ * op_outcome_release. */
 struct op_outcome {
     int count;
     struct {

@@ -103,19 +103,50 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
     check_open(&t, "baseline", 2);
     enum { BYTES = 200003 };
     unsigned char *host = malloc(BYTES), *back = malloc(BYTES);
-    void *memory = NULL;
+    void *memory = NULL, *copy = NULL;
     assert_int_equal(t.backend->mem_alloc(t.device, BYTES, &memory, &err), STATUS_OK);
     assert_int_equal((uintptr_t)memory % 256, 0);
     for (int i = 0; i < BYTES; i++) host[i] = (unsigned char)(i * 7);
     t.backend->mem_upload(memory, host, BYTES, t.stream);
     t.backend->mem_download(back, memory, BYTES, t.stream);
     assert_memory_equal(host, back, BYTES);
+    assert_int_equal(t.backend->mem_alloc(t.device, BYTES, &copy, &err), STATUS_OK);
+    t.backend->mem_zero(copy, BYTES, t.stream);
+    t.backend->mem_copy(copy, memory, BYTES - 1, t.stream);
+    t.backend->mem_download(back, copy, BYTES, t.stream);
+    assert_memory_equal(host, back, BYTES - 1);
+    assert_int_equal(back[BYTES - 1], 0);
+    t.backend->mem_free(t.device, copy);
     t.backend->mem_zero(memory, BYTES - 1, t.stream);
     t.backend->mem_download(back, memory, BYTES, t.stream);
     for (int i = 0; i < BYTES - 1; i++) assert_int_equal(back[i], 0);
     assert_int_equal(back[BYTES - 1], host[BYTES - 1]);
     t.backend->mem_free(t.device, memory);
     free(host), free(back);
+    check_close(&t);
+}
+
+static void events_measure_what_lies_between_them(void **state)
+{
+    (void)state;
+    struct check_target t;
+    struct err err;
+    struct event *marks[3];
+    enum { BYTES = 1 << 20 };
+    static unsigned char from[BYTES], to[BYTES];
+    check_open(&t, "baseline", 1);
+    for (int i = 0; i < 3; i++) assert_int_equal(t.backend->event_open(t.device, &marks[i], &err), STATUS_OK);
+    t.backend->event_record(marks[0], t.stream);
+    t.backend->mem_copy(to, from, BYTES, t.stream);
+    t.backend->event_record(marks[1], t.stream);
+    t.backend->mem_copy(to, from, BYTES, t.stream);
+    t.backend->event_record(marks[2], t.stream);
+    double first = t.backend->event_elapsed(marks[0], marks[1]),
+           both = t.backend->event_elapsed(marks[0], marks[2]);
+    assert_true(first > 0 && both > first);
+    t.backend->event_record(marks[0], t.stream); /* a mark made again is the later one */
+    assert_true(t.backend->event_elapsed(marks[2], marks[0]) > 0);
+    for (int i = 0; i < 3; i++) t.backend->event_close(marks[i]);
     check_close(&t);
 }
 
@@ -224,6 +255,7 @@ int main(void)
         cmocka_unit_test(bad_thread_counts_are_refused_in_a_sentence),
         cmocka_unit_test(device_describes_itself),
         cmocka_unit_test(memory_is_aligned_zeroed_and_copied),
+        cmocka_unit_test(events_measure_what_lies_between_them),
         cmocka_unit_test(impossible_memory_is_an_error_with_the_size),
         cmocka_unit_test(environment_chooses_the_instruction_set),
         cmocka_unit_test(no_operation_allocates_after_its_first_call),

@@ -66,11 +66,13 @@ unsigned ballot(unsigned mask, bool predicate, const char *file, int line);
 
 /* ---- shared memory ---- */
 
-/* Who touched four bytes of shared memory last: the block's serial number makes older marks void. */
+/* Who touched two bytes of shared memory last: the block's serial number makes older marks void. */
 struct mark {
     uint32_t block, write_epoch, write_warp_epoch, read_epoch, read_warp_epoch;
     int16_t writer, reader, other_reader;
+    bool copying; /* an asynchronous copy by the writer is under way */
 };
+constexpr size_t MARKED = 2;
 
 void check_read(mark *mark, const char *name, ptrdiff_t index);
 void check_write(mark *mark, const char *name, ptrdiff_t index);
@@ -90,12 +92,12 @@ template <typename T> class cell {
     }
     operator T() const
     {
-        for (size_t i = 0; i < (sizeof(T) + 3) / 4; i++) check_read(mark_ + i, name_, index_);
+        for (size_t i = 0; i < sizeof(T) / MARKED; i++) check_read(mark_ + i, name_, index_);
         return *at_;
     }
     T operator=(T value)
     {
-        for (size_t i = 0; i < (sizeof(T) + 3) / 4; i++) check_write(mark_ + i, name_, index_);
+        for (size_t i = 0; i < sizeof(T) / MARKED; i++) check_write(mark_ + i, name_, index_);
         return *at_ = value;
     }
     T operator=(const cell &other)
@@ -112,6 +114,8 @@ template <typename T> class cell {
     }
 };
 
+struct span;
+
 /* A pointer into shared memory that knows the array's range. */
 template <typename T> class pointer {
     T *base_;
@@ -124,13 +128,13 @@ template <typename T> class pointer {
     pointer(T *base, mark *marks, const char *name, size_t count)
         : base_(base), marks_(marks), name_(name), offset_(0), count_(count)
     {
-        static_assert(sizeof(T) >= 4, "marks stand for four bytes");
+        static_assert(sizeof(T) % MARKED == 0, "marks stand for two bytes");
     }
     cell<T> operator[](ptrdiff_t index) const
     {
         ptrdiff_t at = offset_ + index;
         if (at < 0 || (size_t)at >= count_) out_of_range(name_, at, count_);
-        return cell<T>(base_ + at, marks_ + at * (ptrdiff_t)(sizeof(T) / 4), name_, at);
+        return cell<T>(base_ + at, marks_ + at * (ptrdiff_t)(sizeof(T) / MARKED), name_, at);
     }
     pointer operator+(ptrdiff_t more) const
     {
@@ -138,11 +142,34 @@ template <typename T> class pointer {
         p.offset_ += more;
         return p;
     }
+    /* The `bytes` from the first element on, for instructions that do not take single elements. */
+    struct span span(size_t bytes) const;
 };
 
-template <typename T, size_t COUNT> struct storage {
-    T at[COUNT];
-    mark marks[COUNT * sizeof(T) / 4];
+/* A range of shared memory that has been checked to exist, and that begins on a boundary of its size. */
+struct span {
+    unsigned char *at;
+    mark *marks; /* bytes / MARKED */
+    size_t bytes;
+    const char *name;
+    ptrdiff_t index; /* of its first element */
+};
+
+[[noreturn]] void misaligned(const char *name, ptrdiff_t index, size_t bytes);
+
+template <typename T> struct span pointer<T>::span(size_t bytes) const {
+    ptrdiff_t last = offset_ + (ptrdiff_t)(bytes / sizeof(T)) - 1;
+    if (offset_ < 0) out_of_range(name_, offset_, count_);
+    if ((size_t)last >= count_) out_of_range(name_, last, count_);
+    unsigned char *at = reinterpret_cast<unsigned char *>(base_ + offset_);
+    if ((uintptr_t)at % bytes != 0) misaligned(name_, offset_, bytes);
+    return {at, marks_ + offset_ *(ptrdiff_t)(sizeof(T) / MARKED), bytes, name_, offset_};
+}
+
+template <typename T, size_t COUNT>
+struct storage {
+    alignas(T) alignas(4) T at[COUNT];
+    mark marks[COUNT * sizeof(T) / MARKED];
 };
 
 void dynamic_shared(unsigned char **base, mark **marks, size_t *bytes);

@@ -1,0 +1,254 @@
+/* What the two directions of attention on tensor cores share: the problem's shape, tiles in shared memory,
+ * and the two products of which all of it is made. Private to attention_bf16_*.cu.
+ *
+ * A block is four warps, a warp has 16·MT rows of the block's tile. A tile in shared memory is rows of D
+ * bf16, D the head width rounded up to a width there is code for; columns from HS on and rows that do not
+ * exist are zero, which adds nothing to any product. Its 16-byte chunks are swapped within a row by a
+ * function of the row, so that the eight rows of a matrix that ldmatrix reads lie in all 32 banks.
+ *
+ * A product of tiles leaves each thread the sums in the layout of mma's d, and d's layout, rounded to bf16,
+ * is that of its a: scores become weights without leaving the registers. */
+#ifndef ANNEAL_KERNELS_ATTENTION_BF16_CUH
+#define ANNEAL_KERNELS_ATTENTION_BF16_CUH
+
+#include "kernels/attention_bf16.h"
+#include "kernels/cuda_device.cuh"
+#include "kernels/mma.cuh"
+
+typedef __nv_bfloat16 bf16;
+
+enum { WARPS = 4, THREADS = 32 * WARPS };
+
+#define LOG2_E 1.4426950408889634f
+#define LN_2   0.6931471805599453f
+
+struct attention_bf16_shape {
+    int B, T, NH, NKV, HS;
+    float scale;
+    bool chunks; /* rows are whole chunks of 16 bytes on their boundary */
+    bool pairs;  /* rows are whole pairs on a boundary of 4 bytes */
+    /* offset of row t of a head in qkv and in out, of a query head in lse */
+    __device__ size_t qkv(int b, int t, int head) const
+    {
+        return (((size_t)b * (unsigned)T + (unsigned)t) * (unsigned)(NH + 2 * NKV) + (unsigned)head) *
+               (unsigned)HS;
+    }
+    __device__ size_t out(int b, int t, int head) const
+    {
+        return (((size_t)b * (unsigned)T + (unsigned)t) * (unsigned)NH + (unsigned)head) * (unsigned)HS;
+    }
+    __device__ size_t lse(int b, int head) const
+    {
+        return ((size_t)b * (unsigned)NH + (unsigned)head) * (unsigned)T;
+    }
+    __device__ size_t qkv_step() const /* from a row to the next */
+    {
+        return (size_t)(NH + 2 * NKV) * (unsigned)HS;
+    }
+    __device__ size_t out_step() const
+    {
+        return (size_t)NH * (unsigned)HS;
+    }
+};
+
+/* Where chunk `chunk` of a row lies in a tile. */
+template <int D> __device__ static inline int tile_at(int row, int chunk)
+{
+    static_assert(D % 32 == 0, "rows are a multiple of 64 bytes");
+    /* rows of an odd multiple of 64 bytes: two neighbours lie in different halves of the banks already */
+    return row * D + (chunk ^ (D % 64 == 0 ? row & 7 : row >> 1 & 3)) * 8;
+}
+
+/* tile (ROWS, D) = ROWS rows of HS that lie `step` apart, of which `rows` exist, at least one. By the whole
+ * block; readable after copy_commit, copy_wait and a barrier. */
+template <int D, int ROWS>
+__device__ static inline void tile_copy(shared_pointer<bf16> tile, const bf16 *from, size_t step, int rows,
+                                        const struct attention_bf16_shape &p)
+{
+    enum { LANES = D % 64 == 0 ? 8 : 4, PASS = THREADS / LANES };
+    static_assert(ROWS % PASS == 0 && PASS % 8 == 0, "a thread's chunks are swapped alike in all its rows");
+    if (p.chunks) {
+        int r = (int)threadIdx.x / LANES, c = (int)threadIdx.x % LANES;
+        shared_pointer<bf16> to = tile + tile_at<D>(r, c);
+        from += (size_t)r * step + (unsigned)(c * 8);
+#pragma unroll
+        for (int i = 0; i < ROWS; i += PASS, from += PASS * step)
+#pragma unroll
+            for (int j = 0; j < D / 8; j += LANES)
+                copy_async16(to + (i * D + j * 8), from + j * 8, r + i < rows && (c + j) * 8 < p.HS);
+        return;
+    }
+#pragma unroll 1
+    for (int i = (int)threadIdx.x; i < ROWS * D; i += THREADS) {
+        int r = i / D, c = i % D;
+        tile[tile_at<D>(r, c / 8) + c % 8] =
+            r < rows && c < p.HS ? from[(size_t)r * step + (unsigned)c] : __float2bfloat16_rn(0.0f);
+    }
+}
+
+/* What the 16 × 16 elements from (row, column) on, both multiples of 16, are loaded for: LEFT, as mma's a;
+ * else as two of its b side by side, in [0] [1] and [2] [3], by which a is multiplied row by row (RIGHT_ROWS)
+ * or column by column (RIGHT_COLUMNS). Each b is a pair of neighbours because mma wants its registers so. */
+enum operand { LEFT, RIGHT_ROWS, RIGHT_COLUMNS };
+
+template <int D, enum operand USE>
+__device__ static inline void fragment_load(uint32_t (&f)[4], shared_pointer<bf16> tile, int row, int column)
+{
+    /* tile_at of the lane's row and chunk, taken apart so that the lane's share is computed once: the column
+     * flips bits of it within the chunks that are swapped, and adds beyond them */
+    enum { SWAPPED = D % 64 == 0 ? 64 : 32 };
+    int lane = (int)threadIdx.x % 32;
+    int own = USE == RIGHT_ROWS ? tile_at<D>(lane % 8 + lane / 16 * 8, lane / 8 % 2)
+                                : tile_at<D>(lane % 16, lane / 16);
+    matrices_load<USE == RIGHT_COLUMNS>(
+        f, tile + ((own ^ column % SWAPPED) + row * D + column / SWAPPED * SWAPPED));
+}
+
+template <int A, int B> __device__ static inline void zero(float (&s)[A][B][4])
+{
+#pragma unroll
+    for (int i = 0; i < A; i++)
+#pragma unroll
+        for (int j = 0; j < B; j++)
+#pragma unroll
+            for (int k = 0; k < 4; k++) s[i][j][k] = 0;
+}
+
+/* s += the warp's rows of a, from row_a on, times the first 8·NT rows of b, one by one; UNROLL steps of 16
+ * columns at a time, as many as registers allow. */
+template <int D, int UNROLL, int MT, int NT>
+__device__ static inline void rows_product(float (&s)[MT][NT][4], shared_pointer<bf16> a, int row_a,
+                                           shared_pointer<bf16> b)
+{
+#pragma unroll UNROLL
+    for (int k = 0; k < D; k += 16) {
+        uint32_t fa[MT][4], fb[4];
+#pragma unroll
+        for (int m = 0; m < MT; m++) fragment_load<D, LEFT>(fa[m], a, row_a + 16 * m, k);
+#pragma unroll
+        for (int n = 0; n < NT; n += 2) {
+            fragment_load<D, RIGHT_ROWS>(fb, b, 8 * n, k);
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                mma_bf16(s[m][n], fa[m], fb[0], fb[1]);
+                mma_bf16(s[m][n + 1], fa[m], fb[2], fb[3]);
+            }
+        }
+    }
+}
+
+/* The same with a in registers. */
+template <int D, int MT, int NT>
+__device__ static inline void rows_product(float (&s)[MT][NT][4], const uint32_t (&a)[D / 16][MT][4],
+                                           shared_pointer<bf16> b)
+{
+#pragma unroll
+    for (int k = 0; k < D / 16; k++)
+#pragma unroll
+        for (int n = 0; n < NT; n += 2) {
+            uint32_t fb[4];
+            fragment_load<D, RIGHT_ROWS>(fb, b, 8 * n, 16 * k);
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                mma_bf16(s[m][n], a[k][m], fb[0], fb[1]);
+                mma_bf16(s[m][n + 1], a[k][m], fb[2], fb[3]);
+            }
+        }
+}
+
+/* sum += w, rounded to bf16, times the first 8·NT rows of b, of which 8·DT columns from `column` on. */
+template <int D, int MT, int NT, int DT>
+__device__ static inline void weighted_sum(float (&sum)[MT][DT][4], const float (&w)[MT][NT][4],
+                                           shared_pointer<bf16> b, int column)
+{
+#pragma unroll
+    for (int n = 0; n < NT; n += 2) {
+        uint32_t fw[MT][4], fb[4];
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            fw[m][0] = bf16_pair(w[m][n][0], w[m][n][1]);
+            fw[m][1] = bf16_pair(w[m][n][2], w[m][n][3]);
+            fw[m][2] = bf16_pair(w[m][n + 1][0], w[m][n + 1][1]);
+            fw[m][3] = bf16_pair(w[m][n + 1][2], w[m][n + 1][3]);
+        }
+#pragma unroll
+        for (int d = 0; d < DT; d += 2) {
+            fragment_load<D, RIGHT_COLUMNS>(fb, b, 8 * n, column + 8 * d);
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                mma_bf16(sum[m][d], fw[m], fb[0], fb[1]);
+                mma_bf16(sum[m][d + 1], fw[m], fb[2], fb[3]);
+            }
+        }
+    }
+}
+
+/* s = -infinity where a query does not see a key: its weight becomes 0. `ahead` is the
+ * position of s's first row less that of its first column; queries are in rows, or, TRANSPOSED, keys. */
+template <bool TRANSPOSED, int MT, int NT>
+__device__ static inline void causal_mask(float (&s)[MT][NT][4], int ahead)
+{
+    int lane = (int)threadIdx.x % 32;
+    ahead += lane / 4 - lane % 4 * 2;
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int row = 16 * m + i / 2 * 8, column = 8 * n + i % 2;
+                if (TRANSPOSED ? ahead > column - row : ahead < column - row) s[m][n][i] = -INFINITY;
+            }
+}
+
+/* Of the thread's row 8·half + 16·m: to[column …] = factor · sum. `to` is the row's element 0. */
+template <int DT>
+__device__ static inline void row_store(bf16 *to, const float (&sum)[DT][4], int half, int column,
+                                        float factor, const struct attention_bf16_shape &p)
+{
+    int lane_column = column + (int)threadIdx.x % 4 * 2;
+    if (p.pairs) {
+#pragma unroll
+        for (int d = 0; d < DT; d++)
+            if (lane_column + 8 * d < p.HS)
+                *reinterpret_cast<__nv_bfloat162 *>(to + lane_column + 8 * d) =
+                    __floats2bfloat162_rn(sum[d][2 * half] * factor, sum[d][2 * half + 1] * factor);
+        return;
+    }
+#pragma unroll
+    for (int d = 0; d < 2 * DT; d++) {
+        int c = lane_column + 8 * (d / 2) + d % 2;
+        if (c < p.HS) to[c] = __float2bfloat16_rn(sum[d / 2][2 * half + d % 2] * factor);
+    }
+}
+
+/* Over the four lanes that share a row. */
+__device__ static inline float quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+__device__ static inline float quad_sum(float x)
+{
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+/* Of a problem whose tensors lie at these addresses. */
+static inline struct attention_bf16_shape attention_bf16_shape_of(int B, int T, int NH, int NKV, int HS,
+                                                                  const void *const (&tensors)[4])
+{
+    uintptr_t places = 0;
+    for (const void *tensor : tensors) places |= (uintptr_t)tensor;
+    return {B,
+            T,
+            NH,
+            NKV,
+            HS,
+            (float)(1.0 / sqrt((double)HS)),
+            HS % 8 == 0 && places % 16 == 0,
+            HS % 2 == 0 && places % 4 == 0};
+}
+
+#endif

@@ -1,0 +1,274 @@
+/* Backward half of attention_bf16.h, in two passes, so that no sum needs atomics and each runs in one order:
+ * over key tiles for dk and dv, over query tiles for dq. Both compute the probabilities again, which makes 7
+ * products instead of 5; D = dout · out comes from a pass before them, one float a row in the workspace.
+ *
+ * The pass over key tiles computes scores transposed, keys in rows: p and ds are then the left operands of
+ * the products for dv and dk as they leave the tensor cores, and nothing passes through shared memory. A
+ * block is a tile of keys of one key/value head; it walks the query tiles from the diagonal on, for each
+ * query head of the group in turn. The pass over query tiles is built like the forward.
+ *
+ * Work: 14·HS operations a score, 7·B·NH·T²·HS in all with the half above the diagonal left out. A block
+ * reads 4·HS bytes, and 8 more over keys, a row of the other side for its own 64 or 128 rows: 100 operations
+ * a byte and more. Compute-bound like the forward.
+ *
+ * Tiles: up to D 64, two fragments of rows a warp (MT 2), which halves what shared memory has to deliver.
+ * Above, dk and dv take D registers a thread with MT 1 already. Above D 128 they no longer fit: SPLIT 2
+ * blocks share a key tile, each with half of the columns of dk and dv, and both compute p and ds (9
+ * products). 32 rows of the other side at a time keep p and ds in registers and two blocks a multiprocessor
+ * of compute capability 8.0 within 163 KiB: 24 to 64 KiB a block, for D 192 96 KiB, for D 256 128.5 KiB.
+ *
+ * Machine code (ptxas and SASS of CUDA 13.0, sm_80 / sm_90a), registers over keys, over queries: D 32 173 /
+ * 176, 136 / 135; D 64 253 / 254, 212 / 208; D 96 168 / 190, 128 / 126; D 128 240 / 245, 162 / 162; D 192 218
+ * / 219, 199 / 205; D 256 239 / 244, 243 / 241. No spills but one register for D 96 over keys on sm_80. The
+ * loops over tiles have on sm_90a, for D 64 and 128, 128 HMMA.16816.F32.BF16 in about 730 and 670
+ * instructions over keys, 96 in 511 and 454 over queries, with LDSM.16.M88.4, LDSM.16.MT88.4 and
+ * LDGSTS.E.BYPASS.128. The product for ds over keys is unrolled by two only: all of it at once spills for
+ * D 64.
+ *
+ * Not yet measured on a GPU. Known distance: the 7 products; wgmma and TMA on sm_90a; for D 128 five ldmatrix
+ * for eight products, with which shared memory is busier than the tensor cores. */
+#include "kernels/attention_bf16.cuh"
+
+/* D (B,NH,T) = dout · out, a warp a row. */
+__global__ void attention_bf16_row_products(float *__restrict__ products, const bf16 *__restrict__ dout,
+                                            const bf16 *__restrict__ out, struct attention_bf16_shape p)
+{
+    size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    if (row >= (size_t)p.B * (unsigned)p.T * (unsigned)p.NH) return;
+    int h = (int)(row % (unsigned)p.NH), lane = (int)threadIdx.x % 32;
+    size_t n = row / (unsigned)p.NH, at = row * (unsigned)p.HS;
+    float sum = 0;
+    for (int i = lane * 8; i < p.HS; i += 32 * 8) { /* in the same order however the rows lie */
+        struct alignas(16) chunk {
+            bf16 at[8];
+        } x = {}, y = {};
+        if (p.chunks) {
+            x = *reinterpret_cast<const chunk *>(dout + at + (unsigned)i);
+            y = *reinterpret_cast<const chunk *>(out + at + (unsigned)i);
+        } else {
+            for (int j = 0; j < 8 && i + j < p.HS; j++) {
+                x.at[j] = dout[at + (unsigned)(i + j)];
+                y.at[j] = out[at + (unsigned)(i + j)];
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < 8; j++) sum += __bfloat162float(x.at[j]) * __bfloat162float(y.at[j]);
+    }
+    sum = warp_sum(sum);
+    int b = (int)(n / (unsigned)p.T), t = (int)(n % (unsigned)p.T);
+    if (lane == 0) products[p.lse(b, h) + (unsigned)t] = sum;
+}
+
+/* Where a block of the pass over keys is: query tile t0 of head h. */
+struct queries_place {
+    int h, t0;
+};
+
+template <int D, int MT, int BM, int SPLIT>
+__global__ void __launch_bounds__(THREADS)
+    attention_bf16_keys_backward(bf16 *__restrict__ dqkv, const bf16 *__restrict__ dout,
+                                 const float *__restrict__ lse, const float *__restrict__ products,
+                                 const bf16 *__restrict__ qkv, struct attention_bf16_shape p)
+{
+    enum { BN = 16 * MT * WARPS, NT = BM / 8, DT = D / SPLIT / 8 };
+    static_assert(BN % BM == 0, "the first query tile begins with the key tile");
+    SHARED_DYNAMIC(bf16, shared);
+    SHARED_ARRAY(float, statistics, 2 * 2 * BM); /* a stage: lse, D */
+    shared_pointer<bf16> keys = shared, values = keys + BN * D, queries = values + BN * D,
+                         gradients = queries + 2 * BM * D;
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    int u0 = (int)blockIdx.x / SPLIT * BN, column = (int)blockIdx.x % SPLIT * (D / SPLIT);
+    int kv = (int)blockIdx.y, b = (int)blockIdx.z, group = p.NH / p.NKV;
+    int row = warp * 16 * MT; /* the warp's first key in the tile */
+    float scale = p.scale * LOG2_E;
+    float dk[MT][DT][4], dv[MT][DT][4];
+    zero(dk);
+    zero(dv);
+
+    auto load = [&](struct queries_place at, int stage) {
+        int rows = p.T - at.t0;
+        size_t first = p.lse(b, at.h) + (unsigned)at.t0;
+        tile_copy<D, BM>(queries + stage * BM * D, qkv + p.qkv(b, at.t0, at.h), p.qkv_step(), rows, p);
+        tile_copy<D, BM>(gradients + stage * BM * D, dout + p.out(b, at.t0, at.h), p.out_step(), rows, p);
+        if ((int)threadIdx.x < 2 * BM) {
+            int i = (int)threadIdx.x % BM, second = (int)threadIdx.x / BM;
+            const float *from = second ? products : lse;
+            bool there =
+                i < rows; /* with 0 for both and rows of zeros, a row that is not there adds nothing */
+            copy_async4(statistics + (stage * 2 * BM + (int)threadIdx.x),
+                        from + first + (there ? (unsigned)i : 0), there);
+        }
+        copy_commit();
+    };
+    struct queries_place at = {kv * group, u0}, next;
+    tile_copy<D, BN>(keys, qkv + p.qkv(b, u0, p.NH + kv), p.qkv_step(), p.T - u0, p);
+    tile_copy<D, BN>(values, qkv + p.qkv(b, u0, p.NH + p.NKV + kv), p.qkv_step(), p.T - u0, p);
+    load(at, 0);
+    copy_wait<0>();
+    __syncthreads();
+
+    for (int stage = 0; at.h < (kv + 1) * group; at = next, stage ^= 1) {
+        next = at.t0 + BM < p.T ? queries_place{at.h, at.t0 + BM} : queries_place{at.h + 1, u0};
+        if (next.h < (kv + 1) * group) load(next, stage ^ 1);
+        if (at.t0 + BM > u0 + row) { /* else no query of the tile sees a key of the warp */
+            float s[MT][NT][4], ds[MT][NT][4];
+            shared_pointer<float> of = statistics + stage * 2 * BM;
+            zero(s);
+            rows_product<D, D / 16, MT, NT>(s, keys, row, queries + stage * BM * D);
+            if (at.t0 + 1 < u0 + row + 16 * MT) causal_mask<true, MT, NT>(s, u0 + row - at.t0);
+#pragma unroll
+            for (int n = 0; n < NT; n++)
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    int c = 8 * n + lane % 4 * 2 + j;
+                    float shift = of[c] * LOG2_E;
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+#pragma unroll
+                        for (int i = 0; i < 2; i++)
+                            s[m][n][2 * i + j] = exp2_approx(s[m][n][2 * i + j] * scale - shift);
+                }
+            weighted_sum<D, MT, NT, DT>(dv, s, gradients + stage * BM * D, column);
+            zero(ds);
+            rows_product<D, 2, MT, NT>(ds, values, row, gradients + stage * BM * D);
+#pragma unroll
+            for (int n = 0; n < NT; n++)
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    float product = of[BM + 8 * n + lane % 4 * 2 + j];
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+#pragma unroll
+                        for (int i = 0; i < 2; i++)
+                            ds[m][n][2 * i + j] = s[m][n][2 * i + j] * (ds[m][n][2 * i + j] - product);
+                }
+            weighted_sum<D, MT, NT, DT>(dk, ds, queries + stage * BM * D, column);
+        }
+        copy_wait<0>();
+        __syncthreads();
+    }
+
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int u = u0 + row + 16 * m + 8 * i + lane / 4;
+            if (u >= p.T) continue;
+            row_store<DT>(dqkv + p.qkv(b, u, p.NH + kv), dk[m], i, column, p.scale, p);
+            row_store<DT>(dqkv + p.qkv(b, u, p.NH + p.NKV + kv), dv[m], i, column, 1.0f, p);
+        }
+}
+
+template <int D, int MT, int BN>
+__global__ void __launch_bounds__(THREADS)
+    attention_bf16_queries_backward(bf16 *__restrict__ dqkv, const bf16 *__restrict__ dout,
+                                    const float *__restrict__ lse, const float *__restrict__ products,
+                                    const bf16 *__restrict__ qkv, struct attention_bf16_shape p)
+{
+    enum { BM = 16 * MT * WARPS, NT = BN / 8, DT = D / 8 };
+    SHARED_DYNAMIC(bf16, shared);
+    shared_pointer<bf16> queries = shared, gradients = queries + BM * D, keys = gradients + BM * D,
+                         values = keys + 2 * BN * D;
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    int t0 = (int)(gridDim.x - 1 - blockIdx.x) * BM; /* the longest first */
+    int h = (int)blockIdx.y, b = (int)blockIdx.z, kv = p.NH + h / (p.NH / p.NKV);
+    int end = t0 + BM < p.T ? t0 + BM : p.T, row = t0 + warp * 16 * MT; /* the warp's first */
+    size_t step = p.qkv_step();
+    float scale = p.scale * LOG2_E;
+    float dq[MT][DT][4], shift[MT][2], product[MT][2];
+    zero(dq);
+    tile_copy<D, BM>(queries, qkv + p.qkv(b, t0, h), step, p.T - t0, p);
+    tile_copy<D, BM>(gradients, dout + p.out(b, t0, h), p.out_step(), p.T - t0, p);
+    tile_copy<D, BN>(keys, qkv + p.qkv(b, 0, kv), step, p.T, p);
+    tile_copy<D, BN>(values, qkv + p.qkv(b, 0, kv + p.NKV), step, p.T, p);
+    copy_commit();
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int t = row + 16 * m + 8 * i + lane / 4;
+            shift[m][i] = t < p.T ? lse[p.lse(b, h) + (unsigned)t] * LOG2_E : 0.0f;
+            product[m][i] = t < p.T ? products[p.lse(b, h) + (unsigned)t] : 0.0f;
+        }
+    copy_wait<0>();
+    __syncthreads();
+
+    for (int u0 = 0, stage = 0; u0 < end; u0 += BN, stage ^= 1) {
+        int next = u0 + BN;
+        if (next < end) {
+            tile_copy<D, BN>(keys + (stage ^ 1) * BN * D, qkv + p.qkv(b, next, kv), step, p.T - next, p);
+            tile_copy<D, BN>(values + (stage ^ 1) * BN * D, qkv + p.qkv(b, next, kv + p.NKV), step,
+                             p.T - next, p);
+            copy_commit();
+        }
+        if (u0 < row + 16 * MT) { /* else no row of the warp sees a key of the tile */
+            float s[MT][NT][4], ds[MT][NT][4];
+            zero(s);
+            zero(ds);
+            rows_product<D, D / 16, MT, NT>(s, queries, row - t0, keys + stage * BN * D);
+            if (u0 + BN > row + 1) causal_mask<false, MT, NT>(s, row - u0);
+            rows_product<D, D / 16, MT, NT>(ds, gradients, row - t0, values + stage * BN * D);
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int n = 0; n < NT; n++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        ds[m][n][i] = exp2_approx(s[m][n][i] * scale - shift[m][i / 2]) *
+                                      (ds[m][n][i] - product[m][i / 2]);
+            weighted_sum<D, MT, NT, DT>(dq, ds, keys + stage * BN * D, 0);
+        }
+        copy_wait<0>();
+        __syncthreads();
+    }
+
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int t = row + 16 * m + 8 * i + lane / 4;
+            if (t < p.T) row_store<DT>(dqkv + p.qkv(b, t, h), dq[m], i, 0, p.scale, p);
+        }
+}
+
+/* MT, BM and SPLIT of the pass over keys; MT and BN of the one over queries. */
+template <int D, int KEYS_MT, int BM, int SPLIT, int QUERIES_MT, int BN>
+static void backward_launch(bf16 *dqkv, const bf16 *dout, const float *lse, const float *products,
+                            const bf16 *qkv, struct attention_bf16_shape p, struct stream *stream)
+{
+    const int KEYS = 16 * KEYS_MT * WARPS, QUERIES = 16 * QUERIES_MT * WARPS;
+    size_t keys_bytes = (size_t)(2 * KEYS + 4 * BM) * D * sizeof(bf16),
+           queries_bytes = (size_t)(2 * QUERIES + 4 * BN) * D * sizeof(bf16);
+    allow_shared(stream, attention_bf16_keys_backward<D, KEYS_MT, BM, SPLIT>, keys_bytes);
+    allow_shared(stream, attention_bf16_queries_backward<D, QUERIES_MT, BN>, queries_bytes);
+    LAUNCH((attention_bf16_keys_backward<D, KEYS_MT, BM, SPLIT>),
+           dim3(block_count((size_t)p.T, KEYS) * SPLIT, (unsigned)p.NKV, (unsigned)p.B), THREADS, keys_bytes,
+           stream, dqkv, dout, lse, products, qkv, p);
+    LAUNCH((attention_bf16_queries_backward<D, QUERIES_MT, BN>),
+           dim3(block_count((size_t)p.T, QUERIES), (unsigned)p.NH, (unsigned)p.B), THREADS, queries_bytes,
+           stream, dqkv, dout, lse, products, qkv, p);
+}
+
+void attention_bf16_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse,
+                             const void *qkv_, void *workspace, int B, int T, int NH, int NKV, int HS,
+                             struct stream *stream)
+{
+    bf16 *dqkv = (bf16 *)dqkv_;
+    const bf16 *dout = (const bf16 *)dout_, *out = (const bf16 *)out_, *qkv = (const bf16 *)qkv_;
+    struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, {dqkv, dout, out, qkv});
+    float *products = (float *)workspace; /* (B,NH,T) */
+    size_t rows = (size_t)B * (size_t)T * (size_t)NH;
+    LAUNCH(attention_bf16_row_products, block_count(rows, WARPS), THREADS, 0, stream, products, dout, out, p);
+    if (HS <= 32)
+        backward_launch<32, 2, 32, 1, 2, 32>(dqkv, dout, lse, products, qkv, p, stream);
+    else if (HS <= 64)
+        backward_launch<64, 2, 32, 1, 2, 32>(dqkv, dout, lse, products, qkv, p, stream);
+    else if (HS <= 96)
+        backward_launch<96, 1, 32, 1, 1, 32>(dqkv, dout, lse, products, qkv, p, stream);
+    else if (HS <= 128)
+        backward_launch<128, 1, 32, 1, 1, 32>(dqkv, dout, lse, products, qkv, p, stream);
+    else if (HS <= 192)
+        backward_launch<192, 1, 32, 2, 1, 32>(dqkv, dout, lse, products, qkv, p, stream);
+    else
+        backward_launch<256, 1, 32, 2, 1, 32>(dqkv, dout, lse, products, qkv, p, stream);
+}

@@ -1,0 +1,147 @@
+/* Forward half of attention_bf16.h: a block is one tile of BM queries of one head, a warp 16·MT of its rows.
+ * It walks the key tiles up to the diagonal in ascending order, with an online softmax whose statistics live
+ * in registers; keys and values of the next tile arrive while it computes, with one barrier a tile.
+ *
+ * Work: 4·HS operations a score, 2·B·NH·T²·HS in all with the half above the diagonal left out. A block reads
+ * 4·HS bytes a key for BM queries: BM operations a byte, from the second-level cache mostly, as the tiles of
+ * one head run side by side. To and from memory qkv, out and lse once: compute-bound from T of some hundreds.
+ *
+ * Tiles: two fragments of rows a warp (MT 2, BM 128) let each ldmatrix of keys or values feed four products
+ * instead of two: 32 to 48 of them for 128 products, where with MT 1 shared memory is as long busy as the
+ * tensor cores. That needs D registers a thread for the sums: above D 128 MT is 1. BN is what is left for the
+ * scores, and keeps two blocks a multiprocessor of compute capability 8.0 within 163 KiB: 24 to 72 KiB a
+ * block, 96 KiB for D 256. The queries stay in registers up to D 64.
+ *
+ * Machine code (ptxas and SASS of CUDA 13.0, sm_80 / sm_90a): registers for D 32 185 / 172, D 64 238 / 246,
+ * D 96 202 / 211, D 128 255 / 255, D 192 168 / 168, D 256 242 / 243; no spills. The loop over key tiles has
+ * 128 HMMA.16816.F32.BF16 in 846 instructions for D 64 and in 730 for D 128 (sm_90a, the diagonal's mask and
+ * the copies of unaligned rows counted in), with LDSM.16.M88.4, LDSM.16.MT88.4 and LDGSTS.E.BYPASS.128.
+ *
+ * Not yet measured on a GPU. Known distance: on sm_90a wgmma, which reads its operands from shared memory by
+ * itself, and the bulk copies of TMA go beyond what mma.sync can reach; out is written in pieces of 16 bytes
+ * a row. */
+#include "kernels/attention_bf16.cuh"
+
+template <int D, int MT, int BN>
+__global__ void __launch_bounds__(THREADS)
+    attention_bf16_tile_forward(bf16 *__restrict__ out, float *__restrict__ lse, const bf16 *__restrict__ qkv,
+                                struct attention_bf16_shape p)
+{
+    enum { BM = 16 * MT * WARPS, NT = BN / 8, DT = D / 8, IN_REGISTERS = MT * D <= 128 };
+    SHARED_DYNAMIC(bf16, shared);
+    shared_pointer<bf16> queries = shared, keys = shared + BM * D, values = keys + 2 * BN * D;
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    int tile = (int)(gridDim.x - 1 - blockIdx.x); /* the longest first */
+    int h = (int)blockIdx.y, b = (int)blockIdx.z, kv = p.NH + h / (p.NH / p.NKV), t0 = tile * BM;
+    int end = t0 + BM < p.T ? t0 + BM : p.T, row = t0 + warp * 16 * MT; /* the warp's first */
+    size_t step = p.qkv_step();
+    float scale = p.scale * LOG2_E; /* scores in powers of two */
+    float sum[MT][DT][4], top[MT][2], total[MT][2];
+    zero(sum);
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) top[m][i] = -INFINITY, total[m][i] = 0;
+
+    tile_copy<D, BM>(queries, qkv + p.qkv(b, t0, h), step, p.T - t0, p);
+    tile_copy<D, BN>(keys, qkv + p.qkv(b, 0, kv), step, p.T, p);
+    tile_copy<D, BN>(values, qkv + p.qkv(b, 0, kv + p.NKV), step, p.T, p);
+    copy_commit();
+    copy_wait<0>();
+    __syncthreads();
+    uint32_t q[IN_REGISTERS ? D / 16 : 1][MT][4];
+    if constexpr (IN_REGISTERS) {
+#pragma unroll
+        for (int k = 0; k < D / 16; k++)
+#pragma unroll
+            for (int m = 0; m < MT; m++) fragment_load<D, LEFT>(q[k][m], queries, row - t0 + 16 * m, 16 * k);
+    }
+
+    for (int u0 = 0, stage = 0; u0 < end; u0 += BN, stage ^= 1) {
+        int next = u0 + BN;
+        if (next < end) {
+            tile_copy<D, BN>(keys + (stage ^ 1) * BN * D, qkv + p.qkv(b, next, kv), step, p.T - next, p);
+            tile_copy<D, BN>(values + (stage ^ 1) * BN * D, qkv + p.qkv(b, next, kv + p.NKV), step,
+                             p.T - next, p);
+            copy_commit();
+        }
+        if (u0 < row + 16 * MT) { /* else no row of the warp sees a key of the tile */
+            float s[MT][NT][4];
+            zero(s);
+            if constexpr (IN_REGISTERS)
+                rows_product<D, MT, NT>(s, q, keys + stage * BN * D);
+            else
+                rows_product<D, D / 16, MT, NT>(s, queries, row - t0, keys + stage * BN * D);
+            if (u0 + BN > row + 1) causal_mask<false, MT, NT>(s, row - u0);
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    float most = top[m][i];
+#pragma unroll
+                    for (int n = 0; n < NT; n++)
+                        most = fmaxf(most, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
+                    most = quad_max(most); /* finite: every row sees key 0, in the first tile */
+                    float keep = exp2_approx((top[m][i] - most) * scale), shift = most * scale, more = 0;
+#pragma unroll
+                    for (int n = 0; n < NT; n++)
+#pragma unroll
+                        for (int j = 0; j < 2; j++) {
+                            float weight = exp2_approx(s[m][n][2 * i + j] * scale - shift);
+                            s[m][n][2 * i + j] = weight;
+                            more += weight;
+                        }
+                    top[m][i] = most;
+                    total[m][i] = total[m][i] * keep + more; /* over the thread's columns */
+#pragma unroll
+                    for (int d = 0; d < DT; d++) sum[m][d][2 * i] *= keep, sum[m][d][2 * i + 1] *= keep;
+                }
+            weighted_sum<D, MT, NT, DT>(sum, s, values + stage * BN * D, 0);
+        }
+        copy_wait<0>();
+        __syncthreads();
+    }
+
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int t = row + 16 * m + 8 * i + lane / 4;
+            float all = quad_sum(total[m][i]);
+            if (t >= p.T) continue;
+            row_store<DT>(out + p.out(b, t, h), sum[m], i, 0, 1.0f / all, p);
+            if (lane % 4 == 0) lse[p.lse(b, h) + (unsigned)t] = top[m][i] * p.scale + logf(all);
+        }
+}
+
+template <int D, int MT, int BN>
+static void forward_launch(bf16 *out, float *lse, const bf16 *qkv, struct attention_bf16_shape p,
+                           struct stream *stream)
+{
+    enum { BM = 16 * MT * WARPS };
+    size_t bytes = (size_t)(BM + 4 * BN) * D * sizeof(bf16);
+    dim3 grid(block_count((size_t)p.T, BM), (unsigned)p.NH, (unsigned)p.B);
+    allow_shared(stream, attention_bf16_tile_forward<D, MT, BN>, bytes);
+    LAUNCH((attention_bf16_tile_forward<D, MT, BN>), grid, THREADS, bytes, stream, out, lse, qkv, p);
+}
+
+void attention_bf16_forward(void *out_, float *lse, const void *qkv_, void *workspace, int B, int T, int NH,
+                            int NKV, int HS, struct stream *stream)
+{
+    bf16 *out = (bf16 *)out_;
+    const bf16 *qkv = (const bf16 *)qkv_;
+    struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, {out, qkv, qkv, qkv});
+    (void)workspace;
+    if (HS <= 32)
+        forward_launch<32, 2, 64>(out, lse, qkv, p, stream);
+    else if (HS <= 64)
+        forward_launch<64, 2, 64>(out, lse, qkv, p, stream);
+    else if (HS <= 96)
+        forward_launch<96, 2, 32>(out, lse, qkv, p, stream);
+    else if (HS <= 128)
+        forward_launch<128, 2, 32>(out, lse, qkv, p, stream);
+    else if (HS <= 192)
+        forward_launch<192, 1, 32>(out, lse, qkv, p, stream);
+    else
+        forward_launch<256, 1, 32>(out, lse, qkv, p, stream);
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# make bundle: one folder, and the same as .tar.gz, that runs after one copy on a Linux machine with glibc and nothing
+# else installed; with its plugin on a GPU server that has NVIDIA's driver and CUDA libraries.
+#
+#     packaging/bundle.sh BINARY PLUGIN OUT [LIBRARY-FOLDER...]
+#
+# BINARY is linked with the run path $ORIGIN/../lib. PLUGIN is anneal_cuda.so, or empty for a bundle without CUDA. In
+# LIBRARY-FOLDER lie the shared libraries that are not where the linker looks by itself. Makes
+# OUT/anneal-VERSION-linux-MACHINE/: bin/, lib/ with every shared library but glibc's and NVIDIA's, share/anneal/ with
+# the default corpus, licenses/ with the libraries' own notices, README.txt. Ends with packaging/check.sh on what it made.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+binary=$1 plugin=$2 out=$3
+shift 3
+folders=$(IFS=:; echo "$*")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fail() {
+    echo "bundle: $1" >&2
+    exit 1
+}
+
+# Libraries that belong to the system: glibc with what its package brings, and NVIDIA's.
+system='^(linux-vdso|linux-gate|ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libutil|libgcc_s|libcuda|libcublas.*|libnv.*)\.so'
+
+# SONAME PATH of every other library that a program loads.
+libraries() {
+    LD_LIBRARY_PATH=$folders ldd "$1" >"$scratch/ldd"
+    ! grep 'not found' "$scratch/ldd" | grep -vE "^[[:space:]]*${system#^}" >&2 || fail "$1: libraries are missing"
+    awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' "$scratch/ldd" | grep -vE "$system" || true
+}
+
+# The notice of the package that a file is of.
+copy_licence() {
+    local path package
+    path=$(readlink -f "$1")
+    package=$(dpkg -S "$path" 2>/dev/null || dpkg -S "${path#/usr}" 2>/dev/null) || fail "$path is of no package, so its licence is not known"
+    package=${package%%:*}
+    cp -L "/usr/share/doc/$package/copyright" "$target/licenses/$package"
+}
+
+version=$(LD_LIBRARY_PATH=$folders "$binary" --version | cut -d' ' -f2)
+name=anneal-$version-linux-$(uname -m)
+target=$out/$name
+rm -rf "$target" "$target.tar.gz"
+mkdir -p "$target/bin" "$target/lib" "$target/share/anneal" "$target/licenses"
+install -m 755 "$binary" "$target/bin/anneal"
+strip --strip-debug "$target/bin/anneal"
+if [ -n "$plugin" ]; then install -m 755 "$plugin" "$target/bin/anneal_cuda.so"; fi
+
+libraries "$binary" >"$scratch/libraries"
+if [ -n "$plugin" ]; then libraries "$plugin" >>"$scratch/libraries"; fi
+sort -u "$scratch/libraries" | while read -r soname path; do
+    install -m 644 "$path" "$target/lib/$soname"
+    copy_licence "$path"
+done
+
+corpus=$(ANNEAL_HOME=$scratch/home LD_LIBRARY_PATH=$folders "$binary" data fetch kjv) || fail 'no King James Bible (apt install bible-kjv)'
+install -m 644 "$corpus" "$target/share/anneal/kjv.txt"
+cp -L /usr/share/doc/bible-kjv-text/copyright "$target/licenses/bible-kjv-text"
+install -m 644 LICENSE "$target/LICENSE"
+
+glibc=$(objdump -T "$target"/bin/* "$target"/lib/* | grep -oE 'GLIBC_[0-9.]+' | cut -d_ -f2 | sort -uV | tail -n 1)
+if [ -n "$plugin" ]; then
+    gpu="bin/anneal_cuda.so trains on NVIDIA GPUs of compute capability 8.0 and newer. It contains NVIDIA's CUDA runtime and needs,
+from the machine, a driver for CUDA 13 and libcublasLt.so.13: in /usr/local/cuda/lib64, where the system's loader looks,
+in a folder of LD_LIBRARY_PATH, or beside it. \`bin/anneal devices\` says what it found, or what is missing."
+else
+    gpu="This bundle was built without CUDA: it trains on the CPU."
+fi
+cat >"$target/README.txt" <<EOF
+anneal $version for Linux on $(uname -m), with glibc $glibc or newer (ldd --version tells). Nothing needs to be installed:
+
+    bin/anneal train --watch      train on the King James Bible, and watch
+    bin/anneal --help             everything else
+
+$gpu
+
+State is kept in \$ANNEAL_HOME (default ~/.local/share/anneal). The folder may be moved as a whole.
+anneal is under the MIT licence (LICENSE), the libraries in lib/ and the corpus under those in licenses/.
+EOF
+tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner -czf "$target.tar.gz" "$name"
+echo "$target.tar.gz: $(du -h "$target.tar.gz" | cut -f1), needs glibc $glibc or newer"
+packaging/check.sh "$target.tar.gz"

@@ -1,0 +1,159 @@
+/* The parts of gpu-check that compute numbers, on the simulated device: what nobody can watch go wrong on a
+ * GPU has at least run here. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "kernels/cuda_plugin.h"
+#include "tests/cuda_sim/simulator.h"
+#include "tests/gpu/op_speed.h"
+#include "tests/gpu/training.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+static const struct op_speed_sizes little = {.B = 2,
+                                             .T = 9,
+                                             .NH = 4,
+                                             .NKV = 2,
+                                             .HS = 16,
+                                             .C = 64,
+                                             .F = 48,
+                                             .V = 101,
+                                             .rows = 5,
+                                             .square = 40,
+                                             .n = 3000,
+                                             .calls = 2};
+
+static void every_operation_is_timed_and_says_its_work(void **state)
+{
+    (void)state;
+    struct op_bench *bench;
+    struct err err = {0};
+    assert_int_equal(op_bench_open(cuda_plugin.table, PRECISION_FP32, &little, &bench, &err), STATUS_OK);
+    for (const struct op_speed_case *op = op_speed_cases; op->name; op++) {
+        double ms = NAN;
+        struct op_work work = {0};
+        if (op_bench_time(bench, op, &ms, &work, &err)) fail_msg("%s: %s", op->name, err.text);
+        if (!(ms >= 0 && ms < 10)) fail_msg("%s: took %g ms of the simulator's time", op->name, ms);
+        if (!(work.bytes > 0 && work.flops >= 0)) fail_msg("%s: moves %g bytes", op->name, work.bytes);
+        if (strstr(op->name, "gemm") && !(work.flops > 0)) fail_msg("%s: computes nothing", op->name);
+    }
+    op_bench_close(bench);
+    assert_int_equal(sim_device_bytes(), 0);
+    assert_int_equal(sim_events(), 0);
+}
+
+static const struct op_speed_case *find(const char *name)
+{
+    for (const struct op_speed_case *op = op_speed_cases; op->name; op++)
+        if (strcmp(op->name, name) == 0) return op;
+    fail_msg("no operation \"%s\" is timed", name);
+    return NULL;
+}
+
+static struct op_work work_of(const char *name, const struct op_speed_sizes *sizes)
+{
+    struct op_bench *bench;
+    struct err err = {0};
+    struct op_work work = {0};
+    double ms;
+    assert_int_equal(op_bench_open(cpu_backend(), PRECISION_FP32, sizes, &bench, &err), STATUS_OK);
+    assert_int_equal(op_bench_time(bench, find(name), &ms, &work, &err), STATUS_OK);
+    op_bench_close(bench);
+    return work;
+}
+
+/* By hand, at the little sizes: N 18, C 64, F 48, Q 128, 3,000 parameters. */
+static void the_work_is_what_the_contract_moves(void **state)
+{
+    (void)state;
+    assert_true(work_of("add", &little).bytes == 3 * 4 * 18 * 64);
+    assert_true(work_of("swiglu_backward", &little).bytes == 5 * 4 * 18 * 48);
+    assert_true(work_of("rope_forward", &little).bytes == 2 * 4 * 18 * 6 * 16);
+    assert_true(work_of("adamw", &little).bytes == 7 * 4 * 3000);
+    assert_true(work_of("gemm: down", &little).flops == 2.0 * 18 * 64 * 48);
+    assert_true(work_of("gemm: down", &little).bytes == 4 * (18 * 48 + 48 * 64 + 18 * 64));
+    /* two products of each of the T (T+1) / 2 pairs of 2 sequences and 4 heads */
+    assert_true(work_of("attention_forward", &little).flops == 2 * 2.0 * 2 * 4 * 45 * 16);
+}
+
+static void a_fault_is_the_sentence_not_a_speed(void **state)
+{
+    (void)state;
+    struct op_bench *bench;
+    struct err err = {0};
+    double ms = 0;
+    struct op_work work;
+    assert_int_equal(op_bench_open(cuda_plugin.table, PRECISION_FP32, &little, &bench, &err), STATUS_OK);
+    sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
+    assert_int_equal(op_bench_time(bench, find("add"), &ms, &work, &err), STATUS_DEVICE);
+    assert_non_null(strstr(err.text, "unspecified launch failure"));
+    assert_true(ms == 0);
+    op_bench_close(bench); /* which leaves alone what is on the failed device */
+    sim_set_machine(SIM_MACHINE_GOOD);
+}
+
+static void operands_that_do_not_fit_are_refused_and_leave_nothing(void **state)
+{
+    (void)state;
+    struct op_bench *bench;
+    struct err err = {0};
+    sim_set_machine(SIM_MACHINE_FULL);
+    assert_int_equal(op_bench_open(cuda_plugin.table, PRECISION_FP32, &little, &bench, &err),
+                     STATUS_NO_MEMORY);
+    sim_set_machine(SIM_MACHINE_GOOD);
+    assert_int_equal(sim_device_bytes(), 0);
+    assert_int_equal(sim_events(), 0);
+}
+
+static void the_curve_is_the_cpus_and_another_one_is_not(void **state)
+{
+    (void)state;
+    double cpu[TRAINING_STEPS], cuda[TRAINING_STEPS], again[TRAINING_STEPS];
+    struct err err = {0};
+    assert_int_equal(training_curve(cpu_backend(), PRECISION_FP32, cpu, &err), STATUS_OK);
+    assert_int_equal(training_curve(cuda_plugin.table, PRECISION_FP32, cuda, &err), STATUS_OK);
+    sim_set_order(SIM_SHUFFLED, 3);
+    assert_int_equal(training_curve(cuda_plugin.table, PRECISION_FP32, again, &err), STATUS_OK);
+    sim_set_order(SIM_FORWARD, 0);
+    assert_true(training_difference(cuda, cpu) <= training_tolerance(PRECISION_FP32));
+    assert_memory_equal(cuda, again, sizeof cuda);
+    assert_true(cpu[TRAINING_STEPS - 1] < 0.8 * cpu[0]);
+    /* a curve one step late is no rounding, in any precision */
+    memmove(again + 1, again, sizeof again - sizeof *again);
+    for (int p = 0; p < PRECISIONS; p++)
+        assert_true(training_difference(again, cpu) > training_tolerance((enum precision)p));
+    again[3] = NAN;
+    assert_false(training_difference(again, cpu) <= 1);
+}
+
+static void a_presets_steps_are_timed(void **state)
+{
+    (void)state;
+    const struct training_preset preset = {"tiny", 1, 4};
+    struct training_speed speed;
+    struct err err = {0};
+    assert_int_equal(training_speed_measure(cpu_backend(), PRECISION_FP32, &preset, &speed, &err), STATUS_OK);
+    assert_true(speed.first_ms > 0 && speed.tenth_ms > 0 && speed.median_ms > 0);
+    assert_true(fabs(speed.tokens_per_second * speed.median_ms - 4e3) < 1);
+    assert_true(speed.peak_bytes > 10815744u * 16); /* weights, gradients, two moments */
+    assert_true(speed.last_loss < speed.first_loss);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_is_timed_and_says_its_work),
+        cmocka_unit_test(the_work_is_what_the_contract_moves),
+        cmocka_unit_test(a_fault_is_the_sentence_not_a_speed),
+        cmocka_unit_test(operands_that_do_not_fit_are_refused_and_leave_nothing),
+        cmocka_unit_test(the_curve_is_the_cpus_and_another_one_is_not),
+        cmocka_unit_test(a_presets_steps_are_timed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

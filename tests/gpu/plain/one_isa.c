@@ -1,0 +1,10 @@
+/* The CPU backend of gpu-check's own build: its twins are compiled once, so there is nothing to choose.
+ * Takes the place of kernels/cpu_select.c; not linked into anything else. */
+#include "kernels/cpu.h"
+
+extern const struct backend cpu_table;
+
+const struct backend *cpu_backend(void)
+{
+    return &cpu_table;
+}

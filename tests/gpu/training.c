@@ -1,0 +1,218 @@
+/* See training.h. */
+#include "tests/gpu/training.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/philox.h"
+#include "core/model.h"
+#include "core/network.h"
+#include "core/optimizer.h"
+#include "core/plan.h"
+
+/* A model on a device, with one batch. */
+struct bench {
+    const struct backend *backend;
+    struct device *device;
+    struct model model;
+    struct plan plan;
+    struct network net;
+    int32_t *inputs, *targets; /* (B,T) */
+    int B, T;
+    float dropout;
+};
+
+static void bench_close(struct bench *bench)
+{
+    free(bench->inputs), free(bench->targets);
+    network_close(&bench->net);
+    if (bench->device) bench->backend->device_close(bench->device);
+    plan_release(&bench->plan);
+    model_release(&bench->model);
+}
+
+/* The target is a function of its input, so ten steps learn something of it. */
+static void write_batch(struct bench *bench)
+{
+    int V = bench->model.config.vocab_size;
+    for (int i = 0; i < bench->B * bench->T; i++) {
+        bench->inputs[i] = (int32_t)(philox4x32_10((uint32_t)i, 0, 0, 0, 1, 2).word[0] % (uint32_t)V);
+        bench->targets[i] = (bench->inputs[i] * 7 + 3) % V;
+    }
+}
+
+static bool on_progress(void *context, int done, int total)
+{
+    (void)context, (void)done, (void)total;
+    return true;
+}
+
+static void on_warning(void *context, const char *sentence)
+{
+    (void)context;
+    printf("     warming up: %s\n", sentence);
+}
+
+/* As the trainer does it, before the large allocations; what is found out is not kept. */
+static enum status warm_up(struct bench *bench, struct err *err)
+{
+    struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
+    struct warm_watch watch = {.progress = on_progress, .warning = on_warning};
+    struct stream *stream;
+    int count = network_gemm_shapes(&bench->plan, shapes);
+    enum status status =
+        bench->backend->stream_open(bench->device, bench->plan.input.precision, &stream, err);
+    if (status) return status;
+    status = bench->backend->warm(stream, shapes, count, &watch, err);
+    bench->backend->stream_close(stream);
+    return status;
+}
+
+static enum status bench_open(struct bench *bench, const struct backend *backend, enum precision precision,
+                              const struct model_config *config, int B, int T, struct err *err)
+{
+    *bench = (struct bench){.backend = backend, .B = B, .T = T};
+    float *weights = NULL;
+    size_t rows = (size_t)B * (size_t)T;
+    enum status status = model_init(&bench->model, config, err);
+    struct plan_input input = {.model = &bench->model, .B = B, .T = T, .moments = 2, .precision = precision};
+    if (!status) status = backend->device_open(0, &bench->device, err);
+    if (!status) input.gemm_workspace = backend->gemm_workspace(bench->device);
+    if (!status) status = plan_init(&bench->plan, &input, err);
+    if (!status) status = warm_up(bench, err);
+    if (!status) status = network_open(&bench->net, backend, bench->device, &bench->model, &bench->plan, err);
+    if (!status && (!(weights = malloc(bench->model.elements * sizeof *weights)) ||
+                    !(bench->inputs = malloc(rows * sizeof(int32_t))) ||
+                    !(bench->targets = malloc(rows * sizeof(int32_t)))))
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for %zu weights", bench->model.elements);
+    if (!status) {
+        write_batch(bench);
+        model_initialise(&bench->model, 1, weights);
+        backend->mem_upload(bench->net.weights, weights, bench->model.elements * sizeof *weights,
+                            bench->net.stream);
+        network_weights_written(&bench->net);
+        status = backend->stream_wait(bench->net.stream, err);
+    }
+    free(weights);
+    if (status) bench_close(bench);
+    return status;
+}
+
+/* One step; *loss is the mean before the update. */
+static enum status bench_step(struct bench *bench, int step, double *loss, struct err *err)
+{
+    const struct backend *backend = bench->backend;
+    struct network *net = &bench->net;
+    struct optimizer optimizer = {OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 0.1, 1.0};
+    struct network_dropout dropout = {bench->dropout, 5, (uint32_t)step, 0};
+    struct clip_state clip;
+    int B = bench->B, T = bench->T, rows = B * T;
+    backend->mem_zero(net->gradients, bench->model.elements * sizeof *net->gradients, net->stream);
+    network_forward(net, bench->inputs, B, T, dropout);
+    network_backward(net, bench->targets, B, T, 1.0f / (float)rows, dropout);
+    optimizer_step(&optimizer, net, 3e-3, step, &clip);
+    *loss = network_loss_sum(net) / rows;
+    return backend->stream_wait(net->stream, err);
+}
+
+/* ---- the curve ---- */
+
+enum { CURVE_B = 2, CURVE_T = 65, CURVE_LAYERS = 2 };
+
+enum status training_curve(const struct backend *backend, enum precision precision,
+                           double losses[TRAINING_STEPS], struct err *err)
+{
+    const struct model_config config = {.vocab_size = 61,
+                                        .hidden_dim = 48,
+                                        .num_layers = CURVE_LAYERS,
+                                        .num_heads = 4,
+                                        .num_kv_heads = 2,
+                                        .head_dim = 32,
+                                        .intermediate_dim = 80,
+                                        .max_seq_len = CURVE_T,
+                                        .rope_base = 10000,
+                                        .norm_eps = 1e-5,
+                                        .qk_norm = true,
+                                        .qkv_bias = true};
+    struct bench bench;
+    enum status status = bench_open(&bench, backend, precision, &config, CURVE_B, CURVE_T, err);
+    if (status) return status;
+    bench.dropout = 0.1f;
+    for (int step = 0; !status && step < TRAINING_STEPS; step++)
+        status = bench_step(&bench, step, &losses[step], err);
+    bench_close(&bench);
+    return status;
+}
+
+/* fp32: ten steps carry the rounding of sums (1e-5 an operation) into the weights, see
+ * tests/cuda_sim/test_training.c.
+ *
+ * The others: on its way to the loss a value is rounded once for each tensor that it passes through: in a
+ * layer the norm, qkv, rotated qkv, attention, projection, stream, norm, gate and up, their product,
+ * projection, stream; and embedding, last norm, logits. Each rounding is off by at most the unit roundoff u
+ * (2^-9 in bf16, 2^-11 where only the operands of products are rounded, tf32), independently of the others:
+ * √roundings · u of a logit, and no more of the loss, which averages over all tokens. */
+double training_tolerance(enum precision precision)
+{
+    double roundings = 11 * CURVE_LAYERS + 3;
+    if (precision == PRECISION_FP32) return 2e-5;
+    return sqrt(roundings) * (precision == PRECISION_BF16 ? 0x1p-9 : 0x1p-11);
+}
+
+double training_difference(const double curve[TRAINING_STEPS], const double reference[TRAINING_STEPS])
+{
+    double largest = 0;
+    for (int i = 0; i < TRAINING_STEPS; i++) {
+        double error = fabs(curve[i] - reference[i]) / fabs(reference[i]);
+        if (!(error <= largest)) largest = error;
+        if (isnan(error)) return error;
+    }
+    return largest;
+}
+
+/* ---- presets ---- */
+
+const struct training_preset training_presets[] = {
+    {"tiny", 16, 256}, {"small", 16, 1024}, {"medium", 8, 2048}, {0}};
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum status training_speed_measure(const struct backend *backend, enum precision precision,
+                                   const struct training_preset *preset, struct training_speed *out,
+                                   struct err *err)
+{
+    enum { WARM_UP = 10, TIMED = 20 };
+    struct bench bench;
+    struct model_config config;
+    double ms[WARM_UP + TIMED], loss = 0;
+    if (!model_preset(preset->name, &config))
+        return err_set(err, STATUS_USAGE, "no preset \"%s\"", preset->name);
+    enum status status = bench_open(&bench, backend, precision, &config, preset->B, preset->T, err);
+    if (status) return status;
+    *out = (struct training_speed){.peak_bytes = bench.plan.total_bytes};
+    for (int step = 0; !status && step < WARM_UP + TIMED; step++) {
+        double start = clock_monotonic();
+        status = bench_step(&bench, step, &loss, err);
+        ms[step] = (clock_monotonic() - start) * 1e3;
+        if (step == 0) out->first_loss = loss;
+    }
+    if (!status) {
+        double rows = (double)preset->B * preset->T;
+        out->last_loss = loss;
+        out->first_ms = ms[0];
+        out->tenth_ms = ms[9];
+        qsort(ms + WARM_UP, TIMED, sizeof *ms, by_size);
+        out->median_ms = ms[WARM_UP + TIMED / 2];
+        out->tokens_per_second = rows / out->median_ms * 1e3;
+        out->flops = out->tokens_per_second * model_flops_per_token(&bench.model, preset->T);
+    }
+    bench_close(&bench);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* Training without the trainer: the network and the optimizer of core/ on any device, for gpu-check. A tiny
+ * model's loss curve, to compare devices and precisions; a preset's steps, timed. Stands on libc alone. */
+#ifndef ANNEAL_TESTS_GPU_TRAINING_H
+#define ANNEAL_TESTS_GPU_TRAINING_H
+
+#include "kernels/backend.h"
+
+enum { TRAINING_STEPS = 10 };
+
+/* Mean losses of the steps of a model of two layers with everything a Qwen and a Llama have (grouped heads,
+ * QK-norm, biases, dropout), from the same weights on the same batch. */
+enum status training_curve(const struct backend *backend, enum precision precision,
+                           double losses[TRAINING_STEPS], struct err *err);
+
+/* How far a curve may be from the CPU's in fp32, relative to each loss. */
+double training_tolerance(enum precision precision);
+
+/* ‖·‖∞ of the relative differences; NaN where one is. */
+double training_difference(const double curve[TRAINING_STEPS], const double reference[TRAINING_STEPS]);
+
+struct training_preset {
+    const char *name; /* of model_presets */
+    int B, T;
+};
+extern const struct training_preset training_presets[]; /* ends with a NULL name */
+
+struct training_speed {
+    double first_ms, tenth_ms, median_ms; /* a whole step, with AdamW and clipping; median of 20 after 10 */
+    double tokens_per_second, flops;      /* flops: by model_flops_per_token, a second */
+    size_t peak_bytes;                    /* of the device: the plan, to the byte */
+    double first_loss, last_loss;
+};
+
+enum status training_speed_measure(const struct backend *backend, enum precision precision,
+                                   const struct training_preset *preset, struct training_speed *out,
+                                   struct err *err);
+
+#endif
