@@ -1,6 +1,10 @@
 /* See batch.h. */
 #include "datasets/batch.h"
 
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "core/base/philox.h"
 
 /* Domain separation: the shuffles draw from their own part of Philox's counter space. */
@@ -71,58 +75,205 @@ uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index
     return index;
 }
 
-static struct split cut(const uint32_t *tokens, uint64_t count, int seq_len, uint64_t seed,
-                        enum shuffle shuffle)
+/* ---- cutting ---- */
+
+static void add_run(struct split *split, struct split_run run)
 {
-    return (struct split){
-        .tokens = tokens,
-        .token_count = count,
-        .seq_len = seq_len,
-        .sequences = count ? (count - 1) / (uint64_t)seq_len : 0,
-        .seed = seed,
-        .shuffle = shuffle,
-    };
+    uint64_t sequences = run.count ? (run.count - 1) / (uint64_t)split->seq_len : 0;
+    split->token_count += run.count;
+    if (!sequences) return;
+    run.first = split->sequences;
+    split->sequences += sequences;
+    *(split->runs ? &split->runs[split->run_count] : &split->run) = run;
+    split->run_count++;
+}
+
+/* Tokens [from, to) of all files, counted through. `split` has room for a run of each. */
+static void cut(struct split *split, const struct token_file *files, size_t count, uint64_t from, uint64_t to)
+{
+    uint64_t before = 0;
+    for (size_t i = 0; i < count; before += files[i++].count) {
+        const struct token_file *file = &files[i];
+        uint64_t start = from > before ? from - before : 0, end = to > before ? to - before : 0;
+        if (end > file->count) end = file->count;
+        if (start >= end) continue;
+        add_run(split, (struct split_run){.wide = file->narrow ? NULL : file->tokens + start,
+                                          .narrow = file->narrow ? file->narrow + start : NULL,
+                                          .count = end - start});
+    }
+}
+
+static enum status check_length(const struct split *split, const char *what, const char *remedy,
+                                struct err *err)
+{
+    if (split->sequences) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE,
+        "the corpus is too short: %llu %s tokens, but one sequence of seq_len %d needs %lld%s (give "
+        "more text%s or a smaller seq_len)",
+        (unsigned long long)split->token_count, what, split->seq_len, split->seq_len + 1LL,
+        split->token_count > (uint64_t)split->seq_len ? " from one file" : "", remedy);
+}
+
+static uint64_t tokens_of(const struct token_file *files, size_t count)
+{
+    uint64_t tokens = 0;
+    for (size_t i = 0; i < count; i++) tokens += files[i].count;
+    return tokens;
+}
+
+static enum status check_arguments(double val_fraction, int seq_len, struct err *err)
+{
+    if (seq_len < 1)
+        return err_set(err, STATUS_USAGE, "seq_len: %d is not a length (give 1 or more tokens)", seq_len);
+    if (!(val_fraction >= 0 && val_fraction < 1))
+        return err_set(err, STATUS_USAGE, "val_fraction: %g is not in [0, 1)", val_fraction);
+    return STATUS_OK;
+}
+
+/* What is cut: `files` for training, of which the last `tail` tokens are held out where `rest` is NULL. */
+struct pieces {
+    const struct token_file *files, *rest;
+    size_t count, rest_count;
+    uint64_t tail;
+    bool validates; /* there must be validation tokens */
+};
+
+static enum status make(const struct pieces *p, struct split *train, struct split *validation,
+                        struct err *err)
+{
+    struct split head = *train, held = *validation;
+    enum status status = STATUS_OK;
+    uint64_t tokens = tokens_of(p->files, p->count);
+    size_t held_count = p->rest ? p->rest_count : p->count;
+    if ((p->count > 1 && !(head.runs = calloc(p->count, sizeof *head.runs))) ||
+        (held_count > 1 && !(held.runs = calloc(held_count, sizeof *held.runs)))) {
+        status = err_set(err, STATUS_NO_MEMORY, "not enough memory to cut %zu token files", p->count);
+        goto out;
+    }
+    cut(&head, p->files, p->count, 0, tokens - p->tail);
+    if (p->rest)
+        cut(&held, p->rest, p->rest_count, 0, UINT64_MAX);
+    else
+        cut(&held, p->files, p->count, tokens - p->tail, tokens);
+    status = check_length(&head, "training", "", err);
+    if (!status && p->validates)
+        status = check_length(&held, "validation", p->rest ? "" : ", a larger val_fraction", err);
+out:
+    if (status) {
+        split_release(&head);
+        split_release(&held);
+        return status;
+    }
+    *train = head;
+    *validation = held;
+    return STATUS_OK;
+}
+
+enum status split_files(const struct token_file *files, size_t count, double val_fraction, int seq_len,
+                        uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
+                        struct err *err)
+{
+    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle};
+    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE};
+    struct pieces pieces = {.files = files, .count = count, .validates = val_fraction > 0};
+    enum status status = check_arguments(val_fraction, seq_len, err);
+    if (status) return status;
+    uint64_t tokens = tokens_of(files, count);
+    pieces.tail = (uint64_t)((double)tokens * val_fraction);
+    if (pieces.tail > tokens) pieces.tail = tokens; /* only where a double cannot hold the count */
+    status = make(&pieces, &head, &held, err);
+    if (status) return status;
+    *train = head;
+    *validation = held;
+    return STATUS_OK;
 }
 
 enum status split_make(const uint32_t *tokens, uint64_t count, double val_fraction, int seq_len,
                        uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
                        struct err *err)
 {
-    if (seq_len < 1)
-        return err_set(err, STATUS_USAGE, "seq_len: %d is not a length (give 1 or more tokens)", seq_len);
-    if (!(val_fraction >= 0 && val_fraction < 1))
-        return err_set(err, STATUS_USAGE, "val_fraction: %g is not in [0, 1)", val_fraction);
-    uint64_t tail = (uint64_t)((double)count * val_fraction);
-    if (tail > count) tail = count; /* only where a double cannot hold the count */
-    struct split head = cut(tokens, count - tail, seq_len, seed, shuffle);
-    struct split rest = cut(tokens + (count - tail), tail, seq_len, seed, SHUFFLE_NONE);
-    if (head.sequences == 0)
-        return err_set(
-            err, STATUS_USAGE,
-            "the corpus is too short: %llu training tokens, but one sequence of seq_len %d needs %lld (give "
-            "more text or a smaller seq_len)",
-            (unsigned long long)head.token_count, seq_len, seq_len + 1LL);
-    if (val_fraction > 0 && rest.sequences == 0)
-        return err_set(
-            err, STATUS_USAGE,
-            "the corpus is too short: %llu validation tokens, but one sequence of seq_len %d needs %lld "
-            "(give more text, a larger val_fraction or a smaller seq_len)",
-            (unsigned long long)rest.token_count, seq_len, seq_len + 1LL);
+    struct token_file file = {.tokens = tokens, .count = count};
+    if (count && !tokens)
+        return err_set(err, STATUS_USAGE,
+                       "these tokens are not one run of 32-bit ids (prepare them as one .tok file)");
+    return split_files(&file, 1, val_fraction, seq_len, seed, shuffle, train, validation, err);
+}
+
+enum status split_corpus(const struct corpus *corpus, double val_fraction, int seq_len, uint64_t seed,
+                         enum shuffle shuffle, struct split *train, struct split *validation, struct err *err)
+{
+    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle};
+    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE};
+    struct pieces pieces = {.validates = true};
+    pieces.files = corpus_runs(corpus, &pieces.count);
+    if (!corpus->validation)
+        return split_files(pieces.files, pieces.count, val_fraction, seq_len, seed, shuffle, train,
+                           validation, err);
+    pieces.rest = corpus_runs(corpus->validation, &pieces.rest_count);
+    enum status status = check_arguments(0, seq_len, err);
+    if (!status) status = make(&pieces, &head, &held, err);
+    if (status) return status;
     *train = head;
-    *validation = rest;
+    *validation = held;
     return STATUS_OK;
+}
+
+void split_release(struct split *split)
+{
+    free(split->runs);
+    *split = (struct split){0};
+}
+
+/* ---- reading ---- */
+
+/* The run that holds a sequence: the last one that begins at or before it. */
+static const struct split_run *run_of(const struct split *split, uint64_t sequence)
+{
+    if (!split->runs) return &split->run;
+    size_t low = 0, high = split->run_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        *(split->runs[middle].first <= sequence ? &low : &high) = middle;
+    }
+    return &split->runs[low];
+}
+
+/* The run of sequence number `number`, counted over all epochs, and where in it the sequence begins. */
+static const struct split_run *find_sequence(const struct split *split, uint64_t number, uint64_t *offset)
+{
+    uint64_t place = split_permute(split, number / split->sequences, number % split->sequences);
+    const struct split_run *run = run_of(split, place);
+    *offset = (place - run->first) * (uint64_t)split->seq_len;
+    return run;
 }
 
 void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inputs, int32_t *targets)
 {
-    uint64_t T = (uint64_t)split->seq_len;
-    for (uint64_t b = 0; b < (uint64_t)B; b++) {
-        uint64_t number = cursor + b;
-        uint64_t place = split_permute(split, number / split->sequences, number % split->sequences);
-        const uint32_t *from = split->tokens + place * T;
-        for (uint64_t t = 0; t < T; t++) {
-            inputs[b * T + t] = (int32_t)from[t];
-            targets[b * T + t] = (int32_t)from[t + 1];
+    uint64_t T = (uint64_t)split->seq_len, offset;
+    for (uint64_t b = 0; b < (uint64_t)B; b++, inputs += T, targets += T) {
+        const struct split_run *run = find_sequence(split, cursor + b, &offset);
+        if (run->narrow) {
+            const uint16_t *from = run->narrow + offset;
+            for (uint64_t t = 0; t < T; t++) inputs[t] = (int32_t)from[t];
+            for (uint64_t t = 0; t < T; t++) targets[t] = (int32_t)from[t + 1];
+        } else {
+            const uint32_t *from = run->wide + offset;
+            for (uint64_t t = 0; t < T; t++) inputs[t] = (int32_t)from[t];
+            for (uint64_t t = 0; t < T; t++) targets[t] = (int32_t)from[t + 1];
         }
+    }
+}
+
+void split_announce(const struct split *split, uint64_t cursor, int B)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uint64_t T = (uint64_t)split->seq_len, offset;
+    for (uint64_t b = 0; b < (uint64_t)B; b++) {
+        const struct split_run *run = find_sequence(split, cursor + b, &offset);
+        uintptr_t from = run->narrow ? (uintptr_t)(run->narrow + offset) : (uintptr_t)(run->wide + offset);
+        uintptr_t to = from + (T + 1) * (run->narrow ? sizeof *run->narrow : sizeof *run->wide);
+        from -= from % page;
+        madvise((void *)from, to - from, MADV_WILLNEED);
     }
 }

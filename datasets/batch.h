@@ -1,15 +1,20 @@
 /* Batches: which tokens go into which micro-batch. A pure function of (seed, epoch, index): nothing to save
  * but the number of sequences consumed, the same order on every machine, no table.
  *
- * Sequence i of a split is tokens[i·T … i·T+T] of that split; inputs are its first T, targets its last T. The
- * validation split is the contiguous tail of the corpus, read in file order; no training sequence reaches
- * into it. */
+ * A corpus is one run of tokens or several, a file each. Sequence i of a run is tokens[i·T … i·T+T] of it;
+ * inputs are its first T, targets its last T. No sequence crosses from one run to the next; what is left at
+ * the end of each, at most T tokens, is not seen. The sequences of a split are numbered through all its runs
+ * in order, and that is what is shuffled: an epoch has each of them exactly once.
+ *
+ * The validation split is the contiguous tail of all tokens, or data of its own, read in file order; no
+ * training sequence reaches into it. */
 #ifndef ANNEAL_DATASETS_BATCH_H
 #define ANNEAL_DATASETS_BATCH_H
 
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "datasets/corpus.h"
 
 enum shuffle {
     SHUFFLE_STRIDE, /* stride coprime to n nearest n/φ, offset from (seed, epoch): a bijection */
@@ -17,21 +22,46 @@ enum shuffle {
     SHUFFLE_NONE,   /* in file order */
 };
 
-/* One contiguous range of tokens cut into sequences. */
+/* A run of tokens, or what a split has of it: one of the two pointers is set, both are borrowed. */
+struct split_run {
+    const uint32_t *wide;
+    const uint16_t *narrow;
+    uint64_t count;
+    uint64_t first; /* the number of its first sequence; runs without a whole sequence are left out */
+};
+
+/* Tokens cut into sequences. */
 struct split {
-    const uint32_t *tokens; /* borrowed */
-    uint64_t token_count;
-    int seq_len;        /* T */
-    uint64_t sequences; /* (token_count - 1) / T */
+    struct split_run run;   /* of a split with one run */
+    struct split_run *runs; /* run_count of them, owned; NULL: `run` is the only one */
+    size_t run_count;
+    uint64_t token_count; /* of all runs */
+    int seq_len;          /* T */
+    uint64_t sequences;   /* the sum of (count - 1) / T over the runs */
     uint64_t seed;
     enum shuffle shuffle;
 };
 
 /* Cuts `count` tokens into train and validation. val_fraction in [0, 1); 0 leaves validation->sequences 0.
- * STATUS_USAGE with both numbers when a split that must have sequences is shorter than one (T+1 tokens). */
+ * STATUS_USAGE with both numbers when a split that must have sequences is shorter than one (T+1 tokens).
+ * What this makes need not be released. */
 enum status split_make(const uint32_t *tokens, uint64_t count, double val_fraction, int seq_len,
                        uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
                        struct err *err);
+
+/* The same for token files in order; the tail that is held out may begin in the midst of one and reach over
+ * several. Splits from here are released. */
+enum status split_files(const struct token_file *files, size_t count, double val_fraction, int seq_len,
+                        uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
+                        struct err *err);
+
+/* The same for a corpus. Where it has validation data of its own, val_fraction says nothing and all of the
+ * corpus is trained on. */
+enum status split_corpus(const struct corpus *corpus, double val_fraction, int seq_len, uint64_t seed,
+                         enum shuffle shuffle, struct split *train, struct split *validation,
+                         struct err *err);
+
+void split_release(struct split *split); /* harmless on a zeroed struct */
 
 /* The position of the `index`-th sequence of `epoch` in file order: a permutation of [0, sequences). */
 uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index);
@@ -39,5 +69,9 @@ uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index
 /* Fills inputs and targets (B,T) int32 with sequences cursor, cursor+1, … cursor+B-1, counted over all
  * epochs: sequence number c belongs to epoch c / sequences. */
 void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inputs, int32_t *targets);
+
+/* Tells the system that these sequences are going to be read, so that it fetches what is not in memory, all
+ * of them at once; returns without waiting. Only a hint: it changes nothing and cannot fail. */
+void split_announce(const struct split *split, uint64_t cursor, int B);
 
 #endif

@@ -10,9 +10,10 @@
 #include "datasets/corpus.h"
 
 struct corpus_mark {
-    uint64_t tokens; /* how many */
+    uint64_t tokens; /* how many, without validation data of their own */
     uint64_t
-        checksum; /* XXH64 over all tokens up to 16 MiB of them, else over both ends and an even sample */
+        checksum; /* XXH64 over all files in order, and over validation data of their own: over all ids of
+                     a file up to 16 MiB (shared among the files), else over both ends and an even sample */
     uint64_t tokenizer; /* its checksum; 0: none */
 };
 

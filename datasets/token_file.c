@@ -85,6 +85,105 @@ out:
     return status;
 }
 
+/* ---- the formats ---- */
+
+/* llm.c's files begin with 256 int32 that say what they are. */
+enum {
+    SHARD_HEADER_BYTES = 256 * 4,
+    SHARD_MAGIC_16 = 20240520,
+    SHARD_MAGIC_32 = 20240801,
+    SHARD_MAGIC_CHOICES = 20240522, /* its multiple-choice evaluations: not a stream of tokens */
+};
+
+bool token_file_named(const char *path)
+{
+    size_t n = strlen(path);
+    return n >= 4 && (strcmp(path + n - 4, ".tok") == 0 || strcmp(path + n - 4, ".bin") == 0);
+}
+
+const char *token_format_name(enum token_format format)
+{
+    static const char *const names[] = {".tok", "llm.c shard, 16 bits", "llm.c shard, 32 bits"};
+    return names[format];
+}
+
+/* A count that does not fit the size. `count` is at most 2^48: nothing overflows. */
+static enum status wrong_size(struct err *err, const char *path, const struct file_map *map, uint64_t header,
+                              uint64_t width, uint64_t count)
+{
+    uint64_t wanted = header + width * count;
+    return err_set(err, STATUS_CORRUPT,
+                   "%s: is %s: its header promises %llu tokens, which is %llu bytes, but the file has %zu "
+                   "(prepare it again)",
+                   path, wanted > map->size ? "truncated" : "too long", (unsigned long long)count,
+                   (unsigned long long)wanted, map->size);
+}
+
+static enum status read_shard(const char *path, const struct file_map *map, struct token_file *file,
+                              struct err *err)
+{
+    int32_t header[3];
+    if (map->size < SHARD_HEADER_BYTES)
+        return err_set(err, STATUS_CORRUPT, "%s: is truncated: %zu bytes, but a shard's header alone has %d",
+                       path, map->size, SHARD_HEADER_BYTES);
+    memcpy(header, map->data, sizeof header);
+    bool narrow = header[0] == SHARD_MAGIC_16;
+    if (header[0] == SHARD_MAGIC_CHOICES)
+        return err_set(err, STATUS_CORRUPT,
+                       "%s: is an llm.c file of multiple-choice questions, not of tokens to train on (name "
+                       "its train or val shards)",
+                       path);
+    if (header[1] != 1 && (narrow || header[1] != 7))
+        return err_set(err, STATUS_CORRUPT, "%s: is an llm.c shard of version %d; known is %s", path,
+                       header[1], narrow ? "1" : "1 or 7");
+    if (header[2] < 0)
+        return err_set(err, STATUS_CORRUPT, "%s: is no llm.c shard: its header promises %d tokens", path,
+                       header[2]);
+    file->count = (uint64_t)header[2];
+    uint64_t width = narrow ? sizeof(uint16_t) : sizeof(uint32_t);
+    if (map->size != SHARD_HEADER_BYTES + width * file->count)
+        return wrong_size(err, path, map, SHARD_HEADER_BYTES, width, file->count);
+    file->format = narrow ? TOKEN_FORMAT_SHARD_16 : TOKEN_FORMAT_SHARD_32;
+    if (narrow)
+        file->narrow = (const uint16_t *)(map->data + SHARD_HEADER_BYTES);
+    else
+        file->tokens = (const uint32_t *)(map->data + SHARD_HEADER_BYTES);
+    return STATUS_OK;
+}
+
+static enum status read_tok(const char *path, const struct file_map *map, struct token_file *file,
+                            struct err *err)
+{
+    size_t n = strlen(path);
+    bool bin = n >= 4 && strcmp(path + n - 4, ".bin") == 0;
+    uint64_t held = (map->size - HEADER_BYTES) / sizeof(uint32_t);
+    if (bin && file->count != held)
+        return err_set(
+            err, STATUS_CORRUPT,
+            "%s: is no llm.c shard: it begins with neither %d nor %d (a text file must not be named "
+            ".bin)",
+            path, SHARD_MAGIC_16, SHARD_MAGIC_32);
+    if (file->count > ((uint64_t)1 << 48))
+        return err_set(
+            err, STATUS_CORRUPT,
+            "%s: is no token file: its header promises %llu tokens, the file has %zu bytes (a text "
+            "file must not be named .tok)",
+            path, (unsigned long long)file->count, map->size);
+    if (file->count != held || (map->size - HEADER_BYTES) % sizeof(uint32_t))
+        return wrong_size(err, path, map, HEADER_BYTES, sizeof(uint32_t), file->count);
+    file->tokens = (const uint32_t *)(map->data + HEADER_BYTES);
+    return STATUS_OK;
+}
+
+/* No file is both: a shard read as .tok promises more than 2^32 tokens, 16 GiB; a shard has at most 8. */
+static bool is_shard(const struct file_map *map)
+{
+    int32_t header[2];
+    memcpy(header, map->data, sizeof header);
+    return header[1] != 0 &&
+           (header[0] == SHARD_MAGIC_16 || header[0] == SHARD_MAGIC_32 || header[0] == SHARD_MAGIC_CHOICES);
+}
+
 enum status token_file_open(const char *path, struct token_file *out, struct err *err)
 {
     struct file_map map = {0};
@@ -97,24 +196,9 @@ enum status token_file_open(const char *path, struct token_file *out, struct err
         goto out;
     }
     memcpy(&file.count, map.data, sizeof file.count);
-    uint64_t held = (map.size - HEADER_BYTES) / sizeof(uint32_t);
-    if (file.count != held || (map.size - HEADER_BYTES) % sizeof(uint32_t)) {
-        if (file.count > ((uint64_t)1 << 48))
-            status = err_set(
-                err, STATUS_CORRUPT,
-                "%s: is no token file: its header promises %llu tokens, the file has %zu bytes (a text "
-                "file must not be named .tok)",
-                path, (unsigned long long)file.count, map.size);
-        else
-            status = err_set(
-                err, STATUS_CORRUPT,
-                "%s: is %s: its header promises %llu tokens, which is %llu bytes, but the file has %zu "
-                "(prepare it again)",
-                path, file.count > held ? "truncated" : "too long", (unsigned long long)file.count,
-                (unsigned long long)(HEADER_BYTES + sizeof(uint32_t) * file.count), map.size);
-        goto out;
-    }
-    file.tokens = (const uint32_t *)(map.data + HEADER_BYTES);
+    bool tok = file.count == (map.size - HEADER_BYTES) / sizeof(uint32_t);
+    status = !tok && is_shard(&map) ? read_shard(path, &map, &file, err) : read_tok(path, &map, &file, err);
+    if (status) goto out;
     file.map = (void *)map.data;
     file.map_bytes = map.size;
     if ((status = read_sidecar(path, &file, err))) goto out;
@@ -131,13 +215,32 @@ void token_file_close(struct token_file *file)
     *file = (struct token_file){0};
 }
 
+static uint32_t largest_of_narrow(const uint16_t *tokens, uint64_t count)
+{
+    uint16_t largest = 0;
+#pragma omp parallel for simd reduction(max : largest) schedule(static) if (count > 1000000)
+    for (uint64_t i = 0; i < count; i++) largest = tokens[i] > largest ? tokens[i] : largest;
+    return largest;
+}
+
+static uint32_t largest_of(const uint32_t *tokens, uint64_t count)
+{
+    uint32_t largest = 0;
+#pragma omp parallel for simd reduction(max : largest) schedule(static) if (count > 1000000)
+    for (uint64_t i = 0; i < count; i++) largest = tokens[i] > largest ? tokens[i] : largest;
+    return largest;
+}
+
 uint32_t token_file_largest(const struct token_file *file)
 {
-    const uint32_t *tokens = file->tokens;
-    uint32_t largest = 0;
-#pragma omp parallel for simd reduction(max : largest) schedule(static) if (file->count > 1000000)
-    for (uint64_t i = 0; i < file->count; i++) largest = tokens[i] > largest ? tokens[i] : largest;
-    return largest;
+    if (file->bound) return (uint32_t)(file->bound - 1);
+    if (file->narrow) return largest_of_narrow(file->narrow, file->count);
+    return file->tokens ? largest_of(file->tokens, file->count) : 0;
+}
+
+void token_file_measure(struct token_file *file)
+{
+    file->bound = (uint64_t)token_file_largest(file) + 1;
 }
 
 enum status token_file_check(const struct token_file *file, const char *path, uint32_t vocab_size,
@@ -145,11 +248,11 @@ enum status token_file_check(const struct token_file *file, const char *path, ui
 {
     if (!file->count || token_file_largest(file) < vocab_size) return STATUS_OK;
     uint64_t i = 0;
-    while (file->tokens[i] < vocab_size) i++;
+    while (token_file_id(file, i) < vocab_size) i++;
     return err_set(
         err, STATUS_CORRUPT,
         "%s: token %llu has the id %u, but the vocabulary has %u (prepare it again with this tokenizer)",
-        path, (unsigned long long)i, file->tokens[i], vocab_size);
+        path, (unsigned long long)i, token_file_id(file, i), vocab_size);
 }
 
 /* ---- writing ---- */

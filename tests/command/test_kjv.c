@@ -66,11 +66,11 @@ struct bigram {
 static void count_pairs(struct bigram *b, const struct split *train)
 {
     for (uint64_t i = 0; i < train->token_count; i++) {
-        b->tokens[train->tokens[i]]++;
+        b->tokens[train->run.wide[i]]++;
         b->total++;
         if (i + 1 == train->token_count) continue;
-        b->pairs[train->tokens[i]][train->tokens[i + 1]]++;
-        b->firsts[train->tokens[i]]++;
+        b->pairs[train->run.wide[i]][train->run.wide[i + 1]]++;
+        b->firsts[train->run.wide[i]]++;
     }
 }
 
@@ -82,7 +82,7 @@ static double bigram_loss(const struct bigram *b, const struct split *validation
     double sum = 0;
     uint64_t count = validation->sequences * T;
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t first = validation->tokens[i], second = validation->tokens[i + 1];
+        uint32_t first = validation->run.wide[i], second = validation->run.wide[i + 1];
         double prior = unigram ? (b->tokens[second] + 1) / (b->total + V) : 1.0 / V;
         sum -= log((b->pairs[first][second] + strength * prior) / (b->firsts[first] + strength));
     }

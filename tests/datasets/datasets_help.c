@@ -37,6 +37,34 @@ void scratch_write(const char *path, const void *bytes, size_t n)
     assert_int_equal(fclose(file), 0);
 }
 
+void scratch_shard(const char *path, int32_t magic, int32_t version, int32_t count, const uint32_t *ids,
+                   size_t n)
+{
+    unsigned char *bytes = calloc(1024 + 4 * n, 1);
+    assert_non_null(bytes);
+    memcpy(bytes, (int32_t[]){magic, version, count}, 12);
+    for (size_t i = 0; i < n; i++) {
+        uint16_t narrow = (uint16_t)ids[i];
+        if (magic == SHARD_16)
+            memcpy(bytes + 1024 + 2 * i, &narrow, 2);
+        else
+            memcpy(bytes + 1024 + 4 * i, &ids[i], 4);
+    }
+    scratch_write(path, bytes, 1024 + (magic == SHARD_16 ? 2 : 4) * n);
+    free(bytes);
+}
+
+void scratch_tok(const char *path, const uint32_t *ids, size_t n)
+{
+    uint64_t count = n;
+    unsigned char *bytes = malloc(8 + 4 * n);
+    assert_non_null(bytes);
+    memcpy(bytes, &count, 8);
+    memcpy(bytes + 8, ids, 4 * n);
+    scratch_write(path, bytes, 8 + 4 * n);
+    free(bytes);
+}
+
 char *scratch_read(const char *path, size_t *n)
 {
     struct file_map map;

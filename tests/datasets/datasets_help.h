@@ -16,6 +16,15 @@ void scratch_write(const char *path, const void *bytes, size_t n);
 char *scratch_read(const char *path, size_t *n); /* NUL-terminated, to be freed */
 int scratch_entries(const char *folder);         /* names in a folder other than . and .. */
 
+/* Writes an llm.c shard, or what pretends to be one: the header's first three numbers as given, then `n` ids.
+ */
+void scratch_shard(const char *path, int32_t magic, int32_t version, int32_t count, const uint32_t *ids,
+                   size_t n);
+enum { SHARD_16 = 20240520, SHARD_32 = 20240801 }; /* the magics; ids are as wide as they say */
+
+/* Writes a .tok file without a sidecar. */
+void scratch_tok(const char *path, const uint32_t *ids, size_t n);
+
 /* Bytes of a kind that depends on the seed: any bytes, broken UTF-8, text, long runs. Fills at most
  * `capacity`, returns how many. */
 size_t noise_fill(uint64_t seed, char *to, size_t capacity);

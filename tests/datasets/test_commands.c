@@ -100,7 +100,8 @@ static void wrong_words_are_usage_errors(void **state)
     assert_run(RUN("", "data", "prepare", SAMPLE, "-o", path, "-t", "bpe:many"), 2, "", "\"bpe:many\"");
     assert_run(RUN("", "data", "prepare", SAMPLE, "-o", path, "--progress", "loud"), 2, "", "loud");
     assert_run(RUN("", "data", "info", SAMPLE), 2, "", "end with .tok");
-    assert_run(RUN("", "data", "info", "a.tok", "b.tok"), 2, "", "b.tok");
+    assert_run(RUN("", "data", "info", SAMPLE, "b.tok"), 2, "", "is a token file and");
+    assert_run(RUN("", "data", "info"), 2, "", "");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "-o", "x.json"), 2, "", "--vocab");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "--vocab", "0", "-o", "x.json"), 2, "", "--vocab");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "--vocab", "255", "-o", "x.json"), 2, "", "256");
@@ -161,6 +162,33 @@ static void prepared_text_can_be_looked_into(void **state)
     assert_int_equal(json_integer_value(json_object_get(made, "tokens")), 39920);
     json_decref(made);
     release(&result);
+}
+
+static void shards_can_be_looked_into(void **state)
+{
+    (void)state;
+    static const uint32_t ids[] = {72, 105, 72, 255, 10};
+    const char *a = scratch_path("a.bin"), *b = scratch_path("b.bin");
+    scratch_shard(a, SHARD_16, 1, 5, ids, 5);
+    scratch_shard(b, SHARD_32, 7, 4, ids, 4);
+    assert_run(RUN("", "data", "info", a), 0, "(llm.c shard, 16 bits, 1.0 KiB)", "");
+    assert_run(RUN("", "data", "info", a), 0, "tokenizer   unknown", "");
+    assert_run(RUN("", "data", "info", a, b), 0, "files       2 (2.0 KiB)", "");
+    assert_run(RUN("", "data", "info", a, b), 0, "4 tokens  llm.c shard, 32 bits", "");
+    assert_run(RUN("", "data", "info", a, b, "-t", "bytes"), 0, "72            4 44.44%  \"H\"", "");
+    struct result result = RUN("", "data", "info", b, a, "--json");
+    json_t *info = json_loads(result.out, 0, NULL), *files = json_object_get(info, "files");
+    assert_int_equal(json_integer_value(json_object_get(info, "tokens")), 9);
+    assert_int_equal(json_integer_value(json_object_get(info, "vocab_size")), 256);
+    assert_int_equal(json_array_size(files), 2);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(files, 0), "path")), b);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(files, 1), "format")),
+                        "llm.c shard, 16 bits");
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(files, 1), "tokens")), 5);
+    json_decref(info);
+    release(&result);
+    scratch_shard(b, SHARD_32, 7, 40, ids, 4);
+    assert_run(RUN("", "data", "info", a, b), 1, "", "b.bin: is truncated");
 }
 
 static void a_tokenizer_is_trained_encodes_and_decodes(void **state)
@@ -256,6 +284,7 @@ int main(void)
         cmocka_unit_test(wrong_words_are_usage_errors),
         cmocka_unit_test(failures_are_one_sentence),
         cmocka_unit_test(prepared_text_can_be_looked_into),
+        cmocka_unit_test(shards_can_be_looked_into),
         cmocka_unit_test(a_tokenizer_is_trained_encodes_and_decodes),
         cmocka_unit_test(recipes_are_listed_and_fetched),
         cmocka_unit_test(an_interrupt_leaves_nothing_half_written),

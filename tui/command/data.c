@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/corpus.h"
+#include "datasets/data_words.h"
 #include "datasets/pretokenizer.h"
 #include "datasets/recipe.h"
 #include "tui/command/command.h"
@@ -17,14 +18,14 @@
 #include "tui/command/interrupt.h"
 #include "tui/command/text_options.h"
 
-enum { TOP_TOKENS = 10 };
+enum { TOP_TOKENS = 10, FILES_SHOWN = 20 };
 
 static const char help[] =
     "anneal data: text into token files\n"
     "\n"
     "usage: anneal data prepare INPUT... -o FILE.tok [--tokenizer T] [--json] [--progress "
     "auto|bar|plain|none]\n"
-    "       anneal data info FILE.tok [--json]\n"
+    "       anneal data info FILE... [--tokenizer T] [--json]\n"
     "       anneal data fetch [NAME]\n"
     "\n"
     "prepare  encodes INPUT (files, folders of text files, names of recipes) with the tokenizer T and "
@@ -34,7 +35,10 @@ static const char help[] =
     "         (a BPE of N tokens learned from INPUT; the default is bpe:2048) or the path of a "
     "tokenizer.json,\n"
     "         also Hugging Face's.\n"
-    "info     counts tokens and vocabulary, the entropy, and the most frequent tokens.\n"
+    "info     counts tokens and vocabulary, the entropy, and the most frequent tokens of token files: .tok,\n"
+    "         llm.c's shards (.bin, ids of 16 or 32 bits), a folder or a pattern of them. --tokenizer names "
+    "the\n"
+    "         tokenizer.json of files that do not know theirs, as shards.\n"
     "fetch    prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists the "
     "recipes.\n"
     "\n"
@@ -44,6 +48,7 @@ static const char help[] =
     "  anneal data prepare books/ notes.txt --tokenizer bpe:8192 -o mine.tok\n"
     "  anneal data prepare more.txt --tokenizer mine.tokenizer.json -o more.tok\n"
     "  anneal data info mine.tok\n"
+    "  anneal data info 'shards/train_*.bin' --tokenizer gpt2/tokenizer.json\n"
     "\n"
     "`anneal train --data.train=INPUT` does the preparation by itself; see anneal train --help.\n";
 
@@ -115,9 +120,12 @@ struct census {
 static bool count_tokens(const struct corpus *corpus, struct census *out)
 {
     const struct token_file *file = &corpus->file;
+    size_t run_count;
+    const struct token_file *runs = corpus_runs(corpus, &run_count);
     struct census census = {.counts = calloc(file->vocab_size, sizeof *census.counts)};
     if (!census.counts) return false;
-    for (uint64_t i = 0; i < file->count; i++) census.counts[file->tokens[i]]++;
+    for (size_t r = 0; r < run_count; r++)
+        for (uint64_t i = 0; i < runs[r].count; i++) census.counts[token_file_id(&runs[r], i)]++;
     for (uint32_t id = 0; id < file->vocab_size; id++) {
         size_t n = 0;
         uint64_t count = census.counts[id];
@@ -159,6 +167,33 @@ static char *spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, si
     return buf;
 }
 
+static const char *run_path(const struct corpus *corpus, size_t run)
+{
+    return corpus->set.count ? corpus->set.paths[run] : corpus->path;
+}
+
+static uint64_t bytes_of(const struct corpus *corpus)
+{
+    size_t count;
+    uint64_t bytes = 0;
+    const struct token_file *runs = corpus_runs(corpus, &count);
+    for (size_t i = 0; i < count; i++) bytes += runs[i].map_bytes;
+    return bytes;
+}
+
+static json_t *files_json(const struct corpus *corpus)
+{
+    size_t count;
+    const struct token_file *runs = corpus_runs(corpus, &count);
+    json_t *files = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(files, json_pack("{s:s, s:s, s:I, s:I}", "path", run_path(corpus, i), "format",
+                                               token_format_name(runs[i].format), "tokens",
+                                               (json_int_t)runs[i].count, "file_bytes",
+                                               (json_int_t)runs[i].map_bytes));
+    return files;
+}
+
 static void info_json(const char *path, const struct corpus *corpus, const struct census *census)
 {
     char checksum[17], token[256];
@@ -169,25 +204,43 @@ static void info_json(const char *path, const struct corpus *corpus, const struc
                                              (json_int_t)census->counts[census->top[i]], "token",
                                              spell(corpus->tokenizer, census->top[i], token, sizeof token)));
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)file->tokenizer_checksum);
-    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:b, s:o}", "path", path, "file_bytes",
-                             (json_int_t)file->map_bytes, "tokens", (json_int_t)file->count, "vocab_size",
-                             (json_int_t)file->vocab_size, "used", (json_int_t)census->used, "entropy_bits",
-                             census->entropy, "tokenizer", file->tokenizer, "tokenizer_checksum", checksum,
-                             "tokenizer_found", corpus->tokenizer != NULL, "top", top);
+    json_t *root =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:b, s:o, s:o}", "path", path, "file_bytes",
+                  (json_int_t)bytes_of(corpus), "tokens", (json_int_t)file->count, "vocab_size",
+                  (json_int_t)file->vocab_size, "used", (json_int_t)census->used, "entropy_bits",
+                  census->entropy, "tokenizer", file->tokenizer, "tokenizer_checksum", checksum,
+                  "tokenizer_found", corpus->tokenizer != NULL, "files", files_json(corpus), "top", top);
     if (census->bytes) json_object_set_new(root, "text_bytes", json_integer((json_int_t)census->bytes));
     print_json(root);
 }
 
-static void info_text(const char *path, const struct corpus *corpus, const struct census *census)
+static void print_files(const struct corpus *corpus)
+{
+    char a[32], b[32];
+    size_t count;
+    const struct token_file *runs = corpus_runs(corpus, &count);
+    text_format_bytes(bytes_of(corpus), a, sizeof a);
+    if (count == 1)
+        printf("file        %s (%s, %s)\n", run_path(corpus, 0), token_format_name(runs[0].format), a);
+    else
+        printf("files       %s (%s)\n", text_options_number(count, b, sizeof b), a);
+    for (size_t i = 0; count > 1 && i < count && i < FILES_SHOWN; i++)
+        printf("  %15s tokens  %-20s  %s\n", text_options_number(runs[i].count, a, sizeof a),
+               token_format_name(runs[i].format), run_path(corpus, i));
+    if (count > FILES_SHOWN) printf("  and %zu more\n", count - FILES_SHOWN);
+}
+
+static void info_text(const struct corpus *corpus, const struct census *census)
 {
     char a[256], b[32];
     const struct token_file *file = &corpus->file;
-    printf("file        %s (%s)\n", path, text_format_bytes(file->map_bytes, a, sizeof a));
+    print_files(corpus);
     printf("tokens      %s\n", text_options_number(file->count, a, sizeof a));
     printf("vocabulary  %s, of which %s occur\n", text_options_number(file->vocab_size, a, sizeof a),
            text_options_number(census->used, b, sizeof b));
     if (!*file->tokenizer)
-        printf("tokenizer   unknown (no %s.json beside it)\n", path);
+        printf("tokenizer   %s (no %s.json beside it)\n",
+               corpus->tokenizer ? corpus->tokenizer_word : "unknown", corpus->path);
     else
         printf("tokenizer   %s, checksum %016llx%s\n", file->tokenizer,
                (unsigned long long)file->tokenizer_checksum,
@@ -207,28 +260,52 @@ static void info_text(const char *path, const struct corpus *corpus, const struc
     }
 }
 
+/* The words as one value of data.train. False: longer than any such value. */
+static bool join_words(const struct text_options *options, char *buf, size_t size)
+{
+    size_t used = 0;
+    for (int i = 0; i < options->word_count && used < size; i++)
+        used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? "," : "", options->words[i]);
+    return used < size;
+}
+
 static int info(const struct text_options *options)
 {
-    const char *path = options->words[0];
-    size_t n = strlen(path);
+    static const size_t size = 1 << 20;
+    char *path = malloc(size);
+    struct data_words words = {0};
     struct corpus corpus = {0};
     struct census census = {0};
     struct err err = {0};
     int code = 0;
-    if (n < 4 || strcmp(path + n - 4, ".tok") != 0)
-        return command_usage("data",
-                             "info reads token files, whose names end with .tok (data prepare makes them)");
-    if (corpus_open(path, "bpe:256", "", NULL, &corpus, &err)) return command_fail(&err);
-    if (!count_tokens(&corpus, &census)) {
-        err_set(&err, STATUS_NO_MEMORY, "%s: not enough memory to count its tokens", path);
-        code = command_fail(&err);
-    } else if (options->json) {
-        info_json(path, &corpus, &census);
-    } else {
-        info_text(path, &corpus, &census);
+    enum status status = STATUS_OK;
+    if (!path)
+        status = err_set(&err, STATUS_NO_MEMORY, "not enough memory for the names of the files");
+    else if (!join_words(options, path, size))
+        status = err_set(&err, STATUS_USAGE, "too many files: name their folder");
+    if (!status) status = data_words_open(path, &words, &err);
+    if (!status && !words.tokens) {
+        code = command_usage("data",
+                             "info reads token files, whose names end with .tok (data prepare makes them) "
+                             "or .bin (llm.c's shards)");
+        goto out;
     }
+    if (!status)
+        status =
+            corpus_open(path, options->tokenizer ? options->tokenizer : "bpe:256", "", NULL, &corpus, &err);
+    if (!status && !count_tokens(&corpus, &census))
+        status = err_set(&err, STATUS_NO_MEMORY, "%.200s: not enough memory to count its tokens", path);
+    if (status)
+        code = command_fail(&err);
+    else if (options->json)
+        info_json(path, &corpus, &census);
+    else
+        info_text(&corpus, &census);
+out:
     free(census.counts);
     corpus_close(&corpus);
+    data_words_close(&words);
+    free(path);
     return code;
 }
 
@@ -265,7 +342,7 @@ int command_data(int argc, char **argv)
 {
     static const struct subcommand subcommands[] = {
         {"prepare", "tojp", 1, -1, prepare},
-        {"info", "j", 1, 1, info},
+        {"info", "tj", 1, -1, info},
         {"fetch", "p", 0, 1, fetch},
         {0},
     };

@@ -1,0 +1,172 @@
+/* See prefetch.h.
+ *
+ * Three slots go round: one that was taken and is being read, two that are ready or being cut. The thread
+ * writes slots, the taker reads the one it holds; under the lock lie only the counters that say which is
+ * which. A take out of order empties the ring: what the thread is cutting at that moment is told by its
+ * generation, and dropped. */
+#include "datasets/prefetch.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+
+enum { AHEAD = 2, SLOTS = AHEAD + 1 };
+
+struct slot {
+    int32_t *inputs, *targets; /* (B,T) */
+};
+
+struct prefetch {
+    const struct split *split;
+    int B;
+    bool async;
+    int32_t *memory; /* of all slots */
+    struct slot slots[SLOTS];
+    struct prefetch_waits waits; /* the taker's */
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t ready_changed, work_changed;
+    uint64_t next;       /* cursor of the batch in slots[head] */
+    uint64_t generation; /* of the order that `next` belongs to */
+    int head, ready;     /* slots[head], and the ready - 1 after it, are cut */
+    bool started, stop;  /* nothing is expected before the first take */
+};
+
+static void *run(void *context)
+{
+    struct prefetch *p = context;
+    uint64_t announced = UINT64_MAX;
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        while (!p->stop && (!p->started || p->ready == AHEAD)) pthread_cond_wait(&p->work_changed, &p->lock);
+        if (p->stop) break;
+        uint64_t generation = p->generation, cursor = p->next + (uint64_t)p->ready * (uint64_t)p->B;
+        struct slot slot = p->slots[(p->head + p->ready) % SLOTS];
+        pthread_mutex_unlock(&p->lock);
+
+        uint64_t after = cursor + (uint64_t)p->B;
+        if (announced != cursor) split_announce(p->split, cursor, p->B);
+        split_announce(p->split, after, p->B);
+        announced = after;
+        split_batch(p->split, cursor, p->B, slot.inputs, slot.targets);
+
+        pthread_mutex_lock(&p->lock);
+        if (generation != p->generation) continue;
+        p->ready++;
+        pthread_cond_signal(&p->ready_changed);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* Signals are for the threads that know what to do about them. */
+static bool start(struct prefetch *p)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
+    bool started = pthread_create(&p->thread, NULL, run, p) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+enum status prefetch_open(const struct split *split, int B, bool async, struct prefetch **out,
+                          struct err *err)
+{
+    assert(split->sequences > 0 && B > 0);
+    int slots = async ? SLOTS : 1;
+    size_t elements = (size_t)B * (size_t)split->seq_len, parts = 2 * (size_t)slots;
+    struct prefetch *p = calloc(1, sizeof *p);
+    if (p && elements <= SIZE_MAX / sizeof *p->memory / parts)
+        p->memory = malloc(parts * elements * sizeof *p->memory);
+    if (!p || !p->memory) {
+        free(p);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %d batches of %zu tokens", slots, elements);
+    }
+    p->split = split;
+    p->B = B;
+    for (int i = 0; i < slots; i++)
+        p->slots[i] =
+            (struct slot){p->memory + 2 * (size_t)i * elements, p->memory + (2 * (size_t)i + 1) * elements};
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->ready_changed, NULL);
+    pthread_cond_init(&p->work_changed, NULL);
+    p->async = async && start(p);
+    *out = p;
+    return STATUS_OK;
+}
+
+void prefetch_close(struct prefetch *p)
+{
+    if (!p) return;
+    if (p->async) {
+        pthread_mutex_lock(&p->lock);
+        p->stop = true;
+        pthread_cond_signal(&p->work_changed);
+        pthread_mutex_unlock(&p->lock);
+        pthread_join(p->thread, NULL);
+    }
+    pthread_cond_destroy(&p->work_changed);
+    pthread_cond_destroy(&p->ready_changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p->memory);
+    free(p);
+}
+
+/* The slot with the batch at `cursor`; the one taken before becomes free. */
+static struct slot take_ahead(struct prefetch *p, uint64_t cursor)
+{
+    pthread_mutex_lock(&p->lock);
+    if (!p->started || p->next != cursor) {
+        p->started = true;
+        p->generation++;
+        p->next = cursor;
+        p->ready = 0;
+        pthread_cond_signal(&p->work_changed);
+    }
+    if (!p->ready) {
+        double start = clock_monotonic();
+        while (!p->ready) pthread_cond_wait(&p->ready_changed, &p->lock);
+        p->waits.waits++;
+        p->waits.seconds += clock_monotonic() - start;
+    }
+    struct slot slot = p->slots[p->head];
+    p->head = (p->head + 1) % SLOTS;
+    p->ready--;
+    p->next += (uint64_t)p->B;
+    pthread_cond_signal(&p->work_changed);
+    pthread_mutex_unlock(&p->lock);
+    return slot;
+}
+
+void prefetch_take(struct prefetch *p, uint64_t cursor, int b, const int32_t **inputs,
+                   const int32_t **targets)
+{
+    assert(b > 0 && b <= p->B);
+    struct slot slot = p->slots[0];
+    p->waits.takes++;
+    if (p->async) {
+        slot = take_ahead(p, cursor);
+    } else {
+        double start = clock_monotonic();
+        split_batch(p->split, cursor, b, slot.inputs, slot.targets);
+        p->waits.waits++;
+        p->waits.seconds += clock_monotonic() - start;
+    }
+    *inputs = slot.inputs;
+    *targets = slot.targets;
+}
+
+struct prefetch_waits prefetch_waits(const struct prefetch *p)
+{
+    return p->waits;
+}
+
+bool prefetch_is_async(const struct prefetch *p)
+{
+    return p->async;
+}

@@ -1,0 +1,375 @@
+/* What data.train may say: lists, patterns and folders of token files, and the corpus they make together. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "datasets/batch.h"
+#include "datasets/corpus_mark.h"
+#include "datasets/data_words.h"
+#include "tests/datasets/datasets_help.h"
+
+#define SAMPLE TOKENIZER_FIXTURES "sample.txt"
+
+static const uint32_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+
+/* A folder shards/ with b.bin (12 tokens), a.tok (7), deep/c.bin (5); returns its path. */
+static const char *shards(void)
+{
+    const char *folder = scratch_path("shards");
+    struct err err = {0};
+    assert_ok(file_make_folders(scratch_path("shards/deep"), &err), &err);
+    scratch_shard(scratch_path("shards/b.bin"), SHARD_16, 1, 12, ids, 12);
+    scratch_tok(scratch_path("shards/a.tok"), ids, 7);
+    scratch_shard(scratch_path("shards/deep/c.bin"), SHARD_32, 7, 5, ids + 3, 5);
+    return folder;
+}
+
+/* The names' last parts, and whether they are token files: "a.tok b.bin" or "texts: kjv". */
+static char *listed(const char *value)
+{
+    static char text[1024];
+    struct data_words words;
+    struct err err = {0};
+    assert_ok(data_words_open(value, &words, &err), &err);
+    int used = sprintf(text, "%s", words.tokens ? "" : "texts:");
+    for (size_t i = 0; i < words.count; i++) {
+        const char *slash = strrchr(words.names[i], '/');
+        used += sprintf(text + used, "%s%s", used ? " " : "", slash ? slash + 1 : words.names[i]);
+    }
+    data_words_close(&words);
+    return text;
+}
+
+static const char *value_of(const char *format, const char *folder)
+{
+    static char value[8][3 * PATH_MAX];
+    static int next;
+    char *to = value[next++ % 8];
+    snprintf(to, sizeof value[0], format, folder, folder, folder);
+    return to;
+}
+
+static void words_mean_what_they_look_like(void **state)
+{
+    (void)state;
+    const char *folder = shards();
+    struct err err = {0};
+    assert_string_equal(listed(value_of("%s/b.bin", folder)), "b.bin");
+    assert_string_equal(listed(folder), "a.tok b.bin c.bin"); /* sorted, at any depth */
+    assert_string_equal(listed(value_of("%s/deep/*", folder)), "c.bin");
+    assert_string_equal(listed(value_of("%s/?.*", folder)), "a.tok b.bin");
+    assert_string_equal(listed(value_of("%s/[b-z].bin", folder)), "b.bin");
+    assert_string_equal(listed(value_of(" %s/b.bin ,\t%s/a.tok", folder)),
+                        "b.bin a.tok"); /* in the order named */
+    assert_string_equal(listed(value_of("%s/a.tok,%s/*.bin", folder)), "a.tok b.bin");
+    assert_string_equal(listed(value_of("%s/deep,%s/a.tok", folder)), "c.bin a.tok");
+    assert_string_equal(listed("nowhere.tok"), "nowhere.tok"); /* who opens it will say so */
+    assert_string_equal(listed("kjv"), "texts: kjv");
+    assert_string_equal(listed(SAMPLE), "texts: sample.txt");
+    assert_string_equal(listed("kjv, " SAMPLE), "texts: kjv sample.txt");
+    /* sidecars and tokenizers beside token files are no texts, and names win over patterns */
+    scratch_write(scratch_path("shards/a.tok.json"), "{}", 2);
+    assert_string_equal(listed(folder), "a.tok b.bin c.bin");
+    assert_int_equal(unlink(scratch_path("shards/a.tok.json")), 0);
+    const char *odd = scratch_path("odd,[1].tok");
+    scratch_tok(odd, ids, 3);
+    assert_string_equal(listed(odd), "odd,[1].tok");
+    assert_ok(file_remove_tree(odd, &err), &err);
+}
+
+static void assert_refused(const char *value, enum status wanted, const char *words)
+{
+    struct data_words out = {.count = 99};
+    struct err err = {0};
+    enum status status = data_words_open(value, &out, &err);
+    if (status != wanted || !strstr(err.text, words))
+        fail_msg("%s: status %d, not %d, or not \"%s\": %s", value, status, wanted, words, err.text);
+    assert_int_equal(out.count, 99); /* untouched */
+}
+
+static void what_cannot_be_meant_is_refused(void **state)
+{
+    (void)state;
+    const char *folder = shards(), *note = scratch_path("shards/deep/notes.txt");
+    static char name[PATH_MAX + 20];
+    memset(name, 'x', sizeof name - 1);
+    memcpy(name, "a,", 2);
+    assert_refused(value_of("%s/*.npy", folder), STATUS_NOT_FOUND, "no file matches this pattern");
+    assert_refused(value_of("%s/a.tok,%s/none*.tok", folder), STATUS_NOT_FOUND, "none*.tok: no file matches");
+    assert_refused("a.tok,,b.tok", STATUS_USAGE, "empty (a comma too many?)");
+    assert_refused("a.tok, ", STATUS_USAGE, "empty (a comma too many?)");
+    assert_refused(name, STATUS_USAGE, "too long");
+    assert_refused(value_of("%s/a.tok," SAMPLE, folder), STATUS_USAGE, "is a token file and");
+    assert_refused(value_of("%s/b.bin,kjv", folder), STATUS_USAGE, "is a token file and kjv is not");
+    assert_refused(value_of("%s/a.tok,%s/../shards/a.tok", folder), STATUS_USAGE, "named twice");
+    assert_refused(value_of("%s/*.tok,%s", folder), STATUS_USAGE, "named twice");
+    scratch_write(note, "hello", 5);
+    assert_refused(folder, STATUS_USAGE, "holds token files (deep/c.bin) and others (deep/notes.txt)");
+    assert_int_equal(unlink(note), 0);
+}
+
+static void a_list_means_the_same_from_any_folder(void **state)
+{
+    (void)state;
+    char here[PATH_MAX], wanted[4 * PATH_MAX], value[4 * PATH_MAX] = "a.tok, deep/*.bin,/x.tok,none,kjv";
+    const char *folder = shards();
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    char small[40] = "a.tok,b.bin";
+    assert_true(data_words_absolute(value, sizeof value));
+    assert_false(data_words_absolute(small, 20)); /* no room */
+    char recipe[100] = "kjv", missing[100] = "not,there", one[PATH_MAX] = "a.tok";
+    assert_true(data_words_absolute(recipe, sizeof recipe));
+    assert_true(data_words_absolute(missing, sizeof missing));
+    assert_true(data_words_absolute(one, sizeof one));
+    assert_int_equal(chdir(here), 0);
+    snprintf(wanted, sizeof wanted, "%s/a.tok,%s/deep/*.bin,/x.tok,none,kjv", folder, folder);
+    assert_string_equal(value, wanted);
+    assert_string_equal(small, "a.tok,b.bin");
+    assert_string_equal(recipe, "kjv");
+    assert_string_equal(missing, "not,there");
+    assert_string_equal(one, value_of("%s/a.tok", folder));
+}
+
+/* ---- the corpus ---- */
+
+static void open_corpus(const char *value, const char *tokenizer, struct corpus *out)
+{
+    struct err err = {0};
+    assert_ok(corpus_open(value, tokenizer, scratch_path("cache"), NULL, out, &err), &err);
+}
+
+static void several_files_are_one_corpus(void **state)
+{
+    (void)state;
+    struct corpus corpus;
+    struct corpus_place place;
+    struct split train, validation;
+    struct err err = {0};
+    size_t count;
+    open_corpus(shards(), "bpe:2048", &corpus);
+    assert_int_equal(corpus.file.count, 24);
+    assert_int_equal(corpus.file.vocab_size, 13); /* the largest id of all + 1 */
+    assert_null(corpus.file.tokens);
+    const struct token_file *runs = corpus_runs(&corpus, &count);
+    assert_int_equal(count, 3);
+    assert_int_equal(runs[0].count, 7);
+    assert_int_equal(token_file_id(&runs[1], 11), 12);
+    assert_false(corpus_find_id(&corpus, 13, &place));
+    assert_true(corpus_find_id(&corpus, 8, &place));
+    assert_string_equal(strrchr(place.path, '/'), "/b.bin");
+    assert_int_equal(place.index, 7);
+    assert_int_equal(place.id, 8);
+    assert_ok(split_corpus(&corpus, 0, 3, 1, SHUFFLE_NONE, &train, &validation, &err), &err);
+    assert_int_equal(train.sequences, 2 + 3 + 1);
+    split_release(&train);
+    corpus_close(&corpus);
+}
+
+static void a_single_shard_is_a_corpus_too(void **state)
+{
+    (void)state;
+    struct corpus corpus;
+    size_t count;
+    open_corpus(value_of("%s/b.bin", shards()), "bytes",
+                &corpus); /* the tokenizer that the user knows it has */
+    assert_int_equal(corpus.file.count, 12);
+    assert_int_equal(corpus.file.vocab_size, 256);
+    assert_non_null(corpus.tokenizer);
+    assert_string_equal(corpus.tokenizer_word, "bytes");
+    assert_non_null(corpus_runs(&corpus, &count)->narrow);
+    assert_int_equal(count, 1);
+    corpus_close(&corpus);
+}
+
+static void files_of_one_tokenizer_are_mixed_and_of_two_are_not(void **state)
+{
+    (void)state;
+    const char *one = scratch_path("one.tok"), *two = scratch_path("two.tok"), *cache = scratch_path("cache"),
+               *input = SAMPLE, *last = scratch_path("zz.tok");
+    struct corpus_summary summary;
+    struct corpus corpus = {0};
+    struct err err = {0};
+    char value[3 * PATH_MAX];
+    snprintf(value, sizeof value, "%s,%s,%s", last, one, two);
+    scratch_tok(last, ids, 12); /* without a sidecar: taken on trust */
+    assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, one, NULL, &summary, &err), &err);
+    assert_ok(corpus_prepare(&input, 1, summary.tokenizer_path, cache, two, NULL, &summary, &err), &err);
+    open_corpus(value, "bpe:2048", &corpus);
+    assert_int_equal(corpus.file.count, 2 * summary.tokens + 12);
+    assert_int_equal(corpus.file.vocab_size, 300);
+    assert_int_equal(tokenizer_vocab_size(corpus.tokenizer), 300);
+    assert_string_equal(corpus.path, last);
+    corpus_close(&corpus);
+    assert_ok(corpus_prepare(&input, 1, "bpe:301", cache, two, NULL, &summary, &err), &err);
+    assert_int_equal(corpus_open(value, "bpe:2048", cache, NULL, &corpus, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "two.tok: was prepared with another tokenizer (bpe:301) than"));
+    scratch_tok(last, (uint32_t[]){1, 300}, 2);
+    assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, two, NULL, &summary, &err), &err);
+    assert_int_equal(corpus_open(value, "bpe:2048", cache, NULL, &corpus, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "zz.tok: token 1 has the id 300, but the vocabulary has 300"));
+}
+
+static void a_damaged_file_among_good_ones_is_named(void **state)
+{
+    (void)state;
+    const char *folder = shards();
+    struct corpus corpus = {0};
+    struct err err = {0};
+    scratch_shard(scratch_path("shards/deep/c.bin"), SHARD_32, 7, 6, ids, 5);
+    assert_int_equal(corpus_open(folder, "bpe:2048", "", NULL, &corpus, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "deep/c.bin: is truncated"));
+    assert_null(corpus.set.files);
+}
+
+static void several_texts_are_read_as_one(void **state)
+{
+    (void)state;
+    const char *a = scratch_path("a.txt"), *b = scratch_path("b.txt");
+    struct corpus corpus;
+    scratch_write(a, "hello ", 6);
+    scratch_write(b, "world", 5);
+    char value[2 * PATH_MAX];
+    snprintf(value, sizeof value, "%s,%s", b, a);
+    open_corpus(value, "bytes", &corpus);
+    assert_int_equal(corpus.file.count, 11);
+    for (int i = 0; i < 11; i++) assert_int_equal(corpus.file.tokens[i], "worldhello "[i]);
+    corpus_close(&corpus);
+}
+
+static void the_mark_is_of_all_files(void **state)
+{
+    (void)state;
+    const char *folder = shards();
+    static const char *const changed[] = {"shards/a.tok", "shards/b.bin", "shards/deep/c.bin"};
+    struct corpus corpus;
+    struct err err = {0};
+    open_corpus(folder, "bpe:2048", &corpus);
+    struct corpus_mark mark = corpus_mark_of(&corpus), now;
+    now = corpus_mark_of(&corpus);
+    assert_ok(corpus_mark_check(&mark, &now, &err), &err);
+    assert_int_equal(mark.tokens, 24);
+    corpus_close(&corpus);
+    for (int i = 0; i < 3; i++) {
+        size_t n;
+        char *bytes = scratch_read(scratch_path(changed[i]), &n);
+        bytes[n - (i == 1 ? 2 : 4)] ^= 1; /* the low byte of the last id */
+        scratch_write(scratch_path(changed[i]), bytes, n);
+        open_corpus(folder, "bpe:2048", &corpus);
+        now = corpus_mark_of(&corpus);
+        assert_int_equal(corpus_mark_check(&mark, &now, &err), STATUS_USAGE);
+        assert_non_null(strstr(err.text, "as many tokens, but other ones"));
+        corpus_close(&corpus);
+        bytes[n - (i == 1 ? 2 : 4)] ^= 1;
+        scratch_write(scratch_path(changed[i]), bytes, n);
+        free(bytes);
+    }
+    /* the same tokens in another order of files, and cut elsewhere, are another corpus */
+    open_corpus(value_of("%s/b.bin,%s/a.tok,%s/deep/c.bin", folder), "bpe:2048", &corpus);
+    now = corpus_mark_of(&corpus);
+    assert_int_equal(corpus_mark_check(&mark, &now, &err), STATUS_USAGE);
+    corpus_close(&corpus);
+    scratch_tok(scratch_path("cut_1.tok"), ids, 6);
+    scratch_tok(scratch_path("cut_2.tok"), ids + 6, 6);
+    scratch_tok(scratch_path("cut_3.tok"), ids, 5);
+    scratch_tok(scratch_path("cut_4.tok"), ids + 5, 7);
+    char value[2][2 * PATH_MAX];
+    struct corpus_mark marks[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(value[i], sizeof value[i], "%s,%s", scratch_path(i ? "cut_3.tok" : "cut_1.tok"),
+                 scratch_path(i ? "cut_4.tok" : "cut_2.tok"));
+        open_corpus(value[i], "bpe:2048", &corpus);
+        marks[i] = corpus_mark_of(&corpus);
+        corpus_close(&corpus);
+    }
+    assert_int_equal(corpus_mark_check(&marks[0], &marks[1], &err), STATUS_USAGE);
+}
+
+/* ---- validation data of its own ---- */
+
+static void validation_text_speaks_the_tokenizer_of_training(void **state)
+{
+    (void)state;
+    const char *cache = scratch_path("cache"), *text = scratch_path("val.txt");
+    struct corpus corpus;
+    struct err err = {0};
+    static const char *const words[] = {"bytes", "bpe:300", TOKENIZER_FIXTURES "ours.json"};
+    scratch_write(text, "In the beginning God created the heaven", 39);
+    for (int i = 0; i < 3; i++) {
+        open_corpus(SAMPLE, words[i], &corpus);
+        struct corpus_mark before = corpus_mark_of(&corpus);
+        assert_ok(corpus_open_validation(&corpus, text, cache, NULL, &err), &err);
+        assert_int_equal(tokenizer_checksum(corpus.validation->tokenizer),
+                         tokenizer_checksum(corpus.tokenizer));
+        size_t back;
+        char *decoded = tokenizer_decode(corpus.tokenizer, corpus.validation->file.tokens,
+                                         corpus.validation->file.count, &back);
+        assert_string_equal(decoded, "In the beginning God created the heaven");
+        free(decoded);
+        struct corpus_mark after = corpus_mark_of(&corpus);
+        assert_int_equal(corpus_mark_check(&before, &after, &err), STATUS_USAGE);
+        corpus_close(&corpus);
+    }
+}
+
+static void validation_tokens_must_fit_the_corpus(void **state)
+{
+    (void)state;
+    const char *folder = shards(), *cache = scratch_path("cache"), *val = scratch_path("val.tok"),
+               *input = SAMPLE;
+    struct corpus_summary summary;
+    struct corpus corpus;
+    struct err err = {0};
+    open_corpus(folder, "bpe:2048", &corpus);
+    scratch_tok(val, (uint32_t[]){12, 0, 3}, 3);
+    assert_ok(corpus_open_validation(&corpus, val, cache, NULL, &err), &err);
+    assert_int_equal(corpus.validation->file.count, 3);
+    corpus_close(&corpus);
+    open_corpus(folder, "bpe:2048", &corpus);
+    scratch_tok(val, (uint32_t[]){12, 13, 3}, 3);
+    assert_int_equal(corpus_open_validation(&corpus, val, cache, NULL, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "val.tok: token 1 has the id 13, but the vocabulary of"));
+    assert_null(corpus.validation);
+    assert_int_equal(corpus_open_validation(&corpus, SAMPLE, cache, NULL, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "is text, and the tokenizer of"));
+    corpus_close(&corpus);
+    assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, scratch_path("t300.tok"), NULL, &summary, &err),
+              &err);
+    assert_ok(corpus_prepare(&input, 1, "bpe:299", cache, scratch_path("t299.tok"), NULL, &summary, &err),
+              &err);
+    open_corpus(scratch_path("t300.tok"), "bpe:2048", &corpus);
+    assert_int_equal(corpus_open_validation(&corpus, scratch_path("t299.tok"), cache, NULL, &err),
+                     STATUS_USAGE);
+    assert_non_null(strstr(err.text, "t299.tok: was prepared with another tokenizer than"));
+    assert_int_equal(corpus_open_validation(&corpus, "/nonexistent.tok", cache, NULL, &err),
+                     STATUS_NOT_FOUND);
+    assert_null(corpus.validation);
+    corpus_close(&corpus);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_mean_what_they_look_like),
+        cmocka_unit_test(what_cannot_be_meant_is_refused),
+        cmocka_unit_test(a_list_means_the_same_from_any_folder),
+        cmocka_unit_test(several_files_are_one_corpus),
+        cmocka_unit_test(a_single_shard_is_a_corpus_too),
+        cmocka_unit_test(files_of_one_tokenizer_are_mixed_and_of_two_are_not),
+        cmocka_unit_test(a_damaged_file_among_good_ones_is_named),
+        cmocka_unit_test(several_texts_are_read_as_one),
+        cmocka_unit_test(the_mark_is_of_all_files),
+        cmocka_unit_test(validation_text_speaks_the_tokenizer_of_training),
+        cmocka_unit_test(validation_tokens_must_fit_the_corpus),
+    };
+    return cmocka_run_group_tests_name("data_words", tests, NULL, NULL);
+}

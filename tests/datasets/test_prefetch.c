@@ -1,0 +1,193 @@
+/* The prefetch thread: the same batches as without it, in any order of asking, and it always ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <limits.h>
+
+#include "datasets/prefetch.h"
+#include "tests/datasets/datasets_help.h"
+
+enum { TOKENS = 4001, B = 4, T = 8 };
+
+struct data {
+    uint32_t wide[TOKENS];
+    uint16_t narrow[TOKENS];
+    struct token_file files[2];
+    struct split train, validation;
+};
+
+static int open_data(void **state)
+{
+    struct data *d = calloc(1, sizeof *d);
+    struct err err = {0};
+    if (!d) return -1;
+    for (int i = 0; i < TOKENS; i++) {
+        d->wide[i] = (uint32_t)i;
+        d->narrow[i] = (uint16_t)(10000 + i);
+    }
+    d->files[0] = (struct token_file){.tokens = d->wide, .count = TOKENS};
+    d->files[1] = (struct token_file){.narrow = d->narrow, .count = TOKENS};
+    assert_ok(split_files(d->files, 2, 0.1, T, 77, SHUFFLE_RANDOM, &d->train, &d->validation, &err), &err);
+    *state = d;
+    return 0;
+}
+
+static int close_data(void **state)
+{
+    struct data *d = *state;
+    split_release(&d->train);
+    split_release(&d->validation);
+    free(d);
+    return 0;
+}
+
+static void assert_batch(struct prefetch *prefetch, const struct split *split, uint64_t cursor, int b)
+{
+    int32_t inputs[B * T], targets[B * T];
+    const int32_t *got_inputs, *got_targets;
+    split_batch(split, cursor, b, inputs, targets);
+    prefetch_take(prefetch, cursor, b, &got_inputs, &got_targets);
+    assert_memory_equal(got_inputs, inputs, (size_t)b * T * sizeof *inputs);
+    assert_memory_equal(got_targets, targets, (size_t)b * T * sizeof *targets);
+}
+
+static struct prefetch *open_on(const struct split *split, bool async)
+{
+    struct prefetch *prefetch;
+    struct err err = {0};
+    assert_ok(prefetch_open(split, B, async, &prefetch, &err), &err);
+    assert_int_equal(prefetch_is_async(prefetch), async);
+    return prefetch;
+}
+
+static void batches_are_those_that_are_cut_without_it(void **state)
+{
+    struct data *d = *state;
+    for (int async = 0; async < 2; async++) {
+        struct prefetch *prefetch = open_on(&d->train, async);
+        for (uint64_t cursor = 0; cursor < 5 * d->train.sequences; cursor += B) /* over five epochs */
+            assert_batch(prefetch, &d->train, cursor, B);
+        prefetch_close(prefetch);
+    }
+}
+
+static void a_resumed_run_begins_in_the_midst(void **state)
+{
+    struct data *d = *state;
+    struct prefetch *prefetch = open_on(&d->train, true);
+    for (uint64_t cursor = 12347; cursor < 12347 + 50 * B; cursor += B)
+        assert_batch(prefetch, &d->train, cursor, B);
+    prefetch_close(prefetch);
+}
+
+static void any_cursor_is_served(void **state)
+{
+    struct data *d = *state;
+    struct prefetch *prefetch = open_on(&d->train, true);
+    uint64_t noise = 5, cursor = 0;
+    for (int i = 0; i < 3000; i++) {
+        assert_batch(prefetch, &d->train, cursor, B);
+        cursor = noise_next(&noise) % 3 ? cursor + B : noise_next(&noise) % 100000;
+    }
+    for (int i = 0; i < 5; i++) assert_batch(prefetch, &d->train, 17, B); /* the same one again */
+    prefetch_close(prefetch);
+}
+
+/* An evaluation reads the first batches of the validation split, the last of them short, and later again. */
+static void evaluations_start_over_and_end_in_a_short_batch(void **state)
+{
+    struct data *d = *state;
+    struct prefetch *train = open_on(&d->train, true), *validation = open_on(&d->validation, true);
+    uint64_t trained = 0;
+    assert_int_not_equal(d->validation.sequences % B, 0);
+    for (int evaluation = 0; evaluation < 4; evaluation++) {
+        for (int step = 0; step < 10; step++, trained += B) assert_batch(train, &d->train, trained, B);
+        for (uint64_t left = d->validation.sequences, cursor = 0; left;) {
+            int b = left < B ? (int)left : B;
+            assert_batch(validation, &d->validation, cursor, b);
+            cursor += (uint64_t)b;
+            left -= (uint64_t)b;
+        }
+    }
+    prefetch_close(train);
+    prefetch_close(validation);
+}
+
+/* What was taken stays as it is while the thread goes on: nothing but the taker frees a slot. */
+static void a_batch_stays_until_the_next_is_taken(void **state)
+{
+    struct data *d = *state;
+    struct prefetch *prefetch = open_on(&d->train, true);
+    const int32_t *inputs, *targets;
+    int32_t copy[B * T];
+    for (uint64_t cursor = 0; cursor < 500 * B; cursor += B) {
+        prefetch_take(prefetch, cursor, B, &inputs, &targets);
+        memcpy(copy, inputs, sizeof copy);
+        struct prefetch *other = cursor % (50 * B) ? NULL : open_on(&d->train, true);
+        if (other)
+            assert_batch(other, &d->train, 0, B); /* gives the first one's thread all the time it wants */
+        prefetch_close(other);
+        assert_memory_equal(inputs, copy, sizeof copy);
+    }
+    prefetch_close(prefetch);
+}
+
+static void it_ends_at_any_moment(void **state)
+{
+    struct data *d = *state;
+    for (int taken = 0; taken < 60; taken++) {
+        struct prefetch *prefetch = open_on(&d->train, true);
+        for (int i = 0; i < taken % 6; i++) assert_batch(prefetch, &d->train, (uint64_t)(taken + i * B), B);
+        prefetch_close(prefetch);
+    }
+    prefetch_close(NULL); /* harmless */
+}
+
+static void waits_are_counted(void **state)
+{
+    struct data *d = *state;
+    struct prefetch *with = open_on(&d->train, true), *without = open_on(&d->train, false);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_batch(with, &d->train, i * 1000, B); /* never the expected one */
+        assert_batch(without, &d->train, i * B, B);
+    }
+    assert_int_equal(prefetch_waits(with).takes, 20);
+    assert_int_equal(prefetch_waits(with).waits, 20);
+    assert_true(prefetch_waits(with).seconds > 0);
+    assert_int_equal(prefetch_waits(without).takes, 20);
+    assert_int_equal(prefetch_waits(without).waits, 20);
+    prefetch_close(with);
+    prefetch_close(without);
+}
+
+static void batches_that_no_memory_holds_are_an_error(void **state)
+{
+    struct data *d = *state;
+    struct split split = d->train;
+    struct prefetch *prefetch = (struct prefetch *)d; /* untouched */
+    struct err err = {0};
+    split.seq_len = INT_MAX;
+    assert_int_equal(prefetch_open(&split, INT_MAX, true, &prefetch, &err), STATUS_NO_MEMORY);
+    assert_ptr_equal(prefetch, d);
+    assert_non_null(strstr(err.text, "no memory for 3 batches"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_are_those_that_are_cut_without_it),
+        cmocka_unit_test(a_resumed_run_begins_in_the_midst),
+        cmocka_unit_test(any_cursor_is_served),
+        cmocka_unit_test(evaluations_start_over_and_end_in_a_short_batch),
+        cmocka_unit_test(a_batch_stays_until_the_next_is_taken),
+        cmocka_unit_test(it_ends_at_any_moment),
+        cmocka_unit_test(waits_are_counted),
+        cmocka_unit_test(batches_that_no_memory_holds_are_an_error),
+    };
+    return cmocka_run_group_tests_name("prefetch", tests, open_data, close_data);
+}

@@ -1,0 +1,223 @@
+/* llm.c's shards: read where they lie, told apart from .tok files by what they hold, and never believed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "datasets/token_file.h"
+#include "tests/datasets/datasets_help.h"
+
+static const uint32_t ids[] = {0, 1, 50256, 65535, 7, 32768};
+enum { IDS = sizeof ids / sizeof *ids };
+
+static void sixteen_bit_ids_are_read_where_they_lie(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("gpt2.bin");
+    struct token_file file;
+    struct err err = {0};
+    scratch_shard(path, SHARD_16, 1, IDS, ids, IDS);
+    assert_ok(token_file_open(path, &file, &err), &err);
+    assert_int_equal(file.format, TOKEN_FORMAT_SHARD_16);
+    assert_int_equal(file.count, IDS);
+    assert_null(file.tokens);
+    assert_ptr_equal(file.narrow, (const char *)file.map + 1024); /* the mapping itself: nothing is copied */
+    for (int i = 0; i < IDS; i++) assert_int_equal(token_file_id(&file, i), ids[i]);
+    assert_int_equal(token_file_largest(&file), 65535);
+    assert_ok(token_file_check(&file, path, 65536, &err), &err);
+    assert_int_equal(token_file_check(&file, path, 50257, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "token 3 has the id 65535, but the vocabulary has 50257"));
+    token_file_close(&file);
+}
+
+static void thirty_two_bit_ids_are_read_in_both_versions(void **state)
+{
+    (void)state;
+    static const uint32_t wide[] = {128000, 4294967295u, 3};
+    const char *path = scratch_path("llama.bin");
+    struct err err = {0};
+    for (int version = 1; version <= 7; version += 6) {
+        struct token_file file;
+        scratch_shard(path, SHARD_32, version, 3, wide, 3);
+        assert_ok(token_file_open(path, &file, &err), &err);
+        assert_int_equal(file.format, TOKEN_FORMAT_SHARD_32);
+        assert_null(file.narrow);
+        assert_int_equal(file.count, 3);
+        assert_memory_equal(file.tokens, wide, sizeof wide);
+        assert_int_equal(token_file_largest(&file), 4294967295u);
+        token_file_close(&file);
+    }
+}
+
+static void a_measured_file_is_not_read_again(void **state)
+{
+    (void)state;
+    uint32_t tokens[] = {5, 9, 2};
+    struct token_file file = {.tokens = tokens, .count = 3};
+    token_file_measure(&file);
+    tokens[0] = 1000;
+    assert_int_equal(token_file_largest(&file), 9);
+}
+
+static void a_shard_has_a_sidecar_like_any_other(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"tokens\": 6, \"tokenizer\": \"gpt2\", \"vocab_size\": 65536}";
+    const char *path = scratch_path("told.bin");
+    struct token_file file;
+    struct err err = {0};
+    scratch_shard(path, SHARD_16, 1, IDS, ids, IDS);
+    scratch_write(scratch_path("told.bin.json"), text, sizeof text - 1);
+    assert_ok(token_file_open(path, &file, &err), &err);
+    assert_string_equal(file.tokenizer, "gpt2");
+    assert_int_equal(file.vocab_size, 65536);
+    token_file_close(&file);
+}
+
+static void assert_refused(const char *path, const char *words)
+{
+    struct token_file file = {.count = 99};
+    struct err err = {0};
+    enum status status = token_file_open(path, &file, &err);
+    if (status != STATUS_CORRUPT || !strstr(err.text, path) || !strstr(err.text, words))
+        fail_msg("status %d, or not \"%s\": %s", status, words, err.text);
+    assert_int_equal(file.count, 99); /* untouched */
+}
+
+static void a_header_that_lies_is_refused_in_words(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("lies.bin");
+    static const struct {
+        int32_t magic, version, count;
+        const char *words;
+    } cases[] = {
+        {SHARD_16, 2, IDS, "version 2; known is 1"},
+        {SHARD_16, 7, IDS, "version 7; known is 1"},
+        {SHARD_16, -1, IDS, "version -1"},
+        {SHARD_32, 2, IDS, "version 2; known is 1 or 7"},
+        {SHARD_16, 1, -1, "promises -1 tokens"},
+        {SHARD_32, 7, INT32_MIN, "promises -2147483648 tokens"},
+        {SHARD_16, 1, IDS + 1,
+         "truncated: its header promises 7 tokens, which is 1038 bytes, but the file has 1036"},
+        {SHARD_16, 1, IDS - 1, "too long: its header promises 5 tokens, which is 1034 bytes"},
+        {SHARD_32, 1, IDS + 1, "1052 bytes, but the file has 1048"},
+        {SHARD_16, 1, INT32_MAX, "4294968318 bytes, but the file has 1036"},
+        {SHARD_32, 7, INT32_MAX, "8589935612 bytes, but the file has 1048"},
+        {SHARD_32, 7, 1 << 30, "4294968320 bytes"}, /* its size in bytes does not fit 32 bits */
+        {20240522, 1, IDS, "multiple-choice"},
+        {20240521, 1, IDS, "neither 20240520 nor 20240801"},
+        {0, 1, IDS, "neither"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_shard(path, cases[i].magic, cases[i].version, cases[i].count, ids, IDS);
+        assert_refused(path, cases[i].words);
+    }
+}
+
+static void a_shard_cut_anywhere_is_refused(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("whole.bin"), *cut = scratch_path("cut.bin");
+    size_t n;
+    scratch_shard(path, SHARD_16, 1, IDS, ids, IDS);
+    char *bytes = scratch_read(path, &n);
+    assert_int_equal(n, 1024 + 2 * IDS);
+    for (size_t k = 0; k < n; k += k == 20 ? 990 : 1) { /* also at odd sizes */
+        scratch_write(cut, bytes, k);
+        assert_refused(cut, k < 8 ? "header alone has 8" : k < 1024 ? "header alone has 1024" : "truncated");
+    }
+    bytes = realloc(bytes, n + 1);
+    bytes[n] = 0;
+    scratch_write(cut, bytes, n + 1);
+    assert_refused(cut, "too long");
+    scratch_write(cut, "In the beginning God created the heaven and the earth.", 54);
+    assert_refused(cut, "a text file must not be named .bin");
+    free(bytes);
+}
+
+/* 20240520 and version 0 as one number: a count. */
+static void a_token_file_with_as_many_tokens_as_a_magic_is_no_shard(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("many.tok");
+    struct token_file file;
+    struct err err = {0};
+    scratch_write(path, (uint64_t[]){SHARD_16}, 8);
+    assert_refused(path, "promises 20240520 tokens");
+    assert_int_equal(truncate(path, 8 + 4l * SHARD_16), 0); /* sparse */
+    assert_ok(token_file_open(path, &file, &err), &err);
+    assert_int_equal(file.format, TOKEN_FORMAT_TOK);
+    assert_int_equal(file.count, SHARD_16);
+    token_file_close(&file);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Whatever a file says, what is opened lies inside it: the sanitizers look on while all of it is read. */
+static void no_header_leads_outside_the_file(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("noise.bin");
+    static const int32_t words[] = {SHARD_16, SHARD_32, 20240522, 0, 1, 7, -1, INT32_MAX, INT32_MIN, 3, 500};
+    enum { WORDS = sizeof words / sizeof *words };
+    uint64_t noise = 11;
+    int opened = 0;
+    for (int round = 0; round < 500; round++) {
+        unsigned char bytes[2100] = {0};
+        int32_t header[3];
+        for (int i = 0; i < 3; i++) header[i] = words[noise_next(&noise) % WORDS];
+        size_t n = noise_next(&noise) % sizeof bytes;
+        if (noise_next(&noise) % 2) header[0] = words[noise_next(&noise) % 2];
+        if (noise_next(&noise) % 2) header[1] = 1;
+        if (noise_next(&noise) % 2) n = 1024 + (size_t)(header[2] & 511) * (header[0] == SHARD_16 ? 2 : 4);
+        memcpy(bytes, header, sizeof header);
+        if (n > sizeof bytes) n = sizeof bytes;
+        scratch_write(path, bytes, n);
+        struct token_file file;
+        struct err err = {0};
+        if (token_file_open(path, &file, &err)) {
+            assert_true(err.text[0]);
+            continue;
+        }
+        opened++;
+        uint64_t width = file.narrow ? 2 : 4, begin = file.format == TOKEN_FORMAT_TOK ? 8 : 1024;
+        assert_int_equal(begin + width * file.count, n);
+        for (uint64_t i = 0; i < file.count; i++) assert_true(token_file_id(&file, i) < UINT32_MAX);
+        token_file_close(&file);
+    }
+    assert_true(opened > 20);
+}
+
+static void names_tell_token_files_from_texts(void **state)
+{
+    (void)state;
+    assert_true(token_file_named("a.tok"));
+    assert_true(token_file_named("shards/x_000001.bin"));
+    assert_false(token_file_named("a.txt"));
+    assert_false(token_file_named("tok"));
+    assert_false(token_file_named(""));
+    assert_false(token_file_named("a.tok.json"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sixteen_bit_ids_are_read_where_they_lie),
+        cmocka_unit_test(thirty_two_bit_ids_are_read_in_both_versions),
+        cmocka_unit_test(a_measured_file_is_not_read_again),
+        cmocka_unit_test(a_shard_has_a_sidecar_like_any_other),
+        cmocka_unit_test(a_header_that_lies_is_refused_in_words),
+        cmocka_unit_test(a_shard_cut_anywhere_is_refused),
+        cmocka_unit_test(a_token_file_with_as_many_tokens_as_a_magic_is_no_shard),
+        cmocka_unit_test(no_header_leads_outside_the_file),
+        cmocka_unit_test(names_tell_token_files_from_texts),
+    };
+    return cmocka_run_group_tests_name("shards", tests, NULL, NULL);
+}
