@@ -117,7 +117,7 @@ void event_close(struct event *event)
 
 void event_record(struct event *event, struct stream *stream)
 {
-    if (stream->fault_at != NULL) return;
+    if (stream->fault_at != NULL || stream->device->lost) return;
     cudaError_t error = cudaEventRecord(event->mark, stream->queue);
     if (error != cudaSuccess) stream_fault(stream, "an event", cudaGetErrorString(error));
 }
@@ -125,9 +125,10 @@ void event_record(struct event *event, struct stream *stream)
 double event_elapsed(struct event *from, struct event *to)
 {
     float milliseconds = 0;
-    if (to->device->lost) return (double)NAN;
-    cudaError_t error = cudaEventSynchronize(to->mark);
-    if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, from->mark, to->mark);
+    struct device *device = to->device;
+    if (!device->lost && cudaEventSynchronize(to->mark) != cudaSuccess) device->lost = true;
+    if (device->lost) return (double)NAN; /* why is the stream's to say */
+    cudaError_t error = cudaEventElapsedTime(&milliseconds, from->mark, to->mark);
     /* a mark that was never made is no fault of the device: leave no trace of it for the next launch */
     if (error != cudaSuccess) cudaGetLastError();
     return error == cudaSuccess ? (double)milliseconds : (double)NAN;
@@ -135,7 +136,7 @@ double event_elapsed(struct event *from, struct event *to)
 
 void stream_after(struct stream *stream, struct event *event)
 {
-    if (stream->fault_at != NULL) return;
+    if (stream->fault_at != NULL || stream->device->lost) return;
     cudaError_t error = cudaStreamWaitEvent(stream->queue, event->mark, 0);
     if (error != cudaSuccess) stream_fault(stream, "waiting for an event", cudaGetErrorString(error));
 }

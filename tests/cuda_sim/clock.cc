@@ -25,6 +25,12 @@ void clock_advance(double microseconds)
     now += microseconds;
 }
 
+void events_release()
+{
+    for (sim_event *event : events) delete event;
+    events.clear();
+}
+
 } // namespace sim
 
 extern "C" long sim_events(void)

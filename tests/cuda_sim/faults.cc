@@ -28,7 +28,7 @@ cudaError_t refusal;              /* of the last launch: not sticky, returned on
 /* A device that has failed gives its memory back when the process ends: with the next machine. */
 void reset(enum sim_machine machine)
 {
-    if (sticky != cudaSuccess) sim::memory_release();
+    if (sticky != cudaSuccess) sim::memory_release(), sim::events_release();
     now = machine;
     script = {};
     sticky = refusal = cudaSuccess;

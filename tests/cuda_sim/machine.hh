@@ -16,6 +16,7 @@ void memory_open(bool open);
 void memory_check(const char *who);
 /* Takes all of it back from whoever has it. */
 void memory_release();
+void events_release();
 /* Fails unless [memory, memory + bytes) lies in one allocation. */
 void memory_expect(const void *memory, size_t bytes, const char *what);
 enum sim_machine machine();

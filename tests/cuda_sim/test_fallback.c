@@ -173,6 +173,20 @@ static void a_launch_without_memory_loses_no_step(void **state)
                           "1:0:failed 2:2:finished", "1:2 2:6", "0 0 1"});
 }
 
+static void a_bf16_run_goes_on_in_fp32(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "bf16");
+    use_machine("fault_at:9:embedding_gather");
+    process_close(
+        process_run(0, "train", s.config, EIGHT, "--train.precision=bf16", "--progress=none", NULL));
+    expect_query(&s, "select device, precision, status, segment from runs", "cpu|fp32|finished|2");
+    expect_query(
+        &s, "select count(*) from events where text like '%the CPU trains on, in fp32 instead of bf16,%'",
+        "1");
+}
+
 /* ---- with --device cuda ---- */
 
 static void cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu(void **state)
@@ -443,6 +457,7 @@ int main(void)
         cmocka_unit_test_teardown(a_fault_in_a_sample_leaves_no_sample, forget),
         cmocka_unit_test_teardown(a_device_lost_in_a_checkpoint_leaves_no_checkpoint, forget),
         cmocka_unit_test_teardown(a_launch_without_memory_loses_no_step, forget),
+        cmocka_unit_test_teardown(a_bf16_run_goes_on_in_fp32, forget),
         cmocka_unit_test_teardown(cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu, forget),
         cmocka_unit_test_teardown(cuda_alone_without_a_checkpoint_says_that_there_is_none, forget),
         cmocka_unit_test_teardown(ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile, forget),
