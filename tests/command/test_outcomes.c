@@ -280,6 +280,12 @@ static void export_writes_every_format_where_it_is_told(void **state)
         struct process *p = process_open(&(struct process_options){.arguments = arguments});
         process_expect_first_line(process_expect(2, p), cases[i].sentence);
     }
+    store_fixture_sql(home, "update runs set id = '../../escaped' where name = 'odd'");
+    process_expect_sentence(process_run(1, "export", "odd", "base", "--format", "json", "-o", path, NULL),
+                            "is no id that a file can have");
+    process_expect_sentence(
+        process_run(1, "export", "odd", "base", "--format", "tensorboard", "-o", path, NULL),
+        "is no id that a file can have");
     snprintf(file, sizeof file, "%s/both.csv/x", home);
     process_expect_sentence(process_run(1, "export", "base", "--format", "json", "-o", file, NULL),
                             "both.csv/x");
