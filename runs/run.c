@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -165,7 +166,8 @@ static enum status id_is_taken(struct store *store, const char *id, bool *taken,
     return status;
 }
 
-/* Makes runs/<id> for the first id that is free: <stem>, <stem>-2, <stem>-3, … */
+/* Makes runs/<id> for the first id that is free: <stem>, <stem>-2, <stem>-3, … Inside the transaction that
+ * makes the row: so an empty folder without a row is nobody's, left by one that was killed here. */
 static enum status claim_folder(struct store *store, const char *stem, char id[RUN_ID_MAX], struct err *err)
 {
     char path[PATH_MAX];
@@ -181,6 +183,8 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
         if (status || taken) continue;
         run_folder(store, id, path, sizeof path);
         if (mkdir(path, 0777) == 0) return STATUS_OK;
+        if (errno == EEXIST && rmdir(path) == 0 && mkdir(path, 0777) == 0) return STATUS_OK;
+        if (errno == ENOTEMPTY || errno == ENOTDIR) continue;
         if (errno != EEXIST)
             return err_set(err, STATUS_IO, "%s: cannot create the folder: %s", path, strerror(errno));
     }

@@ -485,6 +485,27 @@ static void files_of_two_runs_or_kinds_are_not_mixed(void **state)
     assert_int_equal(count_entries(home, "runs"), 1);
 }
 
+static void an_empty_folder_that_nobody_owns_takes_no_id(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], folder[PATH_MAX + 64], path[PATH_MAX + 64];
+    struct err err;
+    struct import_outcome outcome;
+    static const char text[] = STEPS_HEADER ID ",1,0,,,,,2,,,,,\n";
+    store_fixture_home("orphan", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    snprintf(folder, sizeof folder, "%s/runs/" ID, home);
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK); /* as an import killed half-way leaves it */
+    assert_string_equal(import_text(store, "steps.csv", text, &outcome, &err), "");
+    assert_string_equal(outcome.id, ID);
+    assert_int_equal(run_delete(store, ID, &err), STATUS_OK);
+    write_text(home, "runs/" ID "/kept", "somebody's", path);
+    assert_string_equal(import_text(store, "steps.csv", text, &outcome, &err), "");
+    assert_string_equal(outcome.id, ID "-2");
+    assert_true(file_exists(path));
+    store_close(store);
+}
+
 static void an_id_that_is_a_path_is_not_kept(void **state)
 {
     (void)state;
@@ -517,6 +538,7 @@ int main(void)
         cmocka_unit_test(llmc_logs_come_in_with_their_resumes),
         cmocka_unit_test(damage_is_named_by_file_and_line_and_leaves_nothing),
         cmocka_unit_test(files_of_two_runs_or_kinds_are_not_mixed),
+        cmocka_unit_test(an_empty_folder_that_nobody_owns_takes_no_id),
         cmocka_unit_test(an_id_that_is_a_path_is_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,6 +68,9 @@ static enum status path_in(const char *folder, const char *name, const char *end
                            struct err *err)
 {
     bool slash = *folder && folder[strlen(folder) - 1] == '/';
+    if (strchr(name, '/') || *name == '.') /* a file belongs below -o, whatever the database says */
+        return err_set(err, STATUS_CORRUPT, "run %s: is no id that a file can have (a damaged database?)",
+                       name);
     int n = snprintf(path, PATH_MAX, "%s%s%s%s", folder, slash ? "" : "/", name, ending);
     return n < PATH_MAX ? STATUS_OK : err_set(err, STATUS_USAGE, "-o: the path is too long");
 }
