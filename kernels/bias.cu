@@ -1,5 +1,8 @@
 /* CUDA twin of bias.h. Memory-bound: x is read and written once, 16 bytes a thread where C and the addresses
- * allow. */
+ * allow.
+ *
+ * ptxas (CUDA 13.0) for sm_80 and sm_90a: 20 to 38 registers, no spills; the vector path moves 16 bytes an
+ * instruction, the sums of columns one element. Not yet measured on a GPU. */
 #include "kernels/bias.h"
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"

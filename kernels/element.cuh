@@ -58,10 +58,22 @@ template <typename T, int W> struct alignas(sizeof(T) * (size_t)W) element_pack 
 
 template <typename T, int W> constexpr int PIECE = W * sizeof(T) > 16 ? (int)(16 / sizeof(T)) : W;
 
+/* A GPU faults where a piece does not lie on a boundary of its size; the simulator's processor would not. */
+template <typename T, int P> __device__ static inline void piece_check(const T *p)
+{
+#ifdef ANNEAL_CUDA_SIM
+    size_t bytes = sizeof(element_pack<T, P>);
+    if ((uintptr_t)p % bytes != 0) sim::fail("misaligned access: %p, %zu bytes", (const void *)p, bytes);
+#else
+    (void)p;
+#endif
+}
+
 template <int W, typename T> __device__ static inline floats<W> load(const T *p)
 {
     constexpr int P = PIECE<T, W>;
     floats<W> out;
+    piece_check<T, P>(p);
     for (int i = 0; i < W; i += P) {
         element_pack<T, P> piece = *reinterpret_cast<const element_pack<T, P> *>(p + i);
         for (int k = 0; k < P; k++) out.at[i + k] = element_load(&piece.at[k]);
@@ -71,8 +83,7 @@ template <int W, typename T> __device__ static inline floats<W> load(const T *p)
 
 /* *to = piece in one instruction: of a structure that may alias what was read, the compiler makes a store an
  * element. */
-template <typename T, int P>
-__device__ static inline void piece_store(T *to, const element_pack<T, P> &piece)
+template <typename T, int P> __device__ static inline void piece_store(T *to, const element_pack<T, P> &piece)
 {
 #ifndef ANNEAL_CUDA_SIM
     if constexpr (sizeof piece >= 8) {
@@ -95,6 +106,7 @@ __device__ static inline void piece_store(T *to, const element_pack<T, P> &piece
 template <int W, typename T> __device__ static inline void store(T *p, const floats<W> &x)
 {
     constexpr int P = PIECE<T, W>;
+    piece_check<T, P>(p);
     for (int i = 0; i < W; i += P) {
         element_pack<T, P> piece;
         if constexpr (sizeof(T) == 2 && P % 2 == 0) { /* one instruction rounds two */
@@ -114,6 +126,8 @@ template <int W, typename T> __device__ static inline void store(T *p, const flo
 template <int W, typename T> __device__ static inline void copy(T *to, const T *from)
 {
     constexpr int P = PIECE<T, W>;
+    piece_check<T, P>(to);
+    piece_check<T, P>(from);
     for (int i = 0; i < W; i += P)
         *reinterpret_cast<element_pack<T, P> *>(to + i) =
             *reinterpret_cast<const element_pack<T, P> *>(from + i);

@@ -1,5 +1,8 @@
 /* CUDA twin of elementwise.h. Memory-bound: add reads 2 elements and writes 1, cast to bf16 reads 4 bytes and
- * writes 2; 16 bytes a thread and tensor where the addresses allow (a cast to bf16 writes 8). */
+ * writes 2; 16 bytes a thread and tensor where the addresses allow (a cast to bf16 writes 8).
+ *
+ * ptxas (CUDA 13.0) for sm_80 and sm_90a: 8 to 32 registers, no spills; the vector paths move 16 bytes an
+ * instruction, 8 to cast to bf16. Not yet measured on a GPU. */
 #include "kernels/element.cuh"
 #include "kernels/elementwise.h"
 

@@ -94,7 +94,8 @@ cublasStatus_t gemm_entry_prepare(struct gemm_entry *e, struct gemm_key key)
     return status;
 }
 
-/* INPLACE adds parts up in the order in which they finish; OUTPUT_TYPE rounds each part to bf16. */
+/* INPLACE promises that parts are added up one after the other, not in which order; OUTPUT_TYPE rounds each
+ * part to bf16. */
 static bool adds_in_order(const cublasLtMatmulAlgo_t *algorithm)
 {
     uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_MASK;

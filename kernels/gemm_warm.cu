@@ -60,10 +60,11 @@ static struct operands place(const struct scratch *scratch, const struct gemm_sh
     return {out, a, a + a_bytes(s, precision)};
 }
 
-static enum status cuda_fail(struct err *err, const char *what, cudaError_t error)
+/* An error of the device is the stream's fault from here on: nothing touches the device any more. */
+static enum status cuda_fail(struct stream *stream, const char *at, cudaError_t error, struct err *err)
 {
-    return err_set(err, STATUS_FAILED, "cuda: %s while choosing algorithms: %s", what,
-                   cudaGetErrorString(error));
+    stream_fault(stream, at, cudaGetErrorString(error));
+    return cuda_table.stream_wait(stream, err);
 }
 
 /* Words that are, as one fp32 or as two bf16, of size ½ to 1 with random sign and mantissa; the operands
@@ -90,14 +91,15 @@ static enum status scratch_fill(const struct scratch *scratch, struct stream *st
     }
     if (error == cudaSuccess) error = cudaStreamSynchronize(stream->queue);
     free(pattern);
-    return error == cudaSuccess ? STATUS_OK : cuda_fail(err, "filling test operands", error);
+    return error == cudaSuccess ? STATUS_OK : cuda_fail(stream, "filling test operands", error, err);
 }
 
-static void scratch_close(struct scratch *scratch)
+static void scratch_close(struct scratch *scratch, struct stream *stream)
 {
+    if (stream->fault_at != NULL) return;
     if (scratch->from != NULL) cudaEventDestroy(scratch->from);
     if (scratch->to != NULL) cudaEventDestroy(scratch->to);
-    if (scratch->memory != NULL) cudaFree(scratch->memory);
+    if (scratch->memory != NULL) cuda_table.mem_free(stream->device, scratch->memory);
     memset(scratch, 0, sizeof *scratch);
 }
 
@@ -118,10 +120,10 @@ static enum status scratch_open(struct scratch *out, struct stream *stream, cons
     s.workspace = s.memory + s.bytes;
     cudaError_t error = cudaEventCreate(&s.from);
     if (error == cudaSuccess) error = cudaEventCreate(&s.to);
-    if (error != cudaSuccess) status = cuda_fail(err, "creating an event", error);
+    if (error != cudaSuccess) status = cuda_fail(stream, "creating an event", error, err);
     if (!status) status = scratch_fill(&s, stream, err);
     if (status) {
-        scratch_close(&s);
+        scratch_close(&s, stream);
         return status;
     }
     *out = s;
@@ -141,7 +143,7 @@ static enum status run(struct gemm_entry *e, const struct scratch *scratch, stru
     if (error == cudaSuccess) error = cudaEventRecord(scratch->to, stream->queue);
     if (error == cudaSuccess) error = cudaEventSynchronize(scratch->to);
     if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, scratch->from, scratch->to);
-    if (error != cudaSuccess) return cuda_fail(err, "a matrix product", error);
+    if (error != cudaSuccess) return cuda_fail(stream, "trying a matrix product", error, err);
     cudaGetLastError(); /* what a refused launch left behind is not the next one's */
     *microseconds = blas == CUBLAS_STATUS_SUCCESS ? 1e3 * (double)milliseconds : -1;
     return STATUS_OK;
@@ -338,8 +340,7 @@ enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, in
     }
     if (!status && keep) status = settle(&w, path, identity, watch, err);
     if (!status && !go_on) status = err_set(err, STATUS_INTERRUPTED, "interrupted while warming up");
-    if (status == STATUS_FAILED) stream_fault(stream, "warming up", err->text);
-    scratch_close(&w.scratch);
+    scratch_close(&w.scratch, stream);
     gemm_choices_release(&w.known);
     gemm_choices_release(&w.found);
     gemm_choices_release(&w.refused);

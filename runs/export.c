@@ -1,169 +1,14 @@
-/* See export.h. A table is a list of columns: the CSV's name, the expression that gives it and how to write
- * it. The SELECT is made from the list, so header and rows cannot drift apart. */
+/* See export.h. The SELECT is made from the table's columns (tables.h), so header and rows cannot drift
+ * apart. */
 #include "runs/export.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "core/base/text.h"
 #include "runs/csv.h"
+#include "runs/out_file.h"
 #include "runs/run_row.h"
-#include "runs/schema.h"
-
-enum column_kind { INTEGER, REAL, TEXT, STATUS };
-
-enum { COLUMNS_MAX = 16 };
-
-struct column {
-    const char *name;
-    enum column_kind kind;
-    int nan_bit; /* of the table's column `nan`; 0: NULL is absent */
-};
-
-static const struct table {
-    const char *name, *sql_name, *order;
-    bool has_nan;
-    struct column columns[COLUMNS_MAX]; /* ends with a NULL name; `run` reads run_id, in `runs` id */
-} tables[EXPORT_TABLE_COUNT] = {
-    [EXPORT_STEPS] = {"steps",
-                      "steps",
-                      "segment, step",
-                      true,
-                      {{"run", TEXT, 0},
-                       {"segment", INTEGER, 0},
-                       {"step", INTEGER, 0},
-                       {"epoch", REAL, NAN_STEP_EPOCH},
-                       {"tokens", INTEGER, 0},
-                       {"wall_time", REAL, NAN_STEP_WALL_TIME},
-                       {"step_ms", REAL, NAN_STEP_STEP_MS},
-                       {"loss", REAL, NAN_STEP_LOSS},
-                       {"lr", REAL, NAN_STEP_LR},
-                       {"grad_norm", REAL, NAN_STEP_GRAD_NORM},
-                       {"clip_scale", REAL, NAN_STEP_CLIP_SCALE},
-                       {"tokens_per_sec", REAL, NAN_STEP_TOKENS_PER_SEC},
-                       {"mfu", REAL, 0}}},
-    [EXPORT_EVALS] = {"evals",
-                      "evals",
-                      "segment, step",
-                      true,
-                      {{"run", TEXT, 0},
-                       {"segment", INTEGER, 0},
-                       {"step", INTEGER, 0},
-                       {"tokens", INTEGER, 0},
-                       {"wall_time", REAL, NAN_EVAL_WALL_TIME},
-                       {"val_loss", REAL, NAN_EVAL_VAL_LOSS},
-                       {"val_perplexity", REAL, NAN_EVAL_VAL_PERPLEXITY},
-                       {"eval_ms", REAL, NAN_EVAL_EVAL_MS}}},
-    [EXPORT_EARLY_STOPPING] = {"early_stopping",
-                               "early_stopping",
-                               "segment, step",
-                               true,
-                               {{"run", TEXT, 0},
-                                {"segment", INTEGER, 0},
-                                {"step", INTEGER, 0},
-                                {"val_loss", REAL, NAN_STOPPING_VAL_LOSS},
-                                {"best_val_loss", REAL, NAN_STOPPING_BEST_VAL_LOSS},
-                                {"best_step", INTEGER, 0},
-                                {"min_delta", REAL, NAN_STOPPING_MIN_DELTA},
-                                {"improved", INTEGER, 0},
-                                {"patience_used", INTEGER, 0},
-                                {"patience", INTEGER, 0},
-                                {"verdict", TEXT, 0}}},
-    [EXPORT_PROFILE] = {"profile",
-                        "layer_profile",
-                        "segment, step, phase, layer, op",
-                        false,
-                        {{"run", TEXT, 0},
-                         {"segment", INTEGER, 0},
-                         {"step", INTEGER, 0},
-                         {"phase", TEXT, 0},
-                         {"layer", INTEGER, 0},
-                         {"op", TEXT, 0},
-                         {"calls", INTEGER, 0},
-                         {"time_us", REAL, 0}}},
-    [EXPORT_MEMORY] = {"memory",
-                       "memory",
-                       "segment, step, category",
-                       false,
-                       {{"run", TEXT, 0},
-                        {"segment", INTEGER, 0},
-                        {"step", INTEGER, 0},
-                        {"category", TEXT, 0},
-                        {"planned_bytes", INTEGER, 0},
-                        {"live_bytes", INTEGER, 0},
-                        {"peak_bytes", INTEGER, 0}}},
-    [EXPORT_GPU] = {"gpu",
-                    "gpu_samples",
-                    "wall_time, gpu",
-                    false,
-                    {{"run", TEXT, 0},
-                     {"wall_time", REAL, 0},
-                     {"gpu", INTEGER, 0},
-                     {"utilization_pct", REAL, 0},
-                     {"memory_used_bytes", INTEGER, 0},
-                     {"memory_total_bytes", INTEGER, 0},
-                     {"power_w", REAL, 0},
-                     {"temperature_c", REAL, 0},
-                     {"sm_clock_mhz", REAL, 0}}},
-    [EXPORT_SAMPLES] = {"samples",
-                        "samples",
-                        "segment, step, id",
-                        false,
-                        {{"run", TEXT, 0},
-                         {"segment", INTEGER, 0},
-                         {"step", INTEGER, 0},
-                         {"prompt", TEXT, 0},
-                         {"text", TEXT, 0}}},
-    [EXPORT_ORDERS] = {"orders",
-                       "orders",
-                       "id",
-                       false,
-                       {{"run", TEXT, 0},
-                        {"issued_at", REAL, 0},
-                        {"verb", TEXT, 0},
-                        {"argument", REAL, 0},
-                        {"issuer", TEXT, 0},
-                        {"applied_step", INTEGER, 0},
-                        {"result", TEXT, 0}}},
-    [EXPORT_RUNS] = {"runs",
-                     "runs",
-                     "id",
-                     true,
-                     {{"run", TEXT, 0},
-                      {"name", TEXT, 0},
-                      {"status", STATUS, 0},
-                      {"created_at", REAL, 0},
-                      {"ended_at", REAL, 0},
-                      {"device", TEXT, 0},
-                      {"precision", TEXT, 0},
-                      {"parameters", INTEGER, 0},
-                      {"steps", INTEGER, 0},
-                      {"tokens", INTEGER, 0},
-                      {"final_loss", REAL, NAN_RUN_FINAL_LOSS},
-                      {"best_val_loss", REAL, NAN_RUN_BEST_VAL_LOSS},
-                      {"best_step", INTEGER, 0},
-                      {"tokens_per_sec", REAL, NAN_RUN_TOKENS_PER_SEC}}},
-};
-
-const char *export_table_name(enum export_table table)
-{
-    return tables[table].name;
-}
-
-bool export_table_parse(const char *word, enum export_table *out)
-{
-    for (int i = 0; i < EXPORT_TABLE_COUNT; i++)
-        if (strcmp(word, tables[i].name) == 0) {
-            *out = (enum export_table)i;
-            return true;
-        }
-    return false;
-}
+#include "runs/tables.h"
 
 /* "select run_id, segment, …, nan from steps where run_id = ?1 order by …": the order is that of the table's
  * clustering, so rows come as they lie. */
@@ -257,34 +102,13 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
     return status;
 }
 
-/* A device or a pipe (/dev/stdout) is written to; to put a file in its place would destroy it. */
-static bool is_special(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-}
-
 enum status export_csv_file(struct store *store, const char *const *run_ids, size_t run_count,
                             enum export_table table, const char *path, struct err *err)
 {
-    char temporary[PATH_MAX];
-    bool special = is_special(path);
-    if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof temporary)
-        return err_set(err, STATUS_USAGE, "%s: the path is too long", path);
-    int fd = special ? open(path, O_WRONLY | O_CLOEXEC)
-                     : open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!out) {
-        int code = errno;
-        if (fd >= 0) close(fd);
-        return err_set(err, STATUS_IO, "%s: cannot create: %s", path, strerror(code));
-    }
+    struct out_file file;
     int error;
-    enum status status = write_table(store, run_ids, run_count, table, out, &error, err);
-    if (!error && fsync(fd) != 0 && errno != EINVAL) error = errno;
-    if (fclose(out) != 0 && !error) error = errno;
-    if (!special && !status && !error && rename(temporary, path) != 0) error = errno;
-    if (!status && error) status = err_set(err, STATUS_IO, "%s: cannot write: %s", path, strerror(error));
-    if (!special && status) unlink(temporary);
-    return status;
+    enum status status = out_file_open(&file, path, err);
+    if (status) return status;
+    status = write_table(store, run_ids, run_count, table, file.stream, &error, err);
+    return out_file_close(&file, status, error, err);
 }

@@ -212,6 +212,23 @@ enum status series_evals(struct store *store, const char *run_id, size_t limit, 
     return STATUS_OK;
 }
 
+enum status series_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = store_prepare(store,
+                                       "select sum(peak) from (select max(peak_bytes) peak from memory"
+                                       " where run_id = ?1 group by category)",
+                                       &select, err);
+    if (status) return status;
+    store_bind_text(select, 1, run_id);
+    status = store_step(store, select, &row, err);
+    if (status) return status;
+    *bytes = row ? store_column_int(select, 0, -1) : -1;
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
 enum status series_last_step(struct store *store, const char *run_id, struct step_record *out,
                              struct err *err)
 {

@@ -64,14 +64,13 @@ static enum status write_bucket(struct rollup *rollup, int level, struct store *
     return status;
 }
 
-enum status rollup_add(struct rollup *rollup, struct store *store, const char *run_id,
-                       const struct step_record *record, struct err *err)
+/* Bit m of `present`: the step has a value of metric m. */
+static enum status add_values(struct rollup *rollup, struct store *store, const char *run_id, int64_t step,
+                              const double values[ROLLUP_METRICS], unsigned present, struct err *err)
 {
-    double values[ROLLUP_METRICS];
     enum status status = STATUS_OK;
-    values_of(record, values);
     for (int level = 0; !status && level < ROLLUP_LEVELS; level++) {
-        int64_t size = rollup_level[level], first = record->step / size * size;
+        int64_t size = rollup_level[level], first = step / size * size;
         if (rollup->first_step[level] >= 0 && rollup->first_step[level] != first)
             status = write_bucket(rollup, level, store, run_id, err);
         if (!status && rollup->first_step[level] < 0) {
@@ -79,11 +78,20 @@ enum status rollup_add(struct rollup *rollup, struct store *store, const char *r
             for (int m = 0; m < ROLLUP_METRICS; m++) rollup_bucket_clear(&rollup->open[level][m]);
         }
         for (int m = 0; m < ROLLUP_METRICS; m++)
-            if (m != METRIC_MFU || !isnan(values[m])) rollup_bucket_add(&rollup->open[level][m], values[m]);
-        if (!status && record->step == first + size - 1)
-            status = write_bucket(rollup, level, store, run_id, err);
+            if (present & 1u << m) rollup_bucket_add(&rollup->open[level][m], values[m]);
+        if (!status && step == first + size - 1) status = write_bucket(rollup, level, store, run_id, err);
     }
     return status;
+}
+
+enum status rollup_add(struct rollup *rollup, struct store *store, const char *run_id,
+                       const struct step_record *record, struct err *err)
+{
+    double values[ROLLUP_METRICS];
+    unsigned present = (1u << ROLLUP_METRICS) - 1;
+    values_of(record, values);
+    if (isnan(record->mfu)) present &= ~(1u << METRIC_MFU);
+    return add_values(rollup, store, run_id, record->step, values, present, err);
 }
 
 enum status rollup_end(struct store *store, const char *run_id, int level, int64_t *end, struct err *err)
@@ -109,9 +117,20 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
 {
     sqlite3_stmt *select;
     bool row;
+    /* of each column of the select after `step`: the metric, and the bit that tells NaN from absent */
+    static const struct {
+        enum metric metric;
+        int nan_bit;
+    } columns[ROLLUP_METRICS] = {{METRIC_LOSS, NAN_STEP_LOSS},
+                                 {METRIC_LR, NAN_STEP_LR},
+                                 {METRIC_GRAD_NORM, NAN_STEP_GRAD_NORM},
+                                 {METRIC_CLIP_SCALE, NAN_STEP_CLIP_SCALE},
+                                 {METRIC_TOKENS_PER_SEC, NAN_STEP_TOKENS_PER_SEC},
+                                 {METRIC_STEP_MS, NAN_STEP_STEP_MS},
+                                 {METRIC_MFU, 0}};
     enum status status =
         store_prepare(store,
-                      "select step, loss, lr, grad_norm, clip_scale, tokens_per_sec, step_ms, mfu from"
+                      "select step, loss, lr, grad_norm, clip_scale, tokens_per_sec, step_ms, mfu, nan from"
                       " steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4"
                       " order by step",
                       &select, err);
@@ -120,19 +139,16 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
     sqlite3_bind_int(select, 2, range->segment);
     sqlite3_bind_int64(select, 3, range->first);
     sqlite3_bind_int64(select, 4, range->last);
-    /* absent and NaN read the same, NaN; only mfu can be absent, and rollup_add knows that */
     while (!(status = store_step(store, select, &row, err)) && row) {
-        struct step_record record = {
-            .step = sqlite3_column_int64(select, 0),
-            .loss = store_column_double(select, 1),
-            .lr = store_column_double(select, 2),
-            .grad_norm = store_column_double(select, 3),
-            .clip_scale = store_column_double(select, 4),
-            .tokens_per_sec = store_column_double(select, 5),
-            .step_ms = store_column_double(select, 6),
-            .mfu = store_column_double(select, 7),
-        };
-        status = rollup_add(rollup, store, run_id, &record, err);
+        double values[ROLLUP_METRICS];
+        unsigned present = 0;
+        int nan = sqlite3_column_int(select, ROLLUP_METRICS + 1);
+        for (int i = 0; i < ROLLUP_METRICS; i++) {
+            values[columns[i].metric] = store_column_double(select, i + 1);
+            if (!isnan(values[columns[i].metric]) || nan & columns[i].nan_bit)
+                present |= 1u << columns[i].metric;
+        }
+        status = add_values(rollup, store, run_id, sqlite3_column_int64(select, 0), values, present, err);
         if (status) {
             sqlite3_reset(select);
             return status;

@@ -42,7 +42,8 @@ enum status rollup_end(struct store *store, const char *run_id, int level, int64
 enum status rollup_begin(struct rollup *rollup, struct store *store, const char *run_id, int segment,
                          int64_t first_step, struct err *err);
 
-/* Adds a step and writes the buckets it completes. Inside a transaction. An absent mfu (NaN) adds nothing. */
+/* Adds a step and writes the buckets it completes. Inside a transaction. An absent mfu (NaN) adds nothing; of
+ * rows that rollup_begin reads, no absent value does. */
 enum status rollup_add(struct rollup *rollup, struct store *store, const char *run_id,
                        const struct step_record *record, struct err *err);
 

@@ -154,75 +154,109 @@ static int add_param(void *context, const char *section, const char *key, const 
     return 1;
 }
 
-/* Makes runs/<id> for the first id of the second that is free: <stem>, <stem>-2, <stem>-3, … */
+static enum status id_is_taken(struct store *store, const char *id, bool *taken, struct err *err)
+{
+    sqlite3_stmt *select;
+    enum status status = store_prepare(store, "select 1 from runs where id = ?1", &select, err);
+    if (status) return status;
+    store_bind_text(select, 1, id);
+    status = store_step(store, select, taken, err);
+    sqlite3_reset(select);
+    return status;
+}
+
+/* Makes runs/<id> for the first id that is free: <stem>, <stem>-2, <stem>-3, … */
 static enum status claim_folder(struct store *store, const char *stem, char id[RUN_ID_MAX], struct err *err)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/runs", store_home(store));
     enum status status = file_make_folders(path, err);
-    if (status) return status;
-    for (int attempt = 1; attempt < 10000; attempt++) {
+    for (int attempt = 1; !status && attempt < 10000; attempt++) {
+        bool taken = false;
         if (attempt == 1)
             snprintf(id, RUN_ID_MAX, "%s", stem);
         else
             snprintf(id, RUN_ID_MAX, "%.80s-%d", stem, attempt);
+        status = id_is_taken(store, id, &taken, err);
+        if (status || taken) continue;
         run_folder(store, id, path, sizeof path);
         if (mkdir(path, 0777) == 0) return STATUS_OK;
         if (errno != EEXIST)
             return err_set(err, STATUS_IO, "%s: cannot create the folder: %s", path, strerror(errno));
     }
+    if (status) return status;
     return err_set(err, STATUS_FAILED, "run %s: there are too many of this name (choose another --name)",
                    stem);
 }
 
-enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err)
+static enum status insert_row(struct store *store, const struct run_new *run, const char *id,
+                              const char *name, double created_at, struct err *err)
 {
-    char name[RUN_NAME_MAX - 8], stem[RUN_ID_MAX], time_text[24], folder[PATH_MAX];
-    double now = clock_wall();
-    time_t seconds = (time_t)now;
+    sqlite3_stmt *insert;
+    enum status status =
+        store_prepare(store,
+                      "insert into runs(id, name, status, created_at, device, precision, parameters, steps,"
+                      " tokens, total_steps, config) values(?1, ?2, 'created', ?3, ?4, ?5, ?6, 0, 0, ?7, ?8)",
+                      &insert, err);
+    if (status) return status;
+    store_bind_text(insert, 1, id);
+    store_bind_text(insert, 2, name);
+    sqlite3_bind_double(insert, 3, created_at);
+    store_bind_text(insert, 4, run->device ? run->device : "");
+    store_bind_text(insert, 5, run->precision ? run->precision : "");
+    if (run->parameters >= 0) sqlite3_bind_int64(insert, 6, run->parameters);
+    sqlite3_bind_int64(insert, 7, run->total_steps);
+    store_bind_text(insert, 8, run->config ? run->config : "");
+    status = store_run(store, insert, err);
+    struct params params = {store, id, status, err};
+    if (!status && run->config) ini_parse_string(run->config, add_param, &params);
+    return params.status;
+}
+
+enum status run_row_create(struct store *store, const struct run_new *run, double created_at,
+                           const char *stem, char id[RUN_ID_MAX], struct err *err)
+{
+    char name[RUN_NAME_MAX - 8], made[RUN_ID_MAX], time_text[24];
+    time_t seconds = (time_t)created_at;
     struct tm local;
+    id[0] = '\0';
     clean_name(run->name, name, sizeof name);
     if (strcmp(name, "latest") == 0)
         return err_set(err, STATUS_USAGE,
                        "--name latest: this word stands for the newest run in every command (choose another "
                        "name)");
-    localtime_r(&seconds, &local);
-    strftime(time_text, sizeof time_text, "%Y%m%d-%H%M%S", &local);
-    snprintf(stem, sizeof stem, "%s-%s", time_text, name);
+    if (!localtime_r(&seconds, &local) || !strftime(time_text, sizeof time_text, "%Y%m%d-%H%M%S", &local))
+        return err_set(err, STATUS_FAILED, "run %s: its time %.3g is none", name, created_at);
+    snprintf(made, sizeof made, "%s-%s", time_text, name);
+    enum status status = store_begin(store, err);
+    if (!status) status = claim_folder(store, stem ? stem : made, id, err);
+    if (status)
+        id[0] = '\0'; /* no folder of ours */
+    else
+        status = insert_row(store, run, id, name, created_at, err);
+    if (status) run_row_abandon(store, id);
+    return status;
+}
 
+void run_row_abandon(struct store *store, const char *id)
+{
+    char folder[PATH_MAX];
+    store_rollback(store);
+    if (!*id) return;
+    run_folder(store, id, folder, sizeof folder);
+    file_remove_tree(folder, NULL);
+}
+
+enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err)
+{
     char own[RUN_ID_MAX];
-    enum status status = claim_folder(store, stem, own, err);
+    enum status status = run_row_create(store, run, clock_wall(), NULL, own, err);
     if (status) return status;
-    sqlite3_stmt *insert;
-    status = store_begin(store, err);
-    if (status) goto out;
-    status =
-        store_prepare(store,
-                      "insert into runs(id, name, status, created_at, device, precision, parameters, steps,"
-                      " tokens, total_steps, config) values(?1, ?2, 'created', ?3, ?4, ?5, ?6, 0, 0, ?7, ?8)",
-                      &insert, err);
-    if (status) goto out;
-    store_bind_text(insert, 1, own);
-    store_bind_text(insert, 2, name);
-    sqlite3_bind_double(insert, 3, now);
-    store_bind_text(insert, 4, run->device ? run->device : "");
-    store_bind_text(insert, 5, run->precision ? run->precision : "");
-    sqlite3_bind_int64(insert, 6, run->parameters);
-    sqlite3_bind_int64(insert, 7, run->total_steps);
-    store_bind_text(insert, 8, run->config ? run->config : "");
-    status = store_run(store, insert, err);
-    struct params params = {store, own, status, err};
-    if (!status && run->config) ini_parse_string(run->config, add_param, &params);
-    status = params.status;
-    if (!status) status = store_commit(store, err);
-out:
-    if (status) {
-        store_rollback(store);
-        run_folder(store, own, folder, sizeof folder);
-        file_remove_tree(folder, NULL);
-    } else {
+    status = store_commit(store, err);
+    if (status)
+        run_row_abandon(store, own);
+    else
         memcpy(id, own, sizeof own);
-    }
     return status;
 }
 

@@ -74,6 +74,8 @@ enum status series_checkpoints(struct store *store, const char *run_id, size_t l
                                struct checkpoint_record **out, size_t *count, struct err *err);
 enum status series_evals(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                          struct eval_record **out, size_t *count, struct err *err);
+/* Bytes at the peak: the sum over the categories of each one's highest; -1 when none is recorded. */
+enum status series_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err);
 enum status series_last_step(struct store *store, const char *run_id, struct step_record *out,
                              struct err *err);
 

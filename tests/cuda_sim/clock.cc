@@ -4,6 +4,8 @@
  *
  * Everything runs when it is asked for, so an event has happened as soon as it is recorded; one that has not
  * been recorded, and a pair of which one has not, is an error, as in the runtime. */
+#include <vector>
+
 #include "tests/cuda_sim/machine.hh"
 
 struct sim_event {
@@ -12,7 +14,9 @@ struct sim_event {
 };
 
 static double now;
-static long events;
+
+/* Kept here too: an event that is never destroyed, because its device has failed, is no leak. */
+static auto &events = *new std::vector<sim_event *>;
 
 namespace sim {
 
@@ -25,14 +29,13 @@ void clock_advance(double microseconds)
 
 extern "C" long sim_events(void)
 {
-    return events;
+    return (long)events.size();
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *out)
 {
     if (sim::faulted()) return cudaErrorLaunchFailure;
-    *out = new sim_event();
-    events++;
+    events.push_back(*out = new sim_event());
     return cudaSuccess;
 }
 
@@ -44,8 +47,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     if (event == NULL) return cudaErrorInvalidValue;
+    std::erase(events, event);
     delete event;
-    events--;
     return cudaSuccess;
 }
 

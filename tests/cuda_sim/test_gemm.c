@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 /* cmocka wants the first four above */
 #include <cmocka.h>
 
@@ -215,7 +217,7 @@ static void every_form_agrees_with_the_cpu(void **state)
 /* ---- warming up ---- */
 
 struct watcher {
-    int reports, done, total, warnings, stop_at; /* stop_at: 0 never */
+    int reports, done, total, warnings, stop_at, fault_at; /* …_at: 0 never */
     char warning[512];
 };
 
@@ -225,6 +227,7 @@ static bool on_progress(void *context, int done, int total)
     w->reports++;
     w->done = done;
     w->total = total;
+    if (w->fault_at && done == w->fault_at) sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
     return !w->stop_at || done < w->stop_at;
 }
 
@@ -298,6 +301,47 @@ static void a_warmed_product_is_never_pushed_out(void **state)
     assert_int_equal(sim_heuristics(), before);
     algorithm_of(&s, (struct gemm_shape){.M = 1, .N = 2, .K = 3}); /* that one was */
     assert_int_equal(sim_heuristics(), before + 1);
+    close_side(&s);
+}
+
+/* Once anything has failed on the device, warming says what and touches nothing. */
+static void a_faulted_device_is_not_warmed(void **state)
+{
+    (void)state;
+    struct side s;
+    struct err err;
+    struct watcher w = {0};
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    s.k->mem_zero(s.out, 16, s.stream), s.k->mem_zero(s.a, 16, s.stream);
+    s.k->add(s.out, s.a, 4, s.stream);
+    sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
+    assert_int_equal(warm(&s, &w, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "unspecified launch failure"));
+    assert_int_equal(w.reports, 0);
+    sim_set_machine(SIM_MACHINE_GOOD);
+    close_side(&s);
+}
+
+/* In a process of its own, as what lies on a device that has failed is left to the end of the process. */
+static void a_fault_while_warming_is_a_sentence(void **state)
+{
+    (void)state;
+    struct side s;
+    struct err err;
+    struct watcher w = {.fault_at = 1};
+    int status;
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    s.k->mem_zero(s.out, 16, s.stream), s.k->mem_zero(s.a, 16, s.stream);
+    s.k->add(s.out, s.a, 4, s.stream);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool failed = warm(&s, &w, &err) == STATUS_FAILED && w.done == 1;
+        _exit(failed && strstr(err.text, "trying a matrix product failed: unspecified launch failure") ? 0
+                                                                                                       : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     close_side(&s);
 }
 
@@ -385,6 +429,8 @@ int main(void)
         cmocka_unit_test(every_form_agrees_with_the_cpu),
         cmocka_unit_test(the_fastest_that_adds_in_a_fixed_order_is_chosen),
         cmocka_unit_test(a_warmed_product_is_never_pushed_out),
+        cmocka_unit_test(a_faulted_device_is_not_warmed),
+        cmocka_unit_test(a_fault_while_warming_is_a_sentence),
         cmocka_unit_test(warming_that_is_stopped_or_has_no_room_leaves_nothing),
         cmocka_unit_test(no_step_chooses_or_allocates_anything),
         cmocka_unit_test(samples_prepare_few_products),

@@ -51,10 +51,10 @@ static const char *live(const char *folder, struct watcher *w)
     struct watcher nobody = {0};
     struct warm_watch watch = {folder, w ? w : &nobody, on_progress, on_warning};
     struct gemm_shape g = shapes[0];
-    struct device *device;
-    struct stream *stream;
+    struct device *device = NULL;
+    struct stream *stream = NULL;
     struct err err = {0};
-    void *memory, *workspace;
+    void *memory = NULL, *workspace = NULL;
     if (k->device_open(1, &device, &err) || k->stream_open(device, PRECISION_FP32, &stream, &err) ||
         k->warm(stream, shapes, 2, &watch, &err) || k->mem_alloc(device, 16384, &memory, &err) ||
         k->mem_alloc(device, k->gemm_workspace(device), &workspace, &err))

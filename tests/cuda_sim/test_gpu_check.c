@@ -116,10 +116,10 @@ static void the_curve_is_the_cpus_and_another_one_is_not(void **state)
     (void)state;
     double cpu[TRAINING_STEPS], cuda[TRAINING_STEPS], again[TRAINING_STEPS];
     struct err err = {0};
-    assert_int_equal(training_curve(cpu_backend(), PRECISION_FP32, cpu, &err), STATUS_OK);
-    assert_int_equal(training_curve(cuda_plugin.table, PRECISION_FP32, cuda, &err), STATUS_OK);
+    assert_int_equal(training_curve(cpu_backend(), PRECISION_FP32, NULL, cpu, &err), STATUS_OK);
+    assert_int_equal(training_curve(cuda_plugin.table, PRECISION_FP32, NULL, cuda, &err), STATUS_OK);
     sim_set_order(SIM_SHUFFLED, 3);
-    assert_int_equal(training_curve(cuda_plugin.table, PRECISION_FP32, again, &err), STATUS_OK);
+    assert_int_equal(training_curve(cuda_plugin.table, PRECISION_FP32, NULL, again, &err), STATUS_OK);
     sim_set_order(SIM_FORWARD, 0);
     assert_true(training_difference(cuda, cpu) <= training_tolerance(PRECISION_FP32));
     assert_memory_equal(cuda, again, sizeof cuda);
@@ -138,7 +138,8 @@ static void a_presets_steps_are_timed(void **state)
     const struct training_preset preset = {"tiny", 1, 4};
     struct training_speed speed;
     struct err err = {0};
-    assert_int_equal(training_speed_measure(cpu_backend(), PRECISION_FP32, &preset, &speed, &err), STATUS_OK);
+    assert_int_equal(training_speed_measure(cpu_backend(), PRECISION_FP32, &preset, NULL, &speed, &err),
+                     STATUS_OK);
     assert_true(speed.first_ms > 0 && speed.tenth_ms > 0 && speed.median_ms > 0);
     assert_true(fabs(speed.tokens_per_second * speed.median_ms - 4e3) < 1);
     assert_true(speed.peak_bytes > 10815744u * 16); /* weights, gradients, two moments */

@@ -2,8 +2,8 @@
  *
  *     gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch]
  *
- * 1. Every operation against its CPU twin over N fuzzed shapes (default 60) and two that fill a chip, in fp32
- *    and bf16, each twice for bit-identity. A line an operation with its largest error.
+ * 1. Every operation against its CPU twin over N fuzzed shapes (default 100) and two that fill a chip, in
+ * fp32 and bf16, each twice for bit-identity. A line an operation with its largest error.
  * 2. A tiny model trained ten steps in fp32, tf32 and bf16 against the CPU's loss curve, twice for
  *    bit-identity.
  * 3. Every operation timed at sizes that fill the chip, beside a copy and a large matrix product measured in
@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "kernels/cuda_plugin.h"
 #include "tests/gpu/op_cases.h"
@@ -30,7 +31,8 @@
 struct check {
     const struct backend *cuda; /* NULL: every check is skipped */
     uint32_t shapes;
-    const char *only; /* NULL: all */
+    const char *only;   /* NULL: all */
+    const char *folder; /* of this run alone, for the algorithms of matrix products */
     bool timing, torch;
     int passed, failed, skipped;
 };
@@ -141,10 +143,12 @@ static void check_operations(struct check *check, enum precision precision)
         double start = clock_monotonic(), largest = 0;
         bool good = true;
         uint32_t done = 0;
-        for (; good && done < check->shapes; done++)
-            good = check_shape(op, op_fuzz(done, false), &cpu, &gpu, &largest);
-        for (size_t i = 0; good && i < COUNT(large_shapes); i++, done++)
-            good = check_shape(op, large_shapes[i], &cpu, &gpu, &largest);
+        for (; good && done < check->shapes + COUNT(large_shapes); done++) {
+            struct op_shape shape =
+                done < check->shapes ? op_fuzz(done, false) : large_shapes[done - check->shapes];
+            shape.precision = precision;
+            good = check_shape(op, shape, &cpu, &gpu, &largest);
+        }
         ends(check, name, good, "%3u shapes, largest relative error %.2g, %.1f s", done, largest,
              clock_monotonic() - start);
     }
@@ -160,9 +164,9 @@ static void check_training(struct check *check, enum precision precision)
     char name[64];
     snprintf(name, sizeof name, "training %s", precision_name(precision));
     if (!begins(check, name)) return;
-    enum status status = training_curve(cpu_backend(), PRECISION_FP32, cpu, &err);
-    if (!status) status = training_curve(check->cuda, precision, first, &err);
-    if (!status) status = training_curve(check->cuda, precision, second, &err);
+    enum status status = training_curve(cpu_backend(), PRECISION_FP32, check->folder, cpu, &err);
+    if (!status) status = training_curve(check->cuda, precision, check->folder, first, &err);
+    if (!status) status = training_curve(check->cuda, precision, check->folder, second, &err);
     if (status) {
         ends(check, name, false, "%s", err.text);
         return;
@@ -260,36 +264,49 @@ static void compare_with_torch(const struct training_preset *preset, const struc
         enum status status = torch_speed_measure(preset, modes[i], &theirs, &err);
         if (status) {
             printf("SKIP torch %s, %s: %s\n", modes[i], preset->name, err.text);
-            if (status == STATUS_NOT_FOUND) return; /* nor will the other mode find it */
             continue;
         }
         snprintf(who, sizeof who, "torch %.12s %s", theirs.version, modes[i]);
         print_step(who, theirs.step_ms, theirs.tokens_per_second, theirs.peak_bytes);
         printf("  (bf16 autocast, fused AdamW, SDPA)\n");
-        printf("     anneal / torch %s: %.2f x tokens/s, %.2f x peak memory\n", modes[i],
-               ours->tokens_per_second / theirs.tokens_per_second,
+        printf("     %s bf16, anneal / torch %s: %.2f x tokens/s, %.2f x peak memory\n", preset->name,
+               modes[i], ours->tokens_per_second / theirs.tokens_per_second,
                (double)ours->peak_bytes / theirs.peak_bytes);
     }
 }
 
-static void check_preset(struct check *check, const struct training_preset *preset, enum precision precision)
+/* Leaves the speed in *speed; false where there is none. */
+static bool check_preset(struct check *check, const struct training_preset *preset, enum precision precision,
+                         struct training_speed *speed)
 {
-    struct training_speed speed;
     struct err err = {0};
     char name[64];
     snprintf(name, sizeof name, "preset %s %s", preset->name, precision_name(precision));
-    if (!begins(check, name)) return;
-    enum status status = training_speed_measure(check->cuda, precision, preset, &speed, &err);
+    if (!begins(check, name)) return false;
+    enum status status = training_speed_measure(check->cuda, precision, preset, check->folder, speed, &err);
     if (status) {
         ends(check, name, false, "%s", err.text);
-        return;
+        return false;
     }
-    print_step(name, speed.median_ms, speed.tokens_per_second, (double)speed.peak_bytes);
-    printf("  first %.1f ms, tenth %.1f ms, %.1f TFLOP/s\n", speed.first_ms, speed.tenth_ms,
-           speed.flops * 1e-12);
-    ends(check, name, speed.last_loss < speed.first_loss, "batch %d x %d, loss %.3f to %.3f in 30 steps",
-         preset->B, preset->T, speed.first_loss, speed.last_loss);
-    if (check->torch && precision == PRECISION_BF16) compare_with_torch(preset, &speed);
+    print_step(name, speed->median_ms, speed->tokens_per_second, (double)speed->peak_bytes);
+    printf("  first %.1f ms, tenth %.1f ms, %.1f TFLOP/s\n", speed->first_ms, speed->tenth_ms,
+           speed->flops * 1e-12);
+    ends(check, name, speed->last_loss < speed->first_loss, "batch %d x %d, loss %.3f to %.3f in 30 steps",
+         preset->B, preset->T, speed->first_loss, speed->last_loss);
+    return true;
+}
+
+static void check_presets(struct check *check)
+{
+    enum { PRESETS = 8 };
+    struct training_speed speed, bf16[PRESETS];
+    bool known[PRESETS];
+    for (int i = 0; i < PRESETS && training_presets[i].name; i++) {
+        check_preset(check, &training_presets[i], PRECISION_TF32, &speed);
+        known[i] = check_preset(check, &training_presets[i], PRECISION_BF16, &bf16[i]);
+    }
+    for (int i = 0; i < PRESETS && training_presets[i].name && check->torch; i++)
+        if (known[i]) compare_with_torch(&training_presets[i], &bf16[i]);
 }
 
 /* ---- the program ---- */
@@ -333,7 +350,7 @@ static void find_gpu(struct check *check)
 
 int main(int argc, char **argv)
 {
-    struct check check = {.shapes = 60, .timing = true, .torch = true};
+    struct check check = {.shapes = 100, .timing = true, .torch = true};
     if (!parse(&check, argc, argv)) {
         fprintf(stderr, "usage: gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch]\n");
         return 2;
@@ -341,13 +358,14 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever waits for minutes sees how far it is */
     double start = clock_monotonic();
     find_gpu(&check);
+    char folder[] = "/tmp/gpu_check.XXXXXX";
+    if (check.cuda) check.folder = mkdtemp(folder);
     for (size_t i = 0; i < COUNT(judged); i++) check_operations(&check, judged[i]);
     for (size_t i = 0; i < COUNT(trained); i++) check_training(&check, trained[i]);
     for (size_t i = 0; i < COUNT(trained) && check.timing; i++) check_speed(&check, trained[i]);
-    for (const struct training_preset *preset = training_presets; preset->name && check.timing; preset++) {
-        check_preset(&check, preset, PRECISION_TF32);
-        check_preset(&check, preset, PRECISION_BF16);
-    }
+    if (check.timing) check_presets(&check);
+    struct err err;
+    if (check.folder && file_remove_tree(check.folder, &err)) printf("     %s\n", err.text);
     if (check.cuda) printf("took %.0f s\n", clock_monotonic() - start);
     printf("%d passed, %d failed, %d skipped\n", check.passed, check.failed, check.skipped);
     return check.failed > 0;

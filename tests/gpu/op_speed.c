@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/philox.h"
+#include "tests/gpu/warming.h"
 
 /* The activations of preset medium at 16 sequences of 2,048 tokens: a row-wise operation moves 128 MB and
  * more in bf16, above the 50 MB of cache of the largest chips. */
@@ -78,48 +79,66 @@ static struct op_work copy(struct op_bench *b)
     return (struct op_work){.bytes = 2.0 * (double)b->bytes};
 }
 
-static struct op_work product(struct op_bench *b, int M, int N, int K, bool transpose_a, bool transpose_b,
-                              bool accumulate)
+enum { LARGE, QKV, GATE_UP, DOWN, GATE_UP_DX, GATE_UP_DWEIGHT, HEAD, PRODUCTS };
+
+static struct gemm_shape product_shape(const struct op_bench *b, int product)
 {
-    b->backend->gemm(b->a, b->x, b->y, M, N, K, transpose_a, transpose_b, accumulate, b->stream);
-    return (struct op_work){.bytes = elements(b, (double)M * K + (double)K * N) +
-                                     (accumulate ? floats(2.0 * M * N) : elements(b, (double)M * N)),
-                            .flops = 2.0 * M * N * K};
+    int N = b->N, C = b->s.C, F = b->s.F, large = b->s.square;
+    const struct gemm_shape shapes[PRODUCTS] = {
+        [LARGE] = {.M = large, .N = large, .K = large, .transpose_b = true},
+        [QKV] = {.M = N, .N = b->Q, .K = C, .transpose_b = true},
+        [GATE_UP] = {.M = N, .N = 2 * F, .K = C, .transpose_b = true},
+        [DOWN] = {.M = N, .N = C, .K = F, .transpose_b = true},
+        [GATE_UP_DX] = {.M = N, .N = C, .K = 2 * F},
+        [GATE_UP_DWEIGHT] = {.M = 2 * F, .N = C, .K = N, .transpose_a = true, .accumulate = true},
+        [HEAD] = {.M = b->s.rows, .N = b->s.V, .K = C, .transpose_b = true},
+    };
+    return shapes[product];
+}
+
+static struct op_work product(struct op_bench *b, int which)
+{
+    struct gemm_shape s = product_shape(b, which);
+    double M = s.M, N = s.N, K = s.K;
+    b->backend->gemm(b->a, b->x, b->y, s.M, s.N, s.K, s.transpose_a, s.transpose_b, s.accumulate, b->stream);
+    return (struct op_work){.bytes = elements(b, M * K + K * N) +
+                                     (s.accumulate ? floats(2 * M * N) : elements(b, M * N)),
+                            .flops = 2 * M * N * K};
 }
 
 static struct op_work large_gemm(struct op_bench *b)
 {
-    return product(b, b->s.square, b->s.square, b->s.square, false, true, false);
+    return product(b, LARGE);
 }
 
 static struct op_work gemm_qkv(struct op_bench *b)
 {
-    return product(b, b->N, b->Q, b->s.C, false, true, false);
+    return product(b, QKV);
 }
 
 static struct op_work gemm_gate_up(struct op_bench *b)
 {
-    return product(b, b->N, 2 * b->s.F, b->s.C, false, true, false);
+    return product(b, GATE_UP);
 }
 
 static struct op_work gemm_down(struct op_bench *b)
 {
-    return product(b, b->N, b->s.C, b->s.F, false, true, false);
+    return product(b, DOWN);
 }
 
 static struct op_work gemm_gate_up_dx(struct op_bench *b)
 {
-    return product(b, b->N, b->s.C, 2 * b->s.F, false, false, false);
+    return product(b, GATE_UP_DX);
 }
 
 static struct op_work gemm_gate_up_dweight(struct op_bench *b)
 {
-    return product(b, 2 * b->s.F, b->s.C, b->N, true, false, true);
+    return product(b, GATE_UP_DWEIGHT);
 }
 
 static struct op_work gemm_head(struct op_bench *b)
 {
-    return product(b, b->s.rows, b->s.V, b->s.C, false, true, false);
+    return product(b, HEAD);
 }
 
 static struct op_work embedding_forward(struct op_bench *b)
@@ -461,6 +480,14 @@ static enum status take_all(struct op_bench *b, struct err *err)
     return status;
 }
 
+/* As before a training, so that products are timed as one would do them. */
+static enum status warm_up(struct op_bench *b, struct err *err)
+{
+    struct gemm_shape shapes[PRODUCTS];
+    for (int i = 0; i < PRODUCTS; i++) shapes[i] = product_shape(b, i);
+    return warm_products(b->backend, b->stream, shapes, PRODUCTS, NULL, err);
+}
+
 enum status op_bench_open(const struct backend *backend, enum precision precision,
                           const struct op_speed_sizes *sizes, struct op_bench **out, struct err *err)
 {
@@ -474,6 +501,7 @@ enum status op_bench_open(const struct backend *backend, enum precision precisio
     enum status status = backend->device_open(0, &b->device, err);
     if (!status) status = backend->stream_open(b->device, precision, &b->stream, err);
     for (int i = 0; i < 2 && !status; i++) status = backend->event_open(b->device, &b->marks[i], err);
+    if (!status) status = warm_up(b, err);
     if (!status) status = take_all(b, err);
     if (!status) status = fill_all(b, err);
     if (status) {

@@ -13,7 +13,7 @@
 #include "core/base/file.h"
 
 /* torch.compile of a preset takes a minute; a process that hangs must not hold up the rest. */
-#define SECONDS "240"
+#define SECONDS "120"
 
 /* The value of "key" in a line of JSON as torch_step.py prints it; NULL: it has none. */
 static const char *value_of(const char *line, const char *key)

@@ -2,7 +2,6 @@
 #include "tests/gpu/training.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "core/network.h"
 #include "core/optimizer.h"
 #include "core/plan.h"
+#include "tests/gpu/warming.h"
 
 /* A model on a device, with one batch. */
 struct bench {
@@ -23,6 +23,7 @@ struct bench {
     int32_t *inputs, *targets; /* (B,T) */
     int B, T;
     float dropout;
+    double lr;
 };
 
 static void bench_close(struct bench *bench)
@@ -44,35 +45,23 @@ static void write_batch(struct bench *bench)
     }
 }
 
-static bool on_progress(void *context, int done, int total)
-{
-    (void)context, (void)done, (void)total;
-    return true;
-}
-
-static void on_warning(void *context, const char *sentence)
-{
-    (void)context;
-    printf("     warming up: %s\n", sentence);
-}
-
-/* As the trainer does it, before the large allocations; what is found out is not kept. */
-static enum status warm_up(struct bench *bench, struct err *err)
+/* As the trainer does it, before the large allocations. */
+static enum status warm_up(struct bench *bench, const char *folder, struct err *err)
 {
     struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
-    struct warm_watch watch = {.progress = on_progress, .warning = on_warning};
     struct stream *stream;
     int count = network_gemm_shapes(&bench->plan, shapes);
     enum status status =
         bench->backend->stream_open(bench->device, bench->plan.input.precision, &stream, err);
     if (status) return status;
-    status = bench->backend->warm(stream, shapes, count, &watch, err);
+    status = warm_products(bench->backend, stream, shapes, count, folder, err);
     bench->backend->stream_close(stream);
     return status;
 }
 
 static enum status bench_open(struct bench *bench, const struct backend *backend, enum precision precision,
-                              const struct model_config *config, int B, int T, struct err *err)
+                              const struct model_config *config, int B, int T, const char *folder,
+                              struct err *err)
 {
     *bench = (struct bench){.backend = backend, .B = B, .T = T};
     float *weights = NULL;
@@ -82,7 +71,7 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
     if (!status) status = backend->device_open(0, &bench->device, err);
     if (!status) input.gemm_workspace = backend->gemm_workspace(bench->device);
     if (!status) status = plan_init(&bench->plan, &input, err);
-    if (!status) status = warm_up(bench, err);
+    if (!status) status = warm_up(bench, folder, err);
     if (!status) status = network_open(&bench->net, backend, bench->device, &bench->model, &bench->plan, err);
     if (!status && (!(weights = malloc(bench->model.elements * sizeof *weights)) ||
                     !(bench->inputs = malloc(rows * sizeof(int32_t))) ||
@@ -113,7 +102,7 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
     backend->mem_zero(net->gradients, bench->model.elements * sizeof *net->gradients, net->stream);
     network_forward(net, bench->inputs, B, T, dropout);
     network_backward(net, bench->targets, B, T, 1.0f / (float)rows, dropout);
-    optimizer_step(&optimizer, net, 3e-3, step, &clip);
+    optimizer_step(&optimizer, net, bench->lr, step, &clip);
     *loss = network_loss_sum(net) / rows;
     return backend->stream_wait(net->stream, err);
 }
@@ -122,7 +111,7 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
 
 enum { CURVE_B = 2, CURVE_T = 65, CURVE_LAYERS = 2 };
 
-enum status training_curve(const struct backend *backend, enum precision precision,
+enum status training_curve(const struct backend *backend, enum precision precision, const char *folder,
                            double losses[TRAINING_STEPS], struct err *err)
 {
     const struct model_config config = {.vocab_size = 61,
@@ -138,9 +127,10 @@ enum status training_curve(const struct backend *backend, enum precision precisi
                                         .qk_norm = true,
                                         .qkv_bias = true};
     struct bench bench;
-    enum status status = bench_open(&bench, backend, precision, &config, CURVE_B, CURVE_T, err);
+    enum status status = bench_open(&bench, backend, precision, &config, CURVE_B, CURVE_T, folder, err);
     if (status) return status;
     bench.dropout = 0.1f;
+    bench.lr = 3e-3;
     for (int step = 0; !status && step < TRAINING_STEPS; step++)
         status = bench_step(&bench, step, &losses[step], err);
     bench_close(&bench);
@@ -185,8 +175,8 @@ static int by_size(const void *a, const void *b)
 }
 
 enum status training_speed_measure(const struct backend *backend, enum precision precision,
-                                   const struct training_preset *preset, struct training_speed *out,
-                                   struct err *err)
+                                   const struct training_preset *preset, const char *folder,
+                                   struct training_speed *out, struct err *err)
 {
     enum { WARM_UP = 10, TIMED = 20 };
     struct bench bench;
@@ -194,8 +184,9 @@ enum status training_speed_measure(const struct backend *backend, enum precision
     double ms[WARM_UP + TIMED], loss = 0;
     if (!model_preset(preset->name, &config))
         return err_set(err, STATUS_USAGE, "no preset \"%s\"", preset->name);
-    enum status status = bench_open(&bench, backend, precision, &config, preset->B, preset->T, err);
+    enum status status = bench_open(&bench, backend, precision, &config, preset->B, preset->T, folder, err);
     if (status) return status;
+    bench.lr = 1e-3;
     *out = (struct training_speed){.peak_bytes = bench.plan.total_bytes};
     for (int step = 0; !status && step < WARM_UP + TIMED; step++) {
         double start = clock_monotonic();

@@ -1,5 +1,8 @@
 /* Training without the trainer: the network and the optimizer of core/ on any device, for gpu-check. A tiny
- * model's loss curve, to compare devices and precisions; a preset's steps, timed. Stands on libc alone. */
+ * model's loss curve, to compare devices and precisions; a preset's steps, timed. Stands on libc alone.
+ *
+ * folder: where the algorithms of matrix products are kept, so that the next training rounds the same; NULL:
+ * nowhere. */
 #ifndef ANNEAL_TESTS_GPU_TRAINING_H
 #define ANNEAL_TESTS_GPU_TRAINING_H
 
@@ -9,7 +12,7 @@ enum { TRAINING_STEPS = 10 };
 
 /* Mean losses of the steps of a model of two layers with everything a Qwen and a Llama have (grouped heads,
  * QK-norm, biases, dropout), from the same weights on the same batch. */
-enum status training_curve(const struct backend *backend, enum precision precision,
+enum status training_curve(const struct backend *backend, enum precision precision, const char *folder,
                            double losses[TRAINING_STEPS], struct err *err);
 
 /* How far a curve may be from the CPU's in fp32, relative to each loss. */
@@ -32,7 +35,7 @@ struct training_speed {
 };
 
 enum status training_speed_measure(const struct backend *backend, enum precision precision,
-                                   const struct training_preset *preset, struct training_speed *out,
-                                   struct err *err);
+                                   const struct training_preset *preset, const char *folder,
+                                   struct training_speed *out, struct err *err);
 
 #endif

@@ -145,6 +145,13 @@ static void runs_lists_filters_and_sorts(void **state)
         {"--sort -name", 3, "ruth"},
         {"--filter 'steps>=300,tokens>0,parameters=10815744'", 2, "job"},
         {"--filter name=nobody", 0, NULL},
+        {"--filter 'train.learning_rate<1e-3'", 3, "ruth"}, /* of the configuration: 3e-4, as a number */
+        {"--filter 'train.learning_rate=0.0003,name=job'", 1, "job"},
+        {"--filter 'train.learning_rate >= 1e-3'", 0, NULL},
+        {"--filter data.train=kjv,status=crashed", 1, "job"},
+        {"--filter data.train~kj,train.batch_size!=16", 0, NULL},
+        {"--filter eval.every=100", 0, NULL}, /* a key that these runs do not have */
+        {"--filter 'eval.every!=100'", 3, "ruth"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char arguments[200];
@@ -162,6 +169,8 @@ static void runs_lists_filters_and_sorts(void **state)
     expect(home, "runs --filter ''", 2, "is not COLUMN OP VALUE");
     expect(home, "runs --filter 'steps=many'", 2, "compared with a number");
     expect(home, "runs --filter 'name<z'", 2, "is a text");
+    expect(home, "runs --filter 'train.learning_rat<1'", 2, "did you mean \"train.learning_rate\"");
+    expect(home, "runs --filter 'train.batch_size<many'", 2, "compare with a number");
     expect(home, "runs --sort shoe_size", 2, "no column");
     expect(home, "runs --sideways", 2, "no option --sideways");
     expect(home, "runs --filter", 2, "needs a value");
@@ -319,7 +328,7 @@ static void export_writes_files_folders_and_standard_output(void **state)
     free(file);
     expect(home, "export", 2, "needs a RUN");
     expect(home, "export psalms --table losses", 2, "early_stopping");
-    expect(home, "export psalms --format parquet", 2, "formats: csv");
+    expect(home, "export psalms --format parquet", 2, "formats: csv, long, tensorboard, json");
     expect(home, "export psalms --table all", 2, "-o FOLDER");
     expect(home, "export nobody", 1, "there is no such run");
     expect(home, "export psalms -o /proc/nowhere/x.csv", 1, "/proc/nowhere/x.csv");

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/config.h"
+#include "runs/run_params.h"
 
 enum kind { TEXT, WHOLE, NUMBER, STATUS };
 
@@ -77,10 +79,12 @@ static enum status find_column(const char *name, const char *what, const struct 
 enum operator{ EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, CONTAINS };
 
 struct condition {
-    const struct column *column;
+    const struct column *column; /* NULL: a key of the configuration */
+    char key[64];
     enum operator operator;
     char text[128];
     double number;
+    bool is_number;
 };
 
 static const struct {
@@ -100,6 +104,16 @@ static void copy_range(char *buf, size_t size, const char *start, const char *en
     size_t n = (size_t)(end - start) < size ? (size_t)(end - start) : size - 1;
     memcpy(buf, start, n);
     buf[n] = '\0';
+}
+
+/* A key may be compared as a number or as a text; what is no number has no order. */
+static enum status parse_key(const char *name, const char *whole, struct condition *out, struct err *err)
+{
+    snprintf(out->key, sizeof out->key, "%s", name);
+    out->is_number = text_parse_double(out->text, &out->number);
+    if (!out->is_number && out->operator!= EQUAL && out->operator!= UNEQUAL && out->operator!= CONTAINS)
+        return err_set(err, STATUS_USAGE, "--filter: < <= > >= compare with a number, not \"%s\"", whole);
+    return STATUS_OK;
 }
 
 static enum status parse_condition(const char *start, const char *end, struct condition *out, struct err *err)
@@ -125,6 +139,8 @@ static enum status parse_condition(const char *start, const char *end, struct co
     trim(&value, &end);
     copy_range(name, sizeof name, start, name_end);
     copy_range(out->text, sizeof out->text, value, end);
+    out->column = NULL;
+    if (strchr(name, '.')) return parse_key(name, whole, out, err);
     enum status status = find_column(name, "--filter", &out->column, err);
     if (status) return status;
     if (!is_text(out->column) && (out->operator== CONTAINS || !text_parse_double(out->text, &out->number)))
@@ -135,6 +151,24 @@ static enum status parse_condition(const char *start, const char *end, struct co
     return STATUS_OK;
 }
 
+static bool holds_number(enum operator operator, double value, double wanted)
+{
+    switch (operator) {
+    case LESS:
+        return value < wanted;
+    case LESS_EQUAL:
+        return value <= wanted;
+    case GREATER:
+        return value > wanted;
+    case GREATER_EQUAL:
+        return value >= wanted;
+    case UNEQUAL:
+        return value != wanted;
+    default:
+        return value == wanted;
+    }
+}
+
 static bool holds(const struct condition *condition, const struct run_info *run)
 {
     if (is_text(condition->column)) {
@@ -142,37 +176,84 @@ static bool holds(const struct condition *condition, const struct run_info *run)
         if (condition->operator== CONTAINS) return strstr(text, condition->text) != NULL;
         return (strcmp(text, condition->text) == 0) == (condition->operator== EQUAL);
     }
-    double value = number_of(run, condition->column);
-    switch (condition->operator) {
-    case LESS:
-        return value < condition->number;
-    case LESS_EQUAL:
-        return value <= condition->number;
-    case GREATER:
-        return value > condition->number;
-    case GREATER_EQUAL:
-        return value >= condition->number;
-    case UNEQUAL:
-        return value != condition->number;
-    default:
-        return value == condition->number;
-    }
+    return holds_number(condition->operator, number_of(run, condition->column), condition->number);
 }
 
-enum status run_table_filter(const char *expr, struct run_info *runs, size_t *count, struct err *err)
+/* `value` is the run's, NULL when its configuration has no such key. */
+static bool holds_key(const struct condition *condition, const char *value)
 {
-    for (const char *start = expr, *end; start; start = *end ? end + 1 : NULL) {
-        struct condition condition;
+    double number;
+    if (!value) return condition->operator== UNEQUAL;
+    if (condition->operator== CONTAINS) return strstr(value, condition->text) != NULL;
+    if (condition->is_number && text_parse_double(value, &number))
+        return holds_number(condition->operator, number, condition->number);
+    if (condition->operator== EQUAL) return strcmp(value, condition->text) == 0;
+    return condition->operator== UNEQUAL && strcmp(value, condition->text) != 0;
+}
+
+static enum status unknown_key(const char *key, const struct run_param *params, size_t count, struct err *err)
+{
+    enum { NAMES_MAX = 200 };
+    const char *names[NAMES_MAX];
+    size_t n = 0;
+    while (n < count && n < NAMES_MAX) {
+        names[n] = params[n].name;
+        n++;
+    }
+    const char *nearest = text_nearest(key, names, n);
+    return err_set(err, STATUS_USAGE,
+                   "--filter: no configuration key \"%s\"%s%s%s (anneal train --help-config lists them)", key,
+                   nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+}
+
+/* Keeps the runs whose configuration satisfies the condition. A key that neither this anneal nor any of the
+ * runs knows is an error. */
+static enum status filter_by_key(struct store *store, const struct condition *condition,
+                                 struct run_info *runs, size_t *count, struct err *err)
+{
+    struct config config;
+    char ignored[CONFIG_TEXT_MAX];
+    config_init(&config);
+    bool known = config_get(&config, condition->key, ignored, sizeof ignored);
+    size_t kept = 0, n = 0, i;
+    struct run_param *params = NULL;
+    struct arena arena;
+    arena_init(&arena, 16384);
+    enum status status = STATUS_OK;
+    for (i = 0; !status && i < *count; i++) {
+        if (i) arena_release(&arena);
+        params = NULL;
+        n = 0;
+        status = run_params_list(store, runs[i].id, &arena, &params, &n, err);
+        const char *value = status ? NULL : run_params_get(params, n, condition->key);
+        if (value) known = true;
+        if (!status && holds_key(condition, value)) runs[kept++] = runs[i];
+    }
+    if (!status && !known) status = unknown_key(condition->key, params, n, err);
+    if (!status) *count = kept;
+    arena_release(&arena);
+    return status;
+}
+
+enum status run_table_filter(struct store *store, const char *expr, struct run_info *runs, size_t *count,
+                             struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (const char *start = expr, *end; !status && start; start = *end ? end + 1 : NULL) {
+        struct condition condition = {0};
         end = strchr(start, ',');
         if (!end) end = start + strlen(start);
-        enum status status = parse_condition(start, end, &condition, err);
-        if (status) return status;
+        status = parse_condition(start, end, &condition, err);
+        if (!status && !condition.column) {
+            status = filter_by_key(store, &condition, runs, count, err);
+            continue;
+        }
         size_t kept = 0;
-        for (size_t i = 0; i < *count; i++)
+        for (size_t i = 0; !status && i < *count; i++)
             if (holds(&condition, &runs[i])) runs[kept++] = runs[i];
-        *count = kept;
+        if (!status) *count = kept;
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* ---- sort ---- */

@@ -11,9 +11,12 @@
 #include "runs/run.h"
 
 /* Keeps the runs that satisfy EXPR: conditions COLUMN OP VALUE joined by commas, all of which must hold; OP
- * is one of = != < <= > >= and ~ (contains). A run without a value satisfies only !=. Keeps the order;
- * updates *count. STATUS_USAGE for an EXPR that makes no sense, naming what is accepted. */
-enum status run_table_filter(const char *expr, struct run_info *runs, size_t *count, struct err *err);
+ * is one of = != < <= > >= and ~ (contains). A COLUMN with a dot is a key of the configuration
+ * (train.learning_rate), compared as a number where both sides are one. A run without a value satisfies only
+ * !=. Keeps the order; updates *count. STATUS_USAGE for an EXPR that makes no sense, naming what is accepted.
+ */
+enum status run_table_filter(struct store *store, const char *expr, struct run_info *runs, size_t *count,
+                             struct err *err);
 
 /* Sorts by a column, rising, or falling with a '-' before its name; runs without a value come last; equal
  * ones keep their order. STATUS_USAGE for an unknown column. */

@@ -156,9 +156,11 @@ static void print_help(void)
          "Columns: id name status created_at ended_at device precision parameters steps tokens\n"
          "         final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid message\n"
          "Status:  created running paused finished early_stopped stopped failed crashed\n"
+         "--filter also knows the keys of the configuration, such as train.learning_rate.\n"
          "\n"
          "  anneal runs --filter status=running\n"
-         "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss");
+         "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss\n"
+         "  anneal runs --filter 'train.learning_rate<1e-3,train.optimizer=lion'");
 }
 
 int command_runs(int argc, char **argv)
@@ -197,7 +199,7 @@ int command_runs(int argc, char **argv)
     enum status status = run_open_store(&store, &err);
     if (!status) status = run_list(store, &arena, &runs, &count, &err);
     bool any = count > 0;
-    if (!status && filter) status = run_table_filter(filter, runs, &count, &err);
+    if (!status && filter) status = run_table_filter(store, filter, runs, &count, &err);
     if (!status && sort) status = run_table_sort(sort, runs, count, &err);
     if (!status && json)
         status = print_json(runs, count, &err);

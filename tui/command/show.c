@@ -83,7 +83,7 @@ static void print_identity(struct show *show)
            line(show, run->message));
     printf("  device      %s, %s, %s parameters\n", *run->device ? line(show, run->device) : "-",
            *run->precision ? line(show, run->precision) : "-",
-           text_format_count((double)run->parameters, a, sizeof a));
+           run->parameters < 0 ? "-" : text_format_count((double)run->parameters, a, sizeof a));
     printf("  steps       %lld of %lld, %s tokens\n", (long long)(run->steps > 0 ? run->steps : 0),
            (long long)run->total_steps,
            text_format_count(run->tokens > 0 ? (double)run->tokens : 0, a, sizeof a));
@@ -161,8 +161,11 @@ static void print_evals(struct show *show)
     size_t n = print_heading("Evaluations", show->eval_count);
     for (size_t i = 0; i < n; i++) {
         const struct eval_record *eval = &show->evals[i];
-        printf("  %8lld  %s  perplexity %.2f\n", (long long)eval->step,
-               format_loss(eval->val_loss, a, sizeof a), eval->val_perplexity);
+        printf("  %8lld  %s", (long long)eval->step, format_loss(eval->val_loss, a, sizeof a));
+        if (isnan(eval->val_perplexity) && !isnan(eval->val_loss)) /* an import that does not say it */
+            printf("\n");
+        else
+            printf("  perplexity %.2f\n", eval->val_perplexity);
     }
 }
 

@@ -30,6 +30,9 @@ void show_release(struct show *show);
 /* Whether the checkpoint's folder is still there. */
 bool show_checkpoint_exists(const struct show *show, const struct checkpoint_record *checkpoint);
 
+/* A new JSON value for a value of the configuration: "16" is a number, "true" a truth, anything else a text. */
+json_t *show_config_value(const char *value);
+
 /* A new JSON object: the columns of the run, config, evals, early_stopping, checkpoints, samples, orders,
  * events; lists oldest first, as in the CSV. NULL when memory is short. */
 json_t *show_json(const struct show *show);

@@ -20,8 +20,7 @@ static json_t *whole(int64_t value)
     return value < 0 ? json_null() : json_integer(value);
 }
 
-/* "16" is a number, "true" a truth, anything else a text. */
-static json_t *config_value(const char *value)
+json_t *show_config_value(const char *value)
 {
     int64_t integer;
     double number;
@@ -40,7 +39,7 @@ static int add_config(void *context, const char *section, const char *key, const
         object = json_object();
         if (json_object_set_new(config, section, object)) return 0;
     }
-    return json_object_set_new(object, key, config_value(value ? value : "")) == 0;
+    return json_object_set_new(object, key, show_config_value(value ? value : "")) == 0;
 }
 
 static json_t *config_json(const char *config)
