@@ -172,6 +172,7 @@ static void several_files_are_one_corpus(void **state)
     assert_ok(split_corpus(&corpus, 0, 3, 1, SHUFFLE_NONE, &train, &validation, &err), &err);
     assert_int_equal(train.sequences, 2 + 3 + 1);
     split_release(&train);
+    split_release(&validation);
     corpus_close(&corpus);
 }
 
