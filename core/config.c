@@ -283,7 +283,7 @@ enum status config_finish(struct config *config, struct err *err)
                        "train.seq_len = %lld is longer than model.max_seq_len = %d (raise that one)",
                        (long long)config->train.seq_len, sizes->max_seq_len);
     if (config->eval.early_stopping_patience > 0 &&
-        (config->eval.every == 0 || config->data.val_fraction == 0))
+        (config->eval.every == 0 || (config->data.val_fraction == 0 && !*config->data.val)))
         return err_set(
             err, STATUS_USAGE,
             "eval.early_stopping_patience = %lld: needs evaluations, so eval.every and data.val_fraction "

@@ -21,13 +21,14 @@ struct config {
         struct model_config sizes; /* of the preset, less what keys override */
     } model;
     struct {
-        char train[CONFIG_TEXT_MAX], tokenizer[CONFIG_TEXT_MAX], shuffle[16];
+        char train[CONFIG_TEXT_MAX], val[CONFIG_TEXT_MAX], tokenizer[CONFIG_TEXT_MAX], shuffle[16];
         double val_fraction;
     } data;
     struct {
         int64_t batch_size, seq_len, accumulation_steps, total_steps, warmup_steps, seed, threads;
         char optimizer[16], schedule[24], precision[8];
         double learning_rate, min_lr_factor, weight_decay, beta1, beta2, adam_eps, max_grad_norm, dropout;
+        bool async;
     } train;
     struct {
         int64_t every, batches, early_stopping_patience;

@@ -14,6 +14,7 @@
 #include "core/optimizer.h"
 #include "core/schedule.h"
 #include "datasets/batch.h"
+#include "datasets/prefetch.h"
 #include "datasets/progress.h"
 
 enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384 };
@@ -29,7 +30,7 @@ struct trainer {
     struct optimizer optimizer;
     struct train_state state;
     struct device_info device;
-    int32_t *inputs, *targets; /* (B, T) on the host */
+    struct prefetch *train_batches, *validation_batches; /* the latter NULL without a validation split */
     char *sample_bytes, *sample_text;
     int64_t last_eval_step, last_checkpoint_step;
     double last_val_loss;
@@ -48,13 +49,11 @@ static enum status check_vocabulary(const struct trainer *t, struct err *err)
                        "model.vocab_size = %d is smaller than the tokenizer's %d (set it to at least %d)", V,
                        needed, needed);
     /* a token outside the embedding is a read outside memory: whatever is said about the file, look */
-    if (!corpus->file.count || token_file_largest(&corpus->file) < (uint32_t)V) return STATUS_OK;
-    uint64_t i = 0;
-    while (corpus->file.tokens[i] < (uint32_t)V) i++;
+    struct corpus_place place;
+    if (!corpus_find_id(corpus, (uint32_t)V, &place)) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
                    "%s: token %" PRIu64 " is %u, but model.vocab_size = %d (set it to at least %" PRIu64 ")",
-                   corpus->path, i, corpus->file.tokens[i], V,
-                   (uint64_t)token_file_largest(&corpus->file) + 1);
+                   place.path, place.index, place.id, V, (uint64_t)corpus_largest_id(corpus) + 1);
 }
 
 static enum status open_data(struct trainer *t, struct err *err)
@@ -64,19 +63,19 @@ static enum status open_data(struct trainer *t, struct err *err)
     enum shuffle shuffle = strcmp(c->data.shuffle, "random") == 0 ? SHUFFLE_RANDOM
                            : strcmp(c->data.shuffle, "none") == 0 ? SHUFFLE_NONE
                                                                   : SHUFFLE_STRIDE;
-    size_t N = (size_t)c->train.batch_size * (size_t)c->train.seq_len;
+    int B = (int)c->train.batch_size;
     enum status status = check_vocabulary(t, err);
     if (!status)
-        status =
-            split_make(corpus->file.tokens, corpus->file.count, c->data.val_fraction, (int)c->train.seq_len,
-                       (uint64_t)c->train.seed, shuffle, &t->train, &t->validation, err);
+        status = split_corpus(corpus, c->data.val_fraction, (int)c->train.seq_len, (uint64_t)c->train.seed,
+                              shuffle, &t->train, &t->validation, err);
+    if (!status) status = prefetch_open(&t->train, B, c->train.async, &t->train_batches, err);
+    if (!status && t->validation.sequences)
+        status = prefetch_open(&t->validation, B, c->train.async, &t->validation_batches, err);
     if (status) return status;
-    t->inputs = malloc(N * sizeof *t->inputs);
-    t->targets = malloc(N * sizeof *t->targets);
     t->sample_bytes = malloc(SAMPLE_BYTES_MAX);
     t->sample_text = malloc(SAMPLE_BYTES_MAX);
-    if (!t->inputs || !t->targets || !t->sample_bytes || !t->sample_text)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for batches of %zu tokens", N);
+    if (!t->sample_bytes || !t->sample_text)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for samples of text");
     return STATUS_OK;
 }
 
@@ -203,8 +202,10 @@ void trainer_close(struct trainer *t)
     network_close(&t->network);
     plan_release(&t->plan);
     model_release(&t->model);
-    free(t->inputs);
-    free(t->targets);
+    prefetch_close(t->train_batches);
+    prefetch_close(t->validation_batches);
+    split_release(&t->train);
+    split_release(&t->validation);
     free(t->sample_bytes);
     free(t->sample_text);
     free(t);
@@ -310,9 +311,10 @@ static void evaluate(struct trainer *t)
     if (!left) return;
     for (int64_t i = 0; left && (c->eval.batches == 0 || i < c->eval.batches); i++) {
         int b = left < (uint64_t)B ? (int)left : B;
-        split_batch(&t->validation, cursor, b, t->inputs, t->targets);
-        network_forward(&t->network, t->inputs, b, T, (struct network_dropout){0});
-        sum += network_loss(&t->network, t->targets, b, T);
+        const int32_t *inputs, *targets; /* (b,T) */
+        prefetch_take(t->validation_batches, cursor, b, &inputs, &targets);
+        network_forward(&t->network, inputs, b, T, (struct network_dropout){0});
+        sum += network_loss(&t->network, targets, b, T);
         cursor += (uint64_t)b;
         left -= (uint64_t)b;
     }
@@ -453,9 +455,10 @@ static enum status train_step(struct trainer *t, struct err *err)
     t->setup.backend->mem_zero(net->gradients, t->model.elements * sizeof *net->gradients, net->stream);
     for (int64_t i = 0; i < micro_batches; i++) {
         dropout.micro_batch = (uint32_t)i;
-        split_batch(&t->train, t->state.cursor, B, t->inputs, t->targets);
-        network_forward(net, t->inputs, B, T, dropout);
-        network_backward(net, t->targets, B, T, (float)(1.0 / (double)tokens), dropout);
+        const int32_t *inputs, *targets; /* (B,T) */
+        prefetch_take(t->train_batches, t->state.cursor, B, &inputs, &targets);
+        network_forward(net, inputs, B, T, dropout);
+        network_backward(net, targets, B, T, (float)(1.0 / (double)tokens), dropout);
         loss += network_loss_sum(net);
         t->state.cursor += (uint64_t)B;
     }

@@ -1,6 +1,7 @@
 /* See batch.h. */
 #include "datasets/batch.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -194,9 +195,7 @@ enum status split_make(const uint32_t *tokens, uint64_t count, double val_fracti
                        struct err *err)
 {
     struct token_file file = {.tokens = tokens, .count = count};
-    if (count && !tokens)
-        return err_set(err, STATUS_USAGE,
-                       "these tokens are not one run of 32-bit ids (prepare them as one .tok file)");
+    assert(tokens || !count);
     return split_files(&file, 1, val_fraction, seq_len, seed, shuffle, train, validation, err);
 }
 

@@ -194,13 +194,11 @@ out:
 static enum status check_ids(struct corpus *corpus, struct err *err)
 {
     size_t count;
-    uint32_t largest = 0;
     const struct token_file *runs = corpus_runs(corpus, &count);
     if (corpus->file.vocab_size)
         return corpus->set.count ? token_set_check(&corpus->set, corpus->file.vocab_size, err)
                                  : token_file_check(runs, corpus->path, corpus->file.vocab_size, err);
-    for (size_t i = 0; i < count; i++)
-        if (token_file_largest(&runs[i]) > largest) largest = token_file_largest(&runs[i]);
+    uint32_t largest = corpus_largest_id(corpus);
     if (largest >= INT32_MAX)
         return err_set(err, STATUS_CORRUPT, "%s: holds the id %u, which no vocabulary has", corpus->path,
                        largest);
@@ -316,6 +314,16 @@ const struct token_file *corpus_runs(const struct corpus *corpus, size_t *count)
 {
     *count = corpus->set.count ? corpus->set.count : 1;
     return corpus->set.count ? corpus->set.files : &corpus->file;
+}
+
+uint32_t corpus_largest_id(const struct corpus *corpus)
+{
+    size_t count;
+    const struct token_file *runs = corpus_runs(corpus, &count);
+    uint32_t largest = corpus->validation ? corpus_largest_id(corpus->validation) : 0;
+    for (size_t i = 0; i < count; i++)
+        if (runs[i].count && token_file_largest(&runs[i]) > largest) largest = token_file_largest(&runs[i]);
+    return largest;
 }
 
 bool corpus_find_id(const struct corpus *corpus, uint32_t least, struct corpus_place *out)

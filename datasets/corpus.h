@@ -52,6 +52,7 @@ struct corpus_place {
     uint32_t id;
 };
 bool corpus_find_id(const struct corpus *corpus, uint32_t least, struct corpus_place *out);
+uint32_t corpus_largest_id(const struct corpus *corpus); /* likewise; 0 without tokens */
 
 /* What a preparation made. */
 struct corpus_summary {

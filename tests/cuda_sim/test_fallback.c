@@ -44,7 +44,7 @@ static int forget(void **state)
 /* One small layer; eight steps, an evaluation after the fourth and the eighth, a checkpoint every three. */
 #define SMALL                                                                                                \
     "--model.hidden_dim=16", "--train.seq_len=8", "--train.schedule=constant", "--train.warmup_steps=0",     \
-        "--eval.batches=1"
+        "--eval.batches=1", "--train.precision=fp32"
 #define EIGHT SMALL, "--train.total_steps=8", "--eval.every=4", "--checkpoint.every=3", "--checkpoint.keep=9"
 
 static void expect_query(const struct stage *s, const char *sql, const char *expected)

@@ -32,6 +32,8 @@ static const char help[] =
     "  anneal train                                             the default run\n"
     "  anneal train my.ini --train.learning_rate=1e-3           a file, and a key that overrides it\n"
     "  anneal train --data.train=corpus.txt --data.tokenizer=bpe:4096 --model.vocab_size=4096\n"
+    "  anneal train --data.train='shards/train_*.bin' --data.val='shards/val_*.bin' "
+    "--model.vocab_size=50257\n"
     "\n"
     "Ctrl-C saves a checkpoint and leaves (twice: leaves at once); `anneal resume RUN` goes on from there.\n";
 

@@ -144,6 +144,8 @@ enum status training_session_open_corpus(struct training_session *s, struct err 
     progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
     struct progress progress = progress_bar_observer(&bar);
     enum status status = corpus_open(c->data.train, c->data.tokenizer, cache, &progress, &s->corpus, err);
+    if (!status && *c->data.val)
+        status = corpus_open_validation(&s->corpus, c->data.val, cache, &progress, err);
     progress_bar_finish(&bar);
     return status;
 }

@@ -8,7 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "datasets/recipe.h"
+#include "datasets/data_words.h"
 #include "tui/command/device_choice.h"
 
 /* "--name VALUE" or "--name=VALUE": NULL when `word` is neither. Moves *i past a separate value. */
@@ -92,7 +92,8 @@ enum status training_words_apply(const struct training_words *words, struct conf
     if (!status) status = config_finish(config, err);
     if (status) return status;
     char *tokenizer = config->data.tokenizer;
-    if (!recipe_find(config->data.train)) make_absolute(config->data.train);
+    data_words_absolute(config->data.train, sizeof config->data.train);
+    data_words_absolute(config->data.val, sizeof config->data.val);
     if (strcmp(tokenizer, "bytes") != 0 && strncmp(tokenizer, "bpe:", 4) != 0) make_absolute(tokenizer);
     return STATUS_OK;
 }

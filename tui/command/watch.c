@@ -15,7 +15,8 @@
 static const struct form_field offered[] = {
     {"name", "name", "made from the preset", "how the run is called; its id adds date and time", NULL},
     {"model.preset", "preset", NULL, "size of the model", "tiny|small|medium|shakespeare"},
-    {"data.train", "data", NULL, "a recipe (kjv), a .tok file, a text file or a folder of texts", NULL},
+    {"data.train", "data", NULL, "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
+     NULL},
     {"data.tokenizer", "tokenizer", NULL, "bytes, bpe:N or a tokenizer.json", NULL},
     {"train.total_steps", "steps", NULL, "optimizer steps until the run is finished", NULL},
     {"train.batch_size", "batch size", NULL, "sequences a micro-batch", NULL},
