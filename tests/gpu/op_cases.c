@@ -193,10 +193,9 @@ static void attention_case(const struct op_side *side, struct op_shape s, struct
     side->backend->attention_backward(dqkv, dout, y, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS,
                                       side->stream);
     desk_result(&d, out, "lse", lse, rows, REDUCTION);
-    /* ds is rounded to bf16 before its products, by up to 2^-9 of itself; chance averages that over many terms,
-     * but the smallest shapes have few */
-    desk_tensor_result(&d, out, "dqkv", dqkv, n,
-                       REDUCTION + (s.precision == PRECISION_BF16 ? 1.0 / 512 : 0));
+    /* ds is rounded to bf16 before its products, by up to 2^-9 of itself; chance averages that over many
+     * terms, but the smallest shapes have few */
+    desk_tensor_result(&d, out, "dqkv", dqkv, n, REDUCTION + (s.precision == PRECISION_BF16 ? 1.0 / 512 : 0));
     desk_close(&d, out);
 }
 

@@ -36,8 +36,8 @@ float *desk_blank(struct desk *desk, size_t n);
 void *desk_blank_tensor(struct desk *desk, size_t n);
 void *desk_scratch(struct desk *desk, size_t bytes);
 
-/* Where the reference stands in for bf16: rounds n elements that an operation has written, as the other side's
- * are, so that the next operation has the same inputs on both. */
+/* Where the reference stands in for bf16: rounds n elements that an operation has written, as the other
+ * side's are, so that the next operation has the same inputs on both. */
 void desk_round(struct desk *desk, void *tensor, size_t n);
 
 /* An output of n floats. */
