@@ -378,6 +378,8 @@ enum status import_read_csv(struct import *import, FILE *file)
         return err_set(import->err, STATUS_NO_MEMORY, "%s: not enough memory", import->path);
     }
     csv_set_realloc_func(&r->parser, bounded_realloc);
+    csv_set_blk_size(&r->parser,
+                     CHUNK_BYTES); /* by 128 bytes, a long field would be copied a thousand times */
     r->import = import;
     r->in_header = true;
     enum status status = read_file(r, file);

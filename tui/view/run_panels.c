@@ -118,10 +118,13 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
     if (model->has_last) {
         x = fact(grid, x, y, end, "lr", STYLE_LR, axis_format(model->last.lr, text, sizeof text));
         x = fact(grid, x, y, end, "grad", STYLE_GRAD, axis_format(model->last.grad_norm, text, sizeof text));
-        snprintf(text, sizeof text, "%s ms", axis_format(model->last.step_ms, number, sizeof number));
-        x = fact(grid, x, y, end, "step", STYLE_TEXT, text);
-        x = fact(grid, x, y, end, "tokens", STYLE_TEXT,
-                 text_format_count((double)run->tokens, number, sizeof number));
+        if (!isnan(model->last.step_ms)) { /* an imported history may not say it */
+            snprintf(text, sizeof text, "%s ms", axis_format(model->last.step_ms, number, sizeof number));
+            x = fact(grid, x, y, end, "step", STYLE_TEXT, text);
+        }
+        if (run->tokens >= 0)
+            x = fact(grid, x, y, end, "tokens", STYLE_TEXT,
+                     text_format_count((double)run->tokens, number, sizeof number));
         snprintf(text, sizeof text, "%.2f", model->last.epoch);
         x = fact(grid, x, y, end, "epoch", STYLE_TEXT, text);
         if (!isnan(model->last.mfu)) {
@@ -234,8 +237,10 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_mo
     side_line(grid, area, "id", run->id);
     snprintf(text, sizeof text, "%s, %s", run->device, run->precision);
     side_line(grid, area, "device", text);
-    side_line(grid, area, "parameters", label_thousands(run->parameters, number, sizeof number));
-    side_line(grid, area, "tokens", label_thousands(run->tokens, number, sizeof number));
+    if (run->parameters >= 0)
+        side_line(grid, area, "parameters", label_thousands(run->parameters, number, sizeof number));
+    if (run->tokens >= 0)
+        side_line(grid, area, "tokens", label_thousands(run->tokens, number, sizeof number));
     if (run->segment > 1) {
         snprintf(text, sizeof text, "%d (resumed %d time%s)", run->segment, run->segment - 1,
                  run->segment == 2 ? "" : "s");
