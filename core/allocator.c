@@ -58,6 +58,16 @@ const char *allocator_kind_name(enum allocator_kind kind)
     return names[kind];
 }
 
+bool allocator_kind_parse(const char *name, enum allocator_kind *out)
+{
+    for (int kind = 0; kind < ALLOCATOR_KINDS; kind++)
+        if (strcmp(name, allocator_kind_name((enum allocator_kind)kind)) == 0) {
+            *out = (enum allocator_kind)kind;
+            return true;
+        }
+    return false;
+}
+
 /* ---- the register ---- */
 
 static size_t slot_of(const struct allocator *a, const void *memory)

@@ -38,6 +38,10 @@ struct config {
         int64_t every, keep;
     } checkpoint;
     struct {
+        char allocator[8];
+        double reserve;
+    } memory;
+    struct {
         int64_t every, max_tokens, top_k;
         double temperature;
         char prompt[CONFIG_TEXT_MAX];

@@ -66,17 +66,18 @@ enum status network_open(struct network *net, const struct backend *backend, str
             "narrower heads)",
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
-    enum status status = backend->stream_open(device, plan->input.precision, &net->stream, err);
+    struct allocator_options options = {plan->input.allocator, backend, device, plan->total_bytes, NULL};
+    enum status status = allocator_open(&options, &net->allocator, err);
+    if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
         void *memory = NULL;
         if (!plan->category_bytes[i]) continue;
-        status = backend->mem_alloc(device, plan->category_bytes[i], &memory, err);
+        status = allocator_alloc(allocator_root(net->allocator), plan_category_name((enum plan_category)i),
+                                 plan->category_bytes[i], NULL, &memory, err);
+        if (status) break;
         net->memory[i] = memory;
-        if (!status) net->allocated[i] = plan->category_bytes[i];
-        if (status)
-            err_prefix(err, "%s", plan_category_name((enum plan_category)i));
-        else
-            backend->mem_zero(memory, zeroed_bytes(plan, i), net->stream);
+        net->allocated[i] = plan->category_bytes[i];
+        backend->mem_zero(memory, zeroed_bytes(plan, i), net->stream);
     }
     if (!status) status = upload_rope_table(net, err);
     if (status) {
@@ -100,8 +101,7 @@ enum status network_renew_stream(struct network *net, struct err *err)
 
 void network_close(struct network *net)
 {
-    for (int i = 0; i < PLAN_CATEGORIES; i++)
-        if (net->memory[i]) net->backend->mem_free(net->device, net->memory[i]);
+    allocator_close(net->allocator);
     if (net->stream) net->backend->stream_close(net->stream);
     *net = (struct network){0};
 }

@@ -1,5 +1,5 @@
 /* The network: forward and backward pass of a Llama-family decoder, written once against the backend's table.
- * Owns the device memory of a plan; allocates it in network_open, one allocation a category, and never again.
+ * Owns the device memory of a plan; allocates it in network_open, one block a category, and never again.
  *
  * Shapes as in kernels/backend.h. Sequences and their length may be smaller than planned, never larger. */
 #ifndef ANNEAL_CORE_NETWORK_H
@@ -14,11 +14,12 @@
 struct network {
     const struct backend *backend;          /* borrowed */
     struct device *device;                  /* borrowed */
+    struct allocator *allocator;            /* owned */
     struct stream *stream;                  /* owned */
     const struct model *model;              /* borrowed */
     const struct plan *plan;                /* borrowed */
     unsigned char *memory[PLAN_CATEGORIES]; /* device memory; NULL for an empty category */
-    size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the backend */
+    size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the allocator */
     float *weights, *gradients;             /* (elements) fp32, into memory */
     void *compute_weights; /* (elements) weights in the plan's precision; weights where fp32 */
 };

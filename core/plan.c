@@ -2,6 +2,7 @@
 #include "core/plan.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "kernels/linear_cross_entropy.h"
 
@@ -101,6 +102,13 @@ static void plan_workspace(struct plan *plan, size_t N)
     if (in->gemm_workspace)
         plan->gemm_workspace =
             add(plan, PLAN_WORKSPACE, -1, "workspace of matrix products", in->gemm_workspace);
+}
+
+enum precision plan_precision(const char *name, enum precision best)
+{
+    for (int p = 0; p < PRECISIONS; p++)
+        if (strcmp(name, precision_name((enum precision)p)) == 0) return (enum precision)p;
+    return best;
 }
 
 enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err)

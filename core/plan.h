@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/allocator.h"
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/model.h"
@@ -31,11 +32,12 @@ struct plan_buffer {
 
 /* What the plan is made for. */
 struct plan_input {
-    const struct model *model; /* borrowed; must outlive the plan */
-    int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
-    int moments;               /* 2 AdamW, 1 Lion, 0 no training */
-    enum precision precision;  /* of weights as computed with, activations and their gradients */
-    size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
+    const struct model *model;     /* borrowed; must outlive the plan */
+    int B, T;                      /* sequences of a micro-batch, tokens of a sequence */
+    int moments;                   /* 2 AdamW, 1 Lion, 0 no training */
+    enum precision precision;      /* of weights as computed with, activations and their gradients */
+    size_t gemm_workspace;         /* bytes that the device's matrix products want: backend->gemm_workspace */
+    enum allocator_kind allocator; /* what the network's memory is cut from */
 };
 
 /* Byte offsets of one layer's saved activations; N = B·T, Q = (NH+2·NKV)·HS. Elements are of the plan's
@@ -84,6 +86,9 @@ struct plan {
     size_t gemm_workspace;         /* lent to the stream; only where it wants any */
     int loss_chunk;                /* rows the fused linear cross-entropy works on at a time */
 };
+
+/* The precision that train.precision names; "auto" is the device's best. */
+enum precision plan_precision(const char *name, enum precision best);
 
 enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err);
 void plan_release(struct plan *plan); /* harmless on a zeroed struct */

@@ -109,14 +109,6 @@ static enum status upload_initial_weights(struct trainer *t, struct err *err)
     return status;
 }
 
-/* The precision that a configuration names; "auto" is the device's best. */
-static enum precision precision_of(const char *name, enum precision best)
-{
-    for (int p = 0; p < PRECISIONS; p++)
-        if (strcmp(name, precision_name((enum precision)p)) == 0) return (enum precision)p;
-    return best;
-}
-
 static bool on_warm_progress(void *context, int done, int total)
 {
     return progress_report(context, "warming up", "products", (uint64_t)done, (uint64_t)total);
@@ -176,10 +168,12 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                .T = (int)c->train.seq_len,
                                .moments = optimizer_moments(t->optimizer.kind)};
     setup->backend->device_describe(setup->device, &t->device);
-    input.precision = precision_of(c->train.precision, t->device.best);
+    input.precision = plan_precision(c->train.precision, t->device.best);
     input.gemm_workspace = setup->backend->gemm_workspace(setup->device);
+    allocator_kind_parse(c->memory.allocator, &input.allocator);
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
+    if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)t->plan.total_bytes, err);
     if (!status) status = warm_up(t, err);
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = upload_initial_weights(t, err);

@@ -21,6 +21,8 @@ enum train_request {
  * records are borrowed for the call. */
 struct train_observer {
     void *context;
+    /* Before that much is allocated on the device; a failure is trainer_open's. */
+    enum status (*reserve)(void *context, int64_t bytes, struct err *err);
     void (*step)(void *context, const struct step_record *record);
     void (*eval)(void *context, const struct eval_record *record);
     void (*stopping)(void *context, const struct stopping_record *record);

@@ -46,6 +46,7 @@ struct event;  /* opaque: a mark between two pieces of a stream's work */
 struct device_info {
     char name[96];           /* "AMD EPYC 9B14, 2 threads, AVX-512" */
     char short_name[16];     /* "cpu", "cuda:0": the `device` column of runs */
+    char uuid[48];           /* "GPU-…", the same for every process of the host; "": a CPU */
     int64_t available_bytes; /* of it, what may still be taken; 0: unknown */
     int64_t total_bytes;     /* memory of the device */
     /* operations a second, two for a multiply-add, of matrix products in each precision, by what is known of

@@ -67,6 +67,14 @@ static enum chip_source peaks(const cudaDeviceProp *properties, int index, doubl
     return chip_peaks(&chip, out);
 }
 
+/* As NVIDIA's own tools write it: GPU-8-4-4-4-12 hexadecimal digits. */
+static void write_uuid(const cudaDeviceProp *properties, char *out, size_t size)
+{
+    const unsigned char *b = (const unsigned char *)&properties->uuid;
+    snprintf(out, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+             b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
 /* Whether it answers, and how much of it is free; makes it the current device. */
 static cudaError_t free_memory(int index, int64_t *out)
 {
@@ -87,6 +95,7 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
         return err_set(err, STATUS_FAILED, "GPU %d does not describe itself: %s", index,
                        cudaGetErrorString(error));
     snprintf(out->name, sizeof out->name, "%.255s", properties.name);
+    write_uuid(&properties, out->uuid, sizeof out->uuid);
     out->total_bytes = (int64_t)properties.totalGlobalMem;
     out->major = properties.major;
     out->minor = properties.minor;
@@ -178,6 +187,7 @@ static void device_describe(struct device *device, struct device_info *out)
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%.90s", device->properties.name);
     snprintf(out->short_name, sizeof out->short_name, "cuda:%d", device->index);
+    write_uuid(&device->properties, out->uuid, sizeof out->uuid);
     out->total_bytes = (int64_t)device->properties.totalGlobalMem;
     out->available_bytes = device->available_bytes;
     memcpy(out->peak_flops, device->peak_flops, sizeof out->peak_flops);

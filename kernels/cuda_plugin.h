@@ -10,6 +10,7 @@
 /* A device as the driver describes it, whether or not it can be used. */
 struct cuda_device_report {
     char name[256];
+    char uuid[48];                   /* "GPU-…" */
     int64_t total_bytes, free_bytes; /* free: of a device that can be used */
     int major, minor;                /* compute capability */
     double peak_flops[PRECISIONS];   /* see chip.h; 0: unknown, or it does not compute in it */

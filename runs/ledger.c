@@ -257,10 +257,10 @@ static enum status check(const struct ledger_room *room, const struct reservatio
         return err_set(err, STATUS_NO_MEMORY,
                        "%s: %s are needed, it has %s, of which %.0f %% stay free (use a smaller model, "
                        "train.batch_size or train.seq_len)",
-                       room->device, wanted, all, room->reserve * 100);
+                       room->name, wanted, all, room->reserve * 100);
     name_holders(rows, count, holders, sizeof holders);
     return err_set(err, STATUS_BUSY, "%s: %s are needed, %s of %s are left%s%s (--wait waits for them)",
-                   room->device, wanted, free_bytes, all, count ? "; reserved: " : "", holders);
+                   room->name, wanted, free_bytes, all, count ? "; reserved: " : "", holders);
 }
 
 static enum status insert(struct ledger *l, const char *device, const char *holder, int64_t bytes,
@@ -298,13 +298,15 @@ enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, con
     return finish(l, status, err);
 }
 
-enum status ledger_use(struct ledger *l, int64_t id, int64_t used, struct err *err)
+enum status ledger_use(struct ledger *l, int64_t id, const char *holder, int64_t used, struct err *err)
 {
     sqlite3_stmt *statement;
-    enum status status = prepare(l, "update reservations set used = ?2 where id = ?1", &statement, err);
+    enum status status =
+        prepare(l, "update reservations set used = ?2, holder = ?3 where id = ?1", &statement, err);
     if (status) return status;
     sqlite3_bind_int64(statement, 1, id);
     sqlite3_bind_int64(statement, 2, used);
+    sqlite3_bind_text(statement, 3, holder, -1, SQLITE_STATIC);
     return complete(l, statement, err);
 }
 

@@ -29,10 +29,11 @@ struct reservation {
 
 /* What a device has. */
 struct ledger_room {
-    const char *device;
-    int64_t total;     /* bytes of its memory; 0: unknown, nothing is refused */
-    int64_t available; /* of it, what no process has taken; 0: unknown */
-    double reserve;    /* the share of the total that stays free: 0.05 */
+    const char *device; /* what names it on this host */
+    const char *name;   /* what a sentence calls it: "cuda:0" */
+    int64_t total;      /* bytes of its memory; 0: unknown, nothing is refused */
+    int64_t available;  /* of it, what no process has taken; 0: unknown */
+    double reserve;     /* the share of the total that stays free: 0.05 */
 };
 
 enum status ledger_open(const char *home, struct ledger **out, struct err *err);
@@ -43,8 +44,8 @@ void ledger_close(struct ledger *ledger); /* NULL is harmless; reservations stay
  * follows. */
 enum status ledger_reserve(struct ledger *ledger, const struct ledger_room *room, const char *holder,
                            int64_t bytes, int64_t *id, struct err *err);
-/* What is really allocated under a reservation. */
-enum status ledger_use(struct ledger *ledger, int64_t id, int64_t used, struct err *err);
+/* What is really allocated under a reservation, and what for by now. */
+enum status ledger_use(struct ledger *ledger, int64_t id, const char *holder, int64_t used, struct err *err);
 enum status ledger_release(struct ledger *ledger, int64_t id, struct err *err);
 
 /* The reservations of living processes, oldest first; of one device, or of all with NULL. *count of them are

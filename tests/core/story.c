@@ -44,6 +44,14 @@ static void on_sample(void *context, const struct sample_record *record)
     snprintf(story->last_sample, sizeof story->last_sample, "%s", record->text);
 }
 
+static enum status on_reserve(void *context, int64_t bytes, struct err *err)
+{
+    (void)context;
+    (void)bytes;
+    (void)err;
+    return STATUS_OK;
+}
+
 static void on_saving(void *context)
 {
     struct story *story = context;
@@ -185,6 +193,7 @@ enum status session_try(struct session *s, struct err *err)
                                              .eval = on_eval,
                                              .stopping = on_stopping,
                                              .sample = on_sample,
+                                             .reserve = on_reserve,
                                              .saving = on_saving,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,

@@ -35,6 +35,7 @@ static const char *other_value(size_t i)
                    {"optimizer", "lion"},
                    {"schedule", "linear"},
                    {"precision", "fp32"},
+                   {"allocator", "caching"},
                    {"max_seq_len", "128"},
                    {"seq_len", "32"},
                    {"rope_base", "5000"},

@@ -182,6 +182,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
         return cudaErrorInvalidValue;
     *out = cudaDeviceProp();
     snprintf(out->name, sizeof out->name, "CUDA simulator");
+    for (int i = 0; i < 16; i++) out->uuid.bytes[i] = (char)(16 * i + device);
     out->totalGlobalMem = (size_t)1 << 30;
     enum sim_machine now = sim::machine();
     bool old = now == SIM_MACHINE_OLD_DEVICE || (now == SIM_MACHINE_MIXED && device == 0);

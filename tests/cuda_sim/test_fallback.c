@@ -334,6 +334,8 @@ static void the_workbench_shows_the_fall_back_live(void **state)
 
 /* ---- at the start ---- */
 
+#define BY_CATEGORY "--memory.allocator=basic" /* one allocation each, where the arena is one for all */
+
 static void a_device_without_room_for_a_category_falls_back_with_the_numbers(void **state)
 {
     (void)state;
@@ -344,8 +346,9 @@ static void a_device_without_room_for_a_category_falls_back_with_the_numbers(voi
         snprintf(machine, sizeof machine, "oom_at:%d", i);
         use_machine(machine);
         process_expect_sentence(
-            process_run(1, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL), "MiB");
-        struct process *p = process_run(0, "train", s.config, EIGHT, "--progress=json", NULL);
+            process_run(1, "train", s.config, EIGHT, BY_CATEGORY, "--device=cuda", "--progress=none", NULL),
+            "MiB");
+        struct process *p = process_run(0, "train", s.config, EIGHT, BY_CATEGORY, "--progress=json", NULL);
         json_t *lines = stage_parse_lines(process_stdout(p));
         assert_int_equal(stage_count_lines(lines, "event"), 1);
         const char *text = stage_text(stage_find_line(lines, "event", 0), "text");
@@ -364,7 +367,8 @@ static void a_resume_falls_back_too(void **state)
     use_machine("good");
     process_close(process_run(0, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL));
     use_machine("oom_at:3");
-    process_close(process_run(0, "resume", "latest", "--train.total_steps=10", "--progress=none", NULL));
+    process_close(
+        process_run(0, "resume", "latest", "--train.total_steps=10", BY_CATEGORY, "--progress=none", NULL));
     expect_query(&s, "select device, status, segment, steps from runs", "cpu|finished|2|10");
     expect_query(&s, "select count(*) from events where segment = 2 and text like 'training on the CPU: %'",
                  "1");

@@ -18,7 +18,7 @@
 
 enum { MIB = 1 << 20, CHILDREN = 40 };
 
-static const struct ledger_room room = {"gpu", 1000 * MIB, 0, 0.1};
+static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1};
 
 static const char *home(const char *name)
 {
@@ -74,7 +74,7 @@ static void memory_that_others_took_counts_once(void **state)
     struct ledger *ledger = opened("others");
     struct ledger_room busy = room;
     assert_int_equal(ledger_reserve(ledger, &room, "run-a", 400 * MIB, &id, &err), STATUS_OK);
-    assert_int_equal(ledger_use(ledger, id, 100 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_use(ledger, id, "run-a", 100 * MIB, &err), STATUS_OK);
     busy.available = 500 * MIB;
     assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 201 * MIB, &other, &err), STATUS_BUSY);
     assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 200 * MIB, &other, &err), STATUS_OK);
@@ -85,7 +85,7 @@ static void devices_have_their_own_memory(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct ledger_room second = room, unknown = {"mystery", 0, 0, 0.1};
+    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1};
     int64_t id;
     struct ledger *ledger = opened("devices");
     second.device = "gpu2";
@@ -156,7 +156,7 @@ static void take_a_turn(int number)
     if (status) _exit(3);
     for (int i = 0; i < 5; i++) {
         if (held(ledger, &bytes) > 9 || bytes > 900 * MIB) _exit(4);
-        if (ledger_use(ledger, id, i * MIB, &err)) _exit(5);
+        if (ledger_use(ledger, id, holder, i * MIB, &err)) _exit(5);
     }
     if (number % 4 && ledger_release(ledger, id, &err)) _exit(6); /* every fourth just dies */
     _exit(0);

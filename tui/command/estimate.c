@@ -6,25 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/fit.h"
 #include "core/optimizer.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
+#include "tui/command/device_choice.h"
 #include "tui/command/json_document.h"
 #include "tui/command/training_words.h"
 
 static const char help[] =
-    "usage: anneal estimate [CONFIG.ini] [--section.key=value ...] [--fit [MEMORY]] [--json]\n"
+    "usage: anneal estimate [CONFIG.ini] [--section.key=value ...] [--device D] [--fit [MEMORY]] [--json]\n"
     "\n"
     "Prints the memory that `anneal train` would allocate for this configuration, by category and buffer, "
     "without\n"
     "allocating it.\n"
     "\n"
+    "  --device D         auto | cpu | cuda: whose precision and workspace the plan has\n"
     "  --fit [MEMORY]     also the largest batch and the longest sequence that fit into MEMORY, a number of "
     "bytes or with\n"
-    "                     a unit: 24GiB, 800MB (default: what this machine has available)\n"
+    "                     a unit: 24GiB, 800MB (default: what the device has available)\n"
     "  --json             one JSON value: every buffer with its category, layer, bytes and offset\n"
     "\n"
     "  anneal estimate --model.preset=small --train.seq_len=1024\n"
@@ -32,6 +33,8 @@ static const char help[] =
 
 struct estimate {
     struct config config;
+    const char *device; /* auto, cpu, cuda */
+    struct device_info info;
     struct model model;
     struct plan_input input;
     struct plan plan;
@@ -68,25 +71,41 @@ static enum status parse_words(int argc, char **argv, struct estimate *e, bool *
     words[count] = NULL;
     enum status status = training_words_parse(count, words, &training, err);
     *asked_for_help = training.help;
+    e->device = training.device;
     if (status || training.help) return status;
     config_init(&e->config);
     if (training.positional) status = config_read_file(&e->config, training.positional, err);
     return status ? status : training_words_apply(&training, &e->config, err);
 }
 
+/* What the plan depends on of the device, which is closed again. */
+static enum status ask_device(struct estimate *e, struct err *err)
+{
+    struct device_choice choice;
+    enum status status = device_choice_open(&choice, e->device, (int)e->config.train.threads, err);
+    if (!status) status = device_choice_check_precision(&choice, e->config.train.precision, err);
+    if (!status) {
+        e->info = choice.info;
+        e->input.gemm_workspace = choice.backend->gemm_workspace(choice.device);
+        e->input.precision = plan_precision(e->config.train.precision, choice.info.best);
+    }
+    device_choice_close(&choice);
+    return status;
+}
+
 static enum status make_plan(struct estimate *e, struct err *err)
 {
     const struct config *c = &e->config;
     enum status status = model_init(&e->model, &c->model.sizes, err);
-    e->input =
-        (struct plan_input){.model = &e->model,
-                            .B = (int)c->train.batch_size,
-                            .T = (int)c->train.seq_len,
-                            .moments = optimizer_moments(
-                                strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW)};
+    if (!status) status = ask_device(e, err);
+    e->input.model = &e->model;
+    e->input.B = (int)c->train.batch_size;
+    e->input.T = (int)c->train.seq_len;
+    e->input.moments =
+        optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
     if (!status) status = plan_init(&e->plan, &e->input, err);
     if (status || !e->fit) return status;
-    if (!e->memory) e->memory = (size_t)memory_available();
+    if (!e->memory) e->memory = (size_t)e->info.available_bytes;
     status = fit_batch(e->input, e->memory, &e->batch, err);
     return status ? status : fit_length(e->input, e->memory, c->model.sizes.max_seq_len, &e->length, err);
 }
@@ -117,9 +136,9 @@ static void print_text(const struct estimate *e)
 {
     const struct plan *plan = &e->plan;
     char text[32], parameters[32];
-    printf("%s parameters, %d x %d tokens, %s, %s\n\n",
+    printf("%s parameters, %d x %d tokens, %s, %s on %s\n\n",
            text_format_count((double)e->model.parameters, parameters, sizeof parameters), e->input.B,
-           e->input.T, e->config.train.optimizer, precision_name(e->input.precision));
+           e->input.T, e->config.train.optimizer, precision_name(e->input.precision), e->info.short_name);
     for (int category = 0; category < PLAN_CATEGORIES; category++) {
         if (!plan->category_bytes[category]) continue;
         printf("%-44s %12s %4.0f %%\n", plan_category_name((enum plan_category)category),
@@ -156,11 +175,11 @@ static json_t *plan_json(const struct estimate *e)
                                                  plan_category_name(b->category), "layer", layer, "bytes",
                                                  (json_int_t)b->bytes, "offset", (json_int_t)b->offset));
     }
-    return json_pack("{s:I, s:i, s:i, s:s, s:s, s:I, s:o, s:o}", "parameters",
-                     (json_int_t)e->model.parameters, "batch_size", e->input.B, "seq_len", e->input.T,
-                     "optimizer", e->config.train.optimizer, "precision", precision_name(e->input.precision),
-                     "total_bytes", (json_int_t)plan->total_bytes, "categories", categories, "buffers",
-                     buffers);
+    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:o, s:o}", "device", e->info.short_name,
+                     "parameters", (json_int_t)e->model.parameters, "batch_size", e->input.B, "seq_len",
+                     e->input.T, "optimizer", e->config.train.optimizer, "precision",
+                     precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
+                     "categories", categories, "buffers", buffers);
 }
 
 static enum status print_json(const struct estimate *e, struct err *err)

@@ -20,6 +20,7 @@ static const char help[] =
     "\n"
     "  --name NAME        what to call the run (default: the preset's name)\n"
     "  --device D         auto | cpu | cuda\n"
+    "  --wait             until the device has room, where other anneal processes hold its memory\n"
     "  --watch            train in the background and open the workbench on it\n"
     "  --progress P       auto | bar | plain | json | none (auto: a bar on a terminal, plain lines "
     "elsewhere)\n"
@@ -91,5 +92,6 @@ int command_train(int argc, char **argv)
     options.name = words.name;
     options.device = words.device;
     options.progress = words.progress;
+    options.wait = words.wait;
     return training_start(&options);
 }

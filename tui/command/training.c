@@ -151,6 +151,7 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     writer_device(s->writer, s->choice.info.short_name,
                   precision_name(trainer_plan(s->trainer)->input.precision));
     tell_fall_back(s, device, before, step);
+    training_session_start_metrics(s);
     return STATUS_OK;
 }
 
@@ -178,6 +179,7 @@ static int train(struct training_session *s)
     struct err err = {0}, storing = {0}, why;
     enum train_outcome outcome = TRAIN_FINISHED;
     static const enum run_status statuses[] = {RUN_FINISHED, RUN_EARLY_STOPPED, RUN_STOPPED, RUN_FAILED};
+    training_session_start_metrics(s);
     enum status status = trainer_run(s->trainer, &outcome, &err);
     int64_t step = trainer_state(s->trainer)->step;
     if (status && device_choice_may_fall_back(&s->choice, &err)) {
@@ -196,6 +198,8 @@ static int train(struct training_session *s)
     const char *message = status                                              ? err.text
                           : outcome == TRAIN_STOPPED && interrupt_requested() ? "stopped by a signal"
                                                                               : "";
+    metrics_stop(s->metrics);
+    s->metrics = NULL;
     enum status stored = writer_close(s->writer, final, message, &storing);
     train_report_end(&s->report, s->id, run_status_name(final), step, message);
     if (status) return command_fail(&err);

@@ -108,6 +108,25 @@ static enum train_request on_request(void *context)
     return interrupt_requested() ? TRAIN_LEAVE : TRAIN_GO_ON;
 }
 
+/* The run's id, once it has one. */
+static const char *holder(const struct training_session *s)
+{
+    if (s->id[0] != '\0') return s->id;
+    return s->options->name ? s->options->name : s->config.model.preset;
+}
+
+static enum status on_reserve(void *context, int64_t bytes, struct err *err)
+{
+    struct training_session *s = context;
+    struct memory_wish wish = {.home = s->home,
+                               .holder = holder(s),
+                               .device = &s->choice.info,
+                               .reserve = s->config.memory.reserve,
+                               .bytes = bytes,
+                               .wait = s->options->wait};
+    return memory_share_take(&s->share, &wish, err);
+}
+
 static void on_store_error(void *context, const char *sentence)
 {
     (void)context; /* from the writer's thread: one write, no shared state */
@@ -165,6 +184,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .warm_folder = warm_folder,
                                 .progress = &progress,
                                 .observer = {.context = s,
+                                             .reserve = on_reserve,
                                              .step = on_step,
                                              .eval = on_eval,
                                              .stopping = on_stopping,
@@ -179,6 +199,10 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .request = on_request}};
     enum status status = trainer_open(&setup, &s->trainer, err);
     progress_bar_finish(&bar);
+    if (status)
+        memory_share_release(&s->share);
+    else
+        memory_share_used(&s->share, holder(s));
     return status;
 }
 
@@ -196,10 +220,19 @@ enum status training_session_record(struct training_session *s, struct err *err)
     return writer_open(&options, &s->writer, err);
 }
 
+void training_session_start_metrics(struct training_session *s)
+{
+    memory_share_used(&s->share, s->id);
+    metrics_start(s->home, s->id, s->choice.info.uuid, &s->metrics, NULL);
+}
+
 void training_session_close_trainer(struct training_session *s)
 {
+    metrics_stop(s->metrics);
+    s->metrics = NULL;
     trainer_close(s->trainer);
     s->trainer = NULL;
+    memory_share_release(&s->share);
 }
 
 void training_session_close(struct training_session *s)

@@ -12,6 +12,8 @@
 #include "runs/store.h"
 #include "runs/writer.h"
 #include "tui/command/device_choice.h"
+#include "tui/command/memory_share.h"
+#include "tui/command/metrics.h"
 #include "tui/command/training.h"
 
 enum { CARRIED_ORDERS_MAX = 4 };
@@ -25,6 +27,8 @@ struct training_session {
     struct writer *writer;
     struct device_choice choice;
     struct corpus corpus;
+    struct memory_share share;
+    struct metrics *metrics; /* NULL: none are taken */
     struct trainer *trainer;
     struct train_report report;
     struct eval_record last_eval;
@@ -50,6 +54,9 @@ void training_session_close_trainer(struct training_session *s);
 void training_session_find_checkpoints(struct training_session *s);
 /* Begins a segment of run `id`. */
 enum status training_session_record(struct training_session *s, struct err *err);
+
+/* Device metrics into run `id`, until the trainer is closed; where they cannot be had there are none. */
+void training_session_start_metrics(struct training_session *s);
 
 /* A line of the run's history, and of the report. step -1: before the first one. */
 void training_session_event(struct training_session *s, int64_t step, const char *level, const char *text);

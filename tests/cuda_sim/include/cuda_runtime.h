@@ -245,6 +245,9 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 struct cudaDeviceProp {
     char name[256];
+    struct {
+        char bytes[16];
+    } uuid;
     size_t totalGlobalMem;
     int major, minor, multiProcessorCount;
 };

@@ -1,0 +1,143 @@
+/* Several runs on one GPU of little memory: the second is refused or waits, and what the first one holds can
+ * be seen; and where a run's memory comes from changes none of its numbers. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+
+static void use_simulator(void)
+{
+    static char path[4096];
+    const char *binary = getenv("ANNEAL_BINARY");
+    assert_non_null(binary);
+    snprintf(path, sizeof path, "%.*s/tests/cuda_sim/simulated_cuda.so", (int)(strrchr(binary, '/') - binary),
+             binary);
+    setenv("ANNEAL_CUDA_PLUGIN", path, 1);
+    setenv("ANNEAL_SIM_MACHINE", "good", 1);
+}
+
+static int forget(void **state)
+{
+    setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
+    unsetenv("ANNEAL_SIM_MACHINE");
+    return process_close_all(state);
+}
+
+/* Of the simulator's 1 GiB one twentieth may be used, 51 MiB; a vocabulary of 40,000 makes a plan of some 30.
+ */
+#define LARGE                                                                                                \
+    "--device=cuda", "--memory.reserve=0.9", "--model.vocab_size=40000", "--model.hidden_dim=32",            \
+        "--train.seq_len=8", "--train.batch_size=1", "--eval.batches=1", "--eval.every=0",                   \
+        "--sample.every=0"
+
+static void a_run_that_does_not_fit_beside_another_is_refused_or_waits(void **state)
+{
+    (void)state;
+    struct stage s;
+    char holder[64];
+    stage_open(&s, "sharing");
+    use_simulator();
+    struct process *first = process_start("train", s.config, LARGE, "--train.total_steps=1000000",
+                                          "--name=first", "--progress=json", NULL);
+    process_wait_lines(first, 3); /* it trains */
+
+    struct process *refused =
+        process_run(1, "train", s.config, LARGE, "--name=second", "--progress=none", NULL);
+    process_expect_sentence(refused, "cuda:0: ");
+    process_expect_sentence(refused, "-first ");
+    process_expect_sentence(refused, "(--wait waits for them)");
+
+    struct process *devices = process_run(0, "devices", NULL);
+    snprintf(holder, sizeof holder, "-first, process %d\n", (int)process_pid(first));
+    if (!strstr(process_stdout(devices), " reserved by ") || !strstr(process_stdout(devices), holder))
+        fail_msg("no holder: %s", process_stdout(devices));
+
+    struct process *waiting = process_start("train", s.config, LARGE, "--name=third", "--wait",
+                                            "--train.total_steps=1", "--progress=none", NULL);
+    process_wait_text(waiting, "anneal: waiting: cuda:0: ");
+    process_signal(first, SIGTERM);
+    process_expect(0, first);
+    process_expect(0, waiting);
+    devices = process_run(0, "devices", NULL);
+    assert_null(strstr(process_stdout(devices), "reserved by"));
+}
+
+static void ctrl_c_ends_the_waiting(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "impatient");
+    use_simulator();
+    struct process *first = process_start("train", s.config, LARGE, "--train.total_steps=1000000",
+                                          "--name=first", "--progress=json", NULL);
+    process_wait_lines(first, 3);
+    struct process *waiting = process_start("train", s.config, LARGE, "--wait", "--progress=none", NULL);
+    process_wait_text(waiting, "anneal: waiting: ");
+    process_signal(waiting, SIGINT);
+    process_expect(130, waiting);
+    assert_int_equal(stage_count_runs(), 1);
+    process_signal(first, SIGKILL); /* what it reserved counts no more */
+    process_wait_exit(first);
+    process_close(process_run(0, "train", s.config, LARGE, "--train.total_steps=1", "--progress=none", NULL));
+}
+
+static void memory_from_any_allocator_gives_the_same_losses(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"basic", "pool", "arena", "caching"}, *const devices[] = {"cpu",
+                                                                                                  "cuda"};
+    struct stage s;
+    stage_open(&s, "allocators");
+    use_simulator();
+    for (int d = 0; d < 2; d++) {
+        struct history first, other;
+        for (int k = 0; k < 4; k++) {
+            char name[32], key[64], device[32];
+            snprintf(name, sizeof name, "--name=%s-%s", devices[d], kinds[k]);
+            snprintf(key, sizeof key, "--memory.allocator=%s", kinds[k]);
+            snprintf(device, sizeof device, "--device=%s", devices[d]);
+            process_close(process_run(0, "train", s.config, "--model.hidden_dim=16", "--train.seq_len=8",
+                                      "--train.total_steps=5", device, key, name, "--progress=none", NULL));
+            history_read(name + strlen("--name="), k ? &other : &first);
+            if (!k) continue;
+            history_expect_equal(&first, &other);
+            history_release(&other);
+        }
+        assert_int_equal(first.count, 5);
+        history_release(&first);
+    }
+}
+
+/* A short run leaves one sample at its end. */
+static void a_run_leaves_device_metrics(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "metrics");
+    process_close(process_run(0, "train", s.config, "--train.total_steps=2", "--progress=none", NULL));
+    char *row = stage_query(
+        &s, "select count(*) > 0, min(gpu), min(process_bytes) > 1000000, max(memory_used_bytes) <"
+            " max(memory_total_bytes) from gpu_samples");
+    assert_string_equal(row, "1|-1|1|1");
+    free(row);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_run_that_does_not_fit_beside_another_is_refused_or_waits, forget),
+        cmocka_unit_test_teardown(ctrl_c_ends_the_waiting, forget),
+        cmocka_unit_test_teardown(memory_from_any_allocator_gives_the_same_losses, forget),
+        cmocka_unit_test_teardown(a_run_leaves_device_metrics, forget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/* A training session's entry in the ledger of device memory: reserved before anything is allocated, corrected
+ * by what is really allocated, given up with the trainer. A ledger that cannot be kept is a warning: training
+ * needs the memory, not the book. */
+#ifndef ANNEAL_TUI_MEMORY_SHARE_H
+#define ANNEAL_TUI_MEMORY_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/backend.h"
+#include "runs/ledger.h"
+
+struct memory_share {
+    struct ledger *ledger; /* owned; NULL: nothing is reserved */
+    int64_t id, bytes;
+};
+
+struct memory_wish {
+    const char *home, *holder; /* ANNEAL_HOME; what the memory is for */
+    const struct device_info *device;
+    double reserve; /* share of the device's memory that stays free */
+    int64_t bytes;
+    bool wait; /* until it fits, or a signal asks us to leave */
+};
+
+/* What the ledger knows the device by. */
+const char *memory_share_device(const struct device_info *device);
+
+/* STATUS_BUSY: others hold what is missing. STATUS_INTERRUPTED: a signal ended the waiting. */
+enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err);
+/* All of it is allocated now, for `holder`. */
+void memory_share_used(struct memory_share *share, const char *holder);
+void memory_share_release(struct memory_share *share); /* harmless on a zeroed struct */
+
+#endif
