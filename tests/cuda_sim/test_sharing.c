@@ -117,6 +117,33 @@ static void memory_from_any_allocator_gives_the_same_losses(void **state)
     }
 }
 
+static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
+{
+    (void)state;
+    static const char *const precisions[] = {"fp32", "bf16"};
+    struct stage s;
+    json_error_t problem;
+    stage_open(&s, "estimate");
+    use_simulator();
+    for (int i = 0; i < 2; i++) {
+        char key[32], name[32];
+        snprintf(key, sizeof key, "--train.precision=%s", precisions[i]);
+        snprintf(name, sizeof name, "--name=%s", precisions[i]);
+        process_close(process_run(0, "train", s.config, "--model.hidden_dim=16", "--train.total_steps=1",
+                                  "--device=cuda", key, name, "--progress=none", NULL));
+        char *text = process_output("estimate", s.config, "--model.hidden_dim=16", "--device=cuda", key,
+                                    "--json", NULL);
+        json_t *estimate = json_loads(text, 0, &problem);
+        char *sum =
+            stage_query(&s, "select sum(live_bytes) from memory where run_id = (select id from runs order by"
+                            " created_at desc limit 1)");
+        assert_int_equal(json_integer_value(json_object_get(estimate, "total_bytes")), atoll(sum));
+        json_decref(estimate);
+        free(text);
+        free(sum);
+    }
+}
+
 /* A short run leaves one sample at its end. */
 static void a_run_leaves_device_metrics(void **state)
 {
@@ -137,6 +164,7 @@ int main(void)
         cmocka_unit_test_teardown(a_run_that_does_not_fit_beside_another_is_refused_or_waits, forget),
         cmocka_unit_test_teardown(ctrl_c_ends_the_waiting, forget),
         cmocka_unit_test_teardown(memory_from_any_allocator_gives_the_same_losses, forget),
+        cmocka_unit_test_teardown(the_estimate_for_the_gpu_is_what_is_allocated_there, forget),
         cmocka_unit_test_teardown(a_run_leaves_device_metrics, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
