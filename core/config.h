@@ -35,7 +35,7 @@ struct config {
         double early_stopping_min_delta;
     } eval;
     struct {
-        int64_t every, keep;
+        int64_t every, keep, activation_interval;
     } checkpoint;
     struct {
         char allocator[8];

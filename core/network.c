@@ -188,14 +188,39 @@ static void forward_qkv(struct network *net, int l, const void *norm, int B, int
         be->rope_forward(qkv, rope, B, T, NH, NKV, HS, net->stream);
 }
 
+/* Layer l from the normalised stream that enters it, in `norm`, to gate and up: all that its backward pass
+ * reads. */
+static void forward_inner(struct network *net, int l, int B, int T, struct network_dropout dropout)
+{
+    const struct backend *be = net->backend;
+    const struct plan *plan = net->plan;
+    const struct model_config *c = &net->model->config;
+    const struct layer_params *p = &net->model->layers[l];
+    const struct layer_plan *s = &plan->layers[l];
+    struct stream *stream = net->stream;
+    int N = B * T, C = c->hidden_dim, F = c->intermediate_dim, NH = c->num_heads, NKV = c->num_kv_heads,
+        HS = c->head_dim;
+    void *norm = workspace(net, plan->norm), *branch = workspace(net, plan->branch),
+         *attn = activation(net, s->attn);
+    forward_qkv(net, l, norm, B, T);
+    be->attention_forward(attn, activation(net, s->lse), activation(net, s->qkv),
+                          workspace(net, plan->scratch), B, T, NH, NKV, HS, stream);
+    be->gemm(branch, attn, parameter(net, p->o), N, C, NH * HS, false, true, false, stream);
+    drop(net, branch, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
+    be->rmsnorm_residual_forward(activation(net, s->x_mid), norm, activation(net, s->mlp_rstd),
+                                 activation(net, s->x), branch, parameter(net, p->mlp_norm), N, C,
+                                 (float)c->norm_eps, stream);
+    be->gemm(activation(net, s->gate_up), norm, parameter(net, p->gate_up), N, 2 * F, C, false, true, false,
+             stream);
+}
+
 void network_forward(struct network *net, const int32_t *inputs, int B, int T, struct network_dropout dropout)
 {
     const struct backend *be = net->backend;
     const struct plan *plan = net->plan;
     const struct model_config *c = &net->model->config;
     struct stream *stream = net->stream;
-    int N = B * T, C = c->hidden_dim, F = c->intermediate_dim, NH = c->num_heads, NKV = c->num_kv_heads,
-        HS = c->head_dim;
+    int N = B * T, C = c->hidden_dim, F = c->intermediate_dim;
     size_t stream_elements = (size_t)N * (size_t)C;
     float eps = (float)c->norm_eps;
     void *norm = workspace(net, plan->norm), *branch = workspace(net, plan->branch),
@@ -212,26 +237,17 @@ void network_forward(struct network *net, const int32_t *inputs, int B, int T, s
         const struct layer_params *p = &net->model->layers[l];
         const struct layer_plan *s = &plan->layers[l];
         bool last = l == c->num_layers - 1;
-        void *x_mid = activation(net, s->x_mid), *attn = activation(net, s->attn),
-             *gate_up = activation(net, s->gate_up);
+        void *x_mid = activation(net, s->x_mid), *gate_up = activation(net, s->gate_up);
         void *x_next = activation(net, last ? plan->x_final : plan->layers[l + 1].x);
         float *next_rstd = activation(net, last ? plan->final_rstd : plan->layers[l + 1].attn_rstd);
         const void *next_norm =
             parameter(net, last ? net->model->final_norm : net->model->layers[l + 1].attn_norm);
 
-        forward_qkv(net, l, norm, B, T);
-        be->attention_forward(attn, activation(net, s->lse), activation(net, s->qkv),
-                              workspace(net, plan->scratch), B, T, NH, NKV, HS, stream);
-        be->gemm(branch, attn, parameter(net, p->o), N, C, NH * HS, false, true, false, stream);
-        drop(net, branch, stream_elements, dropout, l, SITE_ATTENTION);
-        be->rmsnorm_residual_forward(x_mid, norm, activation(net, s->mlp_rstd), x, branch,
-                                     parameter(net, p->mlp_norm), N, C, eps, stream);
-        be->gemm(gate_up, norm, parameter(net, p->gate_up), N, 2 * F, C, false, true, false, stream);
+        forward_inner(net, l, B, T, dropout);
         be->swiglu_forward(act, gate_up, N, F, stream);
         be->gemm(branch, act, parameter(net, p->down), N, C, F, false, true, false, stream);
         drop(net, branch, stream_elements, dropout, l, SITE_FEED_FORWARD);
         be->rmsnorm_residual_forward(x_next, norm, next_rstd, x_mid, branch, next_norm, N, C, eps, stream);
-        x = x_next;
     }
 }
 
@@ -281,6 +297,17 @@ void network_logits(struct network *net, int row, float *logits)
                        (int)C, false, true, false, net->stream);
     net->backend->mem_download(logits, out, V * bytes, net->stream);
     if (bytes == 2) widen_bf16(logits, V);
+}
+
+/* The activations of layer l again, to the bit, from what enters it. */
+static void recompute(struct network *net, int l, int B, int T, struct network_dropout dropout)
+{
+    const struct layer_plan *s = &net->plan->layers[l];
+    const struct model_config *c = &net->model->config;
+    net->backend->rmsnorm_forward(workspace(net, net->plan->norm), activation(net, s->attn_rstd),
+                                  activation(net, s->x), parameter(net, net->model->layers[l].attn_norm),
+                                  B * T, c->hidden_dim, (float)c->norm_eps, net->stream);
+    forward_inner(net, l, B, T, dropout);
 }
 
 /* The gradient of a projection's output: dx itself, or with dropout a masked copy of it. */
@@ -386,6 +413,7 @@ void network_backward(struct network *net, const int32_t *targets, int B, int T,
                          parameter(net, model->final_norm), activation(net, plan->final_rstd), scratch, N, C,
                          stream);
     for (int l = c->num_layers - 1; l >= 0; l--) {
+        if (plan_recomputes(plan, l)) recompute(net, l, B, T, dropout);
         backward_feed_forward(net, l, N, dropout);
         backward_attention(net, l, B, T, dropout);
     }

@@ -41,26 +41,59 @@ static int loss_chunk_rows(size_t N, int V, enum precision precision)
     return (int)(rows < N ? rows : N);
 }
 
-static void plan_layer(struct plan *plan, int l, size_t N)
+bool plan_recomputes(const struct plan *plan, int layer)
 {
+    int interval = plan->input.activation_interval;
+    return plan->input.moments == 0 || (interval > 0 && layer % interval == 0);
+}
+
+/* What a layer computes from its input; layer -1: one set for all that share it. */
+static void plan_inner(struct plan *plan, struct layer_plan *s, int layer, size_t N)
+{
+    static const char *const names[][2] = {
+        {"attention norm rstd", "shared attention norm rstd"},
+        {"q, k, v", "shared q, k, v"},
+        {"q, k, v before their norm", "shared q, k, v before their norm"},
+        {"q, k norm rstd", "shared q, k norm rstd"},
+        {"attention output", "shared attention output"},
+        {"attention log-sum-exp", "shared attention log-sum-exp"},
+        {"residual stream between", "shared residual stream between"},
+        {"feed-forward norm rstd", "shared feed-forward norm rstd"},
+        {"gate, up", "shared gate, up"},
+    };
     const struct model_config *c = &plan->input.model->config;
-    struct layer_plan *layer = &plan->layers[l];
     size_t f = sizeof(float), e = precision_bytes(plan->input.precision), C = (size_t)c->hidden_dim,
            F = (size_t)c->intermediate_dim, HS = (size_t)c->head_dim;
     size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
-    layer->x = add(plan, PLAN_ACTIVATIONS, l, "residual stream in", N * C * e);
-    layer->attn_rstd = add(plan, PLAN_ACTIVATIONS, l, "attention norm rstd", N * f);
-    layer->qkv = add(plan, PLAN_ACTIVATIONS, l, "q, k, v", N * Q * e);
-    layer->qkv_raw = layer->qkv;
+    int shared = layer < 0;
+    s->attn_rstd = add(plan, PLAN_ACTIVATIONS, layer, names[0][shared], N * f);
+    s->qkv = add(plan, PLAN_ACTIVATIONS, layer, names[1][shared], N * Q * e);
+    s->qkv_raw = s->qkv;
     if (c->qk_norm) {
-        layer->qkv_raw = add(plan, PLAN_ACTIVATIONS, l, "q, k, v before their norm", N * Q * e);
-        layer->qk_rstd = add(plan, PLAN_ACTIVATIONS, l, "q, k norm rstd", N * (NH + NKV) * f);
+        s->qkv_raw = add(plan, PLAN_ACTIVATIONS, layer, names[2][shared], N * Q * e);
+        s->qk_rstd = add(plan, PLAN_ACTIVATIONS, layer, names[3][shared], N * (NH + NKV) * f);
     }
-    layer->attn = add(plan, PLAN_ACTIVATIONS, l, "attention output", N * NH * HS * e);
-    layer->lse = add(plan, PLAN_ACTIVATIONS, l, "attention log-sum-exp", N * NH * f);
-    layer->x_mid = add(plan, PLAN_ACTIVATIONS, l, "residual stream between", N * C * e);
-    layer->mlp_rstd = add(plan, PLAN_ACTIVATIONS, l, "feed-forward norm rstd", N * f);
-    layer->gate_up = add(plan, PLAN_ACTIVATIONS, l, "gate, up", N * 2 * F * e);
+    s->attn = add(plan, PLAN_ACTIVATIONS, layer, names[4][shared], N * NH * HS * e);
+    s->lse = add(plan, PLAN_ACTIVATIONS, layer, names[5][shared], N * NH * f);
+    s->x_mid = add(plan, PLAN_ACTIVATIONS, layer, names[6][shared], N * C * e);
+    s->mlp_rstd = add(plan, PLAN_ACTIVATIONS, layer, names[7][shared], N * f);
+    s->gate_up = add(plan, PLAN_ACTIVATIONS, layer, names[8][shared], N * 2 * F * e);
+}
+
+static void plan_layers(struct plan *plan, size_t N)
+{
+    size_t e = precision_bytes(plan->input.precision), C = (size_t)plan->input.model->config.hidden_dim;
+    const struct layer_plan *shared = NULL;
+    for (int l = 0; l < plan->input.model->config.num_layers; l++) {
+        struct layer_plan *layer = &plan->layers[l];
+        bool recomputes = plan_recomputes(plan, l);
+        if (recomputes && shared)
+            *layer = *shared;
+        else
+            plan_inner(plan, layer, recomputes ? -1 : l, N);
+        if (recomputes) shared = layer;
+        layer->x = add(plan, PLAN_ACTIVATIONS, l, "residual stream in", N * C * e);
+    }
 }
 
 static void plan_workspace(struct plan *plan, size_t N)
@@ -132,7 +165,7 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     if (input->moments > 0) plan->gradients = add(plan, PLAN_GRADIENTS, -1, "gradients", bytes);
     if (input->moments > 0) plan->moment1 = add(plan, PLAN_MOMENTS, -1, "first moment", bytes);
     if (input->moments > 1) plan->moment2 = add(plan, PLAN_MOMENTS, -1, "second moment", bytes);
-    for (int l = 0; l < L; l++) plan_layer(plan, l, N);
+    plan_layers(plan, N);
     plan->x_final = add(plan, PLAN_ACTIVATIONS, -1, "residual stream out",
                         N * (size_t)model->config.hidden_dim * precision_bytes(input->precision));
     plan->final_rstd = add(plan, PLAN_ACTIVATIONS, -1, "final norm rstd", N * sizeof(float));

@@ -32,16 +32,18 @@ struct plan_buffer {
 
 /* What the plan is made for. */
 struct plan_input {
-    const struct model *model;     /* borrowed; must outlive the plan */
-    int B, T;                      /* sequences of a micro-batch, tokens of a sequence */
-    int moments;                   /* 2 AdamW, 1 Lion, 0 no training */
-    enum precision precision;      /* of weights as computed with, activations and their gradients */
-    size_t gemm_workspace;         /* bytes that the device's matrix products want: backend->gemm_workspace */
+    const struct model *model; /* borrowed; must outlive the plan */
+    int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
+    int moments;               /* 2 AdamW, 1 Lion, 0 no training */
+    enum precision precision;  /* of weights as computed with, activations and their gradients */
+    int activation_interval;   /* layers 0, n, 2n, … save only what enters them; 0: all save everything */
+    size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
     enum allocator_kind allocator; /* what the network's memory is cut from */
 };
 
-/* Byte offsets of one layer's saved activations; N = B·T, Q = (NH+2·NKV)·HS. Elements are of the plan's
- * precision, rstd and lse fp32. */
+/* Byte offsets of one layer's activations. Of a layer that saves only what enters it, all but x are shared
+ * with the others of its kind. N = B·T, Q = (NH+2·NKV)·HS. Elements are of the plan's precision, rstd and lse
+ * fp32. */
 struct layer_plan {
     size_t x;         /* (N, C) the residual stream entering the layer */
     size_t attn_rstd; /* (N) */
@@ -86,6 +88,10 @@ struct plan {
     size_t gemm_workspace;         /* lent to the stream; only where it wants any */
     int loss_chunk;                /* rows the fused linear cross-entropy works on at a time */
 };
+
+/* Whether the backward pass computes the activations of this layer again. Without training there is no
+ * backward pass, and all layers share theirs. */
+bool plan_recomputes(const struct plan *plan, int layer);
 
 /* The precision that train.precision names; "auto" is the device's best. */
 enum precision plan_precision(const char *name, enum precision best);

@@ -169,6 +169,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                .moments = optimizer_moments(t->optimizer.kind)};
     setup->backend->device_describe(setup->device, &t->device);
     input.precision = plan_precision(c->train.precision, t->device.best);
+    input.activation_interval = (int)c->checkpoint.activation_interval;
     input.gemm_workspace = setup->backend->gemm_workspace(setup->device);
     allocator_kind_parse(c->memory.allocator, &input.allocator);
     if (!status) status = plan_init(&t->plan, &input, err);

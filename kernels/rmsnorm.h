@@ -13,7 +13,7 @@ void rmsnorm_forward(void *out, float *rstd, const void *x, const void *weight, 
                      struct stream *stream);
 
 /* sum (N,C) = x + delta, then out (N,C) and rstd (N) are the norm of sum as stored: where elements are bf16,
- * of the rounded sum, so that the backward pass and rmsnorm_recompute, which read it, agree. sum may alias x
+ * of the rounded sum. rmsnorm_forward of sum gives the same bits, as does rmsnorm_recompute. sum may alias x
  * or delta; out aliases nothing. */
 void rmsnorm_residual_forward(void *sum, void *out, float *rstd, const void *x, const void *delta,
                               const void *weight, int N, int C, float eps, struct stream *stream);

@@ -47,8 +47,11 @@ static enum status open_bench(struct bench *b, struct err *err)
     int moments =
         optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
     if (!status) status = backend->device_open((int)c->train.threads, &b->device, err);
-    struct plan_input input = {
-        .model = &b->model, .B = (int)c->train.batch_size, .T = (int)c->train.seq_len, .moments = moments};
+    struct plan_input input = {.model = &b->model,
+                               .B = (int)c->train.batch_size,
+                               .T = (int)c->train.seq_len,
+                               .moments = moments,
+                               .activation_interval = (int)c->checkpoint.activation_interval};
     if (!status) input.gemm_workspace = backend->gemm_workspace(b->device);
     if (!status) status = plan_init(&b->plan, &input, err);
     if (!status) status = network_open(&b->network, backend, b->device, &b->model, &b->plan, err);

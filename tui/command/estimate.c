@@ -101,6 +101,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     e->input.model = &e->model;
     e->input.B = (int)c->train.batch_size;
     e->input.T = (int)c->train.seq_len;
+    e->input.activation_interval = (int)c->checkpoint.activation_interval;
     e->input.moments =
         optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
     if (!status) status = plan_init(&e->plan, &e->input, err);
@@ -112,6 +113,14 @@ static enum status make_plan(struct estimate *e, struct err *err)
 
 /* ---- text ---- */
 
+/* The first buffer of this one's name and category. */
+static const struct plan_buffer *first_of_name(const struct plan *plan, const struct plan_buffer *buffer)
+{
+    const struct plan_buffer *first = plan->buffers;
+    while (first->category != buffer->category || strcmp(first->name, buffer->name) != 0) first++;
+    return first;
+}
+
 /* Buffers of one name, one a layer, are one line. */
 static void print_buffers(const struct plan *plan, enum plan_category category)
 {
@@ -119,14 +128,14 @@ static void print_buffers(const struct plan *plan, enum plan_category category)
     for (size_t i = 0; i < plan->buffer_count; i++) {
         const struct plan_buffer *b = &plan->buffers[i];
         size_t layers = 0;
-        if (b->category != category || b->layer > 0) continue;
-        for (size_t k = 0; b->layer == 0 && k < plan->buffer_count; k++)
-            layers += plan->buffers[k].layer >= 0 && plan->buffers[k].category == category &&
-                      strcmp(plan->buffers[k].name, b->name) == 0;
+        if (b->category != category || first_of_name(plan, b) != b) continue;
+        for (size_t k = i; b->layer >= 0 && k < plan->buffer_count; k++)
+            layers += first_of_name(plan, &plan->buffers[k]) == b;
         text_format_bytes(b->bytes, each, sizeof each);
         if (layers)
-            printf("  %-42s %12s   %zu layers of %s\n", b->name,
-                   text_format_bytes(b->bytes * layers, together, sizeof together), layers, each);
+            printf("  %-42s %12s   %zu layer%s of %s\n", b->name,
+                   text_format_bytes(b->bytes * layers, together, sizeof together), layers,
+                   layers == 1 ? "" : "s", each);
         else
             printf("  %-42s %12s\n", b->name, each);
     }
