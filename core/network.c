@@ -47,6 +47,13 @@ static enum status upload_rope_table(struct network *net, struct err *err)
     return status;
 }
 
+/* To the stream, for its matrix products. */
+static void lend_workspace(struct network *net)
+{
+    size_t bytes = net->plan->input.gemm_workspace;
+    if (bytes) net->backend->gemm_lend(net->stream, workspace(net, net->plan->gemm_workspace), bytes);
+}
+
 /* The matrix products' workspace comes last in its category, and nobody reads it before writing. */
 static size_t zeroed_bytes(const struct plan *plan, int category)
 {
@@ -87,8 +94,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
     net->weights = (float *)net->memory[PLAN_WEIGHTS];
     net->gradients = (float *)net->memory[PLAN_GRADIENTS];
     net->compute_weights = net->memory[PLAN_WEIGHTS] + plan->compute_weights;
-    if (plan->input.gemm_workspace)
-        backend->gemm_lend(net->stream, workspace(net, plan->gemm_workspace), plan->input.gemm_workspace);
+    lend_workspace(net);
     return STATUS_OK;
 }
 
@@ -96,7 +102,10 @@ enum status network_renew_stream(struct network *net, struct err *err)
 {
     net->backend->stream_close(net->stream);
     net->stream = NULL;
-    return net->backend->stream_open(net->device, net->plan->input.precision, &net->stream, err);
+    enum status status =
+        net->backend->stream_open(net->device, net->plan->input.precision, &net->stream, err);
+    if (!status) lend_workspace(net);
+    return status;
 }
 
 void network_close(struct network *net)

@@ -32,6 +32,11 @@ enum status pool_open(struct device *device, struct err *err)
     if (error == cudaSuccess)
         error = cudaMemPoolSetAttribute(device->pool, cudaMemPoolAttrReleaseThreshold, &keep);
     if (error == cudaSuccess) return STATUS_OK;
+    if (error == cudaErrorNotSupported) { /* some virtual GPUs: everything else works */
+        cudaGetLastError();
+        device->pool = NULL;
+        return STATUS_OK;
+    }
     return refused(device, "the memory pool cannot be opened", error, err);
 }
 
@@ -39,6 +44,9 @@ enum status pool_alloc(struct device *device, size_t bytes, struct stream *strea
 {
     void *memory = NULL;
     if (device->lost) return lost(device, err);
+    if (device->pool == NULL)
+        return err_set(err, STATUS_USAGE, "cuda: %s has no memory pool (set memory.allocator to arena)",
+                       device->properties.name);
     cudaError_t error = cudaMallocFromPoolAsync(&memory, bytes > 0 ? bytes : 1, device->pool,
                                                 stream != NULL ? stream->queue : NULL);
     /* without a stream: for whoever uses it without looking at the pool's */
@@ -58,14 +66,14 @@ void pool_free(struct device *device, void *memory, size_t bytes, struct stream 
 size_t pool_reserved(struct device *device)
 {
     uint64_t bytes = 0;
-    if (device->lost) return 0;
+    if (device->lost || device->pool == NULL) return 0;
     if (cudaMemPoolGetAttribute(device->pool, cudaMemPoolAttrReservedMemCurrent, &bytes) != cudaSuccess) return 0;
     return (size_t)bytes;
 }
 
 void pool_trim(struct device *device)
 {
-    if (device->lost) return;
+    if (device->lost || device->pool == NULL) return;
     /* what was freed in a stream's order is free when the stream has come there */
     if (cudaDeviceSynchronize() != cudaSuccess || cudaMemPoolTrimTo(device->pool, 0) != cudaSuccess)
         device->lost = true;

@@ -218,8 +218,12 @@ enum status gemm_choices_keep(struct gemm_choices *choices, const struct gemm_ch
     if (loaded && loaded != STATUS_CORRUPT) status = err_set(err, loaded, "%s", why.text);
     subtract(&all, refused);
     int before = all.count;
-    for (int i = 0; !status && i < choices->count && all.count < GEMM_CHOICES_MAX; i++)
-        status = gemm_choices_add(&all, &choices->at[i], err);
+    for (int i = 0; !status && i < choices->count; i++)
+        status = all.count < GEMM_CHOICES_MAX
+                     ? gemm_choices_add(&all, &choices->at[i], err)
+                     : err_set(err, STATUS_FAILED,
+                               "%s: is full with %d choices, a later run may choose others (delete it)", path,
+                               GEMM_CHOICES_MAX);
     if (!status && all.count > before) status = write_out(&all, path, identity, err);
     close(fd);
     if (status) {

@@ -297,8 +297,8 @@ static void a_bad_value_names_what_is_accepted(void **state)
     expect_word_refused("train.optimizer=|", "must be one of adamw|lion");
     expect_word_refused("train.schedule=constant|warmup_constant|cosine|linear|inverse_sqrt",
                         "must be one of");
-    expect_word_refused("train.batch_size=0", "a whole number from 1 to 65536");
-    expect_word_refused("train.batch_size=4.5", "a whole number from 1 to 65536");
+    expect_word_refused("train.batch_size=0", "a whole number from 1 to 65535");
+    expect_word_refused("train.batch_size=4.5", "a whole number from 1 to 65535");
     expect_word_refused("train.batch_size=4x", "a whole number");
     expect_word_refused("train.batch_size=", "a whole number");
     expect_word_refused("train.batch_size=99999999999999999999", "a whole number");
@@ -425,7 +425,7 @@ static void impossible_sizes_are_one_sentence_each(void **state)
     REFUSED("model.head_dim = 5: must be even", "model.head_dim=5");
     REFUSED("model.head_dim = 1: must be", "model.hidden_dim=4", "model.num_heads=4");
     REFUSED("train.seq_len = 2048 is longer than model.max_seq_len = 1024", "train.seq_len=2048");
-    REFUSED("at most 67108864", "train.batch_size=65536", "train.seq_len=1048576",
+    REFUSED("at most 67108864", "train.batch_size=65535", "train.seq_len=1048576",
             "model.max_seq_len=1048576");
     REFUSED("model.head_dim = 131072: must be from 1 to 1024", "model.hidden_dim=131072",
             "model.num_heads=1");

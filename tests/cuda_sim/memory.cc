@@ -1,7 +1,7 @@
 /* The simulator's device memory and runtime API.
  *
- * Every allocation is a mapping of its own: the guard page before it and behind it is never accessible, the
- * bytes between its end and that page are filled with a pattern (and poisoned under AddressSanitizer), fresh
+ * Every allocation is a mapping of its own: the mebibyte before it and behind it is never accessible, the
+ * bytes between its end and that are filled with a pattern (and poisoned under AddressSanitizer), fresh
  * memory is all NaN (the ends of it, where it is big), and outside launches, copies and matrix products no
  * page is accessible at all: host code that reads through a device pointer stops here as it would on a GPU.
  */
@@ -32,7 +32,7 @@ struct sim_stream {
 
 namespace {
 
-enum { PAGE = 4096, PATTERN = 0xff, FILL = 4 << 20 };
+enum { PAGE = 4096, GUARD = 1 << 20, PATTERN = 0xff, FILL = 4 << 20 };
 
 struct allocation {
     unsigned char *at;
@@ -73,7 +73,7 @@ void on_fault(int, siginfo_t *info, void *)
 {
     for (const allocation &a : allocations) {
         unsigned char *at = (unsigned char *)info->si_addr;
-        if (at >= a.at - PAGE && at < a.at + a.mapped + PAGE)
+        if (at >= a.at - GUARD && at < a.at + a.mapped + GUARD)
             sim::fail(open_now ? "device memory out of range: byte %td of an allocation of %zu bytes"
                                : "the host touched device memory: byte %td of an allocation of %zu bytes",
                       at - a.at, a.bytes);
@@ -121,7 +121,7 @@ void memory_release()
 {
     for (const allocation &a : allocations) {
         UNPOISON(a.at, a.mapped);
-        munmap(a.at - PAGE, a.mapped + 2 * PAGE);
+        munmap(a.at - GUARD, a.mapped + 2 * GUARD);
     }
     allocations.clear();
 }
@@ -219,9 +219,9 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     if (bytes == 0) return cudaSuccess;
     sim::catch_faults();
     size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
-    void *memory = mmap(NULL, mapped + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, mapped + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
-    allocation a = {(unsigned char *)memory + PAGE, bytes, mapped};
+    allocation a = {(unsigned char *)memory + GUARD, bytes, mapped};
     protect(a, true);
     UNPOISON(a.at, a.mapped);
     /* of a big one only the ends: the pages between cost nothing as long as nobody touches them */
@@ -243,7 +243,7 @@ cudaError_t cudaFree(void *memory)
         protect(a, true);
         check_pattern(a, "its life");
         UNPOISON(a.at, a.mapped);
-        munmap(a.at - PAGE, a.mapped + 2 * PAGE);
+        munmap(a.at - GUARD, a.mapped + 2 * GUARD);
         allocations.erase(allocations.begin() + (ptrdiff_t)i);
         return fault_or(cudaSuccess);
     }
@@ -312,6 +312,8 @@ const char *cudaGetErrorString(cudaError_t error)
         return "no CUDA-capable device is detected";
     case cudaErrorDevicesUnavailable:
         return "CUDA-capable device(s) is/are busy or unavailable";
+    case cudaErrorNotSupported:
+        return "operation not supported";
     case cudaErrorLaunchFailure:
         return "unspecified launch failure";
     }

@@ -398,10 +398,34 @@ static void a_precision_that_the_cpu_lacks_names_its_key(void **state)
     process_expect_sentence(process_run(2, "train", s.config, "--train.precision=bf16", "--device=cpu", NULL),
                             "train.precision = bf16: cpu: computes in fp32, not in bf16 (set it to auto)");
     process_expect_sentence(
-        process_run(2, "train", s.config, "--train.precision=tf32", NULL),
-        "train.precision = tf32: cpu: computes in fp32, not in tf32 (set it to auto; there is "
-        "no GPU to use: the NVIDIA driver shows no GPU");
+        process_run(1, "train", s.config, "--train.precision=tf32", "--device=cuda", NULL),
+        "--device cuda: the NVIDIA driver shows no GPU");
     assert_int_equal(stage_count_runs(), 0);
+}
+
+/* No GPU, one without room, a resume without it: with `auto` the CPU does it in fp32, and says so. */
+static void auto_trains_on_the_cpu_in_its_own_precision(void **state)
+{
+    (void)state;
+    static const char *const machines[] = {"no_device", "full"};
+    struct stage s;
+    for (int i = 0; i < 2; i++) {
+        stage_open(&s, machines[i]);
+        use_machine(machines[i]);
+        process_close(
+            process_run(0, "train", s.config, EIGHT, "--train.precision=bf16", "--progress=none", NULL));
+        expect_query(&s, "select device, precision, status from runs", "cpu|fp32|finished");
+        expect_query(
+            &s, "select count(*) from events where text like 'training on the CPU: %in fp32 instead of bf16'",
+            "1");
+    }
+    stage_open(&s, "again");
+    use_machine("good");
+    process_close(
+        process_run(0, "train", s.config, EIGHT, "--train.precision=bf16", "--progress=none", NULL));
+    use_machine("no_device");
+    process_close(process_run(0, "resume", "latest", "--train.total_steps=10", "--progress=none", NULL));
+    expect_query(&s, "select device, precision, status, segment, steps from runs", "cpu|fp32|finished|2|10");
 }
 
 /* ---- from one device to the other ---- */
@@ -472,6 +496,7 @@ int main(void)
         cmocka_unit_test_teardown(a_resume_falls_back_too, forget),
         cmocka_unit_test_teardown(a_head_too_wide_for_the_gpu_is_known_before_the_first_step, forget),
         cmocka_unit_test_teardown(a_precision_that_the_cpu_lacks_names_its_key, forget),
+        cmocka_unit_test_teardown(auto_trains_on_the_cpu_in_its_own_precision, forget),
         cmocka_unit_test_teardown(a_checkpoint_of_either_device_resumes_on_the_other, forget),
         cmocka_unit_test_teardown(text_is_generated_on_either_device, forget),
     };

@@ -14,13 +14,20 @@ enum status device_choice_check(const char *wish, struct err *err)
     return err_set(err, STATUS_USAGE, "--device %.40s: must be auto, cpu or cuda", wish);
 }
 
+/* Signs of a GPU that can be used: the driver's, and WSL's. */
+static bool has_driver(void)
+{
+    return file_exists("/proc/driver/nvidia/version") || file_exists("/dev/dxg") ||
+           file_exists("/dev/nvidiactl");
+}
+
 /* A GPU, or the sentence why none. STATUS_NOT_FOUND, no fallback worth a word: there is no plugin, and no
- * driver either that could use it, or the user has named one that is not there. */
+ * driver either that could use it, or ANNEAL_CUDA_PLUGIN=none says that none is wanted. */
 static enum status open_gpu(struct device_choice *choice, struct err *err)
 {
     enum status status = cuda_backend_open(&choice->backend, err);
-    if (status == STATUS_NOT_FOUND && !getenv("ANNEAL_CUDA_PLUGIN") &&
-        file_exists("/proc/driver/nvidia/version"))
+    const char *named = getenv("ANNEAL_CUDA_PLUGIN");
+    if (status == STATUS_NOT_FOUND && (named ? strcmp(named, "none") != 0 : has_driver()))
         status = STATUS_FAILED;
     return status ? status : choice->backend->device_open(0, &choice->device, err);
 }

@@ -17,9 +17,19 @@
 
 /* ---- on which device ---- */
 
+/* With `auto`, a CPU that stands in for a GPU trains in its own precision, whatever was asked of the GPU, and
+ * says so. */
 static enum status check_precision(struct training_session *s, struct err *err)
 {
-    return device_choice_check_precision(&s->choice, s->config.train.precision, err);
+    char *precision = s->config.train.precision, said[sizeof s->choice.why];
+    enum status status = device_choice_check_precision(&s->choice, precision, err);
+    if (status != STATUS_USAGE || strcmp(s->choice.wish, "auto") != 0 || s->choice.backend != cpu_backend())
+        return status;
+    snprintf(said, sizeof said, "%.400s%sin %s instead of %s", s->choice.why, s->choice.why[0] ? "; " : "",
+             precision_name(s->choice.info.best), precision);
+    memcpy(s->choice.why, said, sizeof said);
+    snprintf(precision, sizeof s->config.train.precision, "auto");
+    return STATUS_OK;
 }
 
 static enum status open_anew(struct training_session *s, struct err *err)

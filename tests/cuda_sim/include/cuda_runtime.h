@@ -232,7 +232,8 @@ typedef enum cudaError {
     cudaErrorInsufficientDriver = 35,
     cudaErrorDevicesUnavailable = 46,
     cudaErrorNoDevice = 100,
-    cudaErrorLaunchFailure = 719
+    cudaErrorLaunchFailure = 719,
+    cudaErrorNotSupported = 801
 } cudaError_t;
 typedef struct sim_stream *cudaStream_t;
 typedef struct sim_event *cudaEvent_t;
