@@ -33,6 +33,7 @@ struct prefetch {
     uint64_t next;       /* cursor of the batch in slots[head] */
     uint64_t generation; /* of the order that `next` belongs to */
     int head, ready;     /* slots[head], and the ready - 1 after it, are cut */
+    bool runs;           /* the thread has begun */
     bool started, stop;  /* nothing is expected before the first take */
 };
 
@@ -41,6 +42,8 @@ static void *run(void *context)
     struct prefetch *p = context;
     uint64_t announced = UINT64_MAX;
     pthread_mutex_lock(&p->lock);
+    p->runs = true;
+    pthread_cond_signal(&p->ready_changed);
     for (;;) {
         while (!p->stop && (!p->started || p->ready == AHEAD)) pthread_cond_wait(&p->work_changed, &p->lock);
         if (p->stop) break;
@@ -63,7 +66,8 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Signals are for the threads that know what to do about them. */
+/* Signals are for the threads that know what to do about them. Once the thread runs, whatever its start
+ * allocates is allocated. */
 static bool start(struct prefetch *p)
 {
     sigset_t all, before;
@@ -71,6 +75,9 @@ static bool start(struct prefetch *p)
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
     bool started = pthread_create(&p->thread, NULL, run, p) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_mutex_lock(&p->lock);
+    while (started && !p->runs) pthread_cond_wait(&p->ready_changed, &p->lock);
+    pthread_mutex_unlock(&p->lock);
     return started;
 }
 
