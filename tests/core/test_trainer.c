@@ -294,7 +294,7 @@ static void a_plan_larger_than_the_memory_is_refused_beforehand(void **state)
     struct session s;
     struct err err = {0};
     session_open(&s, "large", NULL,
-                 WORDS("train.batch_size=65536", "train.seq_len=1024", "model.hidden_dim=512",
+                 WORDS("train.batch_size=65535", "train.seq_len=1024", "model.hidden_dim=512",
                        "model.max_seq_len=1024", "data.val_fraction=0"),
                  2000);
     assert_int_equal(session_try(&s, &err), STATUS_NO_MEMORY);

@@ -128,12 +128,17 @@ static enum status print_page(struct comparison *c, struct err *err)
         if (!headings[i]) return err_set(err, STATUS_NO_MEMORY, "comparing runs: not enough memory");
         printf("%zu  %s\n", i + 1, clean_line_new(&c->arena, c->runs[i].info.id));
     }
+    size_t recorded = 0; /* configurations: an imported run has none */
+    char of[64] = "";
+    for (size_t i = 0; i < c->count; i++) recorded += c->runs[i].param_count > 0;
+    if (recorded < c->count) snprintf(of, sizeof of, " (recorded of %zu of %zu runs)", recorded, c->count);
     const char *title =
-        c->key_count == 0 ? "No configuration is recorded."
+        recorded == 0   ? "No configuration is recorded."
+        : recorded == 1 ? arena_printf(&c->arena, "No configurations to compare%s.", of)
         : c->difference_count == 0
-            ? arena_printf(&c->arena, "All %zu keys of the configuration are the same.", c->key_count)
-            : arena_printf(&c->arena, "Configuration: %zu of %zu keys differ", c->difference_count,
-                           c->key_count);
+            ? arena_printf(&c->arena, "All %zu keys of the configuration are the same%s.", c->key_count, of)
+            : arena_printf(&c->arena, "Configuration: %zu of %zu keys differ%s", c->difference_count,
+                           c->key_count, of);
     rows[n++] = (struct column_row){title ? title : "", NULL};
     n += add_differences(c, rows + n);
     rows[n++] = (struct column_row){"", NULL};

@@ -256,6 +256,12 @@ static enum status open_voice(struct voice *v, const char *folder, const char *d
         fprintf(stderr, "anneal: warning: generating on the CPU: %s\n", shown);
     }
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (!status && !file_exists(path))
+        status = err_set(
+            err, STATUS_NOT_FOUND,
+            "%s: is not there: the model was trained on token files that name no tokenizer (copy theirs "
+            "to this place)",
+            path);
     if (!status) status = tokenizer_open_json(path, &v->tokenizer, err);
     return status ? status : generator_open(&v->generator, &v->network, v->tokenizer, err);
 }
@@ -317,7 +323,7 @@ static enum status speak(struct voice *v, const struct options *o, struct err *e
         if (ferror(stdout)) break;
     }
     fclose(out);
-    if (!status && !o->json) putchar('\n');
+    if (!o->json && (done > 0 || !status)) putchar('\n'); /* before an error, too */
     if (!status && o->json)
         status = run_print_json(json_pack("{s:o s:o}", "prompt", json_text(o->prompt, strlen(o->prompt)),
                                           "text", json_text(text, length)),

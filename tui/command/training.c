@@ -105,6 +105,10 @@ static void introduce(struct training_session *s)
     train_report_init(&s->report, s->options->progress, c->train.total_steps);
     train_report_log(&s->report, folder);
     train_report_begin(&s->report, &introduction);
+    if (!s->corpus.tokenizer)
+        training_session_event(s, -1, "warning",
+                               "the token files name no tokenizer: there will be no samples, and the model cannot "
+                               "write text");
     if (s->choice.why[0] == '\0') return;
     char text[sizeof s->choice.why + 32];
     snprintf(text, sizeof text, "training on the CPU: %s", s->choice.why);
@@ -136,9 +140,9 @@ static void tell_fall_back(struct training_session *s, const char *device, enum 
     const char *why = s->choice.why;
     if (strncmp(why, "cuda: ", 6) == 0) why += 6; /* the device is named */
     snprintf(text, sizeof text,
-             "%s failed after step %" PRId64 " (%s); the CPU trains on, in %s%s%s, from %s%s", device,
-             failed_after, why, precision_name(now), before == now ? "" : " instead of ",
-             before == now ? "" : precision_name(before), from, again);
+             "%s failed after step %" PRId64 "; the CPU trains on from %s%s, in %s%s%s: %s", device,
+             failed_after, from, again, precision_name(now), before == now ? "" : " instead of ",
+             before == now ? "" : precision_name(before), why);
     training_session_event(s, failed_after, "warning", text);
 }
 
