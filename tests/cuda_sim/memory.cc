@@ -292,6 +292,15 @@ cudaError_t cudaStreamSynchronize(cudaStream_t)
     return fault_or(cudaSuccess);
 }
 
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int bytes)
+{
+    if (sim::faulted()) return sim::sticky_error();
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || bytes < 0 ||
+        !sim::allow_shared(kernel, (size_t)bytes))
+        return cudaErrorInvalidValue;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetLastError()
 {
     return sim::last_error();
