@@ -106,9 +106,10 @@ static void introduce(struct training_session *s)
     train_report_log(&s->report, folder);
     train_report_begin(&s->report, &introduction);
     if (!s->corpus.tokenizer)
-        training_session_event(s, -1, "warning",
-                               "the token files name no tokenizer: there will be no samples, and the model cannot "
-                               "write text");
+        training_session_event(
+            s, -1, "warning",
+            "the token files name no tokenizer: there will be no samples, and the model cannot "
+            "write text");
     if (s->choice.why[0] == '\0') return;
     char text[sizeof s->choice.why + 32];
     snprintf(text, sizeof text, "training on the CPU: %s", s->choice.why);
