@@ -351,7 +351,7 @@ static void backward_launch(float *dqkv, const float *dout, const float *lse, co
 static bool head_width_ok(int HS, struct stream *stream)
 {
     if (HS <= HEAD_MAX) return true;
-    stream_fault(stream, "attention", "the GPU's kernel takes model.head_dim up to 256");
+    stream_decline(stream, "attention", "the GPU's kernel takes model.head_dim up to 256", false);
     return false;
 }
 

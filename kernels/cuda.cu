@@ -232,24 +232,16 @@ static void check(struct stream *stream, const char *at, cudaError_t error)
     if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
 }
 
-/* On this stream, or beside it on the device. */
-static bool failed(struct stream *stream)
-{
-    if (stream->fault_at == NULL && stream->device->lost)
-        stream_fault(stream, "an earlier call", "the device is lost");
-    return stream->fault_at != NULL;
-}
-
 static void mem_zero(void *memory, size_t bytes, struct stream *stream)
 {
-    if (bytes == 0 || failed(stream)) return;
+    if (bytes == 0 || !stream_usable(stream)) return;
     check(stream, "a kernel, or zeroing memory after it,", cudaMemsetAsync(memory, 0, bytes, stream->queue));
 }
 
 /* From pageable memory the copy returns once the bytes are staged: the caller may reuse `host` at once. */
 static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
-    if (bytes == 0 || failed(stream)) return;
+    if (bytes == 0 || !stream_usable(stream)) return;
     check(stream, "a kernel, or the upload after it,",
           cudaMemcpyAsync(device_memory, host, bytes, cudaMemcpyHostToDevice, stream->queue));
 }
@@ -257,38 +249,45 @@ static void mem_upload(void *device_memory, const void *host, size_t bytes, stru
 static void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
 {
     if (bytes == 0) return;
-    if (!failed(stream))
+    if (stream_usable(stream))
         check(stream, "a kernel, or the download after it,",
               cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
-    if (stream->fault_at == NULL) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    if (stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
 }
 
 static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
 {
-    if (bytes == 0 || failed(stream)) return;
+    if (bytes == 0 || !stream_usable(stream)) return;
     check(stream, "a copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream->queue));
 }
 
 /* ---- streams ---- */
 
-void stream_fault(struct stream *stream, const char *at, const char *why)
+void stream_decline(struct stream *stream, const char *at, const char *why, bool full)
 {
     if (stream->fault_at != NULL) return;
     stream->fault_at = at;
-    stream->device->lost = true;
+    stream->full = full;
     snprintf(stream->fault, sizeof stream->fault, "%s", why);
+}
+
+void stream_fault(struct stream *stream, const char *at, const char *why)
+{
+    if (stream->fault_at != NULL) return;
+    stream_decline(stream, at, why, false);
+    stream->device->lost = true;
 }
 
 void stream_refused(struct stream *stream, const char *at, cudaError_t error)
 {
     if (stream->fault_at != NULL) return;
-    bool lost = stream->device->lost;
-    stream_fault(stream, at, cudaGetErrorString(error));
-    if (error != cudaErrorMemoryAllocation) return;
+    if (error != cudaErrorMemoryAllocation) {
+        stream_fault(stream, at, cudaGetErrorString(error));
+        return;
+    }
     cudaGetLastError(); /* it is told: no later launch shall find it */
-    stream->full = true;
-    stream->device->lost = lost;
+    stream_decline(stream, at, cudaGetErrorString(error), true);
 }
 
 static void stream_close(struct stream *stream)
@@ -329,7 +328,7 @@ static enum status stream_open(struct device *device, enum precision precision, 
 
 static enum status stream_wait(struct stream *stream, struct err *err)
 {
-    if (!failed(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    if (stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (stream->fault_at == NULL) return STATUS_OK;
     return err_set(err, stream->full ? STATUS_NO_MEMORY : STATUS_DEVICE, "cuda: %s failed: %s",
                    stream->fault_at, stream->fault);

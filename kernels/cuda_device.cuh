@@ -66,8 +66,21 @@ void stream_after(struct stream *stream, struct event *event);
 
 /* Keeps the first fault only: later ones follow from it. The device is lost. */
 void stream_fault(struct stream *stream, const char *at, const char *why);
+/* Where CUDA goes on working: nothing more runs on the stream, and the device is not lost. full: it only had
+ * no memory. */
+void stream_decline(struct stream *stream, const char *at, const char *why, bool full);
 /* The fault of a launch that was refused: the device is lost, unless it only had no memory for the launch. */
 void stream_refused(struct stream *stream, const char *at, cudaError_t error);
+
+/* Before every call to CUDA for the stream: false once it has failed, or anything beside it on the device,
+ * which is then its fault, too. */
+static inline bool stream_usable(struct stream *stream)
+{
+    if (stream->fault_at == NULL && stream->device->lost)
+        stream_fault(stream, "an earlier call", "the device is lost");
+    return stream->fault_at == NULL;
+}
+
 enum status gemm_cache_open(struct device *device, struct err *err);
 void gemm_cache_close(struct device *device);
 
@@ -76,7 +89,7 @@ void gemm_cache_close(struct device *device);
 #ifdef ANNEAL_CUDA_SIM
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
     do {                                                                                                     \
-        if ((stream)->fault_at == NULL) {                                                                    \
+        if (stream_usable(stream)) {                                                                         \
             sim::launch(#kernel, dim3(grid), dim3(block), (shared_bytes), [=] { (kernel)(__VA_ARGS__); });   \
             launch_check(stream, #kernel);                                                                   \
         }                                                                                                    \
@@ -89,7 +102,7 @@ template <typename T> using shared_pointer = sim::pointer<T>;
 #else
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
     do {                                                                                                     \
-        if ((stream)->fault_at == NULL) {                                                                    \
+        if (stream_usable(stream)) {                                                                         \
             (kernel)<<<(grid), (block), (shared_bytes), (stream)->queue>>>(__VA_ARGS__);                     \
             launch_check(stream, #kernel);                                                                   \
         }                                                                                                    \
@@ -121,8 +134,9 @@ static inline void launch_check(struct stream *stream, const char *kernel)
 /* Kernels that want more than 48 KiB of dynamic shared memory say so before the launch. */
 template <typename F> static inline void allow_shared(struct stream *stream, F *kernel, size_t bytes)
 {
+    if (!stream_usable(stream)) return;
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (error != cudaSuccess) stream_refused(stream, "shared memory", error);
+    if (error != cudaSuccess) stream_refused(stream, "a kernel, or the shared memory of the next one,", error);
 }
 
 /* Blocks of `threads` for n elements, one thread each. n >= 1, below 2^31 · threads. */

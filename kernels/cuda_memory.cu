@@ -117,7 +117,7 @@ void event_close(struct event *event)
 
 void event_record(struct event *event, struct stream *stream)
 {
-    if (stream->fault_at != NULL || stream->device->lost) return;
+    if (!stream_usable(stream)) return;
     cudaError_t error = cudaEventRecord(event->mark, stream->queue);
     if (error != cudaSuccess) stream_fault(stream, "an event", cudaGetErrorString(error));
 }
@@ -136,7 +136,7 @@ double event_elapsed(struct event *from, struct event *to)
 
 void stream_after(struct stream *stream, struct event *event)
 {
-    if (stream->fault_at != NULL || stream->device->lost) return;
+    if (!stream_usable(stream)) return;
     cudaError_t error = cudaStreamWaitEvent(stream->queue, event->mark, 0);
     if (error != cudaSuccess) stream_fault(stream, "waiting for an event", cudaGetErrorString(error));
 }

@@ -210,7 +210,7 @@ void gemm(void *out, const void *a, const void *b, int M, int N, int K, bool tra
 {
     struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate};
     struct gemm_entry *e = NULL;
-    if (stream->fault_at != NULL) return;
+    if (!stream_usable(stream)) return;
     cublasStatus_t status = entry_for(
         stream, gemm_key_of(&shape, stream->precision, common_alignment(out, a, b), stream->workspace_bytes),
         &e);

@@ -96,7 +96,7 @@ static enum status scratch_fill(const struct scratch *scratch, struct stream *st
 
 static void scratch_close(struct scratch *scratch, struct stream *stream)
 {
-    if (stream->fault_at != NULL) return;
+    if (stream->device->lost) return; /* to the end of the process */
     if (scratch->from != NULL) cudaEventDestroy(scratch->from);
     if (scratch->to != NULL) cudaEventDestroy(scratch->to);
     if (scratch->memory != NULL) cuda_table.mem_free(stream->device, scratch->memory);
@@ -321,7 +321,7 @@ enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, in
     if (count > GEMM_WARM_MAX)
         return err_set(err, STATUS_USAGE, "cuda: cannot warm up %d matrix products, at most %d", count,
                        GEMM_WARM_MAX);
-    modules_load();
+    if (stream_usable(stream)) modules_load();
     enum status status = cuda_table.stream_wait(stream, err);
     if (status || count == 0) return status;
     identify(stream->device, identity, sizeof identity, file, sizeof file);

@@ -292,6 +292,11 @@ cudaError_t cudaStreamSynchronize(cudaStream_t)
     return fault_or(cudaSuccess);
 }
 
+cudaError_t cudaFuncSetAttribute(const void *, enum cudaFuncAttribute, int bytes)
+{
+    return fault_or(bytes <= 163 * 1024 ? cudaSuccess : cudaErrorInvalidValue);
+}
+
 cudaError_t cudaGetLastError()
 {
     return sim::last_error();

@@ -122,21 +122,23 @@ static void expect_fall_back(const struct failure *f)
 static void a_fault_before_the_first_checkpoint_starts_from_the_beginning(void **state)
 {
     (void)state;
-    expect_fall_back(&(struct failure){"fault_at:2:embedding_gather", "--sample.every=0",
-                                       "cuda:0 failed after step 1 (a kernel, or the upload after it, "
-                                       "failed: unspecified launch failure); the "
-                                       "CPU trains on, in fp32, from the beginning, 1 step again",
-                                       "1:0:failed 2:0:finished", "1:1 2:8", "0 0 0"});
+    expect_fall_back(
+        &(struct failure){"fault_at:2:embedding_gather", "--sample.every=0",
+                          "cuda:0 failed after step 1 (a kernel, or the shared memory of the next one, "
+                          "failed: unspecified launch failure); the "
+                          "CPU trains on, in fp32, from the beginning, 1 step again",
+                          "1:0:failed 2:0:finished", "1:1 2:8", "0 0 0"});
 }
 
 static void a_fault_goes_on_from_the_newest_checkpoint(void **state)
 {
     (void)state; /* eight forward passes are of seven steps and an evaluation */
-    expect_fall_back(&(struct failure){"fault_at:9:embedding_gather", "--sample.every=0",
-                                       "after step 7 (a kernel, or the upload after it, failed: unspecified "
-                                       "launch failure); the CPU trains on, "
-                                       "in fp32, from the checkpoint of step 6, 1 step again",
-                                       "1:0:failed 2:6:finished", "1:7 2:2", "1 0 3"});
+    expect_fall_back(
+        &(struct failure){"fault_at:9:embedding_gather", "--sample.every=0",
+                          "after step 7 (a kernel, or the shared memory of the next one, failed: unspecified "
+                          "launch failure); the CPU trains on, "
+                          "in fp32, from the checkpoint of step 6, 1 step again",
+                          "1:0:failed 2:6:finished", "1:7 2:2", "1 0 3"});
 }
 
 static void a_fault_in_an_evaluation_leaves_no_evaluation(void **state)

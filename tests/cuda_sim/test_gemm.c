@@ -363,6 +363,38 @@ static void warming_that_is_stopped_or_has_no_room_leaves_nothing(void **state)
     close_side(&s);
 }
 
+/* ---- failing ---- */
+
+/* The simulator ends the process where CUDA is called once more. */
+static void a_lost_device_is_called_by_no_operation(void **state)
+{
+    (void)state;
+    struct side s;
+    struct err err;
+    struct event *from, *to;
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    assert_int_equal(s.k->event_open(s.device, &from, &err), STATUS_OK);
+    assert_int_equal(s.k->event_open(s.device, &to, &err), STATUS_OK);
+    s.k->mem_zero(s.out, OPERAND_BYTES, s.stream), s.k->mem_zero(s.a, OPERAND_BYTES, s.stream);
+    s.k->mem_zero(s.b, OPERAND_BYTES, s.stream);
+    s.k->event_record(from, s.stream), s.k->event_record(to, s.stream);
+    sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
+    s.k->add(s.out, s.a, 4, s.stream);
+    assert_true(isnan(s.k->event_elapsed(from, to))); /* is told of it; the stream is not */
+    uint64_t launches = sim_launches(), products = sim_products(), heuristics = sim_heuristics();
+    s.k->attention_forward(s.out, (float *)s.b, s.a, s.workspace, 1, 1, 1, 1, 4, s.stream);
+    s.k->add(s.out, s.a, 4, s.stream);
+    s.k->gemm(s.out, s.a, s.b, 1, 2, 3, false, false, false, s.stream);
+    s.k->event_record(to, s.stream), s.k->stream_after(s.stream, to);
+    s.k->mem_copy(s.out, s.a, 16, s.stream);
+    assert_true(sim_launches() == launches && sim_products() == products && sim_heuristics() == heuristics);
+    assert_int_equal(s.k->stream_wait(s.stream, &err), STATUS_DEVICE);
+    assert_string_equal(err.text, "cuda: an earlier call failed: the device is lost");
+    s.k->event_close(from), s.k->event_close(to);
+    sim_set_machine(SIM_MACHINE_GOOD);
+    close_side(&s);
+}
+
 /* ---- training ---- */
 
 static uint64_t counted[4];
@@ -432,6 +464,7 @@ int main(void)
         cmocka_unit_test(a_faulted_device_is_not_warmed),
         cmocka_unit_test(a_fault_while_warming_is_a_sentence),
         cmocka_unit_test(warming_that_is_stopped_or_has_no_room_leaves_nothing),
+        cmocka_unit_test(a_lost_device_is_called_by_no_operation),
         cmocka_unit_test(no_step_chooses_or_allocates_anything),
         cmocka_unit_test(samples_prepare_few_products),
     };

@@ -285,9 +285,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to);
 cudaError_t cudaGetLastError();
 const char *cudaGetErrorString(cudaError_t error);
-template <typename F> cudaError_t cudaFuncSetAttribute(F *, enum cudaFuncAttribute, int bytes)
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int bytes);
+template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, enum cudaFuncAttribute attribute, int bytes)
 {
-    return bytes <= 163 * 1024 ? cudaSuccess : cudaErrorInvalidValue; /* what compute capability 8.0 has */
+    return cudaFuncSetAttribute((const void *)kernel, attribute, bytes);
 }
 
 #endif
