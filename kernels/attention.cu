@@ -5,16 +5,22 @@
  *
  * Forward: a block is one tile of queries of one head; it walks the key tiles up to the diagonal with an
  * online softmax whose row statistics live in registers, replicated over the 16 threads of a row. Keys and
- * values share one buffer: with HS 64, 50 KiB of shared memory; registers allow two blocks a
- * multiprocessor.
+ * values share one buffer.
  *
  * Backward in two passes, so that no sum needs atomics: a block a key tile and key/value head for dk and dv
  * (over the group's query heads and the query tiles from the diagonal on), a block a query tile and head for
  * dq: 7 products instead of 5. D = dout · out comes from a pass before them, one float a row in the
- * workspace. Above HS 128 the tiles are 32 × 32: four of 64 rows do not fit in 163 KiB.
+ * workspace.
  *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 96 to 238 registers in the tile kernels, no spills. Not yet
- * measured on a GPU. */
+ * The wider the head, the smaller the tiles: what a block holds must fit in SHARED_MOST. KiB of shared memory
+ * at the widest head of each range, registers by ptxas (CUDA 13.0) for sm_80 / sm_90a, without spills:
+ *
+ *     HS      forward               backward  keys       queries
+ *     to  64  64 × 64, 48.8   96 / 120   64 × 64, 81.3  136 / 139  107 / 120
+ *     to 128  64 × 64, 80.8  107 / 119   32 × 32, 68.6  122 / 127   96 / 113
+ *     to 256  32 × 32, 68.4  106 / 115   16 × 16, 65.3  108 / 122   96 / 114
+ *
+ * Two blocks a multiprocessor by registers, but for the pass over keys up to 64. Not yet measured on a GPU. */
 #include "kernels/attention.h"
 #include "kernels/attention_bf16.h"
 #include "kernels/cuda_device.cuh"
@@ -322,12 +328,20 @@ static struct attention_shape shape_of(int B, int T, int NH, int NKV, int HS)
     return {B, T, NH, NKV, HS, (float)(1.0 / sqrt((double)HS))};
 }
 
+/* Of a block: so many tiles of rows, and the tile of weights. */
+static constexpr size_t shared_bytes(int tiles, int tile, int stride)
+{
+    return (size_t)(tiles * tile * stride + tile * (tile + 1)) * sizeof(float);
+}
+
+/* For heads up to 16·D wide, by tiles of 16·R. */
 template <int R, int D>
 static void forward_launch(float *out, float *lse, const float *qkv, struct attention_shape p,
                            struct stream *stream)
 {
-    const int TILE = SIDE * R;
-    size_t bytes = ((size_t)2 * TILE * (size_t)p.stride() + TILE * (TILE + 1)) * sizeof(float);
+    constexpr int TILE = SIDE * R;
+    static_assert(shared_bytes(2, TILE, SIDE * D | 1) <= SHARED_MOST);
+    size_t bytes = shared_bytes(2, TILE, p.stride());
     dim3 grid(block_count((size_t)p.T, TILE), (unsigned)p.NH, (unsigned)p.B);
     allow_shared(stream, attention_tile_forward<R, D>, bytes);
     LAUNCH((attention_tile_forward<R, D>), grid, BLOCK, bytes, stream, out, lse, qkv, p);
@@ -337,8 +351,9 @@ template <int R, int D>
 static void backward_launch(float *dqkv, const float *dout, const float *lse, const float *products,
                             const float *qkv, struct attention_shape p, struct stream *stream)
 {
-    const int TILE = SIDE * R;
-    size_t bytes = ((size_t)4 * TILE * (size_t)p.stride() + TILE * (TILE + 1)) * sizeof(float);
+    constexpr int TILE = SIDE * R;
+    static_assert(shared_bytes(4, TILE, SIDE * D | 1) <= SHARED_MOST);
+    size_t bytes = shared_bytes(4, TILE, p.stride());
     unsigned tiles = block_count((size_t)p.T, TILE);
     allow_shared(stream, attention_keys_backward<R, D>, bytes);
     allow_shared(stream, attention_queries_backward<R, D>, bytes);
@@ -371,7 +386,7 @@ void attention_forward(void *out_, float *lse, const void *qkv_, void *workspace
     else if (HS <= 128)
         forward_launch<4, 8>(out, lse, qkv, p, stream);
     else
-        forward_launch<4, 16>(out, lse, qkv, p, stream);
+        forward_launch<2, 16>(out, lse, qkv, p, stream);
 }
 
 void attention_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse, const void *qkv_,
@@ -393,7 +408,7 @@ void attention_backward(void *dqkv_, const void *dout_, const void *out_, const 
     if (HS <= 64)
         backward_launch<4, 4>(dqkv, dout, lse, products, qkv, p, stream);
     else if (HS <= 128)
-        backward_launch<4, 8>(dqkv, dout, lse, products, qkv, p, stream);
+        backward_launch<2, 8>(dqkv, dout, lse, products, qkv, p, stream);
     else
-        backward_launch<2, 16>(dqkv, dout, lse, products, qkv, p, stream);
+        backward_launch<1, 16>(dqkv, dout, lse, products, qkv, p, stream);
 }

@@ -19,9 +19,6 @@ typedef __nv_bfloat16 bf16;
 
 enum { WARPS = 4, THREADS = 32 * WARPS };
 
-/* Shared memory that every GPU from compute capability 8.0 on lends a block: 8.6 and 8.9 have the least. */
-constexpr size_t SHARED_MOST = 99 << 10;
-
 #define LOG2_E 1.4426950408889634f
 #define LN_2   0.6931471805599453f
 

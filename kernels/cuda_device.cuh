@@ -131,6 +131,9 @@ static inline void launch_check(struct stream *stream, const char *kernel)
     if (error != cudaSuccess) stream_refused(stream, kernel, error);
 }
 
+/* Shared memory that every GPU from compute capability 8.0 on lends a block: 8.6, 8.9 and 12.x have the least. */
+constexpr size_t SHARED_MOST = 99 << 10;
+
 /* Kernels that want more than 48 KiB of dynamic shared memory say so before the launch. */
 template <typename F> static inline void allow_shared(struct stream *stream, F *kernel, size_t bytes)
 {

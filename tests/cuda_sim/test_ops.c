@@ -139,6 +139,7 @@ static void attention_at_the_edges_of_its_tiles(void **state)
         {.B = 2, .T = 65, .NH = 1, .NKV = 1, .HS = 63},  {.B = 1, .T = 63, .NH = 3, .NKV = 1, .HS = 65},
         {.B = 1, .T = 33, .NH = 1, .NKV = 1, .HS = 128}, {.B = 1, .T = 33, .NH = 2, .NKV = 2, .HS = 129},
         {.B = 1, .T = 31, .NH = 1, .NKV = 1, .HS = 256}, {.B = 1, .T = 32, .NH = 2, .NKV = 1, .HS = 255},
+        {.B = 1, .T = 65, .NH = 2, .NKV = 1, .HS = 96},  {.B = 1, .T = 17, .NH = 2, .NKV = 1, .HS = 192},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         compare(find("attention"), shapes[i], &f->cpu, &f->cuda);
