@@ -365,14 +365,17 @@ static void warming_that_is_stopped_or_has_no_room_leaves_nothing(void **state)
 
 /* ---- failing ---- */
 
-/* The simulator ends the process where CUDA is called once more. */
+/* The simulator ends the process where CUDA is called once more. Each has a stream that knows of nothing. */
 static void a_lost_device_is_called_by_no_operation(void **state)
 {
     (void)state;
     struct side s;
     struct err err;
     struct event *from, *to;
+    struct stream *of[7];
     open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(s.k->stream_open(s.device, s.precision, &of[i], &err), STATUS_OK);
     assert_int_equal(s.k->event_open(s.device, &from, &err), STATUS_OK);
     assert_int_equal(s.k->event_open(s.device, &to, &err), STATUS_OK);
     s.k->mem_zero(s.out, OPERAND_BYTES, s.stream), s.k->mem_zero(s.a, OPERAND_BYTES, s.stream);
@@ -382,14 +385,19 @@ static void a_lost_device_is_called_by_no_operation(void **state)
     s.k->add(s.out, s.a, 4, s.stream);
     assert_true(isnan(s.k->event_elapsed(from, to))); /* is told of it; the stream is not */
     uint64_t launches = sim_launches(), products = sim_products(), heuristics = sim_heuristics();
-    s.k->attention_forward(s.out, (float *)s.b, s.a, s.workspace, 1, 1, 1, 1, 4, s.stream);
-    s.k->add(s.out, s.a, 4, s.stream);
-    s.k->gemm(s.out, s.a, s.b, 1, 2, 3, false, false, false, s.stream);
-    s.k->event_record(to, s.stream), s.k->stream_after(s.stream, to);
-    s.k->mem_copy(s.out, s.a, 16, s.stream);
+    s.k->attention_forward(s.out, (float *)s.b, s.a, s.workspace, 1, 1, 1, 1, 4, of[0]);
+    s.k->add(s.out, s.a, 4, of[1]);
+    s.k->gemm(s.out, s.a, s.b, 1, 2, 3, false, false, false, of[2]);
+    s.k->event_record(to, of[3]);
+    s.k->stream_after(of[4], to);
+    s.k->mem_copy(s.out, s.a, 16, of[5]);
+    /* of[6] is not used at all */
     assert_true(sim_launches() == launches && sim_products() == products && sim_heuristics() == heuristics);
-    assert_int_equal(s.k->stream_wait(s.stream, &err), STATUS_DEVICE);
-    assert_string_equal(err.text, "cuda: an earlier call failed: the device is lost");
+    for (int i = 0; i < 7; i++) {
+        assert_int_equal(s.k->stream_wait(of[i], &err), STATUS_DEVICE);
+        assert_string_equal(err.text, "cuda: an earlier call failed: the device is lost");
+        s.k->stream_close(of[i]);
+    }
     s.k->event_close(from), s.k->event_close(to);
     sim_set_machine(SIM_MACHINE_GOOD);
     close_side(&s);
