@@ -90,12 +90,14 @@ void gemm_cache_close(struct device *device);
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
     do {                                                                                                     \
         if (stream_usable(stream)) {                                                                         \
-            sim::launch(#kernel, dim3(grid), dim3(block), (shared_bytes), [=] { (kernel)(__VA_ARGS__); });   \
+            sim::launch(#kernel, (const void *)(kernel), dim3(grid), dim3(block), (shared_bytes),            \
+                        [=] { (kernel)(__VA_ARGS__); });                                                     \
             launch_check(stream, #kernel);                                                                   \
         }                                                                                                    \
     } while (0)
 #define SHARED_ARRAY(type, name, count)                                                                      \
     static sim::storage<type, (count)> name##_storage;                                                       \
+    sim::count_shared(name##_storage.at, sizeof name##_storage.at);                                          \
     sim::pointer<type> name(name##_storage.at, name##_storage.marks, #name, (count))
 #define SHARED_DYNAMIC(type, name) sim::pointer<type> name = sim::dynamic_pointer<type>(#name)
 template <typename T> using shared_pointer = sim::pointer<T>;

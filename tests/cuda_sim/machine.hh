@@ -23,6 +23,9 @@ enum sim_machine machine();
 /* Lets pretended time pass; see clock.cc. */
 void clock_advance(double microseconds);
 
+/* What a launch of this kernel may have of dynamic shared memory from here on; false: more than there is. */
+bool allow_shared(const void *kernel, size_t bytes);
+
 /* ---- faults; see faults.cc ---- */
 
 /* For the start of every call that may touch the device. True: it returns sticky_error(), which its caller

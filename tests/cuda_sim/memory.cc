@@ -292,9 +292,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t)
     return fault_or(cudaSuccess);
 }
 
-cudaError_t cudaFuncSetAttribute(const void *, enum cudaFuncAttribute, int bytes)
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int bytes)
 {
-    return fault_or(bytes <= 163 * 1024 ? cudaSuccess : cudaErrorInvalidValue);
+    if (sim::faulted()) return sim::sticky_error();
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || bytes < 0 ||
+        !sim::allow_shared(kernel, (size_t)bytes))
+        return cudaErrorInvalidValue;
+    return cudaSuccess;
 }
 
 cudaError_t cudaGetLastError()

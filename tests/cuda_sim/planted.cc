@@ -104,3 +104,20 @@ void planted_product(enum planted_product bug, float *out, const void *x, struct
 {
     LAUNCH(product, dim3(1, 1), dim3(64), 0, stream, out, (const __nv_bfloat16 *)x, bug);
 }
+
+static void reverse_at_the_end(float *x, int last)
+{
+    SHARED_DYNAMIC(float, far);
+    SHARED_ARRAY(float, tile, N);
+    int i = (int)threadIdx.x;
+    far[last - i] = x[i];
+    __syncthreads();
+    tile[i] = far[last - (N - 1) + i];
+    x[i] = tile[i];
+}
+
+void planted_shared(size_t bytes, size_t leave, float *x, struct stream *stream)
+{
+    if (leave > 0) allow_shared(stream, reverse_at_the_end, leave);
+    LAUNCH(reverse_at_the_end, dim3(1, 1), dim3(N), bytes, stream, x, (int)(bytes / sizeof(float)) - 1);
+}

@@ -54,6 +54,10 @@ enum planted_product {
  * out[i][r][c] = Σ_k x[r][16·i + k] · x[c][16·i + k]. */
 void planted_product(enum planted_product bug, float *out, const void *x, struct stream *stream);
 
+/* Reverses x (64) through so many bytes of dynamic shared memory, at least 256, beside an array of 256 bytes,
+ * having asked cudaFuncSetAttribute for `leave` bytes; 0: without asking. */
+void planted_shared(size_t bytes, size_t leave, float *x, struct stream *stream);
+
 #ifdef __cplusplus
 }
 #endif

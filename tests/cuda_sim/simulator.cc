@@ -4,13 +4,16 @@
  *
  * Shared memory carries a mark for every two bytes (who wrote, who read, in which interval between
  * barriers): two threads in one interval, one of them writing, are a race, whatever order they happened to
- * run in. */
+ * run in. A launch has 48 KiB of it; or, of the dynamic kind, what cudaFuncSetAttribute allowed its kernel,
+ * and in all the least that a supported GPU lends a block. */
 #include <boost/context/detail/fcontext.hpp>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <map>
 
 #include "tests/cuda_sim/machine.hh"
 
@@ -31,7 +34,7 @@ namespace {
 
 enum state { READY, AT_WARP, AT_BLOCK, DONE };
 using sim::THREADS_MAX, sim::WARP;
-enum { STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_MAX = 227 << 10 };
+enum { STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_FREE = 48 << 10, SHARED_MAX = 99 << 10 };
 
 struct fiber {
     context::fcontext_t context;
@@ -66,6 +69,13 @@ uint64_t snapshot[THREADS_MAX];
 unsigned char dynamic_bytes[SHARED_MAX] __attribute__((aligned(256)));
 sim::mark dynamic_marks[SHARED_MAX / sim::MARKED];
 size_t dynamic_size;
+auto &allowed = *new std::map<const void *, size_t>; /* dynamic shared memory, by kernel */
+
+/* Arrays of shared memory that this launch has come to. */
+enum { ARRAYS_MAX = 64 };
+const void *arrays[ARRAYS_MAX];
+int array_count;
+size_t array_bytes, shared_limit;
 
 /* Barriers and waits for copies met so far, in order, and the one that sim_skip_barrier takes away. */
 enum { SITES_MAX = 64 };
@@ -268,6 +278,14 @@ bool ordered(int thread, uint32_t epoch, uint32_t of_warp)
               name, index, what, o.x, o.y, o.z);
 }
 
+void check_shared()
+{
+    if (array_bytes + dynamic_size > shared_limit)
+        sim::fail("%zu bytes of shared memory, %zu of them dynamic: the launch has leave for %zu "
+                  "(cudaFuncSetAttribute gives more, up to %d with what is not dynamic)",
+                  array_bytes + dynamic_size, dynamic_size, shared_limit, SHARED_MAX);
+}
+
 /* Marks of an earlier block say nothing. */
 void refresh(sim::mark *mark)
 {
@@ -297,7 +315,27 @@ void fail(const char *format, ...)
     _exit(SIM_FAILURE_STATUS);
 }
 
-void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &run)
+bool allow_shared(const void *kernel, size_t bytes)
+{
+    if (bytes > SHARED_MAX) return false;
+    allowed[kernel] = bytes;
+    return true;
+}
+
+/* Each thread's first coming counts alike: those of one are enough. */
+void count_shared(const void *array, size_t bytes)
+{
+    if (running != 0) return;
+    for (int i = 0; i < array_count; i++)
+        if (arrays[i] == array) return;
+    if (array_count == ARRAYS_MAX) fail("more than %d arrays of shared memory", ARRAYS_MAX);
+    arrays[array_count++] = array;
+    array_bytes += bytes;
+    check_shared();
+}
+
+void launch(const char *kernel, const void *at, dim3 grid, dim3 block, size_t shared_bytes,
+            const std::function<void()> &run)
 {
     uint64_t threads = (uint64_t)block.x * block.y * block.z;
     catch_faults();
@@ -307,11 +345,17 @@ void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, cons
     if (threads == 0 || threads > THREADS_MAX || block.z > 64) fail("a block of %lu threads", threads);
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
         fail("a grid of (%u,%u,%u) blocks", grid.x, grid.y, grid.z);
-    if (shared_bytes > SHARED_MAX) fail("%zu bytes of dynamic shared memory", shared_bytes);
     gridDim = grid;
     blockDim = block;
     thread_count = (int)threads;
     dynamic_size = shared_bytes;
+    array_count = 0;
+    array_bytes = 0;
+    auto leave = allowed.find(at);
+    shared_limit = SHARED_FREE;
+    if (leave != allowed.end()) /* which leaves the other kind the rest */
+        shared_limit = shared_bytes > leave->second ? leave->second : (size_t)SHARED_MAX;
+    check_shared();
     order_state = order_seed;
     body = &run;
     memory_open(true);

@@ -108,6 +108,70 @@ static void shared_memory_out_of_range_is_found(void **state)
                  "shared memory out of range: tile[64] of 64");
 }
 
+/* Bytes of dynamic shared memory, beside an array of 256, and the leave asked for. */
+static const struct {
+    size_t bytes, leave;
+    const char *finding; /* NULL: none */
+} requests[] = {
+    {(48 << 10) - 256, 0, NULL},
+    {48 << 10, 48 << 10, NULL},
+    {64 << 10, 64 << 10, NULL},
+    {(99 << 10) - 256, (99 << 10) - 256, NULL},
+    {48 << 10, 0, "49408 bytes of shared memory, 49152 of them dynamic: the launch has leave for 49152"},
+    {64 << 10, 0, "65536 bytes of shared memory, 65536 of them dynamic: the launch has leave for 49152"},
+    {64 << 10, 63 << 10,
+     "65536 bytes of shared memory, 65536 of them dynamic: the launch has leave for 64512"},
+    {99 << 10, 99 << 10,
+     "101632 bytes of shared memory, 101376 of them dynamic: the launch has leave for 101376"},
+    {100 << 10, 0, "102400 bytes of shared memory, 102400 of them dynamic: the launch has leave for 49152"},
+};
+
+static void run_with_shared(int request)
+{
+    struct err err;
+    float host[64], back[64];
+    void *x;
+    for (int i = 0; i < 64; i++) host[i] = (float)i;
+    if (side.backend->mem_alloc(side.device, sizeof host, &x, &err)) _exit(1);
+    side.backend->mem_upload(x, host, sizeof host, side.stream);
+    planted_shared(requests[request].bytes, requests[request].leave, x, side.stream);
+    side.backend->mem_download(back, x, sizeof back, side.stream);
+    for (int i = 0; i < 64; i++)
+        if (back[i] != host[63 - i]) _exit(2);
+}
+
+static void shared_memory_without_leave_is_found(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        const char *finding = requests[i].finding;
+        int status = in_a_child(run_with_shared, (int)i, said, sizeof said);
+        if (status != (finding ? SIM_FAILURE_STATUS : 0) || (finding && !strstr(said, finding)))
+            fail_msg("request %zu: exit status %d: %s", i, status, said);
+    }
+}
+
+static void ask_for_too_much_shared(int bytes)
+{
+    struct err err;
+    void *x;
+    if (side.backend->mem_alloc(side.device, 256, &x, &err)) _exit(1);
+    uint64_t launches = sim_launches();
+    planted_shared((size_t)bytes, (size_t)bytes, x, side.stream);
+    enum status status = side.backend->stream_wait(side.stream, &err);
+    fputs(err.text, stderr);
+    if (status != STATUS_DEVICE || sim_launches() != launches) _exit(2);
+}
+
+/* Where a GPU would refuse it, too: the stream fails, and the kernel is not launched. */
+static void more_shared_memory_than_every_gpu_has_is_refused(void **state)
+{
+    (void)state;
+    int status = in_a_child(ask_for_too_much_shared, 100 << 10, said, sizeof said);
+    if (status != 0 || !strstr(said, "shared memory of the next one, failed: invalid argument"))
+        fail_msg("exit status %d: %s", status, said);
+}
+
 static void shared_memory_that_nobody_wrote_is_found(void **state)
 {
     (void)state;
@@ -291,6 +355,8 @@ int main(void)
         cmocka_unit_test(a_kernel_without_a_bug_passes),
         cmocka_unit_test(a_missing_barrier_is_a_race),
         cmocka_unit_test(shared_memory_out_of_range_is_found),
+        cmocka_unit_test(shared_memory_without_leave_is_found),
+        cmocka_unit_test(more_shared_memory_than_every_gpu_has_is_refused),
         cmocka_unit_test(shared_memory_that_nobody_wrote_is_found),
         cmocka_unit_test(device_memory_out_of_range_is_found),
         cmocka_unit_test(divergent_barriers_are_found),

@@ -40,7 +40,8 @@ namespace sim {
 /* Prints the finding with kernel, block and thread, and ends the process. */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+/* at: the kernel's function, for which cudaFuncSetAttribute was called or not. */
+void launch(const char *kernel, const void *at, dim3 grid, dim3 block, size_t shared_bytes,
             const std::function<void()> &body);
 
 void sync_threads(const char *file, int line);
@@ -172,6 +173,8 @@ struct storage {
     mark marks[COUNT * sizeof(T) / MARKED];
 };
 
+/* A thread has come to an array that the kernel has besides its dynamic shared memory. */
+void count_shared(const void *array, size_t bytes);
 void dynamic_shared(unsigned char **base, mark **marks, size_t *bytes);
 
 template <typename T> pointer<T> dynamic_pointer(const char *name)
