@@ -1,9 +1,10 @@
 /* The simulator's device memory and runtime API.
  *
- * Every allocation is a mapping of its own: the guard page before it and behind it is never accessible, the
- * bytes between its end and that page are filled with a pattern (and poisoned under AddressSanitizer), fresh
- * memory is all NaN (the ends of it, where it is big), and outside launches, copies and matrix products no
- * page is accessible at all: host code that reads through a device pointer stops here as it would on a GPU.
+ * Every allocation is a mapping of its own: the guard pages before it and behind it are never accessible, the
+ * bytes between its end and those pages are filled with a pattern (and poisoned under AddressSanitizer),
+ * fresh memory is all NaN (the ends of it, where it is big), and outside launches, copies and matrix products
+ * no page is accessible at all: host code that reads through a device pointer stops here as it would on a
+ * GPU.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -32,11 +33,11 @@ struct sim_stream {
 
 namespace {
 
-enum { PAGE = 4096, PATTERN = 0xff, FILL = 4 << 20 };
+enum { PAGE = 4096, GUARD = 64 << 10, PATTERN = 0xff, FILL = 4 << 20 };
 
 struct allocation {
     unsigned char *at;
-    size_t bytes, mapped; /* mapped: in whole pages, without the two guard pages */
+    size_t bytes, mapped; /* mapped: in whole pages, without the guard pages */
 };
 
 std::vector<allocation> allocations;
@@ -50,7 +51,7 @@ void protect(const allocation &a, bool open)
     if (mprotect(a.at, a.mapped, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) sim::fail("mprotect");
 }
 
-/* The bytes behind the allocation's end, up to its guard page. */
+/* The bytes behind the allocation's end, up to its guard pages. */
 void check_pattern(const allocation &a, const char *who)
 {
     UNPOISON(a.at + a.bytes, a.mapped - a.bytes);
@@ -73,7 +74,7 @@ void on_fault(int, siginfo_t *info, void *)
 {
     for (const allocation &a : allocations) {
         unsigned char *at = (unsigned char *)info->si_addr;
-        if (at >= a.at - PAGE && at < a.at + a.mapped + PAGE)
+        if (at >= a.at - GUARD && at < a.at + a.mapped + GUARD)
             sim::fail(open_now ? "device memory out of range: byte %td of an allocation of %zu bytes"
                                : "the host touched device memory: byte %td of an allocation of %zu bytes",
                       at - a.at, a.bytes);
@@ -121,7 +122,7 @@ void memory_release()
 {
     for (const allocation &a : allocations) {
         UNPOISON(a.at, a.mapped);
-        munmap(a.at - PAGE, a.mapped + 2 * PAGE);
+        munmap(a.at - GUARD, a.mapped + 2 * GUARD);
     }
     allocations.clear();
 }
@@ -219,9 +220,9 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     if (bytes == 0) return cudaSuccess;
     sim::catch_faults();
     size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
-    void *memory = mmap(NULL, mapped + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, mapped + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
-    allocation a = {(unsigned char *)memory + PAGE, bytes, mapped};
+    allocation a = {(unsigned char *)memory + GUARD, bytes, mapped};
     protect(a, true);
     UNPOISON(a.at, a.mapped);
     /* of a big one only the ends: the pages between cost nothing as long as nobody touches them */
@@ -243,7 +244,7 @@ cudaError_t cudaFree(void *memory)
         protect(a, true);
         check_pattern(a, "its life");
         UNPOISON(a.at, a.mapped);
-        munmap(a.at - PAGE, a.mapped + 2 * PAGE);
+        munmap(a.at - GUARD, a.mapped + 2 * GUARD);
         allocations.erase(allocations.begin() + (ptrdiff_t)i);
         return fault_or(cudaSuccess);
     }
