@@ -20,7 +20,7 @@
  *     to 128  64 × 64, 80.8  107 / 119   32 × 32, 68.6  122 / 127   96 / 113
  *     to 256  32 × 32, 68.4  106 / 115   16 × 16, 65.3  108 / 122   96 / 114
  *
- * Two blocks a multiprocessor by registers, but for the pass over keys up to 64. Not yet measured on a GPU. */
+ * Two blocks a multiprocessor by registers, but for the pass over keys up to 64. Not yet timed on a GPU. */
 #include "kernels/attention.h"
 #include "kernels/attention_bf16.h"
 #include "kernels/cuda_device.cuh"

@@ -128,9 +128,9 @@ struct backend {
                                struct err *err);
     void (*stream_close)(struct stream *stream);
     /* Until idle; reports the stream's first fault, after which nothing more was run on it. STATUS_DEVICE:
-     * the device is lost to this process, with everything in its memory. STATUS_NO_MEMORY: it had no memory
-     * left to launch something; what was done before that stands, and another stream of the device may read
-     * it. */
+     * the device has failed and is lost to this process, with everything in its memory; or it cannot do what
+     * was asked, so that the work is another device's. STATUS_NO_MEMORY: it had no memory left to launch
+     * something; what was done before that stands, and another stream of the device may read it. */
     enum status (*stream_wait)(struct stream *stream, struct err *err);
 
     /* what is queued from here on waits until the event, as last recorded, has happened */

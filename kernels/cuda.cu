@@ -4,8 +4,9 @@
  * A stream keeps its first fault: nothing runs on it afterwards, downloads fill with NaN, and stream_wait
  * says what failed where. CUDA's errors are sticky: after one every later call of the process fails or, on a
  * GPU that is gone, may hang. So the device is then `lost`: nothing of it is waited for, freed or destroyed,
- * which the end of the process does. The exception is a launch that found no memory (a kernel's code is
- * loaded when it is first used): it has not run, and CUDA goes on working. */
+ * which the end of the process does. The exceptions are a launch that found no memory (a kernel's code is
+ * loaded when it is first used) and a product that cuBLASLt refuses: they have not run, and CUDA goes on
+ * working. */
 #include "kernels/cuda_device.cuh"
 
 extern "C" {

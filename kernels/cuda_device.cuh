@@ -133,7 +133,8 @@ static inline void launch_check(struct stream *stream, const char *kernel)
     if (error != cudaSuccess) stream_refused(stream, kernel, error);
 }
 
-/* Shared memory that every GPU from compute capability 8.0 on lends a block: 8.6, 8.9 and 12.x have the least. */
+/* Shared memory that every GPU from compute capability 8.0 on lends a block: 8.6, 8.9 and 12.x have the
+ * least. */
 constexpr size_t SHARED_MOST = 99 << 10;
 
 /* Kernels that want more than 48 KiB of dynamic shared memory say so before the launch. */
@@ -141,7 +142,8 @@ template <typename F> static inline void allow_shared(struct stream *stream, F *
 {
     if (!stream_usable(stream)) return;
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (error != cudaSuccess) stream_refused(stream, "a kernel, or the shared memory of the next one,", error);
+    if (error != cudaSuccess)
+        stream_refused(stream, "a kernel, or the shared memory of the next one,", error);
 }
 
 /* Blocks of `threads` for n elements, one thread each. n >= 1, below 2^31 · threads. */

@@ -205,6 +205,19 @@ static cublasStatus_t entry_for(struct stream *stream, struct gemm_key key, stru
     return status;
 }
 
+/* cuBLASLt's refusal of a product, which has then not run: only some of them mean that CUDA has failed. */
+static void product_failed(struct stream *stream, const char *why, cublasStatus_t status)
+{
+    const char *at = "cublasLtMatmul";
+    cudaError_t error = cudaGetLastError(); /* what it left behind: no later launch shall find it */
+    if (status == CUBLAS_STATUS_ALLOC_FAILED || error == cudaErrorMemoryAllocation)
+        stream_decline(stream, at, why, true);
+    else if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+        stream_decline(stream, at, why, false);
+    else
+        stream_fault(stream, at, why);
+}
+
 void gemm(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a, bool transpose_b,
           bool accumulate, struct stream *stream)
 {
@@ -219,6 +232,6 @@ void gemm(void *out, const void *a, const void *b, int M, int N, int K, bool tra
         char why[96];
         snprintf(why, sizeof why, "(%d,%d) += (%d,%d)(%d,%d): %s", M, N, M, K, K, N,
                  cublasLtGetStatusString(status));
-        stream_fault(stream, "cublasLtMatmul", why);
+        product_failed(stream, why, status);
     }
 }

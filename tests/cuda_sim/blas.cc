@@ -368,7 +368,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     cublasStatus_t status = describe(desc, layout_a, layout_b, layout_c, layout_d, &x);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     algorithm algo = get<algorithm>(chosen);
-    if (!sim::launch_runs("cublasLtMatmul")) return CUBLAS_STATUS_SUCCESS; /* what is wrong comes out later */
+    if (sim::product_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!sim::launch_runs(
+            "cublasLtMatmul")) /* a fault comes out later, want of memory at once, and is left */
+        return sim::launch_had_no_room() ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
     if (c != d || !sound(x, algo) || algo.workspace > workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
     if (algo.kind == RACING) sim::fail("cublasLtMatmul: an algorithm that adds up in no fixed order");
     if (algo.kind == BROKEN) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -403,6 +406,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 const char *cublasLtGetStatusString(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_SUCCESS            ? "success"
+           : status == CUBLAS_STATUS_ALLOC_FAILED     ? "an allocation failed"
            : status == CUBLAS_STATUS_INVALID_VALUE    ? "an unsupported value"
            : status == CUBLAS_STATUS_EXECUTION_FAILED ? "the execution failed"
                                                       : "not supported";

@@ -11,7 +11,7 @@
 
 namespace {
 
-enum kind { NOTHING, FAULT, LOST, OOM, NO_ROOM };
+enum kind { NOTHING, FAULT, LOST, OOM, NO_ROOM, REFUSED };
 
 struct script {
     enum kind kind;
@@ -39,7 +39,7 @@ bool parse(const char *words)
 {
     static const char *const machines[] = {"good",       "no_driver", "old_driver",   "no_device",
                                            "old_device", "full",      "launch_fault", "mixed"};
-    static const char *const kinds[] = {"", "fault_at", "lost_at", "oom_at", "no_room_at"};
+    static const char *const kinds[] = {"", "fault_at", "lost_at", "oom_at", "no_room_at", "refused_at"};
     char word[32];
     reset(SIM_MACHINE_GOOD);
     for (int i = 0; i < 8; i++)
@@ -50,7 +50,7 @@ bool parse(const char *words)
     unsigned long at = 0;
     if (sscanf(words, "%31[a-z_]:%lu:%63s", word, &at, script.which) < 2 || at == 0) return false;
     script.at = at;
-    for (int i = FAULT; i <= NO_ROOM; i++)
+    for (int i = FAULT; i <= REFUSED; i++)
         if (strcmp(kinds[i], word) == 0) script.kind = (enum kind)i;
     return script.kind != NOTHING;
 }
@@ -105,6 +105,16 @@ bool launch_runs(const char *kernel)
         if (due(NO_ROOM)) refusal = cudaErrorMemoryAllocation;
     }
     return sticky == cudaSuccess && refusal == cudaSuccess;
+}
+
+bool launch_had_no_room()
+{
+    return refusal != cudaSuccess;
+}
+
+bool product_refused()
+{
+    return due(REFUSED);
 }
 
 cudaError_t last_error(std::source_location where)

@@ -34,6 +34,10 @@ bool faulted(std::source_location where = std::source_location::current());
 cudaError_t sticky_error();
 /* Whether a launch runs: not the one that fails, nor those after it. */
 bool launch_runs(const char *kernel);
+/* Whether the last one did not because there was no memory: last_error returns that, once. */
+bool launch_had_no_room();
+/* Whether cuBLASLt does not support the product that is asked for. */
+bool product_refused();
 cudaError_t last_error(std::source_location where = std::source_location::current());
 /* Before each copy from the device. */
 void download_begins(size_t bytes);

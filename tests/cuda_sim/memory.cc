@@ -36,7 +36,7 @@ enum { PAGE = 4096, GUARD = 1 << 20, PATTERN = 0xff, FILL = 4 << 20 };
 
 struct allocation {
     unsigned char *at;
-    size_t bytes, mapped; /* mapped: in whole pages, without the two guard pages */
+    size_t bytes, mapped; /* mapped: in whole pages, without the guard pages */
 };
 
 std::vector<allocation> allocations;
@@ -50,7 +50,7 @@ void protect(const allocation &a, bool open)
     if (mprotect(a.at, a.mapped, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) sim::fail("mprotect");
 }
 
-/* The bytes behind the allocation's end, up to its guard page. */
+/* The bytes behind the allocation's end, up to its guard pages. */
 void check_pattern(const allocation &a, const char *who)
 {
     UNPOISON(a.at + a.bytes, a.mapped - a.bytes);

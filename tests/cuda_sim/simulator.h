@@ -45,6 +45,7 @@ void sim_set_machine(enum sim_machine machine);
  *     lost_at:N[:BYTES]    the N-th copy from the device (of at least so many) fails, and all calls after it
  *     oom_at:N             the N-th allocation finds no memory
  *     no_room_at:N[:NAME]  the N-th launch (of a kernel ...) finds no memory: it alone fails
+ *     refused_at:N         the N-th matrix product is not supported: it alone fails
  *
  * $ANNEAL_SIM_MACHINE says one of these at the start, or a machine: good, no_driver, old_driver, no_device,
  * old_device, full, launch_fault, mixed. */

@@ -403,6 +403,52 @@ static void a_lost_device_is_called_by_no_operation(void **state)
     close_side(&s);
 }
 
+/* The stream has failed; what is in the device's memory stands, and another stream reads it. */
+static void expect_declined(const char *machine, enum status status, const char *why)
+{
+    struct side s;
+    struct err err;
+    struct stream *failed;
+    float before[6] = {1, 2, 3, 4, 5, 6}, after[6];
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    s.k->mem_upload(s.a, before, sizeof before, s.stream),
+        s.k->mem_upload(s.b, before, sizeof before, s.stream);
+    s.k->mem_upload(s.out, before, sizeof before, s.stream);
+    sim_set_fault(machine);
+    s.k->gemm(s.out, s.a, s.b, 2, 2, 3, false, false, false, s.stream);
+    uint64_t launches = sim_launches(), products = sim_products();
+    s.k->gemm(s.out, s.a, s.b, 2, 2, 3, false, false, false, s.stream);
+    s.k->add(s.out, s.a, 4, s.stream);
+    assert_true(sim_launches() == launches && sim_products() == products);
+    assert_int_equal(s.k->stream_wait(s.stream, &err), status);
+    assert_non_null(strstr(err.text, why));
+    failed = s.stream;
+    assert_int_equal(s.k->stream_open(s.device, PRECISION_FP32, &s.stream, &err), STATUS_OK);
+    s.k->mem_download(after, s.out, sizeof after, s.stream);
+    assert_memory_equal(after, before, sizeof before);
+    s.k->add(s.out, s.a, 4, s.stream); /* which finds nothing of it, either */
+    s.k->mem_download(after, s.out, sizeof after, s.stream);
+    if (s.k->stream_wait(s.stream, &err)) fail_msg("%s", err.text);
+    assert_true(after[3] == 8.0f);
+    s.k->stream_close(failed);
+    close_side(&s); /* and all of it is given back */
+    sim_set_machine(SIM_MACHINE_GOOD);
+}
+
+static void a_product_without_memory_leaves_the_device_in_use(void **state)
+{
+    (void)state;
+    expect_declined("no_room_at:1:cublasLtMatmul", STATUS_NO_MEMORY,
+                    "cublasLtMatmul failed: (2,2) += (2,3)(3,2): an allocation failed");
+}
+
+static void a_product_that_is_not_supported_leaves_the_device_in_use(void **state)
+{
+    (void)state;
+    expect_declined("refused_at:1", STATUS_DEVICE,
+                    "cublasLtMatmul failed: (2,2) += (2,3)(3,2): not supported");
+}
+
 /* ---- training ---- */
 
 static uint64_t counted[4];
@@ -473,6 +519,8 @@ int main(void)
         cmocka_unit_test(a_fault_while_warming_is_a_sentence),
         cmocka_unit_test(warming_that_is_stopped_or_has_no_room_leaves_nothing),
         cmocka_unit_test(a_lost_device_is_called_by_no_operation),
+        cmocka_unit_test(a_product_without_memory_leaves_the_device_in_use),
+        cmocka_unit_test(a_product_that_is_not_supported_leaves_the_device_in_use),
         cmocka_unit_test(no_step_chooses_or_allocates_anything),
         cmocka_unit_test(samples_prepare_few_products),
     };

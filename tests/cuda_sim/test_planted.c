@@ -185,7 +185,8 @@ static void device_memory_out_of_range_is_found(void **state)
     expect_found(PLANTED_WRITE_OFF_BY_ONE, "kernel reverse", "device memory out of range");
     expect_found(PLANTED_WRITE_BELOW, "kernel reverse, block (0,0,0), thread (0,0,0)",
                  "device memory out of range");
-    expect_found(PLANTED_WRITE_FAR, "kernel reverse, block (0,0,0), thread (7,0,0)", "");
+    expect_found(PLANTED_WRITE_FAR, "kernel reverse, block (0,0,0), thread (7,0,0)",
+                 "device memory out of range: byte 20256 of an allocation of 256 bytes");
 }
 
 static void divergent_barriers_are_found(void **state)
