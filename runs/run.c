@@ -18,6 +18,8 @@
 #include "runs/run_row.h"
 #include "runs/schema.h"
 
+enum { LOCKED_WITHIN_SECONDS = 10 };
+
 static const char *const status_names[] = {"created",       "running", "paused", "finished",
                                            "early_stopped", "stopped", "failed", "crashed"};
 
@@ -59,8 +61,10 @@ void run_row_read(struct store *store, sqlite3_stmt *row, struct run_info *out)
     store_column_text(row, 18, out->message, sizeof out->message);
     out->elapsed = store_column_double(row, 19);
     if (isnan(out->elapsed)) out->elapsed = 0; /* no trainer yet */
-    if ((out->status == RUN_RUNNING || out->status == RUN_PAUSED) && !run_is_alive(store, out->id))
-        out->status = RUN_CRASHED;
+    /* between its row and its lock lie milliseconds: one that has only the row has died there */
+    bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
+                 (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);
+    if (began && !run_is_alive(store, out->id)) out->status = RUN_CRASHED;
 }
 
 enum status run_list(struct store *store, struct arena *arena, struct run_info **out, size_t *count,

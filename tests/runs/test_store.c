@@ -301,6 +301,29 @@ static void version_grows_when_another_connection_commits(void **state)
 
 /* ---- runs ---- */
 
+/* A trainer that died between the run's row and its lock: on a full disk, say. */
+static void a_run_that_never_began_shows_as_crashed(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct run_info run;
+    struct err err = {0};
+    store_fixture_home("stillborn", home, sizeof home);
+    store_fixture_run(home, "stillborn", id);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_find(store, "latest", &run, &err), STATUS_OK);
+    assert_int_equal(run.status, RUN_CREATED); /* it may be about to begin */
+    store_fixture_sql(home, "update runs set created_at = created_at - 60");
+    assert_int_equal(run_find(store, "latest", &run, &err), STATUS_OK);
+    assert_int_equal(run.status, RUN_CRASHED);
+    struct run_lock lock;
+    assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);
+    assert_int_equal(run_find(store, "latest", &run, &err), STATUS_OK);
+    assert_int_equal(run.status, RUN_CREATED);
+    run_lock_release(&lock);
+    store_close(store);
+}
+
 static void a_run_is_found_by_id_prefix_name_and_latest(void **state)
 {
     (void)state;
@@ -455,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_file_that_may_not_grow_is_named_and_nothing_stored_is_lost),
         cmocka_unit_test(a_locked_database_is_waited_for_then_named),
         cmocka_unit_test(version_grows_when_another_connection_commits),
+        cmocka_unit_test(a_run_that_never_began_shows_as_crashed),
         cmocka_unit_test(a_run_is_found_by_id_prefix_name_and_latest),
         cmocka_unit_test(a_run_name_cannot_leave_the_folder),
         cmocka_unit_test(runs_are_listed_newest_first),
