@@ -202,6 +202,9 @@ static enum status find_runs(struct store *store, char **words, size_t count, st
     for (size_t i = 0; !status && request->ids && i < request->count; i++) {
         if (count) status = run_find(store, words[i], &run, err);
         if (!status) request->ids[i] = arena_strdup(arena, count ? run.id : runs[i].id);
+        for (size_t k = 0; !status && request->ids[i] && count && k < i; k++)
+            if (strcmp(request->ids[k], request->ids[i]) == 0)
+                status = err_set(err, STATUS_USAGE, "%s: is named twice", request->ids[i]);
         if (!status && !request->ids[i]) request->ids = NULL;
     }
     if (!status && !request->ids) status = err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
