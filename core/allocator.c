@@ -452,10 +452,3 @@ int allocator_tags(struct allocator *a, struct allocator_usage *out, int max)
     pthread_mutex_unlock(&a->lock);
     return count;
 }
-
-void allocator_print(struct allocator *a, FILE *file)
-{
-    pthread_mutex_lock(&a->lock);
-    print(a, file);
-    pthread_mutex_unlock(&a->lock);
-}

@@ -93,6 +93,5 @@ enum status allocator_stream_closes(struct allocator *allocator, struct stream *
 void allocator_sum(struct allocator *allocator, struct allocator_usage *out);
 /* The tags in the order they first came; returns how many of them `out` holds. */
 int allocator_tags(struct allocator *allocator, struct allocator_usage *out, int max);
-void allocator_print(struct allocator *allocator, FILE *file);
 
 #endif

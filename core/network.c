@@ -110,8 +110,8 @@ enum status network_renew_stream(struct network *net, struct err *err)
 
 void network_close(struct network *net)
 {
+    if (net->stream) net->backend->stream_close(net->stream); /* waits for what still uses the memory */
     allocator_close(net->allocator);
-    if (net->stream) net->backend->stream_close(net->stream);
     *net = (struct network){0};
 }
 

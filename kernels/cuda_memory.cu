@@ -1,7 +1,7 @@
 /* Device memory in the order of a stream, page-locked host memory, and events.
  *
- * The pool is the driver's own (cudaMallocAsync). It keeps what is freed until it is trimmed: giving memory back
- * to the system at every wait, its default, would cost a step more than the step.
+ * The pool is the driver's own (cudaMallocAsync). It keeps what is freed until it is trimmed: its default
+ * is to give memory back to the system at every wait, and to ask for it again.
  *
  * Of a device that is lost nothing is asked any more: its memory is the driver's until the process ends. */
 #include "kernels/cuda_device.cuh"

@@ -37,37 +37,3 @@ enum status gpu_samples_add(struct store *store, const char *run_id, const struc
     store_rollback(store);
     return status;
 }
-
-static int64_t bytes_of(sqlite3_stmt *row, int column)
-{
-    return sqlite3_column_type(row, column) == SQLITE_NULL ? -1 : sqlite3_column_int64(row, column);
-}
-
-enum status gpu_samples_last(struct store *store, const char *run_id, struct gpu_record *out, struct err *err)
-{
-    sqlite3_stmt *row;
-    bool found = false;
-    enum status status =
-        store_prepare(store,
-                      "select wall_time, gpu, utilization_pct, memory_used_bytes,"
-                      " memory_total_bytes, power_w, temperature_c, sm_clock_mhz, process_bytes,"
-                      " throttle from gpu_samples where run_id = ?1 order by wall_time desc limit 1",
-                      &row, err);
-    if (status) return status;
-    store_bind_text(row, 1, run_id);
-    status = store_step(store, row, &found, err);
-    if (status) return status;
-    if (!found) return err_set(err, STATUS_NOT_FOUND, "%s: no device metrics", run_id);
-    *out = (struct gpu_record){.wall_time = sqlite3_column_double(row, 0),
-                               .gpu = sqlite3_column_int(row, 1),
-                               .utilization_pct = store_column_double(row, 2),
-                               .memory_used_bytes = bytes_of(row, 3),
-                               .memory_total_bytes = bytes_of(row, 4),
-                               .power_w = store_column_double(row, 5),
-                               .temperature_c = store_column_double(row, 6),
-                               .sm_clock_mhz = store_column_double(row, 7),
-                               .process_bytes = bytes_of(row, 8)};
-    store_column_text(row, 9, out->throttle, sizeof out->throttle);
-    sqlite3_reset(row);
-    return STATUS_OK;
-}

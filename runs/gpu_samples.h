@@ -10,8 +10,4 @@
 enum status gpu_samples_add(struct store *store, const char *run_id, const struct gpu_record *record,
                             struct err *err);
 
-/* The newest sample of a run; STATUS_NOT_FOUND: it has none. */
-enum status gpu_samples_last(struct store *store, const char *run_id, struct gpu_record *out,
-                             struct err *err);
-
 #endif

@@ -14,6 +14,7 @@
 
 #include "core/base/philox.h"
 #include "kernels/cuda_plugin.h"
+#include "tests/cuda_sim/child.h"
 #include "tests/cuda_sim/planted.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/op_cases.h"
@@ -391,26 +392,10 @@ static void each_barrier_and_each_wait_is_needed(void **state)
     int sites = sim_barriers();
     assert_true(sites >= 12); /* a barrier and a wait before and in the loop of three kernels */
     for (int i = 0; i < sites; i++) {
-        int ends[2], status = 0;
-        size_t used = 0;
-        assert_int_equal(pipe(ends), 0);
-        fflush(NULL);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            dup2(ends[1], 2);
-            run_without(i);
-            _exit(0);
-        }
-        close(ends[1]);
-        for (ssize_t n; (n = read(ends[0], said + used, sizeof said - 1 - used)) > 0;) used += (size_t)n;
-        said[used] = '\0';
-        close(ends[0]);
-        assert_int_equal(waitpid(child, &status, 0), child);
-        if (WEXITSTATUS(status) != SIM_FAILURE_STATUS ||
-            !(strstr(said, "race on shared memory") || strstr(said, "wrote it") ||
-              strstr(said, "waited for")))
-            fail_msg("without %d of %d: exit status %d: %s", i, sites, WEXITSTATUS(status), said);
+        int status = child_run(run_without, i, said, sizeof said);
+        if (status != SIM_FAILURE_STATUS || !(strstr(said, "race on shared memory") ||
+                                              strstr(said, "wrote it") || strstr(said, "waited for")))
+            fail_msg("without %d of %d: exit status %d: %s", i, sites, status, said);
     }
 }
 

@@ -14,25 +14,7 @@
 
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
-
-/* The simulated plugin lies beside the tests, as the binary does one folder up. */
-static void use_plugin(const char *machine)
-{
-    char path[4096];
-    const char *binary = getenv("ANNEAL_BINARY");
-    assert_non_null(binary);
-    snprintf(path, sizeof path, "%.*s/tests/cuda_sim/simulated_cuda.so", (int)(strrchr(binary, '/') - binary),
-             binary);
-    setenv("ANNEAL_CUDA_PLUGIN", path, 1);
-    setenv("ANNEAL_SIM_MACHINE", machine, 1);
-}
-
-static int forget(void **state)
-{
-    setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
-    unsetenv("ANNEAL_SIM_MACHINE");
-    return process_close_all(state);
-}
+#include "tests/cuda_sim/simulated_plugin.h"
 
 /* Three steps of one small layer. */
 #define TRAIN "train", s.config, "--train.total_steps=3", "--model.hidden_dim=16", "--train.seq_len=8"
@@ -42,7 +24,7 @@ static void training_on_the_device_is_recorded_as_such(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "cuda");
-    use_plugin("good");
+    simulated_plugin_use("good");
     for (int i = 0; i < 2; i++) { /* auto takes the GPU where there is one */
         process_run(0, TRAIN, "--device", i ? "auto" : "cuda", "--progress=none", NULL);
         json_t *runs = stage_runs();
@@ -57,7 +39,7 @@ static void expect_sentence(const char *machine, const char *sentence)
 {
     struct stage s;
     stage_open(&s, machine);
-    use_plugin(machine);
+    simulated_plugin_use(machine);
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL), sentence);
     assert_int_equal(stage_count_runs(), 0);
     /* auto goes on, and says so once */
@@ -130,7 +112,7 @@ static void a_device_without_room_ends_the_run_with_numbers(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "full");
-    use_plugin("full");
+    simulated_plugin_use("full");
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL), "MiB");
     assert_int_equal(stage_count_runs(), 0);
 }
@@ -141,7 +123,7 @@ static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "fault");
-    use_plugin("fault_at:1:embedding_gather");
+    simulated_plugin_use("fault_at:1:embedding_gather");
     process_expect_sentence(
         process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
         "unspecified launch failure (there is no checkpoint to go on from: start it again");
@@ -151,7 +133,7 @@ static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
 static void devices_lists_what_there_is(void **state)
 {
     (void)state;
-    use_plugin("good");
+    simulated_plugin_use("good");
     char *devices = process_output("devices", NULL);
     assert_non_null(strstr(devices, "cpu  "));
     /* of one multiprocessor at 1 GHz */
@@ -171,7 +153,7 @@ static void the_default_preset_trains_on_the_device(void **state)
     struct stage s;
     char corpus[700];
     stage_open(&s, "preset");
-    use_plugin("good");
+    simulated_plugin_use("good");
     snprintf(corpus, sizeof corpus, "--data.train=%s", s.corpus);
     process_close(process_run(0, "train", corpus, "--data.tokenizer=bytes", "--train.batch_size=1",
                               "--train.seq_len=8", "--train.total_steps=1", "--eval.batches=1",
@@ -189,7 +171,7 @@ static void the_first_device_that_can_be_used_is_taken(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "mixed");
-    use_plugin("mixed");
+    simulated_plugin_use("mixed");
     char *devices = process_output("devices", NULL);
     if (!strstr(devices, "cuda:0   CUDA simulator, 1.0 GiB, compute capability 7.0") ||
         !strstr(devices, "cannot be used: CUDA simulator has compute capability 7.0") ||
@@ -219,7 +201,7 @@ static void the_chosen_algorithms_are_kept_between_runs(void **state)
     struct stage s;
     char folder[4096], path[8192];
     stage_open(&s, "kept");
-    use_plugin("good");
+    simulated_plugin_use("good");
     snprintf(folder, sizeof folder, "%s/cuda", getenv("ANNEAL_HOME"));
     struct process *p = process_run(0, TRAIN, "--device", "cuda", "--progress=plain", NULL);
     assert_null(strstr(process_stderr(p), "warning"));
@@ -236,19 +218,19 @@ static void the_chosen_algorithms_are_kept_between_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(training_on_the_device_is_recorded_as_such, forget),
-        cmocka_unit_test_teardown(a_missing_driver_is_one_sentence, forget),
-        cmocka_unit_test_teardown(an_old_driver_is_one_sentence, forget),
-        cmocka_unit_test_teardown(a_driver_without_a_device_is_one_sentence, forget),
-        cmocka_unit_test_teardown(a_device_too_old_is_one_sentence, forget),
-        cmocka_unit_test_teardown(a_missing_plugin_is_named, forget),
-        cmocka_unit_test_teardown(a_plugin_that_is_none_is_refused, forget),
-        cmocka_unit_test_teardown(a_device_without_room_ends_the_run_with_numbers, forget),
-        cmocka_unit_test_teardown(a_kernel_fault_leaves_a_failed_run_and_a_sentence, forget),
-        cmocka_unit_test_teardown(the_default_preset_trains_on_the_device, forget),
-        cmocka_unit_test_teardown(devices_lists_what_there_is, forget),
-        cmocka_unit_test_teardown(the_first_device_that_can_be_used_is_taken, forget),
-        cmocka_unit_test_teardown(the_chosen_algorithms_are_kept_between_runs, forget),
+        cmocka_unit_test_teardown(training_on_the_device_is_recorded_as_such, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_missing_driver_is_one_sentence, simulated_plugin_forget),
+        cmocka_unit_test_teardown(an_old_driver_is_one_sentence, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_driver_without_a_device_is_one_sentence, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_device_too_old_is_one_sentence, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_missing_plugin_is_named, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_plugin_that_is_none_is_refused, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_device_without_room_ends_the_run_with_numbers, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_kernel_fault_leaves_a_failed_run_and_a_sentence, simulated_plugin_forget),
+        cmocka_unit_test_teardown(the_default_preset_trains_on_the_device, simulated_plugin_forget),
+        cmocka_unit_test_teardown(devices_lists_what_there_is, simulated_plugin_forget),
+        cmocka_unit_test_teardown(the_first_device_that_can_be_used_is_taken, simulated_plugin_forget),
+        cmocka_unit_test_teardown(the_chosen_algorithms_are_kept_between_runs, simulated_plugin_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

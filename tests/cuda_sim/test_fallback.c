@@ -16,30 +16,12 @@
 
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
+#include "tests/cuda_sim/simulated_plugin.h"
 #include "tests/tui/pty.h"
 
 /* As in test_training.c: a run of this length on the simulator and on the CPU agree to 2e-5, and measured to
  * 1e-7; the numbers of a fallback are made of both. */
 static const double LOSS_TOLERANCE = 2e-5;
-
-/* The simulated plugin lies beside the tests, as the binary does one folder up. */
-static void use_machine(const char *machine)
-{
-    char path[4096];
-    const char *binary = getenv("ANNEAL_BINARY");
-    assert_non_null(binary);
-    snprintf(path, sizeof path, "%.*s/tests/cuda_sim/simulated_cuda.so", (int)(strrchr(binary, '/') - binary),
-             binary);
-    setenv("ANNEAL_CUDA_PLUGIN", path, 1);
-    setenv("ANNEAL_SIM_MACHINE", machine, 1);
-}
-
-static int forget(void **state)
-{
-    setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
-    unsetenv("ANNEAL_SIM_MACHINE");
-    return process_close_all(state);
-}
 
 /* One small layer; eight steps, an evaluation after the fourth and the eighth, a checkpoint every three. */
 #define SMALL                                                                                                \
@@ -85,7 +67,7 @@ static void expect_fall_back(const struct failure *f)
     struct stage s;
     char event[512];
     stage_open(&s, "midst");
-    use_machine(f->machine);
+    simulated_plugin_use(f->machine);
     process_close(process_run(0, "train", s.config, EIGHT, f->sample_every, "--name=cpu", "--device=cpu",
                               "--progress=none", NULL));
     struct process *p =
@@ -175,7 +157,7 @@ static void a_bf16_run_goes_on_in_fp32(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "bf16");
-    use_machine("fault_at:9:embedding_gather");
+    simulated_plugin_use("fault_at:9:embedding_gather");
     process_close(
         process_run(0, "train", s.config, EIGHT, "--train.precision=bf16", "--progress=none", NULL));
     expect_query(&s, "select device, precision, status, segment from runs", "cpu|fp32|finished|2");
@@ -192,7 +174,7 @@ static void cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu(void 
     (void)state;
     struct stage s;
     stage_open(&s, "alone");
-    use_machine("fault_at:9:embedding_gather");
+    simulated_plugin_use("fault_at:9:embedding_gather");
     process_close(
         process_run(0, "train", s.config, EIGHT, "--name=cpu", "--device=cpu", "--progress=none", NULL));
     process_expect_sentence(
@@ -211,7 +193,7 @@ static void cuda_alone_without_a_checkpoint_says_that_there_is_none(void **state
     (void)state;
     struct stage s;
     stage_open(&s, "none");
-    use_machine("lost_at:3");
+    simulated_plugin_use("lost_at:3");
     process_expect_sentence(
         process_run(1, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL),
         "CUDA-capable device(s) is/are busy or unavailable (there is no checkpoint to go on from");
@@ -230,7 +212,7 @@ static void ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "ctrl-c");
-    use_machine("lost_at:1:16384");
+    simulated_plugin_use("lost_at:1:16384");
     struct process *p = process_start("train", s.config, LONG, NULL);
     process_wait_lines(p, 4);
     process_signal(p, SIGINT);
@@ -269,7 +251,7 @@ static void a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile(void **stat
     (void)state;
     struct stage s;
     stage_open(&s, "stop");
-    use_machine("lost_at:1:16384");
+    simulated_plugin_use("lost_at:1:16384");
     struct process *p = process_start("train", s.config, LONG, NULL);
     process_wait_lines(p, 4);
     order(p, "stop", NULL);
@@ -284,7 +266,7 @@ static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "orders");
-    use_machine("fault_at:1:cross_entropy_rows");
+    simulated_plugin_use("fault_at:1:cross_entropy_rows");
     struct process *p = process_start("train", s.config, LONG, NULL);
     process_wait_lines(p, 4);
     order(p, "lr-factor", "0.5");
@@ -313,7 +295,7 @@ static void the_workbench_shows_the_fall_back_live(void **state)
     struct stage s;
     char home[700];
     stage_open(&s, "screen");
-    use_machine("fault_at:1:cross_entropy_rows");
+    simulated_plugin_use("fault_at:1:cross_entropy_rows");
     struct process *p = process_start("train", s.config, LONG, NULL);
     process_wait_lines(p, 4);
     order(p, "pause", NULL); /* which ends the reading of its lines, until it goes on */
@@ -342,7 +324,7 @@ static void a_device_without_room_for_a_category_falls_back_with_the_numbers(voi
     for (int i = 1; i <= 4; i++) { /* cuBLASLt's workspace, then the plan's categories */
         char machine[32];
         snprintf(machine, sizeof machine, "oom_at:%d", i);
-        use_machine(machine);
+        simulated_plugin_use(machine);
         process_expect_sentence(
             process_run(1, "train", s.config, EIGHT, BY_CATEGORY, "--device=cuda", "--progress=none", NULL),
             "MiB");
@@ -362,9 +344,9 @@ static void a_resume_falls_back_too(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "resume");
-    use_machine("good");
+    simulated_plugin_use("good");
     process_close(process_run(0, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL));
-    use_machine("oom_at:3");
+    simulated_plugin_use("oom_at:3");
     process_close(
         process_run(0, "resume", "latest", "--train.total_steps=10", BY_CATEGORY, "--progress=none", NULL));
     expect_query(&s, "select device, status, segment, steps from runs", "cpu|finished|2|10");
@@ -377,7 +359,7 @@ static void a_head_too_wide_for_the_gpu_is_known_before_the_first_step(void **st
     (void)state;
     struct stage s;
     stage_open(&s, "head");
-    use_machine("good");
+    simulated_plugin_use("good");
     process_expect_sentence(
         process_run(1, "train", s.config, EIGHT, "--model.head_dim=258", "--device=cuda", NULL),
         "model.head_dim = 258: attention on cuda:0 takes heads up to 256 wide");
@@ -392,7 +374,7 @@ static void a_precision_that_the_cpu_lacks_names_its_key(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "precision");
-    use_machine("no_device");
+    simulated_plugin_use("no_device");
     process_expect_sentence(process_run(2, "train", s.config, "--train.precision=bf16", "--device=cpu", NULL),
                             "train.precision = bf16: cpu: computes in fp32, not in bf16 (set it to auto)");
     process_expect_sentence(
@@ -409,7 +391,7 @@ static void auto_trains_on_the_cpu_in_its_own_precision(void **state)
     struct stage s;
     for (int i = 0; i < 2; i++) {
         stage_open(&s, machines[i]);
-        use_machine(machines[i]);
+        simulated_plugin_use(machines[i]);
         process_close(
             process_run(0, "train", s.config, EIGHT, "--train.precision=bf16", "--progress=none", NULL));
         expect_query(&s, "select device, precision, status from runs", "cpu|fp32|finished");
@@ -418,10 +400,10 @@ static void auto_trains_on_the_cpu_in_its_own_precision(void **state)
             "1");
     }
     stage_open(&s, "again");
-    use_machine("good");
+    simulated_plugin_use("good");
     process_close(
         process_run(0, "train", s.config, EIGHT, "--train.precision=bf16", "--progress=none", NULL));
-    use_machine("no_device");
+    simulated_plugin_use("no_device");
     process_close(process_run(0, "resume", "latest", "--train.total_steps=10", "--progress=none", NULL));
     expect_query(&s, "select device, precision, status, segment, steps from runs", "cpu|fp32|finished|2|10");
 }
@@ -433,7 +415,7 @@ static void a_checkpoint_of_either_device_resumes_on_the_other(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "across");
-    use_machine("good");
+    simulated_plugin_use("good");
     process_close(process_run(0, "train", s.config, EIGHT, "--train.total_steps=12", "--name=cpu",
                               "--device=cpu", "--progress=none", NULL));
     for (int i = 0; i < 2; i++) {
@@ -457,16 +439,16 @@ static void text_is_generated_on_either_device(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "generate");
-    use_machine("good");
+    simulated_plugin_use("good");
     process_close(process_run(0, "train", s.config, EIGHT, "--device=cpu", "--progress=none", NULL));
 #define GENERATE "generate", "latest", "--prompt=the ", "--max-tokens=12", "--temperature=0"
     char *cpu = process_output(GENERATE, NULL), *cuda = process_output(GENERATE, "--device=cuda", NULL);
     assert_string_equal(cpu, cuda);
-    use_machine("oom_at:2");
+    simulated_plugin_use("oom_at:2");
     struct process *p = process_run(0, GENERATE, "--device=auto", NULL);
     assert_string_equal(process_stdout(p), cpu);
     assert_non_null(strstr(process_stderr(p), "anneal: warning: generating on the CPU: "));
-    use_machine("fault_at:5:embedding_gather"); /* in the fifth token */
+    simulated_plugin_use("fault_at:5:embedding_gather"); /* in the fifth token */
     process_expect_sentence(process_run(1, GENERATE, "--device=cuda", "--json", NULL), "launch failure");
     process_expect_sentence(process_run(2, GENERATE, "--device=gpu", NULL),
                             "--device gpu: must be auto, cpu or cuda");
@@ -477,26 +459,35 @@ static void text_is_generated_on_either_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_fault_before_the_first_checkpoint_starts_from_the_beginning, forget),
-        cmocka_unit_test_teardown(a_fault_goes_on_from_the_newest_checkpoint, forget),
-        cmocka_unit_test_teardown(a_fault_in_an_evaluation_leaves_no_evaluation, forget),
-        cmocka_unit_test_teardown(a_fault_in_a_sample_leaves_no_sample, forget),
-        cmocka_unit_test_teardown(a_device_lost_in_a_checkpoint_leaves_no_checkpoint, forget),
-        cmocka_unit_test_teardown(a_launch_without_memory_loses_no_step, forget),
-        cmocka_unit_test_teardown(a_bf16_run_goes_on_in_fp32, forget),
-        cmocka_unit_test_teardown(cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu, forget),
-        cmocka_unit_test_teardown(cuda_alone_without_a_checkpoint_says_that_there_is_none, forget),
-        cmocka_unit_test_teardown(ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile, forget),
-        cmocka_unit_test_teardown(a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile, forget),
-        cmocka_unit_test_teardown(orders_in_force_and_under_way_go_over_to_the_cpu, forget),
-        cmocka_unit_test_teardown(the_workbench_shows_the_fall_back_live, forget),
-        cmocka_unit_test_teardown(a_device_without_room_for_a_category_falls_back_with_the_numbers, forget),
-        cmocka_unit_test_teardown(a_resume_falls_back_too, forget),
-        cmocka_unit_test_teardown(a_head_too_wide_for_the_gpu_is_known_before_the_first_step, forget),
-        cmocka_unit_test_teardown(a_precision_that_the_cpu_lacks_names_its_key, forget),
-        cmocka_unit_test_teardown(auto_trains_on_the_cpu_in_its_own_precision, forget),
-        cmocka_unit_test_teardown(a_checkpoint_of_either_device_resumes_on_the_other, forget),
-        cmocka_unit_test_teardown(text_is_generated_on_either_device, forget),
+        cmocka_unit_test_teardown(a_fault_before_the_first_checkpoint_starts_from_the_beginning,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_fault_goes_on_from_the_newest_checkpoint, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_fault_in_an_evaluation_leaves_no_evaluation, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_fault_in_a_sample_leaves_no_sample, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_device_lost_in_a_checkpoint_leaves_no_checkpoint,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_launch_without_memory_loses_no_step, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_bf16_run_goes_on_in_fp32, simulated_plugin_forget),
+        cmocka_unit_test_teardown(cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(cuda_alone_without_a_checkpoint_says_that_there_is_none,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(orders_in_force_and_under_way_go_over_to_the_cpu, simulated_plugin_forget),
+        cmocka_unit_test_teardown(the_workbench_shows_the_fall_back_live, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_device_without_room_for_a_category_falls_back_with_the_numbers,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_resume_falls_back_too, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_head_too_wide_for_the_gpu_is_known_before_the_first_step,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_precision_that_the_cpu_lacks_names_its_key, simulated_plugin_forget),
+        cmocka_unit_test_teardown(auto_trains_on_the_cpu_in_its_own_precision, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_checkpoint_of_either_device_resumes_on_the_other,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(text_is_generated_on_either_device, simulated_plugin_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "kernels/cuda_plugin.h"
+#include "tests/cuda_sim/child.h"
 #include "tests/cuda_sim/planted.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/op_cases.h"
@@ -33,28 +34,6 @@ static int close_side(void **state)
     return 0;
 }
 
-/* Runs `work` in a child; returns its exit status, what it said goes to buf. */
-static int in_a_child(void (*work)(int argument), int argument, char *buf, size_t size)
-{
-    int ends[2], status = 0;
-    size_t used = 0;
-    assert_int_equal(pipe(ends), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        dup2(ends[1], 2);
-        work(argument);
-        _exit(0);
-    }
-    close(ends[1]);
-    for (ssize_t n; (n = read(ends[0], buf + used, size - 1 - used)) > 0;) used += (size_t)n;
-    buf[used] = '\0';
-    close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static void run_planted(int bug)
 {
     struct err err;
@@ -74,7 +53,7 @@ static char said[65536];
 
 static void expect_found(enum planted bug, const char *where, const char *what)
 {
-    int status = in_a_child(run_planted, (int)bug, said, sizeof said);
+    int status = child_run(run_planted, (int)bug, said, sizeof said);
     if (status != SIM_FAILURE_STATUS || !strstr(said, where) || !strstr(said, what))
         fail_msg("exit status %d, wanted \"%s\" and \"%s\" in: %s", status, where, what, said);
 }
@@ -82,7 +61,7 @@ static void expect_found(enum planted bug, const char *where, const char *what)
 static void a_kernel_without_a_bug_passes(void **state)
 {
     (void)state;
-    assert_int_equal(in_a_child(run_planted, PLANTED_NOTHING, said, sizeof said), 0);
+    assert_int_equal(child_run(run_planted, PLANTED_NOTHING, said, sizeof said), 0);
     assert_string_equal(said, "");
 }
 
@@ -145,7 +124,7 @@ static void shared_memory_without_leave_is_found(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         const char *finding = requests[i].finding;
-        int status = in_a_child(run_with_shared, (int)i, said, sizeof said);
+        int status = child_run(run_with_shared, (int)i, said, sizeof said);
         if (status != (finding ? SIM_FAILURE_STATUS : 0) || (finding && !strstr(said, finding)))
             fail_msg("request %zu: exit status %d: %s", i, status, said);
     }
@@ -167,7 +146,7 @@ static void ask_for_too_much_shared(int bytes)
 static void more_shared_memory_than_every_gpu_has_is_refused(void **state)
 {
     (void)state;
-    int status = in_a_child(ask_for_too_much_shared, 100 << 10, said, sizeof said);
+    int status = child_run(ask_for_too_much_shared, 100 << 10, said, sizeof said);
     if (status != 0 || !strstr(said, "shared memory of the next one, failed: invalid argument"))
         fail_msg("exit status %d: %s", status, said);
 }
@@ -215,7 +194,7 @@ static void read_from_the_host(int argument)
 static void the_host_may_not_touch_device_memory(void **state)
 {
     (void)state;
-    int status = in_a_child(read_from_the_host, 0, said, sizeof said);
+    int status = child_run(read_from_the_host, 0, said, sizeof said);
     if (status != SIM_FAILURE_STATUS || !strstr(said, "outside any kernel"))
         fail_msg("exit status %d: %s", status, said);
 }
@@ -247,7 +226,7 @@ static void attention_needs_each_of_its_barriers(void **state)
     int barriers = sim_barriers();
     assert_true(barriers >= 10);
     for (int i = 0; i < barriers; i++) {
-        int status = in_a_child(run_attention_without, i, said, sizeof said);
+        int status = child_run(run_attention_without, i, said, sizeof said);
         if (status != SIM_FAILURE_STATUS ||
             !(strstr(said, "race on shared memory") || strstr(said, "wrote it")))
             fail_msg("without barrier %d of %d: exit status %d: %s", i, barriers, status, said);
@@ -333,7 +312,7 @@ static void misuse_of_tensor_cores_and_copies_is_found(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++) {
-        int status = in_a_child(run_product, (int)bugs[i].bug, said, sizeof said);
+        int status = child_run(run_product, (int)bugs[i].bug, said, sizeof said);
         if (status != SIM_FAILURE_STATUS || !strstr(said, bugs[i].what))
             fail_msg("exit status %d, wanted \"%s\" in: %s", status, bugs[i].what, said);
     }
@@ -342,12 +321,12 @@ static void misuse_of_tensor_cores_and_copies_is_found(void **state)
 static void fragments_are_laid_out_as_on_the_hardware(void **state)
 {
     (void)state;
-    assert_int_equal(in_a_child(run_product, PRODUCT_NOTHING, said, sizeof said), 0);
+    assert_int_equal(child_run(run_product, PRODUCT_NOTHING, said, sizeof said), 0);
     assert_string_equal(said, "");
-    assert_int_equal(in_a_child(run_product, PRODUCT_HALVES, said, sizeof said), 0);
+    assert_int_equal(child_run(run_product, PRODUCT_HALVES, said, sizeof said), 0);
     assert_string_equal(said, "");
     for (int bug = PRODUCT_SWAPPED_FRAGMENT; bug <= PRODUCT_TRANSPOSED; bug++)
-        assert_int_equal(in_a_child(run_product, bug, said, sizeof said), 2);
+        assert_int_equal(child_run(run_product, bug, said, sizeof said), 2);
 }
 
 int main(void)

@@ -13,26 +13,9 @@
 
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
+#include "tests/cuda_sim/simulated_plugin.h"
 
-static void use_simulator(void)
-{
-    static char path[4096];
-    const char *binary = getenv("ANNEAL_BINARY");
-    assert_non_null(binary);
-    snprintf(path, sizeof path, "%.*s/tests/cuda_sim/simulated_cuda.so", (int)(strrchr(binary, '/') - binary),
-             binary);
-    setenv("ANNEAL_CUDA_PLUGIN", path, 1);
-    setenv("ANNEAL_SIM_MACHINE", "good", 1);
-}
-
-static int forget(void **state)
-{
-    setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
-    unsetenv("ANNEAL_SIM_MACHINE");
-    return process_close_all(state);
-}
-
-/* Of the simulator's 1 GiB one twentieth may be used, 51 MiB; a vocabulary of 40,000 makes a plan of some 30.
+/* Of the simulator's 1 GiB a tenth may be used, 102 MiB; the plan has 55, most of it the products' workspace.
  */
 #define LARGE                                                                                                \
     "--device=cuda", "--memory.reserve=0.9", "--model.vocab_size=40000", "--model.hidden_dim=32",            \
@@ -45,7 +28,7 @@ static void a_run_that_does_not_fit_beside_another_is_refused_or_waits(void **st
     struct stage s;
     char holder[64];
     stage_open(&s, "sharing");
-    use_simulator();
+    simulated_plugin_use("good");
     struct process *first = process_start("train", s.config, LARGE, "--train.total_steps=1000000",
                                           "--name=first", "--progress=json", NULL);
     process_wait_lines(first, 3); /* it trains */
@@ -76,7 +59,7 @@ static void ctrl_c_ends_the_waiting(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "impatient");
-    use_simulator();
+    simulated_plugin_use("good");
     struct process *first = process_start("train", s.config, LARGE, "--train.total_steps=1000000",
                                           "--name=first", "--progress=json", NULL);
     process_wait_lines(first, 3);
@@ -97,7 +80,7 @@ static void memory_from_any_allocator_gives_the_same_losses(void **state)
                                                                                                   "cuda"};
     struct stage s;
     stage_open(&s, "allocators");
-    use_simulator();
+    simulated_plugin_use("good");
     for (int d = 0; d < 2; d++) {
         struct history first, other;
         for (int k = 0; k < 4; k++) {
@@ -125,7 +108,7 @@ static void recomputed_activations_change_no_loss(void **state)
     struct stage s;
     struct history saved, recomputed;
     stage_open(&s, "recompute");
-    use_simulator();
+    simulated_plugin_use("good");
     for (int i = 0; i < 2; i++)
         process_close(
             process_run(0, "train", s.config, "--model.hidden_dim=16", "--model.num_layers=3",
@@ -154,7 +137,7 @@ static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
     struct stage s;
     json_error_t problem;
     stage_open(&s, "estimate");
-    use_simulator();
+    simulated_plugin_use("good");
     for (int i = 0; i < 2; i++) {
         char key[32], name[32];
         snprintf(key, sizeof key, "--train.precision=%s", precisions[i]);
@@ -191,12 +174,14 @@ static void a_run_leaves_device_metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_run_that_does_not_fit_beside_another_is_refused_or_waits, forget),
-        cmocka_unit_test_teardown(ctrl_c_ends_the_waiting, forget),
-        cmocka_unit_test_teardown(memory_from_any_allocator_gives_the_same_losses, forget),
-        cmocka_unit_test_teardown(recomputed_activations_change_no_loss, forget),
-        cmocka_unit_test_teardown(the_estimate_for_the_gpu_is_what_is_allocated_there, forget),
-        cmocka_unit_test_teardown(a_run_leaves_device_metrics, forget),
+        cmocka_unit_test_teardown(a_run_that_does_not_fit_beside_another_is_refused_or_waits,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(ctrl_c_ends_the_waiting, simulated_plugin_forget),
+        cmocka_unit_test_teardown(memory_from_any_allocator_gives_the_same_losses, simulated_plugin_forget),
+        cmocka_unit_test_teardown(recomputed_activations_change_no_loss, simulated_plugin_forget),
+        cmocka_unit_test_teardown(the_estimate_for_the_gpu_is_what_is_allocated_there,
+                                  simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_run_leaves_device_metrics, simulated_plugin_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,11 @@
+/* Work that may end its process, as a finding of the simulator does, in a child of the test. */
+#ifndef ANNEAL_TESTS_CUDA_SIM_CHILD_H
+#define ANNEAL_TESTS_CUDA_SIM_CHILD_H
+
+#include <stddef.h>
+
+/* Runs `work` in a child; returns its exit status, or 128 + the signal. What it said on standard error goes
+ * to buf, cut where `size` ends. */
+int child_run(void (*work)(int argument), int argument, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,33 @@
+/* See simulated_plugin.h. */
+#include "tests/cuda_sim/simulated_plugin.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "tests/command/process.h"
+
+/* It lies beside the tests, which the binary is one folder above. */
+void simulated_plugin_use(const char *machine)
+{
+    char path[4096];
+    const char *binary = getenv("ANNEAL_BINARY");
+    assert_non_null(binary);
+    snprintf(path, sizeof path, "%.*s/tests/cuda_sim/simulated_cuda.so", (int)(strrchr(binary, '/') - binary),
+             binary);
+    setenv("ANNEAL_CUDA_PLUGIN", path, 1);
+    setenv("ANNEAL_SIM_MACHINE", machine, 1);
+}
+
+int simulated_plugin_forget(void **state)
+{
+    setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
+    unsetenv("ANNEAL_SIM_MACHINE");
+    return process_close_all(state);
+}
