@@ -93,7 +93,13 @@ static const char first_version[] =
 static const char process_memory[] = "alter table gpu_samples add column process_bytes integer;"
                                      "alter table gpu_samples add column throttle text;";
 
-const char *const schema_migrations[] = {first_version, process_memory};
+/* what a profiled operation moved and computed; and of a fork, the run and step that it went out from */
+static const char rates_and_forks[] = "alter table layer_profile add column bytes integer;"
+                                      "alter table layer_profile add column flops integer;"
+                                      "alter table runs add column parent_id text;"
+                                      "alter table runs add column parent_step integer;";
+
+const char *const schema_migrations[] = {first_version, process_memory, rates_and_forks};
 const int schema_version = sizeof schema_migrations / sizeof *schema_migrations;
 
 static enum status read_number(struct store *store, const char *sql, int64_t *out, struct err *err)

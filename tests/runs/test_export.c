@@ -224,7 +224,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu",
         "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms",
         "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,verdict",
-        "run,segment,step,phase,layer,op,calls,time_us",
+        "run,segment,step,phase,layer,op,calls,time_us,bytes,flops",
         "run,segment,step,category,planned_bytes,live_bytes,peak_bytes",
         "run,wall_time,gpu,utilization_pct,memory_used_bytes,memory_total_bytes,power_w,temperature_c,sm_"
         "clock_mhz,process_bytes,throttle",
@@ -255,7 +255,8 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
     assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
     store_fixture_sql(
         home,
-        "insert into layer_profile select id, 1, 1, 'forward', 0, 'gemm', 4, 12.25 from runs where "
+        "insert into layer_profile select id, 1, 1, 'forward', 0, 'gemm', 4, 12.25, 4096, 8192 from runs "
+        "where "
         "name = 'tables'; insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980, 3, '' from "
         "runs where name = 'tables'");
     const char *ids[] = {id, other};

@@ -111,7 +111,9 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
         home, "drop table gpu_samples; create table gpu_samples(run_id text not null, wall_time real "
               "not null, gpu integer not null, utilization_pct real, memory_used_bytes integer, "
               "memory_total_bytes integer, power_w real, temperature_c real, sm_clock_mhz real, primary "
-              "key(run_id, wall_time, gpu)) without rowid; pragma user_version = 1; insert into "
+              "key(run_id, wall_time, gpu)) without rowid; alter table layer_profile drop column bytes; "
+              "alter table layer_profile drop column flops; alter table runs drop column parent_id; "
+              "alter table runs drop column parent_step; pragma user_version = 1; insert into "
               "gpu_samples values('old', 1.5, 0, 98, 1, 2, 3, 4, 5)");
     store_close(store_fixture_open(home));
     assert_true(store_fixture_number(home, "pragma user_version") == schema_version);
