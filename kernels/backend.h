@@ -144,6 +144,9 @@ struct backend {
     /* milliseconds from one mark to a later one of the same stream; waits for the later one. NaN where the
      * stream failed */
     double (*event_elapsed)(struct event *from, struct event *to);
+    /* whether the device has come as far as the mark; does not wait. True also of a mark that was never made
+     * and where the device failed: there is nothing to wait for */
+    bool (*event_done)(struct event *event);
 
     /* --- operations; see kernels/<operation>.h --- */
     /* embedding.h: out (N,C), tokens (N) int32, weight (V,C) */

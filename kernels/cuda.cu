@@ -360,6 +360,7 @@ const struct backend cuda_table = {
     .event_close = event_close,
     .event_record = event_record,
     .event_elapsed = event_elapsed,
+    .event_done = event_done,
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .rmsnorm_forward = rmsnorm_forward,

@@ -62,6 +62,7 @@ enum status event_open(struct device *device, struct event **out, struct err *er
 void event_close(struct event *event);
 void event_record(struct event *event, struct stream *stream);
 double event_elapsed(struct event *from, struct event *to);
+bool event_done(struct event *event);
 void stream_after(struct stream *stream, struct event *event);
 
 /* Keeps the first fault only: later ones follow from it. The device is lost. */

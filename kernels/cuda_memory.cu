@@ -40,7 +40,8 @@ enum status pool_open(struct device *device, struct err *err)
     return refused(device, "the memory pool cannot be opened", error, err);
 }
 
-enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out, struct err *err)
+enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
+                       struct err *err)
 {
     void *memory = NULL;
     if (device->lost) return lost(device, err);
@@ -67,7 +68,8 @@ size_t pool_reserved(struct device *device)
 {
     uint64_t bytes = 0;
     if (device->lost || device->pool == NULL) return 0;
-    if (cudaMemPoolGetAttribute(device->pool, cudaMemPoolAttrReservedMemCurrent, &bytes) != cudaSuccess) return 0;
+    if (cudaMemPoolGetAttribute(device->pool, cudaMemPoolAttrReservedMemCurrent, &bytes) != cudaSuccess)
+        return 0;
     return (size_t)bytes;
 }
 
@@ -140,6 +142,18 @@ double event_elapsed(struct event *from, struct event *to)
     /* a mark that was never made is no fault of the device: leave no trace of it for the next launch */
     if (error != cudaSuccess) cudaGetLastError();
     return error == cudaSuccess ? (double)milliseconds : (double)NAN;
+}
+
+bool event_done(struct event *event)
+{
+    if (event->device->lost) return true;
+    cudaError_t error = cudaEventQuery(event->mark);
+    if (error == cudaSuccess) return true;
+    if (error != cudaErrorNotReady)
+        event->device->lost = true;
+    else
+        cudaGetLastError(); /* no fault: leave no trace of it for the next launch */
+    return error != cudaErrorNotReady;
 }
 
 void stream_after(struct stream *stream, struct event *event)

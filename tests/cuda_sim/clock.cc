@@ -71,6 +71,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t)
     return sim::faulted() ? sim::sticky_error() : cudaSuccess; /* also of one that was never recorded */
 }
 
+cudaError_t cudaEventQuery(cudaEvent_t)
+{
+    return sim::faulted() ? sim::sticky_error() : cudaSuccess;
+}
+
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
 {
     if (sim::faulted()) return sim::sticky_error();

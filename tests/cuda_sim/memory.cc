@@ -321,6 +321,8 @@ const char *cudaGetErrorString(cudaError_t error)
         return "no CUDA-capable device is detected";
     case cudaErrorDevicesUnavailable:
         return "CUDA-capable device(s) is/are busy or unavailable";
+    case cudaErrorNotReady:
+        return "device not ready";
     case cudaErrorNotSupported:
         return "operation not supported";
     case cudaErrorLaunchFailure:

@@ -236,6 +236,7 @@ typedef enum cudaError {
     cudaErrorDevicesUnavailable = 46,
     cudaErrorNoDevice = 100,
     cudaErrorLaunchFailure = 719,
+    cudaErrorNotReady = 600,
     cudaErrorNotSupported = 801
 } cudaError_t;
 typedef struct sim_stream *cudaStream_t;
@@ -286,6 +287,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to);
 cudaError_t cudaGetLastError();
 const char *cudaGetErrorString(cudaError_t error);
