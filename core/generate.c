@@ -18,21 +18,19 @@ struct candidate {
 enum status generator_open(struct generator *g, struct network *network, const struct tokenizer *tokenizer,
                            struct err *err)
 {
-    size_t V = (size_t)network->model->config.vocab_size, T = (size_t)network->plan->input.T;
+    size_t V = (size_t)network->model->config.vocab_size;
     *g = (struct generator){.network = network, .tokenizer = tokenizer};
-    g->logits = malloc(V * sizeof *g->logits);
+    g->logits = (float *)(network->memory[PLAN_HOST] + network->plan->host_logits);
+    g->context = (int32_t *)(network->memory[PLAN_HOST] + network->plan->host_context);
     g->candidates = malloc(V * sizeof *g->candidates);
-    g->context = malloc(T * sizeof *g->context);
-    if (g->logits && g->candidates && g->context) return STATUS_OK;
+    if (g->candidates) return STATUS_OK;
     generator_close(g);
     return err_set(err, STATUS_NO_MEMORY, "no memory to generate text over %zu tokens", V);
 }
 
 void generator_close(struct generator *g)
 {
-    free(g->logits);
     free(g->candidates);
-    free(g->context);
     *g = (struct generator){0};
 }
 

@@ -18,9 +18,9 @@ struct sampling {
 struct generator {
     struct network *network;           /* borrowed */
     const struct tokenizer *tokenizer; /* borrowed */
-    float *logits;                     /* (V) */
-    struct candidate *candidates;      /* (V), scratch */
-    int32_t *context;                  /* (T) */
+    float *logits;                     /* (V), of the network's host memory */
+    struct candidate *candidates;      /* (V), scratch; owned */
+    int32_t *context;                  /* (T), of the network's host memory */
     int length;                        /* tokens in context */
 };
 

@@ -10,9 +10,16 @@
 
 enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_FEED_FORWARD };
 
-static void *activation(const struct network *net, size_t offset)
+/* The residual stream and the last norm's rstd. */
+static void *stream_at(const struct network *net, size_t offset)
 {
-    return net->memory[PLAN_ACTIVATIONS] + offset;
+    return net->memory[net->plan->stream] + offset;
+}
+
+/* What a layer computes from the stream. */
+static void *inner(const struct network *net, const struct layer_plan *layer, size_t offset)
+{
+    return net->memory[layer->inner] + offset;
 }
 
 static void *workspace(const struct network *net, size_t offset)
@@ -61,6 +68,25 @@ static size_t zeroed_bytes(const struct plan *plan, int category)
     return lent ? plan->gemm_workspace : plan->category_bytes[category];
 }
 
+/* One category's memory, cleared. */
+static enum status allocate(struct network *net, enum plan_category category, struct err *err)
+{
+    struct allocator_scope *root = allocator_root(net->allocator);
+    const char *tag = plan_category_name(category);
+    size_t bytes = net->plan->category_bytes[category];
+    void *memory = NULL;
+    enum status status = category == PLAN_HOST ? allocator_alloc_host(root, tag, bytes, &memory, err)
+                                               : allocator_alloc(root, tag, bytes, NULL, &memory, err);
+    if (status) return status;
+    if (category == PLAN_HOST)
+        memset(memory, 0, bytes);
+    else
+        net->backend->mem_zero(memory, zeroed_bytes(net->plan, category), net->stream);
+    net->memory[category] = memory;
+    net->allocated[category] = bytes;
+    return STATUS_OK;
+}
+
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
@@ -73,18 +99,12 @@ enum status network_open(struct network *net, const struct backend *backend, str
             "narrower heads)",
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
-    struct allocator_options options = {plan->input.allocator, backend, device, plan->total_bytes, NULL};
+    struct allocator_options options = {plan->input.allocator, backend, device, plan_device_bytes(plan),
+                                        NULL};
     enum status status = allocator_open(&options, &net->allocator, err);
     if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
-        void *memory = NULL;
-        if (!plan->category_bytes[i]) continue;
-        status = allocator_alloc(allocator_root(net->allocator), plan_category_name((enum plan_category)i),
-                                 plan->category_bytes[i], NULL, &memory, err);
-        if (status) break;
-        net->memory[i] = memory;
-        net->allocated[i] = plan->category_bytes[i];
-        backend->mem_zero(memory, zeroed_bytes(plan, i), net->stream);
+        if (plan->category_bytes[i]) status = allocate(net, (enum plan_category)i, err);
     }
     if (!status) status = upload_rope_table(net, err);
     if (status) {
@@ -186,11 +206,11 @@ static void forward_qkv(struct network *net, int l, const void *norm, int B, int
     const float *rope = workspace(net, net->plan->rope);
     int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim,
         Q = (NH + 2 * NKV) * HS;
-    void *raw = activation(net, s->qkv_raw), *qkv = activation(net, s->qkv);
+    void *raw = inner(net, s, s->qkv_raw), *qkv = inner(net, s, s->qkv);
     be->gemm(raw, norm, parameter(net, p->qkv), N, Q, C, false, true, false, net->stream);
     if (c->qkv_bias) be->bias_forward(raw, parameter(net, p->qkv_bias), N, Q, net->stream);
     if (c->qk_norm)
-        be->qk_norm_rope_forward(qkv, activation(net, s->qk_rstd), raw, parameter(net, p->q_norm),
+        be->qk_norm_rope_forward(qkv, inner(net, s, s->qk_rstd), raw, parameter(net, p->q_norm),
                                  parameter(net, p->k_norm), rope, B, T, NH, NKV, HS, (float)c->norm_eps,
                                  net->stream);
     else
@@ -210,16 +230,16 @@ static void forward_inner(struct network *net, int l, int B, int T, struct netwo
     int N = B * T, C = c->hidden_dim, F = c->intermediate_dim, NH = c->num_heads, NKV = c->num_kv_heads,
         HS = c->head_dim;
     void *norm = workspace(net, plan->norm), *branch = workspace(net, plan->branch),
-         *attn = activation(net, s->attn);
+         *attn = inner(net, s, s->attn);
     forward_qkv(net, l, norm, B, T);
-    be->attention_forward(attn, activation(net, s->lse), activation(net, s->qkv),
-                          workspace(net, plan->scratch), B, T, NH, NKV, HS, stream);
+    be->attention_forward(attn, inner(net, s, s->lse), inner(net, s, s->qkv), workspace(net, plan->scratch),
+                          B, T, NH, NKV, HS, stream);
     be->gemm(branch, attn, parameter(net, p->o), N, C, NH * HS, false, true, false, stream);
     drop(net, branch, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
-    be->rmsnorm_residual_forward(activation(net, s->x_mid), norm, activation(net, s->mlp_rstd),
-                                 activation(net, s->x), branch, parameter(net, p->mlp_norm), N, C,
+    be->rmsnorm_residual_forward(inner(net, s, s->x_mid), norm, inner(net, s, s->mlp_rstd),
+                                 stream_at(net, s->x), branch, parameter(net, p->mlp_norm), N, C,
                                  (float)c->norm_eps, stream);
-    be->gemm(activation(net, s->gate_up), norm, parameter(net, p->gate_up), N, 2 * F, C, false, true, false,
+    be->gemm(inner(net, s, s->gate_up), norm, parameter(net, p->gate_up), N, 2 * F, C, false, true, false,
              stream);
 }
 
@@ -237,18 +257,19 @@ void network_forward(struct network *net, const int32_t *inputs, int B, int T, s
     int32_t *tokens = workspace(net, plan->inputs);
 
     be->mem_upload(tokens, inputs, (size_t)N * sizeof *inputs, stream);
-    void *x = activation(net, plan->layers[0].x);
+    void *x = stream_at(net, plan->layers[0].x);
     be->embedding_forward(x, tokens, parameter(net, net->model->embed), N, C, stream);
     drop(net, x, stream_elements, dropout, 0, SITE_EMBEDDING);
-    be->rmsnorm_forward(norm, activation(net, plan->layers[0].attn_rstd), x,
+    be->rmsnorm_forward(norm, inner(net, &plan->layers[0], plan->layers[0].attn_rstd), x,
                         parameter(net, net->model->layers[0].attn_norm), N, C, eps, stream);
     for (int l = 0; l < c->num_layers; l++) {
         const struct layer_params *p = &net->model->layers[l];
         const struct layer_plan *s = &plan->layers[l];
         bool last = l == c->num_layers - 1;
-        void *x_mid = activation(net, s->x_mid), *gate_up = activation(net, s->gate_up);
-        void *x_next = activation(net, last ? plan->x_final : plan->layers[l + 1].x);
-        float *next_rstd = activation(net, last ? plan->final_rstd : plan->layers[l + 1].attn_rstd);
+        void *x_mid = inner(net, s, s->x_mid), *gate_up = inner(net, s, s->gate_up);
+        void *x_next = stream_at(net, last ? plan->x_final : plan->layers[l + 1].x);
+        float *next_rstd = last ? stream_at(net, plan->final_rstd)
+                                : inner(net, &plan->layers[l + 1], plan->layers[l + 1].attn_rstd);
         const void *next_norm =
             parameter(net, last ? net->model->final_norm : net->model->layers[l + 1].attn_norm);
 
@@ -313,8 +334,8 @@ static void recompute(struct network *net, int l, int B, int T, struct network_d
 {
     const struct layer_plan *s = &net->plan->layers[l];
     const struct model_config *c = &net->model->config;
-    net->backend->rmsnorm_forward(workspace(net, net->plan->norm), activation(net, s->attn_rstd),
-                                  activation(net, s->x), parameter(net, net->model->layers[l].attn_norm),
+    net->backend->rmsnorm_forward(workspace(net, net->plan->norm), inner(net, s, s->attn_rstd),
+                                  stream_at(net, s->x), parameter(net, net->model->layers[l].attn_norm),
                                   B * T, c->hidden_dim, (float)c->norm_eps, net->stream);
     forward_inner(net, l, B, T, dropout);
 }
@@ -340,13 +361,13 @@ static void backward_feed_forward(struct network *net, int l, int N, struct netw
     const struct layer_plan *s = &plan->layers[l];
     struct stream *stream = net->stream;
     int C = c->hidden_dim, F = c->intermediate_dim;
-    const void *x_mid = activation(net, s->x_mid);
-    const float *rstd = activation(net, s->mlp_rstd);
+    const void *x_mid = inner(net, s, s->x_mid);
+    const float *rstd = inner(net, s, s->mlp_rstd);
     float *g = net->gradients;
     void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch),
          *norm = workspace(net, plan->norm);
     /* the gradient of gate_up takes its place, that of act the place of act */
-    void *gate_up = activation(net, s->gate_up), *act = workspace(net, plan->act);
+    void *gate_up = inner(net, s, s->gate_up), *act = workspace(net, plan->act);
 
     void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_FEED_FORWARD);
     be->swiglu_forward(act, gate_up, N, F, stream);
@@ -371,8 +392,8 @@ static void backward_attention(struct network *net, int l, int B, int T, struct 
     struct stream *stream = net->stream;
     int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim;
     int Q = (NH + 2 * NKV) * HS;
-    const void *x = activation(net, s->x), *attn = activation(net, s->attn);
-    const float *rstd = activation(net, s->attn_rstd), *rope = workspace(net, plan->rope);
+    const void *x = stream_at(net, s->x), *attn = inner(net, s, s->attn);
+    const float *rstd = inner(net, s, s->attn_rstd), *rope = workspace(net, plan->rope);
     float *g = net->gradients;
     void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch),
          *norm = workspace(net, plan->norm), *dattn = workspace(net, plan->dattn),
@@ -382,11 +403,11 @@ static void backward_attention(struct network *net, int l, int B, int T, struct 
     void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
     be->gemm(g + p->o, dbranch, attn, C, NH * HS, N, true, false, true, stream);
     be->gemm(dattn, dbranch, parameter(net, p->o), N, NH * HS, C, false, false, false, stream);
-    be->attention_backward(dqkv, dattn, attn, activation(net, s->lse), activation(net, s->qkv), scratch, B, T,
-                           NH, NKV, HS, stream);
+    be->attention_backward(dqkv, dattn, attn, inner(net, s, s->lse), inner(net, s, s->qkv), scratch, B, T, NH,
+                           NKV, HS, stream);
     if (c->qk_norm)
-        be->qk_norm_rope_backward(dqkv, g + p->q_norm, g + p->k_norm, activation(net, s->qkv_raw),
-                                  activation(net, s->qk_rstd), parameter(net, p->q_norm),
+        be->qk_norm_rope_backward(dqkv, g + p->q_norm, g + p->k_norm, inner(net, s, s->qkv_raw),
+                                  inner(net, s, s->qk_rstd), parameter(net, p->q_norm),
                                   parameter(net, p->k_norm), rope, scratch, B, T, NH, NKV, HS, stream);
     else
         be->rope_backward(dqkv, rope, B, T, NH, NKV, HS, stream);
@@ -418,8 +439,8 @@ void network_backward(struct network *net, const int32_t *targets, int B, int T,
                          workspace(net, plan->logits), N, C, V, plan->input.precision, stream);
     be->sum(workspace(net, plan->loss_sum), losses, (size_t)N, scratch, stream);
     be->mem_zero(dx, (size_t)N * (size_t)C * precision_bytes(plan->input.precision), stream);
-    be->rmsnorm_backward(dx, net->gradients + model->final_norm, dnorm, activation(net, plan->x_final),
-                         parameter(net, model->final_norm), activation(net, plan->final_rstd), scratch, N, C,
+    be->rmsnorm_backward(dx, net->gradients + model->final_norm, dnorm, stream_at(net, plan->x_final),
+                         parameter(net, model->final_norm), stream_at(net, plan->final_rstd), scratch, N, C,
                          stream);
     for (int l = c->num_layers - 1; l >= 0; l--) {
         if (plan_recomputes(plan, l)) recompute(net, l, B, T, dropout);

@@ -1,29 +1,67 @@
-/* See plan.h. One function walks the network once; what it adds is what training uses. */
+/* See plan.h. What is added here is what training uses; core/network.c is its other half. */
 #include "core/plan.h"
 
 #include <stdint.h>
 #include <string.h>
 
+#include "core/placement.h"
 #include "kernels/linear_cross_entropy.h"
 
-enum { ALIGN = 256 };
+enum { ALIGN = 256, SHARING_MAX = 24, BUFFERS_BESIDE_LAYERS = 40 };
+
+/* While a layer's activations are computed, and from there to where they are read last. */
+enum {
+    FORWARD_INNER = PHASE_QKV | PHASE_ATTENTION | PHASE_JOIN | PHASE_GATE,
+    BACKWARD = PHASE_BACK_DOWN | PHASE_BACK_GATE | PHASE_BACK_NORM | PHASE_BACK_JOIN | PHASE_BACK_ATTENTION |
+               PHASE_BACK_QKV,
+};
 
 const char *plan_category_name(enum plan_category category)
 {
-    static const char *const names[PLAN_CATEGORIES] = {"weights", "gradients", "moments", "activations",
-                                                       "workspace"};
+    static const char *const names[PLAN_CATEGORIES] = {"weights",     "gradients", "moments",
+                                                       "activations", "workspace", "host"};
     return names[category];
 }
 
-/* Appends a buffer and returns its offset within its category. */
+static size_t pad(size_t bytes)
+{
+    return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+/* Appends a buffer with a place of its own, behind all others, and returns its offset within its category. */
 static size_t add(struct plan *plan, enum plan_category category, int layer, const char *name, size_t bytes)
 {
     size_t offset = plan->category_bytes[category];
-    plan->buffers[plan->buffer_count++] = (struct plan_buffer){name, category, layer, bytes, offset};
-    size_t padded = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    plan->category_bytes[category] += padded;
-    plan->total_bytes += padded;
+    plan->buffers[plan->buffer_count++] =
+        (struct plan_buffer){name, category, layer, bytes, offset, PHASE_ALWAYS};
+    plan->category_bytes[category] += pad(bytes);
     return offset;
+}
+
+/* Buffers of the workspace that share places: collected, and placed when all are known. */
+struct sharing {
+    struct placement at[SHARING_MAX];
+    size_t *offset[SHARING_MAX]; /* where each offset is to be written */
+    size_t count, first;         /* the plan's buffer that is at[0] */
+};
+
+static void share(struct plan *plan, struct sharing *sharing, const char *name, size_t bytes, unsigned phases,
+                  size_t *offset)
+{
+    size_t i = sharing->count++;
+    if (i == 0) sharing->first = plan->buffer_count;
+    plan->buffers[plan->buffer_count++] = (struct plan_buffer){name, PLAN_WORKSPACE, -1, bytes, 0, phases};
+    sharing->at[i] = (struct placement){pad(bytes), phases, 0};
+    sharing->offset[i] = offset;
+}
+
+/* Gives all of them their places, behind what the workspace has already. */
+static void place_shared(struct plan *plan, struct sharing *sharing)
+{
+    size_t base = plan->category_bytes[PLAN_WORKSPACE];
+    plan->category_bytes[PLAN_WORKSPACE] += placement_solve(sharing->at, sharing->count);
+    for (size_t i = 0; i < sharing->count; i++)
+        plan->buffers[sharing->first + i].offset = *sharing->offset[i] = base + sharing->at[i].offset;
 }
 
 static size_t largest(size_t a, size_t b)
@@ -41,97 +79,182 @@ static int loss_chunk_rows(size_t N, int V, enum precision precision)
     return (int)(rows < N ? rows : N);
 }
 
+size_t plan_device_bytes(const struct plan *plan)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (i != PLAN_HOST) bytes += plan->category_bytes[i];
+    return bytes;
+}
+
 bool plan_recomputes(const struct plan *plan, int layer)
 {
     int interval = plan->input.activation_interval;
     return plan->input.moments == 0 || (interval > 0 && layer % interval == 0);
 }
 
-/* What a layer computes from its input; layer -1: one set for all that share it. */
-static void plan_inner(struct plan *plan, struct layer_plan *s, int layer, size_t N)
+/* What a layer computes from its input: where, and in which phases it counts when all layers share one set,
+ * in the forward pass alone and with a backward pass that computes it again. Of each the size in bytes. */
+struct inner_buffer {
+    const char *name, *shared_name;
+    size_t bytes;
+    unsigned forward, again;
+    size_t *offset; /* in the struct layer_plan that list_inner was given */
+};
+
+enum { INNER_MAX = 9 };
+
+/* Returns how many there are. Nothing that the backward pass reads of the second half lives longer than that
+ * half: from PHASE_BACK_JOIN on, only attention's. */
+static int list_inner(const struct plan *plan, struct layer_plan *s, struct inner_buffer out[INNER_MAX])
 {
-    static const char *const names[][2] = {
-        {"attention norm rstd", "shared attention norm rstd"},
-        {"q, k, v", "shared q, k, v"},
-        {"q, k, v before their norm", "shared q, k, v before their norm"},
-        {"q, k norm rstd", "shared q, k norm rstd"},
-        {"attention output", "shared attention output"},
-        {"attention log-sum-exp", "shared attention log-sum-exp"},
-        {"residual stream between", "shared residual stream between"},
-        {"feed-forward norm rstd", "shared feed-forward norm rstd"},
-        {"gate, up", "shared gate, up"},
-    };
     const struct model_config *c = &plan->input.model->config;
-    size_t f = sizeof(float), e = precision_bytes(plan->input.precision), C = (size_t)c->hidden_dim,
+    size_t N = (size_t)plan->input.B * (size_t)plan->input.T, f = sizeof(float),
+           e = precision_bytes(plan->input.precision), C = (size_t)c->hidden_dim,
            F = (size_t)c->intermediate_dim, HS = (size_t)c->head_dim;
     size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
-    int shared = layer < 0;
-    s->attn_rstd = add(plan, PLAN_ACTIVATIONS, layer, names[0][shared], N * f);
-    s->qkv = add(plan, PLAN_ACTIVATIONS, layer, names[1][shared], N * Q * e);
-    s->qkv_raw = s->qkv;
+    unsigned first_half = PHASE_QKV | PHASE_ATTENTION | PHASE_JOIN;
+    unsigned attention = FORWARD_INNER | (BACKWARD & ~(unsigned)PHASE_BACK_QKV),
+             whole = FORWARD_INNER | BACKWARD, rstd = whole | PHASE_ACTIVATE | PHASE_DOWN | PHASE_NEXT;
+    int n = 0;
+    out[n++] = (struct inner_buffer){"attention norm rstd", "shared attention norm rstd", N * f, rstd, rstd,
+                                     &s->attn_rstd};
+    out[n++] = (struct inner_buffer){"q, k, v", "shared q, k, v", N * Q * e, PHASE_QKV | PHASE_ATTENTION,
+                                     attention, &s->qkv};
     if (c->qk_norm) {
-        s->qkv_raw = add(plan, PLAN_ACTIVATIONS, layer, names[2][shared], N * Q * e);
-        s->qk_rstd = add(plan, PLAN_ACTIVATIONS, layer, names[3][shared], N * (NH + NKV) * f);
+        out[n++] = (struct inner_buffer){"q, k, v before their norm",
+                                         "shared q, k, v before their norm",
+                                         N * Q * e,
+                                         PHASE_QKV,
+                                         attention,
+                                         &s->qkv_raw};
+        out[n++] = (struct inner_buffer){
+            "q, k norm rstd", "shared q, k norm rstd", N * (NH + NKV) * f, PHASE_QKV, attention, &s->qk_rstd};
     }
-    s->attn = add(plan, PLAN_ACTIVATIONS, layer, names[4][shared], N * NH * HS * e);
-    s->lse = add(plan, PLAN_ACTIVATIONS, layer, names[5][shared], N * NH * f);
-    s->x_mid = add(plan, PLAN_ACTIVATIONS, layer, names[6][shared], N * C * e);
-    s->mlp_rstd = add(plan, PLAN_ACTIVATIONS, layer, names[7][shared], N * f);
-    s->gate_up = add(plan, PLAN_ACTIVATIONS, layer, names[8][shared], N * 2 * F * e);
+    out[n++] = (struct inner_buffer){"attention output", "shared attention output",
+                                     N * NH * HS * e,    PHASE_ATTENTION | PHASE_JOIN,
+                                     attention,          &s->attn};
+    out[n++] = (struct inner_buffer){
+        "attention log-sum-exp", "shared attention log-sum-exp", N * NH * f, first_half, attention, &s->lse};
+    if (plan->input.moments > 0)
+        out[n++] = (struct inner_buffer){"residual stream between",
+                                         "shared residual stream between",
+                                         N * C * e,
+                                         0,
+                                         PHASE_JOIN | PHASE_GATE | PHASE_ACTIVATE | PHASE_DOWN | PHASE_NEXT |
+                                             PHASE_BACK_DOWN | PHASE_BACK_GATE | PHASE_BACK_NORM,
+                                         &s->x_mid};
+    out[n++] = (struct inner_buffer){
+        "feed-forward norm rstd", "shared feed-forward norm rstd", N * f, rstd, rstd, &s->mlp_rstd};
+    out[n++] = (struct inner_buffer){"gate, up",
+                                     "shared gate, up",
+                                     N * 2 * F * e,
+                                     PHASE_GATE | PHASE_ACTIVATE,
+                                     PHASE_GATE | PHASE_ACTIVATE | PHASE_BACK_DOWN | PHASE_BACK_GATE,
+                                     &s->gate_up};
+    return n;
 }
 
-static void plan_layers(struct plan *plan, size_t N)
+/* The set of activations that all layers share which compute theirs again. */
+static void share_inner(struct plan *plan, struct sharing *sharing, struct layer_plan *shared)
 {
-    size_t e = precision_bytes(plan->input.precision), C = (size_t)plan->input.model->config.hidden_dim;
-    const struct layer_plan *shared = NULL;
-    for (int l = 0; l < plan->input.model->config.num_layers; l++) {
+    struct inner_buffer list[INNER_MAX];
+    int count = list_inner(plan, shared, list);
+    bool training = plan->input.moments > 0;
+    for (int i = 0; i < count; i++)
+        share(plan, sharing, list[i].shared_name, list[i].bytes, training ? list[i].again : list[i].forward,
+              list[i].offset);
+}
+
+/* After the workspace is placed, where `shared` is. */
+static void plan_layers(struct plan *plan, const struct layer_plan *shared, size_t stream_bytes)
+{
+    const struct model_config *c = &plan->input.model->config;
+    bool training = plan->input.moments > 0;
+    for (int l = 0; l < c->num_layers; l++) {
         struct layer_plan *layer = &plan->layers[l];
-        bool recomputes = plan_recomputes(plan, l);
-        if (recomputes && shared)
-            *layer = *shared;
-        else
-            plan_inner(plan, layer, recomputes ? -1 : l, N);
-        if (recomputes) shared = layer;
-        layer->x = add(plan, PLAN_ACTIVATIONS, l, "residual stream in", N * C * e);
+        struct inner_buffer list[INNER_MAX];
+        *layer = *shared;
+        layer->inner = plan_recomputes(plan, l) ? PLAN_WORKSPACE : PLAN_ACTIVATIONS;
+        int count = plan_recomputes(plan, l) ? 0 : list_inner(plan, layer, list);
+        for (int i = 0; i < count; i++)
+            *list[i].offset = add(plan, PLAN_ACTIVATIONS, l, list[i].name, list[i].bytes);
+        if (training) layer->x = add(plan, PLAN_ACTIVATIONS, l, "residual stream in", stream_bytes);
+        if (!c->qk_norm) layer->qkv_raw = layer->qkv;
     }
 }
 
-static void plan_workspace(struct plan *plan, size_t N)
+/* What is written before a step and read after it, or small. */
+static void plan_standing(struct plan *plan, size_t N)
+{
+    const struct plan_input *in = &plan->input;
+    plan->rope = add(plan, PLAN_WORKSPACE, -1, "rotary table",
+                     (size_t)in->T * (size_t)in->model->config.head_dim * sizeof(float));
+    plan->inputs = add(plan, PLAN_WORKSPACE, -1, "input tokens", N * sizeof(int32_t));
+    plan->targets = add(plan, PLAN_WORKSPACE, -1, "target tokens", N * sizeof(int32_t));
+    plan->losses = add(plan, PLAN_WORKSPACE, -1, "losses", N * sizeof(float));
+    plan->loss_sum = add(plan, PLAN_WORKSPACE, -1, "loss sum", sizeof(double));
+    if (in->moments > 0) plan->clip = add(plan, PLAN_WORKSPACE, -1, "clip state", sizeof(struct clip_state));
+}
+
+/* The largest workspace that any single operation asks for. */
+static size_t scratch_bytes(const struct plan_input *in)
+{
+    const struct model_config *c = &in->model->config;
+    int N = in->B * in->T, Q = (c->num_heads + 2 * c->num_kv_heads) * c->head_dim;
+    size_t bytes = largest(attention_workspace(in->B, in->T, c->num_heads, c->num_kv_heads, c->head_dim),
+                           reduce_workspace((size_t)N));
+    if (in->moments == 0) return bytes;
+    bytes = largest(bytes, embedding_backward_workspace(N, c->vocab_size));
+    bytes = largest(bytes, rmsnorm_backward_workspace(N, c->hidden_dim));
+    bytes = largest(bytes, reduce_workspace(in->model->elements));
+    if (c->qkv_bias) bytes = largest(bytes, bias_backward_workspace(N, Q));
+    if (c->qk_norm)
+        bytes =
+            largest(bytes, qk_norm_rope_backward_workspace(N, c->num_heads, c->num_kv_heads, c->head_dim));
+    return bytes;
+}
+
+/* The workspace's sharing part. The phases follow core/network.c, operation by operation. */
+static void plan_workspace(struct plan *plan, struct layer_plan *shared, size_t N)
 {
     const struct plan_input *in = &plan->input;
     const struct model_config *c = &in->model->config;
-    size_t f = sizeof(float), e = precision_bytes(in->precision), C = (size_t)c->hidden_dim,
-           F = (size_t)c->intermediate_dim, HS = (size_t)c->head_dim;
-    size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
-    bool training = in->moments > 0;
-    plan->rope = add(plan, PLAN_WORKSPACE, -1, "rotary table", (size_t)in->T * HS * f);
-    plan->inputs = add(plan, PLAN_WORKSPACE, -1, "input tokens", N * sizeof(int32_t));
-    plan->targets = add(plan, PLAN_WORKSPACE, -1, "target tokens", N * sizeof(int32_t));
-    plan->losses = add(plan, PLAN_WORKSPACE, -1, "losses", N * f);
-    plan->loss_sum = add(plan, PLAN_WORKSPACE, -1, "loss sum", sizeof(double));
-    plan->norm = add(plan, PLAN_WORKSPACE, -1, "normalised stream", N * C * e);
-    plan->branch = add(plan, PLAN_WORKSPACE, -1, "projection output and its gradient", N * C * e);
-    plan->act = add(plan, PLAN_WORKSPACE, -1, "feed-forward activation and its gradient", N * F * e);
+    size_t e = precision_bytes(in->precision), C = (size_t)c->hidden_dim, F = (size_t)c->intermediate_dim,
+           heads = (size_t)c->num_heads * (size_t)c->head_dim,
+           Q = heads + 2 * (size_t)c->num_kv_heads * (size_t)c->head_dim;
+    bool training = in->moments > 0, again = plan_recomputes(plan, 0);
+    unsigned projected = PHASE_JOIN | PHASE_DOWN | PHASE_NEXT,
+             forward = FORWARD_INNER | PHASE_ACTIVATE | projected;
+    struct sharing sharing = {.count = 0};
+    if (training) projected |= PHASE_LOSS | PHASE_FINAL | (BACKWARD & ~(unsigned)PHASE_BACK_ATTENTION);
+    share(plan, &sharing, "normalised stream", N * C * e,
+          PHASE_QKV | PHASE_JOIN | PHASE_GATE | PHASE_NEXT | PHASE_LOSS | PHASE_FINAL | PHASE_BACK_GATE |
+              PHASE_BACK_QKV,
+          &plan->norm);
+    share(plan, &sharing, "projection output and its gradient", N * C * e, projected, &plan->branch);
+    share(plan, &sharing, "feed-forward activation and its gradient", N * F * e,
+          PHASE_ACTIVATE | PHASE_DOWN | PHASE_BACK_DOWN, &plan->act);
     plan->loss_chunk = loss_chunk_rows(N, c->vocab_size, in->precision);
-    size_t logits = linear_cross_entropy_workspace(plan->loss_chunk, c->vocab_size, in->precision);
-    plan->logits = add(plan, PLAN_WORKSPACE, -1, "logits of a chunk", logits);
-    size_t scratch = largest(attention_workspace(in->B, in->T, c->num_heads, c->num_kv_heads, c->head_dim),
-                             reduce_workspace(N));
-    if (training) {
-        plan->clip = add(plan, PLAN_WORKSPACE, -1, "clip state", sizeof(struct clip_state));
-        plan->dx = add(plan, PLAN_WORKSPACE, -1, "gradient of the stream", N * C * e);
-        plan->dattn = add(plan, PLAN_WORKSPACE, -1, "gradient of attention", N * NH * HS * e);
-        plan->dqkv = add(plan, PLAN_WORKSPACE, -1, "gradient of q, k, v", N * Q * e);
-        scratch = largest(scratch, embedding_backward_workspace((int)N, c->vocab_size));
-        scratch = largest(scratch, rmsnorm_backward_workspace((int)N, c->hidden_dim));
-        scratch = largest(scratch, reduce_workspace(in->model->elements));
-        if (c->qkv_bias) scratch = largest(scratch, bias_backward_workspace((int)N, (int)Q));
-        if (c->qk_norm)
-            scratch = largest(
-                scratch, qk_norm_rope_backward_workspace((int)N, c->num_heads, c->num_kv_heads, c->head_dim));
+    share(plan, &sharing, "logits of a chunk",
+          linear_cross_entropy_workspace(plan->loss_chunk, c->vocab_size, in->precision), PHASE_LOSS,
+          &plan->logits);
+    plan->scratch_bytes = scratch_bytes(in);
+    share(plan, &sharing, "scratch of operations", plan->scratch_bytes,
+          PHASE_ATTENTION | PHASE_FINAL | PHASE_BACK_NORM | PHASE_BACK_ATTENTION | PHASE_UPDATE,
+          &plan->scratch);
+    if (again) share_inner(plan, &sharing, shared);
+    if (!training) {
+        share(plan, &sharing, "residual stream", N * C * e, forward, &shared->x);
+    } else {
+        share(plan, &sharing, "gradient of the stream", N * C * e,
+              PHASE_FINAL | BACKWARD | PHASE_UPDATE | (again ? FORWARD_INNER : 0), &plan->dx);
+        share(plan, &sharing, "gradient of attention", N * heads * e, PHASE_BACK_JOIN | PHASE_BACK_ATTENTION,
+              &plan->dattn);
+        share(plan, &sharing, "gradient of q, k, v", N * Q * e, PHASE_BACK_ATTENTION | PHASE_BACK_QKV,
+              &plan->dqkv);
     }
-    plan->scratch_bytes = scratch;
-    plan->scratch = add(plan, PLAN_WORKSPACE, -1, "scratch of operations", scratch);
+    place_shared(plan, &sharing);
     if (in->gemm_workspace)
         plan->gemm_workspace =
             add(plan, PLAN_WORKSPACE, -1, "workspace of matrix products", in->gemm_workspace);
@@ -148,8 +271,12 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
 {
     const struct model *model = input->model;
     int L = model->config.num_layers;
-    size_t N = (size_t)input->B * (size_t)input->T, bytes = model->elements * sizeof(float);
-    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 29};
+    size_t N = (size_t)input->B * (size_t)input->T, bytes = model->elements * sizeof(float),
+           stream_bytes = N * (size_t)model->config.hidden_dim * precision_bytes(input->precision);
+    bool training = input->moments > 0;
+    struct layer_plan shared = {.inner = PLAN_WORKSPACE};
+    *plan = (struct plan){.input = *input,
+                          .buffer_capacity = (size_t)L * (INNER_MAX + 1) + BUFFERS_BESIDE_LAYERS};
     arena_init(&plan->arena, 65536);
     plan->buffers = arena_alloc_array(&plan->arena, plan->buffer_capacity, sizeof *plan->buffers);
     plan->layers = arena_alloc_array(&plan->arena, (size_t)L, sizeof *plan->layers);
@@ -162,14 +289,21 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     if (precision_bytes(input->precision) != sizeof(float))
         plan->compute_weights = add(plan, PLAN_WEIGHTS, -1, "weights as computed with",
                                     model->elements * precision_bytes(input->precision));
-    if (input->moments > 0) plan->gradients = add(plan, PLAN_GRADIENTS, -1, "gradients", bytes);
-    if (input->moments > 0) plan->moment1 = add(plan, PLAN_MOMENTS, -1, "first moment", bytes);
+    if (training) plan->gradients = add(plan, PLAN_GRADIENTS, -1, "gradients", bytes);
+    if (training) plan->moment1 = add(plan, PLAN_MOMENTS, -1, "first moment", bytes);
     if (input->moments > 1) plan->moment2 = add(plan, PLAN_MOMENTS, -1, "second moment", bytes);
-    plan_layers(plan, N);
-    plan->x_final = add(plan, PLAN_ACTIVATIONS, -1, "residual stream out",
-                        N * (size_t)model->config.hidden_dim * precision_bytes(input->precision));
-    plan->final_rstd = add(plan, PLAN_ACTIVATIONS, -1, "final norm rstd", N * sizeof(float));
-    plan_workspace(plan, N);
+    plan_standing(plan, N);
+    plan->stream = training ? PLAN_ACTIVATIONS : PLAN_WORKSPACE;
+    plan->final_rstd = add(plan, plan->stream, -1, "final norm rstd", N * sizeof(float));
+    plan_workspace(plan, &shared, N);
+    if (!training) plan->x_final = shared.x_mid = shared.x;
+    plan_layers(plan, &shared, stream_bytes);
+    if (training) plan->x_final = add(plan, PLAN_ACTIVATIONS, -1, "residual stream out", stream_bytes);
+    plan->host_logits = add(plan, PLAN_HOST, -1, "logits of the next token",
+                            (size_t)model->config.vocab_size * sizeof(float));
+    plan->host_context =
+        add(plan, PLAN_HOST, -1, "tokens that come before it", (size_t)input->T * sizeof(int32_t));
+    plan->total_bytes = plan_device_bytes(plan) + (input->host_counts ? plan->category_bytes[PLAN_HOST] : 0);
     return STATUS_OK;
 }
 

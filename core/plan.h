@@ -1,6 +1,10 @@
 /* The memory plan: every buffer that training needs, with its category, layer, size and offset, worked out
  * from the configuration before anything is allocated. Each category is one allocation; the plan's totals are
- * the bytes that are really allocated, to the byte. `anneal estimate` prints the same plan. */
+ * the bytes that are really allocated, to the byte. `anneal estimate` prints the same plan.
+ *
+ * What is never needed at the same time shares a place: every buffer of the workspace says in which phases of
+ * a step its content counts, and two that have none in common may overlap. What the backward pass reads
+ * (activations) and what lives from step to step shares with nothing. */
 #ifndef ANNEAL_CORE_PLAN_H
 #define ANNEAL_CORE_PLAN_H
 
@@ -17,17 +21,40 @@ enum plan_category {
     PLAN_WEIGHTS,     /* the flat parameter arena; in bf16 also what the network computes with */
     PLAN_GRADIENTS,   /* mirrors it */
     PLAN_MOMENTS,     /* of the optimizer: m, and v for AdamW */
-    PLAN_ACTIVATIONS, /* saved by the forward pass for the backward pass */
+    PLAN_ACTIVATIONS, /* saved by the forward pass for the backward pass; without one, none */
     PLAN_WORKSPACE,   /* reused within a step: scratch of operations, gradients of activations, batch, loss */
+    PLAN_HOST,        /* memory of the host (CUDA: pinned) through which copies to and from the device go */
     PLAN_CATEGORIES
 };
 const char *plan_category_name(enum plan_category category); /* "weights", … */
+
+/* What a step does with the workspace, one bit each, in the order of the first layer that does it. */
+enum plan_phase {
+    PHASE_QKV = 1 << 0,             /* the normalised stream to q, k, v */
+    PHASE_ATTENTION = 1 << 1,       /* q, k, v to the output of attention */
+    PHASE_JOIN = 1 << 2,            /* its projection joins the stream, which is normalised */
+    PHASE_GATE = 1 << 3,            /* that to gate and up */
+    PHASE_ACTIVATE = 1 << 4,        /* gate and up to the feed-forward activation */
+    PHASE_DOWN = 1 << 5,            /* its projection */
+    PHASE_NEXT = 1 << 6,            /* joins the stream, which is normalised for the next layer or the head */
+    PHASE_LOSS = 1 << 7,            /* logits, losses, their gradient */
+    PHASE_FINAL = 1 << 8,           /* sum of the losses; back through the last norm */
+    PHASE_BACK_DOWN = 1 << 9,       /* back to gate and up */
+    PHASE_BACK_GATE = 1 << 10,      /* back to the normalised stream */
+    PHASE_BACK_NORM = 1 << 11,      /* back through either norm of a layer */
+    PHASE_BACK_JOIN = 1 << 12,      /* back to the output of attention */
+    PHASE_BACK_ATTENTION = 1 << 13, /* back to q, k, v as projected */
+    PHASE_BACK_QKV = 1 << 14,       /* back to the normalised stream */
+    PHASE_UPDATE = 1 << 15,         /* back to the embedding; the optimizer's reductions */
+    PHASE_ALWAYS = (1 << 16) - 1
+};
 
 struct plan_buffer {
     const char *name; /* static text */
     enum plan_category category;
     int layer;            /* -1: of no layer */
     size_t bytes, offset; /* offset within the category */
+    unsigned phases;      /* enum plan_phase: when its content is needed */
 };
 
 /* What the plan is made for. */
@@ -38,14 +65,17 @@ struct plan_input {
     enum precision precision;  /* of weights as computed with, activations and their gradients */
     int activation_interval;   /* layers 0, n, 2n, … save only what enters them; 0: all save everything */
     size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
+    bool host_counts; /* the device computes in the host's memory: the host's buffers are its own, too */
     enum allocator_kind allocator; /* what the network's memory is cut from */
 };
 
 /* Byte offsets of one layer's activations. Of a layer that saves only what enters it, all but x are shared
- * with the others of its kind. N = B·T, Q = (NH+2·NKV)·HS. Elements are of the plan's precision, rstd and lse
- * fp32. */
+ * with the others of its kind and lie in the workspace. Without a backward pass there is one residual stream,
+ * to which every layer adds in place: x and x_mid are the same, of all layers. N = B·T, Q = (NH+2·NKV)·HS.
+ * Elements are of the plan's precision, rstd and lse fp32. */
 struct layer_plan {
-    size_t x;         /* (N, C) the residual stream entering the layer */
+    enum plan_category inner; /* where all but x are: activations or workspace */
+    size_t x;         /* (N, C) the residual stream entering the layer, where `stream` of the plan says */
     size_t attn_rstd; /* (N) */
     size_t qkv;       /* (B, T, NH+2*NKV, HS) rotated */
     size_t qkv_raw;   /* the same before QK-norm; equals qkv without */
@@ -63,14 +93,15 @@ struct plan {
     struct plan_buffer *buffers;
     size_t buffer_count, buffer_capacity;
     size_t category_bytes[PLAN_CATEGORIES];
-    size_t total_bytes;
+    size_t total_bytes; /* of the device: all categories but the host's, and that too where host_counts */
 
     /* byte offsets within their category */
     size_t weights, gradients;  /* (elements) fp32: the master weights */
     size_t compute_weights;     /* (elements) of the plan's precision; equals weights where that is fp32 */
     size_t moment1, moment2;    /* (elements); moment2 only with two moments */
-    struct layer_plan *layers;  /* (L), activations */
-    size_t x_final, final_rstd; /* (N, C), (N), activations */
+    struct layer_plan *layers;  /* (L) */
+    enum plan_category stream;  /* where the residual stream is: activations; without training, workspace */
+    size_t x_final, final_rstd; /* (N, C), (N), in the same */
     /* workspace; fp32 are rope, losses and what an operation says of its scratch */
     size_t rope;            /* (T, HS/2, 2) */
     size_t inputs, targets; /* (N) int32 */
@@ -87,7 +118,13 @@ struct plan {
     size_t logits;                 /* (loss_chunk, V) */
     size_t gemm_workspace;         /* lent to the stream; only where it wants any */
     int loss_chunk;                /* rows the fused linear cross-entropy works on at a time */
+    /* host; what generation reads and writes there */
+    size_t host_logits;  /* (V) fp32 */
+    size_t host_context; /* (T) int32 */
 };
+
+/* Of the categories that the device's own memory holds: all but the host's. */
+size_t plan_device_bytes(const struct plan *plan);
 
 /* Whether the backward pass computes the activations of this layer again. Without training there is no
  * backward pass, and all layers share theirs. */

@@ -58,6 +58,12 @@ void rig_tokens(uint64_t seed, int below, int32_t *tokens, int count)
 void rig_open(struct rig *rig, const struct backend *backend, const struct model_config *config, int B, int T,
               int moments)
 {
+    rig_open_interval(rig, backend, config, B, T, moments, 0);
+}
+
+void rig_open_interval(struct rig *rig, const struct backend *backend, const struct model_config *config,
+                       int B, int T, int moments, int activation_interval)
+{
     struct err err = {0};
     *rig = (struct rig){.backend = backend ? backend : cpu_backend()};
     if (model_init(&rig->model, config, &err)) fail_msg("%s", err.text);
@@ -66,6 +72,8 @@ void rig_open(struct rig *rig, const struct backend *backend, const struct model
                                .B = B,
                                .T = T,
                                .moments = moments,
+                               .activation_interval = activation_interval,
+                               .host_counts = true,
                                .gemm_workspace = rig->backend->gemm_workspace(rig->device)};
     if (plan_init(&rig->plan, &input, &err)) fail_msg("%s", err.text);
     if (network_open(&rig->network, rig->backend, rig->device, &rig->model, &rig->plan, &err))

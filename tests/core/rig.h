@@ -24,6 +24,9 @@ struct model_config rig_config(void);
 /* `backend` NULL: the CPU table. Weights are those of rig_weights with seed 1. */
 void rig_open(struct rig *rig, const struct backend *backend, const struct model_config *config, int B, int T,
               int moments);
+/* Every layer of that interval computes its activations again. */
+void rig_open_interval(struct rig *rig, const struct backend *backend, const struct model_config *config,
+                       int B, int T, int moments, int activation_interval);
 void rig_close(struct rig *rig);
 
 /* Fills the arena with weights far from their initial ones, so that every non-linearity is felt: matrices and

@@ -33,16 +33,33 @@ static void counting_free(struct device *device, void *memory)
     cpu_backend()->mem_free(device, memory);
 }
 
+static enum status counting_host_alloc(struct device *device, size_t bytes, void **out, struct err *err)
+{
+    if (asked.refuse_after && asked.calls == asked.refuse_after)
+        return err_set(err, STATUS_NO_MEMORY, "the test's host has no more");
+    asked.bytes += bytes;
+    asked.calls++;
+    return cpu_backend()->host_alloc(device, bytes, out, err);
+}
+
+static void counting_host_free(struct device *device, void *memory)
+{
+    asked.freed++;
+    cpu_backend()->host_free(device, memory);
+}
+
 static struct backend counting_backend(void)
 {
     struct backend backend = *cpu_backend();
+    backend.host_alloc = counting_host_alloc;
+    backend.host_free = counting_host_free;
     backend.mem_alloc = counting_alloc;
     backend.mem_free = counting_free;
     memset(&asked, 0, sizeof asked);
     return backend;
 }
 
-static void expect_disjoint_buffers(const struct plan *plan)
+static void expect_room_for_what_is_needed_together(const struct plan *plan)
 {
     size_t total = 0;
     assert_true(plan->buffer_count <= plan->buffer_capacity);
@@ -52,9 +69,9 @@ static void expect_disjoint_buffers(const struct plan *plan)
         assert_true(a->offset + a->bytes <= plan->category_bytes[a->category]);
         for (size_t j = 0; j < i; j++) {
             const struct plan_buffer *b = &plan->buffers[j];
-            if (a->category != b->category) continue;
+            if (a->category != b->category || !(a->phases & b->phases)) continue;
             if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
-                fail_msg("%s and %s overlap", a->name, b->name);
+                fail_msg("%s and %s are needed together and overlap", a->name, b->name);
         }
     }
     for (int i = 0; i < PLAN_CATEGORIES; i++) total += plan->category_bytes[i];
@@ -87,7 +104,7 @@ static void expect_plan_is_what_is_allocated(const struct model_config *config, 
     rig_open(&rig, &backend, config, B, T, moments);
     assert_int_equal(asked.bytes, rig.plan.total_bytes);
     assert_true(asked.calls <= PLAN_CATEGORIES);
-    expect_disjoint_buffers(&rig.plan);
+    expect_room_for_what_is_needed_together(&rig.plan);
     size_t weights = rig.model.elements * sizeof(float);
     assert_int_equal(rig.plan.category_bytes[PLAN_WEIGHTS], weights);
     assert_int_equal(rig.plan.category_bytes[PLAN_GRADIENTS], moments ? weights : 0);
@@ -135,6 +152,47 @@ static void the_total_is_the_bytes_allocated_for_the_smallest_and_odd_shapes(voi
     }
 }
 
+/* Twice the layers are twice what each of them saves, but without a backward pass no byte more. */
+static void without_a_backward_pass_all_layers_share_one_residual_stream(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    size_t bytes[2];
+    for (int deep = 0; deep < 2; deep++) {
+        struct model model;
+        struct plan plan;
+        config.num_layers = deep ? 24 : 2;
+        assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+        struct plan_input input = {.model = &model, .B = 2, .T = 8};
+        assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+        bytes[deep] = plan.total_bytes - plan.category_bytes[PLAN_WEIGHTS];
+        assert_int_equal(plan.category_bytes[PLAN_ACTIVATIONS], 0);
+        plan_release(&plan);
+        model_release(&model);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+}
+
+/* Where the device's memory is its own, the host's is planned beside it and not counted with it. */
+static void the_hosts_memory_counts_only_where_the_device_computes_in_it(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    struct model model;
+    struct plan own, shared;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    struct plan_input input = {.model = &model, .B = 2, .T = 8, .moments = 2};
+    assert_int_equal(plan_init(&own, &input, NULL), STATUS_OK);
+    input.host_counts = true;
+    assert_int_equal(plan_init(&shared, &input, NULL), STATUS_OK);
+    assert_true(own.category_bytes[PLAN_HOST] > 0);
+    assert_int_equal(own.total_bytes, plan_device_bytes(&own));
+    assert_int_equal(shared.total_bytes, own.total_bytes + own.category_bytes[PLAN_HOST]);
+    plan_release(&own);
+    plan_release(&shared);
+    model_release(&model);
+}
+
 static void lion_plans_one_moment_less_than_adamw(void **state)
 {
     (void)state;
@@ -156,7 +214,8 @@ static void lion_plans_one_moment_less_than_adamw(void **state)
 static void every_buffer_has_a_name_and_a_category_that_has_one(void **state)
 {
     (void)state;
-    static const char *const names[] = {"weights", "gradients", "moments", "activations", "workspace"};
+    static const char *const names[] = {"weights",     "gradients", "moments",
+                                        "activations", "workspace", "host"};
     struct model_config config = rig_config();
     struct model model;
     struct plan plan;
@@ -192,9 +251,17 @@ static void the_largest_configuration_does_not_overflow(void **state)
     assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
     struct plan_input input = {.model = &model, .B = 64, .T = 1 << 20, .moments = 2};
     assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
-    long double total = 0;
+    long double fullest = 0, total = 0;
+    for (unsigned phase = 1; phase < PHASE_ALWAYS; phase <<= 1) {
+        long double needed = 0;
+        for (size_t i = 0; i < plan.buffer_count; i++)
+            if (plan.buffers[i].category != PLAN_HOST && (plan.buffers[i].phases & phase))
+                needed += (long double)plan.buffers[i].bytes;
+        if (needed > fullest) fullest = needed;
+    }
     for (size_t i = 0; i < plan.buffer_count; i++) total += (long double)plan.buffers[i].bytes;
-    assert_true(total <= (long double)plan.total_bytes && (long double)plan.total_bytes < total * 1.001L);
+    assert_true(fullest <= (long double)plan.total_bytes && (long double)plan.total_bytes < total * 1.001L);
+    assert_true((long double)plan.total_bytes < fullest * 1.01L);
     assert_true((long double)model.parameters > 1024.0L * 4 * (1 << 20) * (1 << 17));
     plan_release(&plan);
     model_release(&model);
@@ -260,6 +327,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_total_is_the_bytes_allocated_for_every_kind_of_model),
         cmocka_unit_test(the_total_is_the_bytes_allocated_for_the_smallest_and_odd_shapes),
+        cmocka_unit_test(without_a_backward_pass_all_layers_share_one_residual_stream),
+        cmocka_unit_test(the_hosts_memory_counts_only_where_the_device_computes_in_it),
         cmocka_unit_test(lion_plans_one_moment_less_than_adamw),
         cmocka_unit_test(every_buffer_has_a_name_and_a_category_that_has_one),
         cmocka_unit_test(the_largest_configuration_does_not_overflow),

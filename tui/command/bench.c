@@ -51,7 +51,8 @@ static enum status open_bench(struct bench *b, struct err *err)
                                .B = (int)c->train.batch_size,
                                .T = (int)c->train.seq_len,
                                .moments = moments,
-                               .activation_interval = (int)c->checkpoint.activation_interval};
+                               .activation_interval = (int)c->checkpoint.activation_interval,
+                               .host_counts = true};
     if (!status) input.gemm_workspace = backend->gemm_workspace(b->device);
     if (!status) status = plan_init(&b->plan, &input, err);
     if (!status) status = network_open(&b->network, backend, b->device, &b->model, &b->plan, err);

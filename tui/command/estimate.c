@@ -86,6 +86,7 @@ static enum status ask_device(struct estimate *e, struct err *err)
     if (!status) status = device_choice_check_precision(&choice, e->config.train.precision, err);
     if (!status) {
         e->info = choice.info;
+        e->input.host_counts = choice.info.uuid[0] == '\0';
         e->input.gemm_workspace = choice.backend->gemm_workspace(choice.device);
         e->input.precision = plan_precision(e->config.train.precision, choice.info.best);
     }

@@ -225,6 +225,7 @@ static enum status open_network(struct voice *v, const char *folder, struct err 
     struct plan_input input = {.model = &v->model,
                                .B = 1,
                                .T = T < 512 ? T : 512,
+                               .host_counts = v->choice.info.uuid[0] == '\0',
                                .gemm_workspace = backend->gemm_workspace(v->choice.device)};
     enum status status = plan_init(&v->plan, &input, err);
     if (status) return status;
