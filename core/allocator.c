@@ -323,38 +323,15 @@ enum status allocator_alloc_host(struct allocator_scope *scope, const char *tag,
     return take(scope, tag, bytes, true, NULL, out, err);
 }
 
-static enum status take_array(struct allocator_scope *scope, const char *tag, size_t count, size_t size,
-                              struct stream *stream, void **out, struct err *err)
-{
-    if (count > SIZE_MAX / size)
-        return err_set(err, STATUS_NO_MEMORY, "%s: a size of %zu elements of %zu bytes overflows", tag, count,
-                       size);
-    return take(scope, tag, count * size, false, stream, out, err);
-}
-
 enum status allocator_alloc_f32(struct allocator_scope *scope, const char *tag, size_t count,
                                 struct stream *stream, float **out, struct err *err)
 {
     void *memory = NULL;
-    enum status status = take_array(scope, tag, count, sizeof **out, stream, &memory, err);
+    if (count > SIZE_MAX / sizeof **out)
+        return err_set(err, STATUS_NO_MEMORY, "%s: a size of %zu numbers overflows", tag, count);
+    enum status status = take(scope, tag, count * sizeof **out, false, stream, &memory, err);
     if (!status) *out = memory;
     return status;
-}
-
-enum status allocator_alloc_i32(struct allocator_scope *scope, const char *tag, size_t count,
-                                struct stream *stream, int32_t **out, struct err *err)
-{
-    void *memory = NULL;
-    enum status status = take_array(scope, tag, count, sizeof **out, stream, &memory, err);
-    if (!status) *out = memory;
-    return status;
-}
-
-enum status allocator_alloc_elements(struct allocator_scope *scope, const char *tag, size_t count,
-                                     enum precision precision, struct stream *stream, void **out,
-                                     struct err *err)
-{
-    return take_array(scope, tag, count, precision_bytes(precision), stream, out, err);
 }
 
 /* ---- giving back ---- */

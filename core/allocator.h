@@ -72,12 +72,6 @@ enum status allocator_alloc(struct allocator_scope *scope, const char *tag, size
 /* count elements. */
 enum status allocator_alloc_f32(struct allocator_scope *scope, const char *tag, size_t count,
                                 struct stream *stream, float **out, struct err *err);
-enum status allocator_alloc_i32(struct allocator_scope *scope, const char *tag, size_t count,
-                                struct stream *stream, int32_t **out, struct err *err);
-/* Elements of a stream's precision: fp32, or bf16 as two bytes each. */
-enum status allocator_alloc_elements(struct allocator_scope *scope, const char *tag, size_t count,
-                                     enum precision precision, struct stream *stream, void **out,
-                                     struct err *err);
 /* Host memory from which copies to the device run by themselves (CUDA: pinned). */
 enum status allocator_alloc_host(struct allocator_scope *scope, const char *tag, size_t bytes, void **out,
                                  struct err *err);

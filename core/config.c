@@ -94,10 +94,15 @@ static enum status parse_value(struct config *config, const struct key *key, con
         store_int(field, key->size, integer);
         break;
     case KIND_REAL:
+        if (*key->choices && choice_allowed(key->choices, value)) {
+            *(double *)field = NAN;
+            break;
+        }
         if (!text_parse_double(value, &real) || !(real >= key->least && real <= key->most)) {
-            snprintf(wanted, sizeof wanted, "a number from %s to %s",
+            snprintf(wanted, sizeof wanted, "a number from %s to %s%s%s",
                      text_format_double(key->least, low, sizeof low),
-                     text_format_double(key->most, high, sizeof high));
+                     text_format_double(key->most, high, sizeof high), *key->choices ? ", or " : "",
+                     key->choices);
             return bad_value(key, value, wanted, err);
         }
         *(double *)field = real;
@@ -307,7 +312,10 @@ static void format_value(const struct config *config, const struct key *key, cha
                                           : (long long)*(const int64_t *)field);
         break;
     case KIND_REAL:
-        text_format_double(*(const double *)field, buf, size);
+        if (isnan(*(const double *)field))
+            snprintf(buf, size, "%s", key->choices);
+        else
+            text_format_double(*(const double *)field, buf, size);
         break;
     case KIND_BOOL:
         snprintf(buf, size, "%s", *(const bool *)field ? "true" : "false");

@@ -39,7 +39,7 @@ struct config {
     } checkpoint;
     struct {
         char allocator[8];
-        double reserve;
+        double reserve; /* NaN: auto */
     } memory;
     struct {
         int64_t every, max_tokens, top_k;

@@ -151,33 +151,47 @@ static bool ends_with(const char *text, const char *tail)
     return n >= m && strcmp(text + n - m, tail) == 0;
 }
 
-void model_initialise(const struct model *model, uint64_t seed, float *weights)
+/* Elements [from, to) of one tensor, where it lies. */
+static void initialise_param(const struct model *model, size_t which, uint64_t seed, size_t from, size_t to,
+                             float *w)
 {
-    memset(weights, 0, model->elements * sizeof *weights);
-    for (size_t i = 0; i < model->param_count; i++) {
-        const struct param *param = &model->params[i];
-        float *w = weights + param->offset;
-        if (!param->cols) {
-            bool norm = !ends_with(param->name, ".bias");
-            for (size_t j = 0; norm && j < param->count; j++) w[j] = 1;
-            continue;
-        }
-        double deviation = 0.02;
-        if (ends_with(param->name, "o_proj.weight") || ends_with(param->name, "down_proj.weight"))
-            deviation /= sqrt(2.0 * model->config.num_layers);
-        for (size_t j = 0; j < param->count; j += 4) { /* Box-Muller: four words make four normals */
-            struct philox_block r = philox4x32_10((uint32_t)(j / 4), (uint32_t)((j / 4) >> 32), (uint32_t)i,
-                                                  0x696E6974u, (uint32_t)seed, (uint32_t)(seed >> 32));
-            for (int pair = 0; pair < 2; pair++) {
-                double u = (r.word[2 * pair] + 0.5) / 4294967296.0,
-                       angle = 2 * M_PI * r.word[2 * pair + 1] / 4294967296.0;
-                double radius = deviation * sqrt(-2 * log(u));
-                size_t k = j + 2 * (size_t)pair;
-                if (k < param->count) w[k] = (float)(radius * cos(angle));
-                if (k + 1 < param->count) w[k + 1] = (float)(radius * sin(angle));
-            }
+    const struct param *param = &model->params[which];
+    if (!param->cols) {
+        bool norm = !ends_with(param->name, ".bias");
+        for (size_t j = from; norm && j < to; j++) w[j - from] = 1;
+        return;
+    }
+    double deviation = 0.02;
+    if (ends_with(param->name, "o_proj.weight") || ends_with(param->name, "down_proj.weight"))
+        deviation /= sqrt(2.0 * model->config.num_layers);
+    for (size_t j = from & ~(size_t)3; j < to; j += 4) { /* Box-Muller: four words make four normals */
+        struct philox_block r = philox4x32_10((uint32_t)(j / 4), (uint32_t)((j / 4) >> 32), (uint32_t)which,
+                                              0x696E6974u, (uint32_t)seed, (uint32_t)(seed >> 32));
+        for (int pair = 0; pair < 2; pair++) {
+            double u = (r.word[2 * pair] + 0.5) / 4294967296.0,
+                   angle = 2 * M_PI * r.word[2 * pair + 1] / 4294967296.0;
+            double radius = deviation * sqrt(-2 * log(u));
+            size_t k = j + 2 * (size_t)pair;
+            if (k >= from && k < to) w[k - from] = (float)(radius * cos(angle));
+            if (k + 1 >= from && k + 1 < to) w[k + 1 - from] = (float)(radius * sin(angle));
         }
     }
+}
+
+void model_initialise_range(const struct model *model, uint64_t seed, size_t first, size_t count,
+                            float *weights)
+{
+    memset(weights, 0, count * sizeof *weights);
+    for (size_t i = 0; i < model->param_count; i++) {
+        size_t start = model->params[i].offset, end = start + model->params[i].count;
+        size_t from = start > first ? start : first, to = end < first + count ? end : first + count;
+        if (from < to) initialise_param(model, i, seed, from - start, to - start, weights + (from - first));
+    }
+}
+
+void model_initialise(const struct model *model, uint64_t seed, float *weights)
+{
+    model_initialise_range(model, seed, 0, model->elements, weights);
 }
 
 double model_flops_per_token(const struct model *model, int seq_len)

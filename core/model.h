@@ -80,6 +80,10 @@ const struct param *model_find(const struct model *model, const char *name);
  * biases and gaps 0. A pure function of (seed, tensor, element). */
 void model_initialise(const struct model *model, uint64_t seed, float *weights);
 
+/* Of the same weights those from element `first` on, `count` of them. */
+void model_initialise_range(const struct model *model, uint64_t seed, size_t first, size_t count,
+                            float *weights);
+
 /* Model FLOPs per trained token: 6N + 12·L·NH·HS·T, N without the input embedding unless tied. */
 double model_flops_per_token(const struct model *model, int seq_len);
 

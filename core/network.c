@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +76,16 @@ static enum status allocate(struct network *net, enum plan_category category, st
     const char *tag = plan_category_name(category);
     size_t bytes = net->plan->category_bytes[category];
     void *memory = NULL;
-    enum status status = category == PLAN_HOST ? allocator_alloc_host(root, tag, bytes, &memory, err)
-                                               : allocator_alloc(root, tag, bytes, NULL, &memory, err);
+    enum status status;
+    if (category == PLAN_HOST) {
+        status = allocator_alloc_host(root, tag, bytes, &memory, err);
+    } else if (category == PLAN_GRADIENTS || category == PLAN_MOMENTS) {
+        float *numbers = NULL;
+        status = allocator_alloc_f32(root, tag, bytes / sizeof *numbers, NULL, &numbers, err);
+        memory = numbers;
+    } else {
+        status = allocator_alloc(root, tag, bytes, NULL, &memory, err);
+    }
     if (status) return status;
     if (category == PLAN_HOST)
         memset(memory, 0, bytes);
@@ -100,7 +109,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
     struct allocator_options options = {plan->input.allocator, backend, device, plan_device_bytes(plan),
-                                        NULL};
+                                        stderr};
     enum status status = allocator_open(&options, &net->allocator, err);
     if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
@@ -118,19 +127,31 @@ enum status network_open(struct network *net, const struct backend *backend, str
     return STATUS_OK;
 }
 
-enum status network_renew_stream(struct network *net, struct err *err)
+/* Refused while memory is asked for on it alone. */
+static enum status close_stream(struct network *net, struct err *err)
 {
+    enum status status = allocator_stream_closes(net->allocator, net->stream, err);
+    if (status) return status;
     net->backend->stream_close(net->stream);
     net->stream = NULL;
-    enum status status =
-        net->backend->stream_open(net->device, net->plan->input.precision, &net->stream, err);
+    return STATUS_OK;
+}
+
+enum status network_renew_stream(struct network *net, struct err *err)
+{
+    enum status status = close_stream(net, err);
+    if (status) return status;
+    allocator_trim(net->allocator); /* what is kept for later may be what was missing */
+    status = net->backend->stream_open(net->device, net->plan->input.precision, &net->stream, err);
     if (!status) lend_workspace(net);
     return status;
 }
 
 void network_close(struct network *net)
 {
-    if (net->stream) net->backend->stream_close(net->stream); /* waits for what still uses the memory */
+    if (net->stream) net->backend->stream_wait(net->stream, NULL); /* for what still uses the memory */
+    if (net->allocator) allocator_scope_end(allocator_root(net->allocator));
+    if (net->stream) close_stream(net, NULL);
     allocator_close(net->allocator);
     *net = (struct network){0};
 }

@@ -7,7 +7,7 @@
 #include "core/placement.h"
 #include "kernels/linear_cross_entropy.h"
 
-enum { ALIGN = 256, SHARING_MAX = 24, BUFFERS_BESIDE_LAYERS = 40 };
+enum { ALIGN = 256, SHARING_MAX = 24, BUFFERS_BESIDE_LAYERS = 40, STAGING_BYTES = 1 << 20 };
 
 /* While a layer's activations are computed, and from there to where they are read last. */
 enum {
@@ -303,6 +303,8 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
                             (size_t)model->config.vocab_size * sizeof(float));
     plan->host_context =
         add(plan, PLAN_HOST, -1, "tokens that come before it", (size_t)input->T * sizeof(int32_t));
+    plan->staging_bytes = bytes < STAGING_BYTES ? bytes : STAGING_BYTES;
+    plan->staging = add(plan, PLAN_HOST, -1, "staging of weights", plan->staging_bytes);
     plan->total_bytes = plan_device_bytes(plan) + (input->host_counts ? plan->category_bytes[PLAN_HOST] : 0);
     return STATUS_OK;
 }

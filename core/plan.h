@@ -118,9 +118,10 @@ struct plan {
     size_t logits;                 /* (loss_chunk, V) */
     size_t gemm_workspace;         /* lent to the stream; only where it wants any */
     int loss_chunk;                /* rows the fused linear cross-entropy works on at a time */
-    /* host; what generation reads and writes there */
-    size_t host_logits;  /* (V) fp32 */
-    size_t host_context; /* (T) int32 */
+    /* host */
+    size_t host_logits;            /* (V) fp32, of the next token */
+    size_t host_context;           /* (T) int32, what comes before it */
+    size_t staging, staging_bytes; /* through which weights come a piece at a time */
 };
 
 /* Of the categories that the device's own memory holds: all but the host's. */

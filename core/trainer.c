@@ -67,19 +67,23 @@ static enum status check_memory(const struct trainer *t, struct err *err)
         text_format_bytes((uint64_t)t->device.available_bytes, available, sizeof available));
 }
 
+/* Through the staging memory, a piece at a time: a second copy of all weights would be the most that the
+ * process ever holds. */
 static enum status upload_initial_weights(struct trainer *t, struct err *err)
 {
-    float *weights = malloc(t->model.elements * sizeof *weights);
-    if (!weights)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for %" PRId64 " initial weights",
-                       t->model.parameters);
-    model_initialise(&t->model, (uint64_t)t->setup.config->train.seed, weights);
-    t->setup.backend->mem_upload(t->network.weights, weights, t->model.elements * sizeof *weights,
-                                 t->network.stream);
-    network_weights_written(&t->network);
-    enum status status = t->setup.backend->stream_wait(t->network.stream, err);
-    free(weights);
-    return status;
+    struct network *net = &t->network;
+    uint64_t seed = (uint64_t)t->setup.config->train.seed;
+    float *piece = (float *)(net->memory[PLAN_HOST] + t->plan.staging);
+    size_t most = t->plan.staging_bytes / sizeof *piece;
+    enum status status = STATUS_OK;
+    for (size_t first = 0; !status && first < t->model.elements; first += most) {
+        size_t count = t->model.elements - first < most ? t->model.elements - first : most;
+        model_initialise_range(&t->model, seed, first, count, piece);
+        t->setup.backend->mem_upload(net->weights + first, piece, count * sizeof *piece, net->stream);
+        status = t->setup.backend->stream_wait(net->stream, err); /* before the piece is written again */
+    }
+    if (!status) network_weights_written(net);
+    return status ? status : t->setup.backend->stream_wait(net->stream, err);
 }
 
 static bool on_warm_progress(void *context, int done, int total)
@@ -224,17 +228,6 @@ void trainer_tolerate(struct trainer *t, const char *level, const struct err *pr
 
 /* ---- the loop ---- */
 
-static void report_memory(struct trainer *t)
-{
-    struct train_observer *o = &t->setup.observer;
-    for (int i = 0; i < PLAN_CATEGORIES; i++) {
-        int64_t planned = (int64_t)t->plan.category_bytes[i], bytes = (int64_t)t->network.allocated[i];
-        struct memory_record record = {t->state.step, plan_category_name((enum plan_category)i), planned,
-                                       bytes, bytes};
-        if (bytes) o->memory(o->context, &record);
-    }
-}
-
 static bool patience_is_used_up(const struct trainer *t)
 {
     const struct early_stopping *e = &t->state.stopping;
@@ -277,7 +270,7 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
     enum status status = STATUS_OK;
     bool leave = false;
     *outcome = TRAIN_FINISHED;
-    report_memory(t);
+    trainer_report_memory(t);
     while (!status && t->state.step < c->train.total_steps &&
            t->state.skipped_in_a_row < SKIPS_IN_A_ROW_MAX) {
         leave = trainer_obey_orders(t);

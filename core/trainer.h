@@ -31,7 +31,9 @@ struct train_observer {
      * resumed from that checkpoint does not tell it again. */
     void (*saving)(void *context);
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
-    void (*memory)(void *context, const struct memory_record *record);
+    void (*memory)(void *context, const struct memory_record *record); /* of each category, then `used` */
+    /* what the device has given to training, in bytes: unused parts of it, too */
+    void (*used)(void *context, int64_t bytes);
     void (*event)(void *context, const struct event_record *record);
     void (*paused)(void *context, bool paused);
     bool (*next_order)(void *context, struct order *out);

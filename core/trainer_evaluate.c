@@ -39,6 +39,7 @@ void trainer_evaluate(struct trainer *t)
         early_stopping_judge(&t->state.stopping, t->state.step, record.val_loss);
     o->stopping(o->context, &decision);
     struct err problem = {0};
+    trainer_report_memory(t);
     if (decision.improved && trainer_save_checkpoint(t, "best", &problem))
         trainer_tolerate(t, "error", &problem);
 }

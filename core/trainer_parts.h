@@ -48,6 +48,9 @@ enum status trainer_step(struct trainer *trainer, struct err *err);
 void trainer_evaluate(struct trainer *trainer);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
 
+/* trainer_memory.c: the memory of every tag, and what the device has given in all. Allocates nothing. */
+void trainer_report_memory(struct trainer *trainer);
+
 /* trainer_save.c */
 bool trainer_weights_are_finite(struct trainer *trainer);
 enum status trainer_save_checkpoint(struct trainer *trainer, const char *kind, struct err *err);

@@ -39,5 +39,6 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, t->state.step);
     record.wall_time = clock_wall();
     o->checkpoint(o->context, &record);
+    trainer_report_memory(t);
     return STATUS_OK;
 }

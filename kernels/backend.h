@@ -53,6 +53,7 @@ struct device_info {
      * the chip; 0: unknown, or the device does not compute in it */
     double peak_flops[PRECISIONS];
     enum precision best; /* what to train in, unless told */
+    bool has_display;    /* a screen hangs on it: others draw with its memory */
     int max_head_dim;    /* the widest head that its attention knows; 0: any */
 };
 

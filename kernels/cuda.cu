@@ -161,6 +161,9 @@ static enum status device_open(int threads, struct device **out, struct err *err
     struct device *device = (struct device *)calloc(1, sizeof *device);
     if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for the device's handle");
     device->index = index;
+    int watched = 0; /* kernels are ended after a while where somebody looks at a screen */
+    if (cudaDeviceGetAttribute(&watched, cudaDevAttrKernelExecTimeout, index) != cudaSuccess) watched = 0;
+    device->has_display = watched != 0;
     memcpy(device->peak_flops, report.peak_flops, sizeof device->peak_flops);
     cudaError_t error = cudaGetDeviceProperties(&device->properties, index);
     if (error == cudaSuccess) error = free_memory(index, &device->available_bytes);
@@ -191,6 +194,7 @@ static void device_describe(struct device *device, struct device_info *out)
     write_uuid(&device->properties, out->uuid, sizeof out->uuid);
     out->total_bytes = (int64_t)device->properties.totalGlobalMem;
     out->available_bytes = device->available_bytes;
+    out->has_display = device->has_display;
     memcpy(out->peak_flops, device->peak_flops, sizeof out->peak_flops);
     out->best = PRECISION_BF16; /* tensor cores of every device that there is code for have it */
     out->max_head_dim = WIDEST_HEAD;

@@ -30,6 +30,7 @@ struct device {
     cudaDeviceProp properties;
     double peak_flops[PRECISIONS]; /* see chip.h */
     int64_t available_bytes;       /* when it was opened */
+    bool has_display;
     cublasLtHandle_t blas;
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
     cudaMemPool_t pool;

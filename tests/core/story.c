@@ -72,7 +72,19 @@ static void on_checkpoint(void *context, const struct checkpoint_record *record)
 static void on_memory(void *context, const struct memory_record *record)
 {
     struct story *story = context;
+    if (strcmp(record->category, "weights") == 0) {
+        story->memory_bytes = story->live_bytes = 0;
+        story->memory_reports++;
+    }
+    assert_true(record->live_bytes <= record->peak_bytes);
     story->memory_bytes += record->planned_bytes;
+    story->live_bytes += record->live_bytes;
+}
+
+static void on_used(void *context, int64_t bytes)
+{
+    struct story *story = context;
+    story->used_bytes = bytes;
 }
 
 static void on_event(void *context, const struct event_record *record)
@@ -197,6 +209,7 @@ enum status session_try(struct session *s, struct err *err)
                                              .saving = on_saving,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
+                                             .used = on_used,
                                              .event = on_event,
                                              .paused = on_paused,
                                              .next_order = next_order,

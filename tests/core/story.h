@@ -25,8 +25,10 @@ struct story {
     int step_count, eval_count, stopping_count, checkpoint_count, sample_count, event_count, pause_count;
     char last_sample[4096], last_event[512], last_level[16], last_kind[16];
     bool pauses[STORY_MAX];
-    int64_t done;               /* steps done */
-    int64_t memory_bytes;       /* sum of the last report */
+    int64_t done;         /* steps done */
+    int64_t memory_bytes; /* planned, the sum of the last report */
+    int64_t live_bytes, used_bytes;
+    int memory_reports;
     struct story_order *orders; /* the script; id 0 ends it */
     int64_t leave_at;           /* request() says leave once so many steps are done; 0: never */
     char results[16][512];      /* by order id */

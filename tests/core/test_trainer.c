@@ -62,7 +62,11 @@ static void every_step_leaves_a_complete_record(void **state)
         assert_true(fabs(r->val_perplexity - exp(r->val_loss)) < 1e-9 && r->eval_ms > 0);
         assert_true(s.story.stoppings[i].val_loss == r->val_loss);
     }
+    /* at the start, at each evaluation, and with each checkpoint, the last one included */
+    assert_int_equal(s.story.memory_reports, 1 + s.story.eval_count + s.story.checkpoint_count);
     assert_int_equal(s.story.memory_bytes, planned);
+    assert_int_equal(s.story.live_bytes, planned);
+    assert_int_equal(s.story.used_bytes, planned);
     int64_t best = 0; /* every improvement is kept, and the end, which here was one */
     for (int i = 0; i < 3; i++) {
         if (!s.story.stoppings[i].improved) continue;

@@ -11,9 +11,11 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include "core/config.h"
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
 #include "tests/cuda_sim/simulated_plugin.h"
+#include "tui/command/memory_share.h"
 
 /* Of the simulator's 1 GiB a tenth may be used, 102 MiB; the plan has 55, most of it the products' workspace.
  */
@@ -40,9 +42,10 @@ static void a_run_that_does_not_fit_beside_another_is_refused_or_waits(void **st
     process_expect_sentence(refused, "(--wait waits for them)");
 
     struct process *devices = process_run(0, "devices", NULL);
-    snprintf(holder, sizeof holder, "-first, process %d\n", (int)process_pid(first));
+    snprintf(holder, sizeof holder, "-first, process %d, ", (int)process_pid(first));
     if (!strstr(process_stdout(devices), " reserved by ") || !strstr(process_stdout(devices), holder))
         fail_msg("no holder: %s", process_stdout(devices));
+    if (!strstr(process_stdout(devices), " in use\n")) fail_msg("no use: %s", process_stdout(devices));
 
     struct process *waiting = process_start("train", s.config, LARGE, "--name=third", "--wait",
                                             "--train.total_steps=1", "--progress=none", NULL);
@@ -122,10 +125,10 @@ static void recomputed_activations_change_no_loss(void **state)
     history_expect_equal(&saved, &recomputed);
     history_release(&saved);
     history_release(&recomputed);
-    char *smaller =
-        stage_query(&s, "select (select live_bytes from memory where category = 'activations' and run_id like"
-                        " '%recomputed') < (select live_bytes from memory where category = 'activations' and"
-                        " run_id like '%saved')");
+    char *smaller = stage_query(
+        &s, "select (select max(live_bytes) from memory where category = 'activations' and run_id like"
+            " '%recomputed') < (select max(live_bytes) from memory where category = 'activations' and"
+            " run_id like '%saved')");
     assert_string_equal(smaller, "1");
     free(smaller);
 }
@@ -147,10 +150,18 @@ static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
         char *text = process_output("estimate", s.config, "--model.hidden_dim=16", "--device=cuda", key,
                                     "--json", NULL);
         json_t *estimate = json_loads(text, 0, &problem);
-        char *sum =
-            stage_query(&s, "select sum(live_bytes) from memory where run_id = (select id from runs order by"
-                            " created_at desc limit 1)");
+        char *sum = stage_query(
+            &s, "select group_concat(distinct total) from (select sum(live_bytes) total from memory"
+                " where category <> 'host' and run_id = (select id from runs order by created_at"
+                " desc limit 1) group by step)"); /* the same at every report */
         assert_int_equal(json_integer_value(json_object_get(estimate, "total_bytes")), atoll(sum));
+        assert_null(strchr(sum, ','));
+        free(sum);
+        sum =
+            stage_query(&s, "select max(live_bytes) from memory where category = 'host' and run_id = (select"
+                            " id from runs order by created_at desc limit 1)");
+        json_t *host = json_object_get(json_object_get(estimate, "categories"), "host");
+        assert_int_equal(json_integer_value(host), atoll(sum));
         json_decref(estimate);
         free(text);
         free(sum);
@@ -165,10 +176,34 @@ static void a_run_leaves_device_metrics(void **state)
     stage_open(&s, "metrics");
     process_close(process_run(0, "train", s.config, "--train.total_steps=2", "--progress=none", NULL));
     char *row = stage_query(
-        &s, "select count(*) > 0, min(gpu), min(process_bytes) > 1000000, max(memory_used_bytes) <"
-            " max(memory_total_bytes) from gpu_samples");
-    assert_string_equal(row, "1|-1|1|1");
+        &s,
+        "select count(*) > 0, min(gpu), min(process_bytes) > 1000000, max(memory_used_bytes) <"
+        " max(memory_total_bytes), max(process_bytes) > (select sum(live_bytes) from memory where step = 2)"
+        " from gpu_samples"); /* what the process holds is more than what it trains in */
+    assert_string_equal(row, "1|-1|1|1|1");
     free(row);
+}
+
+/* A share that is given counts on every device; "auto" leaves more where others need the memory, too. */
+static void the_share_that_stays_free_follows_the_kind_of_device(void **state)
+{
+    (void)state;
+    struct config config;
+    struct err err = {0};
+    char text[32];
+    struct device_info cpu = {.uuid = ""}, rack = {.uuid = "GPU-1"},
+                       desk = {.uuid = "GPU-2", .has_display = true};
+    config_init(&config);
+    assert_true(config_get(&config, "memory.reserve", text, sizeof text));
+    assert_string_equal(text, "auto");
+    assert_true(memory_share_reserve(&cpu, config.memory.reserve) == 0.10);
+    assert_true(memory_share_reserve(&desk, config.memory.reserve) == 0.10);
+    assert_true(memory_share_reserve(&rack, config.memory.reserve) == 0.02);
+    assert_int_equal(config_read_word(&config, "memory.reserve=0.3", &err), STATUS_OK);
+    assert_true(memory_share_reserve(&cpu, config.memory.reserve) == 0.3);
+    assert_true(memory_share_reserve(&rack, config.memory.reserve) == 0.3);
+    assert_int_equal(config_read_word(&config, "memory.reserve=most", &err), STATUS_USAGE);
+    assert_string_equal(err.text, "memory.reserve = most: must be a number from 0 to 0.95, or auto");
 }
 
 int main(void)
@@ -181,6 +216,7 @@ int main(void)
         cmocka_unit_test_teardown(recomputed_activations_change_no_loss, simulated_plugin_forget),
         cmocka_unit_test_teardown(the_estimate_for_the_gpu_is_what_is_allocated_there,
                                   simulated_plugin_forget),
+        cmocka_unit_test(the_share_that_stays_free_follows_the_kind_of_device),
         cmocka_unit_test_teardown(a_run_leaves_device_metrics, simulated_plugin_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ struct bench {
     struct device_info info;
     struct network network;
     int32_t *tokens;  /* (B, T+1): inputs, and targets one further */
-    float *a, *b, *c; /* (GEMM_SIZE, GEMM_SIZE) */
+    float *a, *b, *c; /* (GEMM_SIZE, GEMM_SIZE), of the network's allocator */
     double step_seconds[STEPS], gemm_flops[STEPS];
 };
 
@@ -59,10 +59,12 @@ static enum status open_bench(struct bench *b, struct err *err)
     if (status) return status;
     backend->device_describe(b->device, &b->info);
     b->tokens = malloc((N + 1) * sizeof *b->tokens);
-    b->a = calloc(n, sizeof *b->a);
-    b->b = calloc(n, sizeof *b->b);
-    b->c = calloc(n, sizeof *b->c);
-    if (!b->tokens || !b->a || !b->b || !b->c) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
+    struct allocator_scope *scope = allocator_root(b->network.allocator);
+    float **operands[] = {&b->a, &b->b, &b->c};
+    for (int i = 0; !status && i < 3; i++)
+        status = allocator_alloc_f32(scope, "operands of the product", n, NULL, operands[i], err);
+    if (status) return status;
+    if (!b->tokens) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
     model_initialise(&b->model, 1, b->network.weights);
     for (size_t i = 0; i < n; i++) b->a[i] = b->b[i] = 0.01f * (float)(i % 17);
     for (size_t i = 0; i <= N; i++)
@@ -78,9 +80,6 @@ static void close_bench(struct bench *b)
     plan_release(&b->plan);
     model_release(&b->model);
     free(b->tokens);
-    free(b->a);
-    free(b->b);
-    free(b->c);
 }
 
 static double time_step(struct bench *b, int step)

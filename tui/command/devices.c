@@ -20,7 +20,7 @@
 /* The reservations on a device, a line each. A ledger that cannot be read has none to show. */
 static void show_holders(const char *device)
 {
-    char home[PATH_MAX], bytes[32], holder[3 * LEDGER_TEXT];
+    char home[PATH_MAX], bytes[32], used[32], holder[3 * LEDGER_TEXT];
     struct ledger *ledger = NULL;
     struct reservation *rows = NULL;
     size_t count = 0;
@@ -29,8 +29,11 @@ static void show_holders(const char *device)
     if (ledger_list(ledger, device, &rows, &count, NULL)) count = 0;
     for (size_t i = 0; i < count; i++) {
         clean_line(holder, sizeof holder, rows[i].holder);
-        printf("         %s reserved by %s, process %" PRId64 "\n",
+        printf("         %s reserved by %s, process %" PRId64,
                text_format_bytes((uint64_t)rows[i].bytes, bytes, sizeof bytes), holder, rows[i].pid);
+        if (rows[i].used > 0)
+            printf(", %s in use", text_format_bytes((uint64_t)rows[i].used, used, sizeof used));
+        putchar('\n');
     }
     free(rows);
     ledger_close(ledger);

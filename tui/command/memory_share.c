@@ -1,6 +1,7 @@
 /* See memory_share.h. */
 #include "tui/command/memory_share.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -11,6 +12,13 @@ const char *memory_share_device(const struct device_info *device)
     return device->uuid[0] != '\0' ? device->uuid : "cpu";
 }
 
+double memory_share_reserve(const struct device_info *device, double wanted)
+{
+    if (!isnan(wanted)) return wanted;
+    if (device->uuid[0] == '\0') return 0.10;
+    return device->has_display ? 0.10 : 0.02;
+}
+
 static void warn(const struct err *err)
 {
     fprintf(stderr, "anneal: warning: device memory is not reserved: %s\n", err->text);
@@ -19,7 +27,8 @@ static void warn(const struct err *err)
 enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err)
 {
     struct ledger_room room = {memory_share_device(wish->device), wish->device->short_name,
-                               wish->device->total_bytes, wish->device->available_bytes, wish->reserve};
+                               wish->device->total_bytes, wish->device->available_bytes,
+                               memory_share_reserve(wish->device, wish->reserve)};
     enum status status = ledger_open(wish->home, &share->ledger, err);
     if (status) {
         warn(err);
@@ -47,9 +56,9 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     return STATUS_OK;
 }
 
-void memory_share_used(struct memory_share *share, const char *holder)
+void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes)
 {
-    if (share->ledger) ledger_use(share->ledger, share->id, holder, share->bytes, NULL);
+    if (share->ledger) ledger_use(share->ledger, share->id, holder, bytes, NULL);
 }
 
 void memory_share_release(struct memory_share *share)

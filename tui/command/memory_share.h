@@ -18,7 +18,7 @@ struct memory_share {
 struct memory_wish {
     const char *home, *holder; /* ANNEAL_HOME; what the memory is for */
     const struct device_info *device;
-    double reserve; /* share of the device's memory that stays free */
+    double reserve; /* share of the device's memory that stays free; NaN: by the kind of device */
     int64_t bytes;
     bool wait; /* until it fits, or a signal asks us to leave */
 };
@@ -26,10 +26,15 @@ struct memory_wish {
 /* What the ledger knows the device by. */
 const char *memory_share_device(const struct device_info *device);
 
+/* The share of a device's memory that stays free: what is wanted, or where that is NaN, by the kind of
+ * device. A CPU's memory, and that of a GPU whose screen somebody works at, is also for everybody else: a
+ * tenth. Of a GPU in a rack only the driver's and the libraries' own are to fit beside: a fiftieth. */
+double memory_share_reserve(const struct device_info *device, double wanted);
+
 /* STATUS_BUSY: others hold what is missing. STATUS_INTERRUPTED: a signal ended the waiting. */
 enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err);
-/* All of it is allocated now, for `holder`. */
-void memory_share_used(struct memory_share *share, const char *holder);
+/* So much of it is allocated by now, for `holder`. */
+void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes);
 void memory_share_release(struct memory_share *share); /* harmless on a zeroed struct */
 
 #endif

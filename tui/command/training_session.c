@@ -61,6 +61,19 @@ static void on_memory(void *context, const struct memory_record *record)
     writer_memory(((struct training_session *)context)->writer, record);
 }
 
+/* The run's id, once it has one. */
+static const char *holder(const struct training_session *s)
+{
+    if (s->id[0] != '\0') return s->id;
+    return s->options->name ? s->options->name : s->config.model.preset;
+}
+
+static void on_used(void *context, int64_t bytes)
+{
+    struct training_session *s = context;
+    memory_share_used(&s->share, holder(s), bytes);
+}
+
 static void on_event(void *context, const struct event_record *record)
 {
     struct training_session *s = context;
@@ -106,13 +119,6 @@ static enum train_request on_request(void *context)
 {
     (void)context;
     return interrupt_requested() ? TRAIN_LEAVE : TRAIN_GO_ON;
-}
-
-/* The run's id, once it has one. */
-static const char *holder(const struct training_session *s)
-{
-    if (s->id[0] != '\0') return s->id;
-    return s->options->name ? s->options->name : s->config.model.preset;
 }
 
 static enum status on_reserve(void *context, int64_t bytes, struct err *err)
@@ -192,6 +198,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .saving = on_saving,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
+                                             .used = on_used,
                                              .event = on_event,
                                              .paused = on_paused,
                                              .next_order = on_next_order,
@@ -202,7 +209,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
     if (status)
         memory_share_release(&s->share);
     else
-        memory_share_used(&s->share, holder(s));
+        memory_share_used(&s->share, holder(s), s->share.bytes);
     return status;
 }
 
@@ -222,7 +229,6 @@ enum status training_session_record(struct training_session *s, struct err *err)
 
 void training_session_start_metrics(struct training_session *s)
 {
-    memory_share_used(&s->share, s->id);
     metrics_start(s->home, s->id, s->choice.info.uuid, &s->metrics, NULL);
 }
 

@@ -245,7 +245,7 @@ typedef struct sim_pool *cudaMemPool_t;
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4, cudaMemPoolAttrReservedMemCurrent = 5 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 enum { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2 };
-enum cudaDeviceAttr { cudaDevAttrClockRate = 13 };
+enum cudaDeviceAttr { cudaDevAttrClockRate = 13, cudaDevAttrKernelExecTimeout = 17 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 struct cudaDeviceProp {

@@ -1,0 +1,32 @@
+/* What training really holds, told beside what was planned: at the start of each segment, after evaluations
+ * and after checkpoints, by the tags of the network's allocator. */
+#include "core/trainer_parts.h"
+
+#include <string.h>
+
+enum { TAGS_MAX = 64 };
+
+/* The plan's category of that name; PLAN_CATEGORIES: none has it. */
+static int category_of(const char *tag)
+{
+    int i = 0;
+    while (i < PLAN_CATEGORIES && strcmp(tag, plan_category_name((enum plan_category)i)) != 0) i++;
+    return i;
+}
+
+void trainer_report_memory(struct trainer *t)
+{
+    struct train_observer *o = &t->setup.observer;
+    struct allocator_usage tags[TAGS_MAX], sum;
+    int count = allocator_tags(t->network.allocator, tags, TAGS_MAX);
+    int64_t host = 0;
+    for (int i = 0; i < count; i++) {
+        int category = category_of(tags[i].tag);
+        int64_t planned = category < PLAN_CATEGORIES ? (int64_t)t->plan.category_bytes[category] : 0;
+        struct memory_record record = {t->state.step, tags[i].tag, planned, tags[i].live, tags[i].peak};
+        if (category == PLAN_HOST) host = tags[i].live;
+        o->memory(o->context, &record);
+    }
+    allocator_sum(t->network.allocator, &sum);
+    o->used(o->context, sum.reserved + (t->plan.input.host_counts ? host : 0));
+}
