@@ -34,6 +34,7 @@ struct train_observer {
     void (*memory)(void *context, const struct memory_record *record); /* of each category, then `used` */
     /* what the device has given to training, in bytes: unused parts of it, too */
     void (*used)(void *context, int64_t bytes);
+    void (*profile)(void *context, const struct profile_record *record); /* of a step told before */
     void (*event)(void *context, const struct event_record *record);
     void (*paused)(void *context, bool paused);
     bool (*next_order)(void *context, struct order *out);

@@ -74,6 +74,11 @@ static void on_used(void *context, int64_t bytes)
     memory_share_used(&s->share, holder(s), bytes);
 }
 
+static void on_profile(void *context, const struct profile_record *record)
+{
+    writer_profile(((struct training_session *)context)->writer, record);
+}
+
 static void on_event(void *context, const struct event_record *record)
 {
     struct training_session *s = context;
@@ -199,6 +204,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
                                              .used = on_used,
+                                             .profile = on_profile,
                                              .event = on_event,
                                              .paused = on_paused,
                                              .next_order = on_next_order,
