@@ -61,6 +61,28 @@ static size_t zeroed_bytes(const struct plan *plan, int category)
     return lent ? plan->gemm_workspace : plan->category_bytes[category];
 }
 
+/* The whole of a category, zeroed; a snapshot is not read before it is written, and its pages are the
+ * system's until then. */
+static enum status allocate(struct network *net, enum plan_category category, void **out, struct err *err)
+{
+    struct allocator_scope *root = allocator_root(net->allocator);
+    const char *tag = plan_category_name(category);
+    size_t bytes = net->plan->category_bytes[category];
+    if (plan_category_is_host(category)) return allocator_alloc_host(root, tag, bytes, out, err);
+    enum status status = allocator_alloc(root, tag, bytes, NULL, out, err);
+    if (!status) net->backend->mem_zero(*out, zeroed_bytes(net->plan, category), net->stream);
+    return status;
+}
+
+/* What the device's own memory comes to. */
+static size_t device_bytes(const struct plan *plan)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (!plan_category_is_host((enum plan_category)i)) bytes += plan->category_bytes[i];
+    return bytes;
+}
+
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
@@ -73,18 +95,16 @@ enum status network_open(struct network *net, const struct backend *backend, str
             "narrower heads)",
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
-    struct allocator_options options = {plan->input.allocator, backend, device, plan->total_bytes, NULL};
+    struct allocator_options options = {plan->input.allocator, backend, device, device_bytes(plan), NULL};
     enum status status = allocator_open(&options, &net->allocator, err);
     if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
         void *memory = NULL;
         if (!plan->category_bytes[i]) continue;
-        status = allocator_alloc(allocator_root(net->allocator), plan_category_name((enum plan_category)i),
-                                 plan->category_bytes[i], NULL, &memory, err);
+        status = allocate(net, (enum plan_category)i, &memory, err);
         if (status) break;
         net->memory[i] = memory;
         net->allocated[i] = plan->category_bytes[i];
-        backend->mem_zero(memory, zeroed_bytes(plan, i), net->stream);
     }
     if (!status) status = upload_rope_table(net, err);
     if (status) {

@@ -18,7 +18,7 @@ struct network {
     struct stream *stream;                  /* owned */
     const struct model *model;              /* borrowed */
     const struct plan *plan;                /* borrowed */
-    unsigned char *memory[PLAN_CATEGORIES]; /* device memory; NULL for an empty category */
+    unsigned char *memory[PLAN_CATEGORIES]; /* device memory, the snapshot's the host's; NULL: empty */
     size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the allocator */
     float *weights, *gradients;             /* (elements) fp32, into memory */
     void *compute_weights; /* (elements) weights in the plan's precision; weights where fp32 */

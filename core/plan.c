@@ -11,8 +11,13 @@ enum { ALIGN = 256 };
 const char *plan_category_name(enum plan_category category)
 {
     static const char *const names[PLAN_CATEGORIES] = {"weights", "gradients", "moments", "activations",
-                                                       "workspace"};
+                                                       "workspace", "snapshot"};
     return names[category];
+}
+
+bool plan_category_is_host(enum plan_category category)
+{
+    return category == PLAN_SNAPSHOT;
 }
 
 /* Appends a buffer and returns its offset within its category. */
@@ -22,7 +27,7 @@ static size_t add(struct plan *plan, enum plan_category category, int layer, con
     plan->buffers[plan->buffer_count++] = (struct plan_buffer){name, category, layer, bytes, offset};
     size_t padded = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     plan->category_bytes[category] += padded;
-    plan->total_bytes += padded;
+    if (plan->input.one_memory || !plan_category_is_host(category)) plan->total_bytes += padded;
     return offset;
 }
 
@@ -149,7 +154,7 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     const struct model *model = input->model;
     int L = model->config.num_layers;
     size_t N = (size_t)input->B * (size_t)input->T, bytes = model->elements * sizeof(float);
-    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 29};
+    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 32};
     arena_init(&plan->arena, 65536);
     plan->buffers = arena_alloc_array(&plan->arena, plan->buffer_capacity, sizeof *plan->buffers);
     plan->layers = arena_alloc_array(&plan->arena, (size_t)L, sizeof *plan->layers);
@@ -170,6 +175,10 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
                         N * (size_t)model->config.hidden_dim * precision_bytes(input->precision));
     plan->final_rstd = add(plan, PLAN_ACTIVATIONS, -1, "final norm rstd", N * sizeof(float));
     plan_workspace(plan, N);
+    static const char *const copies[] = {"copy of the weights", "copy of the first moment",
+                                         "copy of the second moment"};
+    for (int i = 0; i < input->snapshot; i++)
+        plan->snapshot[i] = add(plan, PLAN_SNAPSHOT, -1, copies[i], bytes);
     return STATUS_OK;
 }
 

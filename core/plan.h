@@ -19,9 +19,11 @@ enum plan_category {
     PLAN_MOMENTS,     /* of the optimizer: m, and v for AdamW */
     PLAN_ACTIVATIONS, /* saved by the forward pass for the backward pass */
     PLAN_WORKSPACE,   /* reused within a step: scratch of operations, gradients of activations, batch, loss */
+    PLAN_SNAPSHOT,    /* on the host: the copy that a checkpoint is written from while training goes on */
     PLAN_CATEGORIES
 };
 const char *plan_category_name(enum plan_category category); /* "weights", … */
+bool plan_category_is_host(enum plan_category category);
 
 struct plan_buffer {
     const char *name; /* static text */
@@ -39,6 +41,8 @@ struct plan_input {
     int activation_interval;   /* layers 0, n, 2n, … save only what enters them; 0: all save everything */
     size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
     enum allocator_kind allocator; /* what the network's memory is cut from */
+    int snapshot;                  /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
+    bool one_memory;               /* the device's memory is the host's: a CPU */
 };
 
 /* Byte offsets of one layer's activations. Of a layer that saves only what enters it, all but x are shared
@@ -63,12 +67,13 @@ struct plan {
     struct plan_buffer *buffers;
     size_t buffer_count, buffer_capacity;
     size_t category_bytes[PLAN_CATEGORIES];
-    size_t total_bytes;
+    size_t total_bytes; /* of the device's memory; with one_memory, host categories are part of it */
 
     /* byte offsets within their category */
     size_t weights, gradients;  /* (elements) fp32: the master weights */
     size_t compute_weights;     /* (elements) of the plan's precision; equals weights where that is fp32 */
     size_t moment1, moment2;    /* (elements); moment2 only with two moments */
+    size_t snapshot[3];         /* (elements) each: weights, moments; as many as input.snapshot says */
     struct layer_plan *layers;  /* (L), activations */
     size_t x_final, final_rstd; /* (N, C), (N), activations */
     /* workspace; fp32 are rope, losses and what an operation says of its scratch */

@@ -32,6 +32,7 @@ struct training_session {
     struct trainer *trainer;
     struct train_report report;
     struct eval_record last_eval;
+    uint64_t saving; /* the writer's mark of what the newest checkpoint must not be ahead of */
     struct order taken;                       /* the newest one that the trainer took up */
     bool obeying;                             /* and has not answered */
     bool paused, stopping;                    /* by order */
