@@ -171,6 +171,16 @@ bool checkpoint_passed_over(const char *parent, const char *found, char *newest,
     return known && strcmp(newest, found) != 0 && verify(newest, NULL) != STATUS_OK;
 }
 
+void checkpoint_list(const char *parent, char *buf, size_t size)
+{
+    size_t count, used = 0;
+    int64_t *steps = list_steps(parent, &count);
+    snprintf(buf, size, "none");
+    for (size_t i = count; i-- > 0 && used < size;)
+        used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, used ? ", " : "", steps[i]);
+    free(steps);
+}
+
 bool checkpoint_is_full(const char *folder)
 {
     char path[CHECKPOINT_PATH];

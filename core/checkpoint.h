@@ -58,6 +58,14 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
  * because that is damaged: then its path in `newest`. */
 bool checkpoint_passed_over(const char *parent, const char *found, char *newest, size_t size);
 
+/* The steps of all that are there, oldest first, as text: "10, 20, 30"; "none". Cut where `size` ends. */
+void checkpoint_list(const char *parent, char *buf, size_t size);
+
+/* Gives `parent` the checkpoint in `folder`, another run's step-N, under the same name: the same files where the
+ * file system can link them, copies elsewhere. Files of a checkpoint are never changed, so neither run can
+ * spoil it for the other. */
+enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err);
+
 /* Whether a folder that checkpoint_find gave holds moments. */
 bool checkpoint_is_full(const char *folder);
 

@@ -201,3 +201,47 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
     }
     return status;
 }
+
+/* ---- giving one to another run ---- */
+
+static enum status copy_file(const char *from, const char *to, struct err *err)
+{
+    struct file_map map;
+    enum status status = file_map_open(from, &map, err);
+    if (status) return status;
+    status = file_write_atomic(to, map.data, map.size, err);
+    file_map_close(&map);
+    return status;
+}
+
+/* A file that is not there is left out: what is missed is found when the copy is looked at. */
+static enum status link_file(const char *folder, const char *temporary, const char *name, int64_t *bytes,
+                             struct err *err)
+{
+    char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
+    struct stat st;
+    enum status status = checkpoint_join(from, folder, name, err);
+    if (!status) status = checkpoint_join(to, temporary, name, err);
+    if (status || stat(from, &st) != 0) return status;
+    if (strcmp(name, "checksums") != 0) *bytes += st.st_size;
+    return link(from, to) == 0 ? STATUS_OK : copy_file(from, to, err);
+}
+
+enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err)
+{
+    char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH], name[96];
+    const char *step = strrchr(folder, '/') + 1;
+    enum status status = checkpoint_join(final, parent, step, err);
+    snprintf(name, sizeof name, ".%.40s.tmp-%ld", step, (long)getpid());
+    if (!status) status = checkpoint_join(temporary, parent, name, err);
+    if (!status) status = file_make_folders(temporary, err);
+    *bytes = 0;
+    for (int i = 0; !status && i < CHECKPOINT_FILES; i++)
+        status = link_file(folder, temporary, checkpoint_files[i], bytes, err);
+    if (!status) status = link_file(folder, temporary, "checksums", bytes, err);
+    if (!status) status = publish(temporary, final, err);
+    if (!status) return checkpoint_find(parent, strtoll(step + strlen("step-"), NULL, 10), temporary,
+                                        sizeof temporary, err);
+    file_remove_tree(temporary, NULL);
+    return status;
+}

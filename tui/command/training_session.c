@@ -146,6 +146,11 @@ void training_session_event(struct training_session *s, int64_t step, const char
     on_event(s, &event);
 }
 
+void training_session_checkpoint(struct training_session *s, const struct checkpoint_record *record)
+{
+    on_checkpoint(s, record);
+}
+
 /* ---- opening and closing ---- */
 
 enum status training_session_open(struct training_session *s, const struct training_options *options,
