@@ -74,15 +74,6 @@ static enum status allocate(struct network *net, enum plan_category category, vo
     return status;
 }
 
-/* What the device's own memory comes to. */
-static size_t device_bytes(const struct plan *plan)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < PLAN_CATEGORIES; i++)
-        if (!plan_category_is_host((enum plan_category)i)) bytes += plan->category_bytes[i];
-    return bytes;
-}
-
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
@@ -95,7 +86,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
             "narrower heads)",
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
-    struct allocator_options options = {plan->input.allocator, backend, device, device_bytes(plan), NULL};
+    struct allocator_options options = {plan->input.allocator, backend, device, plan_device_bytes(plan), NULL};
     enum status status = allocator_open(&options, &net->allocator, err);
     if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {

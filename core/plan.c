@@ -27,7 +27,7 @@ static size_t add(struct plan *plan, enum plan_category category, int layer, con
     plan->buffers[plan->buffer_count++] = (struct plan_buffer){name, category, layer, bytes, offset};
     size_t padded = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     plan->category_bytes[category] += padded;
-    if (plan->input.one_memory || !plan_category_is_host(category)) plan->total_bytes += padded;
+    if (plan->input.host_counts || !plan_category_is_host(category)) plan->total_bytes += padded;
     return offset;
 }
 
@@ -44,6 +44,14 @@ static int loss_chunk_rows(size_t N, int V, enum precision precision)
     if (rows > 512) rows = 512;
     if (rows < 64) rows = 64;
     return (int)(rows < N ? rows : N);
+}
+
+size_t plan_device_bytes(const struct plan *plan)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (!plan_category_is_host((enum plan_category)i)) bytes += plan->category_bytes[i];
+    return bytes;
 }
 
 bool plan_recomputes(const struct plan *plan, int layer)

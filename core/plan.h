@@ -42,7 +42,7 @@ struct plan_input {
     size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
     enum allocator_kind allocator; /* what the network's memory is cut from */
     int snapshot;                  /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
-    bool one_memory;               /* the device's memory is the host's: a CPU */
+    bool host_counts; /* the device computes in the host's memory: the host's buffers are its own, too */
 };
 
 /* Byte offsets of one layer's activations. Of a layer that saves only what enters it, all but x are shared
@@ -67,7 +67,7 @@ struct plan {
     struct plan_buffer *buffers;
     size_t buffer_count, buffer_capacity;
     size_t category_bytes[PLAN_CATEGORIES];
-    size_t total_bytes; /* of the device's memory; with one_memory, host categories are part of it */
+    size_t total_bytes; /* of the device's memory; with host_counts, host categories are part of it */
 
     /* byte offsets within their category */
     size_t weights, gradients;  /* (elements) fp32: the master weights */
@@ -93,6 +93,9 @@ struct plan {
     size_t gemm_workspace;         /* lent to the stream; only where it wants any */
     int loss_chunk;                /* rows the fused linear cross-entropy works on at a time */
 };
+
+/* Of the categories that the device's own memory holds: all but the host's. */
+size_t plan_device_bytes(const struct plan *plan);
 
 /* Whether the backward pass computes the activations of this layer again. Without training there is no
  * backward pass, and all layers share theirs. */

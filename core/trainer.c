@@ -145,7 +145,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     input.activation_interval = (int)c->checkpoint.activation_interval;
     input.gemm_workspace = setup->backend->gemm_workspace(setup->device);
     input.snapshot = trainer_snapshot_arenas(c, input.moments);
-    input.one_memory = t->device.uuid[0] == '\0';
+    input.host_counts = t->device.uuid[0] == '\0';
     allocator_kind_parse(c->memory.allocator, &input.allocator);
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);

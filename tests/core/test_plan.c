@@ -283,7 +283,7 @@ static void a_snapshot_is_host_memory_and_part_of_the_total_only_where_that_is_t
         input.allocator = i & 4 ? ALLOCATOR_ARENA : ALLOCATOR_BASIC;
         assert_int_equal(plan_init(&without, &input, NULL), STATUS_OK);
         input.snapshot = i & 2 ? 3 : 1;
-        input.one_memory = i & 1;
+        input.host_counts = i & 1;
         assert_int_equal(plan_init(&with, &input, NULL), STATUS_OK);
         assert_int_equal(with.category_bytes[PLAN_SNAPSHOT], (size_t)input.snapshot * arena);
         assert_int_equal(with.total_bytes - without.total_bytes, i & 1 ? (size_t)input.snapshot * arena : 0);

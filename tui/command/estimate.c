@@ -88,7 +88,7 @@ static enum status ask_device(struct estimate *e, struct err *err)
     if (!status) {
         e->info = choice.info;
         e->input.gemm_workspace = choice.backend->gemm_workspace(choice.device);
-        e->input.one_memory = choice.info.uuid[0] == '\0';
+        e->input.host_counts = choice.info.uuid[0] == '\0';
         e->input.precision = plan_precision(e->config.train.precision, choice.info.best);
     }
     device_choice_close(&choice);
@@ -155,7 +155,7 @@ static void print_text(const struct estimate *e)
         if (!plan->category_bytes[category]) continue;
         printf("%-44s %12s", plan_category_name((enum plan_category)category),
                text_format_bytes(plan->category_bytes[category], text, sizeof text));
-        if (plan_category_is_host((enum plan_category)category) && !e->input.one_memory)
+        if (plan_category_is_host((enum plan_category)category) && !e->input.host_counts)
             printf("   of the host's memory, page-locked, not of the device's\n");
         else
             printf(" %4.0f %%\n",
