@@ -1,6 +1,7 @@
-/* Checkpoints: the whole state of a training run in a folder "step-N" that Hugging Face opens as it is:
- * model.safetensors, config.json, tokenizer.json, tokenizer_config.json, and for resuming
- * optimizer.safetensors and trainer.json. The file `checksums` (XXH64 of each of them) is written last,
+/* Checkpoints: the state of a training run in a folder "step-N" that Hugging Face opens as it is:
+ * model.safetensors, config.json, tokenizer.json, tokenizer_config.json and trainer.json, which says how far
+ * training is. A full one also holds the optimizer's moments, in optimizer.safetensors: only such a one can be
+ * resumed. The file `checksums` (XXH64 of each of them) is written last,
  * inside a temporary folder that is then renamed: a folder that is incomplete or damaged is never offered. */
 #ifndef ANNEAL_CORE_CHECKPOINT_H
 #define ANNEAL_CORE_CHECKPOINT_H
@@ -10,6 +11,7 @@
 
 #include "core/early_stopping.h"
 #include "core/network.h"
+#include "core/safetensors.h"
 #include "datasets/corpus_mark.h"
 #include "datasets/tokenizer.h"
 
@@ -25,10 +27,28 @@ struct train_state {
     struct corpus_mark corpus;
 };
 
+/* Where a checkpoint's numbers lie, and how to read them. */
+struct checkpoint_source {
+    const struct model *model;
+    const float *weights;    /* (elements), where `fetch` finds it */
+    const float *moments[2]; /* (elements) each */
+    int moment_count;        /* 0: the checkpoint holds weights alone */
+    safetensors_fetch *fetch;
+    void *context;
+};
+
+/* Straight from the network, which must not train on meanwhile. */
+struct checkpoint_source checkpoint_of_network(struct network *network, bool full);
+
+/* Copies weights, and moments where the plan's snapshot has room for them, into the plan's snapshot, from
+ * which any thread may read until the next is taken. STATUS_DEVICE: the device has failed. */
+enum status checkpoint_take_snapshot(struct network *network, struct checkpoint_source *out, struct err *err);
+
 /* Writes PARENT/step-N, N = state->step, replacing one of that name. `tokenizer` may be NULL. *bytes is the
  * size of all files. On failure nothing new is left behind and no older checkpoint is touched. */
-enum status checkpoint_save(const char *parent, struct network *network, const struct train_state *state,
-                            const struct tokenizer *tokenizer, int64_t *bytes, struct err *err);
+enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
+                            const struct train_state *state, const struct tokenizer *tokenizer,
+                            int64_t *bytes, struct err *err);
 
 /* The path of the newest complete, undamaged checkpoint below `parent`, or of step `step` when step >= 0.
  * STATUS_NOT_FOUND when there is none. */
@@ -38,10 +58,25 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
  * because that is damaged: then its path in `newest`. */
 bool checkpoint_passed_over(const char *parent, const char *found, char *newest, size_t size);
 
-/* Uploads the weights of FOLDER/model.safetensors. A model that differs is refused, naming the tensor. */
+/* The steps of all that are there, oldest first, as text: "10, 20, 30"; "none". Cut where `size` ends. */
+void checkpoint_list(const char *parent, char *buf, size_t size);
+
+/* Gives `parent` the checkpoint in `folder`, another run's step-N, under the same name: the same files where the
+ * file system can link them, copies elsewhere. Files of a checkpoint are never changed, so neither run can
+ * spoil it for the other. */
+enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err);
+
+/* Whether a folder that checkpoint_find gave holds moments. */
+bool checkpoint_is_full(const char *folder);
+
+/* Uploads the weights of FOLDER/model.safetensors. A model that differs is refused, naming the field of its
+ * configuration or the tensor. Host memory: 1 MiB, whatever the size. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
 
-/* The same with moments and state, for resuming. */
+/* How far training was. */
+enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err);
+
+/* All of a full one, for resuming. */
 enum status checkpoint_load(const char *folder, struct network *network, struct train_state *state,
                             struct err *err);
 

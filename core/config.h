@@ -36,6 +36,8 @@ struct config {
     } eval;
     struct {
         int64_t every, keep, activation_interval;
+        bool background;
+        char contents[16];
     } checkpoint;
     struct {
         char allocator[8];

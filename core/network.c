@@ -76,7 +76,8 @@ static size_t zeroed_bytes(const struct plan *plan, int category)
     return lent ? plan->gemm_workspace : plan->category_bytes[category];
 }
 
-/* One category's memory, cleared. */
+/* One category's memory, cleared; but a snapshot is not read before it is written, and its pages are the
+ * system's until then. */
 static enum status allocate(struct network *net, enum plan_category category, struct err *err)
 {
     struct allocator_scope *root = allocator_root(net->allocator);
@@ -84,7 +85,7 @@ static enum status allocate(struct network *net, enum plan_category category, st
     size_t bytes = net->plan->category_bytes[category];
     void *memory = NULL;
     enum status status;
-    if (category == PLAN_HOST) {
+    if (plan_category_is_host(category)) {
         status = allocator_alloc_host(root, tag, bytes, &memory, err);
     } else if (category == PLAN_GRADIENTS || category == PLAN_MOMENTS) {
         float *numbers = NULL;
@@ -96,7 +97,7 @@ static enum status allocate(struct network *net, enum plan_category category, st
     if (status) return status;
     if (category == PLAN_HOST)
         memset(memory, 0, bytes);
-    else
+    else if (!plan_category_is_host(category))
         net->backend->mem_zero(memory, zeroed_bytes(net->plan, category), net->stream);
     net->memory[category] = memory;
     net->allocated[category] = bytes;

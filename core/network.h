@@ -20,7 +20,7 @@ struct network {
     struct stream *stream;                  /* owned */
     const struct model *model;              /* borrowed */
     const struct plan *plan;                /* borrowed */
-    unsigned char *memory[PLAN_CATEGORIES]; /* of the device, PLAN_HOST of the host; NULL for an empty one */
+    unsigned char *memory[PLAN_CATEGORIES]; /* of the device, or of the host; NULL for an empty one */
     size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the allocator */
     float *weights, *gradients;             /* (elements) fp32, into memory */
     void *compute_weights;        /* (elements) weights in the plan's precision; weights where fp32 */

@@ -18,9 +18,14 @@ enum {
 
 const char *plan_category_name(enum plan_category category)
 {
-    static const char *const names[PLAN_CATEGORIES] = {"weights",     "gradients", "moments",
-                                                       "activations", "workspace", "host"};
+    static const char *const names[PLAN_CATEGORIES] = {"weights",   "gradients", "moments", "activations",
+                                                       "workspace", "host",      "snapshot"};
     return names[category];
+}
+
+bool plan_category_is_host(enum plan_category category)
+{
+    return category == PLAN_HOST || category == PLAN_SNAPSHOT;
 }
 
 static size_t pad(size_t bytes)
@@ -83,7 +88,7 @@ size_t plan_device_bytes(const struct plan *plan)
 {
     size_t bytes = 0;
     for (int i = 0; i < PLAN_CATEGORIES; i++)
-        if (i != PLAN_HOST) bytes += plan->category_bytes[i];
+        if (!plan_category_is_host((enum plan_category)i)) bytes += plan->category_bytes[i];
     return bytes;
 }
 
@@ -305,7 +310,13 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
         add(plan, PLAN_HOST, -1, "tokens that come before it", (size_t)input->T * sizeof(int32_t));
     plan->staging_bytes = bytes < STAGING_BYTES ? bytes : STAGING_BYTES;
     plan->staging = add(plan, PLAN_HOST, -1, "staging of weights", plan->staging_bytes);
-    plan->total_bytes = plan_device_bytes(plan) + (input->host_counts ? plan->category_bytes[PLAN_HOST] : 0);
+    static const char *const copies[] = {"copy of the weights", "copy of the first moment",
+                                         "copy of the second moment"};
+    for (int i = 0; i < input->snapshot; i++)
+        plan->snapshot[i] = add(plan, PLAN_SNAPSHOT, -1, copies[i], bytes);
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (input->host_counts || !plan_category_is_host((enum plan_category)i))
+            plan->total_bytes += plan->category_bytes[i];
     return STATUS_OK;
 }
 

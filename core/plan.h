@@ -24,9 +24,11 @@ enum plan_category {
     PLAN_ACTIVATIONS, /* saved by the forward pass for the backward pass; without one, none */
     PLAN_WORKSPACE,   /* reused within a step: scratch of operations, gradients of activations, batch, loss */
     PLAN_HOST,        /* memory of the host (CUDA: pinned) through which copies to and from the device go */
+    PLAN_SNAPSHOT,    /* on the host: the copy that a checkpoint is written from while training goes on */
     PLAN_CATEGORIES
 };
 const char *plan_category_name(enum plan_category category); /* "weights", … */
+bool plan_category_is_host(enum plan_category category);
 
 /* What a step does with the workspace, one bit each, in the order of the first layer that does it. */
 enum plan_phase {
@@ -67,6 +69,7 @@ struct plan_input {
     size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
     bool host_counts; /* the device computes in the host's memory: the host's buffers are its own, too */
     enum allocator_kind allocator; /* what the network's memory is cut from */
+    int snapshot; /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
 };
 
 /* Byte offsets of one layer's activations. Of a layer that saves only what enters it, all but x are shared
@@ -100,6 +103,7 @@ struct plan {
     size_t compute_weights;     /* (elements) of the plan's precision; equals weights where that is fp32 */
     size_t moment1, moment2;    /* (elements); moment2 only with two moments */
     struct layer_plan *layers;  /* (L) */
+    size_t snapshot[3];         /* (elements) each: weights, moments; as many as input.snapshot says */
     enum plan_category stream;  /* where the residual stream is: activations; without training, workspace */
     size_t x_final, final_rstd; /* (N, C), (N), in the same */
     /* workspace; fp32 are rope, losses and what an operation says of its scratch */

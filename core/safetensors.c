@@ -196,8 +196,8 @@ static enum status write_data(int fd, const struct safetensor *tensor, safetenso
     enum status status = STATUS_OK;
     for (size_t at = 0; !status && at < tensor->bytes; at += PIECE) {
         size_t n = tensor->bytes - at < PIECE ? tensor->bytes - at : PIECE;
-        fetch(context, piece, (const unsigned char *)tensor->data + at, n);
-        status = file_write_all(fd, piece, n, path, err);
+        status = fetch(context, piece, (const unsigned char *)tensor->data + at, n, err);
+        if (!status) status = file_write_all(fd, piece, n, path, err);
     }
     return status;
 }

@@ -43,7 +43,8 @@ const struct safetensor *safetensors_find(const struct safetensors *file, const 
 const char *safetensors_metadata(const struct safetensors *file, const char *key);
 
 /* Copies `bytes` of a tensor's data, wherever it lives, to host memory. */
-typedef void safetensors_fetch(void *context, void *host, const void *data, size_t bytes);
+typedef enum status safetensors_fetch(void *context, void *host, const void *data, size_t bytes,
+                                      struct err *err);
 
 /* Writes the tensors (data, bytes, dtype, shape given) in order and fsyncs. Their data is read through
  * `fetch` in pieces of 1 MiB, so that device memory needs no second copy. Not atomic by itself: the caller

@@ -148,6 +148,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     input.precision = plan_precision(c->train.precision, t->device.best);
     input.activation_interval = (int)c->checkpoint.activation_interval;
     input.gemm_workspace = setup->backend->gemm_workspace(setup->device);
+    input.snapshot = trainer_snapshot_arenas(c, input.moments);
     input.host_counts = t->device.uuid[0] == '\0';
     allocator_kind_parse(c->memory.allocator, &input.allocator);
     if (!status) status = plan_init(&t->plan, &input, err);
@@ -157,6 +158,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = upload_initial_weights(t, err);
     if (!status) status = trainer_profile_open(t, err);
+    if (!status && c->checkpoint.background) status = saver_open(&t->saver, err);
     if (!status && setup->corpus->tokenizer) {
         t->sampling = true;
         status = generator_open(&t->generator, &t->network, setup->corpus->tokenizer, err);
@@ -172,6 +174,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
 void trainer_close(struct trainer *t)
 {
     if (!t) return;
+    saver_close(t->saver);
     generator_close(&t->generator);
     profiler_close(t->profiler);
     network_close(&t->network);
@@ -186,18 +189,44 @@ void trainer_close(struct trainer *t)
     free(t);
 }
 
-enum status trainer_resume(struct trainer *t, const char *folder, struct err *err)
+/* After a checkpoint's numbers have been loaded: what the configuration says, and the corpus. */
+static enum status take_position(struct trainer *t, const struct train_state *saved, struct err *err)
 {
     struct early_stopping wanted = t->state.stopping;
-    struct corpus_mark now = t->state.corpus;
-    enum status status = checkpoint_load(folder, &t->network, &t->state, err);
-    if (!status) status = corpus_mark_check(&t->state.corpus, &now, err);
+    enum status status = corpus_mark_check(&saved->corpus, &t->state.corpus, err);
     if (status) return status;
+    t->state = *saved;
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
     t->state.stopping.patience = wanted.patience;
     t->state.stopping.min_delta = wanted.min_delta;
     t->last_checkpoint_step = t->state.step;
     return STATUS_OK;
+}
+
+enum status trainer_resume(struct trainer *t, const char *folder, struct err *err)
+{
+    struct train_state saved;
+    if (!checkpoint_is_full(folder))
+        return err_set(
+            err, STATUS_USAGE,
+            "%s: holds weights alone (checkpoint.contents = weights), a run cannot be resumed from "
+            "that; `anneal fork` starts a new run from it, with a fresh optimizer",
+            folder);
+    enum status status = checkpoint_load(folder, &t->network, &saved, err);
+    return status ? status : take_position(t, &saved, err);
+}
+
+/* Moments are zero when a network is opened. */
+enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, struct err *err)
+{
+    struct train_state saved;
+    *fresh = !checkpoint_is_full(folder);
+    if (!*fresh) return trainer_resume(t, folder, err);
+    enum status status = checkpoint_load_weights(folder, &t->network, err);
+    if (!status) status = checkpoint_load_state(folder, &saved, err);
+    if (status) return status;
+    saved.updates = 0; /* the bias correction of moments that begin at zero */
+    return take_position(t, &saved, err);
 }
 
 /* ---- what the parts share ---- */
@@ -247,6 +276,7 @@ static void between_steps(struct trainer *t)
     const struct config *c = t->setup.config;
     int64_t step = t->state.step;
     struct err problem = {0};
+    trainer_collect_save(t);
     if (due(c->eval.every, step)) trainer_evaluate(t);
     if (due(c->sample.every, step) && trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
     if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step) {
@@ -260,7 +290,7 @@ static void rescue(struct trainer *t)
     struct err problem = {0};
     if (t->last_checkpoint_step == t->state.step) return;
     enum status status = network_renew_stream(&t->network, &problem);
-    if (!status) status = trainer_save_checkpoint(t, "last", &problem);
+    if (!status) status = trainer_save_now(t, "last", &problem);
     if (status)
         trainer_event(t, "error", "no checkpoint at step %" PRId64 ": %s", t->state.step, problem.text);
 }
@@ -270,6 +300,7 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
 {
     const struct config *c = t->setup.config;
     enum status status = STATUS_OK;
+    struct err problem = {0};
     bool leave = false;
     *outcome = TRAIN_FINISHED;
     trainer_report_memory(t);
@@ -290,6 +321,7 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
         *outcome = TRAIN_EARLY_STOPPED;
     else if (t->last_eval_step != t->state.step)
         trainer_evaluate(t);
+    if (trainer_wait_for_save(t, &problem)) trainer_tolerate(t, "error", &problem);
     if ((status = trainer_device_status(t, err)) || t->last_checkpoint_step == t->state.step) return status;
     bool finite = trainer_weights_are_finite(t);
     if ((status = trainer_device_status(t, err))) return status;
@@ -298,12 +330,14 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
                       "the weights are no longer finite; the last checkpoint holds the last good ones");
         return STATUS_OK;
     }
-    return trainer_save_checkpoint(t, "last", err);
+    return trainer_save_now(t, "last", err);
 }
 
 enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct err *err)
 {
+    struct err problem = {0};
     enum status status = train(t, outcome, err);
+    if (trainer_wait_for_save(t, &problem)) trainer_event(t, "error", "%s", problem.text);
     enum status device = status ? trainer_device_status(t, NULL) : STATUS_OK;
     if (device == STATUS_NO_MEMORY) rescue(t);
     if (status == STATUS_NO_MEMORY && !device)

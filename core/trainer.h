@@ -27,9 +27,12 @@ struct train_observer {
     void (*eval)(void *context, const struct eval_record *record);
     void (*stopping)(void *context, const struct stopping_record *record);
     void (*sample)(void *context, const struct sample_record *record);
-    /* Before a checkpoint is written: what was told so far should be safe when this returns, because a run
-     * resumed from that checkpoint does not tell it again. */
+    /* A checkpoint of this moment is going to be written. What was told so far should be safe before it is
+     * there, because a run resumed from it does not tell that again: `safe` returns when it is. That one is
+     * called after `saving`, by the thread that writes, which may not be the training thread. */
     void (*saving)(void *context);
+    void (*safe)(void *context);
+    /* It is there. Told between two later steps, where it was written while training went on. */
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
     void (*memory)(void *context, const struct memory_record *record); /* of each category, then `used` */
     /* what the device has given to training, in bytes: unused parts of it, too */
@@ -71,7 +74,13 @@ void trainer_close(struct trainer *trainer); /* NULL is harmless */
  * its patience from the configuration. */
 enum status trainer_resume(struct trainer *trainer, const char *folder, struct err *err);
 
-/* Trains until done. On an error a checkpoint of the last good state may be missing; the sentence says why.
+/* The same from any checkpoint, for a new run. One without moments begins with fresh ones: *fresh. */
+enum status trainer_fork(struct trainer *trainer, const char *folder, bool *fresh, struct err *err);
+
+/* plan_input.snapshot of training with this configuration and that many moments. */
+int trainer_snapshot_arenas(const struct config *config, int moments);
+
+/* Trains until done. No checkpoint is being written any more when it returns. On an error a checkpoint of the last good state may be missing; the sentence says why.
  * STATUS_DEVICE: the device is lost, and what came after the last checkpoint with it; no step, evaluation,
  * sample or checkpoint was told that did not happen, and an order that was taken up but not answered has not
  * been carried out. STATUS_NO_MEMORY: the device had no memory for a launch; the state is that of the last

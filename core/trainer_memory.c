@@ -24,7 +24,8 @@ void trainer_report_memory(struct trainer *t)
         int category = category_of(tags[i].tag);
         int64_t planned = category < PLAN_CATEGORIES ? (int64_t)t->plan.category_bytes[category] : 0;
         struct memory_record record = {t->state.step, tags[i].tag, planned, tags[i].live, tags[i].peak};
-        if (category == PLAN_HOST) host = tags[i].live;
+        if (category < PLAN_CATEGORIES && plan_category_is_host((enum plan_category)category))
+            host += tags[i].live;
         o->memory(o->context, &record);
     }
     allocator_sum(t->network.allocator, &sum);

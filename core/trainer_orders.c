@@ -39,7 +39,7 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
             snprintf(result, sizeof result, "%s", err.text);
         break;
     case ORDER_CHECKPOINT:
-        if (trainer_save_checkpoint(t, "ordered", &err))
+        if (trainer_save_now(t, "ordered", &err))
             snprintf(result, sizeof result, "%s", err.text);
         else
             snprintf(result, sizeof result, "written to checkpoints/step-%" PRId64, t->state.step);
@@ -68,6 +68,7 @@ bool trainer_obey_orders(struct trainer *t)
         while (!leave && o->next_order(o->context, &order)) apply_order(t, &order, &leave, &pause);
         if (o->request(o->context) == TRAIN_LEAVE) leave = true;
         if (pause != told && !leave) o->paused(o->context, told = pause);
+        if (pause) trainer_collect_save(t);
         if (pause && !leave) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     } while (pause && !leave);
     if (told) o->paused(o->context, false);

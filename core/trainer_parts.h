@@ -5,6 +5,7 @@
 
 #include "core/generate.h"
 #include "core/optimizer.h"
+#include "core/saver.h"
 #include "core/schedule.h"
 #include "core/trainer.h"
 #include "datasets/batch.h"
@@ -29,6 +30,8 @@ struct trainer {
     int64_t last_eval_step, last_checkpoint_step;
     double last_val_loss;
     bool sampling;
+    struct saver *saver; /* NULL: checkpoints are written by the training thread */
+    struct save_job job; /* the newest */
 };
 
 /* A line of the run's history, at the current step. */
@@ -60,7 +63,17 @@ void trainer_profile_tell(struct trainer *trainer, const struct step_record *ste
 
 /* trainer_save.c */
 bool trainer_weights_are_finite(struct trainer *trainer);
+/* By checkpoint.contents and checkpoint.background: whether checkpoints hold moments; plan_input.snapshot. */
+bool trainer_saves_full(const struct config *config);
+/* Takes a snapshot and goes on, or in the foreground writes it; one that is being written is waited for.
+ * `kind` is static text. A failure in the background is told when it is collected. */
 enum status trainer_save_checkpoint(struct trainer *trainer, const char *kind, struct err *err);
+/* The same, and returns when it is on disk, or why it is not. */
+enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
+/* Until nothing is being written, and what was is told; its failure is returned instead. */
+enum status trainer_wait_for_save(struct trainer *trainer, struct err *err);
+/* Tells how a save in the background ended, where it has. */
+void trainer_collect_save(struct trainer *trainer);
 
 /* trainer_orders.c: takes all waiting orders; while paused, waits for more. True: leave. */
 bool trainer_obey_orders(struct trainer *trainer);

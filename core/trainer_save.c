@@ -1,9 +1,13 @@
-/* The trainer's checkpoints: when one is good, and what else is told when one is written. */
+/* The trainer's checkpoints: when one is good, who writes it, and what is told when it is there.
+ *
+ * In the background a checkpoint is a snapshot, taken between two steps, and a job for the saver; how that
+ * ends is told between two later steps, or when somebody has to know. One is written at a time. */
 #include "core/trainer_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 
@@ -18,27 +22,105 @@ bool trainer_weights_are_finite(struct trainer *t)
     return isfinite(clip.norm);
 }
 
+bool trainer_saves_full(const struct config *config)
+{
+    return strcmp(config->checkpoint.contents, "full") == 0;
+}
+
+int trainer_snapshot_arenas(const struct config *config, int moments)
+{
+    if (!config->checkpoint.background) return 0;
+    return 1 + (trainer_saves_full(config) ? moments : 0);
+}
+
+/* What became of `job`. A failed one leaves its step without a checkpoint. */
+static enum status tell(struct trainer *t, const struct save_job *job, const struct save_result *result,
+                        struct err *err)
+{
+    char path[64];
+    if (result->status) {
+        if (t->last_checkpoint_step == job->state.step) t->last_checkpoint_step = -1;
+        if (err) *err = result->err;
+        return result->status;
+    }
+    snprintf(path, sizeof path, "checkpoints/step-%" PRId64, job->state.step);
+    struct checkpoint_record record = {.step = job->state.step,
+                                       .wall_time = result->wall_time,
+                                       .path = path,
+                                       .kind = job->kind,
+                                       .bytes = result->bytes};
+    t->setup.observer.checkpoint(t->setup.observer.context, &record);
+    return STATUS_OK;
+}
+
+enum status trainer_wait_for_save(struct trainer *t, struct err *err)
+{
+    struct save_result result;
+    bool ended = t->saver && saver_collect(t->saver, true, &result);
+    return ended ? tell(t, &t->job, &result, err) : STATUS_OK;
+}
+
+void trainer_collect_save(struct trainer *t)
+{
+    struct save_result result;
+    struct err problem = {0};
+    if (t->saver && saver_collect(t->saver, false, &result) && tell(t, &t->job, &result, &problem))
+        trainer_tolerate(t, "error", &problem);
+}
+
+/* For the one before, whose failure is told and is no reason against this one. */
+static void wait_for_turn(struct trainer *t)
+{
+    struct err problem = {0};
+    char waited[32];
+    double start = clock_monotonic();
+    if (!t->saver || !saver_is_busy(t->saver)) return;
+    if (trainer_wait_for_save(t, &problem)) trainer_tolerate(t, "error", &problem);
+    double seconds = clock_monotonic() - start;
+    if (seconds < 1) return;
+    trainer_event(t, "warning",
+                  "the checkpoint of step %" PRId64
+                  " had to wait %s for the one before it to be written (a larger checkpoint.every gives the "
+                  "disk more time)",
+                  t->state.step, clock_format_duration(seconds, waited, sizeof waited));
+}
+
 /* Every checkpoint is good: one of ruined weights would push the good ones out. */
 enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct err *err)
 {
+    const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
+    struct save_result result;
+    wait_for_turn(t);
     bool finite = trainer_weights_are_finite(t);
     enum status status = trainer_device_status(t, err);
     if (status) return status;
     if (!finite)
         return err_set(err, STATUS_FAILED,
                        "no checkpoint at step %" PRId64 ": the weights are no longer finite", t->state.step);
-    char path[64];
-    struct checkpoint_record record = {.step = t->state.step, .path = path, .kind = kind};
-    o->saving(o->context);
-    status = checkpoint_save(t->setup.checkpoints, &t->network, &t->state, t->setup.corpus->tokenizer,
-                             &record.bytes, err);
+    t->job = (struct save_job){.folder = t->setup.checkpoints,
+                               .kind = kind,
+                               .source = checkpoint_of_network(&t->network, trainer_saves_full(c)),
+                               .state = t->state,
+                               .tokenizer = t->setup.corpus->tokenizer,
+                               .keep = c->checkpoint.keep,
+                               .before = o->safe,
+                               .context = o->context};
+    if (t->saver) status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
     if (status) return status;
+    o->saving(o->context);
     t->last_checkpoint_step = t->state.step;
-    checkpoint_prune(t->setup.checkpoints, t->setup.config->checkpoint.keep, t->state.stopping.best_step);
-    snprintf(path, sizeof path, "checkpoints/step-%" PRId64, t->state.step);
-    record.wall_time = clock_wall();
-    o->checkpoint(o->context, &record);
     trainer_report_memory(t);
-    return STATUS_OK;
+    if (t->saver) {
+        saver_start(t->saver, &t->job);
+        return STATUS_OK;
+    }
+    save_carry_out(&t->job, &result);
+    return tell(t, &t->job, &result, err);
+}
+
+enum status trainer_save_now(struct trainer *t, const char *kind, struct err *err)
+{
+    enum status status = trainer_save_checkpoint(t, kind, err);
+    return status ? status : trainer_wait_for_save(t, err);
 }

@@ -61,6 +61,8 @@ void run_row_read(struct store *store, sqlite3_stmt *row, struct run_info *out)
     store_column_text(row, 18, out->message, sizeof out->message);
     out->elapsed = store_column_double(row, 19);
     if (isnan(out->elapsed)) out->elapsed = 0; /* no trainer yet */
+    store_column_text(row, 20, out->parent_id, sizeof out->parent_id);
+    out->parent_step = store_column_int(row, 21, -1);
     /* between its row and its lock lie milliseconds: one that has only the row has died there */
     bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
                  (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);
@@ -204,7 +206,8 @@ static enum status insert_row(struct store *store, const struct run_new *run, co
     enum status status =
         store_prepare(store,
                       "insert into runs(id, name, status, created_at, device, precision, parameters, steps,"
-                      " tokens, total_steps, config) values(?1, ?2, 'created', ?3, ?4, ?5, ?6, 0, 0, ?7, ?8)",
+                      " tokens, total_steps, config, parent_id, parent_step)"
+                      " values(?1, ?2, 'created', ?3, ?4, ?5, ?6, coalesce(?10, 0), 0, ?7, ?8, ?9, ?10)",
                       &insert, err);
     if (status) return status;
     store_bind_text(insert, 1, id);
@@ -215,6 +218,10 @@ static enum status insert_row(struct store *store, const struct run_new *run, co
     if (run->parameters >= 0) sqlite3_bind_int64(insert, 6, run->parameters);
     sqlite3_bind_int64(insert, 7, run->total_steps);
     store_bind_text(insert, 8, run->config ? run->config : "");
+    if (run->parent_id) {
+        store_bind_text(insert, 9, run->parent_id);
+        sqlite3_bind_int64(insert, 10, run->parent_step);
+    }
     status = store_run(store, insert, err);
     struct params params = {store, id, status, err};
     if (!status && run->config) ini_parse_string(run->config, add_param, &params);

@@ -45,6 +45,8 @@ struct run_info {
     int64_t pid;           /* of the newest trainer */
     double heartbeat;      /* Unix seconds of its last sign of life */
     char message[256];     /* why it failed or stopped; "" otherwise */
+    char parent_id[RUN_ID_MAX]; /* of a fork: the run it went out from; "" otherwise */
+    int64_t parent_step;        /* and the checkpoint; its own first step */
 };
 
 /* What a trainer knows when it begins. */
@@ -55,6 +57,8 @@ struct run_new {
     const char *precision;
     int64_t parameters, total_steps;
     const char *config; /* the complete effective configuration as INI text */
+    const char *parent_id; /* of a fork, see struct run_info; NULL: none */
+    int64_t parent_step;
 };
 
 /* Makes the row and the folder with status `created`; writes the id (YYYYMMDD-HHMMSS-<name>, made unique).

@@ -15,7 +15,7 @@
     "   case when s.segment = runs.segment then runs.heartbeat else"                                         \
     "    (select t.wall_time from steps t where t.run_id = s.run_id and t.segment = s.segment"               \
     "     order by t.step desc limit 1) end, s.started_at) - s.started_at))"                                 \
-    "  from segments s where s.run_id = runs.id) from runs"
+    "  from segments s where s.run_id = runs.id), parent_id, parent_step from runs"
 
 /* The current row of a RUN_ROW_SELECT, with liveness folded into the status. */
 void run_row_read(struct store *store, sqlite3_stmt *row, struct run_info *out);

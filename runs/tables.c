@@ -136,7 +136,9 @@ const struct table tables[EXPORT_TABLE_COUNT] = {
                       {"final_loss", REAL, NAN_RUN_FINAL_LOSS},
                       {"best_val_loss", REAL, NAN_RUN_BEST_VAL_LOSS},
                       {"best_step", INTEGER, 0},
-                      {"tokens_per_sec", REAL, NAN_RUN_TOKENS_PER_SEC}}},
+                      {"tokens_per_sec", REAL, NAN_RUN_TOKENS_PER_SEC},
+                      {"parent_id", TEXT, 0},
+                      {"parent_step", INTEGER, 0}}},
 };
 
 const char *export_table_name(enum export_table table)

@@ -11,7 +11,7 @@
 
 enum column_kind { INTEGER, REAL, TEXT, STATUS };
 
-enum { COLUMNS_MAX = 16 };
+enum { COLUMNS_MAX = 18 };
 
 struct column {
     const char *name;

@@ -185,7 +185,16 @@ enum status writer_open(const struct writer_options *options, struct writer **ou
     return status;
 }
 
-enum status writer_flush(struct writer *writer, double seconds, struct err *err)
+uint64_t writer_flush_begin(struct writer *writer)
+{
+    pthread_mutex_lock(&writer->mutex);
+    uint64_t mark = writer->flush_wanted = writer->pushed;
+    pthread_mutex_unlock(&writer->mutex);
+    sem_post(&writer->wake);
+    return mark;
+}
+
+enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -199,16 +208,19 @@ enum status writer_flush(struct writer *writer, double seconds, struct err *err)
     }
     int late = 0;
     pthread_mutex_lock(&writer->mutex);
-    writer->flush_wanted = writer->pushed;
-    sem_post(&writer->wake);
-    while (writer->committed < writer->pushed && late != ETIMEDOUT)
+    while (writer->committed < mark && late != ETIMEDOUT)
         late = pthread_cond_timedwait(&writer->settled, &writer->mutex, &until);
-    uint64_t missing = writer->pushed - writer->committed;
+    uint64_t missing = writer->committed < mark ? mark - writer->committed : 0;
     struct err why = writer->failure;
     pthread_mutex_unlock(&writer->mutex);
     if (missing == 0) return STATUS_OK;
     return err_set(err, STATUS_BUSY, "run %s: %llu records are not stored yet%s%s", writer->journal.run_id,
                    (unsigned long long)missing, why.status ? ": " : "", why.status ? why.text : "");
+}
+
+enum status writer_flush(struct writer *writer, double seconds, struct err *err)
+{
+    return writer_flush_wait(writer, writer_flush_begin(writer), seconds, err);
 }
 
 enum status writer_close(struct writer *writer, enum run_status final, const char *message, struct err *err)

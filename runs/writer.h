@@ -51,6 +51,11 @@ void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_
 /* Blocks until everything handed over so far is committed, or `seconds` are over (STATUS_BUSY). */
 enum status writer_flush(struct writer *writer, double seconds, struct err *err);
 
+/* The same in two halves, so that another thread can do the waiting: the mark that writer_flush_begin, one of
+ * the record calls, returns is that of all handed over before; writer_flush_wait is for any thread. */
+uint64_t writer_flush_begin(struct writer *writer);
+enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err);
+
 /* Commits what is left, stores the final status and message, joins the thread, closes. Frees in any case. */
 enum status writer_close(struct writer *writer, enum run_status status, const char *message, struct err *err);
 

@@ -58,6 +58,12 @@ static void on_saving(void *context)
     if (story->on_saving) story->on_saving(story, true);
 }
 
+static void on_safe(void *context)
+{
+    struct story *story = context;
+    if (story->on_safe) story->on_safe(story);
+}
+
 static void on_checkpoint(void *context, const struct checkpoint_record *record)
 {
     struct story *story = context;
@@ -215,6 +221,7 @@ enum status session_try(struct session *s, struct err *err)
                                              .sample = on_sample,
                                              .reserve = on_reserve,
                                              .saving = on_saving,
+                                             .safe = on_safe,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
                                              .used = on_used,

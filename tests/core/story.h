@@ -38,6 +38,7 @@ struct story {
     int acknowledged;
     void (*on_step)(struct story *story);                /* may be NULL */
     void (*on_saving)(struct story *story, bool begins); /* around a checkpoint; NULL: nothing */
+    void (*on_safe)(struct story *story);                /* by the thread that writes; may be NULL */
 };
 
 /* Everything around a trainer. */

@@ -19,6 +19,7 @@
 
 #include "core/base/file.h"
 #include "core/checkpoint.h"
+#include "core/hugging_face.h"
 #include "tests/core/rig.h"
 
 static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "config.json",
@@ -57,6 +58,14 @@ static void open_trained(struct rig *rig, const struct model_config *config, int
     }
 }
 
+/* Straight from the rig's network. */
+static enum status save_as(const char *parent, struct rig *rig, const struct train_state *state,
+                           const struct tokenizer *tokenizer, int64_t *bytes, struct err *err)
+{
+    struct checkpoint_source source = checkpoint_of_network(&rig->network, true);
+    return checkpoint_save(parent, &source, state, tokenizer, bytes, err);
+}
+
 static void save(const char *parent, struct rig *rig, int64_t step)
 {
     struct err err = {0};
@@ -64,7 +73,7 @@ static void save(const char *parent, struct rig *rig, int64_t step)
     struct tokenizer *tokenizer;
     int64_t bytes;
     assert_int_equal(tokenizer_open_bytes(&tokenizer, NULL), STATUS_OK);
-    if (checkpoint_save(parent, &rig->network, &state, tokenizer, &bytes, &err)) fail_msg("%s", err.text);
+    if (save_as(parent, rig, &state, tokenizer, &bytes, &err)) fail_msg("%s", err.text);
     tokenizer_close(tokenizer);
 }
 
@@ -129,7 +138,7 @@ static void expect_same_after_load(const struct model_config *config, int moment
     state.stopping.best = best;
     open_trained(&saved, config, moments, 5);
     rig_open(&loaded, NULL, config, 1, 3, moments); /* another batch shape is no obstacle */
-    if (checkpoint_save(parent, &saved.network, &state, NULL, &bytes, &err)) fail_msg("%s", err.text);
+    if (save_as(parent, &saved, &state, NULL, &bytes, &err)) fail_msg("%s", err.text);
     if (checkpoint_find(parent, -1, path, sizeof path, &err)) fail_msg("%s", err.text);
     if (checkpoint_load(path, &loaded.network, &back, &err)) fail_msg("%s", err.text);
     expect_equal_memory(&saved, &loaded);
@@ -173,7 +182,7 @@ static void the_size_is_that_of_the_files(void **state)
     char *parent = fresh_folder("size");
     open_trained(&rig, &config, 2, 5);
     assert_int_equal(tokenizer_open_bytes(&tokenizer, NULL), STATUS_OK);
-    assert_int_equal(checkpoint_save(parent, &rig.network, &train, tokenizer, &bytes, &err), STATUS_OK);
+    assert_int_equal(save_as(parent, &rig, &train, tokenizer, &bytes, &err), STATUS_OK);
     for (int i = 0; i < FILES; i++) {
         struct stat st;
         char *path = in_folder(parent, "step-1", files[i]);
@@ -401,31 +410,66 @@ static void expect_other_model_refused(const struct model_config *saved, int sav
     free(parent);
 }
 
-static void a_model_that_differs_is_refused_naming_the_tensor(void **state)
+static void a_model_that_differs_is_refused_naming_the_field(void **state)
 {
     (void)state;
-    struct model_config config = rig_config(), other = rig_config();
+    const struct model_config config = rig_config();
+    struct model_config other = config;
     other.vocab_size = 14;
     expect_other_model_refused(&config, 2, &other, 2,
-                               "model.embed_tokens.weight is F32 (13, 10), this model needs F32 (14, 10)");
-    other = rig_config();
-    other.num_layers = 3;
-    expect_other_model_refused(&config, 2, &other, 2, "has no tensor model.layers.2.");
-    other.tie_weights = true;
-    expect_other_model_refused(&config, 2, &other, 2,
-                               "has a tensor lm_head.weight, which this model does not have");
-    other = rig_config();
-    other.num_layers = 1;
-    expect_other_model_refused(&config, 2, &other, 2, "has a tensor model.layers.1.");
-    other = rig_config();
-    other.qk_norm = true;
-    expect_other_model_refused(&config, 2, &other, 2, "has no tensor model.layers.0.self_attn.q_norm.weight");
+                               "was saved with model.vocab_size = 13, this model has 14");
     other = config;
-    config.tie_weights = true;
-    expect_other_model_refused(&config, 2, &other, 2, "has no tensor lm_head.weight");
-    config = rig_config();
+    other.num_layers = 3;
+    expect_other_model_refused(&config, 2, &other, 2, "model.num_layers = 2, this model has 3");
+    other = config;
+    other.tie_weights = true;
+    expect_other_model_refused(&config, 2, &other, 2, "model.tie_weights = 0, this model has 1");
+    other = config;
+    other.qk_norm = true;
+    expect_other_model_refused(&config, 2, &other, 2, "model.qk_norm = 0, this model has 1");
+    other = config; /* no tensor has another shape */
+    other.num_heads = 2;
+    other.head_dim = 8;
+    other.num_kv_heads = 1;
+    expect_other_model_refused(&config, 2, &other, 2, "model.num_heads = 4, this model has 2");
+    other = config;
+    other.rope_base *= 2;
+    expect_other_model_refused(&config, 2, &other, 2, "model.rope_base = ");
+    other = config;
+    other.norm_eps = 1e-3;
+    expect_other_model_refused(&config, 2, &other, 2, "model.norm_eps = ");
     expect_other_model_refused(&config, 1, &config, 2,
                                "optimizer.safetensors: has no tensor v.model.embed_tokens.weight");
+}
+
+static void tensors_that_do_not_fit_their_description_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"has a tensor lm_head.weight, which this model does not have",
+                                        "has no tensor model.layers.0.self_attn.q_norm.weight",
+                                        "model.embed_tokens.weight is F32 (13, 10), this model needs F32 "
+                                        "(14, 10)"};
+    for (int i = 0; i < 3; i++) { /* the description is that of another model */
+        struct model_config config = rig_config(), other = config;
+        struct rig a, b;
+        struct err err = {0};
+        char *parent = fresh_folder("mixed"), *path = in_folder(parent, "step-1", ""),
+             *description = in_folder(parent, "step-1", "config.json");
+        other.tie_weights = i == 0;
+        other.qk_norm = i == 1;
+        other.vocab_size += i == 2;
+        open_trained(&a, &config, 2, 5);
+        open_trained(&b, &other, 2, 6);
+        save(parent, &a, 1);
+        assert_int_equal(hugging_face_write_config(&other, description, &err), STATUS_OK);
+        assert_int_equal(checkpoint_load_weights(path, &b.network, &err), STATUS_USAGE);
+        if (!strstr(err.text, parts[i])) fail_msg("\"%s\" does not say \"%s\"", err.text, parts[i]);
+        rig_close(&a);
+        rig_close(&b);
+        free(description);
+        free(path);
+        free(parent);
+    }
 }
 
 static void a_trainer_state_that_is_incomplete_or_wrong_is_refused(void **state)
@@ -497,7 +541,7 @@ static void a_full_disk_leaves_older_ones_untouched_and_nothing_half_written(voi
         train.step = limit % 2 ? 2 : 3; /* a new step, and one that is there already */
         err = (struct err){0};
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-        enum status status = checkpoint_save(parent, &new.network, &train, tokenizer, &bytes, &err);
+        enum status status = save_as(parent, &new, &train, tokenizer, &bytes, &err);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
         if (!status) break;
         refused++;
@@ -530,7 +574,7 @@ static void a_parent_that_is_a_file_is_an_error(void **state)
     char *parent = rig_path("just-a-file");
     rig_write(parent, "x", 1);
     open_trained(&rig, &config, 2, 5);
-    assert_int_not_equal(checkpoint_save(parent, &rig.network, &train, NULL, &bytes, &err), STATUS_OK);
+    assert_int_not_equal(save_as(parent, &rig, &train, NULL, &bytes, &err), STATUS_OK);
     assert_non_null(strstr(err.text, "just-a-file"));
     rig_close(&rig);
     free(parent);
@@ -586,7 +630,8 @@ int main(void)
         cmocka_unit_test(a_list_of_checksums_that_is_not_ours_is_refused),
         cmocka_unit_test(saving_the_same_step_again_replaces_it_whole),
         cmocka_unit_test(pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left),
-        cmocka_unit_test(a_model_that_differs_is_refused_naming_the_tensor),
+        cmocka_unit_test(a_model_that_differs_is_refused_naming_the_field),
+        cmocka_unit_test(tensors_that_do_not_fit_their_description_are_refused_by_name),
         cmocka_unit_test(a_trainer_state_that_is_incomplete_or_wrong_is_refused),
         cmocka_unit_test(a_full_disk_leaves_older_ones_untouched_and_nothing_half_written),
         cmocka_unit_test(a_parent_that_is_a_file_is_an_error),

@@ -15,7 +15,8 @@
 
 /* mem_alloc has no context of its own, so the counts are the test program's. */
 static struct {
-    size_t bytes, calls, freed, refuse_after; /* refuse_after 0: never refuses */
+    size_t bytes, host_bytes, calls, freed,
+        refuse_after; /* host_bytes: of bytes; refuse_after 0: never refuses */
 } asked;
 
 static enum status counting_alloc(struct device *device, size_t bytes, void **out, struct err *err)
@@ -38,6 +39,7 @@ static enum status counting_host_alloc(struct device *device, size_t bytes, void
     if (asked.refuse_after && asked.calls == asked.refuse_after)
         return err_set(err, STATUS_NO_MEMORY, "the test's host has no more");
     asked.bytes += bytes;
+    asked.host_bytes += bytes;
     asked.calls++;
     return cpu_backend()->host_alloc(device, bytes, out, err);
 }
@@ -214,8 +216,8 @@ static void lion_plans_one_moment_less_than_adamw(void **state)
 static void every_buffer_has_a_name_and_a_category_that_has_one(void **state)
 {
     (void)state;
-    static const char *const names[] = {"weights",     "gradients", "moments",
-                                        "activations", "workspace", "host"};
+    static const char *const names[] = {"weights",   "gradients", "moments", "activations",
+                                        "workspace", "host",      "snapshot"};
     struct model_config config = rig_config();
     struct model model;
     struct plan plan;
@@ -307,7 +309,7 @@ static void a_device_that_refuses_leaves_nothing_allocated_and_names_the_categor
     assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
     struct plan_input input = {.model = &model, .B = 2, .T = 8, .moments = 2};
     assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
-    for (size_t i = 1; i < PLAN_CATEGORIES; i++) {
+    for (size_t i = 1; i <= PLAN_WORKSPACE; i++) {
         struct backend backend = counting_backend();
         struct device *device;
         struct err err = {0};
@@ -319,6 +321,38 @@ static void a_device_that_refuses_leaves_nothing_allocated_and_names_the_categor
         backend.device_close(device);
     }
     plan_release(&plan);
+    model_release(&model);
+}
+
+static void a_snapshot_is_host_memory_and_part_of_the_total_only_where_that_is_the_devices(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    struct model model;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    size_t arena = model.elements * sizeof(float);
+    for (int i = 0; i < 8; i++) {
+        struct plan_input input = {.model = &model, .B = 2, .T = 8, .moments = 2};
+        struct backend backend = counting_backend();
+        struct device *device;
+        struct plan with, without;
+        struct network network;
+        input.allocator = i & 4 ? ALLOCATOR_ARENA : ALLOCATOR_BASIC;
+        input.host_counts = i & 1;
+        assert_int_equal(plan_init(&without, &input, NULL), STATUS_OK);
+        input.snapshot = i & 2 ? 3 : 1;
+        assert_int_equal(plan_init(&with, &input, NULL), STATUS_OK);
+        assert_int_equal(with.category_bytes[PLAN_SNAPSHOT], (size_t)input.snapshot * arena);
+        assert_int_equal(with.total_bytes - without.total_bytes, i & 1 ? (size_t)input.snapshot * arena : 0);
+        assert_int_equal(backend.device_open(0, &device, NULL), STATUS_OK);
+        assert_int_equal(network_open(&network, &backend, device, &model, &with, NULL), STATUS_OK);
+        assert_int_equal(asked.host_bytes, with.category_bytes[PLAN_HOST] + (size_t)input.snapshot * arena);
+        assert_int_equal(asked.bytes - asked.host_bytes, plan_device_bytes(&without));
+        network_close(&network);
+        backend.device_close(device);
+        plan_release(&with);
+        plan_release(&without);
+    }
     model_release(&model);
 }
 
@@ -334,6 +368,7 @@ int main(void)
         cmocka_unit_test(the_largest_configuration_does_not_overflow),
         cmocka_unit_test(what_fits_is_the_most_that_fits),
         cmocka_unit_test(a_device_that_refuses_leaves_nothing_allocated_and_names_the_category),
+        cmocka_unit_test(a_snapshot_is_host_memory_and_part_of_the_total_only_where_that_is_the_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

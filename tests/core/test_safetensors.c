@@ -12,12 +12,14 @@
 #include "core/safetensors.h"
 #include "tests/core/rig.h"
 
-static void fetch(void *context, void *host, const void *data, size_t bytes)
+static enum status fetch(void *context, void *host, const void *data, size_t bytes, struct err *err)
 {
+    (void)err;
     size_t *fetched = context;
     *fetched += bytes;
     assert_true(bytes <= 1 << 20);
     memcpy(host, data, bytes);
+    return STATUS_OK;
 }
 
 /* A file with this header and `data_bytes` bytes of data behind it; header_size < 0: the header's own length.

@@ -13,6 +13,8 @@ const struct command commands[] = {
      command_train},
     {"resume", "RUN [--section.key=value ...]", "go on with a run from its newest checkpoint",
      command_resume},
+    {"fork", "RUN [--step N] [--section.key=value ...] [--name NAME]",
+     "a new run that starts from a checkpoint of another", command_fork},
     {"order", "RUN VERB [VALUE] [--wait]", "tell a running trainer to pause, continue, stop, checkpoint, ...",
      command_order},
     {"runs", "[--json] [--filter EXPR] [--sort KEY]", "list the runs", command_runs},

@@ -5,6 +5,7 @@
 int command_watch(int argc, char **argv);
 int command_train(int argc, char **argv);
 int command_resume(int argc, char **argv);
+int command_fork(int argc, char **argv);
 int command_order(int argc, char **argv);
 int command_runs(int argc, char **argv);
 int command_show(int argc, char **argv);

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/fit.h"
 #include "core/optimizer.h"
+#include "core/trainer.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/device_choice.h"
@@ -88,6 +89,7 @@ static enum status ask_device(struct estimate *e, struct err *err)
         e->info = choice.info;
         e->input.host_counts = choice.info.uuid[0] == '\0';
         e->input.gemm_workspace = choice.backend->gemm_workspace(choice.device);
+        e->input.host_counts = choice.info.uuid[0] == '\0';
         e->input.precision = plan_precision(e->config.train.precision, choice.info.best);
     }
     device_choice_close(&choice);
@@ -105,6 +107,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     e->input.activation_interval = (int)c->checkpoint.activation_interval;
     e->input.moments =
         optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
+    e->input.snapshot = trainer_snapshot_arenas(c, e->input.moments);
     if (!status) status = plan_init(&e->plan, &e->input, err);
     if (status || !e->fit) return status;
     if (!e->memory) e->memory = (size_t)e->info.available_bytes;
@@ -151,9 +154,13 @@ static void print_text(const struct estimate *e)
            e->input.T, e->config.train.optimizer, precision_name(e->input.precision), e->info.short_name);
     for (int category = 0; category < PLAN_CATEGORIES; category++) {
         if (!plan->category_bytes[category]) continue;
-        printf("%-44s %12s %4.0f %%\n", plan_category_name((enum plan_category)category),
-               text_format_bytes(plan->category_bytes[category], text, sizeof text),
-               100.0 * (double)plan->category_bytes[category] / (double)plan->total_bytes);
+        printf("%-44s %12s", plan_category_name((enum plan_category)category),
+               text_format_bytes(plan->category_bytes[category], text, sizeof text));
+        if (plan_category_is_host((enum plan_category)category) && !e->input.host_counts)
+            printf("   of the host's memory, page-locked, not of the device's\n");
+        else
+            printf(" %4.0f %%\n",
+                   100.0 * (double)plan->category_bytes[category] / (double)plan->total_bytes);
         print_buffers(plan, (enum plan_category)category);
     }
     printf("%-44s %12s\n", "all", text_format_bytes(plan->total_bytes, text, sizeof text));

@@ -36,6 +36,8 @@ static const struct column {
     {"heartbeat", NUMBER, offsetof(struct run_info, heartbeat)},
     {"pid", WHOLE, offsetof(struct run_info, pid)},
     {"message", TEXT, offsetof(struct run_info, message)},
+    {"parent_id", TEXT, offsetof(struct run_info, parent_id)},
+    {"parent_step", WHOLE, offsetof(struct run_info, parent_step)},
 };
 enum { COLUMN_COUNT = sizeof columns / sizeof *columns };
 
@@ -321,7 +323,9 @@ json_t *run_table_json(const struct run_info *run)
     for (size_t i = 0; object && i < COLUMN_COUNT; i++) {
         const struct column *column = &columns[i];
         json_t *value;
-        if (is_text(column))
+        if (column->offset == offsetof(struct run_info, parent_id) && !*run->parent_id)
+            value = json_null();
+        else if (is_text(column))
             value = json_string(text_of(run, column));
         else if (column->kind == NUMBER)
             value = run_table_number(number_of(run, column));

@@ -98,6 +98,9 @@ static void print_identity(struct show *show)
     if (isfinite(run->ended_at))
         printf("  ended       %s, after %s\n", format_time(run->ended_at, a, sizeof a),
                clock_format_duration(run->elapsed, b, sizeof b));
+    if (*run->parent_id)
+        printf("  forked      from %s, after %lld steps\n", line(show, run->parent_id),
+               (long long)run->parent_step);
     if (run->segment > 1) printf("  resumed     %d time%s\n", run->segment - 1, run->segment > 2 ? "s" : "");
     if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
         printf("  trainer     process %lld, last sign of life %s ago\n", (long long)run->pid,

@@ -13,6 +13,7 @@
 #include "core/base/text.h"
 #include "tui/command/command.h"
 #include "tui/command/interrupt.h"
+#include "tui/command/training_origin.h"
 #include "tui/command/training_session.h"
 
 /* ---- on which device ---- */
@@ -32,7 +33,7 @@ static enum status check_precision(struct training_session *s, struct err *err)
     return STATUS_OK;
 }
 
-static enum status open_anew(struct training_session *s, struct err *err)
+enum status training_open_anew(struct training_session *s, struct err *err)
 {
     enum status status = check_precision(s, err);
     return status ? status : training_session_open_trainer(s, err);
@@ -82,6 +83,10 @@ static enum status create_run(struct training_session *s, struct err *err)
                           .parameters = trainer_model(s->trainer)->parameters,
                           .total_steps = c->train.total_steps,
                           .config = config};
+    if (s->options->fork) {
+        run.parent_id = s->options->fork->run;
+        run.parent_step = trainer_state(s->trainer)->step;
+    }
     enum status status = run_create(s->store, &run, s->id, err);
     free(config);
     return status;
@@ -124,7 +129,8 @@ static enum status load_last_good(struct training_session *s, struct err *err)
     char checkpoint[PATH_MAX];
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
-    return status ? status : trainer_resume(s->trainer, checkpoint, err);
+    bool fresh; /* a fork of weights alone, before its first checkpoint */
+    return status ? status : trainer_fork(s->trainer, checkpoint, &fresh, err);
 }
 
 /* Says in the run's history what failed, and what becomes of the steps since the last good state. */
@@ -239,10 +245,11 @@ int training_start(const struct training_options *options)
     struct training_session s;
     struct err err = {0};
     enum status status = training_session_open(&s, options, &err);
-    if (!status) status = prepare(&s, open_anew, &err);
+    if (!status) status = prepare(&s, options->fork ? training_open_forked : training_open_anew, &err);
     if (!status && !(status = create_run(&s, &err))) {
         training_session_find_checkpoints(&s);
         status = run_lock_acquire(s.store, s.id, &s.lock, &err);
+        if (!status && options->fork) status = training_take_checkpoint(&s, &err);
         if (!status) status = training_session_record(&s, &err);
         if (status) { /* no run rather than one that never began */
             run_lock_release(&s.lock);
@@ -250,78 +257,10 @@ int training_start(const struct training_options *options)
         }
     }
     if (!status) introduce(&s);
+    if (!status && options->fork) training_tell_fork(&s);
     int code = status ? fail(&err) : train(&s);
     training_session_close(&s);
     return code;
-}
-
-/* ---- resuming ---- */
-
-/* Opens the trainer with the newest checkpoint; a run that has none, or nothing left to do, is an error with
- * its remedy. */
-static enum status open_resumed(struct training_session *s, struct err *err)
-{
-    char checkpoint[PATH_MAX], newest[PATH_MAX];
-    int64_t total = s->config.train.total_steps;
-    enum status status = open_anew(s, err);
-    if (status) return status;
-    status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
-    if (status == STATUS_NOT_FOUND)
-        return err_set(err, status,
-                       "run %s: no checkpoint to go on from is left below %s (start it again with `anneal "
-                       "train`)",
-                       s->id, s->checkpoints);
-    if (!status && checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
-        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, going on from %s\n", newest,
-                strrchr(checkpoint, '/') + 1);
-    if (!status) status = trainer_resume(s->trainer, checkpoint, err);
-    int64_t step = status ? 0 : trainer_state(s->trainer)->step;
-    if (!status && step >= total)
-        return err_set(err, STATUS_USAGE,
-                       "run %s: all %" PRId64 " steps are done (to train on: --train.total_steps=%" PRId64
-                       ")",
-                       s->id, step, step * 2);
-    const struct early_stopping *e = status ? NULL : &trainer_state(s->trainer)->stopping;
-    if (e && e->patience > 0 && e->used >= e->patience)
-        return err_set(err, STATUS_USAGE,
-                       "run %s: stopped early, its patience of %" PRId64
-                       " evaluations is used up (to train on: "
-                       "--eval.early_stopping_patience=%" PRId64 ", or 0)",
-                       s->id, e->patience, e->used * 2);
-    return status;
-}
-
-/* The lines of `after` that differ from those of `before`, which has the same keys in the same order:
- * "train.total_steps = 60 (was 40), …", cut where `size` ends. */
-static void describe_changes(const char *before, const char *after, char *buf, size_t size)
-{
-    char section[64] = "";
-    size_t used = 0;
-    buf[0] = '\0';
-    while (*before && *after) {
-        size_t n = strcspn(after, "\n"), m = strcspn(before, "\n");
-        size_t key = strcspn(before, "=") + 2;
-        if (*after == '[') snprintf(section, sizeof section, "%.*s", (int)n - 2, after + 1);
-        if ((n != m || memcmp(before, after, n) != 0) && key < m && used < size)
-            used += (size_t)snprintf(buf + used, size - used, "%s%s.%.*s (was %.*s)", used ? ", " : "",
-                                     section, (int)n, after, (int)(m - key), before + key);
-        after += n + (after[n] == '\n');
-        before += m + (before[m] == '\n');
-    }
-}
-
-/* What the command line has changed becomes the run's configuration, and a line of its history. */
-static enum status keep_changes(struct training_session *s, char *changes, size_t size, struct err *err)
-{
-    const struct config *c = &s->config;
-    char *before = NULL, *after = config_text(c);
-    enum status status = after ? run_config(s->store, s->id, &before, err)
-                               : err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
-    if (!status) describe_changes(before, after, changes, size);
-    if (!status && *changes) status = run_reconfigure(s->store, s->id, c->train.total_steps, after, err);
-    free(before);
-    free(after);
-    return status;
 }
 
 int training_resume(const struct training_options *options, const struct run_info *run)
@@ -335,8 +274,8 @@ int training_resume(const struct training_options *options, const struct run_inf
         training_session_find_checkpoints(&s);
         status = run_lock_acquire(s.store, s.id, &s.lock, &err);
     }
-    if (!status) status = prepare(&s, open_resumed, &err);
-    if (!status) status = keep_changes(&s, changes, sizeof changes, &err);
+    if (!status) status = prepare(&s, training_open_resumed, &err);
+    if (!status) status = training_keep_changes(&s, changes, sizeof changes, &err);
     if (!status) status = training_session_record(&s, &err);
     if (!status) {
         writer_device(s.writer, s.choice.info.short_name,

@@ -1,4 +1,4 @@
-/* A training session: where trainer, run store and terminal meet. Used by `train` and `resume`. */
+/* A training session: where trainer, run store and terminal meet. Used by `train`, `resume` and `fork`. */
 #ifndef ANNEAL_TUI_TRAINING_H
 #define ANNEAL_TUI_TRAINING_H
 
@@ -6,16 +6,24 @@
 #include "runs/run.h"
 #include "tui/command/train_report.h"
 
-/* What the words of both commands say. */
+/* Where a fork goes out from. */
+struct fork_origin {
+    const char *run;        /* id */
+    const char *checkpoint; /* folder */
+    const char *config;     /* of that run, as text */
+};
+
+/* What the words of the commands say. */
 struct training_options {
     struct config config; /* finished */
     const char *name;     /* NULL: from the preset */
     const char *device;   /* "auto", "cpu", "cuda" */
     enum report_mode progress;
-    bool wait; /* for device memory that other processes hold */
+    bool wait;                      /* for device memory that other processes hold */
+    const struct fork_origin *fork; /* NULL: none */
 };
 
-/* Trains a new run. Returns the exit status; errors have been printed. */
+/* Trains a new run, from fresh weights or as a fork. Returns the exit status; errors have been printed. */
 int training_start(const struct training_options *options);
 
 /* Goes on with `run` from its newest checkpoint as a new segment. */

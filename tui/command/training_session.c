@@ -46,7 +46,14 @@ static void on_sample(void *context, const struct sample_record *record)
  * keep up that long, on_store_error has said why. */
 static void on_saving(void *context)
 {
-    writer_flush(((struct training_session *)context)->writer, 2, NULL);
+    struct training_session *s = context;
+    s->saving = writer_flush_begin(s->writer);
+}
+
+static void on_safe(void *context)
+{
+    struct training_session *s = context;
+    writer_flush_wait(s->writer, s->saving, 2, NULL);
 }
 
 static void on_checkpoint(void *context, const struct checkpoint_record *record)
@@ -150,6 +157,11 @@ void training_session_event(struct training_session *s, int64_t step, const char
     on_event(s, &event);
 }
 
+void training_session_checkpoint(struct training_session *s, const struct checkpoint_record *record)
+{
+    on_checkpoint(s, record);
+}
+
 /* ---- opening and closing ---- */
 
 enum status training_session_open(struct training_session *s, const struct training_options *options,
@@ -201,6 +213,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .stopping = on_stopping,
                                              .sample = on_sample,
                                              .saving = on_saving,
+                                             .safe = on_safe,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
                                              .used = on_used,

@@ -31,7 +31,10 @@ struct training_session {
     struct metrics *metrics; /* NULL: none are taken */
     struct trainer *trainer;
     struct train_report report;
+    bool fresh;            /* a fork of weights alone */
+    int64_t adopted_bytes; /* size of the checkpoint that a fork began with */
     struct eval_record last_eval;
+    uint64_t saving; /* the writer's mark of what the newest checkpoint must not be ahead of */
     struct order taken;                       /* the newest one that the trainer took up */
     bool obeying;                             /* and has not answered */
     bool paused, stopping;                    /* by order */
@@ -60,6 +63,9 @@ void training_session_start_metrics(struct training_session *s);
 
 /* A line of the run's history, and of the report. step -1: before the first one. */
 void training_session_event(struct training_session *s, int64_t step, const char *level, const char *text);
+
+/* Likewise: a checkpoint that was not written by the trainer. */
+void training_session_checkpoint(struct training_session *s, const struct checkpoint_record *record);
 
 /* Before a trainer is closed that another is to follow in the same session: what was ordered and is in force,
  * or was taken up and not carried out, is ordered of that one. */

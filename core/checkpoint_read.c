@@ -1,0 +1,204 @@
+/* See checkpoint.h. Here: a checkpoint's numbers into a network, piece by piece through a small buffer, and
+ * nothing from a folder that does not fit the model. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/checkpoint.h"
+#include "core/checkpoint_files.h"
+#include "core/hugging_face.h"
+
+enum { PIECE = 1 << 20 };
+
+/* ---- does it fit ---- */
+
+/* max_seq_len is left out: no weight depends on it, and a resumed run may raise it. */
+static enum status check_model(const char *folder, const struct model_config *wanted, struct err *err)
+{
+    struct model_config saved;
+    char path[CHECKPOINT_PATH];
+    enum status status = checkpoint_join(path, folder, "config.json", err);
+    if (!status) status = hugging_face_read_config(path, &saved, err);
+    if (status) return status;
+#define NUMBER(field) {#field, (double)saved.field, (double)wanted->field}
+    const struct {
+        const char *name;
+        double saved, wanted;
+    } fields[] = {NUMBER(vocab_size),   NUMBER(hidden_dim),       NUMBER(num_layers), NUMBER(num_heads),
+                  NUMBER(num_kv_heads), NUMBER(head_dim),         NUMBER(rope_base),  NUMBER(norm_eps),
+                  NUMBER(tie_weights),  NUMBER(intermediate_dim), NUMBER(qk_norm),    NUMBER(qkv_bias)};
+#undef NUMBER
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].saved != fields[i].wanted)
+            return err_set(err, STATUS_USAGE,
+                           "%s: was saved with model.%s = %.10g, this model has %.10g (weights fit only the "
+                           "model that they were trained in)",
+                           folder, fields[i].name, fields[i].saved, fields[i].wanted);
+    return STATUS_OK;
+}
+
+/* Weights that the model has no place for would be left out in silence. Older files of others bring the
+ * rotary frequencies, which say nothing new. */
+static enum status refuse_unknown(const char *path, const struct safetensors *file, const struct model *model,
+                                  struct err *err)
+{
+    for (size_t i = 0; i < file->count; i++) {
+        const char *name = file->tensors[i].name;
+        bool known = model_find(model, name) || strstr(name, "rotary_emb.inv_freq");
+        if (!known)
+            return err_set(err, STATUS_USAGE, "%s: has a tensor %.80s, which this model does not have", path,
+                           name);
+    }
+    return STATUS_OK;
+}
+
+/* ---- numbers ---- */
+
+static enum status read_at(int fd, void *buffer, size_t bytes, size_t offset, const char *path,
+                           struct err *err)
+{
+    for (unsigned char *to = buffer; bytes;) {
+        ssize_t n = pread(fd, to, bytes, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0)
+            return err_set(err, STATUS_IO, "%s: cannot read: %s", path,
+                           n ? strerror(errno) : "it became shorter meanwhile");
+        to += n;
+        offset += (size_t)n;
+        bytes -= (size_t)n;
+    }
+    return STATUS_OK;
+}
+
+/* `piece`: PIECE bytes of host memory that copies start from. */
+static enum status upload_tensor(int fd, const char *path, const struct safetensors *file,
+                                 const struct safetensor *t, struct network *net, float *to, void *piece,
+                                 struct err *err)
+{
+    size_t start = (size_t)((const unsigned char *)t->data - file->map.data);
+    enum status status = STATUS_OK;
+    for (size_t at = 0; !status && at < t->bytes; at += PIECE) {
+        size_t n = t->bytes - at < PIECE ? t->bytes - at : PIECE;
+        status = read_at(fd, piece, n, start + at, path, err);
+        if (status) break;
+        net->backend->mem_upload((unsigned char *)to + at, piece, n, net->stream);
+        status = net->backend->stream_wait(net->stream, err); /* before the piece is written again */
+    }
+    return status;
+}
+
+static enum status check_tensor(const char *path, const struct safetensor *t, const char *name,
+                                const struct param *p, struct err *err)
+{
+    if (!t) return err_set(err, STATUS_USAGE, "%s: has no tensor %s, which this model needs", path, name);
+    if (strcmp(t->dtype, "F32") != 0 || t->dims != (p->cols ? 2 : 1) || t->shape[0] != p->rows ||
+        (p->cols && t->shape[1] != p->cols))
+        return err_set(err, STATUS_USAGE, "%s: %s is %s (%lld, %lld), this model needs F32 (%d, %d)", path,
+                       name, t->dtype, (long long)t->shape[0], (long long)(t->dims > 1 ? t->shape[1] : 0),
+                       p->rows, p->cols);
+    return STATUS_OK;
+}
+
+/* All of a file's tensors are looked at before the first is copied. */
+static enum status upload(const char *path, struct network *net, const char *prefix, float *base,
+                          struct err *err)
+{
+    struct safetensors file;
+    struct allocator_scope scope;
+    char name[96];
+    void *piece = NULL;
+    const struct model *model = net->model;
+    enum status status = safetensors_open(path, &file, err);
+    if (status) return status;
+    allocator_scope_begin(&scope, net->allocator);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) status = err_set(err, STATUS_IO, "%s: cannot open: %s", path, strerror(errno));
+    if (!status && !*prefix) status = refuse_unknown(path, &file, model, err);
+    for (size_t i = 0; !status && i < model->param_count; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
+        status = check_tensor(path, safetensors_find(&file, name), name, &model->params[i], err);
+    }
+    if (!status) status = allocator_alloc_host(&scope, "staging", PIECE, &piece, err);
+    for (size_t i = 0; !status && i < model->param_count; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
+        status = upload_tensor(fd, path, &file, safetensors_find(&file, name), net,
+                               base + model->params[i].offset, piece, err);
+    }
+    if (fd >= 0) close(fd);
+    allocator_scope_end(&scope);
+    safetensors_close(&file);
+    return status;
+}
+
+/* ---- the trainer's state ---- */
+
+static enum status read_state(const char *path, struct train_state *out, struct err *err)
+{
+    struct train_state s = {0};
+    json_error_t problem;
+    json_int_t step, updates, cursor, tokens, skipped, best_step, used, patience, corpus[3];
+    double best = INFINITY;
+    json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
+    int bad = json_unpack_ex(json, &problem, 0, "{s:I s:I s:I s:I s:F s:I s:I s:I s:I s:F s:I s:I s:I s?F}",
+                             "step", &step, "updates", &updates, "cursor", &cursor, "tokens", &tokens,
+                             "lr_factor", &s.lr_factor, "skipped_in_a_row", &skipped, "best_step", &best_step,
+                             "patience_used", &used, "patience", &patience, "min_delta",
+                             &s.stopping.min_delta, "corpus_tokens", &corpus[0], "corpus_checksum",
+                             &corpus[1], "tokenizer_checksum", &corpus[2], "best_val_loss", &best);
+    json_decref(json);
+    if (bad || step < 0 || updates < 0 || cursor < 0 || tokens < 0 || skipped < 0 || used < 0 ||
+        s.lr_factor < 0)
+        return err_set(err, STATUS_CORRUPT, "%s: %s", path, bad ? problem.text : "a number is negative");
+    s.step = step;
+    s.updates = updates;
+    s.corpus = (struct corpus_mark){(uint64_t)corpus[0], (uint64_t)corpus[1], (uint64_t)corpus[2]};
+    s.cursor = (uint64_t)cursor;
+    s.tokens = tokens;
+    s.skipped_in_a_row = skipped;
+    s.stopping.best = best;
+    s.stopping.best_step = best_step;
+    s.stopping.used = used;
+    s.stopping.patience = patience;
+    *out = s;
+    return STATUS_OK;
+}
+
+enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    enum status status = checkpoint_join(path, folder, "trainer.json", err);
+    return status ? status : read_state(path, state, err);
+}
+
+enum status checkpoint_load_weights(const char *folder, struct network *net, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    enum status status = check_model(folder, &net->model->config, err);
+    if (!status) status = checkpoint_join(path, folder, "model.safetensors", err);
+    if (!status) status = upload(path, net, "", net->weights, err);
+    if (!status) network_weights_written(net);
+    return status;
+}
+
+static float *moment(const struct network *net, int which)
+{
+    size_t offset = which ? net->plan->moment2 : net->plan->moment1;
+    return (float *)(net->memory[PLAN_MOMENTS] + offset);
+}
+
+enum status checkpoint_load(const char *folder, struct network *net, struct train_state *state,
+                            struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    enum status status = checkpoint_load_weights(folder, net, err);
+    if (!status) status = checkpoint_join(path, folder, "optimizer.safetensors", err);
+    if (!status) status = upload(path, net, "m.", moment(net, 0), err);
+    if (!status && net->plan->input.moments > 1) status = upload(path, net, "v.", moment(net, 1), err);
+    return status ? status : checkpoint_load_state(folder, state, err);
+}

@@ -1,0 +1,57 @@
+/* See recorded_run.h. */
+#include "tui/command/recorded_run.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "tui/command/run_commands.h"
+
+enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err)
+{
+    struct store *store = NULL;
+    char folder[PATH_MAX - 16];
+    *out = (struct recorded_run){0};
+    enum status status = run_open_store(&store, err);
+    if (!status) status = run_find(store, word, &out->info, err);
+    if (!status) status = run_config(store, out->info.id, &out->config_text, err);
+    config_init(&out->config);
+    if (!status) status = config_read_effective(&out->config, out->config_text, out->info.id, err);
+    if (!status) status = config_finish(&out->config, err);
+    if (!status) {
+        run_folder(store, out->info.id, folder, sizeof folder);
+        status = file_format_path(out->checkpoints, sizeof out->checkpoints, err, "%s/checkpoints", folder);
+    }
+    store_close(store);
+    return status;
+}
+
+void recorded_run_release(struct recorded_run *run)
+{
+    free(run->config_text);
+    *run = (struct recorded_run){0};
+}
+
+/* What a checkpoint depends on; a change would load other shapes or other tokens. */
+enum status recorded_run_check(const struct recorded_run *run, const struct config *new, const char *how,
+                               struct err *err)
+{
+    static const char *const keys[] = {"model.preset",      "model.vocab_size",  "model.hidden_dim",
+                                       "model.num_layers",  "model.num_heads",   "model.num_kv_heads",
+                                       "model.head_dim",    "model.rope_base",   "model.intermediate_dim",
+                                       "model.tie_weights", "model.qk_norm",     "model.qkv_bias",
+                                       "model.norm_eps",    "train.optimizer",   "data.train",
+                                       "data.tokenizer",    "data.val_fraction", "data.shuffle",
+                                       "train.seq_len",     "train.seed",        "data.val"};
+    char before[CONFIG_TEXT_MAX], after[CONFIG_TEXT_MAX];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        config_get(&run->config, keys[i], before, sizeof before);
+        config_get(new, keys[i], after, sizeof after);
+        if (strcmp(before, after) != 0)
+            return err_set(err, STATUS_USAGE,
+                           "%s = %.80s: the run was trained with %.80s, a %s run must keep that", keys[i],
+                           after, before, how);
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,27 @@
+/* A run of the store as what another training can begin from: who it is, what it was trained by, where its
+ * checkpoints lie. For `resume`, `fork` and `model`. */
+#ifndef ANNEAL_TUI_COMMAND_RECORDED_RUN_H
+#define ANNEAL_TUI_COMMAND_RECORDED_RUN_H
+
+#include <limits.h>
+
+#include "core/config.h"
+#include "runs/run.h"
+
+struct recorded_run {
+    struct run_info info;
+    struct config config; /* finished */
+    char *config_text;    /* owned */
+    char checkpoints[PATH_MAX];
+};
+
+/* RUN as a user types it. Release it also after a failure. */
+enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err);
+void recorded_run_release(struct recorded_run *run);
+
+/* What a checkpoint depends on must be as it was: a change would load other shapes or other tokens. `how`:
+ * "resumed". STATUS_USAGE names the key, and what it was. */
+enum status recorded_run_check(const struct recorded_run *run, const struct config *config, const char *how,
+                               struct err *err);
+
+#endif

@@ -1,0 +1,117 @@
+/* See training_origin.h. */
+#include "tui/command/training_origin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+
+/* After the trainer has loaded a checkpoint of `run`: whether there is anything left to do. */
+static enum status check_rest(const struct training_session *s, const char *run, struct err *err)
+{
+    int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps;
+    const struct early_stopping *e = &trainer_state(s->trainer)->stopping;
+    if (step >= total)
+        return err_set(err, STATUS_USAGE,
+                       "run %s: all %" PRId64 " steps are done (to train on: --train.total_steps=%" PRId64
+                       ")",
+                       run, step, step * 2);
+    if (e->patience > 0 && e->used >= e->patience)
+        return err_set(err, STATUS_USAGE,
+                       "run %s: stopped early, its patience of %" PRId64
+                       " evaluations is used up (to train on: "
+                       "--eval.early_stopping_patience=%" PRId64 ", or 0)",
+                       run, e->patience, e->used * 2);
+    return STATUS_OK;
+}
+
+/* ---- resuming ---- */
+
+/* Opens the trainer with the newest checkpoint; a run that has none, or nothing left to do, is an error with
+ * its remedy. */
+enum status training_open_resumed(struct training_session *s, struct err *err)
+{
+    char checkpoint[PATH_MAX], newest[PATH_MAX];
+    enum status status = training_open_anew(s, err);
+    if (status) return status;
+    status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
+    if (status == STATUS_NOT_FOUND)
+        return err_set(err, status,
+                       "run %s: no checkpoint to go on from is left below %s (start it again with `anneal "
+                       "train`)",
+                       s->id, s->checkpoints);
+    if (!status && checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
+        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, going on from %s\n", newest,
+                strrchr(checkpoint, '/') + 1);
+    if (!status) status = trainer_resume(s->trainer, checkpoint, err);
+    return status ? status : check_rest(s, s->id, err);
+}
+
+/* The lines of `after` that differ from those of `before`, which has the same keys in the same order:
+ * "train.total_steps = 60 (was 40), …", cut where `size` ends. */
+static void describe_changes(const char *before, const char *after, char *buf, size_t size)
+{
+    char section[64] = "";
+    size_t used = 0;
+    buf[0] = '\0';
+    while (*before && *after) {
+        size_t n = strcspn(after, "\n"), m = strcspn(before, "\n");
+        size_t key = strcspn(before, "=") + 2;
+        if (*after == '[') snprintf(section, sizeof section, "%.*s", (int)n - 2, after + 1);
+        if ((n != m || memcmp(before, after, n) != 0) && key < m && used < size)
+            used += (size_t)snprintf(buf + used, size - used, "%s%s.%.*s (was %.*s)", used ? ", " : "",
+                                     section, (int)n, after, (int)(m - key), before + key);
+        after += n + (after[n] == '\n');
+        before += m + (before[m] == '\n');
+    }
+}
+
+/* What the command line has changed becomes the run's configuration, and a line of its history. */
+enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err)
+{
+    const struct config *c = &s->config;
+    char *before = NULL, *after = config_text(c);
+    enum status status = after ? run_config(s->store, s->id, &before, err)
+                               : err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    if (!status) describe_changes(before, after, changes, size);
+    if (!status && *changes) status = run_reconfigure(s->store, s->id, c->train.total_steps, after, err);
+    free(before);
+    free(after);
+    return status;
+}
+
+/* ---- forking ---- */
+
+enum status training_open_forked(struct training_session *s, struct err *err)
+{
+    const struct fork_origin *fork = s->options->fork;
+    enum status status = training_open_anew(s, err);
+    if (!status) status = trainer_fork(s->trainer, fork->checkpoint, &s->fresh, err);
+    return status ? status : check_rest(s, fork->run, err);
+}
+
+enum status training_take_checkpoint(struct training_session *s, struct err *err)
+{
+    return checkpoint_adopt(s->checkpoints, s->options->fork->checkpoint, &s->adopted_bytes, err);
+}
+
+void training_tell_fork(struct training_session *s)
+{
+    const struct fork_origin *fork = s->options->fork;
+    int64_t step = trainer_state(s->trainer)->step;
+    char text[480], changes[240] = "", path[64], *after = config_text(&s->config);
+    if (after) describe_changes(fork->config, after, changes, sizeof changes);
+    free(after);
+    snprintf(text, sizeof text, "forked from %s after %" PRId64 " steps%s%s%s", fork->run, step,
+             s->fresh ? ", from weights alone: the optimizer begins anew" : "", *changes ? ", with " : "",
+             changes);
+    training_session_event(s, step, "info", text);
+    snprintf(path, sizeof path, "checkpoints/step-%" PRId64, step);
+    training_session_checkpoint(s, &(struct checkpoint_record){.step = step,
+                                                               .wall_time = clock_wall(),
+                                                               .path = path,
+                                                               .kind = "forked",
+                                                               .bytes = s->adopted_bytes});
+}

@@ -1,0 +1,27 @@
+/* Where a session begins that does not begin with fresh weights: the newest checkpoint of its own run
+ * (resume), or any of another's (fork). Private to training.c, which decides what is opened when. */
+#ifndef ANNEAL_TUI_TRAINING_ORIGIN_H
+#define ANNEAL_TUI_TRAINING_ORIGIN_H
+
+#include "tui/command/training_session.h"
+
+/* In training.c: the trainer with fresh weights, in a precision that the device has. */
+enum status training_open_anew(struct training_session *s, struct err *err);
+
+/* The same with the newest checkpoint; a run that has none, or nothing left to do, is an error with its
+ * remedy. */
+enum status training_open_resumed(struct training_session *s, struct err *err);
+
+/* What the command line has changed becomes the run's configuration; what that is, as one line for its
+ * history; "": nothing. */
+enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err);
+
+/* The same with the checkpoint that the options name. */
+enum status training_open_forked(struct training_session *s, struct err *err);
+/* Once the new run has a folder: the checkpoint is its own, too, so that it can be resumed from its first
+ * moment, whatever becomes of the other run. */
+enum status training_take_checkpoint(struct training_session *s, struct err *err);
+/* The first line of the new run's history. */
+void training_tell_fork(struct training_session *s);
+
+#endif
