@@ -58,7 +58,7 @@ void graph_run(struct graph *graph, struct stream *stream)
 {
     if (!stream_usable(stream)) return;
     cudaError_t error = cudaGraphLaunch(graph->exec, stream->queue);
-    if (error != cudaSuccess) stream_refused(stream, "a graph, or a kernel before it,", error);
+    if (error != cudaSuccess) stream_refused(stream, "a kernel, or the graph after it,", error);
 }
 
 void graph_close(struct graph *graph)

@@ -30,9 +30,9 @@ double clock_now(); /* in them */
 
 /* ---- streams; see streams.cc ---- */
 
-using work = std::function<void()>;
+using task = std::function<void()>;
 /* Runs the work: now, late, or whenever the graph that is being captured is launched. */
-void queue(cudaStream_t stream, work run);
+void queue(cudaStream_t stream, task run);
 /* Runs what is queued on the stream, or on all. */
 void drain(cudaStream_t stream);
 void drain_all();

@@ -15,14 +15,14 @@
 
 #include "tests/cuda_sim/machine.hh"
 
-using sim::work;
+using sim::task;
 
 namespace {
 
 struct line;
 
 struct item {
-    work run;
+    task run;
     std::shared_ptr<line> first; /* which must have come so far; NULL: nothing */
     uint64_t first_count;
 };
@@ -60,7 +60,7 @@ void run_to(const std::shared_ptr<line> &l, uint64_t count)
 } // namespace
 
 struct sim_graph {
-    std::vector<work> works;
+    std::vector<task> works;
 };
 
 struct sim_stream {
@@ -109,7 +109,7 @@ bool spoils_capture(cudaStream_t stream)
     return s->captured;
 }
 
-void queue(cudaStream_t stream, work run)
+void queue(cudaStream_t stream, task run)
 {
     sim_stream *s = of(stream);
     if (s->captured) {
@@ -345,6 +345,6 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
 {
     if (sim::faulted()) return sim::sticky_error();
     graph_launches++;
-    for (const work &w : graph->works) sim::queue(stream, w);
+    for (const task &w : graph->works) sim::queue(stream, w);
     return cudaSuccess;
 }
