@@ -4,9 +4,7 @@
 const char *operation_name(enum operation operation)
 {
     static const char *const names[OPERATIONS] = {
-        [OP_WAIT_FOR_BATCH] = "wait for batch",
-        [OP_UPLOAD_INPUTS] = "upload inputs",
-        [OP_UPLOAD_TARGETS] = "upload targets",
+        [OP_BATCH] = "batch",
         [OP_EMBEDDING] = "embedding",
         [OP_DROPOUT] = "dropout",
         [OP_NORM] = "norm",
@@ -22,7 +20,6 @@ const char *operation_name(enum operation operation)
         [OP_GEMM_DOWN] = "gemm down",
         [OP_HEAD_AND_LOSS] = "head and loss",
         [OP_LOSS_SUM] = "loss sum",
-        [OP_READ_LOSS] = "read loss",
         [OP_ZERO_DX] = "zero dx",
         [OP_COPY_DX] = "copy dx",
         [OP_NORM_BACKWARD] = "norm",
@@ -46,7 +43,7 @@ const char *operation_name(enum operation operation)
         [OP_GRADIENT_NORM] = "gradient norm",
         [OP_ADAMW] = "adamw",
         [OP_LION] = "lion",
-        [OP_READ_NORM] = "read norm",
+        [OP_READ_RESULT] = "read result",
     };
     return names[operation];
 }
@@ -106,9 +103,8 @@ struct operation_cost operation_cost(enum operation operation, const struct oper
     int64_t rounded = e == f ? 0 : all * e; /* the copy of the weights that is computed with */
     int64_t table = T * HS * f;
     switch (operation) {
-    case OP_UPLOAD_INPUTS:
-    case OP_UPLOAD_TARGETS:
-        return (struct operation_cost){2 * N * f, 0};
+    case OP_BATCH:
+        return (struct operation_cost){4 * N * f, 0};
     case OP_EMBEDDING:
         return (struct operation_cost){2 * N * C * e + N * f, 0};
     case OP_DROPOUT:
@@ -184,10 +180,8 @@ struct operation_cost operation_cost(enum operation operation, const struct oper
         return (struct operation_cost){7 * all * f + rounded, 17 * all};
     case OP_LION:
         return (struct operation_cost){5 * all * f + rounded, 11 * all};
-    case OP_READ_LOSS:
-    case OP_READ_NORM:
+    case OP_READ_RESULT:
         return (struct operation_cost){2 * sizeof(double), 0};
-    case OP_WAIT_FOR_BATCH:
     case OPERATIONS:
         break;
     }

@@ -13,9 +13,7 @@
 #include "kernels/backend.h"
 
 enum operation {
-    OP_WAIT_FOR_BATCH, /* by the host */
-    OP_UPLOAD_INPUTS,
-    OP_UPLOAD_TARGETS,
+    OP_BATCH, /* until it is on its way to the device; the copy itself runs beside other work */
     OP_EMBEDDING,
     OP_DROPOUT,
     OP_NORM,
@@ -32,7 +30,6 @@ enum operation {
     /* backward; _DW: to the weight, _DX: to the input */
     OP_HEAD_AND_LOSS, /* logits, losses and both gradients, in chunks of rows */
     OP_LOSS_SUM,
-    OP_READ_LOSS,
     OP_ZERO_DX,
     OP_COPY_DX,
     OP_NORM_BACKWARD,
@@ -57,7 +54,7 @@ enum operation {
     OP_GRADIENT_NORM,
     OP_ADAMW,
     OP_LION,
-    OP_READ_NORM,
+    OP_READ_RESULT,
     OPERATIONS
 };
 

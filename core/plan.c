@@ -7,7 +7,7 @@
 #include "core/placement.h"
 #include "kernels/linear_cross_entropy.h"
 
-enum { ALIGN = 256, SHARING_MAX = 24, BUFFERS_BESIDE_LAYERS = 40, STAGING_BYTES = 1 << 20 };
+enum { ALIGN = 256, SHARING_MAX = 24, BUFFERS_BESIDE_LAYERS = 48, STAGING_BYTES = 1 << 20 };
 
 /* While a layer's activations are computed, and from there to where they are read last. */
 enum {
@@ -195,11 +195,14 @@ static void plan_standing(struct plan *plan, size_t N)
     const struct plan_input *in = &plan->input;
     plan->rope = add(plan, PLAN_WORKSPACE, -1, "rotary table",
                      (size_t)in->T * (size_t)in->model->config.head_dim * sizeof(float));
-    plan->inputs = add(plan, PLAN_WORKSPACE, -1, "input tokens", N * sizeof(int32_t));
-    plan->targets = add(plan, PLAN_WORKSPACE, -1, "target tokens", N * sizeof(int32_t));
+    plan->batch[0] = add(plan, PLAN_WORKSPACE, -1, "tokens of a batch", 2 * N * sizeof(int32_t));
     plan->losses = add(plan, PLAN_WORKSPACE, -1, "losses", N * sizeof(float));
     plan->loss_sum = add(plan, PLAN_WORKSPACE, -1, "loss sum", sizeof(double));
-    if (in->moments > 0) plan->clip = add(plan, PLAN_WORKSPACE, -1, "clip state", sizeof(struct clip_state));
+    if (in->moments == 0) return;
+    plan->batch[1] = add(plan, PLAN_WORKSPACE, -1, "tokens of the next batch", 2 * N * sizeof(int32_t));
+    plan->control = add(plan, PLAN_WORKSPACE, -1, "step control", sizeof(struct step_control));
+    plan->result = add(plan, PLAN_WORKSPACE, -1, "result of a step", sizeof(struct step_result));
+    plan->weights_clip = add(plan, PLAN_WORKSPACE, -1, "norm of the weights", sizeof(struct clip_state));
 }
 
 /* The largest workspace that any single operation asks for. */
@@ -310,6 +313,12 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
         add(plan, PLAN_HOST, -1, "tokens that come before it", (size_t)input->T * sizeof(int32_t));
     plan->staging_bytes = bytes < STAGING_BYTES ? bytes : STAGING_BYTES;
     plan->staging = add(plan, PLAN_HOST, -1, "staging of weights", plan->staging_bytes);
+    if (training) {
+        plan->host_batch[0] = add(plan, PLAN_HOST, -1, "batch on its way", 2 * N * sizeof(int32_t));
+        plan->host_batch[1] = add(plan, PLAN_HOST, -1, "next batch on its way", 2 * N * sizeof(int32_t));
+        plan->host_results =
+            add(plan, PLAN_HOST, -1, "results on their way", PLAN_FLIGHTS * sizeof(struct step_result));
+    }
     static const char *const copies[] = {"copy of the weights", "copy of the first moment",
                                          "copy of the second moment"};
     for (int i = 0; i < input->snapshot; i++)

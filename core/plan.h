@@ -59,6 +59,14 @@ struct plan_buffer {
     unsigned phases;      /* enum plan_phase: when its content is needed */
 };
 
+enum { PLAN_FLIGHTS = 2 }; /* training steps that may be under way */
+
+/* What a training step leaves on the device for the host to read. */
+struct step_result {
+    double loss_sum; /* over the micro-batches so far, unscaled */
+    struct clip_state clip;
+};
+
 /* What the plan is made for. */
 struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
@@ -107,17 +115,19 @@ struct plan {
     enum plan_category stream;  /* where the residual stream is: activations; without training, workspace */
     size_t x_final, final_rstd; /* (N, C), (N), in the same */
     /* workspace; fp32 are rope, losses and what an operation says of its scratch */
-    size_t rope;            /* (T, HS/2, 2) */
-    size_t inputs, targets; /* (N) int32 */
-    size_t losses;          /* (N) */
-    size_t loss_sum;        /* double */
-    size_t clip;            /* struct clip_state */
-    size_t norm;            /* (N, C) the normalised residual stream, recomputed in the backward pass */
-    size_t branch;          /* (N, C) output of a projection before it joins the stream; gradient of norm */
-    size_t act;             /* (N, F), and its gradient */
-    size_t dx;              /* (N, C) gradient of the residual stream */
-    size_t dattn;           /* (N, NH*HS) */
-    size_t dqkv;            /* (N, Q) */
+    size_t rope;     /* (T, HS/2, 2) */
+    size_t batch[2]; /* (2, N) int32: inputs, then targets; one is computed on while the other is filled */
+    size_t losses;   /* (N) */
+    size_t loss_sum; /* double: of an evaluation */
+    size_t control;  /* struct step_control */
+    size_t result;   /* struct step_result */
+    size_t weights_clip; /* struct clip_state: of the weights, to see whether they are finite */
+    size_t norm;         /* (N, C) the normalised residual stream, recomputed in the backward pass */
+    size_t branch;       /* (N, C) output of a projection before it joins the stream; gradient of norm */
+    size_t act;          /* (N, F), and its gradient */
+    size_t dx;           /* (N, C) gradient of the residual stream */
+    size_t dattn;        /* (N, NH*HS) */
+    size_t dqkv;         /* (N, Q) */
     size_t scratch, scratch_bytes; /* the largest workspace any single operation asks for */
     size_t logits;                 /* (loss_chunk, V) */
     size_t gemm_workspace;         /* lent to the stream; only where it wants any */
@@ -125,6 +135,8 @@ struct plan {
     /* host */
     size_t host_logits;            /* (V) fp32, of the next token */
     size_t host_context;           /* (T) int32, what comes before it */
+    size_t host_batch[2];          /* (2, N) int32 each, on their way to `batch` */
+    size_t host_results;           /* (PLAN_FLIGHTS) struct step_result, on their way from `result` */
     size_t staging, staging_bytes; /* through which weights come a piece at a time */
 };
 

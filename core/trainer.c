@@ -159,6 +159,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = upload_initial_weights(t, err);
     if (!status) status = trainer_profile_open(t, err);
     if (!status && c->checkpoint.background) status = saver_open(&t->saver, err);
+    if (!status) status = trainer_open_steps(t, err);
     if (!status && setup->corpus->tokenizer) {
         t->sampling = true;
         status = generator_open(&t->generator, &t->network, setup->corpus->tokenizer, err);
@@ -177,6 +178,7 @@ void trainer_close(struct trainer *t)
     saver_close(t->saver);
     generator_close(&t->generator);
     profiler_close(t->profiler);
+    trainer_close_steps(t);
     network_close(&t->network);
     plan_release(&t->plan);
     model_release(&t->model);
@@ -196,6 +198,7 @@ static enum status take_position(struct trainer *t, const struct train_state *sa
     enum status status = corpus_mark_check(&saved->corpus, &t->state.corpus, err);
     if (status) return status;
     t->state = *saved;
+    optimizer_resume(&t->network, t->state.updates);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
     t->state.stopping.patience = wanted.patience;
     t->state.stopping.min_delta = wanted.min_delta;
@@ -270,18 +273,28 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* What is due after a step. A sample or a checkpoint that fails is no reason to lose the run. */
-static void between_steps(struct trainer *t)
+static bool anything_due(const struct trainer *t, int64_t step)
 {
     const struct config *c = t->setup.config;
-    int64_t step = t->state.step;
+    return due(c->eval.every, step) || due(c->sample.every, step) || due(c->checkpoint.every, step);
+}
+
+/* What is due after a step. A sample or a checkpoint that fails is no reason to lose the run. */
+static enum status between_steps(struct trainer *t, struct err *err)
+{
+    const struct config *c = t->setup.config;
+    int64_t step = trainer_queued(t);
     struct err problem = {0};
     trainer_collect_save(t);
+    if (!anything_due(t, step)) return STATUS_OK;
+    enum status status = trainer_settle(t, err);
+    if (status) return status;
     if (due(c->eval.every, step)) trainer_evaluate(t);
     if (due(c->sample.every, step) && trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
     if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step) {
         if (trainer_save_checkpoint(t, "periodic", &problem)) trainer_tolerate(t, "error", &problem);
     }
+    return trainer_device_status(t, err);
 }
 
 /* Where the device had no memory left for a launch, nothing has changed since the last step that was told. */
@@ -304,14 +317,16 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
     bool leave = false;
     *outcome = TRAIN_FINISHED;
     trainer_report_memory(t);
-    while (!status && t->state.step < c->train.total_steps &&
+    while (!status && trainer_queued(t) < c->train.total_steps &&
            t->state.skipped_in_a_row < SKIPS_IN_A_ROW_MAX) {
         leave = trainer_obey_orders(t);
-        if ((status = trainer_device_status(t, err)) || leave || patience_is_used_up(t)) break;
+        if ((status = t->setup.backend->stream_check(t->network.stream, err)) || leave ||
+            patience_is_used_up(t))
+            break;
         status = trainer_step(t, err);
-        if (!status) between_steps(t);
-        if (!status) status = trainer_device_status(t, err);
+        if (!status) status = between_steps(t, err);
     }
+    if (!status) status = trainer_settle(t, err);
     if (status) return status;
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX)
         *outcome = TRAIN_DIVERGED;

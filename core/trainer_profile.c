@@ -15,10 +15,9 @@ enum status trainer_profile_open(struct trainer *t, struct err *err)
     return profiler_open(&options, &t->profiler, err);
 }
 
-void trainer_profile_begin(struct trainer *t)
+void trainer_profile_begin(struct trainer *t, int64_t step)
 {
-    t->network.profiler = profiler_begin(t->profiler, t->state.step, t->network.stream);
-    network_mark(&t->network, PHASE_OPTIMIZER, -1, OP_ZERO_GRADIENTS);
+    t->network.profiler = profiler_begin(t->profiler, step, t->network.stream);
 }
 
 void trainer_profile_end(struct trainer *t)

@@ -6,13 +6,11 @@
 #include "kernels/cpu_device.h"
 
 static void update_range(float *w, float *m, float *v, const float *g, size_t from, size_t to,
-                         struct adamw_params params, float weight_decay, float scale, struct stream *stream)
+                         struct adamw_params params, const struct step_control *control, float keep,
+                         float scale, struct stream *stream)
 {
-    const float beta1 = params.beta1, beta2 = params.beta2, eps = params.eps;
-    const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
-    const float rate = (float)((double)params.lr / params.bias_correction1);
-    const float correct2 = (float)(1.0 / sqrt((double)params.bias_correction2));
-    const float keep = (float)(1.0 - (double)params.lr * weight_decay);
+    const float beta1 = (float)params.beta1, beta2 = (float)params.beta2, eps = params.eps;
+    const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2, rate = control->rate, correct2 = control->root;
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
     for (size_t i = from; i < to; i++) {
         float gi = g[i] * scale;
@@ -25,10 +23,15 @@ static void update_range(float *w, float *m, float *v, const float *g, size_t fr
 }
 
 void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n, size_t decayed,
-                struct adamw_params params, const struct clip_state *clip, struct stream *stream)
+                struct adamw_params params, struct step_control *control, const struct clip_state *clip,
+                struct stream *stream)
 {
     (void)weights; /* the stream is fp32: w itself */
     if (clip->scale == 0.0f) return;
-    update_range(w, m, v, g, 0, decayed, params, params.weight_decay, clip->scale, stream);
-    update_range(w, m, v, g, decayed, n, params, 0.0f, clip->scale, stream);
+    double t = (double)clip->updates;
+    control->rate = (float)((double)control->lr / (float)(1 - pow(params.beta1, t)));
+    control->root = (float)(1.0 / sqrt((double)(float)(1 - pow(params.beta2, t))));
+    control->keep = (float)(1.0 - (double)control->lr * params.weight_decay);
+    update_range(w, m, v, g, 0, decayed, params, control, control->keep, clip->scale, stream);
+    update_range(w, m, v, g, decayed, n, params, control, 1.0f, clip->scale, stream);
 }

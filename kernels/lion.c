@@ -4,9 +4,10 @@
 #include "kernels/cpu_device.h"
 
 static void update_range(float *w, float *m, const float *g, size_t from, size_t to,
-                         struct lion_params params, float weight_decay, float scale, struct stream *stream)
+                         struct lion_params params, float lr, float weight_decay, float scale,
+                         struct stream *stream)
 {
-    const float beta1 = params.beta1, beta2 = params.beta2, lr = params.lr;
+    const float beta1 = params.beta1, beta2 = params.beta2;
     const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
     const float keep = (float)(1.0 - (double)lr * weight_decay);
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
@@ -20,10 +21,11 @@ static void update_range(float *w, float *m, const float *g, size_t from, size_t
 }
 
 void lion_step(float *w, void *weights, float *m, const float *g, size_t n, size_t decayed,
-               struct lion_params params, const struct clip_state *clip, struct stream *stream)
+               struct lion_params params, const struct step_control *control, const struct clip_state *clip,
+               struct stream *stream)
 {
     (void)weights; /* the stream is fp32: w itself */
     if (clip->scale == 0.0f) return;
-    update_range(w, m, g, 0, decayed, params, params.weight_decay, clip->scale, stream);
-    update_range(w, m, g, decayed, n, params, 0.0f, clip->scale, stream);
+    update_range(w, m, g, 0, decayed, params, control->lr, params.weight_decay, clip->scale, stream);
+    update_range(w, m, g, decayed, n, params, control->lr, 0.0f, clip->scale, stream);
 }

@@ -10,7 +10,7 @@
 enum { BLOCK = 256 };
 
 struct lion_factors {
-    float beta1, rest1, beta2, rest2, lr, keep;
+    float beta1, rest1, beta2, rest2, lr, weight_decay, keep;
     size_t decayed; /* elements from here on do not shrink */
 };
 
@@ -26,11 +26,13 @@ __device__ static inline void lion_one(float *w, float *m, float g, size_t i, co
 template <typename T, int W>
 __global__ void lion_update(float *__restrict__ w, T *__restrict__ weights, float *__restrict__ m,
                             const float *__restrict__ g, size_t n, struct lion_factors f,
-                            const struct clip_state *clip)
+                            const struct step_control *control, const struct clip_state *clip)
 {
     float scale = clip->scale;
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (scale == 0.0f) return;
+    f.lr = control->lr;
+    f.keep = (float)(1.0 - (double)f.lr * (double)f.weight_decay);
     if (i + W <= n) {
         floats<W> a = load<W>(w + i), b = load<W>(m + i), d = load<W>(g + i);
         for (int k = 0; k < W; k++) lion_one(&a.at[k], &b.at[k], d.at[k] * scale, i + k, f);
@@ -46,17 +48,17 @@ __global__ void lion_update(float *__restrict__ w, T *__restrict__ weights, floa
 }
 
 void lion_step(float *w, void *weights, float *m, const float *g, size_t n, size_t decayed,
-               struct lion_params params, const struct clip_state *clip, struct stream *stream)
+               struct lion_params params, const struct step_control *control, const struct clip_state *clip,
+               struct stream *stream)
 {
-    struct lion_factors f;
+    struct lion_factors f = {};
     if (n == 0) return;
     f.beta1 = params.beta1, f.rest1 = 1.0f - params.beta1;
     f.beta2 = params.beta2, f.rest2 = 1.0f - params.beta2;
-    f.lr = params.lr;
+    f.weight_decay = params.weight_decay;
     f.decayed = decayed;
-    f.keep = (float)(1.0 - (double)params.lr * params.weight_decay);
     dispatch<4>(stream, 0, {w, weights, m, g}, [&]<typename T, int W>() {
         LAUNCH((lion_update<T, W>), block_count((n + W - 1) / W, BLOCK), BLOCK, 0, stream, w, (T *)weights, m,
-               g, n, f, clip);
+               g, n, f, control, clip);
     });
 }

@@ -119,10 +119,12 @@ static void close_fixture(struct fixture *f)
 static double run_step(struct fixture *f)
 {
     struct network *net = &f->network;
-    memset(net->gradients, 0, f->model.elements * sizeof(float));
+    struct step_result result;
+    network_clear(net);
     network_forward(net, f->tokens, f->B, f->T, (struct network_dropout){0});
     network_backward(net, f->targets, f->B, f->T, 1.0f / (float)f->valid, (struct network_dropout){0});
-    return network_loss_sum(net) / f->valid;
+    network_result(net, &result);
+    return result.loss_sum / f->valid;
 }
 
 /* The bounds are a small multiple of what PyTorch's own fp32 differs from the fp64 fixture: both round, in
@@ -171,12 +173,14 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
 #define LIST(text) (snprintf(key, sizeof key, "%s.%s", word, text), (const float *)tensor(&f, key)->data)
     const float *losses = LIST("losses"), *norms = LIST("norms"), *lrs = LIST("lr");
     for (int i = 0; i < 10; i++) {
-        struct clip_state clip;
+        struct step_result result;
         double loss = run_step(&f);
         if (!(fabs(loss - losses[i]) < 2e-5 * losses[i]))
             fail_msg("%s %s: loss of step %d is %.8g, PyTorch has %.8g", name, word, i, loss, losses[i]);
-        optimizer_step(&optimizer, &f.network, lrs[i], i, &clip);
-        assert_true(fabs(clip.norm - norms[i]) < 1e-4 * norms[i]);
+        network_control(&f.network, (struct step_control){.lr = lrs[i]});
+        optimizer_step(&optimizer, &f.network);
+        network_result(&f.network, &result);
+        assert_true(fabs(result.clip.norm - norms[i]) < 1e-4 * norms[i]);
     }
     snprintf(key, sizeof key, "fp32_error.%s", word);
     double bound = 4 * number(&f, key) + 1e-6;

@@ -47,9 +47,7 @@ static void costs_are_those_counted_by_hand(void **state)
     int64_t P = (int64_t)model.elements;
     struct operation_shape fp32 = {&model, PRECISION_FP32, 2, 3, 6}, bf16 = {&model, PRECISION_BF16, 2, 3, 6};
 
-    cost_is(&fp32, OP_WAIT_FOR_BATCH, 0, 0);
-    cost_is(&fp32, OP_UPLOAD_INPUTS, 2 * 6 * 4, 0);
-    cost_is(&fp32, OP_UPLOAD_TARGETS, 2 * 6 * 4, 0);
+    cost_is(&fp32, OP_BATCH, 2 * 2 * 6 * 4, 0);
     cost_is(&fp32, OP_EMBEDDING, 36 * 4 + 36 * 4 + 6 * 4, 0);
     cost_is(&fp32, OP_DROPOUT, 36 * 4 * 2, 36);
     cost_is(&fp32, OP_NORM, 36 * 4 * 2 + 6 * 4 + 6 * 4, 4 * 36);
@@ -69,7 +67,6 @@ static void costs_are_those_counted_by_hand(void **state)
             (36 + 42 + 42) * 4 + (42 + 42 + 36) * 4 + (42 + 36) * 4 + 2 * 42 * 4 + (2 * 42 * 4 + 6 * 8),
             3 * (2 * 6 * 7 * 6) + 5 * 42);
     cost_is(&fp32, OP_LOSS_SUM, 6 * 4, 6);
-    cost_is(&fp32, OP_READ_LOSS, 16, 0);
     cost_is(&fp32, OP_ZERO_DX, 36 * 4, 0);
     cost_is(&fp32, OP_COPY_DX, 36 * 4 * 2, 0);
     cost_is(&fp32, OP_NORM_BACKWARD, 36 * 4 * 4 + 6 * 4 + 6 * 4 + 2 * 6 * 4, 10 * 36);
@@ -94,7 +91,7 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is(&fp32, OP_GRADIENT_NORM, P * 4, 2 * P);
     cost_is(&fp32, OP_ADAMW, P * 4 * 7, 17 * P); /* w, m, v both ways, g */
     cost_is(&fp32, OP_LION, P * 4 * 5, 11 * P);
-    cost_is(&fp32, OP_READ_NORM, 16, 0);
+    cost_is(&fp32, OP_READ_RESULT, 16, 0);
 
     /* in bf16 elements take half, statistics and gradients of weights do not, and weights have a copy */
     cost_is(&bf16, OP_NORM, 36 * 2 * 2 + 6 * 2 + 6 * 4, 4 * 36);
