@@ -148,6 +148,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     input.precision = plan_precision(c->train.precision, t->device.best);
     input.activation_interval = (int)c->checkpoint.activation_interval;
     input.gemm_workspace = setup->backend->gemm_workspace(setup->device);
+    input.loss = plan_loss_parse(c->train.loss);
     input.host_counts = t->device.uuid[0] == '\0';
     allocator_kind_parse(c->memory.allocator, &input.allocator);
     if (!status) status = plan_init(&t->plan, &input, err);

@@ -52,6 +52,7 @@ static enum status open_bench(struct bench *b, struct err *err)
                                .T = (int)c->train.seq_len,
                                .moments = moments,
                                .activation_interval = (int)c->checkpoint.activation_interval,
+                               .loss = plan_loss_parse(c->train.loss),
                                .host_counts = true};
     if (!status) input.gemm_workspace = backend->gemm_workspace(b->device);
     if (!status) status = plan_init(&b->plan, &input, err);

@@ -100,6 +100,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     enum status status = model_init(&e->model, &c->model.sizes, err);
     if (!status) status = ask_device(e, err);
     e->input.model = &e->model;
+    e->input.loss = plan_loss_parse(c->train.loss);
     e->input.B = (int)c->train.batch_size;
     e->input.T = (int)c->train.seq_len;
     e->input.activation_interval = (int)c->checkpoint.activation_interval;
