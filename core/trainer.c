@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/overhead.h"
 
 /* ---- opening ---- */
 
@@ -155,6 +156,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = check_memory(t, err);
     if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)t->plan.total_bytes, err);
     if (!status) status = warm_up(t, err);
+    if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = upload_initial_weights(t, err);
     if (!status && setup->corpus->tokenizer) {
