@@ -16,14 +16,16 @@
 #include "tui/command/commands.h"
 #include "tui/command/interrupt.h"
 
-static const char help[] =
-    "usage: anneal bench step [--json] [--section.key=value ...]\n"
-    "\n"
-    "Times training steps on random tokens and a large matrix product, in turns, and "
-    "prints the median of each: what\n"
-    "share of the machine's matrix product a step reaches, counting 6 FLOPs a "
-    "parameter and token. The default is\n"
-    "preset tiny (10.8 M parameters), fp32, batch 16 x 256, Lion. --rounds=N times fewer steps than 15.\n";
+static const char help[] = "usage: anneal bench step [--rounds=N] [--json] [--section.key=value ...]\n"
+                           "\n"
+                           "Times training steps on random tokens and a large matrix product, in turns, and "
+                           "prints the median of each: what\n"
+                           "share of the machine's matrix product a step reaches, counting 6 FLOPs a "
+                           "parameter and token. The default is\n"
+                           "preset tiny (10.8 M parameters), fp32, batch 16 x 256, Lion.\n"
+                           "\n"
+                           "  --rounds=N   steps that count, 1 to 15 (default 15)\n"
+                           "  --json       one JSON object\n";
 
 enum { STEPS = 15, WARM_UP = 2, GEMM_SIZE = 2048 };
 
