@@ -14,6 +14,7 @@
 #include "core/network.h"
 #include "core/optimizer.h"
 #include "core/safetensors.h"
+#include "tests/core/rig.h"
 
 struct fixture {
     struct safetensors file;
@@ -236,6 +237,7 @@ int main(void)
     cmocka_unit_test(name##_matches_pytorch_logits_loss_and_gradients),                                      \
         cmocka_unit_test(name##_follows_pytorch_through_ten_adamw_steps),                                    \
         cmocka_unit_test(name##_follows_pytorch_through_ten_lion_steps),
-    const struct CMUnitTest tests[] = {CASES(UNITS)};
+    const struct CMUnitTest tests[] = {
+        CASES(UNITS) cmocka_unit_test(initial_weights_made_in_pieces_are_those_made_at_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include "tui/command/commands.h"
 #include "tui/command/device_choice.h"
 #include "tui/command/json_document.h"
+#include "tui/command/memory_share.h"
 #include "tui/command/training_words.h"
 
 static const char help[] =
@@ -28,7 +29,8 @@ static const char help[] =
     "  --device D         auto | cpu | cuda: whose precision and workspace the plan has\n"
     "  --fit [MEMORY]     also the largest batch and the longest sequence that fit into MEMORY, a number of "
     "bytes or with\n"
-    "                     a unit: 24GiB, 800MB (default: what the device has available)\n"
+    "                     a unit: 24GiB, 800MB (default: what the device has available, less "
+    "memory.reserve)\n"
     "  --layers           also what each layer takes\n"
     "  --json             one JSON value: all of this, and every buffer with its category, layer, bytes and "
     "offset\n"
@@ -115,6 +117,14 @@ static enum status ask_device(struct estimate *e, struct err *err)
     return status;
 }
 
+/* What a run may reserve: of what is available now, no more than the share that need not stay free. */
+static size_t usable_bytes(const struct estimate *e)
+{
+    double reserve = memory_share_reserve(&e->info, e->config.memory.reserve);
+    int64_t usable = e->info.total_bytes - (int64_t)(reserve * (double)e->info.total_bytes);
+    return (size_t)(e->info.available_bytes < usable ? e->info.available_bytes : usable);
+}
+
 static enum status make_plan(struct estimate *e, struct err *err)
 {
     const struct config *c = &e->config;
@@ -131,7 +141,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     for (int i = 0; !status && i < TRADES; i++)
         status = fit_trade(e->input, intervals[i], &e->trades[i], err);
     if (status || !e->fit) return status;
-    if (!e->memory) e->memory = (size_t)e->info.available_bytes;
+    if (!e->memory) e->memory = usable_bytes(e);
     status = fit_batch(e->input, e->memory, &e->batch, err);
     return status ? status : fit_length(e->input, e->memory, c->model.sizes.max_seq_len, &e->length, err);
 }
