@@ -26,7 +26,7 @@ struct config {
     } data;
     struct {
         int64_t batch_size, seq_len, accumulation_steps, total_steps, warmup_steps, seed, threads;
-        char optimizer[16], schedule[24], precision[8];
+        char optimizer[16], schedule[24], precision[8], loss[8];
         double learning_rate, min_lr_factor, weight_decay, beta1, beta2, adam_eps, max_grad_norm, dropout;
         bool async;
         char graph[8];

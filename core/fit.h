@@ -1,4 +1,5 @@
-/* What fits: the largest batch, and the longest sequence, whose plan is within so much memory. */
+/* What fits: the largest batch, and the longest sequence, whose plan is within so much memory; and what
+ * memory costs in time where activations are computed again. */
 #ifndef ANNEAL_CORE_FIT_H
 #define ANNEAL_CORE_FIT_H
 
@@ -12,5 +13,13 @@ enum status fit_batch(struct plan_input input, size_t bytes, int *out, struct er
 
 /* The largest T for the input's B, up to longest; 0: not even one token fits. */
 enum status fit_length(struct plan_input input, size_t bytes, int longest, int *out, struct err *err);
+
+/* Activation checkpointing every so many layers, as checkpoint.activation_interval has it. */
+struct activation_trade {
+    int interval;
+    size_t bytes;       /* of the whole plan */
+    double extra_flops; /* what is computed again, of the FLOPs of a step without (model_flops_per_token) */
+};
+enum status fit_trade(struct plan_input input, int interval, struct activation_trade *out, struct err *err);
 
 #endif

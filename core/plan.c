@@ -223,6 +223,29 @@ static size_t scratch_bytes(const struct plan_input *in)
     return bytes;
 }
 
+/* How many rows of logits there are at a time, and with them that buffer's size. By itself: all of them where
+ * that makes the workspace no larger than a chunk would, because they fit where the backward pass has its
+ * buffers. Then nothing is won by passing over the head's gradient more than once. */
+static void plan_logits(struct plan *plan, struct sharing *sharing, size_t which, size_t N)
+{
+    int V = plan->input.model->config.vocab_size;
+    enum precision precision = plan->input.precision;
+    struct placement *logits = &sharing->at[which];
+    int chunk = loss_chunk_rows(N, V, precision);
+    size_t fused = linear_cross_entropy_workspace(chunk, V, precision),
+           plain = linear_cross_entropy_workspace((int)N, V, precision);
+    bool all = plan->input.loss == PLAN_LOSS_PLAIN;
+    if (plan->input.loss == PLAN_LOSS_AUTO) {
+        logits->bytes = pad(fused);
+        size_t height = placement_solve(sharing->at, sharing->count);
+        logits->bytes = pad(plain);
+        all = placement_solve(sharing->at, sharing->count) <= height;
+    }
+    plan->loss_chunk = all ? (int)N : chunk;
+    plan->buffers[sharing->first + which].bytes = all ? plain : fused;
+    logits->bytes = pad(all ? plain : fused);
+}
+
 /* The workspace's sharing part. The phases follow core/network.c, operation by operation. */
 static void plan_workspace(struct plan *plan, struct layer_plan *shared, size_t N)
 {
@@ -243,10 +266,8 @@ static void plan_workspace(struct plan *plan, struct layer_plan *shared, size_t 
     share(plan, &sharing, "projection output and its gradient", N * C * e, projected, &plan->branch);
     share(plan, &sharing, "feed-forward activation and its gradient", N * F * e,
           PHASE_ACTIVATE | PHASE_DOWN | PHASE_BACK_DOWN, &plan->act);
-    plan->loss_chunk = loss_chunk_rows(N, c->vocab_size, in->precision);
-    share(plan, &sharing, "logits of a chunk",
-          linear_cross_entropy_workspace(plan->loss_chunk, c->vocab_size, in->precision), PHASE_LOSS,
-          &plan->logits);
+    size_t logits = sharing.count;
+    share(plan, &sharing, "logits", 0, PHASE_LOSS, &plan->logits);
     plan->scratch_bytes = scratch_bytes(in);
     share(plan, &sharing, "scratch of operations", plan->scratch_bytes,
           PHASE_ATTENTION | PHASE_FINAL | PHASE_BACK_NORM | PHASE_BACK_ATTENTION | PHASE_UPDATE,
@@ -262,10 +283,17 @@ static void plan_workspace(struct plan *plan, struct layer_plan *shared, size_t 
         share(plan, &sharing, "gradient of q, k, v", N * Q * e, PHASE_BACK_ATTENTION | PHASE_BACK_QKV,
               &plan->dqkv);
     }
+    plan_logits(plan, &sharing, logits, N);
     place_shared(plan, &sharing);
     if (in->gemm_workspace)
         plan->gemm_workspace =
             add(plan, PLAN_WORKSPACE, -1, "workspace of matrix products", in->gemm_workspace);
+}
+
+enum plan_loss plan_loss_parse(const char *name)
+{
+    if (strcmp(name, "fused") == 0) return PLAN_LOSS_FUSED;
+    return strcmp(name, "plain") == 0 ? PLAN_LOSS_PLAIN : PLAN_LOSS_AUTO;
 }
 
 enum precision plan_precision(const char *name, enum precision best)

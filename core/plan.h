@@ -66,6 +66,9 @@ struct step_result {
     double loss_sum; /* over the micro-batches so far, unscaled */
     struct clip_state clip;
 };
+/* How the head's loss goes over the rows: a chunk at a time, or with all (N, V) logits at once. */
+enum plan_loss { PLAN_LOSS_AUTO, PLAN_LOSS_FUSED, PLAN_LOSS_PLAIN };
+enum plan_loss plan_loss_parse(const char *name); /* "auto", "fused", "plain" */
 
 /* What the plan is made for. */
 struct plan_input {
@@ -75,6 +78,7 @@ struct plan_input {
     enum precision precision;  /* of weights as computed with, activations and their gradients */
     int activation_interval;   /* layers 0, n, 2n, … save only what enters them; 0: all save everything */
     size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
+    enum plan_loss loss;
     bool host_counts; /* the device computes in the host's memory: the host's buffers are its own, too */
     enum allocator_kind allocator; /* what the network's memory is cut from */
     int snapshot; /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
@@ -129,7 +133,7 @@ struct plan {
     size_t dattn;        /* (N, NH*HS) */
     size_t dqkv;         /* (N, Q) */
     size_t scratch, scratch_bytes; /* the largest workspace any single operation asks for */
-    size_t logits;                 /* (loss_chunk, V) */
+    size_t logits;                 /* (loss_chunk, V); all N rows where the loss is plain */
     size_t gemm_workspace;         /* lent to the stream; only where it wants any */
     int loss_chunk;                /* rows the fused linear cross-entropy works on at a time */
     /* host */

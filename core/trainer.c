@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/overhead.h"
 
 /* ---- opening ---- */
 
@@ -149,12 +150,14 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     input.activation_interval = (int)c->checkpoint.activation_interval;
     input.gemm_workspace = setup->backend->gemm_workspace(setup->device);
     input.snapshot = trainer_snapshot_arenas(c, input.moments);
+    input.loss = plan_loss_parse(c->train.loss);
     input.host_counts = t->device.uuid[0] == '\0';
     allocator_kind_parse(c->memory.allocator, &input.allocator);
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
     if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)t->plan.total_bytes, err);
     if (!status) status = warm_up(t, err);
+    if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = upload_initial_weights(t, err);
     if (!status) status = trainer_profile_open(t, err);

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # make bench: measures this machine and what was built in BUILD (default build), beside PyTorch where it is installed.
 #
-#     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, or a bench_ program
+#     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, memory, or a bench_ program
 #
 # Prints the machine, every benchmark program's own lines, then the training step of preset tiny (batch 16 x 256, fp32,
 # Lion) three ways, in turns with the same threads: `anneal bench step --json`, PyTorch eager, torch.compile; of each the
-# fastest of ANNEAL_BENCH_ROUNDS (default 2) medians; and the ratios. What is missing is said in a line that begins with MISSING; exit status 1 only if something that is
+# fastest of ANNEAL_BENCH_ROUNDS (default 2) medians; and the ratios. Then the peak memory of a process that does the same
+# AdamW steps of presets tiny and small (batch 8 x 256), all of it, and without what PyTorch takes to be imported. What is missing is said in a line that begins with MISSING; exit status 1 only if something that is
 # there fails. Everything is kept in BUILD/bench.txt as well.
 # OMP_NUM_THREADS sets the threads; ANNEAL_BENCH_PYTHON names the interpreter that has PyTorch (default python3).
 # OpenBLAS chooses its kernels itself: what the environment says about that is set aside, and said, unless
@@ -149,6 +150,35 @@ compare_steps() {
     done
 }
 
+# What a process of its own has held at most (VmHWM), with AdamW; of PyTorch also without its libraries.
+measure_memory() { # PRESET
+    local preset=$1 ours line mode rss base
+    if ! "$build/anneal" bench step --model.preset="$preset" --train.optimizer=adamw --train.batch_size=8 \
+        --train.seq_len=256 --rounds=1 --json >"$scratch/out" 2>"$scratch/log"; then
+        echo "FAILED anneal bench step: $(tail -n 1 "$scratch/log")"
+        touch "$scratch/failed"
+        return
+    fi
+    ours=$(number peak_rss_bytes <"$scratch/out")
+    printf '  %-6s %-14s %8.0f MiB   (plan %.0f MiB, 48 MiB more for its own matrix product)\n' "$preset" anneal \
+        "$(ratio "$ours" 1048576 3)" "$(ratio "$(number planned_bytes <"$scratch/out")" 1048576 3)"
+    command -v "$python" >/dev/null || return
+    "$python" "$here/torch_step.py" --threads "$OMP_NUM_THREADS" --preset "$preset" --optimizer adamw --batch 8 \
+        --seq 256 --steps 2 --warmup 1 >"$scratch/out" 2>"$scratch/log" || true
+    while read -r line; do
+        mode=$(sed -nE 's/.*"mode": "([a-z]+)".*/\1/p' <<<"$line")
+        if [[ $line == *'"skip"'* ]]; then
+            echo "MISSING torch $mode: $(sed -nE 's/.*"skip": "(.*)"\}$/\1/p' <<<"$line")"
+            continue
+        fi
+        rss=$(number peak_rss_bytes <<<"$line")
+        base=$(number base_rss_bytes <<<"$line")
+        printf '  %-6s %-14s %8.0f MiB   anneal / torch %s; without the %.0f MiB of its libraries %s\n' "$preset" \
+            "torch $mode" "$(ratio "$rss" 1048576 3)" "$(ratio "$ours" "$rss")" "$(ratio "$base" 1048576 3)" \
+            "$(ratio "$ours" "$((rss - base))")"
+    done <"$scratch/out"
+}
+
 main() {
     print_machine
     unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
@@ -159,6 +189,12 @@ main() {
         echo "== training step, preset tiny, batch 16 x 256, fp32, Lion; the fastest of $rounds medians"
         measure_steps
         compare_steps
+    fi
+    if wanted memory "$@"; then
+        echo
+        echo "== peak memory, AdamW, batch 8 x 256, fp32"
+        measure_memory tiny
+        measure_memory small
     fi
     echo
     echo "load average after: $(cut -d' ' -f1-3 /proc/loadavg)"

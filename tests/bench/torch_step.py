@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The training step of `make bench`, in PyTorch: same model, batch, optimizer and threads, eager and compiled.
 
-    torch_step.py [--threads N] [--steps N] [--warmup N] [--batch B] [--seq T] [--modes eager,compile] [--seed S]
+    torch_step.py [--preset tiny|small] [--optimizer lion|adamw] [--threads N] [--steps N] [--warmup N] [--batch B]
+                  [--seq T] [--modes eager,compile] [--seed S]
 
-Preset tiny: vocabulary 32,000, width 256, 4 layers, 4 heads of 64, feed-forward 512, tied embedding; fp32; Lion with
-clipping to norm 1. Written the way PyTorch likes it: packed QKV and gate/up projections, scaled_dot_product_attention,
+Preset tiny: vocabulary 32,000, width 256, 4 layers, 4 heads of 64, feed-forward 512, tied embedding; small: width 512,
+8 layers, 8 heads of 64, feed-forward 1,408; fp32; Lion, or torch.optim.AdamW, with clipping to norm 1. Written the way PyTorch likes it: packed QKV and gate/up projections, scaled_dot_product_attention,
 F.rms_norm, F.cross_entropy, optimizer over foreach lists; `compile` compiles both forward/backward and the optimizer.
 
 Prints one JSON object a line and mode: step_ms (median), step_ms_min, tokens_per_sec (from the median), peak_rss_bytes
@@ -21,7 +22,8 @@ import subprocess
 import sys
 import time
 
-V, C, L, NH, HS, FF = 32000, 256, 4, 4, 64, 512
+V, HS = 32000, 64
+PRESETS = {"tiny": (256, 4, 4, 512), "small": (512, 8, 8, 1408)}  # C, L, NH, FF
 NORM_EPS, ROPE_BASE = 1e-5, 10000.0
 LR, BETA1, BETA2, DECAY, MAX_NORM = 3e-4, 0.9, 0.99, 0.1, 1.0
 
@@ -34,7 +36,8 @@ def peak_rss_bytes():
     return 0
 
 
-def make_model(torch, T):
+def make_model(torch, T, preset):
+    C, L, NH, FF = PRESETS[preset]
     nn, F = torch.nn, torch.nn.functional
     angle = torch.arange(T)[:, None] * ROPE_BASE ** (-torch.arange(0, HS, 2) / HS)
     cos, sin = angle.cos()[None, None], angle.sin()[None, None]  # (1,1,T,HS/2)
@@ -95,6 +98,14 @@ def make_lion(torch, parameters):
     return torch.no_grad()(step)
 
 
+def make_adamw(torch, parameters):
+    groups = [
+        {"params": [p for p in parameters if p.dim() == 2], "weight_decay": DECAY},
+        {"params": [p for p in parameters if p.dim() != 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=LR, betas=(BETA1, 0.95), foreach=True).step
+
+
 def run_mode(mode, a):
     try:
         import torch
@@ -103,11 +114,12 @@ def run_mode(mode, a):
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
     base = peak_rss_bytes()
-    model = make_model(torch, a.seq)
+    model = make_model(torch, a.seq, a.preset)
     parameters = list(model.parameters())
-    lion, forward = make_lion(torch, parameters), model
+    make = make_lion if a.optimizer == "lion" else make_adamw
+    update, forward = make(torch, parameters), model
     if mode == "compile":
-        forward, lion = torch.compile(model), torch.compile(lion)
+        forward, update = torch.compile(model), torch.compile(update)
     batches = [torch.randint(0, V, (a.batch, a.seq + 1)) for _ in range(4)]
     times, losses = [], []
     for step in range(a.warmup + a.steps):
@@ -116,7 +128,7 @@ def run_mode(mode, a):
         loss = forward(text[:, :-1], text[:, 1:].contiguous())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM, foreach=True)
-        lion()
+        update()
         for p in parameters:
             p.grad = None
         losses.append(loss.item())
@@ -138,6 +150,8 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="tiny")
+    parser.add_argument("--optimizer", choices=("lion", "adamw"), default="lion")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--seq", type=int, default=256)
     parser.add_argument("--seed", type=int, default=1337)

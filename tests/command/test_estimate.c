@@ -42,11 +42,13 @@ static void the_estimate_is_what_training_allocates(void **state)
             sscanf(line, "%*[^,],%*[^,],%*[^,],%31[^,],%lld,%lld,%lld", category, &planned, &live, &peak), 4);
         assert_int_equal(json_integer_value(json_object_get(categories, category)), live);
         assert_int_equal(planned, live);
+        assert_int_equal(peak, live);
         sum += live;
         rows++;
     }
-    assert_int_equal(rows, json_object_size(categories));
-    assert_int_equal(json_integer_value(json_object_get(json, "total_bytes")), sum);
+    /* told at the beginning and with the last checkpoint */
+    assert_int_equal(rows, 2 * json_object_size(categories));
+    assert_int_equal(2 * json_integer_value(json_object_get(json, "total_bytes")), sum);
     json_decref(json);
     free(csv);
 }

@@ -14,6 +14,7 @@
 #include "core/network.h"
 #include "core/optimizer.h"
 #include "core/safetensors.h"
+#include "tests/core/rig.h"
 
 struct fixture {
     struct safetensors file;
@@ -210,12 +211,37 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
     }
 CASES(TESTS)
 
+/* Cut anywhere, within a tensor and across tensors, at places that no group of random numbers begins at. */
+static void initial_weights_made_in_pieces_are_those_made_at_once(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    struct model model;
+    config.qkv_bias = true;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    float *whole = malloc(model.elements * sizeof *whole), *pieces = malloc(model.elements * sizeof *pieces);
+    assert_true(whole && pieces);
+    model_initialise(&model, 42, whole);
+    for (size_t size = 1; size < model.elements; size = size * 3 + 1) {
+        memset(pieces, 0xFF, model.elements * sizeof *pieces);
+        for (size_t first = 0; first < model.elements; first += size) {
+            size_t count = model.elements - first < size ? model.elements - first : size;
+            model_initialise_range(&model, 42, first, count, pieces + first);
+        }
+        assert_memory_equal(pieces, whole, model.elements * sizeof *whole);
+    }
+    free(whole);
+    free(pieces);
+    model_release(&model);
+}
+
 int main(void)
 {
 #define UNITS(name)                                                                                          \
     cmocka_unit_test(name##_matches_pytorch_logits_loss_and_gradients),                                      \
         cmocka_unit_test(name##_follows_pytorch_through_ten_adamw_steps),                                    \
         cmocka_unit_test(name##_follows_pytorch_through_ten_lion_steps),
-    const struct CMUnitTest tests[] = {CASES(UNITS)};
+    const struct CMUnitTest tests[] = {
+        CASES(UNITS) cmocka_unit_test(initial_weights_made_in_pieces_are_those_made_at_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,6 +198,37 @@ static void the_hosts_memory_counts_only_where_the_device_computes_in_it(void **
     model_release(&model);
 }
 
+/* All at once: by key always, by itself only where that takes no byte more; then it is what is done. */
+static void all_logits_at_once_where_they_are_asked_for_or_free(void **state)
+{
+    (void)state;
+    static const int vocabularies[] = {64, 512, 2048, 32000, 128000};
+    int plain_by_itself = 0;
+    for (int i = 0; i < 5; i++) {
+        struct model_config config;
+        struct model model;
+        struct plan plans[3];
+        assert_true(model_preset("tiny", &config));
+        config.vocab_size = vocabularies[i];
+        assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+        struct plan_input input = {.model = &model, .B = 16, .T = 256, .moments = 2};
+        for (int loss = PLAN_LOSS_AUTO; loss <= PLAN_LOSS_PLAIN; loss++) {
+            input.loss = (enum plan_loss)loss;
+            assert_int_equal(plan_init(&plans[loss], &input, NULL), STATUS_OK);
+        }
+        assert_int_equal(plans[PLAN_LOSS_PLAIN].loss_chunk, 16 * 256);
+        assert_in_range(plans[PLAN_LOSS_FUSED].loss_chunk, 64, 512);
+        bool plain = plans[PLAN_LOSS_AUTO].loss_chunk == 16 * 256;
+        assert_int_equal(plain, plans[PLAN_LOSS_PLAIN].total_bytes <= plans[PLAN_LOSS_FUSED].total_bytes);
+        assert_int_equal(plans[PLAN_LOSS_AUTO].total_bytes,
+                         plans[plain ? PLAN_LOSS_PLAIN : PLAN_LOSS_FUSED].total_bytes);
+        plain_by_itself += plain;
+        for (int loss = PLAN_LOSS_AUTO; loss <= PLAN_LOSS_PLAIN; loss++) plan_release(&plans[loss]);
+        model_release(&model);
+    }
+    assert_in_range(plain_by_itself, 1, 4);
+}
+
 static void lion_plans_one_moment_less_than_adamw(void **state)
 {
     (void)state;
@@ -366,6 +397,7 @@ int main(void)
         cmocka_unit_test(the_total_is_the_bytes_allocated_for_the_smallest_and_odd_shapes),
         cmocka_unit_test(without_a_backward_pass_all_layers_share_one_residual_stream),
         cmocka_unit_test(the_hosts_memory_counts_only_where_the_device_computes_in_it),
+        cmocka_unit_test(all_logits_at_once_where_they_are_asked_for_or_free),
         cmocka_unit_test(lion_plans_one_moment_less_than_adamw),
         cmocka_unit_test(every_buffer_has_a_name_and_a_category_that_has_one),
         cmocka_unit_test(the_largest_configuration_does_not_overflow),

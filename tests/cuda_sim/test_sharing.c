@@ -133,6 +133,31 @@ static void recomputed_activations_change_no_loss(void **state)
     free(smaller);
 }
 
+/* The layers, and what is beside them, are the plan; so is no activation checkpointing, and all others less.
+ */
+static void expect_layers_add_up(const json_t *estimate)
+{
+    json_int_t total = json_integer_value(json_object_get(estimate, "total_bytes")), sum = 0;
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(estimate, "layers"), i, entry)
+    {
+        sum += json_integer_value(json_object_get(entry, "bytes"));
+    }
+    assert_true(i > 1);
+    assert_int_equal(sum, total);
+    double most = 0;
+    json_array_foreach(json_object_get(estimate, "activation_checkpointing"), i, entry)
+    {
+        json_int_t bytes = json_integer_value(json_object_get(entry, "total_bytes"));
+        double extra = json_real_value(json_object_get(entry, "extra_flops"));
+        assert_true(i == 0 ? bytes == total && extra == 0 : bytes < total && extra > 0);
+        if (i == 1) most = extra; /* every layer */
+        assert_true(extra <= most || i == 0);
+    }
+    assert_int_equal(i, 4);
+}
+
 static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
 {
     (void)state;
@@ -154,17 +179,18 @@ static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
             &s, "select group_concat(distinct total) from (select sum(live_bytes) total from memory"
                 " where category not in ('host', 'snapshot') and run_id = (select id from runs order by"
                 " created_at desc limit 1) group by step)"); /* the same at every report */
-            assert_int_equal(json_integer_value(json_object_get(estimate, "total_bytes")), atoll(sum));
-            assert_null(strchr(sum, ','));
-            free(sum);
-            sum = stage_query(
-                &s, "select max(live_bytes) from memory where category = 'host' and run_id = (select"
-                    " id from runs order by created_at desc limit 1)");
-            json_t *host = json_object_get(json_object_get(estimate, "categories"), "host");
-            assert_int_equal(json_integer_value(host), atoll(sum));
-            json_decref(estimate);
-            free(text);
-            free(sum);
+        assert_int_equal(json_integer_value(json_object_get(estimate, "total_bytes")), atoll(sum));
+        assert_null(strchr(sum, ','));
+        free(sum);
+        sum =
+            stage_query(&s, "select max(live_bytes) from memory where category = 'host' and run_id = (select"
+                            " id from runs order by created_at desc limit 1)");
+        json_t *host = json_object_get(json_object_get(estimate, "categories"), "host");
+        assert_int_equal(json_integer_value(host), atoll(sum));
+        expect_layers_add_up(estimate);
+        json_decref(estimate);
+        free(text);
+        free(sum);
     }
 }
 

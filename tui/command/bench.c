@@ -16,13 +16,16 @@
 #include "tui/command/commands.h"
 #include "tui/command/interrupt.h"
 
-static const char help[] = "usage: anneal bench step [--json] [--section.key=value ...]\n"
+static const char help[] = "usage: anneal bench step [--rounds=N] [--json] [--section.key=value ...]\n"
                            "\n"
                            "Times training steps on random tokens and a large matrix product, in turns, and "
                            "prints the median of each: what\n"
                            "share of the machine's matrix product a step reaches, counting 6 FLOPs a "
                            "parameter and token. The default is\n"
-                           "preset tiny (10.8 M parameters), fp32, batch 16 x 256, Lion.\n";
+                           "preset tiny (10.8 M parameters), fp32, batch 16 x 256, Lion.\n"
+                           "\n"
+                           "  --rounds=N   steps that count, 1 to 15 (default 15)\n"
+                           "  --json       one JSON object\n";
 
 enum { STEPS = 15, WARM_UP = 2, GEMM_SIZE = 2048 };
 
@@ -33,6 +36,7 @@ struct bench {
     struct device *device;
     struct device_info info;
     struct network network;
+    int rounds;       /* steps that count, up to STEPS */
     int32_t *tokens;  /* (B, T+1): inputs, and targets one further */
     float *a, *b, *c; /* (GEMM_SIZE, GEMM_SIZE), of the network's allocator */
     double step_seconds[STEPS], gemm_flops[STEPS];
@@ -52,6 +56,7 @@ static enum status open_bench(struct bench *b, struct err *err)
                                .T = (int)c->train.seq_len,
                                .moments = moments,
                                .activation_interval = (int)c->checkpoint.activation_interval,
+                               .loss = plan_loss_parse(c->train.loss),
                                .host_counts = true};
     if (!status) input.gemm_workspace = backend->gemm_workspace(b->device);
     if (!status) status = plan_init(&b->plan, &input, err);
@@ -118,17 +123,19 @@ static int ascending(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-static double median(double *values)
+static double median(double *values, int count)
 {
-    qsort(values, STEPS, sizeof *values, ascending);
-    return values[STEPS / 2];
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return values[count / 2];
 }
 
 static void print_result(struct bench *b, bool json)
 {
     const struct config *c = &b->config;
-    double tokens = (double)(c->train.batch_size * c->train.seq_len), seconds = median(b->step_seconds);
-    double gemm = median(b->gemm_flops), flops = 6.0 * (double)b->model.parameters * tokens / seconds;
+    double tokens = (double)(c->train.batch_size * c->train.seq_len),
+           seconds = median(b->step_seconds, b->rounds);
+    double gemm = median(b->gemm_flops, b->rounds),
+           flops = 6.0 * (double)b->model.parameters * tokens / seconds;
     struct rusage usage;
     char planned[32], peak[32], parameters[32];
     getrusage(RUSAGE_SELF, &usage);
@@ -148,12 +155,22 @@ static void print_result(struct bench *b, bool json)
     printf("model           %s, %s parameters, %s, batch %" PRId64 " x %" PRId64 "\n", c->model.preset,
            text_format_count((double)b->model.parameters, parameters, sizeof parameters), c->train.optimizer,
            c->train.batch_size, c->train.seq_len);
-    printf("step            %.1f ms, %.0f tokens/s (median of %d)\n", seconds * 1e3, tokens / seconds, STEPS);
+    printf("step            %.1f ms, %.0f tokens/s (median of %d)\n", seconds * 1e3, tokens / seconds,
+           b->rounds);
     printf("6 N tokens      %.1f GFLOP/s = %.1f %% of the matrix product's %.1f GFLOP/s (%d cubed)\n",
            flops / 1e9, 100 * flops / gemm, gemm / 1e9, GEMM_SIZE);
     printf("memory          %s planned, %s peak of the process (48 MiB of it for the matrix product)\n",
            text_format_bytes(b->plan.total_bytes, planned, sizeof planned),
            text_format_bytes((uint64_t)bytes, peak, sizeof peak));
+}
+
+static enum status parse_rounds(const char *text, int *out, struct err *err)
+{
+    int64_t value;
+    if (!text_parse_int(text, &value) || value < 1 || value > STEPS)
+        return err_set(err, STATUS_USAGE, "--rounds=%.20s: must be a whole number from 1 to %d", text, STEPS);
+    *out = (int)value;
+    return STATUS_OK;
 }
 
 int command_bench(int argc, char **argv)
@@ -172,16 +189,19 @@ int command_bench(int argc, char **argv)
     }
     interrupt_catch();
     if (!status) config_init(&b->config);
+    if (!status) b->rounds = STEPS;
     if (!status) status = config_read_word(&b->config, "model.preset=tiny", &err);
     if (!status) status = config_read_word(&b->config, "train.optimizer=lion", &err);
     for (int i = 2; !status && i < argc; i++)
         if (strcmp(argv[i], "--json") == 0)
             json = true;
+        else if (strncmp(argv[i], "--rounds=", 9) == 0)
+            status = parse_rounds(argv[i] + 9, &b->rounds, &err);
         else
             status = config_read_word(&b->config, argv[i], &err);
     if (!status) status = config_finish(&b->config, &err);
     if (!status) status = open_bench(b, &err);
-    for (int i = -WARM_UP; !status && i < STEPS; i++) {
+    for (int i = -WARM_UP; !status && i < b->rounds; i++) {
         double seconds = time_step(b), flops = time_gemm(b);
         if (i >= 0) b->step_seconds[i] = seconds;
         if (i >= 0) b->gemm_flops[i] = flops;

@@ -4,16 +4,20 @@
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/fit.h"
 #include "core/optimizer.h"
+#include "core/overhead.h"
 #include "core/trainer.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/device_choice.h"
 #include "tui/command/json_document.h"
+#include "tui/command/memory_share.h"
 #include "tui/command/training_words.h"
 
 static const char help[] =
@@ -26,11 +30,22 @@ static const char help[] =
     "  --device D         auto | cpu | cuda: whose precision and workspace the plan has\n"
     "  --fit [MEMORY]     also the largest batch and the longest sequence that fit into MEMORY, a number of "
     "bytes or with\n"
-    "                     a unit: 24GiB, 800MB (default: what the device has available)\n"
-    "  --json             one JSON value: every buffer with its category, layer, bytes and offset\n"
+    "                     a unit: 24GiB, 800MB (default: what the device has available, less "
+    "memory.reserve)\n"
+    "  --layers           also what each layer takes\n"
+    "  --json             one JSON value: all of this, and every buffer with its category, layer, bytes and "
+    "offset\n"
     "\n"
     "  anneal estimate --model.preset=small --train.seq_len=1024\n"
     "  anneal estimate my.ini --fit 8GiB\n";
+
+enum { TRADES = 4 };
+static const int intervals[TRADES] = {0, 1, 2, 4};
+
+/* What belongs to one layer, by category. */
+struct layer_bytes {
+    size_t of[PLAN_CATEGORIES], all;
+};
 
 struct estimate {
     struct config config;
@@ -39,9 +54,11 @@ struct estimate {
     struct model model;
     struct plan_input input;
     struct plan plan;
-    bool fit, json;
+    bool fit, layers, json;
     size_t memory;     /* to fit into */
     int batch, length; /* that fit; 0: none */
+    int64_t overhead;  /* bytes of the device that are not the plan's; -1: not known */
+    struct activation_trade trades[TRADES];
 };
 
 static enum status parse_words(int argc, char **argv, struct estimate *e, bool *asked_for_help,
@@ -54,6 +71,8 @@ static enum status parse_words(int argc, char **argv, struct estimate *e, bool *
         const char *value = NULL;
         if (strcmp(argv[i], "--json") == 0) {
             e->json = true;
+        } else if (strcmp(argv[i], "--layers") == 0) {
+            e->layers = true;
         } else if (strcmp(argv[i], "--fit") == 0 || strncmp(argv[i], "--fit=", 6) == 0) {
             e->fit = true;
             if (argv[i][5] == '=')
@@ -89,11 +108,22 @@ static enum status ask_device(struct estimate *e, struct err *err)
         e->info = choice.info;
         e->input.host_counts = choice.info.uuid[0] == '\0';
         e->input.gemm_workspace = choice.backend->gemm_workspace(choice.device);
-        e->input.host_counts = choice.info.uuid[0] == '\0';
         e->input.precision = plan_precision(e->config.train.precision, choice.info.best);
     }
+    char home[PATH_MAX - 8], folder[PATH_MAX];
+    bool gpu = !status && e->info.uuid[0] != '\0', at_home = !file_anneal_home(home, sizeof home, NULL);
+    snprintf(folder, sizeof folder, "%s/cuda", at_home ? home : "");
+    if (!status) e->overhead = gpu ? overhead_recall(folder, &e->info) : overhead_measure(&e->info);
     device_choice_close(&choice);
     return status;
+}
+
+/* What a run may reserve: of what is available now, no more than the share that need not stay free. */
+static size_t usable_bytes(const struct estimate *e)
+{
+    double reserve = memory_share_reserve(&e->info, e->config.memory.reserve);
+    int64_t usable = e->info.total_bytes - (int64_t)(reserve * (double)e->info.total_bytes);
+    return (size_t)(e->info.available_bytes < usable ? e->info.available_bytes : usable);
 }
 
 static enum status make_plan(struct estimate *e, struct err *err)
@@ -102,6 +132,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     enum status status = model_init(&e->model, &c->model.sizes, err);
     if (!status) status = ask_device(e, err);
     e->input.model = &e->model;
+    e->input.loss = plan_loss_parse(c->train.loss);
     e->input.B = (int)c->train.batch_size;
     e->input.T = (int)c->train.seq_len;
     e->input.activation_interval = (int)c->checkpoint.activation_interval;
@@ -109,8 +140,10 @@ static enum status make_plan(struct estimate *e, struct err *err)
         optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
     e->input.snapshot = trainer_snapshot_arenas(c, e->input.moments);
     if (!status) status = plan_init(&e->plan, &e->input, err);
+    for (int i = 0; !status && i < TRADES; i++)
+        status = fit_trade(e->input, intervals[i], &e->trades[i], err);
     if (status || !e->fit) return status;
-    if (!e->memory) e->memory = (size_t)e->info.available_bytes;
+    if (!e->memory) e->memory = usable_bytes(e);
     status = fit_batch(e->input, e->memory, &e->batch, err);
     return status ? status : fit_length(e->input, e->memory, c->model.sizes.max_seq_len, &e->length, err);
 }
@@ -145,6 +178,104 @@ static void print_buffers(const struct plan *plan, enum plan_category category)
     }
 }
 
+/* What is not the plan's: it is said apart and in no sum. */
+static void print_beside(const struct estimate *e)
+{
+    const struct plan *plan = &e->plan;
+    bool gpu = e->info.uuid[0] != '\0';
+    char text[32];
+    printf("\nnot of the plan:\n");
+    for (int c = PLAN_HOST; c < PLAN_CATEGORIES && !e->input.host_counts; c++) {
+        if (!plan->category_bytes[c]) continue;
+        printf("  %-42s %12s   memory of the host\n",
+               c == PLAN_HOST ? "buffers that copies go through"
+                              : "snapshot that checkpoints are written from",
+               text_format_bytes(plan->category_bytes[c], text, sizeof text));
+        print_buffers(plan, (enum plan_category)c);
+    }
+    if (e->overhead >= 0)
+        printf("  %-42s %12s   %s\n", gpu ? "driver's context and libraries" : "the program itself",
+               text_format_bytes((uint64_t)e->overhead, text, sizeof text),
+               gpu ? "as the last run on it began" : "as it is now");
+    else
+        printf("  %-42s %12s   %s\n", "driver's context and libraries", "unknown",
+               "a run measures it where NVIDIA's management library tells");
+}
+
+/* "model.layers.3.mlp…" is of layer 3; -1: of none. */
+static int layer_of(const char *name)
+{
+    static const char prefix[] = "model.layers.";
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? atoi(name + sizeof prefix - 1) : -1;
+}
+
+/* How many categories the plan's sum is over. */
+static int counted_categories(const struct estimate *e)
+{
+    return e->input.host_counts ? PLAN_CATEGORIES : PLAN_HOST; /* host categories come last */
+}
+
+/* What one layer has for itself: its part of all that mirrors the weights, and what it saves. */
+static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
+{
+    const struct plan *plan = &e->plan;
+    const struct model *model = &e->model;
+    struct layer_bytes out = {0};
+    size_t elements = 0;
+    for (size_t i = 0; i < model->param_count; i++)
+        if (layer_of(model->params[i].name) == layer) elements += model->params[i].count;
+    for (int c = PLAN_WEIGHTS; c <= PLAN_MOMENTS; c++)
+        out.of[c] = plan->category_bytes[c] / model->elements * elements;
+    for (size_t i = 0; i < plan->buffer_count; i++)
+        if (plan->buffers[i].category == PLAN_ACTIVATIONS && plan->buffers[i].layer == layer)
+            out.of[PLAN_ACTIVATIONS] += plan->buffers[i].bytes;
+    for (int c = 0; c < PLAN_CATEGORIES; c++) out.all += out.of[c];
+    return out;
+}
+
+/* What is left of the plan beside all layers. */
+static struct layer_bytes bytes_beside_layers(const struct estimate *e)
+{
+    struct layer_bytes out = {.all = e->plan.total_bytes};
+    for (int c = 0; c < counted_categories(e); c++) out.of[c] = e->plan.category_bytes[c];
+    for (int l = 0; l < e->model.config.num_layers; l++) {
+        struct layer_bytes layer = bytes_of_layer(e, l);
+        for (int c = 0; c < PLAN_CATEGORIES; c++) out.of[c] -= layer.of[c];
+        out.all -= layer.all;
+    }
+    return out;
+}
+
+static void print_layers(const struct estimate *e)
+{
+    char text[PLAN_CATEGORIES][32], all[32], name[16];
+    printf("\n%-14s", "layer");
+    for (int c = 0; c < counted_categories(e); c++)
+        printf(" %12s", plan_category_name((enum plan_category)c));
+    printf(" %12s\n", "all");
+    for (int l = -1; l < e->model.config.num_layers; l++) {
+        struct layer_bytes bytes = l < 0 ? bytes_beside_layers(e) : bytes_of_layer(e, l);
+        snprintf(name, sizeof name, "%d", l);
+        printf("%-14s", l < 0 ? "of no layer" : name);
+        for (int c = 0; c < counted_categories(e); c++)
+            printf(" %12s", bytes.of[c] ? text_format_bytes(bytes.of[c], text[c], sizeof text[c]) : "-");
+        printf(" %12s\n", text_format_bytes(bytes.all, all, sizeof all));
+    }
+}
+
+static void print_trades(const struct estimate *e)
+{
+    char all[32], saved[32];
+    printf("\n%-32s %12s %12s %12s\n", "checkpoint.activation_interval", "all", "saved", "more FLOPs");
+    for (int i = 0; i < TRADES; i++) {
+        const struct activation_trade *t = &e->trades[i];
+        size_t most = e->trades[0].bytes;
+        printf("%-32d %12s %12s %10.1f %%\n", t->interval, text_format_bytes(t->bytes, all, sizeof all),
+               t->bytes < most ? text_format_bytes(most - t->bytes, saved, sizeof saved) : "-",
+               100 * t->extra_flops);
+    }
+}
+
 static void print_text(const struct estimate *e)
 {
     const struct plan *plan = &e->plan;
@@ -154,16 +285,17 @@ static void print_text(const struct estimate *e)
            e->input.T, e->config.train.optimizer, precision_name(e->input.precision), e->info.short_name);
     for (int category = 0; category < PLAN_CATEGORIES; category++) {
         if (!plan->category_bytes[category]) continue;
-        printf("%-44s %12s", plan_category_name((enum plan_category)category),
-               text_format_bytes(plan->category_bytes[category], text, sizeof text));
-        if (plan_category_is_host((enum plan_category)category) && !e->input.host_counts)
-            printf("   of the host's memory, page-locked, not of the device's\n");
-        else
-            printf(" %4.0f %%\n",
-                   100.0 * (double)plan->category_bytes[category] / (double)plan->total_bytes);
+        if (plan_category_is_host((enum plan_category)category) && !e->input.host_counts) continue;
+        printf("%-44s %12s %4.0f %%\n", plan_category_name((enum plan_category)category),
+               text_format_bytes(plan->category_bytes[category], text, sizeof text),
+               100.0 * (double)plan->category_bytes[category] / (double)plan->total_bytes);
         print_buffers(plan, (enum plan_category)category);
+        if (category == PLAN_WORKSPACE) printf("  (what is never needed at the same time shares a place)\n");
     }
     printf("%-44s %12s\n", "all", text_format_bytes(plan->total_bytes, text, sizeof text));
+    print_beside(e);
+    if (e->layers) print_layers(e);
+    print_trades(e);
     if (!e->fit) return;
     printf("\nInto %s fit", text_format_bytes(e->memory, text, sizeof text));
     if (e->batch)
@@ -192,11 +324,27 @@ static json_t *plan_json(const struct estimate *e)
                                                  plan_category_name(b->category), "layer", layer, "bytes",
                                                  (json_int_t)b->bytes, "offset", (json_int_t)b->offset));
     }
-    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:o, s:o}", "device", e->info.short_name,
-                     "parameters", (json_int_t)e->model.parameters, "batch_size", e->input.B, "seq_len",
-                     e->input.T, "optimizer", e->config.train.optimizer, "precision",
+    json_t *layers = json_array(), *trades = json_array();
+    for (int l = -1; l < e->model.config.num_layers; l++) {
+        struct layer_bytes bytes = l < 0 ? bytes_beside_layers(e) : bytes_of_layer(e, l);
+        json_t *layer = json_pack("{s:o, s:I}", "layer", l >= 0 ? json_integer(l) : json_null(), "bytes",
+                                  (json_int_t)bytes.all);
+        for (int c = 0; c < counted_categories(e); c++)
+            json_object_set_new(layer, plan_category_name((enum plan_category)c),
+                                json_integer((json_int_t)bytes.of[c]));
+        json_array_append_new(layers, layer);
+    }
+    for (int i = 0; i < TRADES; i++)
+        json_array_append_new(trades, json_pack("{s:i, s:I, s:f}", "interval", e->trades[i].interval,
+                                                "total_bytes", (json_int_t)e->trades[i].bytes, "extra_flops",
+                                                e->trades[i].extra_flops));
+    json_t *overhead = e->overhead >= 0 ? json_integer(e->overhead) : json_null();
+    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "device",
+                     e->info.short_name, "parameters", (json_int_t)e->model.parameters, "batch_size",
+                     e->input.B, "seq_len", e->input.T, "optimizer", e->config.train.optimizer, "precision",
                      precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
-                     "categories", categories, "buffers", buffers);
+                     "overhead_bytes", overhead, "categories", categories, "layers", layers,
+                     "activation_checkpointing", trades, "buffers", buffers);
 }
 
 static enum status print_json(const struct estimate *e, struct err *err)
