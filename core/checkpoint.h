@@ -66,6 +66,10 @@ void checkpoint_list(const char *parent, char *buf, size_t size);
  * spoil it for the other. */
 enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err);
 
+/* Copies what Hugging Face reads of a model (weights, config.json, the tokenizer) into a new folder `to`. One
+ * that is there already is refused, unless it is empty; on failure none is left. */
+enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err);
+
 /* Whether a folder that checkpoint_find gave holds moments. */
 bool checkpoint_is_full(const char *folder);
 

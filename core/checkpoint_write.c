@@ -245,3 +245,44 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
     file_remove_tree(temporary, NULL);
     return status;
 }
+
+/* ---- giving one away ---- */
+
+/* Copies, not links: what is done to them there must not reach the run. */
+static enum status export_file(const char *folder, const char *temporary, const char *name, int64_t *bytes,
+                               struct err *err)
+{
+    char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
+    struct stat st;
+    enum status status = checkpoint_join(from, folder, name, err);
+    if (!status) status = checkpoint_join(to, temporary, name, err);
+    if (status || (strncmp(name, "tokenizer", 9) == 0 && !file_exists(from))) return status;
+    status = copy_file(from, to, err);
+    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
+    return status;
+}
+
+enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err)
+{
+    static const char *const names[] = {"model.safetensors", "config.json", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    char temporary[CHECKPOINT_PATH];
+    int length = (int)strlen(to);
+    while (length > 1 && to[length - 1] == '/') length--;
+    enum status status =
+        file_format_path(temporary, sizeof temporary, err, "%.*s.tmp-%ld", length, to, (long)getpid());
+    if (status) return status;
+    if (rmdir(to) != 0 && errno != ENOENT)
+        return err_set(err, STATUS_USAGE, "%s: is there already (name a folder that is not, or is empty)", to);
+    *bytes = 0;
+    status = file_make_folders(temporary, err);
+    for (size_t i = 0; !status && i < sizeof names / sizeof *names; i++)
+        status = export_file(folder, temporary, names[i], bytes, err);
+    if (!status && rename(temporary, to) != 0)
+        status = err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
+    if (status)
+        file_remove_tree(temporary, NULL);
+    else
+        file_sync_folder_of(to);
+    return status;
+}
