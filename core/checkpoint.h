@@ -74,7 +74,7 @@ enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes
 bool checkpoint_is_full(const char *folder);
 
 /* Uploads the weights of FOLDER/model.safetensors. A model that differs is refused, naming the field of its
- * configuration or the tensor. Host memory: 1 MiB, whatever the size. */
+ * configuration or the tensor. F32, or BF16 and F16, as others write them. Host memory: 1 MiB, whatever the size. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
 
 /* How far training was. */

@@ -155,6 +155,42 @@ static void an_exported_model_stands_on_its_own(void **state)
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 
+/* A learning rate of 0 changes nothing: what is evaluated at the end is what was loaded. */
+static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600], from[640], train[700];
+    open_base(&s, "from");
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    snprintf(from, sizeof from, "--model.from=%s", folder);
+    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
+    free(process_output("model", "export", "base", "-o", folder, NULL));
+    process_close(process_run(0, "train", from, train, "--name=child", "--train.seq_len=32",
+                              "--train.batch_size=4", "--train.total_steps=2", "--train.learning_rate=0",
+                              "--eval.batches=4", "--sample.every=0", "--progress=none", NULL));
+    char *row = stage_query(&s, "select count(distinct val_loss), count(*) from evals where (run_id, step) in "
+                                "(select id, steps from runs)");
+    assert_string_equal(row, "1|2");
+    free(row);
+    row = stage_query(&s, "select value from params where name = 'data.tokenizer' and run_id = (select id from "
+                          "runs where name = 'child')");
+    assert_non_null(strstr(row, "/mine/tokenizer.json"));
+    free(row);
+    row = stage_query(&s, "select text from events where text like 'starts with the weights of %/mine'");
+    assert_string_not_equal(row, "");
+    free(row);
+    process_expect_sentence(process_run(2, "train", s.config, from, "--model.num_layers=2", NULL),
+                            "was saved with model.num_layers = 1, this model has 2");
+    process_expect_sentence(process_run(1, "train", "--model.from=/nowhere", NULL),
+                            "model.from: /nowhere/config.json: cannot open");
+    process_expect_sentence(process_run(2, "resume", "child", "--train.total_steps=4", "--model.from=", NULL),
+                            "model.from = : the run was trained with ");
+    snprintf(train, sizeof train, "%s/model.safetensors", folder); /* a resumed run has weights of its own */
+    assert_int_equal(unlink(train), 0);
+    process_close(process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
@@ -162,6 +198,7 @@ int main(void)
         TEST(info_counts_what_training_counted),
         TEST(a_checkout_of_several_files_and_another_kind_is_described_all_the_same),
         TEST(an_exported_model_stands_on_its_own),
+        TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

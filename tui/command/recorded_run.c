@@ -37,7 +37,7 @@ void recorded_run_release(struct recorded_run *run)
 enum status recorded_run_check(const struct recorded_run *run, const struct config *new, const char *how,
                                struct err *err)
 {
-    static const char *const keys[] = {"model.preset",      "model.vocab_size",  "model.hidden_dim",
+    static const char *const keys[] = {"model.preset",      "model.from",        "model.vocab_size",  "model.hidden_dim",
                                        "model.num_layers",  "model.num_heads",   "model.num_kv_heads",
                                        "model.head_dim",    "model.rope_base",   "model.intermediate_dim",
                                        "model.tie_weights", "model.qk_norm",     "model.qkv_bias",

@@ -21,6 +21,7 @@ enum { CARRIED_ORDERS_MAX = 4 };
 struct training_session {
     const struct training_options *options;
     struct config config; /* what is trained by: that of the options, but for what a lost GPU changes */
+    const char *weights;  /* the folder that a new run's weights come from; NULL: fresh, or a checkpoint's */
     char home[PATH_MAX], checkpoints[PATH_MAX], id[RUN_ID_MAX];
     struct store *store;
     struct run_lock lock;
