@@ -25,7 +25,10 @@ static enum status check_model(const char *folder, const struct model_config *wa
     enum status status = checkpoint_join(path, folder, "config.json", err);
     if (!status) status = hugging_face_read_config(path, &saved, err);
     if (status) return status;
-#define NUMBER(field) {#field, (double)saved.field, (double)wanted->field}
+#define NUMBER(field)                                                                                        \
+    {                                                                                                        \
+#field, (double)saved.field, (double)wanted->field                                                   \
+    }
     const struct {
         const char *name;
         double saved, wanted;
@@ -116,7 +119,8 @@ static enum status upload_tensor(int fd, const char *path, const struct safetens
     enum status status = STATUS_OK;
     for (size_t at = 0; !status && at < count; at += most) {
         size_t n = count - at < most ? count - at : most;
-        status = read_at(fd, width == 4 ? piece : piece + PIECE / 2, n * width, start + at * width, path, err);
+        status =
+            read_at(fd, width == 4 ? piece : piece + PIECE / 2, n * width, start + at * width, path, err);
         if (status) break;
         if (width == 2) widen(piece, n, strcmp(t->dtype, "BF16") == 0);
         net->backend->mem_upload(to + at, piece, n * sizeof *to, net->stream);
@@ -157,7 +161,8 @@ static enum status upload(const char *path, struct network *net, const char *pre
     if (!status && !*prefix) status = refuse_unknown(path, &file, model, err);
     for (size_t i = 0; !status && i < model->param_count; i++) {
         snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
-        status = check_tensor(path, safetensors_find(&file, name), name, &model->params[i], *prefix != '\0', err);
+        status =
+            check_tensor(path, safetensors_find(&file, name), name, &model->params[i], *prefix != '\0', err);
     }
     if (!status) status = allocator_alloc_host(&scope, "staging", PIECE, &piece, err);
     for (size_t i = 0; !status && i < model->param_count; i++) {

@@ -86,7 +86,8 @@ enum status network_open(struct network *net, const struct backend *backend, str
             "narrower heads)",
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
-    struct allocator_options options = {plan->input.allocator, backend, device, plan_device_bytes(plan), NULL};
+    struct allocator_options options = {plan->input.allocator, backend, device, plan_device_bytes(plan),
+                                        NULL};
     enum status status = allocator_open(&options, &net->allocator, err);
     if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {

@@ -10,8 +10,8 @@ enum { ALIGN = 256 };
 
 const char *plan_category_name(enum plan_category category)
 {
-    static const char *const names[PLAN_CATEGORIES] = {"weights", "gradients", "moments", "activations",
-                                                       "workspace", "snapshot"};
+    static const char *const names[PLAN_CATEGORIES] = {"weights",     "gradients", "moments",
+                                                       "activations", "workspace", "snapshot"};
     return names[category];
 }
 

@@ -41,7 +41,7 @@ struct plan_input {
     int activation_interval;   /* layers 0, n, 2n, … save only what enters them; 0: all save everything */
     size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
     enum allocator_kind allocator; /* what the network's memory is cut from */
-    int snapshot;                  /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
+    int snapshot;     /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
     bool host_counts; /* the device computes in the host's memory: the host's buffers are its own, too */
 };
 

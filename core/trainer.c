@@ -203,10 +203,11 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
 {
     struct train_state saved;
     if (!checkpoint_is_full(folder))
-        return err_set(err, STATUS_USAGE,
-                       "%s: holds weights alone (checkpoint.contents = weights), a run cannot be resumed from "
-                       "that; `anneal fork` starts a new run from it, with a fresh optimizer",
-                       folder);
+        return err_set(
+            err, STATUS_USAGE,
+            "%s: holds weights alone (checkpoint.contents = weights), a run cannot be resumed from "
+            "that; `anneal fork` starts a new run from it, with a fresh optimizer",
+            folder);
     enum status status = checkpoint_load(folder, &t->network, &saved, err);
     return status ? status : take_position(t, &saved, err);
 }

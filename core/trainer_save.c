@@ -1,7 +1,7 @@
 /* The trainer's checkpoints: when one is good, who writes it, and what is told when it is there.
  *
- * In the background a checkpoint is a snapshot, taken between two steps, and a job for the saver; how that ends
- * is told between two later steps, or when somebody has to know. One is written at a time. */
+ * In the background a checkpoint is a snapshot, taken between two steps, and a job for the saver; how that
+ * ends is told between two later steps, or when somebody has to know. One is written at a time. */
 #include "core/trainer_parts.h"
 
 #include <inttypes.h>

@@ -2,9 +2,9 @@
  * long the training thread is held when one is due, and how much later it is done with the run, written by
  * that thread and in the background.
  *
- * An iteration of the loop is timed from one look at request() to the next; held is what one with a checkpoint
- * takes more than the median of those without. The files (124 MiB) are
- * made in $ANNEAL_HOME and removed. */
+ * An iteration of the loop is timed from one look at request() to the next; held is what one with a
+ * checkpoint takes more than the median of those without. The files (124 MiB) are made in $ANNEAL_HOME and
+ * removed. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,8 +137,8 @@ static struct cost run(const struct corpus *corpus, struct device *device, const
                        const char *background, const char *every)
 {
     static const char *const words[] = {"model.preset=tiny", "train.batch_size=2",  "train.seq_len=64",
-                                        "eval.every=0",       "sample.every=0",      "data.val_fraction=0",
-                                        "checkpoint.keep=1",  "train.precision=fp32"};
+                                        "eval.every=0",      "sample.every=0",      "data.val_fraction=0",
+                                        "checkpoint.keep=1", "train.precision=fp32"};
     struct config config;
     struct watch watch = {0};
     struct trainer *trainer;
@@ -204,7 +204,8 @@ int main(void)
     stop_on(cpu_backend()->device_open(0, &device, &err), &err);
     for (int i = 0; i < ROUNDS; i++) { /* in turns, so that a busy moment falls on all */
         keep_better(&none, run(&corpus, device, folder, "checkpoint.background=false", "checkpoint.every=0"));
-        keep_better(&front, run(&corpus, device, folder, "checkpoint.background=false", "checkpoint.every=8"));
+        keep_better(&front,
+                    run(&corpus, device, folder, "checkpoint.background=false", "checkpoint.every=8"));
         keep_better(&back, run(&corpus, device, folder, "checkpoint.background=true", "checkpoint.every=8"));
     }
     printf("preset tiny, a step of %.0f ms, a checkpoint of %.0f MiB every %d steps, best of %d rounds\n",

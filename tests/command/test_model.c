@@ -1,5 +1,5 @@
-/* anneal model: what is in a model's folder, ours or not, from its headers; and a run's model as a folder of its
- * own that other programs open. */
+/* anneal model: what is in a model's folder, ours or not, from its headers; and a run's model as a folder of
+ * its own that other programs open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,10 +85,11 @@ static void a_checkout_of_several_files_and_another_kind_is_described_all_the_sa
     snprintf(path, sizeof path, "%s/config.json", folder);
     stage_write(path, config, sizeof config - 1);
     process_expect_sentence(process_run(1, "model", "info", folder, NULL), "holds no model.safetensors");
-    write_tensors(&s, "model-00001-of-00002.safetensors",
-                  "{\"model.layers.0.up.weight\":{\"dtype\":\"BF16\",\"shape\":[8,4],\"data_offsets\":[0,64]},"
-                  "\"model.layers.1.up.weight\":{\"dtype\":\"BF16\",\"shape\":[8,4],\"data_offsets\":[64,128]}}",
-                  128);
+    write_tensors(
+        &s, "model-00001-of-00002.safetensors",
+        "{\"model.layers.0.up.weight\":{\"dtype\":\"BF16\",\"shape\":[8,4],\"data_offsets\":[0,64]},"
+        "\"model.layers.1.up.weight\":{\"dtype\":\"BF16\",\"shape\":[8,4],\"data_offsets\":[64,128]}}",
+        128);
     write_tensors(&s, "model-00002-of-00002.safetensors",
                   "{\"head\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[0,20]}}", 20);
     char *page = process_output("model", "info", folder, NULL);
@@ -104,10 +105,12 @@ static void a_checkout_of_several_files_and_another_kind_is_described_all_the_sa
     assert_int_equal(json_array_size(json_object_get(json, "tensors")), 3);
     json_decref(json);
     write_tensors(&s, "model-00002-of-00002.safetensors",
-                  "{\"head\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,20]}}", 20);
-    process_expect_sentence(process_run(1, "model", "info", folder, NULL),
-                            "model-00002-of-00002.safetensors: not a valid safetensors file: head: the shape is "
-                            "negative or overflows");
+                  "{\"head\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,20]}}",
+                  20);
+    process_expect_sentence(
+        process_run(1, "model", "info", folder, NULL),
+        "model-00002-of-00002.safetensors: not a valid safetensors file: head: the shape is "
+        "negative or overflows");
 }
 
 static void an_exported_model_stands_on_its_own(void **state)
@@ -141,7 +144,8 @@ static void an_exported_model_stands_on_its_own(void **state)
     free(id);
     process_expect_sentence(process_run(2, "model", "export", "base", "-o", folder, NULL),
                             "/mine: is there already (name a folder that is not, or is empty)");
-    process_expect_sentence(process_run(1, "model", "export", "base", "-o", "/proc/mine", NULL), "/proc/mine");
+    process_expect_sentence(process_run(1, "model", "export", "base", "-o", "/proc/mine", NULL),
+                            "/proc/mine");
     process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
                             "the checkpoint of its step 7 is not there, or no longer");
     process_expect_first_line(process_run(2, "model", "export", "base", NULL), "export needs -o FOLDER");
@@ -169,12 +173,14 @@ static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(vo
     process_close(process_run(0, "train", from, train, "--name=child", "--train.seq_len=32",
                               "--train.batch_size=4", "--train.total_steps=2", "--train.learning_rate=0",
                               "--eval.batches=4", "--sample.every=0", "--progress=none", NULL));
-    char *row = stage_query(&s, "select count(distinct val_loss), count(*) from evals where (run_id, step) in "
-                                "(select id, steps from runs)");
+    char *row =
+        stage_query(&s, "select count(distinct val_loss), count(*) from evals where (run_id, step) in "
+                        "(select id, steps from runs)");
     assert_string_equal(row, "1|2");
     free(row);
-    row = stage_query(&s, "select value from params where name = 'data.tokenizer' and run_id = (select id from "
-                          "runs where name = 'child')");
+    row =
+        stage_query(&s, "select value from params where name = 'data.tokenizer' and run_id = (select id from "
+                        "runs where name = 'child')");
     assert_non_null(strstr(row, "/mine/tokenizer.json"));
     free(row);
     row = stage_query(&s, "select text from events where text like 'starts with the weights of %/mine'");

@@ -476,8 +476,8 @@ static float value_of(uint16_t bits, bool bf16)
 {
     int exponent = bf16 ? bits >> 7 & 255 : bits >> 10 & 31, digits = bf16 ? 7 : 10, bias = bf16 ? 127 : 15;
     int fraction = bits & ((1 << digits) - 1);
-    double value = exponent ? ldexp(1 + ldexp(fraction, -digits), exponent - bias)
-                            : ldexp(fraction, 1 - bias - digits);
+    double value =
+        exponent ? ldexp(1 + ldexp(fraction, -digits), exponent - bias) : ldexp(fraction, 1 - bias - digits);
     return (float)(bits & 0x8000 ? -value : value);
 }
 
@@ -502,10 +502,15 @@ static uint16_t *write_short_weights(const struct model *model, const char *path
     }
     for (size_t i = 0; i < model->param_count; i++) {
         const struct param *p = &model->params[i];
-        tensors[i] = (struct safetensor){p->name, dtype, {p->rows, p->cols}, p->cols ? 2 : 1,
-                                         halves + p->offset, p->count * sizeof *halves};
+        tensors[i] = (struct safetensor){p->name,
+                                         dtype,
+                                         {p->rows, p->cols},
+                                         p->cols ? 2 : 1,
+                                         halves + p->offset,
+                                         p->count * sizeof *halves};
     }
-    if (safetensors_write(path, tensors, model->param_count, fetch_host, NULL, &err)) fail_msg("%s", err.text);
+    if (safetensors_write(path, tensors, model->param_count, fetch_host, NULL, &err))
+        fail_msg("%s", err.text);
     free(tensors);
     return halves;
 }

@@ -156,8 +156,8 @@ static void lion_plans_one_moment_less_than_adamw(void **state)
 static void every_buffer_has_a_name_and_a_category_that_has_one(void **state)
 {
     (void)state;
-    static const char *const names[] = {"weights", "gradients", "moments", "activations", "workspace",
-                                        "snapshot"};
+    static const char *const names[] = {"weights",     "gradients", "moments",
+                                        "activations", "workspace", "snapshot"};
     struct model_config config = rig_config();
     struct model model;
     struct plan plan;

@@ -147,9 +147,9 @@ static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
         char *text = process_output("estimate", s.config, "--model.hidden_dim=16", "--device=cuda", key,
                                     "--json", NULL);
         json_t *estimate = json_loads(text, 0, &problem);
-        char *sum =
-            stage_query(&s, "select sum(live_bytes) from memory where category <> 'snapshot' and run_id = (select id from runs order by"
-                            " created_at desc limit 1)");
+        char *sum = stage_query(&s, "select sum(live_bytes) from memory where category <> 'snapshot' and "
+                                    "run_id = (select id from runs order by"
+                                    " created_at desc limit 1)");
         assert_int_equal(json_integer_value(json_object_get(estimate, "total_bytes")), atoll(sum));
         json_decref(estimate);
         free(text);

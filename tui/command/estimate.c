@@ -158,8 +158,7 @@ static void print_text(const struct estimate *e)
         if (plan_category_is_host((enum plan_category)category) && !e->input.host_counts)
             printf("   of the host's memory, page-locked, not of the device's\n");
         else
-            printf(" %4.0f %%\n",
-                   100.0 * (double)plan->category_bytes[category] / (double)plan->total_bytes);
+            printf(" %4.0f %%\n", 100.0 * (double)plan->category_bytes[category] / (double)plan->total_bytes);
         print_buffers(plan, (enum plan_category)category);
     }
     printf("%-44s %12s\n", "all", text_format_bytes(plan->total_bytes, text, sizeof text));

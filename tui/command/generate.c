@@ -282,7 +282,9 @@ int command_generate(int argc, char **argv)
         }
     interrupt_catch();
     enum status status = read_options(argc, argv, &options, &err);
-    if (!status) status = model_folder_find("generate", options.source, options.step, options.best, folder, sizeof folder, &err);
+    if (!status)
+        status = model_folder_find("generate", options.source, options.step, options.best, folder,
+                                   sizeof folder, &err);
     if (!status) status = open_voice(&voice, folder, options.device, &err);
     if (!status) status = speak(&voice, &options, &err);
     close_voice(&voice);

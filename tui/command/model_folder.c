@@ -19,8 +19,8 @@ static bool is_model_folder(const char *word)
 }
 
 /* The folder of the checkpoint of `run` that is asked for. */
-static enum status find_checkpoint(const char *checkpoints, const struct run_info *run,
-                                   int64_t wanted, bool best, char *folder, size_t size, struct err *err)
+static enum status find_checkpoint(const char *checkpoints, const struct run_info *run, int64_t wanted,
+                                   bool best, char *folder, size_t size, struct err *err)
 {
     char newest[PATH_MAX];
     int64_t step = best ? run->best_step : wanted;

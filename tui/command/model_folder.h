@@ -9,8 +9,8 @@
 
 #include "core/base/err.h"
 
-/* Of a run the checkpoint of `step`, the one with its best validation loss, or (-1, false) the newest; a newest
- * one that is damaged is passed over with a warning on standard error. `command` is for messages. */
+/* Of a run the checkpoint of `step`, the one with its best validation loss, or (-1, false) the newest; a
+ * newest one that is damaged is passed over with a warning on standard error. `command` is for messages. */
 enum status model_folder_find(const char *command, const char *source, int64_t step, bool best, char *folder,
                               size_t size, struct err *err);
 

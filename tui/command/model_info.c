@@ -41,8 +41,7 @@ static int is_model_file(const struct dirent *entry)
 static enum status open_file(struct model_info *m, int i, struct err *err)
 {
     char path[PATH_MAX];
-    enum status status =
-        file_format_path(path, sizeof path, err, "%s/%s", m->folder, m->names[i]->d_name);
+    enum status status = file_format_path(path, sizeof path, err, "%s/%s", m->folder, m->names[i]->d_name);
     if (!status) status = safetensors_open(path, &m->files[i], err);
     for (size_t t = 0; !status && t < m->files[i].count; t++) {
         const struct safetensor *tensor = &m->files[i].tensors[t];
@@ -125,7 +124,8 @@ static void print_tensor(const struct safetensor *t, size_t times)
     layer_pattern(t->name, name, sizeof name);
     clean_line(clean, sizeof clean, *name ? name : t->name);
     for (int d = 0; d < t->dims && used < sizeof shape; d++)
-        used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRId64, d ? " x " : "", t->shape[d]);
+        used +=
+            (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRId64, d ? " x " : "", t->shape[d]);
     text_format_bytes(t->bytes * times, bytes, sizeof bytes);
     printf("  %-52s %16s  %-5s %10s", clean, shape, t->dtype, bytes);
     if (times > 1) printf("  %zu layers", times);
@@ -155,19 +155,23 @@ static void print_text(const struct model_info *m)
         clean_line(line, sizeof line, m->config_problem.text);
         printf("  model       not one that anneal computes: %s\n", line);
     } else {
-        printf("  model       %s, width %d, %d layer%s, %d heads of %d (%d of keys and values), feed-forward %d\n",
+        printf("  model       %s, width %d, %d layer%s, %d heads of %d (%d of keys and values), feed-forward "
+               "%d\n",
                c->qk_norm    ? "Qwen3"
                : c->qkv_bias ? "Qwen2"
                              : "Llama",
-               c->hidden_dim, c->num_layers, c->num_layers == 1 ? "" : "s", c->num_heads, c->head_dim, c->num_kv_heads, c->intermediate_dim);
+               c->hidden_dim, c->num_layers, c->num_layers == 1 ? "" : "s", c->num_heads, c->head_dim,
+               c->num_kv_heads, c->intermediate_dim);
         printf("  tokens      a vocabulary of %d, up to %d in a sequence\n", c->vocab_size, c->max_seq_len);
     }
-    printf("  parameters  %s in %zu tensors, %s\n", text_format_count((double)m->parameters, count, sizeof count),
-           m->tensors, text_format_bytes(m->bytes, bytes, sizeof bytes));
+    printf("  parameters  %s in %zu tensors, %s\n",
+           text_format_count((double)m->parameters, count, sizeof count), m->tensors,
+           text_format_bytes(m->bytes, bytes, sizeof bytes));
     if (m->trained_here)
         printf("  training    step %" PRId64 ", %s\n", m->state.step,
-               checkpoint_is_full(m->folder) ? "with the optimizer's moments: it can be resumed"
-                                             : "weights alone: anneal fork trains on, with a fresh optimizer");
+               checkpoint_is_full(m->folder)
+                   ? "with the optimizer's moments: it can be resumed"
+                   : "weights alone: anneal fork trains on, with a fresh optimizer");
     putchar('\n');
     print_tensors(m);
 }
@@ -179,9 +183,9 @@ static json_t *config_json(const struct model_config *c)
     return json_pack("{s:i s:i s:i s:i s:i s:i s:i s:i s:f s:f s:b s:b s:b}", "vocab_size", c->vocab_size,
                      "hidden_dim", c->hidden_dim, "num_layers", c->num_layers, "num_heads", c->num_heads,
                      "num_kv_heads", c->num_kv_heads, "head_dim", c->head_dim, "intermediate_dim",
-                     c->intermediate_dim, "max_seq_len", c->max_seq_len, "rope_base", c->rope_base, "norm_eps",
-                     c->norm_eps, "tie_weights", c->tie_weights, "qk_norm", c->qk_norm, "qkv_bias",
-                     c->qkv_bias);
+                     c->intermediate_dim, "max_seq_len", c->max_seq_len, "rope_base", c->rope_base,
+                     "norm_eps", c->norm_eps, "tie_weights", c->tie_weights, "qk_norm", c->qk_norm,
+                     "qkv_bias", c->qkv_bias);
 }
 
 static json_t *tensors_json(const struct model_info *m)
@@ -202,8 +206,8 @@ static json_t *info_json(const struct model_info *m)
     json_t *config = m->config_problem.status ? json_null() : config_json(&m->config),
            *folder = json_string(m->folder);
     json_t *step = m->trained_here ? json_integer(m->state.step) : json_null();
-    return json_pack("{s:o s:o s:o s:b s:I s:I s:o}", "folder", folder ? folder : json_null(), "config", config,
-                     "step", step, "optimizer", checkpoint_is_full(m->folder), "parameters",
+    return json_pack("{s:o s:o s:o s:b s:I s:I s:o}", "folder", folder ? folder : json_null(), "config",
+                     config, "step", step, "optimizer", checkpoint_is_full(m->folder), "parameters",
                      (json_int_t)m->parameters, "bytes", (json_int_t)m->bytes, "tensors", tensors_json(m));
 }
 

@@ -35,10 +35,10 @@ struct training_session {
     bool fresh;            /* a fork of weights alone */
     int64_t adopted_bytes; /* size of the checkpoint that a fork began with */
     struct eval_record last_eval;
-    uint64_t saving; /* the writer's mark of what the newest checkpoint must not be ahead of */
-    struct order taken;                       /* the newest one that the trainer took up */
-    bool obeying;                             /* and has not answered */
-    bool paused, stopping;                    /* by order */
+    uint64_t saving;       /* the writer's mark of what the newest checkpoint must not be ahead of */
+    struct order taken;    /* the newest one that the trainer took up */
+    bool obeying;          /* and has not answered */
+    bool paused, stopping; /* by order */
     struct order carried[CARRIED_ORDERS_MAX]; /* for the trainer to take up first; id 0: answered before */
     int carried_count;
 };
