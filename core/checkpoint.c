@@ -17,12 +17,11 @@
 
 enum { PIECE = 1 << 18 };
 
-const char *const checkpoint_files[CHECKPOINT_FILES] = {"model.safetensors", "optimizer.safetensors",
-                                                        "config.json",       "tokenizer.json",
+const char *const checkpoint_files[CHECKPOINT_FILES] = {"model.safetensors",     "optimizer.safetensors",
+                                                        "config.json",           "tokenizer.json",
                                                         "tokenizer_config.json", "trainer.json"};
 
-enum status checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name,
-                            struct err *err)
+enum status checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name, struct err *err)
 {
     return file_format_path(path, CHECKPOINT_PATH, err, "%s/%s", folder, name);
 }
@@ -131,7 +130,8 @@ static enum status verify(const char *folder, struct err *err)
         int which = 0;
         while (which < CHECKPOINT_FILES && strcmp(checkpoint_files[which], name) != 0) which++;
         if (which == CHECKPOINT_FILES) return damaged(folder, "an unknown file is listed", err);
-        if ((status = checkpoint_join(path, folder, name, err)) || (status = checkpoint_hash(path, &hash, &bytes, err)))
+        if ((status = checkpoint_join(path, folder, name, err)) ||
+            (status = checkpoint_hash(path, &hash, &bytes, err)))
             return status;
         if (hash != expected) return damaged(folder, name, err);
         seen[which] = true;

@@ -1,8 +1,8 @@
 /* Checkpoints: the state of a training run in a folder "step-N" that Hugging Face opens as it is:
  * model.safetensors, config.json, tokenizer.json, tokenizer_config.json and trainer.json, which says how far
- * training is. A full one also holds the optimizer's moments, in optimizer.safetensors: only such a one can be
- * resumed. The file `checksums` (XXH64 of each of them) is written last,
- * inside a temporary folder that is then renamed: a folder that is incomplete or damaged is never offered. */
+ * training is. A full one also holds the optimizer's moments, in optimizer.safetensors: only such a one can
+ * be resumed. The file `checksums` (XXH64 of each of them) is written last, inside a temporary folder that is
+ * then renamed: a folder that is incomplete or damaged is never offered. */
 #ifndef ANNEAL_CORE_CHECKPOINT_H
 #define ANNEAL_CORE_CHECKPOINT_H
 
@@ -61,16 +61,21 @@ bool checkpoint_passed_over(const char *parent, const char *found, char *newest,
 /* The steps of all that are there, oldest first, as text: "10, 20, 30"; "none". Cut where `size` ends. */
 void checkpoint_list(const char *parent, char *buf, size_t size);
 
-/* Gives `parent` the checkpoint in `folder`, another run's step-N, under the same name: the same files where the
- * file system can link them, copies elsewhere. Files of a checkpoint are never changed, so neither run can
- * spoil it for the other. */
+/* Gives `parent` the checkpoint in `folder`, another run's step-N, under the same name: the same files where
+ * the file system can link them, copies elsewhere. Files of a checkpoint are never changed, so neither run
+ * can spoil it for the other. */
 enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err);
+
+/* Copies what Hugging Face reads of a model (weights, config.json, the tokenizer) into a new folder `to`. One
+ * that is there already is refused, unless it is empty; on failure none is left. */
+enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err);
 
 /* Whether a folder that checkpoint_find gave holds moments. */
 bool checkpoint_is_full(const char *folder);
 
 /* Uploads the weights of FOLDER/model.safetensors. A model that differs is refused, naming the field of its
- * configuration or the tensor. Host memory: 1 MiB, whatever the size. */
+ * configuration or the tensor. F32, or BF16 and F16, as others write them. Host memory: 1 MiB, whatever the
+ * size. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
 
 /* How far training was. */

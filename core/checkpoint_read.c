@@ -25,7 +25,10 @@ static enum status check_model(const char *folder, const struct model_config *wa
     enum status status = checkpoint_join(path, folder, "config.json", err);
     if (!status) status = hugging_face_read_config(path, &saved, err);
     if (status) return status;
-#define NUMBER(field) {#field, (double)saved.field, (double)wanted->field}
+#define NUMBER(field)                                                                                        \
+    {                                                                                                        \
+#field, (double)saved.field, (double)wanted->field                                                   \
+    }
     const struct {
         const char *name;
         double saved, wanted;
@@ -75,32 +78,69 @@ static enum status read_at(int fd, void *buffer, size_t bytes, size_t offset, co
     return STATUS_OK;
 }
 
+/* IEEE 754 binary16, which binary32 holds exactly. */
+static float from_half(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
+    float value;
+    if (exponent == 0) { /* zero or subnormal */
+        value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    uint32_t bits = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* (count) numbers of two bytes in the second half of the piece become fp32 in the whole of it: an element is
+ * read before what it becomes reaches its place. */
+static void widen(unsigned char *piece, size_t count, bool bf16)
+{
+    for (size_t i = 0; i < count; i++) {
+        const unsigned char *from = piece + PIECE / 2 + 2 * i;
+        uint16_t half = (uint16_t)(from[0] | from[1] << 8);
+        uint32_t bits = (uint32_t)half << 16;
+        float value;
+        if (bf16)
+            memcpy(&value, &bits, sizeof value);
+        else
+            value = from_half(half);
+        memcpy(piece + 4 * i, &value, sizeof value);
+    }
+}
+
 /* `piece`: PIECE bytes of host memory that copies start from. */
 static enum status upload_tensor(int fd, const char *path, const struct safetensors *file,
-                                 const struct safetensor *t, struct network *net, float *to, void *piece,
-                                 struct err *err)
+                                 const struct safetensor *t, struct network *net, float *to,
+                                 unsigned char *piece, struct err *err)
 {
     size_t start = (size_t)((const unsigned char *)t->data - file->map.data);
+    size_t width = strcmp(t->dtype, "F32") == 0 ? 4 : 2, count = t->bytes / width, most = PIECE / 4;
     enum status status = STATUS_OK;
-    for (size_t at = 0; !status && at < t->bytes; at += PIECE) {
-        size_t n = t->bytes - at < PIECE ? t->bytes - at : PIECE;
-        status = read_at(fd, piece, n, start + at, path, err);
+    for (size_t at = 0; !status && at < count; at += most) {
+        size_t n = count - at < most ? count - at : most;
+        status =
+            read_at(fd, width == 4 ? piece : piece + PIECE / 2, n * width, start + at * width, path, err);
         if (status) break;
-        net->backend->mem_upload((unsigned char *)to + at, piece, n, net->stream);
+        if (width == 2) widen(piece, n, strcmp(t->dtype, "BF16") == 0);
+        net->backend->mem_upload(to + at, piece, n * sizeof *to, net->stream);
         status = net->backend->stream_wait(net->stream, err); /* before the piece is written again */
     }
     return status;
 }
 
+/* Ours are F32; weights of others may be shorter, moments may not. */
 static enum status check_tensor(const char *path, const struct safetensor *t, const char *name,
-                                const struct param *p, struct err *err)
+                                const struct param *p, bool moment, struct err *err)
 {
     if (!t) return err_set(err, STATUS_USAGE, "%s: has no tensor %s, which this model needs", path, name);
-    if (strcmp(t->dtype, "F32") != 0 || t->dims != (p->cols ? 2 : 1) || t->shape[0] != p->rows ||
-        (p->cols && t->shape[1] != p->cols))
-        return err_set(err, STATUS_USAGE, "%s: %s is %s (%lld, %lld), this model needs F32 (%d, %d)", path,
-                       name, t->dtype, (long long)t->shape[0], (long long)(t->dims > 1 ? t->shape[1] : 0),
-                       p->rows, p->cols);
+    bool shorter = strcmp(t->dtype, "BF16") == 0 || strcmp(t->dtype, "F16") == 0;
+    if (strcmp(t->dtype, "F32") != 0 && (moment || !shorter))
+        return err_set(err, STATUS_USAGE, "%s: %s is %s, only %s", path, name, t->dtype,
+                       moment ? "F32 is read as a moment" : "F32, BF16 and F16 are read");
+    if (t->dims != (p->cols ? 2 : 1) || t->shape[0] != p->rows || (p->cols && t->shape[1] != p->cols))
+        return err_set(err, STATUS_USAGE, "%s: %s is (%lld, %lld), this model needs (%d, %d)", path, name,
+                       (long long)t->shape[0], (long long)(t->dims > 1 ? t->shape[1] : 0), p->rows, p->cols);
     return STATUS_OK;
 }
 
@@ -111,7 +151,7 @@ static enum status upload(const char *path, struct network *net, const char *pre
     struct safetensors file;
     struct allocator_scope scope;
     char name[96];
-    void *piece = NULL;
+    void *piece = NULL; /* PIECE bytes */
     const struct model *model = net->model;
     enum status status = safetensors_open(path, &file, err);
     if (status) return status;
@@ -121,7 +161,8 @@ static enum status upload(const char *path, struct network *net, const char *pre
     if (!status && !*prefix) status = refuse_unknown(path, &file, model, err);
     for (size_t i = 0; !status && i < model->param_count; i++) {
         snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
-        status = check_tensor(path, safetensors_find(&file, name), name, &model->params[i], err);
+        status =
+            check_tensor(path, safetensors_find(&file, name), name, &model->params[i], *prefix != '\0', err);
     }
     if (!status) status = allocator_alloc_host(&scope, "staging", PIECE, &piece, err);
     for (size_t i = 0; !status && i < model->param_count; i++) {

@@ -57,9 +57,8 @@ static void copy_arena(struct network *net, int which, const float *from)
 
 enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_source *out, struct err *err)
 {
-    struct checkpoint_source source = {.model = net->model,
-                                       .moment_count = net->plan->input.snapshot - 1,
-                                       .fetch = fetch_from_host};
+    struct checkpoint_source source = {
+        .model = net->model, .moment_count = net->plan->input.snapshot - 1, .fetch = fetch_from_host};
     copy_arena(net, 0, net->weights);
     for (int i = 0; i < source.moment_count; i++) copy_arena(net, i + 1, moment(net, i));
     enum status status = net->backend->stream_wait(net->stream, err);
@@ -114,7 +113,8 @@ static enum status write_tensors(const char *folder, const struct checkpoint_sou
 
 static enum status write_json(const char *folder, const char *name, json_t *json, struct err *err)
 {
-    char path[CHECKPOINT_PATH], *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    char path[CHECKPOINT_PATH],
+        *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     enum status status = checkpoint_join(path, folder, name, err);
     if (!status && !text) status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
     if (!status) status = file_write_atomic(path, text, strlen(text), err);
@@ -147,7 +147,8 @@ static enum status write_checksums(const char *folder, int64_t *bytes, struct er
     for (int i = 0; !status && i < CHECKPOINT_FILES; i++) {
         uint64_t hash;
         int64_t size;
-        if ((status = checkpoint_join(path, folder, checkpoint_files[i], err)) || !file_exists(path)) continue;
+        if ((status = checkpoint_join(path, folder, checkpoint_files[i], err)) || !file_exists(path))
+            continue;
         if ((status = checkpoint_hash(path, &hash, &size, err))) break;
         length += (size_t)snprintf(text + length, sizeof text - length, "%016" PRIx64 "  %s\n", hash,
                                    checkpoint_files[i]);
@@ -240,8 +241,51 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
         status = link_file(folder, temporary, checkpoint_files[i], bytes, err);
     if (!status) status = link_file(folder, temporary, "checksums", bytes, err);
     if (!status) status = publish(temporary, final, err);
-    if (!status) return checkpoint_find(parent, strtoll(step + strlen("step-"), NULL, 10), temporary,
-                                        sizeof temporary, err);
+    if (!status)
+        return checkpoint_find(parent, strtoll(step + strlen("step-"), NULL, 10), temporary, sizeof temporary,
+                               err);
     file_remove_tree(temporary, NULL);
+    return status;
+}
+
+/* ---- giving one away ---- */
+
+/* Copies, not links: what is done to them there must not reach the run. */
+static enum status export_file(const char *folder, const char *temporary, const char *name, int64_t *bytes,
+                               struct err *err)
+{
+    char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
+    struct stat st;
+    enum status status = checkpoint_join(from, folder, name, err);
+    if (!status) status = checkpoint_join(to, temporary, name, err);
+    if (status || (strncmp(name, "tokenizer", 9) == 0 && !file_exists(from))) return status;
+    status = copy_file(from, to, err);
+    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
+    return status;
+}
+
+enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err)
+{
+    static const char *const names[] = {"model.safetensors", "config.json", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    char temporary[CHECKPOINT_PATH];
+    int length = (int)strlen(to);
+    while (length > 1 && to[length - 1] == '/') length--;
+    enum status status =
+        file_format_path(temporary, sizeof temporary, err, "%.*s.tmp-%ld", length, to, (long)getpid());
+    if (status) return status;
+    if (rmdir(to) != 0 && errno != ENOENT)
+        return err_set(err, STATUS_USAGE, "%s: is there already (name a folder that is not, or is empty)",
+                       to);
+    *bytes = 0;
+    status = file_make_folders(temporary, err);
+    for (size_t i = 0; !status && i < sizeof names / sizeof *names; i++)
+        status = export_file(folder, temporary, names[i], bytes, err);
+    if (!status && rename(temporary, to) != 0)
+        status = err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
+    if (status)
+        file_remove_tree(temporary, NULL);
+    else
+        file_sync_folder_of(to);
     return status;
 }

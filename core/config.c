@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/hugging_face.h"
 
 enum kind { KIND_INT, KIND_REAL, KIND_BOOL, KIND_TEXT, KIND_CHOICE };
 
@@ -257,20 +258,44 @@ enum status config_read_word(struct config *config, const char *word, struct err
     return set_key(config, full, equals + 1, err);
 }
 
+static bool is_size(const struct key *key)
+{
+    return key->offset >= offsetof(struct config, model.sizes) &&
+           key->offset < offsetof(struct config, model.sizes) + sizeof(struct model_config);
+}
+
+/* The sizes that keys override. A run's stored configuration gives all of them: its folder need not be there
+ * any more. */
+static enum status read_base(struct config *config, struct err *err)
+{
+    char path[CONFIG_TEXT_MAX + 32];
+    bool complete = true;
+    for (size_t i = 0; i < KEY_COUNT; i++) complete = complete && (!is_size(&keys[i]) || config->set[i]);
+    model_preset(config->model.preset, &config->model.sizes);
+    if (!*config->model.from || complete) return STATUS_OK;
+    snprintf(path, sizeof path, "%s/tokenizer.json", config->model.from);
+    if (!*is_set(config, "data.tokenizer") && strlen(path) < sizeof config->data.tokenizer &&
+        file_exists(path))
+        strcpy(config->data.tokenizer, path);
+    snprintf(path, sizeof path, "%s/config.json", config->model.from);
+    enum status status = hugging_face_read_config(path, &config->model.sizes, err);
+    return status ? err_prefix(err, "model.from") : STATUS_OK;
+}
+
 enum status config_finish(struct config *config, struct err *err)
 {
     struct model_config given = config->model.sizes, *sizes = &config->model.sizes;
-    model_preset(config->model.preset, sizes);
+    enum status status = read_base(config, err);
+    if (status) return status;
     for (size_t i = 0; i < KEY_COUNT; i++) {
         size_t from = keys[i].offset;
-        if (from >= offsetof(struct config, model.sizes) &&
-            from < offsetof(struct config, model.sizes) + sizeof config->model.sizes && config->set[i])
+        if (is_size(&keys[i]) && config->set[i])
             memcpy((char *)config + from, (char *)&given + (from - offsetof(struct config, model.sizes)),
                    keys[i].size);
     }
     if (*is_set(config, "model.num_heads") && !*is_set(config, "model.num_kv_heads"))
         sizes->num_kv_heads = sizes->num_heads;
-    if (!*is_set(config, "model.head_dim")) {
+    if (!*is_set(config, "model.head_dim") && (!*config->model.from || *is_set(config, "model.hidden_dim"))) {
         if (sizes->hidden_dim % sizes->num_heads)
             return err_set(
                 err, STATUS_USAGE,
@@ -281,7 +306,7 @@ enum status config_finish(struct config *config, struct err *err)
     }
     if (!*is_set(config, "train.beta2"))
         config->train.beta2 = strcmp(config->train.optimizer, "lion") == 0 ? 0.99 : 0.95;
-    enum status status = model_config_check(sizes, err);
+    status = model_config_check(sizes, err);
     if (status) return status;
     if (config->train.seq_len > sizes->max_seq_len)
         return err_set(err, STATUS_USAGE,

@@ -17,8 +17,8 @@ enum { CONFIG_TEXT_MAX = 1024, CONFIG_KEY_MAX = 96 };
 /* Field names are the keys; see config.def for units and defaults. */
 struct config {
     struct {
-        char preset[32];
-        struct model_config sizes; /* of the preset, less what keys override */
+        char preset[32], from[CONFIG_TEXT_MAX];
+        struct model_config sizes; /* of the preset or the folder, less what keys override */
     } model;
     struct {
         char train[CONFIG_TEXT_MAX], val[CONFIG_TEXT_MAX], tokenizer[CONFIG_TEXT_MAX], shuffle[16];

@@ -24,8 +24,8 @@ void save_carry_out(const struct save_job *job, struct save_result *result)
 {
     *result = (struct save_result){0};
     job->before(job->context);
-    result->status = checkpoint_save(job->folder, &job->source, &job->state, job->tokenizer, &result->bytes,
-                                     &result->err);
+    result->status =
+        checkpoint_save(job->folder, &job->source, &job->state, job->tokenizer, &result->bytes, &result->err);
     result->wall_time = clock_wall();
     if (!result->status) checkpoint_prune(job->folder, job->keep, job->state.stopping.best_step);
 }
@@ -61,10 +61,11 @@ enum status saver_open(struct saver **out, struct err *err)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code) {
         free(s);
-        return err_set(err, STATUS_FAILED,
-                       "cannot start a thread that writes checkpoints: %s (checkpoint.background = false does "
-                       "without)",
-                       strerror(code));
+        return err_set(
+            err, STATUS_FAILED,
+            "cannot start a thread that writes checkpoints: %s (checkpoint.background = false does "
+            "without)",
+            strerror(code));
     }
     *out = s;
     return STATUS_OK;

@@ -159,7 +159,9 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = warm_up(t, err);
     if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
-    if (!status) status = upload_initial_weights(t, err);
+    if (!status)
+        status = setup->weights ? checkpoint_load_weights(setup->weights, &t->network, err)
+                                : upload_initial_weights(t, err);
     if (!status) status = trainer_profile_open(t, err);
     if (!status && c->checkpoint.background) status = saver_open(&t->saver, err);
     if (!status) status = trainer_open_steps(t, err);

@@ -58,6 +58,7 @@ struct train_setup {
     struct device *device;         /* borrowed */
     const struct corpus *corpus;   /* borrowed */
     const char *checkpoints;       /* folder; made when needed; borrowed */
+    const char *weights;           /* a model's folder to start with; NULL: fresh ones; borrowed */
     const char *warm_folder;       /* where a GPU's choices are kept between runs; NULL: nowhere; borrowed */
     const struct progress *progress; /* of opening; NULL: nobody looks; borrowed until trainer_open returns */
     struct train_observer observer;
@@ -80,12 +81,12 @@ enum status trainer_fork(struct trainer *trainer, const char *folder, bool *fres
 /* plan_input.snapshot of training with this configuration and that many moments. */
 int trainer_snapshot_arenas(const struct config *config, int moments);
 
-/* Trains until done. No checkpoint is being written any more when it returns. On an error a checkpoint of the last good state may be missing; the sentence says why.
- * STATUS_DEVICE: the device is lost, and what came after the last checkpoint with it; no step, evaluation,
- * sample or checkpoint was told that did not happen, and an order that was taken up but not answered has not
- * been carried out. STATUS_NO_MEMORY: the device had no memory for a launch; the state is that of the last
- * step told, and a checkpoint of it was written where that was possible. Then this trainer can only be
- * closed. */
+/* Trains until done. No checkpoint is being written any more when it returns. On an error a checkpoint of the
+ * last good state may be missing; the sentence says why. STATUS_DEVICE: the device is lost, and what came
+ * after the last checkpoint with it; no step, evaluation, sample or checkpoint was told that did not happen,
+ * and an order that was taken up but not answered has not been carried out. STATUS_NO_MEMORY: the device had
+ * no memory for a launch; the state is that of the last step told, and a checkpoint of it was written where
+ * that was possible. Then this trainer can only be closed. */
 enum status trainer_run(struct trainer *trainer, enum train_outcome *outcome, struct err *err);
 
 const struct model *trainer_model(const struct trainer *trainer);

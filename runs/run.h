@@ -40,11 +40,11 @@ struct run_info {
     double final_loss; /* of the newest step */
     double best_val_loss;
     int64_t best_step;
-    double tokens_per_sec; /* recent */
-    int segment;           /* the newest */
-    int64_t pid;           /* of the newest trainer */
-    double heartbeat;      /* Unix seconds of its last sign of life */
-    char message[256];     /* why it failed or stopped; "" otherwise */
+    double tokens_per_sec;      /* recent */
+    int segment;                /* the newest */
+    int64_t pid;                /* of the newest trainer */
+    double heartbeat;           /* Unix seconds of its last sign of life */
+    char message[256];          /* why it failed or stopped; "" otherwise */
     char parent_id[RUN_ID_MAX]; /* of a fork: the run it went out from; "" otherwise */
     int64_t parent_step;        /* and the checkpoint; its own first step */
 };
@@ -56,7 +56,7 @@ struct run_new {
     const char *device; /* short name */
     const char *precision;
     int64_t parameters, total_steps;
-    const char *config; /* the complete effective configuration as INI text */
+    const char *config;    /* the complete effective configuration as INI text */
     const char *parent_id; /* of a fork, see struct run_info; NULL: none */
     int64_t parent_step;
 };

@@ -389,6 +389,31 @@ static void a_disk_that_fills_while_training_fails_the_run_with_a_reason(void **
     assert_non_null(strstr(process_stderr(p), "No space left on device"));
 }
 
+/* Two checkpoints of 4 MiB fit beside the fill, no third one; each is written while training goes on. */
+static void a_disk_that_fills_during_saves_costs_no_older_checkpoint_and_no_step(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "saves");
+    struct process *p = run_on_small_disk(
+        &s, "24m",
+        "set -- \"$1\" \"$2\" --model.hidden_dim=256 --eval.every=0 --sample.every=0 --progress=none\n"
+        "\"$0\" train \"$2\" --name whole \"$3\" \"$4\" \"$5\" \"$6\" --checkpoint.every=0 || exit 98\n"
+        "rm -r \"$1\"/runs/*/checkpoints; head -c 14m /dev/zero > \"$1/fill\"\n"
+        "\"$0\" train \"$2\" --name big \"$3\" \"$4\" \"$5\" \"$6\" --checkpoint.every=5 "
+        "--checkpoint.keep=9\n"
+        "echo \"train $?\"; ls \"$1\"/runs/*big/checkpoints; find \"$1\" -name '*.tmp*' | wc -l\n"
+        "\"$0\" show big --json | grep -c 'No space left on device; training goes on'\n"
+        "rm \"$1/fill\"; \"$0\" resume big --checkpoint.every=0 --progress=none; echo \"resume $?\"\n"
+        "for run in whole big; do \"$0\" export $run | cut -d, -f3,8-10 | sort -u > \"$1/$run\"; done\n"
+        "wc -l < \"$1/whole\"; cmp \"$1/whole\" \"$1/big\" && echo same\n");
+    process_expect(0, p);
+    /* seven are due before the end and the best is one more; two fit, and the last is why the run has failed
+     */
+    assert_string_equal(process_stdout(p), "train 1\nstep-10\nstep-5\n0\n6\nresume 0\n41\nsame\n");
+    assert_non_null(strstr(process_stderr(p), "anneal: checkpoint at step 40: "));
+}
+
 static void a_file_size_limit_is_an_error_not_a_death(void **state)
 {
     (void)state;
@@ -520,6 +545,7 @@ int main(void)
         TEST(a_read_only_disk_says_so),
         TEST(a_full_disk_refuses_a_run_and_loses_none),
         TEST(a_disk_that_fills_while_training_fails_the_run_with_a_reason),
+        TEST(a_disk_that_fills_during_saves_costs_no_older_checkpoint_and_no_step),
         TEST(a_file_size_limit_is_an_error_not_a_death),
         TEST(the_workbench_without_a_terminal_says_what_prints_the_same),
         TEST(an_unknown_terminal_is_named_with_the_remedy),

@@ -28,10 +28,11 @@ static void open_base(struct stage *s, const char *name)
 static char *late_steps(const struct stage *s, const char *name)
 {
     char sql[300];
-    snprintf(sql, sizeof sql,
-             "select step, loss, lr, grad_norm, tokens, epoch from steps where step >= 20 and run_id = (select "
-             "id from runs where name = '%s') order by step",
-             name);
+    snprintf(
+        sql, sizeof sql,
+        "select step, loss, lr, grad_norm, tokens, epoch from steps where step >= 20 and run_id = (select "
+        "id from runs where name = '%s') order by step",
+        name);
     return stage_query(s, sql);
 }
 
@@ -161,9 +162,10 @@ static void weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer(void **s
     stage_open(&s, "weights");
     process_close(process_run(0, "train", s.config, "--name=light", "--checkpoint.contents=weights",
                               "--progress=none", NULL));
-    process_expect_sentence(process_run(2, "resume", "light", "--train.total_steps=60", NULL),
-                            "holds weights alone (checkpoint.contents = weights), a run cannot be resumed from "
-                            "that; `anneal fork` starts a new run from it, with a fresh optimizer");
+    process_expect_sentence(
+        process_run(2, "resume", "light", "--train.total_steps=60", NULL),
+        "holds weights alone (checkpoint.contents = weights), a run cannot be resumed from "
+        "that; `anneal fork` starts a new run from it, with a fresh optimizer");
     struct process *p = process_run(0, "generate", "light", "--prompt=the", "--max-tokens=4", NULL);
     assert_int_equal(strncmp(process_stdout(p), "the", 3), 0);
     process_close(process_run(0, "fork", "light", "--train.total_steps=60", "--progress=none",

@@ -20,7 +20,8 @@
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
 
-/* Of the kills, one in LOOKS is followed by a look at all that was left; a run is killed CHAIN times or so. */
+/* Of the kills, one in LOOKS is followed by a look at all that was left; a run is killed CHAIN times or so.
+ */
 enum { KILLS = 200, STEPS = 400, LINES_MOST = 12, LOOKS = 10, CHAIN = 40 };
 
 /* Steps and checkpoints take turns, so that a kill is as likely inside a save as outside. */
@@ -117,11 +118,12 @@ static enum outcome kill_once(struct stage *s, uint32_t kill, const char *name, 
 static void expect_every_life_right(const struct stage *s, const char *name)
 {
     char sql[600];
-    snprintf(sql, sizeof sql,
-             "select count(distinct a.step), sum(a.loss is not b.loss or a.lr is not b.lr or a.grad_norm is not "
-             "b.grad_norm) from steps a join steps b on a.step = b.step where a.run_id = (select id from runs "
-             "where name = '%s') and b.run_id = (select id from runs where name = 'whole')",
-             name);
+    snprintf(
+        sql, sizeof sql,
+        "select count(distinct a.step), sum(a.loss is not b.loss or a.lr is not b.lr or a.grad_norm is not "
+        "b.grad_norm) from steps a join steps b on a.step = b.step where a.run_id = (select id from runs "
+        "where name = '%s') and b.run_id = (select id from runs where name = 'whole')",
+        name);
     char *answer = stage_query(s, sql);
     assert_string_equal(answer, "400|0");
     free(answer);
@@ -180,8 +182,8 @@ static void a_trainer_killed_at_two_hundred_moments_goes_on_bit_for_bit_every_ti
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(
-            a_trainer_killed_at_two_hundred_moments_goes_on_bit_for_bit_every_time, process_close_all),
+        cmocka_unit_test_teardown(a_trainer_killed_at_two_hundred_moments_goes_on_bit_for_bit_every_time,
+                                  process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,8 @@ static void expect_same_steps(const struct session *a, const struct session *b, 
 {
     for (int i = 0; i < b->story.step_count; i++) {
         assert_memory_equal(&a->story.steps[from + i].loss, &b->story.steps[i].loss, sizeof(double));
-        assert_memory_equal(&a->story.steps[from + i].grad_norm, &b->story.steps[i].grad_norm, sizeof(double));
+        assert_memory_equal(&a->story.steps[from + i].grad_norm, &b->story.steps[i].grad_norm,
+                            sizeof(double));
     }
 }
 
@@ -231,7 +232,8 @@ static void fork_half_way(struct session *s, const char *name, const char *conte
     free(folder);
 }
 
-static void a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer(void **state)
+static void
+a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer(void **state)
 {
     (void)state;
     struct session whole, full, light;
@@ -257,7 +259,8 @@ int main(void)
         cmocka_unit_test(a_checkpoint_waits_for_the_one_before_and_none_is_lost),
         cmocka_unit_test(an_ordered_checkpoint_is_on_disk_when_it_is_answered),
         cmocka_unit_test(without_moments_a_checkpoint_is_smaller_and_resumes_no_run),
-        cmocka_unit_test(a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer),
+        cmocka_unit_test(
+            a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,8 @@ const struct command commands[] = {
      command_data},
     {"tokenizer", "train INPUT... --vocab N -o FILE.json | encode T | decode T | info T",
      "learn a tokenizer, turn text into ids and back", command_tokenizer},
+    {"model", "info RUN|FOLDER | export RUN -o FOLDER",
+     "what a model is made of; a run's model as a Hugging Face folder", command_model},
     {"estimate", "[CONFIG.ini] [--section.key=value ...] [--fit [MEMORY]] [--json]",
      "the memory that training would take, without taking it", command_estimate},
     {"devices", "", "what it can train on, and why not", command_devices},

@@ -15,6 +15,7 @@ int command_import(int argc, char **argv);
 int command_generate(int argc, char **argv);
 int command_data(int argc, char **argv);
 int command_tokenizer(int argc, char **argv);
+int command_model(int argc, char **argv);
 int command_estimate(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_bench(int argc, char **argv);

@@ -12,11 +12,13 @@
 static const char help[] =
     "usage: anneal fork RUN [--step N] [--section.key=value ...] [--name NAME] [--device D] [--progress P]\n"
     "\n"
-    "Starts a new run from a checkpoint of RUN (an id, a unique prefix of one, a name, or `latest`), which stays "
+    "Starts a new run from a checkpoint of RUN (an id, a unique prefix of one, a name, or `latest`), which "
+    "stays "
     "as it\n"
     "is: to try another learning rate, schedule or batch from the same point. Steps are counted on from the "
     "checkpoint's;\n"
-    "unchanged, their losses are bit for bit those of RUN. The history before is RUN's: `anneal show` says where "
+    "unchanged, their losses are bit for bit those of RUN. The history before is RUN's: `anneal show` says "
+    "where "
     "a run\n"
     "was forked, `anneal compare` puts both side by side.\n"
     "\n"
@@ -45,7 +47,8 @@ static enum status take_step(int argc, char **argv, char **rest, int *count, int
         if (!value)
             rest[(*count)++] = argv[i];
         else if (!text_parse_int(value, step) || *step < 0)
-            return err_set(err, STATUS_USAGE, "--step %.40s: must be the step of a checkpoint, from 0", value);
+            return err_set(err, STATUS_USAGE, "--step %.40s: must be the step of a checkpoint, from 0",
+                           value);
         if (*count == SETTINGS_MAX + 16) return err_set(err, STATUS_USAGE, "too many words");
     }
     rest[*count] = NULL;

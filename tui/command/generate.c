@@ -12,12 +12,12 @@
 #include "core/checkpoint.h"
 #include "core/generate.h"
 #include "core/hugging_face.h"
-#include "runs/run.h"
 #include "tui/command/clean.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/device_choice.h"
 #include "tui/command/interrupt.h"
+#include "tui/command/model_folder.h"
 #include "tui/command/run_commands.h"
 
 static const char help[] =
@@ -140,71 +140,6 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
     if (o->best && o->step >= 0) return err_set(err, STATUS_USAGE, "generate: --best or --step, not both");
     o->source = argv[optind];
     return STATUS_OK;
-}
-
-/* Whether a word on the command line is the folder of a checkpoint, not just a folder named like a run. */
-static bool is_model_folder(const char *word)
-{
-    char path[PATH_MAX];
-    return snprintf(path, sizeof path, "%s/config.json", word) < (int)sizeof path && file_exists(path);
-}
-
-/* The folder of the checkpoint of `run` that is asked for. */
-static enum status find_checkpoint(const char *checkpoints, const struct run_info *run,
-                                   const struct options *o, char *folder, size_t size, struct err *err)
-{
-    char newest[PATH_MAX];
-    int64_t step = o->best ? run->best_step : o->step;
-    if (o->best && step < 0)
-        return err_set(err, STATUS_NOT_FOUND,
-                       "run %s: has no best step, it was never evaluated (leave --best out for the newest "
-                       "checkpoint)",
-                       run->id);
-    enum status status = checkpoint_find(checkpoints, step, folder, size, err);
-    if (status == STATUS_NOT_FOUND && !file_is_folder(folder)) {
-        return step < 0
-                   ? err_set(err, status, "run %s: there is no checkpoint below %s", run->id, checkpoints)
-                   : err_set(err, status,
-                             "run %s: the checkpoint of its %sstep %" PRId64
-                             " is not there, or no longer (leave %s out for the newest one)",
-                             run->id, o->best ? "best " : "", step, o->best ? "--best" : "--step");
-    }
-    if (!status && step < 0 && checkpoint_passed_over(checkpoints, folder, newest, sizeof newest)) {
-        char shown[PATH_MAX];
-        clean_line(shown, sizeof shown, newest);
-        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, generating from %s\n", shown,
-                strrchr(folder, '/') + 1);
-    }
-    return status;
-}
-
-/* A checkpoint folder stands for itself, any other word for a run. */
-static enum status find_folder(const struct options *o, char *folder, size_t size, struct err *err)
-{
-    char path[PATH_MAX], run_path[PATH_MAX - 16];
-    struct store *store = NULL;
-    struct run_info run;
-    if (is_model_folder(o->source)) {
-        if (o->best || o->step >= 0)
-            return err_set(err, STATUS_USAGE, "generate: %s is a checkpoint folder, --%s is for runs",
-                           o->source, o->best ? "best" : "step");
-        snprintf(folder, size, "%s", o->source);
-        return STATUS_OK;
-    }
-    *folder = '\0';
-    enum status status = file_anneal_home(path, sizeof path, err);
-    if (!status) status = store_open(path, &store, err);
-    if (!status) status = run_find(store, o->source, &run, err);
-    if (status == STATUS_NOT_FOUND && file_is_folder(o->source))
-        err_set(err, status, "%s: there is no run of this name, and the folder holds no config.json",
-                o->source);
-    if (!status) {
-        run_folder(store, run.id, run_path, sizeof run_path);
-        snprintf(path, sizeof path, "%s/checkpoints", run_path);
-        status = find_checkpoint(path, &run, o, folder, size, err);
-    }
-    store_close(store);
-    return status;
 }
 
 /* What generation holds open. */
@@ -348,7 +283,9 @@ int command_generate(int argc, char **argv)
         }
     interrupt_catch();
     enum status status = read_options(argc, argv, &options, &err);
-    if (!status) status = find_folder(&options, folder, sizeof folder, &err);
+    if (!status)
+        status = model_folder_find("generate", options.source, options.step, options.best, folder,
+                                   sizeof folder, &err);
     if (!status) status = open_voice(&voice, folder, options.device, &err);
     if (!status) status = speak(&voice, &options, &err);
     close_voice(&voice);

@@ -37,13 +37,17 @@ void recorded_run_release(struct recorded_run *run)
 enum status recorded_run_check(const struct recorded_run *run, const struct config *new, const char *how,
                                struct err *err)
 {
-    static const char *const keys[] = {"model.preset",      "model.vocab_size",  "model.hidden_dim",
-                                       "model.num_layers",  "model.num_heads",   "model.num_kv_heads",
-                                       "model.head_dim",    "model.rope_base",   "model.intermediate_dim",
-                                       "model.tie_weights", "model.qk_norm",     "model.qkv_bias",
-                                       "model.norm_eps",    "train.optimizer",   "data.train",
-                                       "data.tokenizer",    "data.val_fraction", "data.shuffle",
-                                       "train.seq_len",     "train.seed",        "data.val"};
+    static const char *const keys[] = {"model.preset",       "model.from",
+                                       "model.vocab_size",   "model.hidden_dim",
+                                       "model.num_layers",   "model.num_heads",
+                                       "model.num_kv_heads", "model.head_dim",
+                                       "model.rope_base",    "model.intermediate_dim",
+                                       "model.tie_weights",  "model.qk_norm",
+                                       "model.qkv_bias",     "model.norm_eps",
+                                       "train.optimizer",    "data.train",
+                                       "data.tokenizer",     "data.val_fraction",
+                                       "data.shuffle",       "train.seq_len",
+                                       "train.seed",         "data.val"};
     char before[CONFIG_TEXT_MAX], after[CONFIG_TEXT_MAX];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         config_get(&run->config, keys[i], before, sizeof before);

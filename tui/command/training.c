@@ -243,8 +243,10 @@ static int fail(const struct err *err)
 int training_start(const struct training_options *options)
 {
     struct training_session s;
+    char text[480];
     struct err err = {0};
     enum status status = training_session_open(&s, options, &err);
+    if (!options->fork && *s.config.model.from) s.weights = s.config.model.from;
     if (!status) status = prepare(&s, options->fork ? training_open_forked : training_open_anew, &err);
     if (!status && !(status = create_run(&s, &err))) {
         training_session_find_checkpoints(&s);
@@ -258,6 +260,10 @@ int training_start(const struct training_options *options)
     }
     if (!status) introduce(&s);
     if (!status && options->fork) training_tell_fork(&s);
+    if (!status && s.weights) {
+        snprintf(text, sizeof text, "starts with the weights of %.400s", s.weights);
+        training_session_event(&s, -1, "info", text);
+    }
     int code = status ? fail(&err) : train(&s);
     training_session_close(&s);
     return code;

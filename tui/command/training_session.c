@@ -204,6 +204,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .device = s->choice.device,
                                 .corpus = &s->corpus,
                                 .checkpoints = s->checkpoints,
+                                .weights = s->weights,
                                 .warm_folder = warm_folder,
                                 .progress = &progress,
                                 .observer = {.context = s,

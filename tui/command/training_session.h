@@ -21,6 +21,7 @@ enum { CARRIED_ORDERS_MAX = 4 };
 struct training_session {
     const struct training_options *options;
     struct config config; /* what is trained by: that of the options, but for what a lost GPU changes */
+    const char *weights;  /* the folder that a new run's weights come from; NULL: fresh, or a checkpoint's */
     char home[PATH_MAX], checkpoints[PATH_MAX], id[RUN_ID_MAX];
     struct store *store;
     struct run_lock lock;
@@ -34,10 +35,10 @@ struct training_session {
     bool fresh;            /* a fork of weights alone */
     int64_t adopted_bytes; /* size of the checkpoint that a fork began with */
     struct eval_record last_eval;
-    uint64_t saving; /* the writer's mark of what the newest checkpoint must not be ahead of */
-    struct order taken;                       /* the newest one that the trainer took up */
-    bool obeying;                             /* and has not answered */
-    bool paused, stopping;                    /* by order */
+    uint64_t saving;       /* the writer's mark of what the newest checkpoint must not be ahead of */
+    struct order taken;    /* the newest one that the trainer took up */
+    bool obeying;          /* and has not answered */
+    bool paused, stopping; /* by order */
     struct order carried[CARRIED_ORDERS_MAX]; /* for the trainer to take up first; id 0: answered before */
     int carried_count;
 };

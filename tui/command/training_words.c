@@ -97,5 +97,6 @@ enum status training_words_apply(const struct training_words *words, struct conf
     data_words_absolute(config->data.train, sizeof config->data.train);
     data_words_absolute(config->data.val, sizeof config->data.val);
     if (strcmp(tokenizer, "bytes") != 0 && strncmp(tokenizer, "bpe:", 4) != 0) make_absolute(tokenizer);
+    make_absolute(config->model.from);
     return STATUS_OK;
 }
