@@ -2,10 +2,28 @@
 #include "core/optimizer.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 int optimizer_moments(enum optimizer_kind kind)
 {
     return kind == OPTIMIZER_ADAMW ? 2 : 1;
+}
+
+enum status optimizer_lay_ranges(struct optimizer *o, struct network *net, const struct param_groups *groups,
+                                 double weight_decay, struct err *err)
+{
+    static const struct param_groups none = {.count = 0};
+    struct update_range *ranges = malloc(net->model->param_count * sizeof *ranges);
+    if (!ranges) return err_set(err, STATUS_NO_MEMORY, "no memory for the table of update ranges");
+    enum status status =
+        param_groups_ranges(groups ? groups : &none, net->model, weight_decay, ranges, &o->range_count, err);
+    if (!status) {
+        net->backend->mem_upload(net->memory[PLAN_WORKSPACE] + net->plan->ranges, ranges,
+                                 (size_t)o->range_count * sizeof *ranges, net->stream);
+        status = net->backend->stream_wait(net->stream, err);
+    }
+    free(ranges);
+    return status;
 }
 
 void optimizer_step(const struct optimizer *o, struct network *net, double lr, int64_t updates,
@@ -13,26 +31,26 @@ void optimizer_step(const struct optimizer *o, struct network *net, double lr, i
 {
     unsigned char *work = net->memory[PLAN_WORKSPACE];
     struct clip_state *device_clip = (struct clip_state *)(work + net->plan->clip);
-    size_t matrices = net->model->matrix_elements, all = net->model->elements;
+    const struct update_range *ranges = (const struct update_range *)(work + net->plan->ranges);
+    size_t all = net->model->elements;
     unsigned char *moments = net->memory[PLAN_MOMENTS];
     float *m = (float *)(moments + net->plan->moment1), *v = (float *)(moments + net->plan->moment2);
     net->backend->grad_norm(device_clip, net->gradients, all, (float)o->max_grad_norm,
                             work + net->plan->scratch, net->stream);
     if (o->kind == OPTIMIZER_LION) {
-        struct lion_params p = {(float)lr, (float)o->beta1, (float)o->beta2, (float)o->weight_decay};
-        net->backend->lion_step(net->weights, net->compute_weights, m, net->gradients, all, matrices, p,
-                                device_clip, net->stream);
+        struct lion_params p = {(float)lr, (float)o->beta1, (float)o->beta2};
+        net->backend->lion_step(net->weights, net->compute_weights, m, net->gradients, all, ranges,
+                                o->range_count, p, device_clip, net->stream);
     } else {
         double t = (double)updates + 1;
         struct adamw_params p = {.lr = (float)lr,
                                  .beta1 = (float)o->beta1,
                                  .beta2 = (float)o->beta2,
                                  .eps = (float)o->eps,
-                                 .weight_decay = (float)o->weight_decay,
                                  .bias_correction1 = (float)(1 - pow(o->beta1, t)),
                                  .bias_correction2 = (float)(1 - pow(o->beta2, t))};
-        net->backend->adamw_step(net->weights, net->compute_weights, m, v, net->gradients, all, matrices, p,
-                                 device_clip, net->stream);
+        net->backend->adamw_step(net->weights, net->compute_weights, m, v, net->gradients, all, ranges,
+                                 o->range_count, p, device_clip, net->stream);
     }
     net->backend->mem_download(clip, device_clip, sizeof clip[0], net->stream);
 }

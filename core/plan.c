@@ -119,6 +119,8 @@ static void plan_workspace(struct plan *plan, size_t N)
                              reduce_workspace(N));
     if (training) {
         plan->clip = add(plan, PLAN_WORKSPACE, -1, "clip state", sizeof(struct clip_state));
+        plan->ranges = add(plan, PLAN_WORKSPACE, -1, "table of update ranges",
+                           in->model->param_count * sizeof(struct update_range));
         plan->dx = add(plan, PLAN_WORKSPACE, -1, "gradient of the stream", N * C * e);
         plan->dattn = add(plan, PLAN_WORKSPACE, -1, "gradient of attention", N * NH * HS * e);
         plan->dqkv = add(plan, PLAN_WORKSPACE, -1, "gradient of q, k, v", N * Q * e);
@@ -149,7 +151,7 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     const struct model *model = input->model;
     int L = model->config.num_layers;
     size_t N = (size_t)input->B * (size_t)input->T, bytes = model->elements * sizeof(float);
-    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 29};
+    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 30};
     arena_init(&plan->arena, 65536);
     plan->buffers = arena_alloc_array(&plan->arena, plan->buffer_capacity, sizeof *plan->buffers);
     plan->layers = arena_alloc_array(&plan->arena, (size_t)L, sizeof *plan->layers);

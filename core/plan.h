@@ -77,6 +77,7 @@ struct plan {
     size_t losses;          /* (N) */
     size_t loss_sum;        /* double */
     size_t clip;            /* struct clip_state */
+    size_t ranges;          /* (params of the model) struct update_range: as many as there could be */
     size_t norm;            /* (N, C) the normalised residual stream, recomputed in the backward pass */
     size_t branch;          /* (N, C) output of a projection before it joins the stream; gradient of norm */
     size_t act;             /* (N, F), and its gradient */

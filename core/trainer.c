@@ -120,7 +120,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                            .beta1 = c->train.beta1,
                            .beta2 = c->train.beta2,
                            .eps = c->train.adam_eps,
-                           .weight_decay = c->train.weight_decay,
                            .max_grad_norm = c->train.max_grad_norm};
     t->schedule = (struct schedule){.lr = c->train.learning_rate,
                                     .lr_min = c->train.learning_rate * c->train.min_lr_factor,
@@ -151,6 +150,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = warm_up(t, err);
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = upload_initial_weights(t, err);
+    if (!status)
+        status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
     if (!status && setup->corpus->tokenizer) {
         t->sampling = true;
         status = generator_open(&t->generator, &t->network, setup->corpus->tokenizer, err);

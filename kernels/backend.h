@@ -84,13 +84,21 @@ struct clip_state {
     float scale; /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */
 };
 
+/* How the optimizers update a stretch of the flat arena: elements from the end of the range before, or 0, up
+ * to `end`. A sorted table of these lies in device memory; its last range ends at n. */
+struct update_range {
+    size_t end;
+    float lr_scale;     /* times the step's learning rate; 0: nothing in the range is read or written */
+    float weight_decay; /* decoupled, times the scaled learning rate */
+};
+
 struct adamw_params {
-    float lr, beta1, beta2, eps, weight_decay;
+    float lr, beta1, beta2, eps;
     float bias_correction1, bias_correction2; /* 1 - beta^t, t from 1; computed in double on the host */
 };
 
 struct lion_params {
-    float lr, beta1, beta2, weight_decay;
+    float lr, beta1, beta2;
 };
 
 struct backend {
@@ -243,13 +251,16 @@ struct backend {
     void (*grad_norm)(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
                       struct stream *stream);
 
-    /* adamw.h, lion.h: one flat range in one launch; w (n) are the master weights, of which the first
-     * `decayed` decay, weights (n) what the network computes with: w rounded to the stream's precision, or w
-     * itself. A clip scale of 0 (non-finite norm) leaves all of it untouched */
-    void (*adamw_step)(float *w, void *weights, float *m, float *v, const float *g, size_t n, size_t decayed,
-                       struct adamw_params params, const struct clip_state *clip, struct stream *stream);
-    void (*lion_step)(float *w, void *weights, float *m, const float *g, size_t n, size_t decayed,
-                      struct lion_params params, const struct clip_state *clip, struct stream *stream);
+    /* adamw.h, lion.h: the flat arena in one launch; w (n) are the master weights, weights (n) what the
+     * network computes with: w rounded to the stream's precision, or w itself; ranges (range_count) in device
+     * memory say what decays and at which rate. A clip scale of 0 (non-finite norm) leaves all of it
+     * untouched */
+    void (*adamw_step)(float *w, void *weights, float *m, float *v, const float *g, size_t n,
+                       const struct update_range *ranges, int range_count, struct adamw_params params,
+                       const struct clip_state *clip, struct stream *stream);
+    void (*lion_step)(float *w, void *weights, float *m, const float *g, size_t n,
+                      const struct update_range *ranges, int range_count, struct lion_params params,
+                      const struct clip_state *clip, struct stream *stream);
 };
 
 /* The CPU table, compiled for the best instruction set this processor has. Never fails. */

@@ -204,16 +204,18 @@ static void grad_norm_body(struct bench *b)
 }
 static void adamw_body(struct bench *b)
 {
-    struct adamw_params params = {1e-9f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f};
+    struct adamw_params params = {1e-9f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.05f};
+    struct update_range all = {PARAMETERS, 1, 0.1f};
     struct clip_state clip = {1.0f, 1.0f};
-    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, PARAMETERS, params, &clip,
+    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, &all, 1, params, &clip,
                      b->stream);
 }
 static void lion_body(struct bench *b)
 {
-    struct lion_params params = {1e-9f, 0.9f, 0.99f, 0.1f};
+    struct lion_params params = {1e-9f, 0.9f, 0.99f};
+    struct update_range all = {PARAMETERS, 1, 0.1f};
     struct clip_state clip = {1.0f, 1.0f};
-    b->k->lion_step(b->big, b->big, b->big2, b->big4, PARAMETERS, PARAMETERS, params, &clip, b->stream);
+    b->k->lion_step(b->big, b->big, b->big2, b->big4, PARAMETERS, &all, 1, params, &clip, b->stream);
 }
 
 /* Prints a line; flops and bytes of one call, whichever is its limit (the other 0). */

@@ -166,7 +166,8 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
     (snprintf(key, sizeof key, "%s.%s", word, text), optimizer.field = number(&f, key))
     CONSTANT(beta1, "beta1");
     CONSTANT(beta2, "beta2");
-    CONSTANT(weight_decay, "weight_decay");
+    snprintf(key, sizeof key, "%s.weight_decay", word);
+    assert_int_equal(optimizer_lay_ranges(&optimizer, &f.network, NULL, number(&f, key), NULL), STATUS_OK);
     if (kind == OPTIMIZER_ADAMW) CONSTANT(eps, "eps");
 #define LIST(text) (snprintf(key, sizeof key, "%s.%s", word, text), (const float *)tensor(&f, key)->data)
     const float *losses = LIST("losses"), *norms = LIST("norms"), *lrs = LIST("lr");

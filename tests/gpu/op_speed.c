@@ -43,7 +43,8 @@ struct op_bench {
     int32_t *tokens;
     void *workspace;
     struct clip_state *clip;
-    void *memory[BUFFERS + 9];
+    struct update_range *ranges; /* (2) as without groups of parameters: nine tenths decay */
+    void *memory[BUFFERS + 10];
     int count;
     bool first; /* the call that prepares what the others of its case need */
 };
@@ -324,17 +325,18 @@ static double rounded_bytes(const struct op_bench *b)
 
 static struct op_work adamw(struct op_bench *b)
 {
-    struct adamw_params p = {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f};
+    struct adamw_params p = {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.05f};
     if (b->first) grad_norm(b);
-    b->backend->adamw_step(b->a, rounded(b), b->b, b->second, b->x, b->s.n, b->s.n, p, b->clip, b->stream);
+    b->backend->adamw_step(b->a, rounded(b), b->b, b->second, b->x, b->s.n, b->ranges, 2, p, b->clip,
+                           b->stream);
     return (struct op_work){.bytes = floats(7.0 * (double)b->s.n) + rounded_bytes(b)};
 }
 
 static struct op_work lion(struct op_bench *b)
 {
-    struct lion_params p = {1e-4f, 0.9f, 0.99f, 0.1f};
+    struct lion_params p = {1e-4f, 0.9f, 0.99f};
     if (b->first) grad_norm(b);
-    b->backend->lion_step(b->a, rounded(b), b->b, b->x, b->s.n, b->s.n, p, b->clip, b->stream);
+    b->backend->lion_step(b->a, rounded(b), b->b, b->x, b->s.n, b->ranges, 2, p, b->clip, b->stream);
     return (struct op_work){.bytes = floats(5.0 * (double)b->s.n) + rounded_bytes(b)};
 }
 
@@ -431,6 +433,8 @@ static enum status fill_all(struct op_bench *b, struct err *err)
         fill(b, filled[i], b->bytes, false, noise, BLOCK);
     for (int i = 0; i < b->N; i++)
         tokens[i] = (int32_t)(philox4x32_10((uint32_t)i, 1, 0, 0, 7, 0).word[0] % (uint32_t)b->s.V);
+    struct update_range ranges[] = {{b->s.n / 10 * 9, 1, 0.1f}, {b->s.n, 1, 0}};
+    b->backend->mem_upload(b->ranges, ranges, sizeof ranges, b->stream);
     b->backend->mem_upload(b->tokens, tokens, (size_t)b->N * sizeof *tokens, b->stream);
     for (size_t i = 0; i < (size_t)b->s.T * (size_t)b->s.HS; i += 2) { /* 3-4-5: rotations keep the length */
         angles[i] = 0.6f;
@@ -474,6 +478,7 @@ static enum status take_all(struct op_bench *b, struct err *err)
     b->tokens = take(b, N * sizeof(int32_t), &status, err);
     b->workspace = take(b, larger(work, 256), &status, err);
     b->clip = take(b, sizeof *b->clip, &status, err);
+    b->ranges = take(b, 2 * sizeof *b->ranges, &status, err);
     size_t lent = b->backend->gemm_workspace(b->device);
     void *products = lent ? take(b, lent, &status, err) : NULL;
     if (!status && lent) b->backend->gemm_lend(b->stream, products, lent);
