@@ -266,11 +266,24 @@ static enum status refuse_empty(const struct param_groups *groups, int which, co
         last->name);
 }
 
+enum status param_groups_check_model(const struct param_groups *groups, const struct model *model,
+                                     struct err *err)
+{
+    for (int i = 0; i < groups->count; i++) {
+        bool any = false;
+        for (size_t k = 0; !any && k < model->param_count; k++)
+            any = param_groups_find(groups, model->params[k].name) == i;
+        if (!any) return refuse_empty(groups, i, model, err);
+    }
+    return STATUS_OK;
+}
+
 enum status param_groups_ranges(const struct param_groups *groups, const struct model *model,
                                 double weight_decay, struct update_range *out, int *count, struct err *err)
 {
-    int64_t members[PARAM_GROUPS_MAX] = {0};
+    enum status status = param_groups_check_model(groups, model, err);
     int n = 0;
+    if (status) return status;
     for (size_t i = 0; i < model->param_count; i++) {
         const struct param *param = &model->params[i];
         int which = param_groups_find(groups, param->name);
@@ -278,15 +291,12 @@ enum status param_groups_ranges(const struct param_groups *groups, const struct 
                             *before = n ? &out[n - 1] : NULL;
         bool alike =
             before && before->lr_scale == range.lr_scale && before->weight_decay == range.weight_decay;
-        if (which >= 0) members[which]++;
         /* the gaps between are zero and stay so in whatever range they are */
         if (before) before->end = param->offset;
         if (!alike) out[n++] = range;
     }
     assert(n > 0);
     out[n - 1].end = model->elements;
-    for (int i = 0; i < groups->count; i++)
-        if (!members[i]) return refuse_empty(groups, i, model, err);
     *count = n;
     return STATUS_OK;
 }

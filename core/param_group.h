@@ -64,9 +64,13 @@ enum { PARAM_SHARES_MAX = PARAM_GROUPS_MAX * 2 + 2 };
 int param_groups_share(const struct param_groups *groups, const struct model *model, double weight_decay,
                        struct param_share out[PARAM_SHARES_MAX]);
 
+/* STATUS_USAGE: a group has no parameter, because none has such a name, or earlier groups have them all. */
+enum status param_groups_check_model(const struct param_groups *groups, const struct model *model,
+                                     struct err *err);
+
 /* The model's arena as stretches that are updated alike, neighbours that do not differ as one: fills `out`,
- * of at least model->param_count entries, the last of which ends at model->elements. STATUS_USAGE: a group
- * has no parameter, because none has such a name, or earlier groups have them all. */
+ * of at least model->param_count entries, the last of which ends at model->elements. Fails as
+ * param_groups_check_model. */
 enum status param_groups_ranges(const struct param_groups *groups, const struct model *model,
                                 double weight_decay, struct update_range *out, int *count, struct err *err);
 

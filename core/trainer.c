@@ -134,6 +134,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                         c->eval.early_stopping_min_delta);
 
     enum status status = model_init(&t->model, &c->model.sizes, err);
+    if (!status) status = param_groups_check_model(&c->groups, &t->model, err);
     if (!status) status = open_data(t, err);
     struct plan_input input = {.model = &t->model,
                                .B = (int)c->train.batch_size,

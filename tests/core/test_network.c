@@ -188,6 +188,61 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
     close_fixture(&f);
 }
 
+/* The groups that the fixture names, a key of the configuration on each line. */
+static void read_groups(const struct safetensors *file, struct param_groups *groups)
+{
+    const char *text = safetensors_metadata(file, "groups");
+    char line[200];
+    struct err err = {0};
+    assert_non_null(text);
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, text);
+        char *equals = strchr(line, '=');
+        *equals = '\0';
+        if (param_groups_set(groups, line, equals + 1, &err)) fail_msg("%s", err.text);
+    }
+}
+
+static void parameter_groups_follow_those_of_pytorch(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct param_groups groups = {.count = 0};
+    struct err err = {0};
+    open_fixture(&f, "qwen3");
+    struct safetensors batch = f.file;
+    float *frozen = malloc(f.model.elements * sizeof *frozen);
+    memcpy(frozen, f.network.weights, f.model.elements * sizeof *frozen);
+    const float *lrs = (const float *)tensor(&f, "adamw.lr")->data;
+    struct optimizer optimizer = {.kind = OPTIMIZER_ADAMW,
+                                  .beta1 = number(&f, "adamw.beta1"),
+                                  .beta2 = number(&f, "adamw.beta2"),
+                                  .eps = number(&f, "adamw.eps"),
+                                  .max_grad_norm = number(&f, "max_grad_norm")};
+    double decay = number(&f, "adamw.weight_decay");
+    if (safetensors_open("tests/fixtures/torch/qwen3_groups.safetensors", &f.file, &err))
+        fail_msg("%s", err.text);
+    read_groups(&f.file, &groups);
+    assert_int_equal(groups.count, 5);
+    if (optimizer_lay_ranges(&optimizer, &f.network, &groups, decay, &err)) fail_msg("%s", err.text);
+    const float *losses = (const float *)tensor(&f, "groups.losses")->data;
+    for (int i = 0; i < 10; i++) {
+        struct clip_state clip;
+        double loss = run_step(&f);
+        assert_true(fabs(loss - losses[i]) < 2e-5 * losses[i]);
+        optimizer_step(&optimizer, &f.network, lrs[i], i, &clip);
+    }
+    double apart = distance(&f, f.network.weights, "groups.");
+    if (!(apart < 4 * number(&f, "fp32_error.groups") + 1e-6)) fail_msg("weights are %.3g apart", apart);
+    const struct param *still = model_find(&f.model, "model.layers.1.mlp.gate_proj.weight");
+    assert_memory_equal(f.network.weights + still->offset, frozen + still->offset,
+                        still->count * sizeof *frozen);
+    free(frozen);
+    safetensors_close(&batch);
+    close_fixture(&f);
+}
+
 #define CASES(X) X(llama) X(llama_tied) X(qwen2) X(qwen3)
 #define TESTS(name)                                                                                          \
     static void name##_matches_pytorch_logits_loss_and_gradients(void **state)                               \
@@ -213,6 +268,7 @@ int main(void)
     cmocka_unit_test(name##_matches_pytorch_logits_loss_and_gradients),                                      \
         cmocka_unit_test(name##_follows_pytorch_through_ten_adamw_steps),                                    \
         cmocka_unit_test(name##_follows_pytorch_through_ten_lion_steps),
-    const struct CMUnitTest tests[] = {CASES(UNITS)};
+    const struct CMUnitTest tests[] = {CASES(UNITS)
+                                           cmocka_unit_test(parameter_groups_follow_those_of_pytorch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
