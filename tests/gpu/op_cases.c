@@ -359,6 +359,7 @@ static void adamw_case(const struct op_side *side, struct op_shape s, struct op_
     struct adamw_params p = {1e-2f, 0.9f, 0.95f, 1e-8f, 0.19f, 0.0975f};
     int count;
     struct update_range *ranges = ranges_of(&d, n, &count);
+    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
     side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, clip_of(&d, 0.5f), side->stream);
     side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, clip_of(&d, 0.0f),
                               side->stream); /* skipped */
@@ -378,6 +379,7 @@ static void lion_case(const struct op_side *side, struct op_shape s, struct op_o
     struct lion_params p = {1e-2f, 0.9f, 0.99f};
     int count;
     struct update_range *ranges = ranges_of(&d, n, &count);
+    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
     side->backend->lion_step(w, weights, m, g, n, ranges, count, p, clip_of(&d, 0.5f), side->stream);
     side->backend->lion_step(w, weights, m, g, n, ranges, count, p, clip_of(&d, 0.0f),
                              side->stream); /* skipped */

@@ -26,13 +26,32 @@ static const char help[] =
 /* What a checkpoint depends on; a change would load other shapes or other tokens. */
 static enum status refuse_changes(const struct config *old, const struct config *new, struct err *err)
 {
-    static const char *const keys[] = {"model.preset",      "model.vocab_size",  "model.hidden_dim",
-                                       "model.num_layers",  "model.num_heads",   "model.num_kv_heads",
-                                       "model.head_dim",    "model.rope_base",   "model.intermediate_dim",
-                                       "model.tie_weights", "model.qk_norm",     "model.qkv_bias",
-                                       "model.norm_eps",    "train.optimizer",   "data.train",
-                                       "data.tokenizer",    "data.val_fraction", "data.shuffle",
-                                       "train.seq_len",     "train.seed",        "data.val"};
+    static const char *const keys[] = {"model.preset",
+                                       "model.vocab_size",
+                                       "model.hidden_dim",
+                                       "model.num_layers",
+                                       "model.num_heads",
+                                       "model.num_kv_heads",
+                                       "model.head_dim",
+                                       "model.rope_base",
+                                       "model.intermediate_dim",
+                                       "model.tie_weights",
+                                       "model.qk_norm",
+                                       "model.qkv_bias",
+                                       "model.norm_eps",
+                                       "train.optimizer",
+                                       "data.train",
+                                       "data.tokenizer",
+                                       "data.val_fraction",
+                                       "data.shuffle",
+                                       "train.seq_len",
+                                       "train.seed",
+                                       "data.val",
+                                       "model.rope_scaling",
+                                       "model.rope_factor",
+                                       "model.rope_low_freq_factor",
+                                       "model.rope_high_freq_factor",
+                                       "model.rope_original_len"};
     char before[CONFIG_TEXT_MAX], after[CONFIG_TEXT_MAX];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         config_get(old, keys[i], before, sizeof before);
