@@ -292,12 +292,13 @@ enum status config_finish(struct config *config, struct err *err)
                        "train.seq_len = %lld is longer than model.max_seq_len = %d (raise that one)",
                        (long long)config->train.seq_len, sizes->max_seq_len);
     if (config->eval.early_stopping_patience > 0 &&
-        (config->eval.every == 0 || (config->data.val_fraction == 0 && !*config->data.val)))
-        return err_set(
-            err, STATUS_USAGE,
-            "eval.early_stopping_patience = %lld: needs evaluations, so eval.every and data.val_fraction "
-            "must be above 0",
-            (long long)config->eval.early_stopping_patience);
+        ((config->eval.every == 0 && !config->eval.at_epoch_end) ||
+         (config->data.val_fraction == 0 && !*config->data.val)))
+        return err_set(err, STATUS_USAGE,
+                       "eval.early_stopping_patience = %lld: needs evaluations, so eval.every (or "
+                       "eval.at_epoch_end) and "
+                       "data.val_fraction must be above 0",
+                       (long long)config->eval.early_stopping_patience);
     if (config->train.batch_size * config->train.seq_len > 1 << 26)
         return err_set(err, STATUS_USAGE,
                        "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most 67108864 (use "

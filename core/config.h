@@ -25,6 +25,7 @@ struct config {
     struct {
         char train[CONFIG_TEXT_MAX], val[CONFIG_TEXT_MAX], tokenizer[CONFIG_TEXT_MAX], shuffle[16];
         double val_fraction;
+        int64_t padding;
     } data;
     struct {
         int64_t batch_size, seq_len, accumulation_steps, total_steps, warmup_steps, seed, threads;
@@ -35,6 +36,7 @@ struct config {
     struct {
         int64_t every, batches, early_stopping_patience;
         double early_stopping_min_delta;
+        bool at_epoch_end;
     } eval;
     struct {
         int64_t every, keep, activation_interval;

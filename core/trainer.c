@@ -41,6 +41,8 @@ static enum status open_data(struct trainer *t, struct err *err)
     if (!status)
         status = split_corpus(corpus, c->data.val_fraction, (int)c->train.seq_len, (uint64_t)c->train.seed,
                               shuffle, &t->train, &t->validation, err);
+    split_pad(&t->train, c->data.padding);
+    split_pad(&t->validation, c->data.padding);
     if (!status) status = prefetch_open(&t->train, B, c->train.async, &t->train_batches, err);
     if (!status && t->validation.sequences)
         status = prefetch_open(&t->validation, B, c->train.async, &t->validation_batches, err);
@@ -247,13 +249,22 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
+/* Whether the last step took the last sequence of an epoch: told by the position alone, so that a run resumed
+ * in the midst of an epoch ends it where the uninterrupted one does. */
+static bool ended_epoch(const struct trainer *t)
+{
+    const struct config *c = t->setup.config;
+    uint64_t taken = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
+    return t->state.cursor / t->train.sequences != (t->state.cursor - taken) / t->train.sequences;
+}
+
 /* What is due after a step. A sample or a checkpoint that fails is no reason to lose the run. */
 static void between_steps(struct trainer *t)
 {
     const struct config *c = t->setup.config;
     int64_t step = t->state.step;
     struct err problem = {0};
-    if (due(c->eval.every, step)) trainer_evaluate(t);
+    if (due(c->eval.every, step) || (c->eval.at_epoch_end && ended_epoch(t))) trainer_evaluate(t);
     if (due(c->sample.every, step) && trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
     if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step) {
         if (trainer_save_checkpoint(t, "periodic", &problem)) trainer_tolerate(t, "error", &problem);

@@ -13,6 +13,8 @@ enum status trainer_step(struct trainer *t, struct err *err)
     struct network *net = &t->network;
     int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
     int64_t micro_batches = c->train.accumulation_steps, tokens = micro_batches * B * T;
+    /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
+    double labels = fmax(1, (double)split_labels(&t->train, t->state.cursor, (uint64_t)(micro_batches * B)));
     double start = clock_monotonic(), loss = 0,
            lr = schedule_lr(&t->schedule, t->state.step) * t->state.lr_factor;
     struct network_dropout dropout = {(float)c->train.dropout, (uint64_t)c->train.seed,
@@ -26,7 +28,7 @@ enum status trainer_step(struct trainer *t, struct err *err)
         const int32_t *inputs, *targets; /* (B,T) */
         prefetch_take(t->train_batches, t->state.cursor, B, &inputs, &targets);
         network_forward(net, inputs, B, T, dropout);
-        network_backward(net, targets, B, T, (float)(1.0 / (double)tokens), dropout);
+        network_backward(net, targets, B, T, (float)(1.0 / labels), dropout);
         loss += network_loss_sum(net);
         t->state.cursor += (uint64_t)B;
     }
@@ -36,7 +38,7 @@ enum status trainer_step(struct trainer *t, struct err *err)
     if (status) return status;
 
     double seconds = clock_monotonic() - start;
-    struct step_record record = {.step = t->state.step, .loss = loss / (double)tokens, .lr = lr};
+    struct step_record record = {.step = t->state.step, .loss = loss / labels, .lr = lr};
     t->state.step++;
     t->state.tokens += tokens;
     t->state.updates += clip.scale != 0;

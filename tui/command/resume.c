@@ -47,6 +47,7 @@ static enum status refuse_changes(const struct config *old, const struct config 
                                        "train.seq_len",
                                        "train.seed",
                                        "data.val",
+                                       "data.padding",
                                        "model.rope_scaling",
                                        "model.rope_factor",
                                        "model.rope_low_freq_factor",
