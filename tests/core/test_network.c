@@ -243,6 +243,36 @@ static void parameter_groups_follow_those_of_pytorch(void **state)
     close_fixture(&f);
 }
 
+/* A batch of which rows have different numbers of ignored labels, a row at a time and all at once. */
+static void micro_batches_add_up_to_the_gradient_of_the_whole_batch(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, "llama");
+    struct network *net = &f.network;
+    size_t n = f.model.elements;
+    double whole_loss = run_step(&f), loss = 0, square = 0, norm = 0;
+    float *whole = malloc(n * sizeof *whole);
+    memcpy(whole, net->gradients, n * sizeof *whole);
+    memset(net->gradients, 0, n * sizeof *whole);
+    assert_true(f.valid < f.B * f.T);
+    for (int b = 0; b < f.B; b++) {
+        const int32_t *tokens = f.tokens + b * f.T, *targets = f.targets + b * f.T;
+        network_forward(net, tokens, 1, f.T, (struct network_dropout){0});
+        network_backward(net, targets, 1, f.T, 1.0f / (float)f.valid, (struct network_dropout){0});
+        loss += network_loss_sum(net) / f.valid;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)net->gradients[i] - whole[i];
+        square += d * d;
+        norm += (double)whole[i] * whole[i];
+    }
+    assert_true(fabs(loss - whole_loss) < 1e-6 * whole_loss);
+    assert_true(sqrt(square / norm) < 1e-6);
+    free(whole);
+    close_fixture(&f);
+}
+
 #define CASES(X) X(llama) X(llama_tied) X(qwen2) X(qwen3)
 #define TESTS(name)                                                                                          \
     static void name##_matches_pytorch_logits_loss_and_gradients(void **state)                               \
@@ -268,7 +298,8 @@ int main(void)
     cmocka_unit_test(name##_matches_pytorch_logits_loss_and_gradients),                                      \
         cmocka_unit_test(name##_follows_pytorch_through_ten_adamw_steps),                                    \
         cmocka_unit_test(name##_follows_pytorch_through_ten_lion_steps),
-    const struct CMUnitTest tests[] = {CASES(UNITS)
-                                           cmocka_unit_test(parameter_groups_follow_those_of_pytorch)};
+    const struct CMUnitTest tests[] = {
+        CASES(UNITS) cmocka_unit_test(parameter_groups_follow_those_of_pytorch),
+        cmocka_unit_test(micro_batches_add_up_to_the_gradient_of_the_whole_batch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,8 @@ const struct command commands[] = {
      command_import},
     {"generate", "RUN|FOLDER --prompt TEXT [--max-tokens N] [--temperature T]", "continue a text",
      command_generate},
+    {"evaluate", "RUN|FOLDER --data DATA [--seq-len T] [--batches N] [--json]",
+     "how well a checkpoint predicts a text: loss, perplexity, bits a byte", command_evaluate},
     {"data", "prepare INPUT... -o FILE.tok | info FILE.tok | fetch [NAME]", "text into token files",
      command_data},
     {"tokenizer", "train INPUT... --vocab N -o FILE.json | encode T | decode T | info T",

@@ -17,7 +17,7 @@ static int wrong(const char *command, const struct subcommand *sub, const char *
     return 2;
 }
 
-static bool parse_style(const char *word, enum progress_style *out)
+bool text_options_progress(const char *word, enum progress_style *out)
 {
     static const char *const names[] = {"auto", "bar", "plain", "none"};
     for (int i = 0; i < 4; i++) {
@@ -71,7 +71,7 @@ static int parse(const char *command, const struct subcommand *sub, int argc, ch
             out->json = true;
             break;
         case PROGRESS:
-            if (!parse_style(optarg, &out->progress))
+            if (!text_options_progress(optarg, &out->progress))
                 return wrong(command, sub, "--progress wants auto, bar, plain or none, not", optarg);
             break;
         default:

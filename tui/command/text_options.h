@@ -29,6 +29,9 @@ struct subcommand {
  * --help prints. Returns the exit status. */
 int text_command_run(int argc, char **argv, const struct subcommand *subcommands, const char *help);
 
+/* What --progress says: auto, bar, plain, none; false for any other word. */
+bool text_options_progress(const char *word, enum progress_style *out);
+
 /* "1162123" with separators: "1,162,123". Returns buf. */
 char *text_options_number(uint64_t number, char *buf, size_t size);
 
