@@ -299,6 +299,12 @@ enum status config_finish(struct config *config, struct err *err)
                        "eval.at_epoch_end) and "
                        "data.val_fraction must be above 0",
                        (long long)config->eval.early_stopping_patience);
+    if (config->data.padding >= 0 && strcmp(config->train.graph, "on") == 0)
+        return err_set(
+            err, STATUS_USAGE,
+            "train.graph = on: a recorded step cannot weigh labels that data.padding = %lld leaves out "
+            "(leave train.graph at auto)",
+            (long long)config->data.padding);
     if (config->train.batch_size * config->train.seq_len > 1 << 26)
         return err_set(err, STATUS_USAGE,
                        "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most 67108864 (use "

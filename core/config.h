@@ -32,6 +32,7 @@ struct config {
         char optimizer[16], schedule[24], precision[8];
         double learning_rate, min_lr_factor, weight_decay, beta1, beta2, adam_eps, max_grad_norm, dropout;
         bool async;
+        char graph[8];
     } train;
     struct {
         int64_t every, batches, early_stopping_patience;

@@ -169,12 +169,35 @@ void network_weights_written(struct network *net)
     net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
 }
 
-static void drop(struct network *net, void *x, size_t n, struct network_dropout dropout, int layer, int site)
+int32_t *network_batch(struct network *net, int slot)
 {
-    if (dropout.probability <= 0) return;
-    struct dropout_site where = {dropout.seed, dropout.step, dropout.micro_batch, (uint16_t)layer,
-                                 (uint16_t)site};
-    net->backend->dropout(x, n, dropout.probability, where, net->stream);
+    return workspace(net, net->plan->batch[slot]);
+}
+
+void network_control(struct network *net, struct step_control control)
+{
+    net->backend->control_set(workspace(net, net->plan->control), control, net->stream);
+}
+
+void network_clear(struct network *net)
+{
+    struct step_result *result = workspace(net, net->plan->result);
+    net->backend->mem_zero(net->gradients, net->model->elements * sizeof *net->gradients, net->stream);
+    net->backend->mem_zero(&result->loss_sum, sizeof result->loss_sum, net->stream);
+}
+
+static void drop(struct network *net, void *x, size_t n, float probability, int layer, int site)
+{
+    if (probability <= 0) return;
+    struct dropout_site where = {workspace(net, net->plan->control), (uint16_t)layer, (uint16_t)site};
+    net->backend->dropout(x, n, probability, where, net->stream);
+}
+
+static void control_masks(struct network *net, struct network_dropout dropout)
+{
+    struct step_control control = {
+        .seed = dropout.seed, .step = dropout.step, .micro_batch = dropout.micro_batch};
+    if (dropout.probability > 0) network_control(net, control);
 }
 
 /* From the normalised stream to rotated q, k, v. */
@@ -200,7 +223,7 @@ static void forward_qkv(struct network *net, int l, const void *norm, int B, int
 
 /* Layer l from the normalised stream that enters it, in `norm`, to gate and up: all that its backward pass
  * reads. */
-static void forward_inner(struct network *net, int l, int B, int T, struct network_dropout dropout)
+static void forward_inner(struct network *net, int l, int B, int T, float dropout)
 {
     const struct backend *be = net->backend;
     const struct plan *plan = net->plan;
@@ -224,7 +247,8 @@ static void forward_inner(struct network *net, int l, int B, int T, struct netwo
              stream);
 }
 
-void network_forward(struct network *net, const int32_t *inputs, int B, int T, struct network_dropout dropout)
+/* Over tokens (B,T) in device memory. */
+static void forward(struct network *net, const int32_t *tokens, int B, int T, float dropout)
 {
     const struct backend *be = net->backend;
     const struct plan *plan = net->plan;
@@ -235,10 +259,8 @@ void network_forward(struct network *net, const int32_t *inputs, int B, int T, s
     float eps = (float)c->norm_eps;
     void *norm = workspace(net, plan->norm), *branch = workspace(net, plan->branch),
          *act = workspace(net, plan->act);
-    int32_t *tokens = workspace(net, plan->inputs);
-
-    be->mem_upload(tokens, inputs, (size_t)N * sizeof *inputs, stream);
     void *x = activation(net, plan->layers[0].x);
+
     be->embedding_forward(x, tokens, parameter(net, net->model->embed), N, C, stream);
     drop(net, x, stream_elements, dropout, 0, SITE_EMBEDDING);
     be->rmsnorm_forward(norm, activation(net, plan->layers[0].attn_rstd), x,
@@ -261,28 +283,40 @@ void network_forward(struct network *net, const int32_t *inputs, int B, int T, s
     }
 }
 
+/* Batches from the host are the first; targets follow the inputs of the largest one. */
+static int32_t *labels(struct network *net)
+{
+    return network_batch(net, 0) + (size_t)net->plan->input.B * (size_t)net->plan->input.T;
+}
+
+void network_forward(struct network *net, const int32_t *inputs, int B, int T, struct network_dropout dropout)
+{
+    net->backend->mem_upload(network_batch(net, 0), inputs, (size_t)B * (size_t)T * sizeof *inputs,
+                             net->stream);
+    control_masks(net, dropout);
+    forward(net, network_batch(net, 0), B, T, dropout.probability);
+}
+
 double network_loss(struct network *net, const int32_t *targets, int B, int T)
 {
     const struct plan *plan = net->plan;
     const struct model_config *c = &net->model->config;
     int N = B * T;
     float *losses = workspace(net, plan->losses);
-    int32_t *labels = workspace(net, plan->targets);
-    net->backend->mem_upload(labels, targets, (size_t)N * sizeof *targets, net->stream);
+    double *loss_sum = workspace(net, plan->loss_sum), sum;
+    net->backend->mem_upload(labels(net), targets, (size_t)N * sizeof *targets, net->stream);
     linear_cross_entropy_forward(net->backend, losses, workspace(net, plan->norm),
-                                 parameter(net, net->model->head), labels, plan->loss_chunk,
+                                 parameter(net, net->model->head), labels(net), plan->loss_chunk,
                                  workspace(net, plan->logits), N, c->hidden_dim, c->vocab_size,
                                  plan->input.precision, net->stream);
-    net->backend->sum(workspace(net, plan->loss_sum), losses, (size_t)N, workspace(net, plan->scratch),
-                      net->stream);
-    return network_loss_sum(net);
+    net->backend->sum(loss_sum, losses, (size_t)N, false, workspace(net, plan->scratch), net->stream);
+    net->backend->mem_download(&sum, loss_sum, sizeof sum, net->stream);
+    return sum;
 }
 
-double network_loss_sum(struct network *net)
+void network_result(struct network *net, struct step_result *out)
 {
-    double sum;
-    net->backend->mem_download(&sum, workspace(net, net->plan->loss_sum), sizeof sum, net->stream);
-    return sum;
+    net->backend->mem_download(out, workspace(net, net->plan->result), sizeof *out, net->stream);
 }
 
 /* fp32 from the bf16 in the lower half of the array, from the end on: nothing is overwritten unread. */
@@ -310,7 +344,7 @@ void network_logits(struct network *net, int row, float *logits)
 }
 
 /* The activations of layer l again, to the bit, from what enters it. */
-static void recompute(struct network *net, int l, int B, int T, struct network_dropout dropout)
+static void recompute(struct network *net, int l, int B, int T, float dropout)
 {
     const struct layer_plan *s = &net->plan->layers[l];
     const struct model_config *c = &net->model->config;
@@ -321,18 +355,17 @@ static void recompute(struct network *net, int l, int B, int T, struct network_d
 }
 
 /* The gradient of a projection's output: dx itself, or with dropout a masked copy of it. */
-static void *branch_gradient(struct network *net, void *dx, size_t n, struct network_dropout dropout,
-                             int layer, int site)
+static void *branch_gradient(struct network *net, void *dx, size_t n, float dropout, int layer, int site)
 {
     void *copy = workspace(net, net->plan->branch);
-    if (dropout.probability <= 0) return dx;
+    if (dropout <= 0) return dx;
     net->backend->mem_copy(copy, dx, n * precision_bytes(net->plan->input.precision), net->stream);
     drop(net, copy, n, dropout, layer, site);
     return copy;
 }
 
 /* Through the feed-forward half of layer l: dx is the gradient of its output and becomes that of x_mid. */
-static void backward_feed_forward(struct network *net, int l, int N, struct network_dropout dropout)
+static void backward_feed_forward(struct network *net, int l, int N, float dropout)
 {
     const struct backend *be = net->backend;
     const struct plan *plan = net->plan;
@@ -362,7 +395,7 @@ static void backward_feed_forward(struct network *net, int l, int N, struct netw
 }
 
 /* Through the attention half of layer l: dx is the gradient of x_mid and becomes that of x. */
-static void backward_attention(struct network *net, int l, int B, int T, struct network_dropout dropout)
+static void backward_attention(struct network *net, int l, int B, int T, float dropout)
 {
     const struct backend *be = net->backend;
     const struct plan *plan = net->plan;
@@ -399,8 +432,9 @@ static void backward_attention(struct network *net, int l, int B, int T, struct 
                          stream);
 }
 
-void network_backward(struct network *net, const int32_t *targets, int B, int T, float loss_scale,
-                      struct network_dropout dropout)
+/* tokens and targets (B,T) in device memory. */
+static void backward(struct network *net, const int32_t *tokens, const int32_t *targets, int B, int T,
+                     float loss_scale, float dropout)
 {
     const struct backend *be = net->backend;
     const struct plan *plan = net->plan;
@@ -410,14 +444,13 @@ void network_backward(struct network *net, const int32_t *targets, int B, int T,
     int N = B * T, C = c->hidden_dim, V = c->vocab_size;
     float *losses = workspace(net, plan->losses);
     void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch);
-    int32_t *labels = workspace(net, plan->targets);
+    struct step_result *result = workspace(net, plan->result);
     void *scratch = workspace(net, plan->scratch);
 
-    be->mem_upload(labels, targets, (size_t)N * sizeof *targets, stream);
     linear_cross_entropy(be, losses, dnorm, net->gradients + model->head, workspace(net, plan->norm),
-                         parameter(net, model->head), labels, loss_scale, plan->loss_chunk,
+                         parameter(net, model->head), targets, loss_scale, plan->loss_chunk,
                          workspace(net, plan->logits), N, C, V, plan->input.precision, stream);
-    be->sum(workspace(net, plan->loss_sum), losses, (size_t)N, scratch, stream);
+    be->sum(&result->loss_sum, losses, (size_t)N, true, scratch, stream);
     be->mem_zero(dx, (size_t)N * (size_t)C * precision_bytes(plan->input.precision), stream);
     be->rmsnorm_backward(dx, net->gradients + model->final_norm, dnorm, activation(net, plan->x_final),
                          parameter(net, model->final_norm), activation(net, plan->final_rstd), scratch, N, C,
@@ -428,6 +461,20 @@ void network_backward(struct network *net, const int32_t *targets, int B, int T,
         backward_attention(net, l, B, T, dropout);
     }
     drop(net, dx, (size_t)N * (size_t)C, dropout, 0, SITE_EMBEDDING);
-    be->embedding_backward(net->gradients + model->embed, dx, workspace(net, plan->inputs), scratch, N, V, C,
-                           stream);
+    be->embedding_backward(net->gradients + model->embed, dx, tokens, scratch, N, V, C, stream);
+}
+
+void network_backward(struct network *net, const int32_t *targets, int B, int T, float loss_scale,
+                      struct network_dropout dropout)
+{
+    net->backend->mem_upload(labels(net), targets, (size_t)B * (size_t)T * sizeof *targets, net->stream);
+    control_masks(net, dropout);
+    backward(net, network_batch(net, 0), labels(net), B, T, loss_scale, dropout.probability);
+}
+
+void network_micro_batch(struct network *net, const int32_t *tokens, int B, int T, float loss_scale,
+                         float dropout)
+{
+    forward(net, tokens, B, T, dropout);
+    backward(net, tokens, tokens + (size_t)B * (size_t)T, B, T, loss_scale, dropout);
 }

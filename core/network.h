@@ -24,7 +24,7 @@ struct network {
     void *compute_weights; /* (elements) weights in the plan's precision; weights where fp32 */
 };
 
-/* Where dropout draws its masks; probability 0 for evaluation and generation. */
+/* Where dropout draws its masks; probability 0 for evaluation and generation. Of a network that trains. */
 struct network_dropout {
     float probability;
     uint64_t seed;
@@ -51,6 +51,24 @@ int network_gemm_shapes(const struct plan *plan, struct gemm_shape out[NETWORK_P
 /* After anyone but the optimizer wrote `weights`: what the network computes with follows them. */
 void network_weights_written(struct network *network);
 
+/* ---- a training step, of what is in device memory already: queues work and waits for nothing ---- */
+
+/* Where batch `slot`, 0 or 1, lies: (2,B,T) int32 in device memory, inputs and then targets. */
+int32_t *network_batch(struct network *network, int slot);
+
+/* What the step's operations read: seed, step and micro-batch of dropout, learning rate. */
+void network_control(struct network *network, struct step_control control);
+
+/* Before a step's first micro-batch: gradients and the sum of losses are zero. */
+void network_clear(struct network *network);
+
+/* Forward and backward pass over tokens (2,B,T) in device memory: adds the gradients of loss_scale · Σ losses
+ * to `gradients` and Σ losses to the step's result. */
+void network_micro_batch(struct network *network, const int32_t *tokens, int B, int T, float loss_scale,
+                         float dropout);
+
+/* ---- from host memory ---- */
+
 /* Forward pass over inputs (B,T) on the host; the normalised final stream (N,C) stays in the plan's `norm`.
  */
 void network_forward(struct network *network, const int32_t *inputs, int B, int T,
@@ -60,13 +78,13 @@ void network_forward(struct network *network, const int32_t *inputs, int B, int 
  * device. */
 double network_loss(struct network *network, const int32_t *targets, int B, int T);
 
-/* After network_forward: adds the gradients of loss_scale · Σ losses to `gradients`, and the sum of the
- * losses (unscaled) is left on the device for network_loss_sum. Same dropout as in the forward pass. */
+/* After network_forward: adds the gradients of loss_scale · Σ losses to `gradients`, and the sum of the losses
+ * (unscaled) to the step's result. Same dropout as in the forward pass. */
 void network_backward(struct network *network, const int32_t *targets, int B, int T, float loss_scale,
                       struct network_dropout dropout);
 
-/* The sum of losses left by network_backward. Waits for the device. */
-double network_loss_sum(struct network *network);
+/* The step's result so far. Waits for the device. */
+void network_result(struct network *network, struct step_result *out);
 
 /* After network_forward: the logits (V) that follow row `row` of the (N, C) stream, to the host. Waits. */
 void network_logits(struct network *network, int row, float *logits);

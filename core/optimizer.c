@@ -1,7 +1,6 @@
 /* See optimizer.h. */
 #include "core/optimizer.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 int optimizer_moments(enum optimizer_kind kind)
@@ -26,31 +25,34 @@ enum status optimizer_lay_ranges(struct optimizer *o, struct network *net, const
     return status;
 }
 
-void optimizer_step(const struct optimizer *o, struct network *net, double lr, int64_t updates,
-                    struct clip_state *clip)
+static struct clip_state *clip_of(struct network *net)
 {
-    unsigned char *work = net->memory[PLAN_WORKSPACE];
-    struct clip_state *device_clip = (struct clip_state *)(work + net->plan->clip);
+    return &((struct step_result *)(net->memory[PLAN_WORKSPACE] + net->plan->result))->clip;
+}
+
+void optimizer_step(const struct optimizer *o, struct network *net)
+{
+    unsigned char *work = net->memory[PLAN_WORKSPACE], *moments = net->memory[PLAN_MOMENTS];
+    struct clip_state *clip = clip_of(net);
+    struct step_control *control = (struct step_control *)(work + net->plan->control);
     const struct update_range *ranges = (const struct update_range *)(work + net->plan->ranges);
     size_t all = net->model->elements;
-    unsigned char *moments = net->memory[PLAN_MOMENTS];
     float *m = (float *)(moments + net->plan->moment1), *v = (float *)(moments + net->plan->moment2);
-    net->backend->grad_norm(device_clip, net->gradients, all, (float)o->max_grad_norm,
-                            work + net->plan->scratch, net->stream);
+    net->backend->grad_norm(clip, net->gradients, all, (float)o->max_grad_norm, work + net->plan->scratch,
+                            net->stream);
     if (o->kind == OPTIMIZER_LION) {
-        struct lion_params p = {(float)lr, (float)o->beta1, (float)o->beta2};
-        net->backend->lion_step(net->weights, net->compute_weights, m, net->gradients, all, ranges,
-                                o->range_count, p, device_clip, net->stream);
+        struct lion_params p = {(float)o->beta1, (float)o->beta2};
+        net->backend->lion_step(net->weights, net->compute_weights, m, net->gradients, all, ranges, o->range_count, p,
+                                control, clip, net->stream);
     } else {
-        double t = (double)updates + 1;
-        struct adamw_params p = {.lr = (float)lr,
-                                 .beta1 = (float)o->beta1,
-                                 .beta2 = (float)o->beta2,
-                                 .eps = (float)o->eps,
-                                 .bias_correction1 = (float)(1 - pow(o->beta1, t)),
-                                 .bias_correction2 = (float)(1 - pow(o->beta2, t))};
-        net->backend->adamw_step(net->weights, net->compute_weights, m, v, net->gradients, all, ranges,
-                                 o->range_count, p, device_clip, net->stream);
+        struct adamw_params p = {o->beta1, o->beta2, (float)o->eps};
+        net->backend->adamw_step(net->weights, net->compute_weights, m, v, net->gradients, all, ranges, o->range_count, p,
+                                 control, clip, net->stream);
     }
-    net->backend->mem_download(clip, device_clip, sizeof clip[0], net->stream);
+}
+
+void optimizer_resume(struct network *net, int64_t updates)
+{
+    struct clip_state clip = {.updates = updates};
+    net->backend->mem_upload(clip_of(net), &clip, sizeof clip, net->stream);
 }

@@ -105,8 +105,7 @@ static void plan_workspace(struct plan *plan, size_t N)
     size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
     bool training = in->moments > 0;
     plan->rope = add(plan, PLAN_WORKSPACE, -1, "rotary table", (size_t)in->T * HS * f);
-    plan->inputs = add(plan, PLAN_WORKSPACE, -1, "input tokens", N * sizeof(int32_t));
-    plan->targets = add(plan, PLAN_WORKSPACE, -1, "target tokens", N * sizeof(int32_t));
+    plan->batch[0] = add(plan, PLAN_WORKSPACE, -1, "tokens of a batch", 2 * N * sizeof(int32_t));
     plan->losses = add(plan, PLAN_WORKSPACE, -1, "losses", N * f);
     plan->loss_sum = add(plan, PLAN_WORKSPACE, -1, "loss sum", sizeof(double));
     plan->norm = add(plan, PLAN_WORKSPACE, -1, "normalised stream", N * C * e);
@@ -118,7 +117,11 @@ static void plan_workspace(struct plan *plan, size_t N)
     size_t scratch = largest(attention_workspace(in->B, in->T, c->num_heads, c->num_kv_heads, c->head_dim),
                              reduce_workspace(N));
     if (training) {
-        plan->clip = add(plan, PLAN_WORKSPACE, -1, "clip state", sizeof(struct clip_state));
+        plan->batch[1] = add(plan, PLAN_WORKSPACE, -1, "tokens of the next batch", 2 * N * sizeof(int32_t));
+        plan->host_bytes = 2 * (2 * N * sizeof(int32_t) + sizeof(struct step_result));
+        plan->control = add(plan, PLAN_WORKSPACE, -1, "step control", sizeof(struct step_control));
+        plan->result = add(plan, PLAN_WORKSPACE, -1, "result of a step", sizeof(struct step_result));
+        plan->weights_clip = add(plan, PLAN_WORKSPACE, -1, "norm of the weights", sizeof(struct clip_state));
         plan->ranges = add(plan, PLAN_WORKSPACE, -1, "table of update ranges",
                            in->model->param_count * sizeof(struct update_range));
         plan->dx = add(plan, PLAN_WORKSPACE, -1, "gradient of the stream", N * C * e);
@@ -151,7 +154,7 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     const struct model *model = input->model;
     int L = model->config.num_layers;
     size_t N = (size_t)input->B * (size_t)input->T, bytes = model->elements * sizeof(float);
-    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 30};
+    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)L * 10 + 32};
     arena_init(&plan->arena, 65536);
     plan->buffers = arena_alloc_array(&plan->arena, plan->buffer_capacity, sizeof *plan->buffers);
     plan->layers = arena_alloc_array(&plan->arena, (size_t)L, sizeof *plan->layers);

@@ -30,6 +30,12 @@ struct plan_buffer {
     size_t bytes, offset; /* offset within the category */
 };
 
+/* What a training step leaves on the device for the host to read. */
+struct step_result {
+    double loss_sum; /* over the micro-batches so far, unscaled */
+    struct clip_state clip;
+};
+
 /* What the plan is made for. */
 struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
@@ -64,6 +70,8 @@ struct plan {
     size_t buffer_count, buffer_capacity;
     size_t category_bytes[PLAN_CATEGORIES];
     size_t total_bytes;
+    size_t host_bytes; /* page-locked host memory beside it, for batches and results on their way; 0: no training
+                        */
 
     /* byte offsets within their category */
     size_t weights, gradients;  /* (elements) fp32: the master weights */
@@ -73,10 +81,12 @@ struct plan {
     size_t x_final, final_rstd; /* (N, C), (N), activations */
     /* workspace; fp32 are rope, losses and what an operation says of its scratch */
     size_t rope;            /* (T, HS/2, 2) */
-    size_t inputs, targets; /* (N) int32 */
+    size_t batch[2];        /* (2, N) int32: inputs, then targets; one is computed on while the other is filled */
     size_t losses;          /* (N) */
-    size_t loss_sum;        /* double */
-    size_t clip;            /* struct clip_state */
+    size_t loss_sum;        /* double: of an evaluation */
+    size_t control;         /* struct step_control */
+    size_t result;          /* struct step_result */
+    size_t weights_clip;    /* struct clip_state: of the weights, to see whether they are finite */
     size_t ranges;          /* (params of the model) struct update_range: as many as there could be */
     size_t norm;            /* (N, C) the normalised residual stream, recomputed in the backward pass */
     size_t branch;          /* (N, C) output of a projection before it joins the stream; gradient of norm */

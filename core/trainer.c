@@ -155,6 +155,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = upload_initial_weights(t, err);
     if (!status)
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
+    if (!status) status = trainer_open_steps(t, err);
     if (!status && setup->corpus->tokenizer) {
         t->sampling = true;
         status = generator_open(&t->generator, &t->network, setup->corpus->tokenizer, err);
@@ -171,6 +172,7 @@ void trainer_close(struct trainer *t)
 {
     if (!t) return;
     generator_close(&t->generator);
+    trainer_close_steps(t);
     network_close(&t->network);
     plan_release(&t->plan);
     model_release(&t->model);
@@ -190,6 +192,7 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
     enum status status = checkpoint_load(folder, &t->network, &t->state, err);
     if (!status) status = corpus_mark_check(&t->state.corpus, &now, err);
     if (status) return status;
+    optimizer_resume(&t->network, t->state.updates);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
     t->state.stopping.patience = wanted.patience;
     t->state.stopping.min_delta = wanted.min_delta;
@@ -249,26 +252,44 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* Whether the last step took the last sequence of an epoch: told by the position alone, so that a run resumed
- * in the midst of an epoch ends it where the uninterrupted one does. */
-static bool ended_epoch(const struct trainer *t)
+/* Whether the last step queued takes the last sequence of an epoch: told by the position alone, so that a run
+ * resumed in the midst of an epoch ends it where the uninterrupted one does. */
+static bool ends_epoch(const struct trainer *t)
 {
     const struct config *c = t->setup.config;
-    uint64_t taken = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
-    return t->state.cursor / t->train.sequences != (t->state.cursor - taken) / t->train.sequences;
+    uint64_t taken = (uint64_t)(c->train.batch_size * c->train.accumulation_steps), cursor = t->state.cursor;
+    if (t->in_flight) cursor = t->flights[(trainer_queued(t) - 1) % FLIGHTS_MAX].cursor;
+    return cursor / t->train.sequences != (cursor - taken) / t->train.sequences;
+}
+
+static bool evaluation_due(const struct trainer *t, int64_t step)
+{
+    const struct config *c = t->setup.config;
+    return due(c->eval.every, step) || (c->eval.at_epoch_end && ends_epoch(t));
+}
+
+static bool anything_due(const struct trainer *t, int64_t step)
+{
+    const struct config *c = t->setup.config;
+    return evaluation_due(t, step) || due(c->sample.every, step) || due(c->checkpoint.every, step);
 }
 
 /* What is due after a step. A sample or a checkpoint that fails is no reason to lose the run. */
-static void between_steps(struct trainer *t)
+static enum status between_steps(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
-    int64_t step = t->state.step;
+    int64_t step = trainer_queued(t);
     struct err problem = {0};
-    if (due(c->eval.every, step) || (c->eval.at_epoch_end && ended_epoch(t))) trainer_evaluate(t);
+    bool evaluate = evaluation_due(t, step);
+    if (!anything_due(t, step)) return STATUS_OK;
+    enum status status = trainer_settle(t, err);
+    if (status) return status;
+    if (evaluate) trainer_evaluate(t);
     if (due(c->sample.every, step) && trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
     if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step) {
         if (trainer_save_checkpoint(t, "periodic", &problem)) trainer_tolerate(t, "error", &problem);
     }
+    return trainer_device_status(t, err);
 }
 
 /* Where the device had no memory left for a launch, nothing has changed since the last step that was told. */
@@ -290,14 +311,16 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
     bool leave = false;
     *outcome = TRAIN_FINISHED;
     report_memory(t);
-    while (!status && t->state.step < c->train.total_steps &&
+    while (!status && trainer_queued(t) < c->train.total_steps &&
            t->state.skipped_in_a_row < SKIPS_IN_A_ROW_MAX) {
         leave = trainer_obey_orders(t);
-        if ((status = trainer_device_status(t, err)) || leave || patience_is_used_up(t)) break;
+        if ((status = t->setup.backend->stream_check(t->network.stream, err)) || leave ||
+            patience_is_used_up(t))
+            break;
         status = trainer_step(t, err);
-        if (!status) between_steps(t);
-        if (!status) status = trainer_device_status(t, err);
+        if (!status) status = between_steps(t, err);
     }
+    if (!status) status = trainer_settle(t, err);
     if (status) return status;
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX)
         *outcome = TRAIN_DIVERGED;

@@ -58,14 +58,19 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
         o->order_done(o->context, order->id, t->state.step, result);
 }
 
-/* Takes all waiting orders; while paused, waits for more. True: leave. */
+/* Takes all waiting orders; while paused, waits for more. True: leave. An order finds the steps done that were
+ * queued before it. */
 bool trainer_obey_orders(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;
     struct order order;
     bool leave = false, pause = false, told = false;
     do {
-        while (!leave && o->next_order(o->context, &order)) apply_order(t, &order, &leave, &pause);
+        while (!leave && o->next_order(o->context, &order))
+            if (trainer_settle(t, NULL))
+                leave = true;
+            else
+                apply_order(t, &order, &leave, &pause);
         if (o->request(o->context) == TRAIN_LEAVE) leave = true;
         if (pause != told && !leave) o->paused(o->context, told = pause);
         if (pause && !leave) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);

@@ -3,14 +3,24 @@
 #ifndef ANNEAL_CORE_TRAINER_PARTS_H
 #define ANNEAL_CORE_TRAINER_PARTS_H
 
+#include "core/feed.h"
 #include "core/generate.h"
 #include "core/optimizer.h"
+#include "core/replay.h"
 #include "core/schedule.h"
 #include "core/trainer.h"
 #include "datasets/batch.h"
 #include "datasets/prefetch.h"
 
-enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384 };
+enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384, FLIGHTS_MAX = 2 };
+
+/* A step that is queued and not yet told. */
+struct flight {
+    int64_t step;
+    uint64_t cursor; /* after it */
+    double lr, start;
+    double labels; /* of its loss, at least 1 */
+};
 
 struct trainer {
     struct train_setup setup;
@@ -21,9 +31,16 @@ struct trainer {
     struct split train, validation;
     struct schedule schedule;
     struct optimizer optimizer;
-    struct train_state state;
+    struct train_state state; /* after the last step that was told */
     struct device_info device;
     struct prefetch *train_batches, *validation_batches; /* the latter NULL without a validation split */
+    struct feed feed;
+    struct replay replay;
+    struct flight flights[FLIGHTS_MAX];  /* by step modulo FLIGHTS_MAX, as the next two */
+    struct event *landed[FLIGHTS_MAX];   /* its result is on the host */
+    struct step_result *results;         /* (FLIGHTS_MAX) page-locked; the network's allocator has them */
+    int in_flight;
+    double told_at; /* of clock_monotonic */
     char *sample_bytes, *sample_text;
     int64_t last_eval_step, last_checkpoint_step;
     double last_val_loss;
@@ -41,8 +58,15 @@ enum status trainer_device_status(struct trainer *trainer, struct err *err);
 /* What went wrong beside training; a failed device ends it, and has its own sentence there. */
 void trainer_tolerate(struct trainer *trainer, const char *level, const struct err *problem);
 
-/* trainer_step.c: one optimizer step, told to the observer. On a failure of the device nothing is told. */
+/* trainer_step.c */
+enum status trainer_open_steps(struct trainer *trainer, struct err *err);
+void trainer_close_steps(struct trainer *trainer); /* harmless on a zeroed struct */
+/* Queues one optimizer step, and tells the observer of all that are known to have happened. On a failure of
+ * the device nothing is told of what did not. */
 enum status trainer_step(struct trainer *trainer, struct err *err);
+/* Waits for the steps that are queued and tells them: then the state is that of the device. */
+enum status trainer_settle(struct trainer *trainer, struct err *err);
+int64_t trainer_queued(const struct trainer *trainer); /* steps done when all that are queued are */
 
 /* trainer_evaluate.c */
 void trainer_evaluate(struct trainer *trainer);

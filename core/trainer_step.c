@@ -1,61 +1,176 @@
-/* One optimizer step: micro-batches, update, and the record that tells of it. */
+/* One optimizer step: micro-batches, update, and the record that tells of it.
+ *
+ * A step is queued without waiting for the one before. What it leaves (struct step_result) is copied to
+ * page-locked memory behind it; it is told as soon as it is known to have happened, at the latest when the
+ * next one is queued. So at most two steps are under way, and of a device that works while it is told (a GPU)
+ * the host never keeps it waiting. The trainer's state is always that of the last step told. */
 #include "core/trainer_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 
-enum status trainer_step(struct trainer *t, struct err *err)
+enum status trainer_open_steps(struct trainer *t, struct err *err)
+{
+    const struct config *c = t->setup.config;
+    const struct backend *be = t->setup.backend;
+    double tokens = (double)c->train.accumulation_steps * (double)c->train.batch_size * (double)c->train.seq_len;
+    enum replay_mode mode = strcmp(c->train.graph, "on") == 0    ? REPLAY_ON
+                            : strcmp(c->train.graph, "off") == 0 ? REPLAY_OFF
+                                                                 : REPLAY_AUTO;
+    if (c->data.padding >= 0) mode = REPLAY_OFF; /* a graph repeats the loss scale that it was recorded with */
+    void *results = NULL;
+    enum status status = feed_open(&t->feed, &t->network, t->train_batches, err);
+    if (!status)
+        status = replay_open(&t->replay, &t->network, &t->optimizer, mode, (float)(1.0 / tokens),
+                             (float)c->train.dropout, err);
+    if (!status)
+        status = allocator_alloc_host(allocator_root(t->network.allocator), "results",
+                                      FLIGHTS_MAX * sizeof *t->results, &results, err);
+    t->results = results;
+    for (int i = 0; !status && i < FLIGHTS_MAX; i++) status = be->event_open(t->setup.device, &t->landed[i], err);
+    return status;
+}
+
+void trainer_close_steps(struct trainer *t)
+{
+    for (int i = 0; i < FLIGHTS_MAX; i++)
+        if (t->landed[i]) t->setup.backend->event_close(t->landed[i]);
+    replay_close(&t->replay);
+    feed_close(&t->feed);
+}
+
+int64_t trainer_queued(const struct trainer *t)
+{
+    return t->state.step + t->in_flight;
+}
+
+/* Whether this step is queued as graphs. */
+static bool graph_this_step(const struct trainer *t)
+{
+    return replay_ready(&t->replay);
+}
+
+/* Whether the next step waits for this one: where it is asked for, where a step is measured by itself, and
+ * after a skipped update, so that the last of too many in a row is the last. */
+static bool in_lockstep(const struct trainer *t)
+{
+    return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 || replay_measures(&t->replay);
+}
+
+/* Queues step `trainer_queued` and the copy of its result, and fills the flight. */
+static void queue_step(struct trainer *t, struct flight *f)
+{
+    const struct config *c = t->setup.config;
+    const struct backend *be = t->setup.backend;
+    struct network *net = &t->network;
+    bool graph = graph_this_step(t);
+    int at = (int)(trainer_queued(t) % FLIGHTS_MAX);
+    f->step = trainer_queued(t);
+    f->start = clock_monotonic();
+    f->lr = schedule_lr(&t->schedule, f->step) * t->state.lr_factor;
+    f->cursor = t->in_flight ? t->flights[1 - at].cursor : t->state.cursor;
+    uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
+    /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
+    f->labels = fmax(1, (double)split_labels(&t->train, f->cursor, sequences));
+    t->replay.loss_scale = (float)(1.0 / f->labels);
+    network_clear(net);
+    for (int64_t i = 0; i < c->train.accumulation_steps; i++) {
+        int place = feed_take(&t->feed, f->cursor);
+        network_control(net, (struct step_control){.seed = (uint64_t)c->train.seed,
+                                                   .step = (uint32_t)f->step,
+                                                   .micro_batch = (uint32_t)i,
+                                                   .lr = (float)f->lr});
+        replay_micro_batch(&t->replay, place, graph);
+        feed_release(&t->feed, place);
+        f->cursor += (uint64_t)c->train.batch_size;
+    }
+    replay_update(&t->replay, graph);
+    be->mem_download_async(&t->results[at], net->memory[PLAN_WORKSPACE] + t->plan.result, sizeof *t->results,
+                           net->stream);
+    be->event_record(t->landed[at], net->stream);
+}
+
+/* The record of the oldest step under way, which has happened. */
+static void tell(struct trainer *t)
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
-    struct network *net = &t->network;
-    int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
-    int64_t micro_batches = c->train.accumulation_steps, tokens = micro_batches * B * T;
-    /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
-    double labels = fmax(1, (double)split_labels(&t->train, t->state.cursor, (uint64_t)(micro_batches * B)));
-    double start = clock_monotonic(), loss = 0,
-           lr = schedule_lr(&t->schedule, t->state.step) * t->state.lr_factor;
-    struct network_dropout dropout = {(float)c->train.dropout, (uint64_t)c->train.seed,
-                                      (uint32_t)t->state.step, 0};
-    struct clip_state clip;
-    uint64_t cursor = t->state.cursor;
-
-    t->setup.backend->mem_zero(net->gradients, t->model.elements * sizeof *net->gradients, net->stream);
-    for (int64_t i = 0; i < micro_batches; i++) {
-        dropout.micro_batch = (uint32_t)i;
-        const int32_t *inputs, *targets; /* (B,T) */
-        prefetch_take(t->train_batches, t->state.cursor, B, &inputs, &targets);
-        network_forward(net, inputs, B, T, dropout);
-        network_backward(net, targets, B, T, (float)(1.0 / labels), dropout);
-        loss += network_loss_sum(net);
-        t->state.cursor += (uint64_t)B;
-    }
-    optimizer_step(&t->optimizer, net, lr, t->state.updates, &clip);
-    enum status status = trainer_device_status(t, err);
-    if (status) t->state.cursor = cursor;
-    if (status) return status;
-
-    double seconds = clock_monotonic() - start;
-    struct step_record record = {.step = t->state.step, .loss = loss / labels, .lr = lr};
+    const struct flight *f = &t->flights[t->state.step % FLIGHTS_MAX];
+    const struct step_result *result = &t->results[t->state.step % FLIGHTS_MAX];
+    int64_t tokens = c->train.accumulation_steps * c->train.batch_size * c->train.seq_len;
+    /* from the end of the step before where this one was queued by then: what the device needs for a step */
+    double now = clock_monotonic(), seconds = now - fmax(f->start, t->told_at);
+    struct step_record record = {.step = f->step, .loss = result->loss_sum / f->labels, .lr = f->lr};
+    t->told_at = now;
+    t->in_flight--;
     t->state.step++;
+    t->state.cursor = f->cursor;
     t->state.tokens += tokens;
-    t->state.updates += clip.scale != 0;
-    t->state.skipped_in_a_row = clip.scale == 0 ? t->state.skipped_in_a_row + 1 : 0;
+    t->state.updates = result->clip.updates;
+    t->state.skipped_in_a_row = result->clip.scale == 0 ? t->state.skipped_in_a_row + 1 : 0;
     record.epoch = (double)t->state.cursor / (double)t->train.sequences;
     record.tokens = t->state.tokens;
     record.wall_time = clock_wall();
     record.step_ms = seconds * 1e3;
-    record.grad_norm = clip.norm;
-    record.clip_scale = clip.scale;
+    record.grad_norm = result->clip.norm;
+    record.clip_scale = result->clip.scale;
     record.tokens_per_sec = (double)tokens / seconds;
     double peak = t->device.peak_flops[t->plan.input.precision];
-    record.mfu = peak > 0 ? model_flops_per_token(&t->model, T) * record.tokens_per_sec / peak : NAN;
+    record.mfu =
+        peak > 0 ? model_flops_per_token(&t->model, t->plan.input.T) * record.tokens_per_sec / peak : NAN;
     o->step(o->context, &record);
-    if (clip.scale == 0)
+    if (result->clip.scale == 0)
         trainer_event(t, "warning",
                       "step %" PRId64 ": the gradient norm is not finite, the update was skipped",
                       record.step);
+}
+
+/* Tells steps until at most `left` are under way, waiting for each. On a failure the rest never happened. */
+static enum status settle_to(struct trainer *t, int left, struct err *err)
+{
+    const struct backend *be = t->setup.backend;
+    while (t->in_flight > left) {
+        enum status status =
+            be->event_wait(t->landed[t->state.step % FLIGHTS_MAX], t->network.stream, err);
+        if (status) {
+            t->in_flight = 0;
+            return status;
+        }
+        tell(t);
+    }
     return STATUS_OK;
+}
+
+enum status trainer_settle(struct trainer *t, struct err *err)
+{
+    return settle_to(t, 0, err);
+}
+
+enum status trainer_step(struct trainer *t, struct err *err)
+{
+    const struct backend *be = t->setup.backend;
+    struct err problem = {0};
+    enum status status = replay_prepare(&t->replay, &problem);
+    if (status == STATUS_FAILED)
+        trainer_tolerate(t, "warning", &problem);
+    else if (status)
+        return err ? (*err = problem, status) : status;
+    status = in_lockstep(t) ? trainer_settle(t, err) : STATUS_OK;
+    if (status) return status;
+    queue_step(t, &t->flights[trainer_queued(t) % FLIGHTS_MAX]);
+    status = be->stream_check(t->network.stream, err);
+    if (status) {
+        trainer_settle(t, NULL); /* the one before may well have happened */
+        return status;
+    }
+    t->in_flight++;
+    while (!status && t->in_flight > 0 &&
+           (t->in_flight == FLIGHTS_MAX || in_lockstep(t) ||
+            be->event_done(t->landed[t->state.step % FLIGHTS_MAX])))
+        status = settle_to(t, t->in_flight - 1, err);
+    if (!status && t->in_flight == 0) replay_judge(&t->replay);
+    return status;
 }

@@ -10,10 +10,20 @@
 
 enum { BLOCK = 256 };
 
-/* What the update needs of its parameters, computed once on the host as the CPU twin does. */
+/* What the update needs of its parameters; the rest of the control. */
 struct adamw_factors {
     float beta1, rest1, beta2, rest2, lr, rate, correct2, eps;
 };
+
+/* Once, as the CPU twin does it: powers in double are too dear for each of them. */
+__global__ static void adamw_prepare(struct step_control *control, const struct clip_state *clip,
+                                     double beta1, double beta2)
+{
+    double t = (double)clip->updates, lr = (double)control->lr;
+    if (threadIdx.x != 0 || clip->scale == 0.0f) return;
+    control->rate = (float)(lr / (double)(float)(1 - pow(beta1, t)));
+    control->root = (float)(1.0 / sqrt((double)(float)(1 - pow(beta2, t))));
+}
 
 /* `rate` and `keep` are of the element's range. */
 __device__ static inline void adamw_one(float *w, float *m, float *v, float g, float rate, float keep,
@@ -30,11 +40,13 @@ template <typename T, int W>
 __global__ void adamw_update(float *__restrict__ w, T *__restrict__ weights, float *__restrict__ m,
                              float *__restrict__ v, const float *__restrict__ g, size_t n,
                              const struct update_range *__restrict__ ranges, int range_count,
-                             struct adamw_factors f, const struct clip_state *clip)
+                             struct adamw_factors f, const struct step_control *control,
+                             const struct clip_state *clip)
 {
     float scale = clip->scale;
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (scale == 0.0f || i >= n) return;
+    f.lr = control->lr, f.rate = control->rate, f.correct2 = control->root;
     const struct update_range *range = update_range_of(ranges, range_count, i);
     float rate = f.rate * range->lr_scale, keep = update_range_keep(range, f.lr);
     if (i + W <= range->end) {
@@ -60,18 +72,16 @@ __global__ void adamw_update(float *__restrict__ w, T *__restrict__ weights, flo
 
 void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
                 const struct update_range *ranges, int range_count, struct adamw_params params,
-                const struct clip_state *clip, struct stream *stream)
+                struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
-    struct adamw_factors f;
+    struct adamw_factors f = {};
     if (n == 0) return;
-    f.beta1 = params.beta1, f.rest1 = 1.0f - params.beta1;
-    f.beta2 = params.beta2, f.rest2 = 1.0f - params.beta2;
-    f.rate = (float)((double)params.lr / params.bias_correction1);
-    f.correct2 = (float)(1.0 / sqrt((double)params.bias_correction2));
-    f.lr = params.lr;
+    f.beta1 = (float)params.beta1, f.rest1 = 1.0f - f.beta1;
+    f.beta2 = (float)params.beta2, f.rest2 = 1.0f - f.beta2;
     f.eps = params.eps;
+    LAUNCH(adamw_prepare, 1, 32, 0, stream, control, clip, params.beta1, params.beta2);
     dispatch<4>(stream, 0, {w, weights, m, v, g}, [&]<typename T, int W>() {
         LAUNCH((adamw_update<T, W>), block_count((n + W - 1) / W, BLOCK), BLOCK, 0, stream, w, (T *)weights,
-               m, v, g, n, ranges, range_count, f, clip);
+               m, v, g, n, ranges, range_count, f, control, clip);
     });
 }

@@ -40,6 +40,7 @@ static inline size_t precision_bytes(enum precision precision)
 
 struct device; /* opaque: one opened device; holds its thread count, handles, scratch */
 struct stream; /* opaque: an ordered queue of work on a device */
+struct graph;  /* opaque: recorded work of a stream, to be queued again as one piece */
 struct event;  /* opaque: a mark between two pieces of a stream's work */
 
 /* What a device says about itself, for `anneal devices`, the run's record and the header of the workbench. */
@@ -70,18 +71,28 @@ struct warm_watch {
     void (*warning)(void *context, const char *sentence); /* something is odd, and warming goes on */
 };
 
-/* Identifies one dropout mask; the mask is a pure function of it and of the element's index. */
+/* Device-resident: what differs from step to step. Operations read it from there, so that work which was
+ * recorded once (struct graph) is right for every step. */
+struct step_control {
+    uint64_t seed;              /* of dropout */
+    uint32_t step, micro_batch; /* likewise */
+    float lr;
+    float rate, root; /* worked out by adamw_step, from lr and the updates so far */
+};
+
+/* Identifies one dropout mask; the mask is a pure function of the control's seed, step and micro_batch, of
+ * layer and site, and of the element's index. */
 struct dropout_site {
-    uint64_t seed;
-    uint32_t step, micro_batch;
-    uint16_t layer; /* 0 for the embedding */
-    uint16_t site;  /* 0 embedding, 1 attention output projection, 2 down projection */
+    const struct step_control *control; /* device memory */
+    uint16_t layer;                     /* 0 for the embedding */
+    uint16_t site; /* 0 embedding, 1 attention output projection, 2 down projection */
 };
 
 /* Device-resident result of grad_norm, read by the optimizers: no host round trip. */
 struct clip_state {
-    float norm;  /* L2 norm over all gradients */
-    float scale; /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */
+    float norm;      /* L2 norm over all gradients */
+    float scale;     /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */
+    int64_t updates; /* how often the scale was not 0, this time included: the t of AdamW's corrections */
 };
 
 /* How the optimizers update a stretch of the flat arena: elements from the end of the range before, or 0, up
@@ -93,16 +104,17 @@ struct update_range {
 };
 
 struct adamw_params {
-    float lr, beta1, beta2, eps;
-    float bias_correction1, bias_correction2; /* 1 - beta^t, t from 1; computed in double on the host */
+    double beta1, beta2; /* the corrections 1 - beta^t are computed in double, on the device */
+    float eps;
 };
 
 struct lion_params {
-    float lr, beta1, beta2;
+    float beta1, beta2;
 };
 
 struct backend {
     const char *name; /* "cpu", "cuda" */
+    bool queues;      /* a call returns before its work is done; false: each runs to its end */
 
     /* --- device and memory --- */
     enum status (*device_open)(int threads, struct device **out, struct err *err); /* threads 0: all cores */
@@ -124,9 +136,12 @@ struct backend {
     enum status (*host_alloc)(struct device *device, size_t bytes, void **out, struct err *err);
     void (*host_free)(struct device *device, void *memory);
     void (*mem_zero)(void *memory, size_t bytes, struct stream *stream);
+    /* ordinary host memory may be reused on return; that of host_alloc once the copy has happened */
     void (*mem_upload)(void *device_memory, const void *host, size_t bytes, struct stream *stream);
     void (*mem_download)(void *host, const void *device_memory, size_t bytes,
                          struct stream *stream); /* waits */
+    /* into memory of host_alloc, which holds the bytes once the copy has happened; does not wait */
+    void (*mem_download_async)(void *host, const void *device_memory, size_t bytes, struct stream *stream);
     void (*mem_copy)(void *to, const void *from, size_t bytes,
                      struct stream *stream); /* within the device; no overlap */
 
@@ -140,6 +155,8 @@ struct backend {
      * was asked, so that the work is another device's. STATUS_NO_MEMORY: it had no memory left to launch
      * something; what was done before that stands, and another stream of the device may read it. */
     enum status (*stream_wait)(struct stream *stream, struct err *err);
+    /* the same of what is known by now; does not wait */
+    enum status (*stream_check)(struct stream *stream, struct err *err);
 
     /* what is queued from here on waits until the event, as last recorded, has happened */
     void (*stream_after)(struct stream *stream, struct event *event);
@@ -155,6 +172,21 @@ struct backend {
     /* whether the device has come as far as the mark; does not wait. True also of a mark that was never made
      * and where the device failed: there is nothing to wait for */
     bool (*event_done)(struct event *event);
+    /* Until the device has come to the mark, which was made on this stream. STATUS_OK: it has, whatever became
+     * of later work; else the stream's fault, as stream_wait reports it. */
+    enum status (*event_wait)(struct event *event, struct stream *stream, struct err *err);
+
+    /* --- graphs: a stream's work recorded once and queued again as one piece --- */
+    /* Calls `work`, which queues operations on the stream, and keeps what it queued without running it. It may
+     * not wait, use ordinary host memory, or touch another stream. STATUS_FAILED: this cannot be recorded;
+     * nothing ran and the stream is as before. */
+    enum status (*graph_open)(struct stream *stream, void (*work)(void *context), void *context,
+                              struct graph **out, struct err *err);
+    void (*graph_run)(struct graph *graph, struct stream *stream); /* queues it; `context` must live on */
+    void (*graph_close)(struct graph *graph);                      /* NULL is harmless */
+
+    /* --- step control --- */
+    void (*control_set)(struct step_control *out, struct step_control value, struct stream *stream);
 
     /* --- operations; see kernels/<operation>.h --- */
     /* embedding.h: out (N,C), tokens (N) int32, weight (V,C) */
@@ -244,22 +276,24 @@ struct backend {
     void (*cross_entropy_fused)(float *losses, void *logits_dlogits, const int32_t *targets, float loss_scale,
                                 int N, int V, struct stream *stream);
 
-    /* reduce.h: out (1) = sum of x (n) in a fixed order, accumulated in fp64; workspace: reduce_workspace(n)
-     * bytes */
-    void (*sum)(double *out, const float *x, size_t n, void *workspace, struct stream *stream);
-    /* the norm over g (n) and the clipping scale; see struct clip_state */
+    /* reduce.h: out (1) = sum of x (n) in a fixed order, in fp64; or, when accumulate, out += it;
+     * workspace: reduce_workspace(n) bytes */
+    void (*sum)(double *out, const float *x, size_t n, bool accumulate, void *workspace,
+                struct stream *stream);
+    /* the norm over g (n) and the clipping scale; counts updates; see struct clip_state */
     void (*grad_norm)(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
                       struct stream *stream);
 
     /* adamw.h, lion.h: the flat arena in one launch; w (n) are the master weights, weights (n) what the
      * network computes with: w rounded to the stream's precision, or w itself; ranges (range_count) in device
-     * memory say what decays and at which rate. A clip scale of 0 (non-finite norm) leaves all of it
-     * untouched */
+     * memory say what decays and how the control's learning rate is scaled. A clip scale of 0 (non-finite
+     * norm) leaves weights and moments untouched */
     void (*adamw_step)(float *w, void *weights, float *m, float *v, const float *g, size_t n,
                        const struct update_range *ranges, int range_count, struct adamw_params params,
-                       const struct clip_state *clip, struct stream *stream);
+                       struct step_control *control, const struct clip_state *clip, struct stream *stream);
     void (*lion_step)(float *w, void *weights, float *m, const float *g, size_t n,
                       const struct update_range *ranges, int range_count, struct lion_params params,
+                      const struct step_control *control,
                       const struct clip_state *clip, struct stream *stream);
 };
 

@@ -146,6 +146,12 @@ static void mem_download(void *host, const void *device_memory, size_t bytes, st
     if (bytes > 0) memcpy(host, device_memory, bytes);
 }
 
+static void control_set(struct step_control *out, struct step_control value, struct stream *stream)
+{
+    (void)stream;
+    *out = value;
+}
+
 static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
 {
     const size_t piece = 65536; /* shared as in mem_zero */
@@ -249,6 +255,40 @@ static double event_elapsed(struct event *from, struct event *to)
     return (to->at - from->at) * 1e3;
 }
 
+static enum status event_wait(struct event *event, struct stream *stream, struct err *err)
+{
+    (void)event, (void)stream, (void)err;
+    return STATUS_OK;
+}
+
+/* Recording is remembering what to call. */
+struct graph {
+    void (*work)(void *context);
+    void *context;
+};
+
+static enum status graph_open(struct stream *stream, void (*work)(void *context), void *context,
+                              struct graph **out, struct err *err)
+{
+    (void)stream;
+    struct graph *graph = malloc(sizeof *graph);
+    if (graph == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for a graph's handle");
+    *graph = (struct graph){work, context};
+    *out = graph;
+    return STATUS_OK;
+}
+
+static void graph_run(struct graph *graph, struct stream *stream)
+{
+    (void)stream;
+    graph->work(graph->context);
+}
+
+static void graph_close(struct graph *graph)
+{
+    free(graph);
+}
+
 extern const struct backend cpu_table;
 
 const struct backend cpu_table = {
@@ -267,16 +307,23 @@ const struct backend cpu_table = {
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,
+    .mem_download_async = mem_download,
     .mem_copy = mem_copy,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
+    .stream_check = stream_wait,
     .stream_after = stream_after,
     .event_open = event_open,
     .event_close = event_close,
     .event_record = event_record,
     .event_elapsed = event_elapsed,
     .event_done = event_done,
+    .event_wait = event_wait,
+    .graph_open = graph_open,
+    .graph_run = graph_run,
+    .graph_close = graph_close,
+    .control_set = control_set,
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .rmsnorm_forward = rmsnorm_forward,

@@ -239,7 +239,8 @@ static void mem_zero(void *memory, size_t bytes, struct stream *stream)
     check(stream, "a kernel, or zeroing memory after it,", cudaMemsetAsync(memory, 0, bytes, stream->queue));
 }
 
-/* From pageable memory the copy returns once the bytes are staged: the caller may reuse `host` at once. */
+/* From pageable memory the copy returns once the bytes are staged: the caller may reuse `host` at once. From
+ * page-locked memory it is read later, without the host. */
 static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || !stream_usable(stream)) return;
@@ -255,6 +256,13 @@ static void mem_download(void *host, const void *device_memory, size_t bytes, st
               cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
     if (stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
+}
+
+static void mem_download_async(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0 || !stream_usable(stream)) return;
+    check(stream, "a kernel, or the download after it,",
+          cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
 }
 
 static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
@@ -278,6 +286,7 @@ void stream_fault(struct stream *stream, const char *at, const char *why)
     if (stream->fault_at != NULL) return;
     stream_decline(stream, at, why, false);
     stream->device->lost = true;
+    if (stream->device->why[0] == '\0') snprintf(stream->device->why, sizeof stream->device->why, "%s", why);
 }
 
 void stream_refused(struct stream *stream, const char *at, cudaError_t error)
@@ -327,16 +336,30 @@ static enum status stream_open(struct device *device, enum precision precision, 
     return STATUS_OK;
 }
 
+void stream_forget(struct stream *stream)
+{
+    stream->fault_at = NULL;
+    stream->full = false;
+    stream->device->lost = false;
+    stream->device->why[0] = '\0';
+}
+
 static enum status stream_wait(struct stream *stream, struct err *err)
 {
     if (stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
-    if (stream->fault_at == NULL) return STATUS_OK;
+    return stream_check(stream, err);
+}
+
+enum status stream_check(struct stream *stream, struct err *err)
+{
+    if (stream_usable(stream)) return STATUS_OK;
     return err_set(err, stream->full ? STATUS_NO_MEMORY : STATUS_DEVICE, "cuda: %s failed: %s",
                    stream->fault_at, stream->fault);
 }
 
 const struct backend cuda_table = {
     .name = "cuda",
+    .queues = true,
     .device_open = device_open,
     .device_close = device_close,
     .device_describe = device_describe,
@@ -351,16 +374,23 @@ const struct backend cuda_table = {
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,
+    .mem_download_async = mem_download_async,
     .mem_copy = mem_copy,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
+    .stream_check = stream_check,
     .stream_after = stream_after,
     .event_open = event_open,
     .event_close = event_close,
     .event_record = event_record,
     .event_elapsed = event_elapsed,
     .event_done = event_done,
+    .event_wait = event_wait,
+    .graph_open = graph_open,
+    .graph_run = graph_run,
+    .graph_close = graph_close,
+    .control_set = control_set,
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .rmsnorm_forward = rmsnorm_forward,

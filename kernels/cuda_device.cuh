@@ -34,6 +34,7 @@ struct device {
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
     cudaMemPool_t pool;
     bool lost;               /* it has failed for good: no call may touch it any more */
+    char why[160];           /* what CUDA said first; "": not known */
 };
 
 extern "C" const struct backend cuda_table;
@@ -63,7 +64,20 @@ void event_close(struct event *event);
 void event_record(struct event *event, struct stream *stream);
 double event_elapsed(struct event *from, struct event *to);
 bool event_done(struct event *event);
+enum status event_wait(struct event *event, struct stream *stream, struct err *err);
 void stream_after(struct stream *stream, struct event *event);
+
+/* cuda_graph.cu */
+enum status graph_open(struct stream *stream, void (*work)(void *context), void *context, struct graph **out,
+                       struct err *err);
+void graph_run(struct graph *graph, struct stream *stream);
+void graph_close(struct graph *graph);
+void control_set(struct step_control *out, struct step_control value, struct stream *stream);
+
+/* What is known of the stream's fault. */
+enum status stream_check(struct stream *stream, struct err *err);
+/* Takes back a fault that turned out to be none of the device's. */
+void stream_forget(struct stream *stream);
 
 /* Keeps the first fault only: later ones follow from it. The device is lost. */
 void stream_fault(struct stream *stream, const char *at, const char *why);
@@ -78,7 +92,8 @@ void stream_refused(struct stream *stream, const char *at, cudaError_t error);
 static inline bool stream_usable(struct stream *stream)
 {
     if (stream->fault_at == NULL && stream->device->lost)
-        stream_fault(stream, "an earlier call", "the device is lost");
+        stream_fault(stream, "an earlier call",
+                     stream->device->why[0] != '\0' ? stream->device->why : "the device is lost");
     return stream->fault_at == NULL;
 }
 
@@ -91,8 +106,8 @@ void gemm_cache_close(struct device *device);
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
     do {                                                                                                     \
         if (stream_usable(stream)) {                                                                         \
-            sim::launch(#kernel, (const void *)(kernel), dim3(grid), dim3(block), (shared_bytes),            \
-                        [=] { (kernel)(__VA_ARGS__); });                                                     \
+            sim::launch(#kernel, (const void *)(kernel), (stream)->queue, dim3(grid), dim3(block),           \
+                        (shared_bytes), [=] { (kernel)(__VA_ARGS__); });                                     \
             launch_check(stream, #kernel);                                                                   \
         }                                                                                                    \
     } while (0)

@@ -7,6 +7,7 @@
 #include "kernels/cuda_device.cuh"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* The device's failure, for good unless it only had no memory. */
@@ -129,7 +130,7 @@ void event_record(struct event *event, struct stream *stream)
 {
     if (!stream_usable(stream)) return;
     cudaError_t error = cudaEventRecord(event->mark, stream->queue);
-    if (error != cudaSuccess) stream_fault(stream, "an event", cudaGetErrorString(error));
+    if (error != cudaSuccess) stream_fault(stream, "a kernel, or the event after it,", cudaGetErrorString(error));
 }
 
 double event_elapsed(struct event *from, struct event *to)
@@ -149,16 +150,29 @@ bool event_done(struct event *event)
     if (event->device->lost) return true;
     cudaError_t error = cudaEventQuery(event->mark);
     if (error == cudaSuccess) return true;
-    if (error != cudaErrorNotReady)
+    if (error != cudaErrorNotReady) {
         event->device->lost = true;
-    else
+        snprintf(event->device->why, sizeof event->device->why, "%s", cudaGetErrorString(error));
+    } else {
         cudaGetLastError(); /* no fault: leave no trace of it for the next launch */
+    }
     return error != cudaErrorNotReady;
+}
+
+enum status event_wait(struct event *event, struct stream *stream, struct err *err)
+{
+    if (!event->device->lost) {
+        cudaError_t error = cudaEventSynchronize(event->mark);
+        if (error == cudaSuccess) return STATUS_OK;
+        stream_fault(stream, "a kernel", cudaGetErrorString(error));
+        event->device->lost = true; /* also where the stream has a milder fault of its own */
+    }
+    return stream_check(stream, err);
 }
 
 void stream_after(struct stream *stream, struct event *event)
 {
     if (!stream_usable(stream)) return;
     cudaError_t error = cudaStreamWaitEvent(stream->queue, event->mark, 0);
-    if (error != cudaSuccess) stream_fault(stream, "waiting for an event", cudaGetErrorString(error));
+    if (error != cudaSuccess) stream_fault(stream, "a kernel, or the wait after it,", cudaGetErrorString(error));
 }

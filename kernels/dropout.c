@@ -12,8 +12,10 @@ void dropout(void *x_, size_t n, float probability, struct dropout_site site, st
     uint32_t threshold = (uint32_t)((double)probability * 16777216.0 + 0.5);
     if (threshold == 0) return;
     const float scale = (float)(1.0 / (1.0 - (double)probability));
-    const uint32_t k0 = (uint32_t)site.seed, k1 = (uint32_t)(site.seed >> 32);
-    const uint32_t c2 = site.step, c3 = (uint32_t)site.site << 16 | site.layer, high = site.micro_batch << 16;
+    const struct step_control *control = site.control;
+    const uint32_t k0 = (uint32_t)control->seed, k1 = (uint32_t)(control->seed >> 32);
+    const uint32_t c2 = control->step, c3 = (uint32_t)site.site << 16 | site.layer,
+                   high = control->micro_batch << 16;
     size_t batches = (n + 4 * BATCH - 1) / (4 * BATCH);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (size_t batch = 0; batch < batches; batch++) {

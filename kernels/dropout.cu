@@ -25,8 +25,11 @@ struct dropout_mask {
 
 /* A thread takes EACH elements, a multiple of WORDS. */
 template <typename T, int W, int EACH>
-__global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask)
+__global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask, const struct step_control *control)
 {
+    uint64_t seed = control->seed;
+    mask.high = control->micro_batch << 16, mask.c2 = control->step;
+    mask.k0 = (uint32_t)seed, mask.k1 = (uint32_t)(seed >> 32);
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * EACH;
     if (W == EACH && i + EACH <= n) {
         floats<EACH> a = load<EACH>(x + i);
@@ -46,18 +49,14 @@ __global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask)
 
 void dropout(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream)
 {
-    struct dropout_mask mask;
+    struct dropout_mask mask = {}; /* the rest is the control's */
     mask.threshold = (uint32_t)((double)probability * 16777216.0 + 0.5);
     if (mask.threshold == 0 || n == 0) return;
     mask.scale = (float)(1.0 / (1.0 - (double)probability));
-    mask.high = site.micro_batch << 16;
-    mask.c2 = site.step;
     mask.c3 = (uint32_t)site.site << 16 | site.layer;
-    mask.k0 = (uint32_t)site.seed;
-    mask.k1 = (uint32_t)(site.seed >> 32);
     dispatch(stream, 0, {x}, [&]<typename T, int W>() {
         constexpr int EACH = W == 1 ? WORDS : W;
         LAUNCH((dropout_elements<T, W, EACH>), block_count((n + EACH - 1) / EACH, BLOCK), BLOCK, 0, stream,
-               (T *)x, n, mask);
+               (T *)x, n, mask, site.control);
     });
 }

@@ -10,7 +10,7 @@
  *     c2 = step
  *     c3 = site · 65536 + layer
  *
- * with arithmetic modulo 2^32. keep(i) is: word >> 8 >= threshold, where threshold = floor(p · 2^24 + 0.5)
+ * with seed, micro_batch and step of *site.control, and arithmetic modulo 2^32. keep(i) is: word >> 8 >= threshold, where threshold = floor(p · 2^24 + 0.5)
  * computed in double from the fp32 probability. The scale is the fp32 value nearest to 1 / (1 − p), computed
  * in double. So distinct (seed, step, micro_batch < 65536, layer, site, i < 2^50) never share a word.
  *

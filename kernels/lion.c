@@ -4,10 +4,10 @@
 #include "kernels/cpu_device.h"
 
 static void update_range(float *w, float *m, const float *g, size_t from, size_t to,
-                         struct lion_params params, const struct update_range *range, float scale,
+                         struct lion_params params, float base, const struct update_range *range, float scale,
                          struct stream *stream)
 {
-    const float beta1 = params.beta1, beta2 = params.beta2, lr = params.lr * range->lr_scale;
+    const float beta1 = params.beta1, beta2 = params.beta2, lr = base * range->lr_scale;
     const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
     const float keep = (float)(1.0 - (double)lr * range->weight_decay);
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
@@ -21,8 +21,8 @@ static void update_range(float *w, float *m, const float *g, size_t from, size_t
 }
 
 void lion_step(float *w, void *weights, float *m, const float *g, size_t n, const struct update_range *ranges,
-               int range_count, struct lion_params params, const struct clip_state *clip,
-               struct stream *stream)
+               int range_count, struct lion_params params, const struct step_control *control,
+               const struct clip_state *clip, struct stream *stream)
 {
     size_t from = 0;
     (void)weights; /* the stream is fp32: w itself */
@@ -30,5 +30,5 @@ void lion_step(float *w, void *weights, float *m, const float *g, size_t n, cons
     if (clip->scale == 0.0f) return;
     for (int i = 0; i < range_count; from = ranges[i++].end)
         if (ranges[i].lr_scale != 0.0f)
-            update_range(w, m, g, from, ranges[i].end, params, &ranges[i], clip->scale, stream);
+            update_range(w, m, g, from, ranges[i].end, params, control->lr, &ranges[i], clip->scale, stream);
 }

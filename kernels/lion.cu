@@ -11,7 +11,7 @@
 enum { BLOCK = 256 };
 
 struct lion_factors {
-    float beta1, rest1, beta2, rest2, lr;
+    float beta1, rest1, beta2, rest2;
 };
 
 /* `lr` and `keep` are of the element's range. */
@@ -29,13 +29,14 @@ template <typename T, int W>
 __global__ void lion_update(float *__restrict__ w, T *__restrict__ weights, float *__restrict__ m,
                             const float *__restrict__ g, size_t n,
                             const struct update_range *__restrict__ ranges, int range_count,
-                            struct lion_factors f, const struct clip_state *clip)
+                            struct lion_factors f, const struct step_control *control,
+                            const struct clip_state *clip)
 {
-    float scale = clip->scale;
+    float scale = clip->scale, base = control->lr;
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (scale == 0.0f || i >= n) return;
     const struct update_range *range = update_range_of(ranges, range_count, i);
-    float lr = f.lr * range->lr_scale, keep = update_range_keep(range, f.lr);
+    float lr = base * range->lr_scale, keep = update_range_keep(range, base);
     if (i + W <= range->end) {
         if (range->lr_scale == 0.0f) return;
         floats<W> a = load<W>(w + i), b = load<W>(m + i), d = load<W>(g + i);
@@ -48,7 +49,7 @@ __global__ void lion_update(float *__restrict__ w, T *__restrict__ weights, floa
     for (size_t stop = i + W < n ? i + W : n; i < stop; i++) { /* the last piece, or one of two ranges */
         if (i >= range->end) {
             range = update_range_of(ranges, range_count, i);
-            lr = f.lr * range->lr_scale, keep = update_range_keep(range, f.lr);
+            lr = base * range->lr_scale, keep = update_range_keep(range, base);
         }
         if (range->lr_scale == 0.0f) continue;
         lion_one(&w[i], &m[i], g[i] * scale, lr, keep, f);
@@ -57,16 +58,15 @@ __global__ void lion_update(float *__restrict__ w, T *__restrict__ weights, floa
 }
 
 void lion_step(float *w, void *weights, float *m, const float *g, size_t n, const struct update_range *ranges,
-               int range_count, struct lion_params params, const struct clip_state *clip,
-               struct stream *stream)
+               int range_count, struct lion_params params, const struct step_control *control,
+               const struct clip_state *clip, struct stream *stream)
 {
-    struct lion_factors f;
+    struct lion_factors f = {};
     if (n == 0) return;
     f.beta1 = params.beta1, f.rest1 = 1.0f - params.beta1;
     f.beta2 = params.beta2, f.rest2 = 1.0f - params.beta2;
-    f.lr = params.lr;
     dispatch<4>(stream, 0, {w, weights, m, g}, [&]<typename T, int W>() {
         LAUNCH((lion_update<T, W>), block_count((n + W - 1) / W, BLOCK), BLOCK, 0, stream, w, (T *)weights, m,
-               g, n, ranges, range_count, f, clip);
+               g, n, ranges, range_count, f, control, clip);
     });
 }

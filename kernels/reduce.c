@@ -14,7 +14,7 @@ static double partials_total(const double *partial, size_t chunks)
     return total;
 }
 
-void sum(double *out, const float *x, size_t n, void *workspace, struct stream *stream)
+void sum(double *out, const float *x, size_t n, bool accumulate, void *workspace, struct stream *stream)
 {
     double *partial = workspace;
     size_t chunks = reduce_chunk_count(n);
@@ -26,7 +26,7 @@ void sum(double *out, const float *x, size_t n, void *workspace, struct stream *
         for (size_t i = start; i < end; i++) total += (double)x[i];
         partial[chunk] = total;
     }
-    *out = partials_total(partial, chunks);
+    *out = partials_total(partial, chunks) + (accumulate ? *out : 0);
 }
 
 void grad_norm(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
@@ -49,4 +49,5 @@ void grad_norm(struct clip_state *out, const float *g, size_t n, float max_norm,
         out->scale = 0.0f;
     else if (max_norm > 0 && max_norm < norm + 1e-6)
         out->scale = (float)(max_norm / (norm + 1e-6));
+    out->updates += out->scale != 0.0f;
 }

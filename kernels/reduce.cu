@@ -25,10 +25,10 @@ __device__ static inline double partials_total(const double *partial, size_t chu
     return block_sum(total);
 }
 
-__global__ static void sum_total(double *out, const double *partial, size_t chunks)
+__global__ static void sum_total(double *out, const double *partial, size_t chunks, bool accumulate)
 {
     double total = partials_total(partial, chunks);
-    if (threadIdx.x == 0) *out = total;
+    if (threadIdx.x == 0) *out = total + (accumulate ? *out : 0.0);
 }
 
 __global__ static void norm_total(struct clip_state *out, const double *partial, size_t chunks,
@@ -43,14 +43,15 @@ __global__ static void norm_total(struct clip_state *out, const double *partial,
         scale = (float)(max_norm / (norm + 1e-6));
     out->norm = (float)norm;
     out->scale = scale;
+    if (scale != 0.0f) out->updates++;
 }
 
-void sum(double *out, const float *x, size_t n, void *workspace, struct stream *stream)
+void sum(double *out, const float *x, size_t n, bool accumulate, void *workspace, struct stream *stream)
 {
     double *partial = (double *)workspace;
     size_t chunks = reduce_chunk_count(n);
     if (n > 0) LAUNCH(chunk_sum<false>, (unsigned)chunks, BLOCK, 0, stream, partial, x, n);
-    LAUNCH(sum_total, 1, BLOCK, 0, stream, out, partial, chunks);
+    LAUNCH(sum_total, 1, BLOCK, 0, stream, out, partial, chunks, accumulate);
 }
 
 void grad_norm(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,

@@ -182,7 +182,8 @@ static void add_body(struct bench *b)
 }
 static void dropout_body(struct bench *b)
 {
-    struct dropout_site site = {1, 2, 3, 4, 1};
+    const struct step_control control = {.seed = 1, .step = 2, .micro_batch = 3};
+    struct dropout_site site = {&control, 4, 1};
     b->k->dropout(b->y, (size_t)N * C, 0.1f, site, b->stream);
 }
 static void cross_entropy_forward_body(struct bench *b)
@@ -204,18 +205,21 @@ static void grad_norm_body(struct bench *b)
 }
 static void adamw_body(struct bench *b)
 {
-    struct adamw_params params = {1e-9f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.05f};
+    struct adamw_params params = {0.9, 0.95, 1e-8f};
     struct update_range all = {PARAMETERS, 1, 0.1f};
-    struct clip_state clip = {1.0f, 1.0f};
-    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, &all, 1, params, &clip,
-                     b->stream);
+    struct clip_state clip = {1.0f, 1.0f, 1};
+    struct step_control control = {.lr = 1e-9f};
+    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, &all, 1, params, &control,
+                     &clip, b->stream);
 }
 static void lion_body(struct bench *b)
 {
-    struct lion_params params = {1e-9f, 0.9f, 0.99f};
+    struct lion_params params = {0.9f, 0.99f};
     struct update_range all = {PARAMETERS, 1, 0.1f};
-    struct clip_state clip = {1.0f, 1.0f};
-    b->k->lion_step(b->big, b->big, b->big2, b->big4, PARAMETERS, &all, 1, params, &clip, b->stream);
+    struct clip_state clip = {1.0f, 1.0f, 1};
+    const struct step_control control = {.lr = 1e-9f};
+    b->k->lion_step(b->big, b->big, b->big2, b->big4, PARAMETERS, &all, 1, params, &control, &clip,
+                    b->stream);
 }
 
 /* Prints a line; flops and bytes of one call, whichever is its limit (the other 0). */

@@ -119,10 +119,12 @@ static void close_fixture(struct fixture *f)
 static double run_step(struct fixture *f)
 {
     struct network *net = &f->network;
-    memset(net->gradients, 0, f->model.elements * sizeof(float));
+    struct step_result result;
+    network_clear(net);
     network_forward(net, f->tokens, f->B, f->T, (struct network_dropout){0});
     network_backward(net, f->targets, f->B, f->T, 1.0f / (float)f->valid, (struct network_dropout){0});
-    return network_loss_sum(net) / f->valid;
+    network_result(net, &result);
+    return result.loss_sum / f->valid;
 }
 
 /* The bounds are a small multiple of what PyTorch's own fp32 differs from the fp64 fixture: both round, in
@@ -172,12 +174,14 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
 #define LIST(text) (snprintf(key, sizeof key, "%s.%s", word, text), (const float *)tensor(&f, key)->data)
     const float *losses = LIST("losses"), *norms = LIST("norms"), *lrs = LIST("lr");
     for (int i = 0; i < 10; i++) {
-        struct clip_state clip;
+        struct step_result result;
         double loss = run_step(&f);
         if (!(fabs(loss - losses[i]) < 2e-5 * losses[i]))
             fail_msg("%s %s: loss of step %d is %.8g, PyTorch has %.8g", name, word, i, loss, losses[i]);
-        optimizer_step(&optimizer, &f.network, lrs[i], i, &clip);
-        assert_true(fabs(clip.norm - norms[i]) < 1e-4 * norms[i]);
+        network_control(&f.network, (struct step_control){.lr = lrs[i]});
+        optimizer_step(&optimizer, &f.network);
+        network_result(&f.network, &result);
+        assert_true(fabs(result.clip.norm - norms[i]) < 1e-4 * norms[i]);
     }
     snprintf(key, sizeof key, "fp32_error.%s", word);
     double bound = 4 * number(&f, key) + 1e-6;
@@ -228,10 +232,10 @@ static void parameter_groups_follow_those_of_pytorch(void **state)
     if (optimizer_lay_ranges(&optimizer, &f.network, &groups, decay, &err)) fail_msg("%s", err.text);
     const float *losses = (const float *)tensor(&f, "groups.losses")->data;
     for (int i = 0; i < 10; i++) {
-        struct clip_state clip;
         double loss = run_step(&f);
         assert_true(fabs(loss - losses[i]) < 2e-5 * losses[i]);
-        optimizer_step(&optimizer, &f.network, lrs[i], i, &clip);
+        network_control(&f.network, (struct step_control){.lr = lrs[i]});
+        optimizer_step(&optimizer, &f.network);
     }
     double apart = distance(&f, f.network.weights, "groups.");
     if (!(apart < 4 * number(&f, "fp32_error.groups") + 1e-6)) fail_msg("weights are %.3g apart", apart);
@@ -251,23 +255,24 @@ static void micro_batches_add_up_to_the_gradient_of_the_whole_batch(void **state
     open_fixture(&f, "llama");
     struct network *net = &f.network;
     size_t n = f.model.elements;
-    double whole_loss = run_step(&f), loss = 0, square = 0, norm = 0;
+    struct step_result result;
+    double whole_loss = run_step(&f), square = 0, norm = 0;
     float *whole = malloc(n * sizeof *whole);
     memcpy(whole, net->gradients, n * sizeof *whole);
-    memset(net->gradients, 0, n * sizeof *whole);
+    network_clear(net);
     assert_true(f.valid < f.B * f.T);
     for (int b = 0; b < f.B; b++) {
         const int32_t *tokens = f.tokens + b * f.T, *targets = f.targets + b * f.T;
         network_forward(net, tokens, 1, f.T, (struct network_dropout){0});
         network_backward(net, targets, 1, f.T, 1.0f / (float)f.valid, (struct network_dropout){0});
-        loss += network_loss_sum(net) / f.valid;
     }
     for (size_t i = 0; i < n; i++) {
         double d = (double)net->gradients[i] - whole[i];
         square += d * d;
         norm += (double)whole[i] * whole[i];
     }
-    assert_true(fabs(loss - whole_loss) < 1e-6 * whole_loss);
+    network_result(net, &result);
+    assert_true(fabs(result.loss_sum / f.valid - whole_loss) < 1e-6 * whole_loss);
     assert_true(sqrt(square / norm) < 1e-6);
     free(whole);
     close_fixture(&f);

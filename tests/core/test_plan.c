@@ -65,7 +65,7 @@ static void expect_disjoint_buffers(const struct plan *plan)
 static void train_one_step(struct rig *rig, int B, int T, int moments)
 {
     int32_t tokens[64];
-    struct clip_state clip;
+    struct step_result result;
     struct optimizer optimizer = {.kind = moments == 2 ? OPTIMIZER_ADAMW : OPTIMIZER_LION,
                                   .beta1 = 0.9,
                                   .beta2 = 0.99,
@@ -75,10 +75,13 @@ static void train_one_step(struct rig *rig, int B, int T, int moments)
     assert_true(B * T <= 64);
     assert_int_equal(optimizer_lay_ranges(&optimizer, &rig->network, NULL, 0.1, NULL), STATUS_OK);
     rig_tokens(3, rig->model.config.vocab_size, tokens, B * T);
+    network_clear(&rig->network);
     network_forward(&rig->network, tokens, B, T, dropout);
     network_backward(&rig->network, tokens, B, T, 1, dropout);
-    optimizer_step(&optimizer, &rig->network, 1e-3, 0, &clip);
-    assert_true(clip.scale > 0);
+    network_control(&rig->network, (struct step_control){.lr = 1e-3f});
+    optimizer_step(&optimizer, &rig->network);
+    network_result(&rig->network, &result);
+    assert_true(result.clip.scale > 0 && result.clip.updates == 1);
 }
 
 static void expect_plan_is_what_is_allocated(const struct model_config *config, int B, int T, int moments)

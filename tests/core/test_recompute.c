@@ -39,7 +39,9 @@ static void trial_run(struct trial *t, const struct model_config *config, int in
     struct network_dropout masks = {dropout, 9, 4, 1};
     network_forward(&t->network, inputs, B, T, masks);
     network_backward(&t->network, targets, B, T, 1.0f / N, masks);
-    t->loss = network_loss_sum(&t->network);
+    struct step_result result;
+    network_result(&t->network, &result);
+    t->loss = result.loss_sum;
 }
 
 static void trial_end(struct trial *t)

@@ -358,28 +358,10 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
-                              cublasLtMatrixLayout_t layout_a, const void *b, cublasLtMatrixLayout_t layout_b,
-                              const void *beta, const void *c, cublasLtMatrixLayout_t layout_c, void *d,
-                              cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t *chosen,
-                              void *workspace, size_t workspace_bytes, cudaStream_t)
+static void run_product(const call &x, const algorithm &algo, const void *a, const void *b, float times,
+                        float plus, void *d, void *workspace)
 {
-    call x;
-    cublasStatus_t status = describe(desc, layout_a, layout_b, layout_c, layout_d, &x);
-    if (status != CUBLAS_STATUS_SUCCESS) return status;
-    algorithm algo = get<algorithm>(chosen);
-    if (sim::product_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (!sim::launch_runs(
-            "cublasLtMatmul")) /* a fault comes out later, want of memory at once, and is left */
-        return sim::launch_had_no_room() ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
-    if (c != d || !sound(x, algo) || algo.workspace > workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
-    if (algo.kind == RACING) sim::fail("cublasLtMatmul: an algorithm that adds up in no fixed order");
-    if (algo.kind == BROKEN) return CUBLAS_STATUS_NOT_SUPPORTED;
-    expect(a, x.a, algo.alignment, "matrix A");
-    expect(b, x.b, algo.alignment, "matrix B");
-    expect(d, x.d, algo.alignment, "matrix D");
-    if (workspace_bytes > 0) sim::memory_expect(workspace, workspace_bytes, "the workspace");
-    if ((uintptr_t)workspace % 256 != 0) sim::fail("cublasLtMatmul: the workspace is not aligned");
+    if (!sim::launch_runs("cublasLtMatmul")) return;
     products++;
     last_kind = (int)algo.kind;
     sim::clock_advance(microseconds(x, algo.kind));
@@ -397,9 +379,34 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     } else {
         multiply(x, wide_a.data(), wide_b.data(), 0, x.K, sums.data());
     }
-    write_out(x, sums.data(), *(const float *)alpha, *(const float *)beta, d);
+    write_out(x, sums.data(), times, plus, d);
     sim::memory_check("cublasLtMatmul");
     sim::memory_open(false);
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t layout_a, const void *b, cublasLtMatrixLayout_t layout_b,
+                              const void *beta, const void *c, cublasLtMatrixLayout_t layout_c, void *d,
+                              cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t *chosen,
+                              void *workspace, size_t workspace_bytes, cudaStream_t stream)
+{
+    call x;
+    cublasStatus_t status = describe(desc, layout_a, layout_b, layout_c, layout_d, &x);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    algorithm algo = get<algorithm>(chosen);
+    if (sim::product_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    /* a fault comes out later, want of memory at once, and is left */
+    if (!sim::launch_taken("cublasLtMatmul")) return CUBLAS_STATUS_ALLOC_FAILED;
+    if (c != d || !sound(x, algo) || algo.workspace > workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
+    if (algo.kind == RACING) sim::fail("cublasLtMatmul: an algorithm that adds up in no fixed order");
+    if (algo.kind == BROKEN) return CUBLAS_STATUS_NOT_SUPPORTED;
+    expect(a, x.a, algo.alignment, "matrix A");
+    expect(b, x.b, algo.alignment, "matrix B");
+    expect(d, x.d, algo.alignment, "matrix D");
+    if (workspace_bytes > 0) sim::memory_expect(workspace, workspace_bytes, "the workspace");
+    if ((uintptr_t)workspace % 256 != 0) sim::fail("cublasLtMatmul: the workspace is not aligned");
+    float times = *(const float *)alpha, plus = *(const float *)beta;
+    sim::queue(stream, [=] { run_product(x, algo, a, b, times, plus, d, workspace); });
     return CUBLAS_STATUS_SUCCESS;
 }
 

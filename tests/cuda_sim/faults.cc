@@ -1,4 +1,4 @@
-/* What the pretended machine lacks, and when it fails.
+/* What the pretended machine lacks, and when it fails: where streams are late, when the work runs.
  *
  * A kernel's fault is seen late, as on a GPU: the launch succeeds, does nothing, and the next copy or
  * synchronisation returns the error. From then on the error is sticky, and whoever has been told must not
@@ -28,7 +28,7 @@ cudaError_t refusal;              /* of the last launch: not sticky, returned on
 /* A device that has failed gives its memory back when the process ends: with the next machine. */
 void reset(enum sim_machine machine)
 {
-    if (sticky != cudaSuccess) sim::memory_release(), sim::events_release();
+    if (sticky != cudaSuccess) sim::streams_release(), sim::memory_release();
     now = machine;
     script = {};
     sticky = refusal = cudaSuccess;
@@ -95,21 +95,24 @@ cudaError_t sticky_error()
     return sticky;
 }
 
-bool launch_runs(const char *kernel)
+bool device_failed()
 {
-    if (told) fail("%s: launched after a sticky error had been returned", kernel);
-    if (sticky != cudaSuccess) return false;
-    if (now == SIM_MACHINE_LAUNCH_FAULT) sticky = cudaErrorLaunchFailure;
-    if (strstr(kernel, script.which) != NULL) {
-        if (due(FAULT)) sticky = cudaErrorLaunchFailure;
-        if (due(NO_ROOM)) refusal = cudaErrorMemoryAllocation;
-    }
-    return sticky == cudaSuccess && refusal == cudaSuccess;
+    return sticky != cudaSuccess;
 }
 
-bool launch_had_no_room()
+bool launch_taken(const char *kernel)
 {
-    return refusal != cudaSuccess;
+    if (told) fail("%s: launched after a sticky error had been returned", kernel);
+    if (strstr(kernel, script.which) != NULL && due(NO_ROOM)) refusal = cudaErrorMemoryAllocation;
+    return refusal == cudaSuccess;
+}
+
+bool launch_runs(const char *kernel)
+{
+    if (sticky != cudaSuccess) return false;
+    if (now == SIM_MACHINE_LAUNCH_FAULT) sticky = cudaErrorLaunchFailure;
+    if (strstr(kernel, script.which) != NULL && due(FAULT)) sticky = cudaErrorLaunchFailure;
+    return sticky == cudaSuccess;
 }
 
 bool product_refused()

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <functional>
 #include <source_location>
 
 #include "tests/cuda_sim/simulator.h"
@@ -14,14 +15,31 @@ namespace sim {
 void memory_open(bool open);
 /* Looks at the guard bytes behind every allocation; fails naming `who`, the last to run. */
 void memory_check(const char *who);
+/* Ends one allocation; false: there is none at this address. */
+bool memory_free(void *memory);
 /* Takes all of it back from whoever has it. */
 void memory_release();
-void events_release();
+/* Forgets what is queued, and all events. */
+void streams_release();
 /* Fails unless [memory, memory + bytes) lies in one allocation. */
 void memory_expect(const void *memory, size_t bytes, const char *what);
 enum sim_machine machine();
 /* Lets pretended time pass; see clock.cc. */
 void clock_advance(double microseconds);
+double clock_now(); /* in them */
+
+/* ---- streams; see streams.cc ---- */
+
+using task = std::function<void()>;
+/* Runs the work: now, late, or whenever the graph that is being captured is launched. */
+void queue(cudaStream_t stream, task run);
+/* Runs what is queued on the stream, or on all. */
+void drain(cudaStream_t stream);
+void drain_all();
+bool late();
+/* For calls that may not be in a capture: whether the stream is captured, which is then spoilt. */
+bool spoils_capture(cudaStream_t stream);
+bool is_pinned(const void *memory, size_t bytes);
 
 /* What a launch of this kernel may have of dynamic shared memory from here on; false: more than there is. */
 bool allow_shared(const void *kernel, size_t bytes);
@@ -32,10 +50,12 @@ bool allow_shared(const void *kernel, size_t bytes);
  * knows from then on; to call again is a finding. */
 bool faulted(std::source_location where = std::source_location::current());
 cudaError_t sticky_error();
-/* Whether a launch runs: not the one that fails, nor those after it. */
+/* Whether it has, for work that runs later and is told nothing. */
+bool device_failed();
+/* Whether a launch is taken: not where there is no memory for it; last_error returns that, once. */
+bool launch_taken(const char *kernel);
+/* Whether one that was taken runs: not the one that fails, nor those after it. */
 bool launch_runs(const char *kernel);
-/* Whether the last one did not because there was no memory: last_error returns that, once. */
-bool launch_had_no_room();
 /* Whether cuBLASLt does not support the product that is asked for. */
 bool product_refused();
 cudaError_t last_error(std::source_location where = std::source_location::current());

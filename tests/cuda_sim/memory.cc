@@ -26,10 +26,6 @@
 #define ASAN                0
 #endif
 
-struct sim_stream {
-    int index;
-};
-
 namespace {
 
 enum { PAGE = 4096, GUARD = 1 << 20, PATTERN = 0xff, FILL = 4 << 20 };
@@ -42,8 +38,6 @@ struct allocation {
 std::vector<allocation> allocations;
 bool open_now;
 uint64_t mallocs;
-/* One that is never destroyed, because its device is lost, is no leak. */
-auto &streams = *new std::vector<sim_stream *>;
 
 void protect(const allocation &a, bool open)
 {
@@ -234,9 +228,8 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     return cudaSuccess;
 }
 
-cudaError_t cudaFree(void *memory)
+bool sim::memory_free(void *memory)
 {
-    if (memory == NULL) return fault_or(cudaSuccess);
     for (size_t i = 0; i < allocations.size(); i++) {
         allocation a = allocations[i];
         if (a.at != memory) continue;
@@ -245,51 +238,69 @@ cudaError_t cudaFree(void *memory)
         UNPOISON(a.at, a.mapped);
         munmap(a.at - GUARD, a.mapped + 2 * GUARD);
         allocations.erase(allocations.begin() + (ptrdiff_t)i);
-        return fault_or(cudaSuccess);
+        return true;
     }
-    return cudaErrorInvalidValue;
+    return false;
 }
 
-cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
+cudaError_t cudaFree(void *memory)
+{
+    sim::drain_all(); /* the runtime waits for the device */
+    if (memory != NULL && !sim::memory_free(memory)) return cudaErrorInvalidValue;
+    return fault_or(cudaSuccess);
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
 {
     if (sim::faulted()) return sim::sticky_error();
     sim::memory_expect(memory, bytes, "cudaMemsetAsync");
-    sim::clock_advance((double)((bytes + 4095) / 4096));
-    sim::memory_open(true);
-    memset(memory, value, bytes);
-    sim::memory_open(false);
+    sim::queue(stream, [=] {
+        if (sim::device_failed()) return;
+        sim::clock_advance((double)((bytes + 4095) / 4096));
+        sim::memory_open(true);
+        memset(memory, value, bytes);
+        sim::memory_open(false);
+    });
     return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t)
+static void copy_now(void *to, const void *from, size_t bytes)
 {
-    if (kind == cudaMemcpyDeviceToHost) sim::download_begins(bytes);
-    if (sim::faulted()) return sim::sticky_error();
-    if (kind != cudaMemcpyDeviceToHost) sim::memory_expect(to, bytes, "the target of cudaMemcpyAsync");
-    if (kind != cudaMemcpyHostToDevice) sim::memory_expect(from, bytes, "the source of cudaMemcpyAsync");
+    if (sim::device_failed()) return;
     sim::clock_advance((double)((bytes + 4095) / 4096));
     sim::memory_open(true);
     memcpy(to, from, bytes);
     sim::memory_open(false);
+}
+
+/* Ordinary host memory is read before the call returns, and written before it returns, after all that is
+ * queued; page-locked memory is read and written when the stream comes to it. */
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    bool down = kind == cudaMemcpyDeviceToHost, up = kind == cudaMemcpyHostToDevice;
+    bool pageable = (down && !sim::is_pinned(to, bytes)) || (up && !sim::is_pinned(from, bytes));
+    if (pageable && sim::spoils_capture(stream)) return cudaErrorStreamCaptureUnsupported;
+    if (down && pageable) sim::drain(stream);
+    if (down && (pageable || !sim::late())) sim::download_begins(bytes);
+    if (sim::faulted()) return sim::sticky_error();
+    if (!down) sim::memory_expect(to, bytes, "the target of cudaMemcpyAsync");
+    if (!up) sim::memory_expect(from, bytes, "the source of cudaMemcpyAsync");
+    if (up && pageable && sim::late()) {
+        const unsigned char *at = (const unsigned char *)from;
+        std::vector<unsigned char> staged(at, at + bytes);
+        sim::queue(stream, [=] { copy_now(to, staged.data(), bytes); });
+    } else if (down && !pageable && sim::late()) {
+        sim::queue(stream, [=] {
+            sim::download_begins(bytes);
+            copy_now(to, from, bytes);
+        });
+    } else if (down && pageable) {
+        copy_now(to, from, bytes);
+    } else {
+        sim::queue(stream, [=] { copy_now(to, from, bytes); });
+    }
     return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
-{
-    streams.push_back(*out = new sim_stream());
-    return fault_or(cudaSuccess);
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-    std::erase(streams, stream);
-    delete stream;
-    return fault_or(cudaSuccess);
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t)
-{
-    return fault_or(cudaSuccess);
 }
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int bytes)
@@ -323,6 +334,10 @@ const char *cudaGetErrorString(cudaError_t error)
         return "CUDA-capable device(s) is/are busy or unavailable";
     case cudaErrorNotReady:
         return "device not ready";
+    case cudaErrorStreamCaptureUnsupported:
+        return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+        return "operation failed due to a previous error during capture";
     case cudaErrorNotSupported:
         return "operation not supported";
     case cudaErrorLaunchFailure:

@@ -1,8 +1,6 @@
-/* The simulator's memory pool and page-locked memory. A pool's memory is device memory like any other (memory.cc),
+/* The simulator's memory pool. A pool's memory is device memory like any other (memory.cc),
  * counted; what is freed is gone at once, so that a use after it is a finding, and held by the pool until a trim,
  * as the runtime reports it. */
-#include <stdlib.h>
-
 #include <map>
 
 #include "tests/cuda_sim/machine.hh"
@@ -49,36 +47,18 @@ cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t pool
     return cudaSuccess;
 }
 
-cudaError_t cudaFreeAsync(void *memory, cudaStream_t)
+/* Given back when the stream comes to it. */
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 {
     auto found = the_pool.live.find(memory);
     if (found == the_pool.live.end()) return cudaErrorInvalidValue;
-    the_pool.used -= found->second;
-    the_pool.idle += found->second;
-    the_pool.live.erase(found);
-    return cudaFree(memory);
-}
-
-cudaError_t cudaMallocHost(void **out, size_t bytes)
-{
+    size_t bytes = found->second;
     if (sim::faulted()) return sim::sticky_error();
-    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-
-cudaError_t cudaFreeHost(void *memory)
-{
-    free(memory);
-    return sim::faulted() ? sim::sticky_error() : cudaSuccess;
-}
-
-cudaError_t cudaDeviceSynchronize()
-{
-    return sim::faulted() ? sim::sticky_error() : cudaSuccess;
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned)
-{
-    if (event == NULL) return cudaErrorInvalidValue;
-    return sim::faulted() ? sim::sticky_error() : cudaSuccess;
+    the_pool.live.erase(found);
+    sim::queue(stream, [=] {
+        the_pool.used -= bytes;
+        the_pool.idle += bytes;
+        if (!sim::device_failed()) sim::memory_free(memory);
+    });
+    return cudaSuccess;
 }

@@ -334,8 +334,8 @@ void count_shared(const void *array, size_t bytes)
     check_shared();
 }
 
-void launch(const char *kernel, const void *at, dim3 grid, dim3 block, size_t shared_bytes,
-            const std::function<void()> &run)
+static void run_grid(const char *kernel, const void *at, dim3 grid, dim3 block, size_t shared_bytes,
+                     const std::function<void()> &run)
 {
     uint64_t threads = (uint64_t)block.x * block.y * block.z;
     catch_faults();
@@ -370,6 +370,13 @@ void launch(const char *kernel, const void *at, dim3 grid, dim3 block, size_t sh
     memory_open(false);
     kernel_name = NULL;
     running = -1;
+}
+
+void launch(const char *kernel, const void *at, cudaStream_t stream, dim3 grid, dim3 block,
+            size_t shared_bytes, const std::function<void()> &run)
+{
+    if (launch_taken(kernel))
+        queue(stream, [=] { run_grid(kernel, at, grid, block, shared_bytes, run); });
 }
 
 void sync_threads(const char *file, int line)

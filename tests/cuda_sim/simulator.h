@@ -8,6 +8,7 @@
 #ifndef ANNEAL_TESTS_CUDA_SIM_SIMULATOR_H
 #define ANNEAL_TESTS_CUDA_SIM_SIMULATOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -55,8 +56,14 @@ void sim_set_fault(const char *words);
 uint64_t sim_launches(void);
 uint64_t sim_device_bytes(void);
 
-/* CUDA events that have been created and not destroyed. */
+/* CUDA events, and graphs that can be launched, that have been created and not destroyed. */
 long sim_events(void);
+long sim_graphs(void);
+uint64_t sim_graph_launches(void);
+
+/* Whether what is queued on a stream runs as late as the runtime allows (see streams.cc) or, as at first, at
+ * once. $ANNEAL_SIM_STREAMS=late says so at the start. */
+void sim_set_late(bool late);
 
 /* Allocations of device memory asked for so far. */
 uint64_t sim_mallocs(void);

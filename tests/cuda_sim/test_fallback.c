@@ -147,7 +147,7 @@ static void a_device_lost_in_a_checkpoint_leaves_no_checkpoint(void **state)
 static void a_launch_without_memory_loses_no_step(void **state)
 {
     (void)state; /* what is in the device's memory is saved before the CPU takes over */
-    expect_fall_back(&(struct failure){"no_room_at:3:adamw", "--sample.every=0",
+    expect_fall_back(&(struct failure){"no_room_at:3:adamw_update", "--sample.every=0",
                                        "the CPU trains on from the checkpoint of step 2, in fp32: ",
                                        "1:0:failed 2:2:finished", "1:2 2:6", "0 0 1"});
 }
@@ -193,7 +193,7 @@ static void cuda_alone_without_a_checkpoint_says_that_there_is_none(void **state
     (void)state;
     struct stage s;
     stage_open(&s, "none");
-    simulated_plugin_use("lost_at:3");
+    simulated_plugin_use("lost_at:2"); /* the second step's result */
     process_expect_sentence(
         process_run(1, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL),
         "CUDA-capable device(s) is/are busy or unavailable (there is no checkpoint to go on from");

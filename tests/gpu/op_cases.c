@@ -272,15 +272,28 @@ static void cast_case(const struct op_side *side, struct op_shape s, struct op_o
     desk_close(&d, out);
 }
 
+/* On the device, set there as a training step does it. */
+static struct step_control *control_of(struct desk *d, struct step_control control)
+{
+    static const struct step_control blank = {0};
+    struct step_control *out = desk_put(d, &blank, sizeof blank, sizeof blank.seed);
+    d->side->backend->control_set(out, control, d->side->stream);
+    return out;
+}
+
+static struct clip_state *clip_of(struct desk *d, float scale, int64_t updates)
+{
+    struct clip_state clip = {2.0f, scale, updates};
+    return desk_put(d, &clip, sizeof clip, sizeof clip.updates);
+}
+
 static void dropout_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
     struct desk d = desk_open(side, s, out);
     size_t n = (size_t)rows_of(s) * (size_t)s.C;
-    struct dropout_site site = {.seed = 0x123456789abcull * s.seed,
-                                .step = s.seed,
-                                .micro_batch = s.seed % 7,
-                                .layer = (uint16_t)(s.seed % 31),
-                                .site = 2};
+    struct step_control control = {
+        .seed = 0x123456789abcull * s.seed, .step = s.seed, .micro_batch = s.seed % 7};
+    struct dropout_site site = {control_of(&d, control), (uint16_t)(s.seed % 31), 2};
     void *x = desk_tensor(&d, n, 1, 1), *kept = desk_tensor(&d, n, 1, 1);
     side->backend->dropout(x, n, 0.1f + 0.1f * (float)(s.seed % 8), site, side->stream);
     side->backend->dropout(kept, n, 0, site, side->stream);
@@ -310,7 +323,7 @@ static void reduce_case(const struct op_side *side, struct op_shape s, struct op
     struct desk d = desk_open(side, s, out);
     size_t n =
         s.seed % 4 ? (size_t)rows_of(s) * (size_t)s.C : (size_t)s.V * (size_t)s.C; /* over several chunks */
-    float *x = desk_floats(&d, n, 0.5f, 1), *norm = desk_blank(&d, 2);
+    float *x = desk_floats(&d, n, 0.5f, 1), *norm = &clip_of(&d, 0, 0)->norm;
     void *workspace = desk_scratch(&d, reduce_workspace(n));
     double *total = desk_scratch(&d, 2 * sizeof *total), host = 0;
     double *aligned =
@@ -318,19 +331,14 @@ static void reduce_case(const struct op_side *side, struct op_shape s, struct op
     void *aligned_workspace = workspace;
     if ((uintptr_t)workspace % 8 != 0) aligned_workspace = desk_scratch(&d, reduce_workspace(n) + 8);
     aligned_workspace = (void *)(((uintptr_t)aligned_workspace + 7) / 8 * 8);
-    side->backend->sum(aligned, x, n, aligned_workspace, side->stream);
+    side->backend->sum(aligned, x, n, false, aligned_workspace, side->stream);
+    side->backend->sum(aligned, x, n, true, aligned_workspace, side->stream);
     side->backend->mem_download(&host, aligned, sizeof host, side->stream);
     side->backend->grad_norm((struct clip_state *)norm, x, n, 1.0f, aligned_workspace, side->stream);
     desk_result(&d, out, "norm and scale", norm, 2, ELEMENTWISE);
-    desk_result(&d, out, "sum", norm, 1, ELEMENTWISE);
+    desk_result(&d, out, "twice the sum", norm, 1, ELEMENTWISE);
     out->outputs[1].values[0] = (float)host;
     desk_close(&d, out);
-}
-
-static struct clip_state *clip_of(struct desk *d, float scale)
-{
-    struct clip_state clip = {2.0f, scale};
-    return desk_put(d, &clip, sizeof clip, sizeof(float));
 }
 
 /* Matrices, vectors, and what groups of parameters make of them: boundaries inside a thread's piece, a
@@ -356,13 +364,14 @@ static void adamw_case(const struct op_side *side, struct op_shape s, struct op_
     float *w = desk_floats(&d, n, 0, 1), *m = desk_floats(&d, n, 0, 1), *v = desk_floats(&d, n, 1, 1),
           *g = desk_floats(&d, n, 0, 1);
     void *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
-    struct adamw_params p = {1e-2f, 0.9f, 0.95f, 1e-8f, 0.19f, 0.0975f};
+    struct adamw_params p = {0.9, 0.95, 1e-8f};
+    struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
+    const struct clip_state *clip = clip_of(&d, 0.5f, 1 + s.seed % 50), *skip = clip_of(&d, 0, 3);
     int count;
     struct update_range *ranges = ranges_of(&d, n, &count);
     side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
-    side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, clip_of(&d, 0.5f), side->stream);
-    side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, clip_of(&d, 0.0f),
-                              side->stream); /* skipped */
+    side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, control, clip, side->stream);
+    side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, control, skip, side->stream);
     desk_result(&d, out, "w", w, n, ELEMENTWISE);
     desk_tensor_result(&d, out, "weights", weights, n, ELEMENTWISE);
     desk_result(&d, out, "m", m, n, ELEMENTWISE);
@@ -376,13 +385,14 @@ static void lion_case(const struct op_side *side, struct op_shape s, struct op_o
     size_t n = (size_t)rows_of(s) * (size_t)s.C;
     float *w = desk_floats(&d, n, 0, 1), *m = desk_floats(&d, n, 0, 1), *g = desk_floats(&d, n, 0, 1);
     void *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
-    struct lion_params p = {1e-2f, 0.9f, 0.99f};
+    struct lion_params p = {0.9f, 0.99f};
+    const struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
+    const struct clip_state *clip = clip_of(&d, 0.5f, 1), *skip = clip_of(&d, 0, 1);
     int count;
     struct update_range *ranges = ranges_of(&d, n, &count);
     side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
-    side->backend->lion_step(w, weights, m, g, n, ranges, count, p, clip_of(&d, 0.5f), side->stream);
-    side->backend->lion_step(w, weights, m, g, n, ranges, count, p, clip_of(&d, 0.0f),
-                             side->stream); /* skipped */
+    side->backend->lion_step(w, weights, m, g, n, ranges, count, p, control, clip, side->stream);
+    side->backend->lion_step(w, weights, m, g, n, ranges, count, p, control, skip, side->stream);
     desk_result(&d, out, "w", w, n, ELEMENTWISE);
     desk_tensor_result(&d, out, "weights", weights, n, ELEMENTWISE);
     desk_result(&d, out, "m", m, n, ELEMENTWISE);

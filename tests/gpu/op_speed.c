@@ -43,6 +43,7 @@ struct op_bench {
     int32_t *tokens;
     void *workspace;
     struct clip_state *clip;
+    struct step_control *control;
     struct update_range *ranges; /* (2) as without groups of parameters: nine tenths decay */
     void *memory[BUFFERS + 10];
     int count;
@@ -277,7 +278,8 @@ static struct op_work add(struct op_bench *b)
 
 static struct op_work dropout(struct op_bench *b)
 {
-    struct dropout_site site = {.seed = 1, .step = 2};
+    struct dropout_site site = {.control = b->control};
+    if (b->first) b->backend->control_set(b->control, (struct step_control){.seed = 1, .step = 2}, b->stream);
     b->backend->dropout(b->a, (size_t)b->N * (size_t)b->s.C, 0.1f, site, b->stream);
     return (struct op_work){.bytes = elements(b, 2 * stream_size(b))};
 }
@@ -302,7 +304,7 @@ static struct op_work cross_entropy_fused(struct op_bench *b)
 
 static struct op_work sum(struct op_bench *b)
 {
-    b->backend->sum((double *)b->small, b->x, b->s.n, b->workspace, b->stream);
+    b->backend->sum((double *)b->small, b->x, b->s.n, false, b->workspace, b->stream);
     return (struct op_work){.bytes = floats((double)b->s.n)};
 }
 
@@ -323,20 +325,28 @@ static double rounded_bytes(const struct op_bench *b)
     return b->precision == PRECISION_BF16 ? elements(b, (double)b->s.n) : 0;
 }
 
+static void prepare_update(struct op_bench *b)
+{
+    b->backend->mem_zero(b->clip, sizeof *b->clip, b->stream);
+    b->backend->control_set(b->control, (struct step_control){.lr = 1e-4f}, b->stream);
+    grad_norm(b);
+}
+
 static struct op_work adamw(struct op_bench *b)
 {
-    struct adamw_params p = {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.05f};
-    if (b->first) grad_norm(b);
-    b->backend->adamw_step(b->a, rounded(b), b->b, b->second, b->x, b->s.n, b->ranges, 2, p, b->clip,
-                           b->stream);
+    struct adamw_params p = {0.9, 0.95, 1e-8f};
+    if (b->first) prepare_update(b);
+    b->backend->adamw_step(b->a, rounded(b), b->b, b->second, b->x, b->s.n, b->ranges, 2, p, b->control,
+                           b->clip, b->stream);
     return (struct op_work){.bytes = floats(7.0 * (double)b->s.n) + rounded_bytes(b)};
 }
 
 static struct op_work lion(struct op_bench *b)
 {
-    struct lion_params p = {1e-4f, 0.9f, 0.99f};
-    if (b->first) grad_norm(b);
-    b->backend->lion_step(b->a, rounded(b), b->b, b->x, b->s.n, b->ranges, 2, p, b->clip, b->stream);
+    struct lion_params p = {0.9f, 0.99f};
+    if (b->first) prepare_update(b);
+    b->backend->lion_step(b->a, rounded(b), b->b, b->x, b->s.n, b->ranges, 2, p, b->control, b->clip,
+                          b->stream);
     return (struct op_work){.bytes = floats(5.0 * (double)b->s.n) + rounded_bytes(b)};
 }
 
@@ -479,6 +489,7 @@ static enum status take_all(struct op_bench *b, struct err *err)
     b->workspace = take(b, larger(work, 256), &status, err);
     b->clip = take(b, sizeof *b->clip, &status, err);
     b->ranges = take(b, 2 * sizeof *b->ranges, &status, err);
+    b->control = take(b, sizeof *b->control, &status, err);
     size_t lent = b->backend->gemm_workspace(b->device);
     void *products = lent ? take(b, lent, &status, err) : NULL;
     if (!status && lent) b->backend->gemm_lend(b->stream, products, lent);

@@ -100,13 +100,15 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
     struct network *net = &bench->net;
     struct optimizer optimizer = {OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, bench->range_count};
     struct network_dropout dropout = {bench->dropout, 5, (uint32_t)step, 0};
-    struct clip_state clip;
+    struct step_result result;
     int B = bench->B, T = bench->T, rows = B * T;
-    backend->mem_zero(net->gradients, bench->model.elements * sizeof *net->gradients, net->stream);
+    network_clear(net);
     network_forward(net, bench->inputs, B, T, dropout);
     network_backward(net, bench->targets, B, T, 1.0f / (float)rows, dropout);
-    optimizer_step(&optimizer, net, bench->lr, step, &clip);
-    *loss = network_loss_sum(net) / rows;
+    network_control(net, (struct step_control){.lr = (float)bench->lr});
+    optimizer_step(&optimizer, net);
+    network_result(net, &result);
+    *loss = result.loss_sum / rows;
     return backend->stream_wait(net->stream, err);
 }
 

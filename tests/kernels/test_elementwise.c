@@ -174,10 +174,11 @@ static void exponential_is_right_over_its_whole_range(void **state)
 /* The mask as dropout.h defines it, word by word. */
 static float expected_dropout(float x, size_t i, float p, struct dropout_site s)
 {
+    const struct step_control *c = s.control;
     uint64_t j = i / 4;
     struct philox_block block =
-        philox4x32_10((uint32_t)j, (uint32_t)(j >> 32) ^ s.micro_batch * 65536u, s.step,
-                      s.site * 65536u + s.layer, (uint32_t)s.seed, (uint32_t)(s.seed >> 32));
+        philox4x32_10((uint32_t)j, (uint32_t)(j >> 32) ^ c->micro_batch * 65536u, c->step,
+                      s.site * 65536u + s.layer, (uint32_t)c->seed, (uint32_t)(c->seed >> 32));
     uint32_t threshold = (uint32_t)floor((double)p * 16777216.0 + 0.5);
     return block.word[i % 4] >> 8 >= threshold ? x * (float)(1.0 / (1.0 - (double)p)) : 0.0f;
 }
@@ -186,7 +187,8 @@ static void dropout_body(const struct check_target *t)
 {
     const size_t sizes[] = {1, 3, 4, 5, 255, 256, 257, 1000, 4099};
     const float probabilities[] = {0.1f, 0.5f, 0.97f};
-    const struct dropout_site site = {0x123456789abcdef0u, 77, 3, 11, 2};
+    const struct step_control control = {.seed = 0x123456789abcdef0u, .step = 77, .micro_batch = 3};
+    const struct dropout_site site = {&control, 11, 2};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int k = 0; k < 3; k++) {
             size_t n = sizes[s];
@@ -213,9 +215,10 @@ static void dropout_keeps_the_expected_share_and_sites_differ(void **state)
     enum { N = 100000 };
     struct check_target t;
     check_open(&t, "baseline", 2);
-    const struct dropout_site base = {1, 0, 0, 0, 0};
-    struct dropout_site sites[6] = {base, base, base, base, base, base};
-    sites[1].seed = 2, sites[2].step = 1, sites[3].micro_batch = 1, sites[4].layer = 1, sites[5].site = 1;
+    const struct step_control controls[4] = {
+        {.seed = 1}, {.seed = 2}, {.seed = 1, .step = 1}, {.seed = 1, .micro_batch = 1}};
+    const struct dropout_site sites[6] = {{&controls[0], 0, 0}, {&controls[1], 0, 0}, {&controls[2], 0, 0},
+                                          {&controls[3], 0, 0}, {&controls[0], 1, 0}, {&controls[0], 0, 1}};
     float *masks[6];
     for (int i = 0; i < 6; i++) {
         masks[i] = malloc(N * sizeof *masks[i]);

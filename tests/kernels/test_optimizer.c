@@ -20,15 +20,18 @@ static void sum_body(const struct check_target *t)
         void *workspace = check_workspace(reduce_workspace(n));
         double out = NAN, expected = 0, squares = 0;
         for (size_t i = 0; i < n; i++) expected += (double)x[i], squares += (double)x[i] * (double)x[i];
-        t->backend->sum(&out, x, n, workspace, t->stream);
+        t->backend->sum(&out, x, n, false, workspace, t->stream);
         assert_true(fabs(out - expected) <= 1e-11 * (double)n);
-        struct clip_state clip = {NAN, NAN};
+        double once = out, more = 3;
+        t->backend->sum(&more, x, n, true, workspace, t->stream);
+        assert_true(more == 3 + once);
+        struct clip_state clip = {NAN, NAN, 7};
         t->backend->grad_norm(&clip, x, n, 0.5f, workspace, t->stream);
         double norm = sqrt(squares), scale = fmin(1, 0.5 / (norm + 1e-6));
         assert_true(fabs((double)clip.norm - norm) <= 1e-6 * norm);
         assert_true(fabs((double)clip.scale - scale) <= 1e-6 * scale);
         t->backend->grad_norm(&clip, x, n, 0.0f, workspace, t->stream);
-        assert_true(clip.scale == 1);
+        assert_true(clip.scale == 1 && clip.updates == 9);
         free(x), free(workspace);
     }
 }
@@ -44,7 +47,7 @@ static void non_finite_body(const struct check_target *t)
     enum { N = 70001 };
     float *g = check_random(N, 2, 1);
     void *workspace = check_workspace(reduce_workspace(N));
-    struct clip_state clip;
+    struct clip_state clip = {.updates = 5};
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 3; i++) {
         float keep = g[N - 1];
@@ -58,7 +61,7 @@ static void non_finite_body(const struct check_target *t)
     }
     for (size_t i = 0; i < N; i++) g[i] = 1e30f; /* squares overflow fp32, the norm does not */
     t->backend->grad_norm(&clip, g, N, 1.0f, workspace, t->stream);
-    assert_true(isfinite(clip.norm) && clip.scale > 0);
+    assert_true(isfinite(clip.norm) && clip.scale > 0 && clip.updates == 6); /* skipped ones do not count */
     for (size_t i = 0; i < N; i++) g[i] = 3e38f; /* finite gradients, but their norm is no fp32 number */
     t->backend->grad_norm(&clip, g, N, 1.0f, workspace, t->stream);
     assert_true(clip.scale == 0);
@@ -82,7 +85,7 @@ static void reductions_have_the_same_bits_on_any_thread_count(void **state)
         struct check_target t;
         double out;
         check_open(&t, "baseline", threads);
-        t.backend->sum(&out, x, N, workspace, t.stream);
+        t.backend->sum(&out, x, N, false, workspace, t.stream);
         if (threads == 1) first = out;
         assert_memory_equal(&first, &out, sizeof out);
         check_close(&t);
@@ -97,13 +100,14 @@ static void adamw_body(const struct check_target *t)
         float *w = check_random(n, 4, 1), *m = check_random(n, 5, 0.1f), *v = check_random(n, 6, 0.01f);
         for (size_t i = 0; i < n; i++) v[i] = fabsf(v[i]);
         double *w64 = check_doubles(w, n), *m64 = check_doubles(m, n), *v64 = check_doubles(v, n);
-        struct clip_state clip = {4, 0.25f};
+        struct step_control control = {.lr = 1e-2f};
         for (int step = 3; step < 6; step++) {
+            const struct clip_state clip = {4, 0.25f, step};
             float *g = check_random(n, 7 + (uint32_t)step, 1);
             double b1 = (double)0.9f, b2 = (double)0.95f, lr = (double)1e-2f, eps = (double)1e-8f,
                    decay = (double)0.1f;
             double c1 = 1 - pow(b1, step), c2 = 1 - pow(b2, step);
-            struct adamw_params params = {1e-2f, 0.9f, 0.95f, 1e-8f, (float)c1, (float)c2};
+            struct adamw_params params = {b1, b2, 1e-8f};
             struct update_range all = {n, 1, 0.1f};
             for (size_t i = 0; i < n; i++) {
                 double gi = (double)g[i] * 0.25;
@@ -112,7 +116,7 @@ static void adamw_body(const struct check_target *t)
                 w64[i] -= lr * ((m64[i] / (double)(float)c1) / (sqrt(v64[i] / (double)(float)c2) + eps) +
                                 decay * w64[i]);
             }
-            t->backend->adamw_step(w, w, m, v, g, n, &all, 1, params, &clip, t->stream);
+            t->backend->adamw_step(w, w, m, v, g, n, &all, 1, params, &control, &clip, t->stream);
             free(g);
         }
         check_near("adamw w", w, w64, n, CHECK_ELEMENTWISE);
@@ -136,9 +140,10 @@ static void lion_body(const struct check_target *t)
         m[0] = g[0] = 0; /* sign(0) = 0 */
         double *w64 = check_doubles(w, n), *m64 = check_doubles(m, n);
         double b1 = (double)0.9f, b2 = (double)0.99f, lr = (double)1e-3f, decay = (double)0.1f;
-        struct lion_params params = {1e-3f, 0.9f, 0.99f};
+        struct lion_params params = {0.9f, 0.99f};
+        const struct step_control control = {.lr = 1e-3f};
+        struct clip_state clip = {2, 0.5f, 1};
         struct update_range all = {n, 1, 0.1f};
-        struct clip_state clip = {2, 0.5f};
         size_t undecided = 0;
         for (size_t i = 0; i < n; i++) {
             double gi = (double)g[i] * 0.5, c = b1 * m64[i] + (1 - b1) * gi;
@@ -147,7 +152,7 @@ static void lion_body(const struct check_target *t)
             m64[i] = b2 * m64[i] + (1 - b2) * gi;
         }
         assert_int_equal(undecided, 0);
-        t->backend->lion_step(w, w, m, g, n, &all, 1, params, &clip, t->stream);
+        t->backend->lion_step(w, w, m, g, n, &all, 1, params, &control, &clip, t->stream);
         check_near("lion w", w, w64, n, CHECK_ELEMENTWISE);
         check_near("lion m", m, m64, n, CHECK_ELEMENTWISE);
         free(w), free(m), free(g), free(w64), free(m64);
@@ -166,12 +171,13 @@ static void scale_zero_body(const struct check_target *t)
     float *w = check_random(N, 11, 1), *m = check_random(N, 12, 1), *v = check_random(N, 13, 1),
           *g = check_poisoned(N);
     float *w0 = check_copy(w, N), *m0 = check_copy(m, N), *v0 = check_copy(v, N);
-    struct clip_state clip = {NAN, 0};
-    struct adamw_params adamw = {1, 0.9f, 0.95f, 1e-8f, 0.1f, 0.05f};
-    struct lion_params lion = {1, 0.9f, 0.99f};
+    struct clip_state clip = {NAN, 0, 0};
+    struct step_control control = {.lr = 1};
+    struct adamw_params adamw = {0.9, 0.95, 1e-8f};
+    struct lion_params lion = {0.9f, 0.99f};
     struct update_range all = {N, 1, 0.1f};
-    t->backend->adamw_step(w, w, m, v, g, N, &all, 1, adamw, &clip, t->stream);
-    t->backend->lion_step(w, w, m, g, N, &all, 1, lion, &clip, t->stream);
+    t->backend->adamw_step(w, w, m, v, g, N, &all, 1, adamw, &control, &clip, t->stream);
+    t->backend->lion_step(w, w, m, g, N, &all, 1, lion, &control, &clip, t->stream);
     check_same_bits("w", w, w0, N);
     check_same_bits("m", m, m0, N);
     check_same_bits("v", v, v0, N);
@@ -197,30 +203,28 @@ static void pieces_body(const struct check_target *t)
     float *g = check_random(N, 14, 1), *w = check_random(N, 15, 1), *m = check_random(N, 16, 0.1f),
           *v = check_random(N, 17, 0.01f);
     for (size_t i = 0; i < N; i++) v[i] = fabsf(v[i]);
-    struct clip_state clip = {4, 0.25f};
-    struct adamw_params adamw = {1e-2f, 0.9f, 0.95f, 1e-8f, 0.19f, 0.0975f};
-    struct lion_params lion = {1e-3f, 0.9f, 0.99f};
+    struct clip_state clip = {4, 0.25f, 2};
+    struct adamw_params adamw = {0.9, 0.95, 1e-8f};
+    struct lion_params lion = {0.9f, 0.99f};
     for (int kind = 0; kind < 2; kind++) {
+        struct step_control whole = {.lr = kind ? 1e-3f : 1e-2f};
         float *w0 = check_copy(w, N), *m0 = check_copy(m, N), *v0 = check_copy(v, N);
         float *w1 = check_copy(w, N), *m1 = check_copy(m, N), *v1 = check_copy(v, N);
         if (kind)
-            t->backend->lion_step(w0, w0, m0, g, N, pieces, PIECES, lion, &clip, t->stream);
+            t->backend->lion_step(w0, w0, m0, g, N, pieces, PIECES, lion, &whole, &clip, t->stream);
         else
-            t->backend->adamw_step(w0, w0, m0, v0, g, N, pieces, PIECES, adamw, &clip, t->stream);
+            t->backend->adamw_step(w0, w0, m0, v0, g, N, pieces, PIECES, adamw, &whole, &clip, t->stream);
         for (size_t i = 0, from = 0; i < PIECES; from = pieces[i++].end) {
             size_t n = pieces[i].end - from;
             struct update_range alone = {n, 1, pieces[i].weight_decay};
-            struct adamw_params a = adamw;
-            struct lion_params l = lion;
+            struct step_control own = {.lr = whole.lr * pieces[i].lr_scale}; /* a power of two: exact */
             if (pieces[i].lr_scale == 0) continue;
-            a.lr *= pieces[i].lr_scale; /* powers of two: the product is exact */
-            l.lr *= pieces[i].lr_scale;
             if (kind)
-                t->backend->lion_step(w1 + from, w1 + from, m1 + from, g + from, n, &alone, 1, l, &clip,
-                                      t->stream);
+                t->backend->lion_step(w1 + from, w1 + from, m1 + from, g + from, n, &alone, 1, lion, &own,
+                                      &clip, t->stream);
             else
-                t->backend->adamw_step(w1 + from, w1 + from, m1 + from, v1 + from, g + from, n, &alone, 1, a,
-                                       &clip, t->stream);
+                t->backend->adamw_step(w1 + from, w1 + from, m1 + from, v1 + from, g + from, n, &alone, 1,
+                                       adamw, &own, &clip, t->stream);
         }
         check_same_bits("w", w0, w1, N);
         check_same_bits("m", m0, m1, N);

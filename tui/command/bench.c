@@ -86,7 +86,7 @@ static void close_bench(struct bench *b)
     free(b->c);
 }
 
-static double time_step(struct bench *b, int step)
+static double time_step(struct bench *b)
 {
     const struct config *c = &b->config;
     struct network *net = &b->network;
@@ -96,13 +96,15 @@ static double time_step(struct bench *b, int step)
                                   c->train.adam_eps,
                                   c->train.max_grad_norm,
                                   b->range_count};
-    struct clip_state clip;
+    struct step_result result;
     int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
     double start = clock_monotonic();
-    net->backend->mem_zero(net->gradients, b->model.elements * sizeof *net->gradients, net->stream);
+    network_clear(net);
     network_forward(net, b->tokens, B, T, (struct network_dropout){0});
     network_backward(net, b->tokens + 1, B, T, 1.0f / (float)(B * T), (struct network_dropout){0});
-    optimizer_step(&optimizer, net, c->train.learning_rate, step, &clip);
+    network_control(net, (struct step_control){.lr = (float)c->train.learning_rate});
+    optimizer_step(&optimizer, net);
+    network_result(net, &result);
     return clock_monotonic() - start;
 }
 
@@ -184,7 +186,7 @@ int command_bench(int argc, char **argv)
     if (!status) status = config_finish(&b->config, &err);
     if (!status) status = open_bench(b, &err);
     for (int i = -WARM_UP; !status && i < STEPS; i++) {
-        double seconds = time_step(b, i + WARM_UP), flops = time_gemm(b);
+        double seconds = time_step(b), flops = time_gemm(b);
         if (i >= 0) b->step_seconds[i] = seconds;
         if (i >= 0) b->gemm_flops[i] = flops;
         if (interrupt_requested()) status = err_set(&err, STATUS_INTERRUPTED, "bench: interrupted");

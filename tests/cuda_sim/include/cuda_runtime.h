@@ -35,13 +35,16 @@ struct dim3 {
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
+struct sim_stream;
+
 namespace sim {
 
 /* Prints the finding with kernel, block and thread, and ends the process. */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* at: the kernel's function, for which cudaFuncSetAttribute was called or not. */
-void launch(const char *kernel, const void *at, dim3 grid, dim3 block, size_t shared_bytes,
+/* at: the kernel's function, for which cudaFuncSetAttribute was called or not. `body` runs when the stream
+ * comes to it. */
+void launch(const char *kernel, const void *at, struct sim_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
             const std::function<void()> &body);
 
 void sync_threads(const char *file, int line);
@@ -237,11 +240,15 @@ typedef enum cudaError {
     cudaErrorNoDevice = 100,
     cudaErrorLaunchFailure = 719,
     cudaErrorNotReady = 600,
-    cudaErrorNotSupported = 801
+    cudaErrorNotSupported = 801,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901
 } cudaError_t;
 typedef struct sim_stream *cudaStream_t;
 typedef struct sim_event *cudaEvent_t;
 typedef struct sim_pool *cudaMemPool_t;
+typedef struct sim_graph *cudaGraph_t, *cudaGraphExec_t;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4, cudaMemPoolAttrReservedMemCurrent = 5 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 enum { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2 };
@@ -289,6 +296,12 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGetLastError();
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int bytes);
