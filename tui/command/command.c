@@ -26,7 +26,7 @@ const struct command commands[] = {
      command_generate},
     {"evaluate", "RUN|FOLDER --data DATA [--seq-len T] [--batches N] [--json]",
      "how well a checkpoint predicts a text: loss, perplexity, bits a byte", command_evaluate},
-    {"data", "prepare INPUT... -o FILE.tok | info FILE.tok | fetch [NAME]", "text into token files",
+    {"data", "prepare INPUT... -o FILE.tok | info FILE.tok | fetch [NAME] | clean", "text into token files",
      command_data},
     {"tokenizer", "train INPUT... --vocab N -o FILE.json | encode T | decode T | info T",
      "learn a tokenizer, turn text into ids and back", command_tokenizer},

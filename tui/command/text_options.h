@@ -12,7 +12,7 @@ struct text_options {
     const char *output;    /* -o */
     const char *text;      /* --text */
     int64_t vocab;         /* --vocab; 0: not given */
-    bool json, help;
+    bool json, help, dry_run;
     enum progress_style progress;
     char **words; /* word_count of them: what is no option */
     int word_count;
@@ -20,8 +20,9 @@ struct text_options {
 
 struct subcommand {
     const char *name;
-    const char *options; /* letters of the options it takes: t o x(--text) v(--vocab) j p(--progress) */
-    int least, most;     /* words; most < 0: any number */
+    const char
+        *options; /* letters of the options it takes: t o x(--text) v(--vocab) j p(--progress) n(--dry-run) */
+    int least, most; /* words; most < 0: any number */
     int (*run)(const struct text_options *options);
 };
 
