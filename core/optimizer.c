@@ -42,12 +42,12 @@ void optimizer_step(const struct optimizer *o, struct network *net)
                             net->stream);
     if (o->kind == OPTIMIZER_LION) {
         struct lion_params p = {(float)o->beta1, (float)o->beta2};
-        net->backend->lion_step(net->weights, net->compute_weights, m, net->gradients, all, ranges, o->range_count, p,
-                                control, clip, net->stream);
+        net->backend->lion_step(net->weights, net->compute_weights, m, net->gradients, all, ranges,
+                                o->range_count, p, control, clip, net->stream);
     } else {
         struct adamw_params p = {o->beta1, o->beta2, (float)o->eps};
-        net->backend->adamw_step(net->weights, net->compute_weights, m, v, net->gradients, all, ranges, o->range_count, p,
-                                 control, clip, net->stream);
+        net->backend->adamw_step(net->weights, net->compute_weights, m, v, net->gradients, all, ranges,
+                                 o->range_count, p, control, clip, net->stream);
     }
 }
 

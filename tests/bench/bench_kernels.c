@@ -209,8 +209,8 @@ static void adamw_body(struct bench *b)
     struct update_range all = {PARAMETERS, 1, 0.1f};
     struct clip_state clip = {1.0f, 1.0f, 1};
     struct step_control control = {.lr = 1e-9f};
-    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, &all, 1, params, &control,
-                     &clip, b->stream);
+    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, &all, 1, params, &control, &clip,
+                     b->stream);
 }
 static void lion_body(struct bench *b)
 {
