@@ -136,8 +136,16 @@ void config_init(struct config *config)
         if (*keys[i].fallback) parse_value(config, &keys[i], keys[i].fallback, &err);
 }
 
+/* What follows the section of a parameter group in a key; NULL: the key is of no group. */
+static const char *group_key(const char *full)
+{
+    static const char section[] = "param_group.";
+    return strncmp(full, section, sizeof section - 1) == 0 ? full + sizeof section - 1 : NULL;
+}
+
 static enum status set_key(struct config *config, const char *full, const char *value, struct err *err)
 {
+    if (group_key(full)) return param_groups_set(&config->groups, group_key(full), value, err);
     const struct key *key = find_key(full);
     if (!key) {
         const char *names[KEY_COUNT];
@@ -307,18 +315,26 @@ enum status config_finish(struct config *config, struct err *err)
     if (!*is_set(config, "train.beta2"))
         config->train.beta2 = strcmp(config->train.optimizer, "lion") == 0 ? 0.99 : 0.95;
     status = model_config_check(sizes, err);
+    if (!status) status = param_groups_check(&config->groups, err);
     if (status) return status;
     if (config->train.seq_len > sizes->max_seq_len)
         return err_set(err, STATUS_USAGE,
                        "train.seq_len = %lld is longer than model.max_seq_len = %d (raise that one)",
                        (long long)config->train.seq_len, sizes->max_seq_len);
     if (config->eval.early_stopping_patience > 0 &&
-        (config->eval.every == 0 || (config->data.val_fraction == 0 && !*config->data.val)))
+        ((config->eval.every == 0 && !config->eval.at_epoch_end) ||
+         (config->data.val_fraction == 0 && !*config->data.val)))
+        return err_set(err, STATUS_USAGE,
+                       "eval.early_stopping_patience = %lld: needs evaluations, so eval.every (or "
+                       "eval.at_epoch_end) and "
+                       "data.val_fraction must be above 0",
+                       (long long)config->eval.early_stopping_patience);
+    if (config->data.padding >= 0 && strcmp(config->train.graph, "on") == 0)
         return err_set(
             err, STATUS_USAGE,
-            "eval.early_stopping_patience = %lld: needs evaluations, so eval.every and data.val_fraction "
-            "must be above 0",
-            (long long)config->eval.early_stopping_patience);
+            "train.graph = on: a recorded step cannot weigh labels that data.padding = %lld leaves out "
+            "(leave train.graph at auto)",
+            (long long)config->data.padding);
     if (config->train.batch_size * config->train.seq_len > 1 << 26)
         return err_set(err, STATUS_USAGE,
                        "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most 67108864 (use "
@@ -352,6 +368,7 @@ static void format_value(const struct config *config, const struct key *key, cha
 
 bool config_get(const struct config *config, const char *full, char *buf, size_t size)
 {
+    if (group_key(full)) return param_groups_get(&config->groups, group_key(full), buf, size);
     const struct key *key = find_key(full);
     if (key) format_value(config, key, buf, size);
     return key != NULL;
@@ -369,6 +386,7 @@ char *config_text(const struct config *config)
         format_value(config, &keys[i], value, sizeof value);
         fprintf(out, "%s = %s\n", keys[i].name, value);
     }
+    param_groups_print(&config->groups, out);
     if (fclose(out) != 0) {
         free(text);
         return NULL;
@@ -394,4 +412,5 @@ void config_print_help(FILE *out)
         fprintf(out, "\n");
         if (*k->help) fprintf(out, "      %s\n", k->help);
     }
+    param_groups_print_help(out);
 }

@@ -1,5 +1,6 @@
 /* The configuration of a run: INI text, command-line words `--section.key=value`, defaults; every key
- * declared once in core/config.def with its default, unit and check. An unknown key or a bad value is one
+ * declared once in core/config.def with its default, unit and check; sections [param_group.NAME], of which
+ * there may be any number, are core/param_group.h's. An unknown key or a bad value is one
  * sentence that names the file, the line, the key, what is accepted, and the nearest known name. */
 #ifndef ANNEAL_CORE_CONFIG_H
 #define ANNEAL_CORE_CONFIG_H
@@ -11,6 +12,7 @@
 
 #include "core/base/err.h"
 #include "core/model.h"
+#include "core/param_group.h"
 
 enum { CONFIG_TEXT_MAX = 1024, CONFIG_KEY_MAX = 96 };
 
@@ -23,6 +25,7 @@ struct config {
     struct {
         char train[CONFIG_TEXT_MAX], val[CONFIG_TEXT_MAX], tokenizer[CONFIG_TEXT_MAX], shuffle[16];
         double val_fraction;
+        int64_t padding;
     } data;
     struct {
         int64_t batch_size, seq_len, accumulation_steps, total_steps, warmup_steps, seed, threads;
@@ -34,6 +37,7 @@ struct config {
     struct {
         int64_t every, batches, early_stopping_patience;
         double early_stopping_min_delta;
+        bool at_epoch_end;
     } eval;
     struct {
         int64_t every, keep, activation_interval;
@@ -52,7 +56,8 @@ struct config {
         double temperature;
         char prompt[CONFIG_TEXT_MAX];
     } sample;
-    bool set[CONFIG_KEY_MAX]; /* private: given by a file or the command line, by key number */
+    struct param_groups groups; /* [param_group.NAME], in the order of the file */
+    bool set[CONFIG_KEY_MAX];   /* private: given by a file or the command line, by key number */
 };
 
 /* All defaults. */

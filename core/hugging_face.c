@@ -7,6 +7,23 @@
 
 #include "core/base/file.h"
 
+static bool rope_is_scaled(const struct model_config *c)
+{
+    return *c->rope_scaling && strcmp(c->rope_scaling, "default") != 0;
+}
+
+/* The older spelling, beside rope_theta: every transformers reads it, the newer ones as rope_parameters. */
+static json_t *rope_scaling_json(const struct model_config *c)
+{
+    json_t *json = json_pack("{s:s s:f}", "rope_type", c->rope_scaling, "factor", c->rope_factor);
+    if (json && strcmp(c->rope_scaling, "llama3") == 0) {
+        json_object_set_new(json, "low_freq_factor", json_real(c->rope_low_freq_factor));
+        json_object_set_new(json, "high_freq_factor", json_real(c->rope_high_freq_factor));
+        json_object_set_new(json, "original_max_position_embeddings", json_integer(c->rope_original_len));
+    }
+    return json;
+}
+
 enum status hugging_face_write_config(const struct model_config *c, const char *path, struct err *err)
 {
     const char *type = c->qk_norm ? "qwen3" : c->qkv_bias ? "qwen2" : "llama";
@@ -23,6 +40,7 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
         "max_position_embeddings", c->max_seq_len, "rms_norm_eps", c->norm_eps, "rope_theta", c->rope_base,
         "tie_word_embeddings", c->tie_weights, "attention_bias", c->qkv_bias, "hidden_act", "silu",
         "torch_dtype", "float32", "bos_token_id", "eos_token_id", "pad_token_id");
+    if (json && rope_is_scaled(c)) json_object_set_new(json, "rope_scaling", rope_scaling_json(c));
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     enum status status = text ? file_write_atomic(path, text, strlen(text), err)
                               : err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
@@ -60,19 +78,35 @@ static double read_real(const json_t *json, const char *key, double fallback)
     return json_is_number(value) ? json_number_value(value) : fallback;
 }
 
-/* Newer files keep the base and the kind of scaling in `rope_parameters`, older ones in `rope_theta`,
- * `rope_scaling`. */
-static enum status read_rope(const json_t *json, const char *path, double *base, struct err *err)
+/* Newer files keep the base and the kind of scaling in `rope_parameters`, older ones in `rope_theta` and
+ * `rope_scaling`, where the kind may be called `type`. */
+static enum status read_rope(const json_t *json, const char *path, struct model_config *c, struct err *err)
 {
-    const json_t *parameters = json_object_get(json, "rope_parameters"),
-                 *scaling = json_object_get(json, "rope_scaling");
-    const json_t *kind = json_object_get(json_is_object(parameters) ? parameters : scaling, "rope_type");
-    if (!kind) kind = json_object_get(scaling, "type");
-    if (json_is_string(kind) && strcmp(json_string_value(kind), "default") != 0)
-        return err_set(err, STATUS_USAGE, "%s: rotary scaling \"%.40s\" is not supported, only \"default\"",
-                       path, json_string_value(kind));
-    *base = read_real(parameters, "rope_theta", read_real(json, "rope_theta", 10000));
-    return STATUS_OK;
+    const json_t *rope = json_object_get(json, "rope_parameters"),
+                 *older = json_object_get(json, "rope_scaling");
+    c->rope_base = read_real(rope, "rope_theta", read_real(json, "rope_theta", 10000));
+    if (!json_is_object(rope)) rope = older;
+    const json_t *kind = json_object_get(rope, "rope_type");
+    if (!kind) kind = json_object_get(rope, "type");
+    if (!kind) kind = json_object_get(older, "type");
+    const char *name = json_is_string(kind) ? json_string_value(kind) : "default";
+    bool linear = strcmp(name, "linear") == 0, llama3 = strcmp(name, "llama3") == 0;
+    if (!linear && !llama3 && strcmp(name, "default") != 0)
+        return err_set(
+            err, STATUS_USAGE,
+            "%s: rotary scaling \"%.40s\" is not supported, only \"default\", \"linear\" and \"llama3\"",
+            path, name);
+    strcpy(c->rope_scaling, name);
+    if ((linear || llama3) && !json_is_number(json_object_get(rope, "factor")))
+        return err_set(err, STATUS_CORRUPT, "%s: rotary scaling \"%s\" needs a number \"factor\"", path,
+                       name);
+    c->rope_factor = linear || llama3 ? read_real(rope, "factor", 1) : 1;
+    c->rope_low_freq_factor = llama3 ? read_real(rope, "low_freq_factor", 1) : 1;
+    c->rope_high_freq_factor = llama3 ? read_real(rope, "high_freq_factor", 4) : 4;
+    c->rope_original_len = 8192;
+    return llama3 ? read_size(rope, path, "original_max_position_embeddings", c->max_seq_len,
+                              &c->rope_original_len, err)
+                  : STATUS_OK;
 }
 
 static enum status read_fields(const json_t *json, const char *path, struct model_config *c, struct err *err)
@@ -93,7 +127,7 @@ static enum status read_fields(const json_t *json, const char *path, struct mode
     if (!status) status = read_size(json, path, "num_key_value_heads", c->num_heads, &c->num_kv_heads, err);
     if (!status) status = read_size(json, path, "head_dim", c->hidden_dim / c->num_heads, &c->head_dim, err);
     if (!status) status = read_size(json, path, "max_position_embeddings", 2048, &c->max_seq_len, err);
-    if (!status) status = read_rope(json, path, &c->rope_base, err);
+    if (!status) status = read_rope(json, path, c, err);
     if (!status && (status = model_config_check(c, err))) err_prefix(err, "%s", path);
     return status;
 }

@@ -29,11 +29,42 @@ bool model_preset(const char *name, struct model_config *out)
                                      .intermediate_dim = s[3],
                                      .max_seq_len = s[5],
                                      .rope_base = 10000,
+                                     .rope_scaling = "default",
+                                     .rope_factor = 1,
+                                     .rope_low_freq_factor = 1,
+                                     .rope_high_freq_factor = 4,
+                                     .rope_original_len = 8192,
                                      .norm_eps = 1e-5,
                                      .tie_weights = true};
         return true;
     }
     return false;
+}
+
+static enum status check_rope(const struct model_config *c, struct err *err)
+{
+    bool linear = strcmp(c->rope_scaling, "linear") == 0, llama3 = strcmp(c->rope_scaling, "llama3") == 0;
+    if (!linear && !llama3) {
+        if (!*c->rope_scaling || strcmp(c->rope_scaling, "default") == 0) return STATUS_OK;
+        return err_set(err, STATUS_USAGE, "model.rope_scaling = %s: must be default, linear or llama3",
+                       c->rope_scaling);
+    }
+    if (!(c->rope_factor >= 1) || !isfinite(c->rope_factor))
+        return err_set(err, STATUS_USAGE,
+                       "model.rope_factor = %g: must be 1 or more with model.rope_scaling = %s",
+                       c->rope_factor, c->rope_scaling);
+    if (linear) return STATUS_OK;
+    if (!(c->rope_low_freq_factor > 0) || !(c->rope_high_freq_factor > c->rope_low_freq_factor) ||
+        !isfinite(c->rope_high_freq_factor))
+        return err_set(
+            err, STATUS_USAGE,
+            "model.rope_low_freq_factor = %g, model.rope_high_freq_factor = %g: must be positive, the "
+            "second the larger one",
+            c->rope_low_freq_factor, c->rope_high_freq_factor);
+    if (c->rope_original_len < 1)
+        return err_set(err, STATUS_USAGE, "model.rope_original_len = %d: must be at least 1 token",
+                       c->rope_original_len);
+    return STATUS_OK;
 }
 
 enum status model_config_check(const struct model_config *c, struct err *err)
@@ -61,7 +92,7 @@ enum status model_config_check(const struct model_config *c, struct err *err)
                        c->head_dim);
     if (!(c->rope_base > 0) || !(c->norm_eps > 0))
         return err_set(err, STATUS_USAGE, "model.rope_base and model.norm_eps must be positive");
-    return STATUS_OK;
+    return check_rope(c, err);
 }
 
 enum { GROUP_ALIGN = 64 };

@@ -23,6 +23,11 @@ struct model_config {
     int intermediate_dim; /* F */
     int max_seq_len;
     double rope_base;
+    char rope_scaling[8]; /* "default", "linear" or "llama3"; "" is default. The four below: rotary.h */
+    double rope_factor;   /* linear and llama3: at least 1 */
+    double rope_low_freq_factor;  /* llama3, in turns over rope_original_len */
+    double rope_high_freq_factor; /* llama3, above the low one */
+    int rope_original_len;        /* llama3: tokens that the frequencies were made for */
     double norm_eps;
     bool tie_weights; /* the output head is the embedding */
     bool qk_norm;     /* Qwen3 */

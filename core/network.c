@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/rotary.h"
 #include "kernels/linear_cross_entropy.h"
 
 enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_FEED_FORWARD };
@@ -40,7 +41,7 @@ void network_mark(struct network *net, enum phase phase, int layer, enum operati
     profiler_mark(net->profiler, phase, layer, operation_name(operation), cost.bytes, cost.flops);
 }
 
-/* cos and sin of position · base^(−2i/HS), (T, HS/2, 2). */
+/* cos and sin of position · rotary_frequency, (T, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
 {
     const struct model_config *c = &net->model->config;
@@ -50,7 +51,7 @@ static enum status upload_rope_table(struct network *net, struct err *err)
     if (!table) return err_set(err, STATUS_NO_MEMORY, "no memory for the rotary table of %d positions", T);
     for (int t = 0; t < T; t++)
         for (int i = 0; i < half; i++) {
-            double angle = t * pow(c->rope_base, -2.0 * i / c->head_dim);
+            double angle = t * rotary_frequency(c, i);
             float *entry = table + ((size_t)t * (size_t)half + (size_t)i) * 2;
             entry[0] = (float)cos(angle);
             entry[1] = (float)sin(angle);

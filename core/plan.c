@@ -202,6 +202,8 @@ static void plan_standing(struct plan *plan, size_t N)
     plan->batch[1] = add(plan, PLAN_WORKSPACE, -1, "tokens of the next batch", 2 * N * sizeof(int32_t));
     plan->control = add(plan, PLAN_WORKSPACE, -1, "step control", sizeof(struct step_control));
     plan->result = add(plan, PLAN_WORKSPACE, -1, "result of a step", sizeof(struct step_result));
+    plan->ranges = add(plan, PLAN_WORKSPACE, -1, "table of update ranges",
+                       in->model->param_count * sizeof(struct update_range));
     plan->weights_clip = add(plan, PLAN_WORKSPACE, -1, "norm of the weights", sizeof(struct clip_state));
 }
 

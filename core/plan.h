@@ -126,6 +126,7 @@ struct plan {
     size_t control;  /* struct step_control */
     size_t result;   /* struct step_result */
     size_t weights_clip; /* struct clip_state: of the weights, to see whether they are finite */
+    size_t ranges;       /* (params of the model) struct update_range: as many as there could be */
     size_t norm;         /* (N, C) the normalised residual stream, recomputed in the backward pass */
     size_t branch;       /* (N, C) output of a projection before it joins the stream; gradient of norm */
     size_t act;          /* (N, F), and its gradient */

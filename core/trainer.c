@@ -42,6 +42,8 @@ static enum status open_data(struct trainer *t, struct err *err)
     if (!status)
         status = split_corpus(corpus, c->data.val_fraction, (int)c->train.seq_len, (uint64_t)c->train.seed,
                               shuffle, &t->train, &t->validation, err);
+    split_pad(&t->train, c->data.padding);
+    split_pad(&t->validation, c->data.padding);
     if (!status) status = prefetch_open(&t->train, B, c->train.async, &t->train_batches, err);
     if (!status && t->validation.sequences)
         status = prefetch_open(&t->validation, B, c->train.async, &t->validation_batches, err);
@@ -125,7 +127,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                            .beta1 = c->train.beta1,
                            .beta2 = c->train.beta2,
                            .eps = c->train.adam_eps,
-                           .weight_decay = c->train.weight_decay,
                            .max_grad_norm = c->train.max_grad_norm};
     t->schedule = (struct schedule){.lr = c->train.learning_rate,
                                     .lr_min = c->train.learning_rate * c->train.min_lr_factor,
@@ -140,6 +141,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                         c->eval.early_stopping_min_delta);
 
     enum status status = model_init(&t->model, &c->model.sizes, err);
+    if (!status) status = param_groups_check_model(&c->groups, &t->model, err);
     if (!status) status = open_data(t, err);
     struct plan_input input = {.model = &t->model,
                                .B = (int)c->train.batch_size,
@@ -162,6 +164,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status)
         status = setup->weights ? checkpoint_load_weights(setup->weights, &t->network, err)
                                 : upload_initial_weights(t, err);
+    if (!status)
+        status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
     if (!status) status = trainer_profile_open(t, err);
     if (!status && c->checkpoint.background) status = saver_open(&t->saver, err);
     if (!status) status = trainer_open_steps(t, err);
@@ -278,10 +282,26 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
+/* Whether the last step queued takes the last sequence of an epoch: told by the position alone, so that a run
+ * resumed in the midst of an epoch ends it where the uninterrupted one does. */
+static bool ends_epoch(const struct trainer *t)
+{
+    const struct config *c = t->setup.config;
+    uint64_t taken = (uint64_t)(c->train.batch_size * c->train.accumulation_steps), cursor = t->state.cursor;
+    if (t->in_flight) cursor = t->flights[(trainer_queued(t) - 1) % PLAN_FLIGHTS].cursor;
+    return cursor / t->train.sequences != (cursor - taken) / t->train.sequences;
+}
+
+static bool evaluation_due(const struct trainer *t, int64_t step)
+{
+    const struct config *c = t->setup.config;
+    return due(c->eval.every, step) || (c->eval.at_epoch_end && ends_epoch(t));
+}
+
 static bool anything_due(const struct trainer *t, int64_t step)
 {
     const struct config *c = t->setup.config;
-    return due(c->eval.every, step) || due(c->sample.every, step) || due(c->checkpoint.every, step);
+    return evaluation_due(t, step) || due(c->sample.every, step) || due(c->checkpoint.every, step);
 }
 
 /* What is due after a step. A sample or a checkpoint that fails is no reason to lose the run. */
@@ -290,11 +310,12 @@ static enum status between_steps(struct trainer *t, struct err *err)
     const struct config *c = t->setup.config;
     int64_t step = trainer_queued(t);
     struct err problem = {0};
+    bool evaluate = evaluation_due(t, step);
     trainer_collect_save(t);
     if (!anything_due(t, step)) return STATUS_OK;
     enum status status = trainer_settle(t, err);
     if (status) return status;
-    if (due(c->eval.every, step)) trainer_evaluate(t);
+    if (evaluate) trainer_evaluate(t);
     if (due(c->sample.every, step) && trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
     if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step) {
         if (trainer_save_checkpoint(t, "periodic", &problem)) trainer_tolerate(t, "error", &problem);

@@ -7,14 +7,14 @@
 
 #include "core/base/clock.h"
 
-/* Mean loss over the first batches of the validation split, the same ones every time; judged by early
- * stopping, whoever asked for it, and the best weights so far are kept. */
+/* Mean loss over the labels that count of the first batches of the validation split, the same ones every
+ * time; judged by early stopping, whoever asked for it, and the best weights so far are kept. */
 void trainer_evaluate(struct trainer *t)
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
     int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
-    uint64_t left = t->validation.sequences, cursor = 0;
+    uint64_t left = t->validation.sequences, cursor = 0, labels = 0;
     double start = clock_monotonic(), sum = 0;
     if (!left) return;
     for (int64_t i = 0; left && (c->eval.batches == 0 || i < c->eval.batches); i++) {
@@ -23,12 +23,13 @@ void trainer_evaluate(struct trainer *t)
         prefetch_take(t->validation_batches, cursor, b, &inputs, &targets);
         network_forward(&t->network, inputs, b, T, (struct network_dropout){0});
         sum += network_loss(&t->network, targets, b, T);
+        labels += split_labels(&t->validation, cursor, (uint64_t)b);
         cursor += (uint64_t)b;
         left -= (uint64_t)b;
     }
     if (trainer_device_status(t, NULL)) return;
     struct eval_record record = {.step = t->state.step, .tokens = t->state.tokens};
-    record.val_loss = sum / ((double)cursor * T);
+    record.val_loss = sum / fmax(1, (double)labels);
     record.val_perplexity = exp(record.val_loss);
     record.wall_time = clock_wall();
     record.eval_ms = (clock_monotonic() - start) * 1e3;

@@ -20,6 +20,7 @@ struct flight {
     int64_t step;
     uint64_t cursor; /* after it */
     double lr, start;
+    double labels; /* of its loss, at least 1 */
 };
 
 struct trainer {

@@ -21,6 +21,8 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
     enum replay_mode mode = strcmp(c->train.graph, "on") == 0    ? REPLAY_ON
                             : strcmp(c->train.graph, "off") == 0 ? REPLAY_OFF
                                                                  : REPLAY_AUTO;
+    if (c->data.padding >= 0)
+        mode = REPLAY_OFF; /* a graph repeats the loss scale that it was recorded with */
     enum status status = feed_open(&t->feed, &t->network, t->train_batches, err);
     if (!status)
         status = replay_open(&t->replay, &t->network, &t->optimizer, mode, (float)(1.0 / tokens),
@@ -70,6 +72,10 @@ static void queue_step(struct trainer *t, struct flight *f)
     f->cursor = t->in_flight ? t->flights[1 - at].cursor : t->state.cursor;
     trainer_profile_begin(t, f->step);
     bool graph = graph_this_step(t);
+    uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
+    /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
+    f->labels = fmax(1, (double)split_labels(&t->train, f->cursor, sequences));
+    t->replay.loss_scale = (float)(1.0 / f->labels);
     network_clear(net);
     for (int64_t i = 0; i < c->train.accumulation_steps; i++) {
         network_mark(net, PHASE_DATA, -1, OP_BATCH);
@@ -100,7 +106,7 @@ static void tell(struct trainer *t)
     int64_t tokens = c->train.accumulation_steps * c->train.batch_size * c->train.seq_len;
     /* from the end of the step before where this one was queued by then: what the device needs for a step */
     double now = clock_monotonic(), seconds = now - fmax(f->start, t->told_at);
-    struct step_record record = {.step = f->step, .loss = result->loss_sum / (double)tokens, .lr = f->lr};
+    struct step_record record = {.step = f->step, .loss = result->loss_sum / f->labels, .lr = f->lr};
     t->told_at = now;
     t->in_flight--;
     t->state.step++;

@@ -175,8 +175,8 @@ enum status split_files(const struct token_file *files, size_t count, double val
                         uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
                         struct err *err)
 {
-    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle};
-    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE};
+    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1};
+    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE, .padding = -1};
     struct pieces pieces = {.files = files, .count = count, .validates = val_fraction > 0};
     enum status status = check_arguments(val_fraction, seq_len, err);
     if (status) return status;
@@ -202,8 +202,8 @@ enum status split_make(const uint32_t *tokens, uint64_t count, double val_fracti
 enum status split_corpus(const struct corpus *corpus, double val_fraction, int seq_len, uint64_t seed,
                          enum shuffle shuffle, struct split *train, struct split *validation, struct err *err)
 {
-    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle};
-    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE};
+    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1};
+    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE, .padding = -1};
     struct pieces pieces = {.validates = true};
     pieces.files = corpus_runs(corpus, &pieces.count);
     if (!corpus->validation)
@@ -247,6 +247,17 @@ static const struct split_run *find_sequence(const struct split *split, uint64_t
     return run;
 }
 
+void split_pad(struct split *split, int64_t padding)
+{
+    split->padding = padding;
+}
+
+static void ignore_padding(int32_t *targets, uint64_t count, int64_t padding)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (targets[i] == padding) targets[i] = LABEL_IGNORED;
+}
+
 void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inputs, int32_t *targets)
 {
     uint64_t T = (uint64_t)split->seq_len, offset;
@@ -261,7 +272,19 @@ void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inp
             for (uint64_t t = 0; t < T; t++) inputs[t] = (int32_t)from[t];
             for (uint64_t t = 0; t < T; t++) targets[t] = (int32_t)from[t + 1];
         }
+        if (split->padding >= 0) ignore_padding(targets, T, split->padding);
     }
+}
+
+uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t sequences)
+{
+    uint64_t T = (uint64_t)split->seq_len, count = sequences * T, offset;
+    for (uint64_t b = 0; split->padding >= 0 && b < sequences; b++) {
+        const struct split_run *run = find_sequence(split, cursor + b, &offset);
+        for (uint64_t t = offset + 1; t <= offset + T; t++)
+            count -= (run->narrow ? run->narrow[t] : run->wide[t]) == (uint64_t)split->padding;
+    }
+    return count;
 }
 
 void split_announce(const struct split *split, uint64_t cursor, int B)

@@ -40,6 +40,7 @@ struct split {
     uint64_t sequences;   /* the sum of (count - 1) / T over the runs */
     uint64_t seed;
     enum shuffle shuffle;
+    int64_t padding; /* id whose labels do not count; -1: none. Set by split_pad */
 };
 
 /* Cuts `count` tokens into train and validation. val_fraction in [0, 1); 0 leaves validation->sequences 0.
@@ -66,9 +67,16 @@ void split_release(struct split *split); /* harmless on a zeroed struct */
 /* The position of the `index`-th sequence of `epoch` in file order: a permutation of [0, sequences). */
 uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index);
 
+/* From here on a target that is `padding` does not count: it is LABEL_IGNORED. -1: all count, as at first. */
+void split_pad(struct split *split, int64_t padding);
+enum { LABEL_IGNORED = -100 };
+
 /* Fills inputs and targets (B,T) int32 with sequences cursor, cursor+1, … cursor+B-1, counted over all
  * epochs: sequence number c belongs to epoch c / sequences. */
 void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inputs, int32_t *targets);
+
+/* How many targets of that many sequences count. Reads them only where there is padding. */
+uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t sequences);
 
 /* Tells the system that these sequences are going to be read, so that it fetches what is not in memory, all
  * of them at once; returns without waiting. Only a hint: it changes nothing and cannot fail. */

@@ -6,11 +6,13 @@
 #include "kernels/cpu_device.h"
 
 static void update_range(float *w, float *m, float *v, const float *g, size_t from, size_t to,
-                         struct adamw_params params, const struct step_control *control, float keep,
-                         float scale, struct stream *stream)
+                         struct adamw_params params, const struct step_control *control,
+                         const struct update_range *range, float scale, struct stream *stream)
 {
     const float beta1 = (float)params.beta1, beta2 = (float)params.beta2, eps = params.eps;
-    const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2, rate = control->rate, correct2 = control->root;
+    const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2, correct2 = control->root;
+    const float rate = control->rate * range->lr_scale;
+    const float keep = (float)(1.0 - (double)(control->lr * range->lr_scale) * range->weight_decay);
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
     for (size_t i = from; i < to; i++) {
         float gi = g[i] * scale;
@@ -22,16 +24,18 @@ static void update_range(float *w, float *m, float *v, const float *g, size_t fr
     }
 }
 
-void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n, size_t decayed,
-                struct adamw_params params, struct step_control *control, const struct clip_state *clip,
-                struct stream *stream)
+void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
+                const struct update_range *ranges, int range_count, struct adamw_params params,
+                struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
+    size_t from = 0;
     (void)weights; /* the stream is fp32: w itself */
+    (void)n;       /* where the last range ends */
     if (clip->scale == 0.0f) return;
     double t = (double)clip->updates;
     control->rate = (float)((double)control->lr / (float)(1 - pow(params.beta1, t)));
     control->root = (float)(1.0 / sqrt((double)(float)(1 - pow(params.beta2, t))));
-    control->keep = (float)(1.0 - (double)control->lr * params.weight_decay);
-    update_range(w, m, v, g, 0, decayed, params, control, control->keep, clip->scale, stream);
-    update_range(w, m, v, g, decayed, n, params, control, 1.0f, clip->scale, stream);
+    for (int i = 0; i < range_count; from = ranges[i++].end)
+        if (ranges[i].lr_scale != 0.0f)
+            update_range(w, m, v, g, from, ranges[i].end, params, control, &ranges[i], clip->scale, stream);
 }

@@ -78,7 +78,7 @@ struct step_control {
     uint64_t seed;              /* of dropout */
     uint32_t step, micro_batch; /* likewise */
     float lr;
-    float rate, root, keep; /* worked out by adamw_step, from lr and the updates so far */
+    float rate, root; /* worked out by adamw_step, from lr and the updates so far */
 };
 
 /* Identifies one dropout mask; the mask is a pure function of the control's seed, step and micro_batch, of
@@ -86,23 +86,31 @@ struct step_control {
 struct dropout_site {
     const struct step_control *control; /* device memory */
     uint16_t layer;                     /* 0 for the embedding */
-    uint16_t site; /* 0 embedding, 1 attention output projection, 2 down projection */
+    uint16_t site;                      /* 0 embedding, 1 attention output projection, 2 down projection */
 };
 
 /* Device-resident result of grad_norm, read by the optimizers: no host round trip. */
 struct clip_state {
-    float norm;      /* L2 norm over all gradients */
-    float scale;     /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */
+    float norm;  /* L2 norm over all gradients */
+    float scale; /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */
     int64_t updates; /* how often the scale was not 0, this time included: the t of AdamW's corrections */
+};
+
+/* How the optimizers update a stretch of the flat arena: elements from the end of the range before, or 0, up
+ * to `end`. A sorted table of these lies in device memory; its last range ends at n. */
+struct update_range {
+    size_t end;
+    float lr_scale;     /* times the step's learning rate; 0: nothing in the range is read or written */
+    float weight_decay; /* decoupled, times the scaled learning rate */
 };
 
 struct adamw_params {
     double beta1, beta2; /* the corrections 1 - beta^t are computed in double, on the device */
-    float eps, weight_decay;
+    float eps;
 };
 
 struct lion_params {
-    float beta1, beta2, weight_decay;
+    float beta1, beta2;
 };
 
 struct backend {
@@ -165,14 +173,14 @@ struct backend {
     /* whether the device has come as far as the mark; does not wait. True also of a mark that was never made
      * and where the device failed: there is nothing to wait for */
     bool (*event_done)(struct event *event);
-    /* Until the device has come to the mark, which was made on this stream. STATUS_OK: it has, whatever became
-     * of later work; else the stream's fault, as stream_wait reports it. */
+    /* Until the device has come to the mark, which was made on this stream. STATUS_OK: it has, whatever
+     * became of later work; else the stream's fault, as stream_wait reports it. */
     enum status (*event_wait)(struct event *event, struct stream *stream, struct err *err);
 
     /* --- graphs: a stream's work recorded once and queued again as one piece --- */
-    /* Calls `work`, which queues operations on the stream, and keeps what it queued without running it. It may
-     * not wait, use ordinary host memory, or touch another stream. STATUS_FAILED: this cannot be recorded;
-     * nothing ran and the stream is as before. */
+    /* Calls `work`, which queues operations on the stream, and keeps what it queued without running it. It
+     * may not wait, use ordinary host memory, or touch another stream. STATUS_FAILED: this cannot be
+     * recorded; nothing ran and the stream is as before. */
     enum status (*graph_open)(struct stream *stream, void (*work)(void *context), void *context,
                               struct graph **out, struct err *err);
     void (*graph_run)(struct graph *graph, struct stream *stream); /* queues it; `context` must live on */
@@ -277,16 +285,17 @@ struct backend {
     void (*grad_norm)(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
                       struct stream *stream);
 
-    /* adamw.h, lion.h: one flat range in one launch; w (n) are the master weights, of which the first
-     * `decayed` decay, weights (n) what the network computes with: w rounded to the stream's precision, or w
-     * itself. The learning rate is the control's. A clip scale of 0 (non-finite norm) leaves weights and
-     * moments untouched */
-    void (*adamw_step)(float *w, void *weights, float *m, float *v, const float *g, size_t n, size_t decayed,
-                       struct adamw_params params, struct step_control *control,
-                       const struct clip_state *clip, struct stream *stream);
-    void (*lion_step)(float *w, void *weights, float *m, const float *g, size_t n, size_t decayed,
-                      struct lion_params params, const struct step_control *control,
-                      const struct clip_state *clip, struct stream *stream);
+    /* adamw.h, lion.h: the flat arena in one launch; w (n) are the master weights, weights (n) what the
+     * network computes with: w rounded to the stream's precision, or w itself; ranges (range_count) in device
+     * memory say what decays and how the control's learning rate is scaled. A clip scale of 0 (non-finite
+     * norm) leaves weights and moments untouched */
+    void (*adamw_step)(float *w, void *weights, float *m, float *v, const float *g, size_t n,
+                       const struct update_range *ranges, int range_count, struct adamw_params params,
+                       struct step_control *control, const struct clip_state *clip, struct stream *stream);
+    void (*lion_step)(float *w, void *weights, float *m, const float *g, size_t n,
+                      const struct update_range *ranges, int range_count, struct lion_params params,
+                      const struct step_control *control, const struct clip_state *clip,
+                      struct stream *stream);
 };
 
 /* The CPU table, compiled for the best instruction set this processor has. Never fails. */

@@ -4,12 +4,12 @@
 #include "kernels/cpu_device.h"
 
 static void update_range(float *w, float *m, const float *g, size_t from, size_t to,
-                         struct lion_params params, float lr, float weight_decay, float scale,
+                         struct lion_params params, float base, const struct update_range *range, float scale,
                          struct stream *stream)
 {
-    const float beta1 = params.beta1, beta2 = params.beta2;
+    const float beta1 = params.beta1, beta2 = params.beta2, lr = base * range->lr_scale;
     const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
-    const float keep = (float)(1.0 - (double)lr * weight_decay);
+    const float keep = (float)(1.0 - (double)lr * range->weight_decay);
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
     for (size_t i = from; i < to; i++) {
         float gi = g[i] * scale;
@@ -20,12 +20,15 @@ static void update_range(float *w, float *m, const float *g, size_t from, size_t
     }
 }
 
-void lion_step(float *w, void *weights, float *m, const float *g, size_t n, size_t decayed,
-               struct lion_params params, const struct step_control *control, const struct clip_state *clip,
-               struct stream *stream)
+void lion_step(float *w, void *weights, float *m, const float *g, size_t n, const struct update_range *ranges,
+               int range_count, struct lion_params params, const struct step_control *control,
+               const struct clip_state *clip, struct stream *stream)
 {
+    size_t from = 0;
     (void)weights; /* the stream is fp32: w itself */
+    (void)n;       /* where the last range ends */
     if (clip->scale == 0.0f) return;
-    update_range(w, m, g, 0, decayed, params, control->lr, params.weight_decay, clip->scale, stream);
-    update_range(w, m, g, decayed, n, params, control->lr, 0.0f, clip->scale, stream);
+    for (int i = 0; i < range_count; from = ranges[i++].end)
+        if (ranges[i].lr_scale != 0.0f)
+            update_range(w, m, g, from, ranges[i].end, params, control->lr, &ranges[i], clip->scale, stream);
 }

@@ -205,18 +205,20 @@ static void grad_norm_body(struct bench *b)
 }
 static void adamw_body(struct bench *b)
 {
-    struct adamw_params params = {0.9, 0.95, 1e-8f, 0.1f};
+    struct adamw_params params = {0.9, 0.95, 1e-8f};
+    struct update_range all = {PARAMETERS, 1, 0.1f};
     struct clip_state clip = {1.0f, 1.0f, 1};
     struct step_control control = {.lr = 1e-9f};
-    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, PARAMETERS, params, &control,
-                     &clip, b->stream);
+    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, &all, 1, params, &control, &clip,
+                     b->stream);
 }
 static void lion_body(struct bench *b)
 {
-    struct lion_params params = {0.9f, 0.99f, 0.1f};
+    struct lion_params params = {0.9f, 0.99f};
+    struct update_range all = {PARAMETERS, 1, 0.1f};
     struct clip_state clip = {1.0f, 1.0f, 1};
     const struct step_control control = {.lr = 1e-9f};
-    b->k->lion_step(b->big, b->big, b->big2, b->big4, PARAMETERS, PARAMETERS, params, &control, &clip,
+    b->k->lion_step(b->big, b->big, b->big2, b->big4, PARAMETERS, &all, 1, params, &control, &clip,
                     b->stream);
 }
 

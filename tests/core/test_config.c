@@ -24,15 +24,30 @@ enum { KEYS = sizeof keys / sizeof *keys };
 /* A value other than the default that every key of its kind accepts, and that fits together with the rest. */
 static const char *other_value(size_t i)
 {
-    static const struct {
-        const char *name, *value;
-    } special[] = {{"preset", "tiny"},       {"hidden_dim", "24"},   {"num_heads", "4"},
-                   {"num_kv_heads", "2"},    {"head_dim", "6"},      {"shuffle", "random"},
-                   {"optimizer", "lion"},    {"schedule", "linear"}, {"precision", "fp32"},
-                   {"allocator", "caching"}, {"max_seq_len", "128"}, {"seq_len", "32"},
-                   {"contents", "weights"},  {"rope_base", "5000"},  {"seed", "9223372036854775807"}};
+    static const char *const special[] = {"preset=tiny",
+                                          "hidden_dim=24",
+                                          "num_heads=4",
+                                          "num_kv_heads=2",
+                                          "head_dim=6",
+                                          "shuffle=random",
+                                          "optimizer=lion",
+                                          "schedule=linear",
+                                          "precision=fp32",
+                                          "allocator=caching",
+                                          "max_seq_len=128",
+                                          "seq_len=32",
+                                          "rope_base=5000",
+                                          "rope_scaling=llama3",
+                                          "rope_factor=2",
+                                          "rope_high_freq_factor=8",
+                                          "at_epoch_end=true",
+                                          "graph=off",
+                                          "contents=weights",
+                                          "loss=plain",
+                                          "seed=9223372036854775807"};
+    size_t n = strlen(keys[i].name);
     for (size_t k = 0; k < sizeof special / sizeof *special; k++)
-        if (strcmp(special[k].name, keys[i].name) == 0) return special[k].value;
+        if (strncmp(special[k], keys[i].name, n) == 0 && special[k][n] == '=') return special[k] + n + 1;
     return strcmp(keys[i].kind, "INT") == 0    ? "7"
            : strcmp(keys[i].kind, "REAL") == 0 ? "0.125"
            : strcmp(keys[i].kind, "BOOL") == 0 ? (*keys[i].fallback ? "false" : "true")

@@ -8,9 +8,12 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "core/hugging_face.h"
+#include "core/rotary.h"
 #include "tests/core/rig.h"
 
 static enum status read_text(const char *text, struct model_config *out, struct err *err)
@@ -56,6 +59,11 @@ static void what_is_written_reads_back_equal(void **state)
         config.tie_weights = bits > 2;
         config.norm_eps = 1e-5 / 3;
         config.rope_base = 500000.0 / 7;
+        strcpy(config.rope_scaling, bits % 3 == 0 ? "default" : bits % 3 == 1 ? "linear" : "llama3");
+        config.rope_factor = bits % 3 ? 7.0 / 3 : 1;
+        config.rope_low_freq_factor = bits % 3 == 2 ? 0.7 : 1;
+        config.rope_high_freq_factor = bits % 3 == 2 ? 3.3 : 4;
+        config.rope_original_len = bits % 3 == 2 ? 77 : 8192;
         if (hugging_face_write_config(&config, path, &err)) fail_msg("%s", err.text);
         if (hugging_face_read_config(path, &back, &err)) fail_msg("%s", err.text);
         assert_int_equal(back.vocab_size, config.vocab_size);
@@ -67,6 +75,11 @@ static void what_is_written_reads_back_equal(void **state)
         assert_int_equal(back.intermediate_dim, config.intermediate_dim);
         assert_int_equal(back.max_seq_len, config.max_seq_len);
         assert_true(back.norm_eps == config.norm_eps && back.rope_base == config.rope_base);
+        assert_string_equal(back.rope_scaling, config.rope_scaling);
+        assert_true(back.rope_factor == config.rope_factor);
+        assert_true(back.rope_low_freq_factor == config.rope_low_freq_factor);
+        assert_true(back.rope_high_freq_factor == config.rope_high_freq_factor);
+        assert_int_equal(back.rope_original_len, config.rope_original_len);
         assert_int_equal(back.qk_norm, config.qk_norm);
         assert_int_equal(back.qkv_bias, config.qkv_bias);
         assert_int_equal(back.tie_weights, config.tie_weights);
@@ -101,6 +114,37 @@ static void both_spellings_of_the_rotary_base_are_read(void **state)
     assert_true(config.rope_base == 700.5);
 }
 
+/* tests/fixtures/rope/make_rope.py wrote them; single precision has 24 bits. */
+static void rotary_frequencies_are_those_of_transformers(void **state)
+{
+    (void)state;
+    json_t *cases = json_load_file("tests/fixtures/rope/rope.json", 0, NULL), *one;
+    size_t index;
+    int kinds = 0;
+    assert_non_null(cases);
+    json_array_foreach(cases, index, one)
+    {
+        struct model_config config;
+        struct err err = {0};
+        char *text = json_dumps(json_object_get(one, "config"), 0);
+        const json_t *frequencies = json_object_get(one, "frequencies");
+        if (read_text(text, &config, &err)) fail_msg("%s: %s", text, err.text);
+        assert_int_equal(json_array_size(frequencies), config.head_dim / 2);
+        for (int i = 0; i < config.head_dim / 2; i++) {
+            double want = json_number_value(json_array_get(frequencies, (size_t)i)),
+                   got = rotary_frequency(&config, i);
+            if (!(fabs(got - want) < 2e-6 * want))
+                fail_msg("%s: pair %d turns by %.9g, not %.9g", text, i, got, want);
+        }
+        kinds |= strcmp(config.rope_scaling, "linear") == 0   ? 2
+                 : strcmp(config.rope_scaling, "llama3") == 0 ? 4
+                                                              : 1;
+        free(text);
+    }
+    assert_int_equal(kinds, 7);
+    json_decref(cases);
+}
+
 static void what_we_do_not_compute_is_refused(void **state)
 {
     (void)state;
@@ -109,7 +153,10 @@ static void what_we_do_not_compute_is_refused(void **state)
     expect_refused("\"rope_scaling\": {\"rope_type\": \"yarn\"}", "rotary scaling \"yarn\"");
     expect_refused("\"rope_scaling\": {\"type\": \"dynamic\"}", "rotary scaling \"dynamic\"");
     expect_refused("\"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}",
-                   "rotary scaling \"llama3\"");
+                   "rotary scaling \"llama3\" needs a number \"factor\"");
+    expect_refused("\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}", "model.rope_factor = 0.5");
+    expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 4}",
+                   "model.rope_high_freq_factor = 4");
     assert_int_equal(read_text("{\"model_type\": \"gpt2\"}", &config, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "llama, qwen2 and qwen3 are supported"));
     assert_int_equal(read_text("{}", &config, &err), STATUS_USAGE);
@@ -151,6 +198,7 @@ int main(void)
         cmocka_unit_test(what_is_written_reads_back_equal),
         cmocka_unit_test(keys_that_others_leave_out_have_their_defaults),
         cmocka_unit_test(both_spellings_of_the_rotary_base_are_read),
+        cmocka_unit_test(rotary_frequencies_are_those_of_transformers),
         cmocka_unit_test(what_we_do_not_compute_is_refused),
         cmocka_unit_test(sizes_that_are_missing_or_impossible_are_refused),
         cmocka_unit_test(files_that_are_no_json_object_are_refused),

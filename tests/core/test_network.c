@@ -169,7 +169,8 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
     (snprintf(key, sizeof key, "%s.%s", word, text), optimizer.field = number(&f, key))
     CONSTANT(beta1, "beta1");
     CONSTANT(beta2, "beta2");
-    CONSTANT(weight_decay, "weight_decay");
+    snprintf(key, sizeof key, "%s.weight_decay", word);
+    assert_int_equal(optimizer_lay_ranges(&optimizer, &f.network, NULL, number(&f, key), NULL), STATUS_OK);
     if (kind == OPTIMIZER_ADAMW) CONSTANT(eps, "eps");
 #define LIST(text) (snprintf(key, sizeof key, "%s.%s", word, text), (const float *)tensor(&f, key)->data)
     const float *losses = LIST("losses"), *norms = LIST("norms"), *lrs = LIST("lr");
@@ -189,6 +190,92 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
     double apart = distance(&f, f.network.weights, key);
     if (!(apart < bound))
         fail_msg("%s %s: weights are %.3g apart after ten steps, bound %.3g", name, word, apart, bound);
+    close_fixture(&f);
+}
+
+/* The groups that the fixture names, a key of the configuration on each line. */
+static void read_groups(const struct safetensors *file, struct param_groups *groups)
+{
+    const char *text = safetensors_metadata(file, "groups");
+    char line[200];
+    struct err err = {0};
+    assert_non_null(text);
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, text);
+        char *equals = strchr(line, '=');
+        *equals = '\0';
+        if (param_groups_set(groups, line, equals + 1, &err)) fail_msg("%s", err.text);
+    }
+}
+
+static void parameter_groups_follow_those_of_pytorch(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct param_groups groups = {.count = 0};
+    struct err err = {0};
+    open_fixture(&f, "qwen3");
+    struct safetensors batch = f.file;
+    float *frozen = malloc(f.model.elements * sizeof *frozen);
+    memcpy(frozen, f.network.weights, f.model.elements * sizeof *frozen);
+    const float *lrs = (const float *)tensor(&f, "adamw.lr")->data;
+    struct optimizer optimizer = {.kind = OPTIMIZER_ADAMW,
+                                  .beta1 = number(&f, "adamw.beta1"),
+                                  .beta2 = number(&f, "adamw.beta2"),
+                                  .eps = number(&f, "adamw.eps"),
+                                  .max_grad_norm = number(&f, "max_grad_norm")};
+    double decay = number(&f, "adamw.weight_decay");
+    if (safetensors_open("tests/fixtures/torch/qwen3_groups.safetensors", &f.file, &err))
+        fail_msg("%s", err.text);
+    read_groups(&f.file, &groups);
+    assert_int_equal(groups.count, 5);
+    if (optimizer_lay_ranges(&optimizer, &f.network, &groups, decay, &err)) fail_msg("%s", err.text);
+    const float *losses = (const float *)tensor(&f, "groups.losses")->data;
+    for (int i = 0; i < 10; i++) {
+        double loss = run_step(&f);
+        assert_true(fabs(loss - losses[i]) < 2e-5 * losses[i]);
+        network_control(&f.network, (struct step_control){.lr = lrs[i]});
+        optimizer_step(&optimizer, &f.network);
+    }
+    double apart = distance(&f, f.network.weights, "groups.");
+    if (!(apart < 4 * number(&f, "fp32_error.groups") + 1e-6)) fail_msg("weights are %.3g apart", apart);
+    const struct param *still = model_find(&f.model, "model.layers.1.mlp.gate_proj.weight");
+    assert_memory_equal(f.network.weights + still->offset, frozen + still->offset,
+                        still->count * sizeof *frozen);
+    free(frozen);
+    safetensors_close(&batch);
+    close_fixture(&f);
+}
+
+/* A batch of which rows have different numbers of ignored labels, a row at a time and all at once. */
+static void micro_batches_add_up_to_the_gradient_of_the_whole_batch(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, "llama");
+    struct network *net = &f.network;
+    size_t n = f.model.elements;
+    struct step_result result;
+    double whole_loss = run_step(&f), square = 0, norm = 0;
+    float *whole = malloc(n * sizeof *whole);
+    memcpy(whole, net->gradients, n * sizeof *whole);
+    network_clear(net);
+    assert_true(f.valid < f.B * f.T);
+    for (int b = 0; b < f.B; b++) {
+        const int32_t *tokens = f.tokens + b * f.T, *targets = f.targets + b * f.T;
+        network_forward(net, tokens, 1, f.T, (struct network_dropout){0});
+        network_backward(net, targets, 1, f.T, 1.0f / (float)f.valid, (struct network_dropout){0});
+    }
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)net->gradients[i] - whole[i];
+        square += d * d;
+        norm += (double)whole[i] * whole[i];
+    }
+    network_result(net, &result);
+    assert_true(fabs(result.loss_sum / f.valid - whole_loss) < 1e-6 * whole_loss);
+    assert_true(sqrt(square / norm) < 1e-6);
+    free(whole);
     close_fixture(&f);
 }
 
@@ -242,6 +329,8 @@ int main(void)
         cmocka_unit_test(name##_follows_pytorch_through_ten_adamw_steps),                                    \
         cmocka_unit_test(name##_follows_pytorch_through_ten_lion_steps),
     const struct CMUnitTest tests[] = {
-        CASES(UNITS) cmocka_unit_test(initial_weights_made_in_pieces_are_those_made_at_once)};
+        CASES(UNITS) cmocka_unit_test(initial_weights_made_in_pieces_are_those_made_at_once),
+        cmocka_unit_test(parameter_groups_follow_those_of_pytorch),
+        cmocka_unit_test(micro_batches_add_up_to_the_gradient_of_the_whole_batch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,7 @@ static void train_one_step(struct rig *rig, int B, int T, int moments)
                                   .max_grad_norm = 1};
     struct network_dropout dropout = {.probability = 0.1f, .seed = 1};
     assert_true(B * T <= 64);
+    assert_int_equal(optimizer_lay_ranges(&optimizer, &rig->network, NULL, 0.1, NULL), STATUS_OK);
     rig_tokens(3, rig->model.config.vocab_size, tokens, B * T);
     network_clear(&rig->network);
     network_forward(&rig->network, tokens, B, T, dropout);

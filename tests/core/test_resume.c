@@ -123,6 +123,17 @@ static void expect_resume_is_exact(const char *const *words, int total, int stri
     "train.total_steps=14", "train.accumulation_steps=2", "train.dropout=0.2", "eval.every=4",               \
         "eval.early_stopping_patience=50", "sample.every=5"
 
+/* 50 sequences, 4 a step: epochs end with steps 13 and 25; breaks fall before, on and behind them. */
+static void epochs_are_evaluated_where_the_uninterrupted_run_has_them(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(WORDS("train.total_steps=27", "train.accumulation_steps=2", "eval.every=0",
+                                 "eval.at_epoch_end=true", "eval.early_stopping_patience=50",
+                                 "sample.every=9", "data.padding=32", "param_group.norms.match=*norm*",
+                                 "param_group.norms.lr_scale=0.5"),
+                           27, 6, BY_REQUEST);
+}
+
 static void an_adamw_run_resumes_bit_for_bit_after_a_request(void **state)
 {
     (void)state;
@@ -270,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_corpus_is_refused),
+        cmocka_unit_test(epochs_are_evaluated_where_the_uninterrupted_run_has_them),
         cmocka_unit_test(an_adamw_run_resumes_bit_for_bit_after_a_request),
         cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),
         cmocka_unit_test(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint),

@@ -196,11 +196,11 @@ static struct {
 } asked;
 
 static void count_update(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                         size_t decayed, struct adamw_params params, struct step_control *control,
-                         const struct clip_state *clip, struct stream *stream)
+                         const struct update_range *ranges, int range_count, struct adamw_params params,
+                         struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
     asked.updates++;
-    asked.table->adamw_step(w, weights, m, v, g, n, decayed, params, control, clip, stream);
+    asked.table->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
 }
 
 static void count_download(void *host, const void *memory, size_t bytes, struct stream *stream)

@@ -221,6 +221,44 @@ static void a_corpus_that_is_too_short_is_an_error_with_both_numbers(void **stat
     assert_non_null(strstr(err.text, "2147483648"));
 }
 
+/* Of both widths; a label that does not count is -100 in the batch and missing in the count, inputs stay. */
+static void padding_does_not_count_as_a_label(void **state)
+{
+    (void)state;
+    enum { N = 61, T = 10, PAD = 3 };
+    uint32_t wide[N];
+    uint16_t narrow[N];
+    for (int i = 0; i < N; i++) wide[i] = narrow[i] = (uint16_t)(i * i % 7 == 4 ? PAD : 10 + i);
+    for (int is_narrow = 0; is_narrow < 2; is_narrow++) {
+        struct token_file file = {
+            .tokens = is_narrow ? NULL : wide, .narrow = is_narrow ? narrow : NULL, .count = N};
+        struct split train, validation;
+        int32_t inputs[2 * T], targets[2 * T];
+        uint64_t counted = 0;
+        assert_int_equal(split_files(&file, 1, 0, T, 5, SHUFFLE_RANDOM, &train, &validation, NULL),
+                         STATUS_OK);
+        assert_int_equal(split_labels(&train, 0, 6), 6 * T);
+        split_pad(&train, PAD);
+        for (uint64_t cursor = 0; cursor < 12; cursor += 2) { /* two epochs */
+            uint64_t here = 0;
+            split_batch(&train, cursor, 2, inputs, targets);
+            for (int i = 0; i < 2 * T; i++) {
+                assert_true(targets[i] != PAD && inputs[i] != LABEL_IGNORED);
+                if (i % T) assert_true(targets[i - 1] == (inputs[i] == PAD ? LABEL_IGNORED : inputs[i]));
+                here += targets[i] != LABEL_IGNORED;
+            }
+            assert_int_equal(split_labels(&train, cursor, 2), here);
+            counted += here;
+        }
+        uint64_t all = 0;
+        for (int i = 1; i <= 6 * T; i++) all += wide[i] != PAD;
+        assert_int_equal(counted, 2 * all);
+        assert_true(all < 6 * T);
+        split_release(&train);
+        split_release(&validation);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +271,7 @@ int main(void)
         cmocka_unit_test(an_epoch_trains_on_every_sequence_and_a_batch_may_span_two),
         cmocka_unit_test(training_never_sees_the_validation_tail),
         cmocka_unit_test(a_corpus_that_is_too_short_is_an_error_with_both_numbers),
+        cmocka_unit_test(padding_does_not_count_as_a_label),
     };
     return cmocka_run_group_tests_name("batch", tests, NULL, NULL);
 }

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "datasets/corpus.h"
+#include "datasets/corpus_mark.h"
 #include "tests/datasets/datasets_help.h"
 
 struct result {
@@ -244,6 +246,34 @@ static void recipes_are_listed_and_fetched(void **state)
     release(&result);
 }
 
+/* What training would keep of a text: encoded twice alike, gone once cleaned, and made again alike. */
+static void clean_removes_what_is_kept_of_texts_and_nothing_else(void **state)
+{
+    (void)state;
+    const char *text = scratch_path("to-clean.txt"), *mine = scratch_path("mine.tok");
+    char cache[4096], foreign[5000];
+    struct corpus corpus = {0};
+    struct corpus_mark before, after;
+    struct err err = {0};
+    snprintf(cache, sizeof cache, "%s/data", getenv("ANNEAL_HOME"));
+    snprintf(foreign, sizeof foreign, "%s/kept.txt", cache);
+    scratch_write(text, "in the beginning was the word", 29);
+    assert_run(RUN("", "data", "prepare", text, "-t", "bytes", "-o", mine), 0, "29 tokens", "");
+    assert_run(RUN("", "data", "clean"), 0, "removed ", "");
+    scratch_write(foreign, "a recipe's text", 15);
+    if (corpus_open(text, "bytes", cache, NULL, &corpus, &err)) fail_msg("%s", err.text);
+    before = corpus_mark_of(&corpus);
+    corpus_close(&corpus);
+    assert_run(RUN("", "data", "clean", "--dry-run"), 0, "would remove 1 encoded text, ", "");
+    assert_run(RUN("", "data", "clean", "--json"), 0, "\"tokens\": 29", "");
+    assert_run(RUN("", "data", "clean"), 0, "removed 0 encoded texts, 0 B", "");
+    assert_true(file_exists(foreign) && file_exists(mine) && file_exists(text));
+    if (corpus_open(text, "bytes", cache, NULL, &corpus, &err)) fail_msg("%s", err.text);
+    after = corpus_mark_of(&corpus);
+    assert_memory_equal(&before, &after, sizeof before);
+    corpus_close(&corpus);
+}
+
 static void an_interrupt_leaves_nothing_half_written(void **state)
 {
     (void)state;
@@ -287,6 +317,7 @@ int main(void)
         cmocka_unit_test(shards_can_be_looked_into),
         cmocka_unit_test(a_tokenizer_is_trained_encodes_and_decodes),
         cmocka_unit_test(recipes_are_listed_and_fetched),
+        cmocka_unit_test(clean_removes_what_is_kept_of_texts_and_nothing_else),
         cmocka_unit_test(an_interrupt_leaves_nothing_half_written),
     };
     return cmocka_run_group_tests_name("data and tokenizer commands", tests, NULL, NULL);

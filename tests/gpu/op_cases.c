@@ -341,6 +341,22 @@ static void reduce_case(const struct op_side *side, struct op_shape s, struct op
     desk_close(&d, out);
 }
 
+/* Matrices, vectors, and what groups of parameters make of them: boundaries inside a thread's piece, a
+ * stretch that is frozen, ranges of one element. */
+static struct update_range *ranges_of(struct desk *d, size_t n, int *count)
+{
+    struct update_range ranges[] = {{0, 1, 0.1f}, {0, 0.5f, 0}, {0, 0, 0.1f}, {0, 1, 0}, {0, 2, 0.01f}};
+    size_t at[] = {n / 3 + 1, n / 3 + 2, n / 2 + 1, n - n / 5 - 1, n};
+    *count = 0;
+    for (int i = 0; i < 5; i++) { /* small tensors have fewer */
+        size_t from = *count ? ranges[*count - 1].end : 0;
+        if (at[i] <= from || at[i] > n) continue;
+        ranges[*count] = ranges[i];
+        ranges[(*count)++].end = at[i];
+    }
+    return desk_put(d, ranges, (size_t)*count * sizeof *ranges, sizeof(size_t));
+}
+
 static void adamw_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
     struct desk d = desk_open(side, s, out);
@@ -348,11 +364,14 @@ static void adamw_case(const struct op_side *side, struct op_shape s, struct op_
     float *w = desk_floats(&d, n, 0, 1), *m = desk_floats(&d, n, 0, 1), *v = desk_floats(&d, n, 1, 1),
           *g = desk_floats(&d, n, 0, 1);
     void *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
-    struct adamw_params p = {0.9, 0.95, 1e-8f, 0.1f};
+    struct adamw_params p = {0.9, 0.95, 1e-8f};
     struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
     const struct clip_state *clip = clip_of(&d, 0.5f, 1 + s.seed % 50), *skip = clip_of(&d, 0, 3);
-    side->backend->adamw_step(w, weights, m, v, g, n, n / 2, p, control, clip, side->stream);
-    side->backend->adamw_step(w, weights, m, v, g, n, n / 2, p, control, skip, side->stream);
+    int count;
+    struct update_range *ranges = ranges_of(&d, n, &count);
+    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
+    side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, control, clip, side->stream);
+    side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, control, skip, side->stream);
     desk_result(&d, out, "w", w, n, ELEMENTWISE);
     desk_tensor_result(&d, out, "weights", weights, n, ELEMENTWISE);
     desk_result(&d, out, "m", m, n, ELEMENTWISE);
@@ -366,11 +385,14 @@ static void lion_case(const struct op_side *side, struct op_shape s, struct op_o
     size_t n = (size_t)rows_of(s) * (size_t)s.C;
     float *w = desk_floats(&d, n, 0, 1), *m = desk_floats(&d, n, 0, 1), *g = desk_floats(&d, n, 0, 1);
     void *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
-    struct lion_params p = {0.9f, 0.99f, 0.1f};
+    struct lion_params p = {0.9f, 0.99f};
     const struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
     const struct clip_state *clip = clip_of(&d, 0.5f, 1), *skip = clip_of(&d, 0, 1);
-    side->backend->lion_step(w, weights, m, g, n, n / 2, p, control, clip, side->stream);
-    side->backend->lion_step(w, weights, m, g, n, n / 2, p, control, skip, side->stream);
+    int count;
+    struct update_range *ranges = ranges_of(&d, n, &count);
+    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
+    side->backend->lion_step(w, weights, m, g, n, ranges, count, p, control, clip, side->stream);
+    side->backend->lion_step(w, weights, m, g, n, ranges, count, p, control, skip, side->stream);
     desk_result(&d, out, "w", w, n, ELEMENTWISE);
     desk_tensor_result(&d, out, "weights", weights, n, ELEMENTWISE);
     desk_result(&d, out, "m", m, n, ELEMENTWISE);

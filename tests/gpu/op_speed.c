@@ -44,7 +44,8 @@ struct op_bench {
     void *workspace;
     struct clip_state *clip;
     struct step_control *control;
-    void *memory[BUFFERS + 9];
+    struct update_range *ranges; /* (2) as without groups of parameters: nine tenths decay */
+    void *memory[BUFFERS + 10];
     int count;
     bool first; /* the call that prepares what the others of its case need */
 };
@@ -278,8 +279,7 @@ static struct op_work add(struct op_bench *b)
 static struct op_work dropout(struct op_bench *b)
 {
     struct dropout_site site = {.control = b->control};
-    if (b->first)
-        b->backend->control_set(b->control, (struct step_control){.seed = 1, .step = 2}, b->stream);
+    if (b->first) b->backend->control_set(b->control, (struct step_control){.seed = 1, .step = 2}, b->stream);
     b->backend->dropout(b->a, (size_t)b->N * (size_t)b->s.C, 0.1f, site, b->stream);
     return (struct op_work){.bytes = elements(b, 2 * stream_size(b))};
 }
@@ -334,18 +334,19 @@ static void prepare_update(struct op_bench *b)
 
 static struct op_work adamw(struct op_bench *b)
 {
-    struct adamw_params p = {0.9, 0.95, 1e-8f, 0.1f};
+    struct adamw_params p = {0.9, 0.95, 1e-8f};
     if (b->first) prepare_update(b);
-    b->backend->adamw_step(b->a, rounded(b), b->b, b->second, b->x, b->s.n, b->s.n, p, b->control, b->clip,
-                           b->stream);
+    b->backend->adamw_step(b->a, rounded(b), b->b, b->second, b->x, b->s.n, b->ranges, 2, p, b->control,
+                           b->clip, b->stream);
     return (struct op_work){.bytes = floats(7.0 * (double)b->s.n) + rounded_bytes(b)};
 }
 
 static struct op_work lion(struct op_bench *b)
 {
-    struct lion_params p = {0.9f, 0.99f, 0.1f};
+    struct lion_params p = {0.9f, 0.99f};
     if (b->first) prepare_update(b);
-    b->backend->lion_step(b->a, rounded(b), b->b, b->x, b->s.n, b->s.n, p, b->control, b->clip, b->stream);
+    b->backend->lion_step(b->a, rounded(b), b->b, b->x, b->s.n, b->ranges, 2, p, b->control, b->clip,
+                          b->stream);
     return (struct op_work){.bytes = floats(5.0 * (double)b->s.n) + rounded_bytes(b)};
 }
 
@@ -442,6 +443,8 @@ static enum status fill_all(struct op_bench *b, struct err *err)
         fill(b, filled[i], b->bytes, false, noise, BLOCK);
     for (int i = 0; i < b->N; i++)
         tokens[i] = (int32_t)(philox4x32_10((uint32_t)i, 1, 0, 0, 7, 0).word[0] % (uint32_t)b->s.V);
+    struct update_range ranges[] = {{b->s.n / 10 * 9, 1, 0.1f}, {b->s.n, 1, 0}};
+    b->backend->mem_upload(b->ranges, ranges, sizeof ranges, b->stream);
     b->backend->mem_upload(b->tokens, tokens, (size_t)b->N * sizeof *tokens, b->stream);
     for (size_t i = 0; i < (size_t)b->s.T * (size_t)b->s.HS; i += 2) { /* 3-4-5: rotations keep the length */
         angles[i] = 0.6f;
@@ -485,6 +488,7 @@ static enum status take_all(struct op_bench *b, struct err *err)
     b->tokens = take(b, N * sizeof(int32_t), &status, err);
     b->workspace = take(b, larger(work, 256), &status, err);
     b->clip = take(b, sizeof *b->clip, &status, err);
+    b->ranges = take(b, 2 * sizeof *b->ranges, &status, err);
     b->control = take(b, sizeof *b->control, &status, err);
     size_t lent = b->backend->gemm_workspace(b->device);
     void *products = lent ? take(b, lent, &status, err) : NULL;

@@ -24,6 +24,7 @@ struct bench {
     int B, T;
     float dropout;
     double lr;
+    int range_count; /* of the optimizer's table */
 };
 
 static void bench_close(struct bench *bench)
@@ -83,7 +84,9 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
         backend->mem_upload(bench->net.weights, weights, bench->model.elements * sizeof *weights,
                             bench->net.stream);
         network_weights_written(&bench->net);
-        status = backend->stream_wait(bench->net.stream, err);
+        struct optimizer optimizer = {0};
+        status = optimizer_lay_ranges(&optimizer, &bench->net, NULL, 0.1, err);
+        bench->range_count = optimizer.range_count;
     }
     free(weights);
     if (status) bench_close(bench);
@@ -95,7 +98,7 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
 {
     const struct backend *backend = bench->backend;
     struct network *net = &bench->net;
-    struct optimizer optimizer = {OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 0.1, 1.0};
+    struct optimizer optimizer = {OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, bench->range_count};
     struct network_dropout dropout = {bench->dropout, 5, (uint32_t)step, 0};
     struct step_result result;
     int B = bench->B, T = bench->T, rows = B * T;

@@ -189,8 +189,9 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     struct step_control control = {.seed = 1, .step = 2, .micro_batch = 3, .lr = 1e-3f};
     const struct dropout_site site = {&control, 4, 0};
     struct clip_state clip = {1, 1, 0};
-    struct adamw_params adamw = {0.9, 0.95, 1e-8f, 0.1f};
-    struct lion_params lion = {0.9f, 0.99f, 0.1f};
+    struct adamw_params adamw = {0.9, 0.95, 1e-8f};
+    struct lion_params lion = {0.9f, 0.99f};
+    struct update_range all = {N * C, 1, 0.1f};
     double total;
     k->mem_zero(f[7], 4096, t->stream);
     k->embedding_forward(f[0], tokens, f[1], N, C, t->stream);
@@ -220,8 +221,8 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     linear_cross_entropy_forward(k, f[0], f[3], f[4], tokens, 32, f[5], N, C, V, PRECISION_FP32, t->stream);
     k->sum(&total, f[0], N * C, false, workspace, t->stream);
     k->grad_norm(&clip, f[0], N * C, 1.0f, workspace, t->stream);
-    k->adamw_step(f[0], f[0], f[1], f[2], f[3], N * C, N * C, adamw, &control, &clip, t->stream);
-    k->lion_step(f[0], f[0], f[1], f[2], N * C, N * C, lion, &control, &clip, t->stream);
+    k->adamw_step(f[0], f[0], f[1], f[2], f[3], N * C, &all, 1, adamw, &control, &clip, t->stream);
+    k->lion_step(f[0], f[0], f[1], f[2], N * C, &all, 1, lion, &control, &clip, t->stream);
 }
 
 static void no_allocation_body(const struct check_target *t)

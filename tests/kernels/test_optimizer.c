@@ -107,7 +107,8 @@ static void adamw_body(const struct check_target *t)
             double b1 = (double)0.9f, b2 = (double)0.95f, lr = (double)1e-2f, eps = (double)1e-8f,
                    decay = (double)0.1f;
             double c1 = 1 - pow(b1, step), c2 = 1 - pow(b2, step);
-            struct adamw_params params = {b1, b2, 1e-8f, 0.1f};
+            struct adamw_params params = {b1, b2, 1e-8f};
+            struct update_range all = {n, 1, 0.1f};
             for (size_t i = 0; i < n; i++) {
                 double gi = (double)g[i] * 0.25;
                 m64[i] = b1 * m64[i] + (1 - b1) * gi;
@@ -115,7 +116,7 @@ static void adamw_body(const struct check_target *t)
                 w64[i] -= lr * ((m64[i] / (double)(float)c1) / (sqrt(v64[i] / (double)(float)c2) + eps) +
                                 decay * w64[i]);
             }
-            t->backend->adamw_step(w, w, m, v, g, n, n, params, &control, &clip, t->stream);
+            t->backend->adamw_step(w, w, m, v, g, n, &all, 1, params, &control, &clip, t->stream);
             free(g);
         }
         check_near("adamw w", w, w64, n, CHECK_ELEMENTWISE);
@@ -139,9 +140,10 @@ static void lion_body(const struct check_target *t)
         m[0] = g[0] = 0; /* sign(0) = 0 */
         double *w64 = check_doubles(w, n), *m64 = check_doubles(m, n);
         double b1 = (double)0.9f, b2 = (double)0.99f, lr = (double)1e-3f, decay = (double)0.1f;
-        struct lion_params params = {0.9f, 0.99f, 0.1f};
+        struct lion_params params = {0.9f, 0.99f};
         const struct step_control control = {.lr = 1e-3f};
         struct clip_state clip = {2, 0.5f, 1};
+        struct update_range all = {n, 1, 0.1f};
         size_t undecided = 0;
         for (size_t i = 0; i < n; i++) {
             double gi = (double)g[i] * 0.5, c = b1 * m64[i] + (1 - b1) * gi;
@@ -150,7 +152,7 @@ static void lion_body(const struct check_target *t)
             m64[i] = b2 * m64[i] + (1 - b2) * gi;
         }
         assert_int_equal(undecided, 0);
-        t->backend->lion_step(w, w, m, g, n, n, params, &control, &clip, t->stream);
+        t->backend->lion_step(w, w, m, g, n, &all, 1, params, &control, &clip, t->stream);
         check_near("lion w", w, w64, n, CHECK_ELEMENTWISE);
         check_near("lion m", m, m64, n, CHECK_ELEMENTWISE);
         free(w), free(m), free(g), free(w64), free(m64);
@@ -171,10 +173,11 @@ static void scale_zero_body(const struct check_target *t)
     float *w0 = check_copy(w, N), *m0 = check_copy(m, N), *v0 = check_copy(v, N);
     struct clip_state clip = {NAN, 0, 0};
     struct step_control control = {.lr = 1};
-    struct adamw_params adamw = {0.9, 0.95, 1e-8f, 0.1f};
-    struct lion_params lion = {0.9f, 0.99f, 0.1f};
-    t->backend->adamw_step(w, w, m, v, g, N, N, adamw, &control, &clip, t->stream);
-    t->backend->lion_step(w, w, m, g, N, N, lion, &control, &clip, t->stream);
+    struct adamw_params adamw = {0.9, 0.95, 1e-8f};
+    struct lion_params lion = {0.9f, 0.99f};
+    struct update_range all = {N, 1, 0.1f};
+    t->backend->adamw_step(w, w, m, v, g, N, &all, 1, adamw, &control, &clip, t->stream);
+    t->backend->lion_step(w, w, m, g, N, &all, 1, lion, &control, &clip, t->stream);
     check_same_bits("w", w, w0, N);
     check_same_bits("m", m, m0, N);
     check_same_bits("v", v, v0, N);
@@ -187,6 +190,59 @@ static void scale_zero_leaves_everything_untouched(void **state)
     check_each_isa(2, scale_zero_body);
 }
 
+/* What groups of parameters make of the arena: boundaries anywhere, decay and rate of their own, one frozen.
+ */
+static const struct update_range pieces[] = {{1, 1, 0.1f},  {1021, 0.5f, 0},   {1023, 0, 0.3f},
+                                             {40007, 1, 0}, {40008, 2, 0.05f}, {70001, 0.25f, 0.1f}};
+enum { PIECES = sizeof pieces / sizeof *pieces, PIECES_END = 70001 };
+
+/* The same elements, a call for each range: w, m, v must be alike to the bit, a frozen range what it was. */
+static void pieces_body(const struct check_target *t)
+{
+    enum { N = PIECES_END };
+    float *g = check_random(N, 14, 1), *w = check_random(N, 15, 1), *m = check_random(N, 16, 0.1f),
+          *v = check_random(N, 17, 0.01f);
+    for (size_t i = 0; i < N; i++) v[i] = fabsf(v[i]);
+    struct clip_state clip = {4, 0.25f, 2};
+    struct adamw_params adamw = {0.9, 0.95, 1e-8f};
+    struct lion_params lion = {0.9f, 0.99f};
+    for (int kind = 0; kind < 2; kind++) {
+        struct step_control whole = {.lr = kind ? 1e-3f : 1e-2f};
+        float *w0 = check_copy(w, N), *m0 = check_copy(m, N), *v0 = check_copy(v, N);
+        float *w1 = check_copy(w, N), *m1 = check_copy(m, N), *v1 = check_copy(v, N);
+        if (kind)
+            t->backend->lion_step(w0, w0, m0, g, N, pieces, PIECES, lion, &whole, &clip, t->stream);
+        else
+            t->backend->adamw_step(w0, w0, m0, v0, g, N, pieces, PIECES, adamw, &whole, &clip, t->stream);
+        for (size_t i = 0, from = 0; i < PIECES; from = pieces[i++].end) {
+            size_t n = pieces[i].end - from;
+            struct update_range alone = {n, 1, pieces[i].weight_decay};
+            struct step_control own = {.lr = whole.lr * pieces[i].lr_scale}; /* a power of two: exact */
+            if (pieces[i].lr_scale == 0) continue;
+            if (kind)
+                t->backend->lion_step(w1 + from, w1 + from, m1 + from, g + from, n, &alone, 1, lion, &own,
+                                      &clip, t->stream);
+            else
+                t->backend->adamw_step(w1 + from, w1 + from, m1 + from, v1 + from, g + from, n, &alone, 1,
+                                       adamw, &own, &clip, t->stream);
+        }
+        check_same_bits("w", w0, w1, N);
+        check_same_bits("m", m0, m1, N);
+        check_same_bits("v", v0, v1, N);
+        check_same_bits("frozen w", w0 + 1021, w + 1021, 2);
+        check_same_bits("frozen m", m0 + 1021, m + 1021, 2);
+        assert_true(w0[1020] != w[1020] && w0[1023] != w[1023]);
+        free(w0), free(m0), free(v0), free(w1), free(m1), free(v1);
+    }
+    free(g), free(w), free(m), free(v);
+}
+
+static void ranges_are_updated_as_if_each_were_alone_and_a_scale_of_zero_freezes(void **state)
+{
+    (void)state;
+    check_each_isa(2, pieces_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +252,7 @@ int main(void)
         cmocka_unit_test(adamw_agrees_with_the_reference),
         cmocka_unit_test(lion_agrees_with_the_paper),
         cmocka_unit_test(scale_zero_leaves_everything_untouched),
+        cmocka_unit_test(ranges_are_updated_as_if_each_were_alone_and_a_scale_of_zero_freezes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

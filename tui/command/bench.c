@@ -37,6 +37,7 @@ struct bench {
     struct device_info info;
     struct network network;
     int rounds;       /* steps that count, up to STEPS */
+    int range_count;  /* of the optimizer's table */
     int32_t *tokens;  /* (B, T+1): inputs, and targets one further */
     float *a, *b, *c; /* (GEMM_SIZE, GEMM_SIZE), of the network's allocator */
     double step_seconds[STEPS], gemm_flops[STEPS];
@@ -71,11 +72,14 @@ static enum status open_bench(struct bench *b, struct err *err)
     if (status) return status;
     if (!b->tokens) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
     model_initialise(&b->model, 1, b->network.weights);
+    struct optimizer optimizer = {0};
+    status = optimizer_lay_ranges(&optimizer, &b->network, &c->groups, c->train.weight_decay, err);
+    b->range_count = optimizer.range_count;
     for (size_t i = 0; i < n; i++) b->a[i] = b->b[i] = 0.01f * (float)(i % 17);
     for (size_t i = 0; i <= N; i++)
         b->tokens[i] = (int32_t)(philox4x32_10((uint32_t)i, 0, 0, 0, 1, 2).word[0] %
                                  (uint32_t)b->model.config.vocab_size);
-    return STATUS_OK;
+    return status;
 }
 
 static void close_bench(struct bench *b)
@@ -95,8 +99,8 @@ static double time_step(struct bench *b)
                                   c->train.beta1,
                                   c->train.beta2,
                                   c->train.adam_eps,
-                                  c->train.weight_decay,
-                                  c->train.max_grad_norm};
+                                  c->train.max_grad_norm,
+                                  b->range_count};
     struct step_result result;
     int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
     double start = clock_monotonic();

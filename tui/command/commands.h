@@ -13,6 +13,7 @@ int command_compare(int argc, char **argv);
 int command_export(int argc, char **argv);
 int command_import(int argc, char **argv);
 int command_generate(int argc, char **argv);
+int command_evaluate(int argc, char **argv);
 int command_data(int argc, char **argv);
 int command_tokenizer(int argc, char **argv);
 int command_model(int argc, char **argv);

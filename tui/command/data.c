@@ -1,4 +1,6 @@
-/* anneal data prepare | info | fetch: text into token files, and what is in them. */
+/* anneal data prepare | info | fetch | clean: text into token files, what is in them, and what is kept of
+ * them. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
@@ -10,6 +12,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/corpus.h"
+#include "datasets/corpus_cache.h"
 #include "datasets/data_words.h"
 #include "datasets/pretokenizer.h"
 #include "datasets/recipe.h"
@@ -27,6 +30,7 @@ static const char help[] =
     "auto|bar|plain|none]\n"
     "       anneal data info FILE... [--tokenizer T] [--json]\n"
     "       anneal data fetch [NAME]\n"
+    "       anneal data clean [--dry-run] [--json]\n"
     "\n"
     "prepare  encodes INPUT (files, folders of text files, names of recipes) with the tokenizer T and "
     "writes\n"
@@ -41,6 +45,13 @@ static const char help[] =
     "         tokenizer.json of files that do not know theirs, as shards.\n"
     "fetch    prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists the "
     "recipes.\n"
+    "clean    removes the encoded texts that training keeps in $ANNEAL_HOME/data so as not to encode them "
+    "again, and "
+    "says\n"
+    "         what that frees; --dry-run only says it. Nothing is lost: what is needed again is encoded "
+    "again, with "
+    "the\n"
+    "         same tokens. Runs, checkpoints, recipes' texts and your own .tok files stay.\n"
     "\n"
     "examples:\n"
     "  anneal data fetch kjv                                  the King James Bible as plain text\n"
@@ -338,12 +349,59 @@ static int fetch(const struct text_options *options)
     return 0;
 }
 
+/* ---- clean ---- */
+
+struct cleaning {
+    const struct text_options *options;
+    json_t *entries; /* NULL: text is wanted */
+    uint64_t count, bytes;
+};
+
+static enum status clean_entry(void *context, const struct corpus_cache_entry *entry, struct err *err)
+{
+    struct cleaning *c = context;
+    char tokens[32], bytes[32];
+    enum status status = c->options->dry_run ? STATUS_OK : corpus_cache_remove(entry->path, err);
+    if (status) return status;
+    c->count++;
+    c->bytes += entry->bytes;
+    if (c->entries)
+        json_array_append_new(c->entries, json_pack("{s:s, s:s, s:I, s:I}", "key", entry->key, "tokenizer",
+                                                    entry->tokenizer, "tokens", (json_int_t)entry->tokens,
+                                                    "bytes", (json_int_t)entry->bytes));
+    else
+        printf("%s  %15s tokens  %10s  %s\n", entry->key,
+               text_options_number(entry->tokens, tokens, sizeof tokens),
+               text_format_bytes(entry->bytes, bytes, sizeof bytes),
+               *entry->tokenizer ? entry->tokenizer : "unreadable");
+    return STATUS_OK;
+}
+
+static int clean(const struct text_options *options)
+{
+    char folder[PATH_MAX], bytes[32];
+    struct err err = {0};
+    struct cleaning cleaning = {.options = options, .entries = options->json ? json_array() : NULL};
+    enum status status = data_folder(folder, sizeof folder, &err);
+    if (!status) status = corpus_cache_each(folder, clean_entry, &cleaning, &err);
+    if (!status && options->json)
+        print_json(json_pack("{s:b, s:I, s:O}", "removed", !options->dry_run, "bytes",
+                             (json_int_t)cleaning.bytes, "entries", cleaning.entries));
+    else if (!status)
+        printf("%s %" PRIu64 " encoded text%s, %s\n", options->dry_run ? "would remove" : "removed",
+               cleaning.count, cleaning.count == 1 ? "" : "s",
+               text_format_bytes(cleaning.bytes, bytes, sizeof bytes));
+    json_decref(cleaning.entries);
+    return status ? command_fail(&err) : 0;
+}
+
 int command_data(int argc, char **argv)
 {
     static const struct subcommand subcommands[] = {
         {"prepare", "tojp", 1, -1, prepare},
         {"info", "tj", 1, -1, info},
         {"fetch", "p", 0, 1, fetch},
+        {"clean", "nj", 0, 0, clean},
         {0},
     };
     return text_command_run(argc, argv, subcommands, help);

@@ -19,12 +19,12 @@ static bool is_model_folder(const char *word)
 }
 
 /* The folder of the checkpoint of `run` that is asked for. */
-static enum status find_checkpoint(const char *checkpoints, const struct run_info *run, int64_t wanted,
-                                   bool best, char *folder, size_t size, struct err *err)
+static enum status find_checkpoint(const char *checkpoints, const struct run_info *run,
+                                   const struct model_choice *c, char *folder, size_t size, struct err *err)
 {
     char newest[PATH_MAX];
-    int64_t step = best ? run->best_step : wanted;
-    if (best && step < 0)
+    int64_t step = c->best ? run->best_step : c->step;
+    if (c->best && step < 0)
         return err_set(err, STATUS_NOT_FOUND,
                        "run %s: has no best step, it was never evaluated (leave --best out for the newest "
                        "checkpoint)",
@@ -36,39 +36,39 @@ static enum status find_checkpoint(const char *checkpoints, const struct run_inf
                    : err_set(err, status,
                              "run %s: the checkpoint of its %sstep %" PRId64
                              " is not there, or no longer (leave %s out for the newest one)",
-                             run->id, best ? "best " : "", step, best ? "--best" : "--step");
+                             run->id, c->best ? "best " : "", step, c->best ? "--best" : "--step");
     }
     if (!status && step < 0 && checkpoint_passed_over(checkpoints, folder, newest, sizeof newest)) {
         char shown[PATH_MAX];
         clean_line(shown, sizeof shown, newest);
-        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, taking %s\n", shown,
-                strrchr(folder, '/') + 1);
+        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, %s from %s\n", shown,
+                c->doing, strrchr(folder, '/') + 1);
     }
     return status;
 }
 
-enum status model_folder_find(const char *command, const char *source, int64_t step, bool best, char *folder,
-                              size_t size, struct err *err)
+enum status model_choice_find(const struct model_choice *c, char *folder, size_t size, struct err *err)
 {
     char path[PATH_MAX], run_path[PATH_MAX - 16];
     struct store *store = NULL;
     struct run_info run;
-    if (is_model_folder(source)) {
-        if (best || step >= 0)
-            return err_set(err, STATUS_USAGE, "%s: %s is a checkpoint folder, --%s is for runs", command,
-                           source, best ? "best" : "step");
-        return file_format_path(folder, size, err, "%s", source);
+    if (is_model_folder(c->source)) {
+        if (c->best || c->step >= 0)
+            return err_set(err, STATUS_USAGE, "%s: %s is a checkpoint folder, --%s is for runs", c->command,
+                           c->source, c->best ? "best" : "step");
+        return file_format_path(folder, size, err, "%s", c->source);
     }
     *folder = '\0';
     enum status status = file_anneal_home(path, sizeof path, err);
     if (!status) status = store_open(path, &store, err);
-    if (!status) status = run_find(store, source, &run, err);
-    if (status == STATUS_NOT_FOUND && file_is_folder(source))
-        err_set(err, status, "%s: there is no run of this name, and the folder holds no config.json", source);
+    if (!status) status = run_find(store, c->source, &run, err);
+    if (status == STATUS_NOT_FOUND && file_is_folder(c->source))
+        err_set(err, status, "%s: there is no run of this name, and the folder holds no config.json",
+                c->source);
     if (!status) {
         run_folder(store, run.id, run_path, sizeof run_path);
         snprintf(path, sizeof path, "%s/checkpoints", run_path);
-        status = find_checkpoint(path, &run, step, best, folder, size, err);
+        status = find_checkpoint(path, &run, c, folder, size, err);
     }
     store_close(store);
     return status;

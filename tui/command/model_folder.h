@@ -9,9 +9,16 @@
 
 #include "core/base/err.h"
 
-/* Of a run the checkpoint of `step`, the one with its best validation loss, or (-1, false) the newest; a
- * newest one that is damaged is passed over with a warning on standard error. `command` is for messages. */
-enum status model_folder_find(const char *command, const char *source, int64_t step, bool best, char *folder,
-                              size_t size, struct err *err);
+/* A run, and which of its checkpoints; or the folder of a checkpoint, which stands for itself. */
+struct model_choice {
+    const char *command, *doing; /* for messages: "generate", "generating" */
+    const char *source;
+    int64_t step; /* of the checkpoint; -1: the newest */
+    bool best;    /* the one with the run's best validation loss */
+};
+
+/* The folder that is meant. A newest checkpoint that is damaged is passed over with a warning on standard
+ * error. */
+enum status model_choice_find(const struct model_choice *choice, char *folder, size_t size, struct err *err);
 
 #endif

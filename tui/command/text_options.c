@@ -8,7 +8,7 @@
 #include "core/base/text.h"
 #include "tui/command/command.h"
 
-enum { TEXT = 'x', VOCAB = 'v', JSON = 'j', PROGRESS = 'p' };
+enum { TEXT = 'x', VOCAB = 'v', JSON = 'j', PROGRESS = 'p', DRY_RUN = 'n' };
 
 static int wrong(const char *command, const struct subcommand *sub, const char *what, const char *word)
 {
@@ -17,7 +17,7 @@ static int wrong(const char *command, const struct subcommand *sub, const char *
     return 2;
 }
 
-static bool parse_style(const char *word, enum progress_style *out)
+bool text_options_progress(const char *word, enum progress_style *out)
 {
     static const char *const names[] = {"auto", "bar", "plain", "none"};
     for (int i = 0; i < 4; i++) {
@@ -39,6 +39,7 @@ static int parse(const char *command, const struct subcommand *sub, int argc, ch
         {"vocab", required_argument, NULL, VOCAB},
         {"json", no_argument, NULL, JSON},
         {"progress", required_argument, NULL, PROGRESS},
+        {"dry-run", no_argument, NULL, DRY_RUN},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -67,11 +68,14 @@ static int parse(const char *command, const struct subcommand *sub, int argc, ch
             if (!text_parse_int(optarg, &out->vocab) || out->vocab < 1 || out->vocab > INT32_MAX)
                 return wrong(command, sub, "--vocab wants a number of tokens, not", optarg);
             break;
+        case DRY_RUN:
+            out->dry_run = true;
+            break;
         case JSON:
             out->json = true;
             break;
         case PROGRESS:
-            if (!parse_style(optarg, &out->progress))
+            if (!text_options_progress(optarg, &out->progress))
                 return wrong(command, sub, "--progress wants auto, bar, plain or none, not", optarg);
             break;
         default:

@@ -1,0 +1,154 @@
+/* anneal evaluate: what it measures is what training measured, on any data that fits the model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+
+static json_t *parse(const char *text)
+{
+    json_error_t problem;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) fail_msg("%s: %s", problem.text, text);
+    return json;
+}
+
+/* Trains on s.corpus and validates all of `held`, then evaluates the same. */
+static void train(const struct stage *s, const char *held)
+{
+    char val[700];
+    snprintf(val, sizeof val, "--data.val=%s", held);
+    process_close(process_run(0, "train", s->config, val, "--name=mine", "--train.seq_len=32",
+                              "--train.batch_size=3", "--eval.batches=0", "--eval.every=20",
+                              "--progress=none", NULL));
+}
+
+static void the_loss_is_the_validation_loss_of_training(void **state)
+{
+    (void)state;
+    struct stage s;
+    char held[700];
+    stage_open(&s, "same");
+    snprintf(held, sizeof held, "%s/held.txt", s.folder);
+    char *text = stage_read(s.corpus);
+    stage_write(held, text, 2001); /* 62 sequences of 32: the last batches are smaller in both, 3 and 128 */
+    train(&s, held);
+    char *out = process_output("evaluate", "mine", "--data", held, "--seq-len=32", "--json", NULL);
+    json_t *json = parse(out);
+    json_t *runs = stage_runs();
+    double trained = stage_real(json_array_get(runs, 0), "best_val_loss"), loss = stage_real(json, "loss");
+    char *best = process_output("evaluate", "mine", "--best", "--data", held, "--seq-len=32", "--json", NULL);
+    json_t *of_best = parse(best);
+    if (!(fabs(stage_real(of_best, "loss") - trained) < 1e-5 * trained))
+        fail_msg("training measured %.9g, evaluate %.9g", trained, stage_real(of_best, "loss"));
+    assert_int_equal(stage_int(json, "tokens"), 62 * 32);
+    assert_int_equal(stage_int(json, "bytes"), 62 * 32); /* the tokenizer is bytes */
+    assert_int_equal(stage_int(json, "sequences"), 62);
+    assert_true(fabs(stage_real(json, "perplexity") - exp(loss)) < 1e-9 * exp(loss));
+    assert_true(fabs(stage_real(json, "bits_per_byte") - loss / M_LN2) < 1e-9);
+    assert_true(json_is_true(json_object_get(json, "complete")));
+    json_decref(json), json_decref(runs), json_decref(of_best);
+    free(out), free(best), free(text);
+}
+
+static void padding_and_fewer_batches_leave_tokens_out(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "padding");
+    train(&s, s.corpus);
+    char *out =
+        process_output("evaluate", "mine", "--data", s.corpus, "--seq-len=32", "--batches=1", "--json", NULL);
+    char *padded = process_output("evaluate", "mine", "--data", s.corpus, "--seq-len=32", "--batches=1",
+                                  "--padding=32", "--json", NULL);
+    json_t *all = parse(out), *some = parse(padded);
+    char *text = stage_read(s.corpus);
+    int64_t spaces = 0;
+    for (int i = 1; i <= 4096; i++) spaces += text[i] == ' ';
+    assert_int_equal(stage_int(all, "tokens"), 4096);
+    assert_true(spaces > 0);
+    assert_int_equal(stage_int(some, "tokens"), 4096 - spaces);
+    assert_true(stage_real(all, "loss") != stage_real(some, "loss"));
+    json_decref(all), json_decref(some);
+    free(out), free(padded), free(text);
+}
+
+static bool has_begun(struct process *p, void *context)
+{
+    (void)context;
+    return strstr(process_stderr(p), "evaluating") != NULL;
+}
+
+/* The text is long enough to last, and what is printed is marked as a part. */
+static void ctrl_c_prints_what_is_measured_so_far(void **state)
+{
+    (void)state;
+    struct stage s;
+    char long_text[700];
+    enum { TIMES = 400 };
+    stage_open(&s, "interrupt");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
+    char *text = stage_read(s.corpus), *much = malloc(TIMES * strlen(text));
+    size_t n = strlen(text);
+    for (size_t i = 0; i < TIMES; i++) memcpy(much + i * n, text, n);
+    snprintf(long_text, sizeof long_text, "%s/long.txt", s.folder);
+    stage_write(long_text, much, TIMES * n);
+    struct process *p = process_start("evaluate", "mine", "--data", long_text, "--progress=plain",
+                                      "--device=cpu", "--json", NULL);
+    process_wait(p, has_begun, NULL);
+    process_signal(p, SIGINT);
+    assert_int_equal(process_wait_exit(p), 130);
+    json_t *json = parse(process_stdout(p));
+    assert_true(json_is_false(json_object_get(json, "complete")));
+    assert_true(stage_int(json, "sequences") < stage_int(json, "of_sequences"));
+    assert_non_null(strstr(process_stderr(p), "evaluate: interrupted after "));
+    json_decref(json);
+    free(text), free(much);
+}
+
+static void what_does_not_fit_is_a_sentence(void **state)
+{
+    struct stage s;
+    char wide[700];
+    static const uint32_t ids[] = {3, 0, 1, 300, 2}; /* two words of a count of 3, then 1, 300, 2 */
+    stage_open(&s, "sentences");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
+    snprintf(wide, sizeof wide, "%s/wide.tok", s.folder);
+    stage_write(wide, ids, sizeof ids);
+    process_expect_sentence(process_run(2, "evaluate", "mine", NULL), "--data is missing");
+    process_expect_sentence(process_run(2, "evaluate", "--data=x", NULL),
+                            "name one run or one checkpoint folder");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--bets", NULL),
+                            "did you mean --best?");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--seq-len=0", NULL),
+                            "--seq-len 0: must be a whole number from 1 to");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s.corpus, "--seq-len=100000", NULL),
+                            "the model is made for at most");
+    process_expect_sentence(process_run(1, "evaluate", "mine", "--data", wide, "--seq-len=2", NULL),
+                            "token 1 has the id 300, but the vocabulary has 256");
+    process_expect_sentence(process_run(1, "evaluate", "nobody", "--data", s.corpus, NULL), "nobody");
+    process_close_all(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(the_loss_is_the_validation_loss_of_training, process_close_all),
+        cmocka_unit_test_teardown(padding_and_fewer_batches_leave_tokens_out, process_close_all),
+        cmocka_unit_test_teardown(ctrl_c_prints_what_is_measured_so_far, process_close_all),
+        cmocka_unit_test_teardown(what_does_not_fit_is_a_sentence, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

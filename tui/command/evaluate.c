@@ -1,0 +1,331 @@
+/* anneal evaluate: how well a checkpoint predicts a text: loss, perplexity, bits a byte. Every sequence of
+ * the data is read once, in file order, without dropout; nothing is recorded. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "datasets/batch.h"
+#include "datasets/corpus.h"
+#include "datasets/data_words.h"
+#include "tui/command/command.h"
+#include "tui/command/commands.h"
+#include "tui/command/interrupt.h"
+#include "tui/command/loaded_model.h"
+#include "tui/command/model_folder.h"
+#include "tui/command/progress_bar.h"
+#include "tui/command/run_commands.h"
+#include "tui/command/text_options.h"
+
+static const char help[] =
+    "usage: anneal evaluate RUN|FOLDER --data DATA [options]\n"
+    "\n"
+    "Measures how well a checkpoint predicts DATA: token files (.tok, llm.c's .bin), text files, folders or "
+    "a recipe,\n"
+    "as data.train takes them. Text is encoded with the checkpoint's own tokenizer.json. FOLDER is a "
+    "checkpoint of\n"
+    "ours or Hugging Face's: a config.json with model.safetensors in fp32.\n"
+    "\n"
+    "  --best             the checkpoint with RUN's best validation loss; else its newest\n"
+    "  --step N           RUN's checkpoint of step N\n"
+    "  --seq-len T        tokens that are predicted from at most T before them (default: the model's "
+    "longest, at\n"
+    "                     most 1024). Longer sees more and usually predicts better: compare models at one "
+    "length\n"
+    "  --batches N        only the first N batches, of 4096 tokens or one sequence each (default: all)\n"
+    "  --padding ID       tokens that fill up sequences; predicting them does not count\n"
+    "  --device D         cpu | cuda | auto (default auto; fp32)\n"
+    "  --json             one JSON object instead of text\n"
+    "  --progress P       auto | bar | plain | none\n"
+    "\n"
+    "loss         mean of -ln p(next token), in nats: what training lowers. A model that knows nothing has "
+    "ln(vocabulary)\n"
+    "perplexity   exp(loss): among how many equally likely tokens it seems to choose\n"
+    "bits a byte  the same per byte of text: comparable between models whose tokens differ in length\n"
+    "\n"
+    "Ctrl-C stops and prints what is measured so far.\n"
+    "\n"
+    "  anneal evaluate latest --best --data held-out.txt\n"
+    "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json\n";
+
+struct options {
+    struct model_choice model;
+    const char *data, *device;
+    int64_t length, batches, padding; /* 0: the default, all; -1: none */
+    enum progress_style progress;
+    bool json;
+};
+
+enum { BATCH_TOKENS = 4096, LENGTH_MAX = 1024 };
+
+/* What is open, and what has been measured. */
+struct evaluation {
+    struct loaded_model loaded;
+    struct corpus corpus;
+    struct split split, none;
+    int B, T;
+    uint64_t sequences;        /* to evaluate */
+    int32_t *inputs, *targets; /* (B,T) */
+    uint32_t *lengths;         /* (V) bytes of each token; NULL without a tokenizer */
+    double nats, seconds;
+    uint64_t done, labels, bytes; /* sequences, tokens that were predicted and the text they stand for */
+};
+
+/* ---- options ---- */
+
+static enum status bad_option(const char *word, const struct option *longs, struct err *err)
+{
+    const char *names[16];
+    size_t count = 0;
+    for (; longs[count].name && count < 16; count++) names[count] = longs[count].name;
+    const char *nearest = text_nearest(word + strspn(word, "-"), names, count);
+    return err_set(err, STATUS_USAGE, "evaluate: unknown option %.60s%s%s%s", word,
+                   nearest ? " (did you mean --" : " (see anneal evaluate --help", nearest ? nearest : "",
+                   nearest ? "?)" : ")");
+}
+
+static enum status read_options(int argc, char **argv, struct options *o, struct err *err)
+{
+    static const struct option longs[] = {{"data", 1, 0, 'D'},     {"best", 0, 0, 'b'},
+                                          {"step", 1, 0, 'N'},     {"seq-len", 1, 0, 't'},
+                                          {"batches", 1, 0, 'n'},  {"padding", 1, 0, 'p'},
+                                          {"device", 1, 0, 'd'},   {"json", 0, 0, 'j'},
+                                          {"progress", 1, 0, 'P'}, {0}};
+    *o = (struct options){.model = {"evaluate", "evaluating", .step = -1}, .device = "auto", .padding = -1};
+    opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, ":", longs, NULL)) != -1;) {
+        int64_t *whole = c == 'N'   ? &o->model.step
+                         : c == 't' ? &o->length
+                         : c == 'n' ? &o->batches
+                                    : &o->padding;
+        int64_t least = c == 'N' || c == 'p' ? 0 : 1, most = c == 't'   ? 1 << 20
+                                                             : c == 'p' ? 1 << 24
+                                                                        : INT32_MAX;
+        switch (c) {
+        case 'D':
+            o->data = optarg;
+            break;
+        case 'b':
+            o->model.best = true;
+            break;
+        case 'j':
+            o->json = true;
+            break;
+        case 'd':
+            if (device_choice_check(optarg, err)) return err_prefix(err, "evaluate");
+            o->device = optarg;
+            break;
+        case 'P':
+            if (text_options_progress(optarg, &o->progress)) break;
+            return err_set(err, STATUS_USAGE, "evaluate: --progress %.40s: must be auto, bar, plain or none",
+                           optarg);
+        case ':':
+            return err_set(err, STATUS_USAGE, "evaluate: %.60s needs a value (see anneal evaluate --help)",
+                           argv[optind - 1]);
+        case '?':
+            return bad_option(argv[optind - 1], longs, err);
+        default:
+            if (text_parse_int(optarg, whole) && *whole >= least && *whole <= most) break;
+            const struct option *option = longs;
+            while (option->val != c) option++;
+            return err_set(err, STATUS_USAGE,
+                           "evaluate: --%s %.60s: must be a whole number from %" PRId64 " to %" PRId64,
+                           option->name, optarg, least, most);
+        }
+    }
+    if (optind + 1 != argc)
+        return err_set(err, STATUS_USAGE, "evaluate: name one run or one checkpoint folder");
+    if (!o->data)
+        return err_set(err, STATUS_USAGE,
+                       "evaluate: --data is missing: which text or tokens (see anneal evaluate --help)");
+    if (o->model.best && o->model.step >= 0)
+        return err_set(err, STATUS_USAGE, "evaluate: --best or --step, not both");
+    o->model.source = argv[optind];
+    return STATUS_OK;
+}
+
+/* ---- opening ---- */
+
+/* The data as tokens of this model. */
+static enum status open_data(struct evaluation *e, const struct options *o, const char *folder,
+                             const struct progress *progress, struct err *err)
+{
+    char home[PATH_MAX], cache[PATH_MAX + 8], tokenizer[PATH_MAX + 32];
+    struct corpus_place place;
+    int V = e->loaded.model.config.vocab_size;
+    enum status status = file_anneal_home(home, sizeof home, err);
+    if (status) return status;
+    snprintf(cache, sizeof cache, "%s/data", home);
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", folder);
+    bool known = file_exists(tokenizer);
+    struct data_words words = {0};
+    status = data_words_open(o->data, &words, err);
+    if (!status && !words.tokens && !known)
+        status = err_set(
+            err, STATUS_NOT_FOUND,
+            "%s: is not there, so that text cannot become this model's tokens (copy it to this place, "
+            "or name token files)",
+            tokenizer);
+    data_words_close(&words);
+    /* "bpe:256" says nothing to token files */
+    if (!status)
+        status = corpus_open(o->data, known ? tokenizer : "bpe:256", cache, progress, &e->corpus, err);
+    if (status) return status;
+    if (!corpus_find_id(&e->corpus, (uint32_t)V, &place)) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "%s: token %" PRIu64
+                   " is %u, but the model's vocabulary has %d (the tokens are another tokenizer's)",
+                   place.path, place.index, place.id, V);
+}
+
+static enum status open_evaluation(struct evaluation *e, const struct options *o, const char *folder,
+                                   const struct progress *progress, struct err *err)
+{
+    enum status status = loaded_model_describe(&e->loaded, folder, err);
+    if (status || (status = open_data(e, o, folder, progress, err))) return status;
+    const struct model_config *c = &e->loaded.model.config;
+    if (o->length > c->max_seq_len)
+        return err_set(err, STATUS_USAGE,
+                       "evaluate: --seq-len %" PRId64 ": the model is made for at most %d tokens", o->length,
+                       c->max_seq_len);
+    e->T = o->length ? (int)o->length : c->max_seq_len < LENGTH_MAX ? c->max_seq_len : LENGTH_MAX;
+    status = split_corpus(&e->corpus, 0, e->T, 0, SHUFFLE_NONE, &e->split, &e->none, err);
+    if (status) return status;
+    split_pad(&e->split, o->padding);
+    e->B = e->T < BATCH_TOKENS ? BATCH_TOKENS / e->T : 1;
+    if ((uint64_t)e->B > e->split.sequences) e->B = (int)e->split.sequences;
+    e->sequences = e->split.sequences;
+    if (o->batches && (uint64_t)o->batches * (uint64_t)e->B < e->sequences)
+        e->sequences = (uint64_t)o->batches * (uint64_t)e->B;
+    size_t N = (size_t)e->B * (size_t)e->T, V = (size_t)c->vocab_size;
+    e->inputs = malloc(N * sizeof *e->inputs);
+    e->targets = malloc(N * sizeof *e->targets);
+    if (e->corpus.tokenizer) e->lengths = malloc(V * sizeof *e->lengths);
+    if (!e->inputs || !e->targets || (e->corpus.tokenizer && !e->lengths))
+        return err_set(err, STATUS_NO_MEMORY, "evaluate: no memory for batches of %zu tokens", N);
+    for (size_t i = 0; e->lengths && i < V; i++) {
+        size_t bytes;
+        tokenizer_token_bytes(e->corpus.tokenizer, (uint32_t)i, &bytes);
+        e->lengths[i] = (uint32_t)bytes;
+    }
+    return loaded_model_load(&e->loaded, folder, o->device, (struct loaded_shape){e->B, e->T}, "evaluating",
+                             err);
+}
+
+static void close_evaluation(struct evaluation *e)
+{
+    loaded_model_close(&e->loaded);
+    split_release(&e->split);
+    split_release(&e->none);
+    corpus_close(&e->corpus);
+    free(e->inputs);
+    free(e->targets);
+    free(e->lengths);
+}
+
+/* ---- measuring ---- */
+
+/* Until all is measured or somebody interrupts. */
+static enum status measure(struct evaluation *e, struct progress_bar *bar, struct err *err)
+{
+    struct network *net = &e->loaded.network;
+    uint64_t T = (uint64_t)e->T;
+    double start = clock_monotonic();
+    while (e->done < e->sequences && !interrupt_requested()) {
+        int b = e->sequences - e->done < (uint64_t)e->B ? (int)(e->sequences - e->done) : e->B;
+        char loss[32], suffix[48];
+        split_batch(&e->split, e->done, b, e->inputs, e->targets);
+        network_forward(net, e->inputs, b, e->T, (struct network_dropout){0});
+        double nats = network_loss(net, e->targets, b, e->T);
+        enum status status = net->backend->stream_wait(net->stream, err);
+        if (status) return status; /* what came from a device that has failed is no loss */
+        e->nats += nats;
+        for (uint64_t i = 0; i < (uint64_t)b * T; i++) {
+            if (e->targets[i] == LABEL_IGNORED) continue;
+            e->labels++;
+            if (e->lengths) e->bytes += e->lengths[e->targets[i]];
+        }
+        e->done += (uint64_t)b;
+        snprintf(suffix, sizeof suffix, "loss %s",
+                 text_format_loss(e->labels ? e->nats / (double)e->labels : NAN, loss, sizeof loss));
+        progress_bar_update(bar, "evaluating", "tokens", e->done * T, e->sequences * T, suffix);
+    }
+    e->seconds = clock_monotonic() - start;
+    if (e->labels) return STATUS_OK;
+    return interrupt_requested()
+               ? err_set(err, STATUS_INTERRUPTED, "evaluate: interrupted")
+               : err_set(err, STATUS_USAGE, "evaluate: no token counts, all that is predicted is --padding");
+}
+
+static void print_text(const struct evaluation *e, const char *folder)
+{
+    char a[64], b[64];
+    double loss = e->nats / (double)e->labels;
+    printf("checkpoint   %s\n", folder);
+    printf("loss         %.5f nats a token\n", loss);
+    printf("perplexity   %.4f\n", exp(loss));
+    if (e->bytes)
+        printf("bits a byte  %.5f (%.3f bytes a token)\n", e->nats / M_LN2 / (double)e->bytes,
+               (double)e->bytes / (double)e->labels);
+    printf("tokens       %s predicted, in %s sequences of %d\n", text_options_number(e->labels, a, sizeof a),
+           text_options_number(e->done, b, sizeof b), e->T);
+    printf("time         %s, %s tokens/s on %s\n", clock_format_duration(e->seconds, a, sizeof a),
+           text_format_count((double)e->done * e->T / e->seconds, b, sizeof b),
+           e->loaded.choice.info.short_name);
+}
+
+static enum status print_json(const struct evaluation *e, const char *folder, const char *data,
+                              struct err *err)
+{
+    double loss = e->nats / (double)e->labels;
+    json_t *bits = e->bytes ? json_real(e->nats / M_LN2 / (double)e->bytes) : json_null();
+    json_t *bytes = e->bytes ? json_integer((json_int_t)e->bytes) : json_null();
+    return run_print_json(
+        json_pack("{s:s, s:s, s:s, s:f, s:f, s:o, s:I, s:o, s:I, s:I, s:i, s:f, s:b}", "checkpoint", folder,
+                  "data", data, "device", e->loaded.choice.info.short_name, "loss", loss, "perplexity",
+                  exp(loss), "bits_per_byte", bits, "tokens", (json_int_t)e->labels, "bytes", bytes,
+                  "sequences", (json_int_t)e->done, "of_sequences", (json_int_t)e->sequences, "seq_len", e->T,
+                  "seconds", e->seconds, "complete", e->done == e->sequences),
+        err);
+}
+
+int command_evaluate(int argc, char **argv)
+{
+    struct options options;
+    struct evaluation e = {0};
+    struct progress_bar bar;
+    struct err err = {0};
+    char folder[PATH_MAX];
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(help, stdout);
+            return 0;
+        }
+    enum status status = read_options(argc, argv, &options, &err);
+    if (status) return command_fail(&err);
+    interrupt_catch();
+    progress_bar_init(&bar, stderr, options.progress);
+    struct progress progress = progress_bar_observer(&bar);
+    status = model_choice_find(&options.model, folder, sizeof folder, &err);
+    if (!status) status = open_evaluation(&e, &options, folder, &progress, &err);
+    if (!status) status = measure(&e, &bar, &err);
+    progress_bar_clear(&bar);
+    if (!status && options.json)
+        status = print_json(&e, folder, options.data, &err);
+    else if (!status)
+        print_text(&e, folder);
+    if (!status) status = run_check_stdout(&err);
+    if (!status && e.done < e.sequences)
+        status =
+            err_set(&err, STATUS_INTERRUPTED,
+                    "evaluate: interrupted after %" PRIu64 " of %" PRIu64 " sequences", e.done, e.sequences);
+    close_evaluation(&e);
+    return status ? command_fail(&err) : 0;
+}

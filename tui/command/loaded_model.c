@@ -1,0 +1,65 @@
+/* See loaded_model.h. */
+#include "tui/command/loaded_model.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "core/checkpoint.h"
+#include "core/hugging_face.h"
+#include "tui/command/clean.h"
+
+static enum status open_network(struct loaded_model *m, const char *folder, struct loaded_shape shape,
+                                struct err *err)
+{
+    const struct backend *backend = m->choice.backend;
+    int longest = m->model.config.max_seq_len;
+    struct plan_input input = {.model = &m->model,
+                               .B = shape.B,
+                               .T = shape.T < longest ? shape.T : longest,
+                               .host_counts = m->choice.info.uuid[0] == '\0',
+                               .gemm_workspace = backend->gemm_workspace(m->choice.device)};
+    enum status status = plan_init(&m->plan, &input, err);
+    if (status) return status;
+    status = network_open(&m->network, backend, m->choice.device, &m->model, &m->plan, err);
+    if (!status) status = checkpoint_load_weights(folder, &m->network, err);
+    if (!status) return STATUS_OK;
+    network_close(&m->network);
+    plan_release(&m->plan);
+    return status;
+}
+
+enum status loaded_model_describe(struct loaded_model *m, const char *folder, struct err *err)
+{
+    char path[PATH_MAX + 32];
+    struct model_config config;
+    *m = (struct loaded_model){0};
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    enum status status = hugging_face_read_config(path, &config, err);
+    return status ? status : model_init(&m->model, &config, err);
+}
+
+enum status loaded_model_load(struct loaded_model *m, const char *folder, const char *device,
+                              struct loaded_shape shape, const char *doing, struct err *err)
+{
+    enum status status = device_choice_open(&m->choice, device, 0, err);
+    if (!status) status = open_network(m, folder, shape, err);
+    if (status && m->choice.device && device_choice_may_fall_back(&m->choice, err)) {
+        struct err why = *err;
+        status = device_choice_fall_back(&m->choice, &why, err);
+        if (!status) status = open_network(m, folder, shape, err);
+    }
+    if (!status && m->choice.why[0] != '\0') {
+        char shown[sizeof m->choice.why];
+        clean_line(shown, sizeof shown, m->choice.why);
+        fprintf(stderr, "anneal: warning: %s on the CPU: %s\n", doing, shown);
+    }
+    return status;
+}
+
+void loaded_model_close(struct loaded_model *m)
+{
+    network_close(&m->network);
+    device_choice_close(&m->choice);
+    plan_release(&m->plan);
+    model_release(&m->model);
+}

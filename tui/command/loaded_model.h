@@ -1,0 +1,34 @@
+/* The model of a checkpoint, ready to compute forward passes, and the device it is on. Shared by the commands
+ * that use models and do not train them. */
+#ifndef ANNEAL_TUI_LOADED_MODEL_H
+#define ANNEAL_TUI_LOADED_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/network.h"
+#include "tui/command/device_choice.h"
+
+struct loaded_model {
+    struct model model;
+    struct plan plan;
+    struct device_choice choice;
+    struct network network;
+};
+
+struct loaded_shape {
+    int B, T; /* the largest batch and sequence; T no longer than the model's */
+};
+
+/* Reads FOLDER/config.json into loaded->model, and leaves the rest zero. To be closed, whatever is returned.
+ */
+enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, struct err *err);
+
+/* Then its weights onto the device, in fp32; with "auto" onto the CPU where the GPU cannot, which is a
+ * warning on standard error ("`doing` on the CPU: why"). */
+enum status loaded_model_load(struct loaded_model *loaded, const char *folder, const char *device,
+                              struct loaded_shape shape, const char *doing, struct err *err);
+void loaded_model_close(struct loaded_model *loaded); /* harmless on a zeroed struct */
+
+#endif
