@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/health.h"
 
 enum kind { KIND_INT, KIND_REAL, KIND_BOOL, KIND_TEXT, KIND_CHOICE };
 
@@ -289,6 +290,10 @@ enum status config_finish(struct config *config, struct err *err)
             "eval.early_stopping_patience = %lld: needs evaluations, so eval.every and data.val_fraction "
             "must be above 0",
             (long long)config->eval.early_stopping_patience);
+    if (config->health.plateau_steps > 0 && config->health.plateau_steps < HEALTH_GROUPS)
+        return err_set(err, STATUS_USAGE,
+                       "health.plateau_steps = %lld: must be 0 (off) or at least %d",
+                       (long long)config->health.plateau_steps, HEALTH_GROUPS);
     if (config->train.batch_size * config->train.seq_len > 1 << 26)
         return err_set(err, STATUS_USAGE,
                        "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most 67108864 (use "

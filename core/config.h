@@ -46,6 +46,11 @@ struct config {
         double temperature;
         char prompt[CONFIG_TEXT_MAX];
     } sample;
+    struct {
+        char on_nan[8];
+        int64_t plateau_steps;
+        double loss_spike, plateau_delta, throughput_drop, starvation;
+    } health;
     bool set[CONFIG_KEY_MAX]; /* private: given by a file or the command line, by key number */
 };
 

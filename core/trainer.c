@@ -133,6 +133,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->last_val_loss = NAN;
     early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience,
                         c->eval.early_stopping_min_delta);
+    trainer_health_init(t);
 
     enum status status = model_init(&t->model, &c->model.sizes, err);
     if (!status) status = open_data(t, err);
@@ -277,7 +278,7 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
     bool leave = false;
     *outcome = TRAIN_FINISHED;
     report_memory(t);
-    while (!status && t->state.step < c->train.total_steps &&
+    while (!status && t->state.step < c->train.total_steps && !t->halted &&
            t->state.skipped_in_a_row < SKIPS_IN_A_ROW_MAX) {
         leave = trainer_obey_orders(t);
         if ((status = trainer_device_status(t, err)) || leave || patience_is_used_up(t)) break;
@@ -288,6 +289,8 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
     if (status) return status;
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX)
         *outcome = TRAIN_DIVERGED;
+    else if (t->halted)
+        *outcome = TRAIN_NOT_FINITE;
     else if (leave)
         *outcome = TRAIN_STOPPED;
     else if (patience_is_used_up(t))

@@ -44,6 +44,7 @@ enum train_outcome {
     TRAIN_EARLY_STOPPED,
     TRAIN_STOPPED,  /* asked to leave, by an order or by request() */
     TRAIN_DIVERGED, /* 100 updates in a row were skipped because of a non-finite gradient norm */
+    TRAIN_NOT_FINITE, /* the first non-finite loss or gradient norm, where health.on_nan = stop */
 };
 
 struct train_setup {

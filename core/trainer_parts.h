@@ -4,6 +4,7 @@
 #define ANNEAL_CORE_TRAINER_PARTS_H
 
 #include "core/generate.h"
+#include "core/health.h"
 #include "core/optimizer.h"
 #include "core/schedule.h"
 #include "core/trainer.h"
@@ -28,6 +29,9 @@ struct trainer {
     int64_t last_eval_step, last_checkpoint_step;
     double last_val_loss;
     bool sampling;
+    struct health health;
+    double waited; /* seconds for batches, by the last step told */
+    bool halted;   /* a number was not finite, and health.on_nan = stop */
 };
 
 /* A line of the run's history, at the current step. */
@@ -43,6 +47,10 @@ void trainer_tolerate(struct trainer *trainer, const char *level, const struct e
 
 /* trainer_step.c: one optimizer step, told to the observer. On a failure of the device nothing is told. */
 enum status trainer_step(struct trainer *trainer, struct err *err);
+
+/* trainer_health.c: judges a step that has just been told, and tells what is wrong. */
+void trainer_health_init(struct trainer *trainer);
+void trainer_judge_health(struct trainer *trainer, const struct step_record *record);
 
 /* trainer_evaluate.c */
 void trainer_evaluate(struct trainer *trainer);

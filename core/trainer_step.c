@@ -1,7 +1,6 @@
 /* One optimizer step: micro-batches, update, and the record that tells of it. */
 #include "core/trainer_parts.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 #include "core/base/clock.h"
@@ -51,9 +50,6 @@ enum status trainer_step(struct trainer *t, struct err *err)
     double peak = t->device.peak_flops[t->plan.input.precision];
     record.mfu = peak > 0 ? model_flops_per_token(&t->model, T) * record.tokens_per_sec / peak : NAN;
     o->step(o->context, &record);
-    if (clip.scale == 0)
-        trainer_event(t, "warning",
-                      "step %" PRId64 ": the gradient norm is not finite, the update was skipped",
-                      record.step);
+    trainer_judge_health(t, &record);
     return STATUS_OK;
 }
