@@ -79,6 +79,7 @@ static void on_event(void *context, const struct event_record *record)
 {
     struct story *story = context;
     story->event_count++;
+    story->last_event_step = record->step;
     snprintf(story->last_event, sizeof story->last_event, "%s", record->text);
     snprintf(story->last_level, sizeof story->last_level, "%s", record->level);
 }

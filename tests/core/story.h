@@ -25,6 +25,7 @@ struct story {
     int step_count, eval_count, stopping_count, checkpoint_count, sample_count, event_count, pause_count;
     char last_sample[4096], last_event[512], last_level[16], last_kind[16];
     bool pauses[STORY_MAX];
+    int64_t last_event_step;
     int64_t done;               /* steps done */
     int64_t memory_bytes;       /* sum of the last report */
     struct story_order *orders; /* the script; id 0 ends it */
