@@ -65,6 +65,13 @@ double event_elapsed(struct event *from, struct event *to);
 bool event_done(struct event *event);
 void stream_after(struct stream *stream, struct event *event);
 
+/* cuda_activity.cu: what the device did, and ranges */
+enum status activity_begin(struct device *device, struct err *err);
+enum status activity_end(struct device *device, void (*each)(void *context, const struct activity *activity),
+                         void *context, struct err *err);
+void range_push(const char *name);
+void range_pop();
+
 /* Keeps the first fault only: later ones follow from it. The device is lost. */
 void stream_fault(struct stream *stream, const char *at, const char *why);
 /* Where CUDA goes on working: nothing more runs on the stream, and the device is not lost. full: it only had

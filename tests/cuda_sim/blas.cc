@@ -382,7 +382,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     if ((uintptr_t)workspace % 256 != 0) sim::fail("cublasLtMatmul: the workspace is not aligned");
     products++;
     last_kind = (int)algo.kind;
-    sim::clock_advance(microseconds(x, algo.kind));
+    sim::work_done(sim::KERNEL, "cublasLtMatmul", 0, microseconds(x, algo.kind));
     sim::memory_open(true);
     std::vector<float> wide_a = operand(a, x.a, x.desc.compute), wide_b = operand(b, x.b, x.desc.compute),
                        sums(x.M * x.N);

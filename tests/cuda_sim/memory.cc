@@ -254,7 +254,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
 {
     if (sim::faulted()) return sim::sticky_error();
     sim::memory_expect(memory, bytes, "cudaMemsetAsync");
-    sim::clock_advance((double)((bytes + 4095) / 4096));
+    sim::work_done(sim::FILL, "", bytes, (double)((bytes + 4095) / 4096));
     sim::memory_open(true);
     memset(memory, value, bytes);
     sim::memory_open(false);
@@ -267,7 +267,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (sim::faulted()) return sim::sticky_error();
     if (kind != cudaMemcpyDeviceToHost) sim::memory_expect(to, bytes, "the target of cudaMemcpyAsync");
     if (kind != cudaMemcpyHostToDevice) sim::memory_expect(from, bytes, "the source of cudaMemcpyAsync");
-    sim::clock_advance((double)((bytes + 4095) / 4096));
+    sim::work_done(kind == cudaMemcpyHostToDevice   ? sim::UPLOAD
+                   : kind == cudaMemcpyDeviceToHost ? sim::DOWNLOAD
+                                                    : sim::COPY,
+                   "", bytes, (double)((bytes + 4095) / 4096));
     sim::memory_open(true);
     memcpy(to, from, bytes);
     sim::memory_open(false);

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #define ANNEAL_CUDA_SIM 1
+#define CUDART_VERSION  13000
 #define __global__
 #define __device__
 #define __host__
