@@ -168,6 +168,7 @@ void trainer_close(struct trainer *t)
 {
     if (!t) return;
     generator_close(&t->generator);
+    trainer_trace_close(t);
     network_close(&t->network);
     plan_release(&t->plan);
     model_release(&t->model);
@@ -187,6 +188,7 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
     enum status status = checkpoint_load(folder, &t->network, &t->state, err);
     if (!status) status = corpus_mark_check(&t->state.corpus, &now, err);
     if (status) return status;
+    trainer_trace_give_up(t);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
     t->state.stopping.patience = wanted.patience;
     t->state.stopping.min_delta = wanted.min_delta;

@@ -53,6 +53,7 @@ struct train_setup {
     struct device *device;         /* borrowed */
     const struct corpus *corpus;   /* borrowed */
     const char *checkpoints;       /* folder; made when needed; borrowed */
+    const char *traces;            /* folder; made when needed; borrowed */
     const char *warm_folder;       /* where a GPU's choices are kept between runs; NULL: nowhere; borrowed */
     const struct progress *progress; /* of opening; NULL: nobody looks; borrowed until trainer_open returns */
     struct train_observer observer;

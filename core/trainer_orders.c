@@ -44,6 +44,10 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
         else
             snprintf(result, sizeof result, "written to checkpoints/step-%" PRId64, t->state.step);
         break;
+    case ORDER_TRACE:
+        if (trainer_trace_order(t, order)) return; /* answered when the step has been traced */
+        snprintf(result, sizeof result, "refused: a trace of the next step is ordered already");
+        break;
     case ORDER_LR_FACTOR:
         if (order->argument >= 0 && order->argument <= LR_FACTOR_MAX) {
             t->state.lr_factor = order->argument;

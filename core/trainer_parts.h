@@ -7,11 +7,21 @@
 #include "core/health.h"
 #include "core/optimizer.h"
 #include "core/schedule.h"
+#include "core/trace.h"
 #include "core/trainer.h"
 #include "datasets/batch.h"
 #include "datasets/prefetch.h"
 
 enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384 };
+
+/* The step that is to be traced, or is. */
+struct tracing {
+    bool ordered; /* by order_id, which waits for its answer */
+    bool running; /* `step` is being traced */
+    int64_t order_id, step;
+    struct trace *trace; /* NULL: there was no memory for it */
+    struct err problem;  /* why something is missing in it; status ok: nothing is */
+};
 
 struct trainer {
     struct train_setup setup;
@@ -29,6 +39,7 @@ struct trainer {
     int64_t last_eval_step, last_checkpoint_step;
     double last_val_loss;
     bool sampling;
+    struct tracing tracing;
     struct health health;
     double waited; /* seconds for batches, by the last step told */
     bool halted;   /* a number was not finite, and health.on_nan = stop */
@@ -55,6 +66,17 @@ void trainer_judge_health(struct trainer *trainer, const struct step_record *rec
 /* trainer_evaluate.c */
 void trainer_evaluate(struct trainer *trainer);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
+
+/* trainer_trace.c: whether and how the step is traced. An order is taken up, false: another is; before a step's
+ * first operation and after its last, and once its record is told, with its spans, count of them; and when
+ * no step will follow. */
+bool trainer_trace_order(struct trainer *trainer, const struct order *order);
+void trainer_trace_begin(struct trainer *trainer);
+void trainer_trace_end(struct trainer *trainer);
+void trainer_trace_tell(struct trainer *trainer, const struct step_record *step, const struct span *spans,
+                        int count);
+void trainer_trace_give_up(struct trainer *trainer);
+void trainer_trace_close(struct trainer *trainer);
 
 /* trainer_save.c */
 bool trainer_weights_are_finite(struct trainer *trainer);

@@ -224,6 +224,10 @@ enum status activity_end(struct device *device, void (*each)(void *context, cons
     size_t dropped = 0;
     char name[NAME_MAX_BYTES];
     if (recording.device != device) return STATUS_OK;
+    if (device->lost) { /* flushing would wait for it */
+        release_buffers();
+        return err_set(err, STATUS_DEVICE, "cuda: %s has failed", device->properties.name);
+    }
     stop();
     CUptiResult result = recording.api.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     if (recording.api.dropped(NULL, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;

@@ -169,6 +169,7 @@ void session_open(struct session *s, const char *name, const struct backend *bac
     if (tokenizer_open_bytes(&s->corpus.tokenizer, &err)) fail_msg("%s", err.text);
     if (s->backend->device_open((int)s->config.train.threads, &s->device, &err)) fail_msg("%s", err.text);
     s->folder = rig_path(name);
+    assert_true(asprintf(&s->traces, "%s/traces", s->folder) > 0);
     assert_int_equal(file_remove_tree(s->folder, NULL), STATUS_OK);
     memset(s->story.applied, 0xFF, sizeof s->story.applied);
 }
@@ -180,6 +181,7 @@ void session_close(struct session *s)
     tokenizer_close(s->corpus.tokenizer);
     free(s->tokens);
     free(s->folder);
+    free(s->traces);
 }
 
 enum status session_try(struct session *s, struct err *err)
@@ -189,6 +191,7 @@ enum status session_try(struct session *s, struct err *err)
                                 .device = s->device,
                                 .corpus = &s->corpus,
                                 .checkpoints = s->folder,
+                                .traces = s->traces,
                                 .observer = {.context = &s->story,
                                              .step = on_step,
                                              .eval = on_eval,

@@ -46,7 +46,7 @@ struct session {
     struct device *device;
     struct trainer *trainer;
     struct story story;
-    char *folder; /* of checkpoints */
+    char *folder, *traces; /* of checkpoints, and of traces in it */
 };
 
 /* Opens everything but the trainer: the model has V 256, C 16, L 2, 2 heads, F 24; B 2, T 16; one thread,
