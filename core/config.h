@@ -42,6 +42,9 @@ struct config {
         double reserve;
     } memory;
     struct {
+        int64_t every, warmup_steps, trace_step;
+    } profile;
+    struct {
         int64_t every, max_tokens, top_k;
         double temperature;
         char prompt[CONFIG_TEXT_MAX];

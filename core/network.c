@@ -26,6 +26,13 @@ static const void *parameter(const struct network *net, size_t at)
     return (const unsigned char *)net->compute_weights + at * precision_bytes(net->plan->input.precision);
 }
 
+void network_mark(struct network *net, enum phase phase, int layer, enum operation operation)
+{
+    if (!net->profiler) return;
+    struct operation_cost cost = operation_cost(operation, &net->shape);
+    profiler_mark(net->profiler, phase, layer, operation_name(operation), cost.bytes, cost.flops);
+}
+
 /* cos and sin of position · base^(−2i/HS), (T, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
 {
@@ -73,6 +80,8 @@ enum status network_open(struct network *net, const struct backend *backend, str
             "narrower heads)",
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
+    net->shape = (struct operation_shape){model, plan->input.precision, plan->input.B, plan->input.T,
+                                          plan->loss_chunk};
     struct allocator_options options = {plan->input.allocator, backend, device, plan->total_bytes, NULL};
     enum status status = allocator_open(&options, &net->allocator, err);
     if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
@@ -168,16 +177,18 @@ void network_weights_written(struct network *net)
     net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
 }
 
-static void drop(struct network *net, void *x, size_t n, struct network_dropout dropout, int layer, int site)
+static void drop(struct network *net, enum phase phase, void *x, size_t n, struct network_dropout dropout,
+                 int layer, int site)
 {
     if (dropout.probability <= 0) return;
+    network_mark(net, phase, site == SITE_EMBEDDING ? -1 : layer, OP_DROPOUT);
     struct dropout_site where = {dropout.seed, dropout.step, dropout.micro_batch, (uint16_t)layer,
                                  (uint16_t)site};
     net->backend->dropout(x, n, dropout.probability, where, net->stream);
 }
 
 /* From the normalised stream to rotated q, k, v. */
-static void forward_qkv(struct network *net, int l, const void *norm, int B, int T)
+static void forward_qkv(struct network *net, enum phase phase, int l, const void *norm, int B, int T)
 {
     const struct backend *be = net->backend;
     const struct model_config *c = &net->model->config;
@@ -187,8 +198,11 @@ static void forward_qkv(struct network *net, int l, const void *norm, int B, int
     int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim,
         Q = (NH + 2 * NKV) * HS;
     void *raw = activation(net, s->qkv_raw), *qkv = activation(net, s->qkv);
+    network_mark(net, phase, l, OP_GEMM_QKV);
     be->gemm(raw, norm, parameter(net, p->qkv), N, Q, C, false, true, false, net->stream);
+    if (c->qkv_bias) network_mark(net, phase, l, OP_BIAS);
     if (c->qkv_bias) be->bias_forward(raw, parameter(net, p->qkv_bias), N, Q, net->stream);
+    network_mark(net, phase, l, c->qk_norm ? OP_QK_NORM_ROPE : OP_ROPE);
     if (c->qk_norm)
         be->qk_norm_rope_forward(qkv, activation(net, s->qk_rstd), raw, parameter(net, p->q_norm),
                                  parameter(net, p->k_norm), rope, B, T, NH, NKV, HS, (float)c->norm_eps,
@@ -199,7 +213,8 @@ static void forward_qkv(struct network *net, int l, const void *norm, int B, int
 
 /* Layer l from the normalised stream that enters it, in `norm`, to gate and up: all that its backward pass
  * reads. */
-static void forward_inner(struct network *net, int l, int B, int T, struct network_dropout dropout)
+static void forward_inner(struct network *net, enum phase phase, int l, int B, int T,
+                          struct network_dropout dropout)
 {
     const struct backend *be = net->backend;
     const struct plan *plan = net->plan;
@@ -211,14 +226,18 @@ static void forward_inner(struct network *net, int l, int B, int T, struct netwo
         HS = c->head_dim;
     void *norm = workspace(net, plan->norm), *branch = workspace(net, plan->branch),
          *attn = activation(net, s->attn);
-    forward_qkv(net, l, norm, B, T);
+    forward_qkv(net, phase, l, norm, B, T);
+    network_mark(net, phase, l, OP_ATTENTION);
     be->attention_forward(attn, activation(net, s->lse), activation(net, s->qkv),
                           workspace(net, plan->scratch), B, T, NH, NKV, HS, stream);
+    network_mark(net, phase, l, OP_GEMM_O);
     be->gemm(branch, attn, parameter(net, p->o), N, C, NH * HS, false, true, false, stream);
-    drop(net, branch, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
+    drop(net, phase, branch, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
+    network_mark(net, phase, l, OP_ADD_NORM);
     be->rmsnorm_residual_forward(activation(net, s->x_mid), norm, activation(net, s->mlp_rstd),
                                  activation(net, s->x), branch, parameter(net, p->mlp_norm), N, C,
                                  (float)c->norm_eps, stream);
+    network_mark(net, phase, l, OP_GEMM_GATE_UP);
     be->gemm(activation(net, s->gate_up), norm, parameter(net, p->gate_up), N, 2 * F, C, false, true, false,
              stream);
 }
@@ -236,10 +255,15 @@ void network_forward(struct network *net, const int32_t *inputs, int B, int T, s
          *act = workspace(net, plan->act);
     int32_t *tokens = workspace(net, plan->inputs);
 
+    net->shape.B = B;
+    net->shape.T = T;
+    network_mark(net, PHASE_DATA, -1, OP_UPLOAD_INPUTS);
     be->mem_upload(tokens, inputs, (size_t)N * sizeof *inputs, stream);
     void *x = activation(net, plan->layers[0].x);
+    network_mark(net, PHASE_FORWARD, -1, OP_EMBEDDING);
     be->embedding_forward(x, tokens, parameter(net, net->model->embed), N, C, stream);
-    drop(net, x, stream_elements, dropout, 0, SITE_EMBEDDING);
+    drop(net, PHASE_FORWARD, x, stream_elements, dropout, 0, SITE_EMBEDDING);
+    network_mark(net, PHASE_FORWARD, 0, OP_NORM);
     be->rmsnorm_forward(norm, activation(net, plan->layers[0].attn_rstd), x,
                         parameter(net, net->model->layers[0].attn_norm), N, C, eps, stream);
     for (int l = 0; l < c->num_layers; l++) {
@@ -252,10 +276,13 @@ void network_forward(struct network *net, const int32_t *inputs, int B, int T, s
         const void *next_norm =
             parameter(net, last ? net->model->final_norm : net->model->layers[l + 1].attn_norm);
 
-        forward_inner(net, l, B, T, dropout);
+        forward_inner(net, PHASE_FORWARD, l, B, T, dropout);
+        network_mark(net, PHASE_FORWARD, l, OP_SWIGLU);
         be->swiglu_forward(act, gate_up, N, F, stream);
+        network_mark(net, PHASE_FORWARD, l, OP_GEMM_DOWN);
         be->gemm(branch, act, parameter(net, p->down), N, C, F, false, true, false, stream);
-        drop(net, branch, stream_elements, dropout, l, SITE_FEED_FORWARD);
+        drop(net, PHASE_FORWARD, branch, stream_elements, dropout, l, SITE_FEED_FORWARD);
+        network_mark(net, PHASE_FORWARD, l, OP_ADD_NORM);
         be->rmsnorm_residual_forward(x_next, norm, next_rstd, x_mid, branch, next_norm, N, C, eps, stream);
     }
 }
@@ -280,6 +307,7 @@ double network_loss(struct network *net, const int32_t *targets, int B, int T)
 double network_loss_sum(struct network *net)
 {
     double sum;
+    network_mark(net, PHASE_BACKWARD, -1, OP_READ_LOSS);
     net->backend->mem_download(&sum, workspace(net, net->plan->loss_sum), sizeof sum, net->stream);
     return sum;
 }
@@ -313,10 +341,11 @@ static void recompute(struct network *net, int l, int B, int T, struct network_d
 {
     const struct layer_plan *s = &net->plan->layers[l];
     const struct model_config *c = &net->model->config;
+    network_mark(net, PHASE_RECOMPUTE, l, OP_NORM);
     net->backend->rmsnorm_forward(workspace(net, net->plan->norm), activation(net, s->attn_rstd),
                                   activation(net, s->x), parameter(net, net->model->layers[l].attn_norm),
                                   B * T, c->hidden_dim, (float)c->norm_eps, net->stream);
-    forward_inner(net, l, B, T, dropout);
+    forward_inner(net, PHASE_RECOMPUTE, l, B, T, dropout);
 }
 
 /* The gradient of a projection's output: dx itself, or with dropout a masked copy of it. */
@@ -325,8 +354,9 @@ static void *branch_gradient(struct network *net, void *dx, size_t n, struct net
 {
     void *copy = workspace(net, net->plan->branch);
     if (dropout.probability <= 0) return dx;
+    network_mark(net, PHASE_BACKWARD, layer, OP_COPY_DX);
     net->backend->mem_copy(copy, dx, n * precision_bytes(net->plan->input.precision), net->stream);
-    drop(net, copy, n, dropout, layer, site);
+    drop(net, PHASE_BACKWARD, copy, n, dropout, layer, site);
     return copy;
 }
 
@@ -349,13 +379,21 @@ static void backward_feed_forward(struct network *net, int l, int N, struct netw
     void *gate_up = activation(net, s->gate_up), *act = workspace(net, plan->act);
 
     void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_FEED_FORWARD);
+    network_mark(net, PHASE_BACKWARD, l, OP_SWIGLU_AGAIN);
     be->swiglu_forward(act, gate_up, N, F, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_DOWN_DW);
     be->gemm(g + p->down, dbranch, act, C, F, N, true, false, true, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_DOWN_DX);
     be->gemm(act, dbranch, parameter(net, p->down), N, F, C, false, false, false, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_SWIGLU_BACKWARD);
     be->swiglu_backward(gate_up, act, gate_up, N, F, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_NORM_AGAIN);
     be->rmsnorm_recompute(norm, x_mid, parameter(net, p->mlp_norm), rstd, N, C, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_GATE_UP_DW);
     be->gemm(g + p->gate_up, gate_up, norm, 2 * F, C, N, true, false, true, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_GATE_UP_DX);
     be->gemm(dnorm, gate_up, parameter(net, p->gate_up), N, C, 2 * F, false, false, false, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_NORM_BACKWARD);
     be->rmsnorm_backward(dx, g + p->mlp_norm, dnorm, x_mid, parameter(net, p->mlp_norm), rstd,
                          workspace(net, plan->scratch), N, C, stream);
 }
@@ -380,20 +418,29 @@ static void backward_attention(struct network *net, int l, int B, int T, struct 
     void *scratch = workspace(net, plan->scratch);
 
     void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
+    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_O_DW);
     be->gemm(g + p->o, dbranch, attn, C, NH * HS, N, true, false, true, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_O_DX);
     be->gemm(dattn, dbranch, parameter(net, p->o), N, NH * HS, C, false, false, false, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_ATTENTION_BACKWARD);
     be->attention_backward(dqkv, dattn, attn, activation(net, s->lse), activation(net, s->qkv), scratch, B, T,
                            NH, NKV, HS, stream);
+    network_mark(net, PHASE_BACKWARD, l, c->qk_norm ? OP_QK_NORM_ROPE_BACKWARD : OP_ROPE_BACKWARD);
     if (c->qk_norm)
         be->qk_norm_rope_backward(dqkv, g + p->q_norm, g + p->k_norm, activation(net, s->qkv_raw),
                                   activation(net, s->qk_rstd), parameter(net, p->q_norm),
                                   parameter(net, p->k_norm), rope, scratch, B, T, NH, NKV, HS, stream);
     else
         be->rope_backward(dqkv, rope, B, T, NH, NKV, HS, stream);
+    if (c->qkv_bias) network_mark(net, PHASE_BACKWARD, l, OP_BIAS_BACKWARD);
     if (c->qkv_bias) be->bias_backward(g + p->qkv_bias, dqkv, scratch, N, Q, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_NORM_AGAIN);
     be->rmsnorm_recompute(norm, x, parameter(net, p->attn_norm), rstd, N, C, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_QKV_DW);
     be->gemm(g + p->qkv, dqkv, norm, Q, C, N, true, false, true, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_QKV_DX);
     be->gemm(dnorm, dqkv, parameter(net, p->qkv), N, C, Q, false, false, false, stream);
+    network_mark(net, PHASE_BACKWARD, l, OP_NORM_BACKWARD);
     be->rmsnorm_backward(dx, g + p->attn_norm, dnorm, x, parameter(net, p->attn_norm), rstd, scratch, N, C,
                          stream);
 }
@@ -412,12 +459,17 @@ void network_backward(struct network *net, const int32_t *targets, int B, int T,
     int32_t *labels = workspace(net, plan->targets);
     void *scratch = workspace(net, plan->scratch);
 
+    network_mark(net, PHASE_DATA, -1, OP_UPLOAD_TARGETS);
     be->mem_upload(labels, targets, (size_t)N * sizeof *targets, stream);
+    network_mark(net, PHASE_BACKWARD, -1, OP_HEAD_AND_LOSS);
     linear_cross_entropy(be, losses, dnorm, net->gradients + model->head, workspace(net, plan->norm),
                          parameter(net, model->head), labels, loss_scale, plan->loss_chunk,
                          workspace(net, plan->logits), N, C, V, plan->input.precision, stream);
+    network_mark(net, PHASE_BACKWARD, -1, OP_LOSS_SUM);
     be->sum(workspace(net, plan->loss_sum), losses, (size_t)N, scratch, stream);
+    network_mark(net, PHASE_BACKWARD, -1, OP_ZERO_DX);
     be->mem_zero(dx, (size_t)N * (size_t)C * precision_bytes(plan->input.precision), stream);
+    network_mark(net, PHASE_BACKWARD, -1, OP_NORM_BACKWARD);
     be->rmsnorm_backward(dx, net->gradients + model->final_norm, dnorm, activation(net, plan->x_final),
                          parameter(net, model->final_norm), activation(net, plan->final_rstd), scratch, N, C,
                          stream);
@@ -426,7 +478,8 @@ void network_backward(struct network *net, const int32_t *targets, int B, int T,
         backward_feed_forward(net, l, N, dropout);
         backward_attention(net, l, B, T, dropout);
     }
-    drop(net, dx, (size_t)N * (size_t)C, dropout, 0, SITE_EMBEDDING);
+    drop(net, PHASE_BACKWARD, dx, (size_t)N * (size_t)C, dropout, 0, SITE_EMBEDDING);
+    network_mark(net, PHASE_BACKWARD, -1, OP_EMBEDDING_BACKWARD);
     be->embedding_backward(net->gradients + model->embed, dx, workspace(net, plan->inputs), scratch, N, V, C,
                            stream);
 }

@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 #include "core/model.h"
+#include "core/operation.h"
 #include "core/plan.h"
+#include "core/profiler.h"
 #include "kernels/backend.h"
 
 struct network {
@@ -21,7 +23,9 @@ struct network {
     unsigned char *memory[PLAN_CATEGORIES]; /* device memory; NULL for an empty category */
     size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the allocator */
     float *weights, *gradients;             /* (elements) fp32, into memory */
-    void *compute_weights; /* (elements) weights in the plan's precision; weights where fp32 */
+    void *compute_weights;        /* (elements) weights in the plan's precision; weights where fp32 */
+    struct profiler *profiler;    /* of the step under way; NULL: it is not profiled; borrowed */
+    struct operation_shape shape; /* of the newest forward pass */
 };
 
 /* Where dropout draws its masks; probability 0 for evaluation and generation. */
@@ -40,6 +44,13 @@ void network_close(struct network *network); /* harmless on a zeroed struct */
 /* A new stream in the place of one that found no memory (STATUS_NO_MEMORY from stream_wait): all memory can
  * be read again. On failure the network is only good for being closed. */
 enum status network_renew_stream(struct network *network, struct err *err);
+
+/* Operations that a micro-batch marks at most, by layer and beside them, the optimizer's among these. */
+enum { NETWORK_MARKS_A_LAYER = 48, NETWORK_MARKS_BESIDE = 24 };
+
+/* Here begins an operation, of layer `layer` (-1: of none), and ends the one before: for the profiler, where
+ * the step is profiled. */
+void network_mark(struct network *network, enum phase phase, int layer, enum operation operation);
 
 enum { NETWORK_PRODUCTS_MAX = 24 };
 

@@ -152,6 +152,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = warm_up(t, err);
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = upload_initial_weights(t, err);
+    if (!status && c->profile.every) status = trainer_profile_open(t, err);
     if (!status && setup->corpus->tokenizer) {
         t->sampling = true;
         status = generator_open(&t->generator, &t->network, setup->corpus->tokenizer, err);
@@ -169,6 +170,7 @@ void trainer_close(struct trainer *t)
     if (!t) return;
     generator_close(&t->generator);
     trainer_trace_close(t);
+    profiler_close(t->profiler);
     network_close(&t->network);
     plan_release(&t->plan);
     model_release(&t->model);

@@ -32,6 +32,7 @@ struct train_observer {
     void (*saving)(void *context);
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
     void (*memory)(void *context, const struct memory_record *record);
+    void (*profile)(void *context, const struct profile_record *record); /* of a step told before */
     void (*event)(void *context, const struct event_record *record);
     void (*paused)(void *context, bool paused);
     bool (*next_order)(void *context, struct order *out);

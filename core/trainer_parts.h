@@ -32,6 +32,7 @@ struct trainer {
     struct split train, validation;
     struct schedule schedule;
     struct optimizer optimizer;
+    struct profiler *profiler; /* NULL: off */
     struct train_state state;
     struct device_info device;
     struct prefetch *train_batches, *validation_batches; /* the latter NULL without a validation split */
@@ -77,6 +78,13 @@ void trainer_trace_tell(struct trainer *trainer, const struct step_record *step,
                         int count);
 void trainer_trace_give_up(struct trainer *trainer);
 void trainer_trace_close(struct trainer *trainer);
+
+/* trainer_profile.c: before the first operation of a step and after the last, and once its record is told,
+ * which may be later. */
+enum status trainer_profile_open(struct trainer *trainer, struct err *err);
+void trainer_profile_begin(struct trainer *trainer);
+void trainer_profile_end(struct trainer *trainer);
+void trainer_profile_tell(struct trainer *trainer, const struct step_record *step);
 
 /* trainer_save.c */
 bool trainer_weights_are_finite(struct trainer *trainer);

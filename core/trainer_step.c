@@ -19,10 +19,12 @@ enum status trainer_step(struct trainer *t, struct err *err)
     struct clip_state clip;
     uint64_t cursor = t->state.cursor;
 
+    trainer_profile_begin(t);
     t->setup.backend->mem_zero(net->gradients, t->model.elements * sizeof *net->gradients, net->stream);
     for (int64_t i = 0; i < micro_batches; i++) {
         dropout.micro_batch = (uint32_t)i;
         const int32_t *inputs, *targets; /* (B,T) */
+        network_mark(net, PHASE_DATA, -1, OP_WAIT_FOR_BATCH);
         prefetch_take(t->train_batches, t->state.cursor, B, &inputs, &targets);
         network_forward(net, inputs, B, T, dropout);
         network_backward(net, targets, B, T, (float)(1.0 / (double)tokens), dropout);
@@ -30,6 +32,7 @@ enum status trainer_step(struct trainer *t, struct err *err)
         t->state.cursor += (uint64_t)B;
     }
     optimizer_step(&t->optimizer, net, lr, t->state.updates, &clip);
+    trainer_profile_end(t);
     enum status status = trainer_device_status(t, err);
     if (status) t->state.cursor = cursor;
     if (status) return status;
@@ -50,6 +53,7 @@ enum status trainer_step(struct trainer *t, struct err *err)
     double peak = t->device.peak_flops[t->plan.input.precision];
     record.mfu = peak > 0 ? model_flops_per_token(&t->model, T) * record.tokens_per_sec / peak : NAN;
     o->step(o->context, &record);
+    trainer_profile_tell(t, &record);
     trainer_judge_health(t, &record);
     return STATUS_OK;
 }

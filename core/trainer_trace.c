@@ -25,7 +25,7 @@ void trainer_trace_begin(struct trainer *t)
     tracing->running = true;
     tracing->step = t->state.step;
     tracing->problem = (struct err){0};
-    profiler_wish(t->profiler);
+    if (t->profiler || !trainer_profile_open(t, &tracing->problem)) profiler_wish(t->profiler);
     if (!trace_open(t->state.step, t->device.name, &tracing->trace, &tracing->problem))
         t->setup.backend->activity_begin(t->setup.device, &tracing->problem);
 }

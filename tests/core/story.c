@@ -75,6 +75,14 @@ static void on_memory(void *context, const struct memory_record *record)
     story->memory_bytes += record->planned_bytes;
 }
 
+static void on_profile(void *context, const struct profile_record *record)
+{
+    struct story *story = context;
+    assert_true(story->profile_count < STORY_PROFILE_MAX);
+    assert_int_equal(record->step, story->steps[story->step_count - 1].step); /* told after its step */
+    story->profile[story->profile_count++] = *record;
+}
+
 static void on_event(void *context, const struct event_record *record)
 {
     struct story *story = context;
@@ -201,6 +209,7 @@ enum status session_try(struct session *s, struct err *err)
                                              .saving = on_saving,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
+                                             .profile = on_profile,
                                              .event = on_event,
                                              .paused = on_paused,
                                              .next_order = next_order,

@@ -7,7 +7,7 @@
 
 #include "core/trainer.h"
 
-enum { STORY_MAX = 512 };
+enum { STORY_MAX = 512, STORY_PROFILE_MAX = 4096 };
 
 /* Asked when `at` steps are done, after `wait` idle looks (a paused trainer keeps looking). */
 struct story_order {
@@ -21,7 +21,9 @@ struct story {
     struct step_record steps[STORY_MAX];
     struct eval_record evals[STORY_MAX];
     struct stopping_record stoppings[STORY_MAX];
-    struct checkpoint_record checkpoints[STORY_MAX]; /* path is NULL: borrowed for the call only */
+    struct checkpoint_record checkpoints[STORY_MAX];  /* path is NULL: borrowed for the call only */
+    struct profile_record profile[STORY_PROFILE_MAX]; /* their texts are static */
+    int profile_count;
     int step_count, eval_count, stopping_count, checkpoint_count, sample_count, event_count, pause_count;
     char last_sample[4096], last_event[512], last_level[16], last_kind[16];
     bool pauses[STORY_MAX];

@@ -15,6 +15,7 @@
 #include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 #include "tui/command/run_table.h"
+#include "tui/command/show_profile.h"
 
 enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err)
 {
@@ -236,22 +237,57 @@ static void print_page(struct show *show)
 
 static void print_help(void)
 {
-    puts("usage: anneal show RUN [--json]\n"
+    puts("usage: anneal show RUN [--profile [--layers]] [--json]\n"
          "\n"
          "Shows one run: what it is and how it goes, its evaluations, the early-stopping story, checkpoints, "
          "the\n"
          "newest sample, orders given to it, events, and its complete configuration.\n"
          "\n"
-         "  --json   one JSON object with all of it\n"
+         "  --profile   instead, where the time of its steps goes: phase and operation with calls, time, "
+         "share "
+         "and\n"
+         "              the rates achieved, of an average profiled step (one in profile.every)\n"
+         "  --layers    of the profile, each layer by itself\n"
+         "  --json      one JSON object with all of it\n"
          "\n"
          "RUN is an id, the start of one, a name (the newest of that name), or latest.");
 }
 
+static enum status show_whole(struct store *store, const char *word, bool json, struct err *err)
+{
+    struct show show = {0};
+    enum status status = show_read(store, word, SIZE_MAX, &show, err);
+    if (!status && json)
+        status = run_print_json(show_json(&show), err);
+    else if (!status)
+        print_page(&show);
+    show_release(&show);
+    return status;
+}
+
+static enum status show_profile(struct store *store, const char *word, bool layers, bool json,
+                                struct err *err)
+{
+    struct run_info run;
+    struct profile profile = {0};
+    enum status status = run_find(store, word, &run, err);
+    if (!status) status = profile_read(store, run.id, layers, &profile, err);
+    if (!status && json)
+        status = run_print_json(show_profile_json(&run, &profile), err);
+    else if (!status)
+        show_profile_print(&run, &profile);
+    profile_release(&profile);
+    return status;
+}
+
 int command_show(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
-    bool json = false;
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                            {"profile", no_argument, NULL, 'p'},
+                                            {"layers", no_argument, NULL, 'l'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    bool json = false, profile = false, layers = false;
     opterr = 0;
     optind = 0;
     for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
@@ -261,22 +297,23 @@ int command_show(int argc, char **argv)
         }
         if (option == 'j')
             json = true;
+        else if (option == 'p')
+            profile = true;
+        else if (option == 'l')
+            layers = true;
         else
             return run_option_error(argv, option);
     }
     if (argc - optind != 1) return command_usage("show", optind == argc ? "needs a RUN" : "takes one RUN");
+    if (layers && !profile) return command_usage("show", "--layers is of a --profile");
 
     struct store *store = NULL;
-    struct show show = {0};
     struct err err = {0};
     enum status status = run_open_store(&store, &err);
-    if (!status) status = show_read(store, argv[optind], SIZE_MAX, &show, &err);
-    if (!status && json)
-        status = run_print_json(show_json(&show), &err);
-    else if (!status)
-        print_page(&show);
+    if (!status)
+        status = profile ? show_profile(store, argv[optind], layers, json, &err)
+                         : show_whole(store, argv[optind], json, &err);
     if (!status) status = run_check_stdout(&err);
-    show_release(&show);
     store_close(store);
     return status ? command_fail(&err) : 0;
 }

@@ -61,6 +61,11 @@ static void on_memory(void *context, const struct memory_record *record)
     writer_memory(((struct training_session *)context)->writer, record);
 }
 
+static void on_profile(void *context, const struct profile_record *record)
+{
+    writer_profile(((struct training_session *)context)->writer, record);
+}
+
 static void on_event(void *context, const struct event_record *record)
 {
     struct training_session *s = context;
@@ -204,6 +209,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .saving = on_saving,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
+                                             .profile = on_profile,
                                              .event = on_event,
                                              .paused = on_paused,
                                              .next_order = on_next_order,
