@@ -190,7 +190,6 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
     enum status status = checkpoint_load(folder, &t->network, &t->state, err);
     if (!status) status = corpus_mark_check(&t->state.corpus, &now, err);
     if (status) return status;
-    trainer_trace_give_up(t);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
     t->state.stopping.patience = wanted.patience;
     t->state.stopping.min_delta = wanted.min_delta;
@@ -291,6 +290,7 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
         if (!status) status = trainer_device_status(t, err);
     }
     if (status) return status;
+    trainer_trace_give_up(t);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX)
         *outcome = TRAIN_DIVERGED;
     else if (t->halted)
