@@ -72,7 +72,7 @@ enum status trainer_sample(struct trainer *trainer, struct err *err); /* none wi
  * first operation and after its last, and once its record is told, with its spans, count of them; and when
  * no step will follow. */
 bool trainer_trace_order(struct trainer *trainer, const struct order *order);
-void trainer_trace_begin(struct trainer *trainer);
+void trainer_trace_begin(struct trainer *trainer, int64_t step);
 void trainer_trace_end(struct trainer *trainer);
 void trainer_trace_tell(struct trainer *trainer, const struct step_record *step, const struct span *spans,
                         int count);

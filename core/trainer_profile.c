@@ -16,7 +16,7 @@ enum status trainer_profile_open(struct trainer *t, struct err *err)
 
 void trainer_profile_begin(struct trainer *t)
 {
-    trainer_trace_begin(t);
+    trainer_trace_begin(t, t->state.step);
     t->network.profiler = profiler_begin(t->profiler, t->state.step, t->network.stream);
     network_mark(&t->network, PHASE_OPTIMIZER, -1, OP_ZERO_GRADIENTS);
 }

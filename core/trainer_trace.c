@@ -16,17 +16,17 @@ bool trainer_trace_order(struct trainer *t, const struct order *order)
     return true;
 }
 
-void trainer_trace_begin(struct trainer *t)
+void trainer_trace_begin(struct trainer *t, int64_t step)
 {
     struct tracing *tracing = &t->tracing;
     int64_t configured = t->setup.config->profile.trace_step;
-    if (!tracing->ordered && (configured == 0 || configured != t->state.step)) return;
+    if (!tracing->ordered && (configured == 0 || configured != step)) return;
     if (trainer_device_status(t, NULL)) return; /* what is queued of earlier steps is not this one's */
     tracing->running = true;
-    tracing->step = t->state.step;
+    tracing->step = step;
     tracing->problem = (struct err){0};
     if (t->profiler || !trainer_profile_open(t, &tracing->problem)) profiler_wish(t->profiler);
-    if (!trace_open(t->state.step, t->device.name, &tracing->trace, &tracing->problem))
+    if (!trace_open(step, t->device.name, &tracing->trace, &tracing->problem))
         t->setup.backend->activity_begin(t->setup.device, &tracing->problem);
 }
 
