@@ -337,7 +337,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(orders_take_effect_and_are_written_down),  TEST(a_run_told_to_stop_at_a_non_finite_number_fails_with_a_checkpoint),
+        TEST(a_run_told_to_stop_at_a_non_finite_number_fails_with_a_checkpoint),
         TEST(orders_take_effect_and_are_written_down),  TEST(orders_to_a_run_that_has_ended_are_refused),
         TEST(a_learning_rate_factor_survives_a_resume), TEST(early_stopping_ends_the_run_and_tells_why),
         TEST(runs_show_export_and_the_database_agree),  TEST(generate_gives_the_same_text_for_the_same_seed),
