@@ -291,8 +291,7 @@ enum status config_finish(struct config *config, struct err *err)
             "must be above 0",
             (long long)config->eval.early_stopping_patience);
     if (config->health.plateau_steps > 0 && config->health.plateau_steps < HEALTH_GROUPS)
-        return err_set(err, STATUS_USAGE,
-                       "health.plateau_steps = %lld: must be 0 (off) or at least %d",
+        return err_set(err, STATUS_USAGE, "health.plateau_steps = %lld: must be 0 (off) or at least %d",
                        (long long)config->health.plateau_steps, HEALTH_GROUPS);
     if (config->train.batch_size * config->train.seq_len > 1 << 26)
         return err_set(err, STATUS_USAGE,

@@ -7,12 +7,12 @@
 #include <stdio.h>
 
 enum {
-    FINITE_STEPS = 16,  /* end a non-finite incident */
-    SPIKE_KNOWN = 32,   /* losses before one is judged */
-    CALM_STEPS = 8,     /* end a spike */
-    NEW_LEVEL = 64,     /* steps after which a spike is the new level */
-    NEW_SPEED = 256,    /* likewise a low throughput */
-    FIRST_STEPS = 8,    /* that count for no speed */
+    FINITE_STEPS = 16,   /* end a non-finite incident */
+    SPIKE_KNOWN = 32,    /* losses before one is judged */
+    CALM_STEPS = 8,      /* end a spike */
+    NEW_LEVEL = 64,      /* steps after which a spike is the new level */
+    NEW_SPEED = 256,     /* likewise a low throughput */
+    FIRST_STEPS = 8,     /* that count for no speed */
     INCIDENT_SECONDS = 5 /* of training, before a machine that is slow is told of */
 };
 #define DEVIATION       1.4826 /* standard deviations of a Gaussian in its median absolute deviation */
@@ -59,9 +59,8 @@ static int filled(int64_t count, int capacity)
 static struct health_event *judge_finite(struct health *h, const struct health_step *s,
                                          struct health_event *out)
 {
-    const char *then = h->limits.stop_on_nan
-                           ? "the run ends here, as health.on_nan = stop asks for"
-                           : "100 in a row end the run";
+    const char *then = h->limits.stop_on_nan ? "the run ends here, as health.on_nan = stop asks for"
+                                             : "100 in a row end the run";
     if (isfinite(s->loss) && isfinite(s->grad_norm)) {
         if (++h->finite_steps >= FINITE_STEPS) h->not_finite = false;
         return out;
@@ -75,7 +74,8 @@ static struct health_event *judge_finite(struct health *h, const struct health_s
                     "train.learning_rate or train.max_grad_norm, or look at the data of this step)",
                     s->step, then);
     return tell(out, s->step, h->limits.stop_on_nan ? "error" : "warning",
-                "step %" PRId64 ": the loss is not finite%s%s (lower train.learning_rate, or look at the data "
+                "step %" PRId64
+                ": the loss is not finite%s%s (lower train.learning_rate, or look at the data "
                 "of this step)",
                 s->step, h->limits.stop_on_nan ? "; " : "", h->limits.stop_on_nan ? then : "");
 }
@@ -95,11 +95,12 @@ static struct health_event *judge_spike(struct health *h, const struct health_st
         double deviations = (s->loss - middle) / deviation;
         bool high = deviations > h->limits.loss_spike;
         if (high && !h->spiking) {
-            out = tell(out, s->step, "warning",
-                       "step %" PRId64 ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
-                       "%d steps before (look at the data of this step; if it stays, lower "
-                       "train.learning_rate and go on from an earlier checkpoint)",
-                       s->step, s->loss, deviations, middle, n);
+            out =
+                tell(out, s->step, "warning",
+                     "step %" PRId64 ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
+                     "%d steps before (look at the data of this step; if it stays, lower "
+                     "train.learning_rate and go on from an earlier checkpoint)",
+                     s->step, s->loss, deviations, middle, n);
             h->spiking = true;
             h->spike_steps = h->calm_steps = 0;
         }
@@ -186,7 +187,8 @@ static struct health_event *judge_throughput(struct health *h, const struct heal
     if (h->slow || h->slow_seconds < INCIDENT_SECONDS) return out;
     h->slow = true;
     return tell(out, h->slow_since, "warning",
-                "throughput fell by %.0f %% since step %" PRId64 ": %.4g tokens/s, usually %.4g (look for other "
+                "throughput fell by %.0f %% since step %" PRId64
+                ": %.4g tokens/s, usually %.4g (look for other "
                 "work on this machine, and for throttling in the device's metrics)",
                 100 * (1 - now / usual), h->slow_since, now, usual);
 }
@@ -217,7 +219,8 @@ static struct health_event *judge_starvation(struct health *h, const struct heal
     if (h->starving || h->starving_seconds < INCIDENT_SECONDS) return out;
     h->starving = true;
     return tell(out, h->starving_since, "warning",
-                "training waits for its data since step %" PRId64 ": %.0f %% of the time of the last %d steps "
+                "training waits for its data since step %" PRId64
+                ": %.0f %% of the time of the last %d steps "
                 "(keep train.async = true, prepare the data as a token file with `anneal data prepare`, or "
                 "move it to a faster disk)",
                 h->starving_since, 100 * waited / seconds, HEALTH_WAITS);

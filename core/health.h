@@ -47,8 +47,8 @@ struct health_step {
     int64_t step;
     double loss, grad_norm;
     double seconds, tokens_per_sec;
-    double waited;  /* seconds of the step in which there was no batch */
-    bool skipped;   /* the update */
+    double waited; /* seconds of the step in which there was no batch */
+    bool skipped;  /* the update */
 };
 
 struct health_event {

@@ -57,9 +57,8 @@ static void put_name(struct trace *t, const char *what, int process, int thread,
 static void put_times(struct trace *t, const char *category, int64_t start, int64_t end)
 {
     int64_t duration = end - start;
-    fprintf(t->out,
-            ",\"cat\":\"%s\",\"ts\":%" PRId64 ".%03" PRId64 ",\"dur\":%" PRId64 ".%03" PRId64, category,
-            start / 1000, start % 1000, duration / 1000, duration % 1000);
+    fprintf(t->out, ",\"cat\":\"%s\",\"ts\":%" PRId64 ".%03" PRId64 ",\"dur\":%" PRId64 ".%03" PRId64,
+            category, start / 1000, start % 1000, duration / 1000, duration % 1000);
 }
 
 static void put_group(struct trace *t, const char *name, const char *category, int64_t start, int64_t end)
@@ -135,7 +134,8 @@ static bool bounds(const struct interval *at, int first, int end, struct interva
     return out->start >= 0;
 }
 
-static void put_layer(struct trace *t, const struct span *spans, const struct interval *at, int first, int end)
+static void put_layer(struct trace *t, const struct span *spans, const struct interval *at, int first,
+                      int end)
 {
     char name[32];
     struct interval whole;
@@ -146,7 +146,8 @@ static void put_layer(struct trace *t, const struct span *spans, const struct in
         if (at[i].start >= 0) put_operation(t, &spans[i], at[i].start, at[i].end);
 }
 
-static void put_phase(struct trace *t, const struct span *spans, const struct interval *at, int first, int end)
+static void put_phase(struct trace *t, const struct span *spans, const struct interval *at, int first,
+                      int end)
 {
     struct interval whole;
     if (!bounds(at, first, end, &whole)) return;

@@ -43,8 +43,8 @@ struct train_observer {
 enum train_outcome {
     TRAIN_FINISHED, /* all steps are done */
     TRAIN_EARLY_STOPPED,
-    TRAIN_STOPPED,  /* asked to leave, by an order or by request() */
-    TRAIN_DIVERGED, /* 100 updates in a row were skipped because of a non-finite gradient norm */
+    TRAIN_STOPPED,    /* asked to leave, by an order or by request() */
+    TRAIN_DIVERGED,   /* 100 updates in a row were skipped because of a non-finite gradient norm */
     TRAIN_NOT_FINITE, /* the first non-finite loss or gradient norm, where health.on_nan = stop */
 };
 

@@ -68,9 +68,9 @@ void trainer_judge_health(struct trainer *trainer, const struct step_record *rec
 void trainer_evaluate(struct trainer *trainer);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
 
-/* trainer_trace.c: whether and how the step is traced. An order is taken up, false: another is; before a step's
- * first operation and after its last, and once its record is told, with its spans, count of them; and when
- * no step will follow. */
+/* trainer_trace.c: whether and how the step is traced. An order is taken up, false: another is; before a
+ * step's first operation and after its last, and once its record is told, with its spans, count of them; and
+ * when no step will follow. */
 bool trainer_trace_order(struct trainer *trainer, const struct order *order);
 void trainer_trace_begin(struct trainer *trainer, int64_t step);
 void trainer_trace_end(struct trainer *trainer);

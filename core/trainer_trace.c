@@ -56,15 +56,16 @@ static enum status write_trace(struct trainer *t, const struct step_record *step
     char path[4096];
     t->tracing.trace = NULL;
     if (!trace) return err_set(err, t->tracing.problem.status, "%s", t->tracing.problem.text);
-    enum status status = file_format_path(path, sizeof path, err, "%s/step-%" PRId64 ".json", t->setup.traces,
-                                          step->step);
+    enum status status =
+        file_format_path(path, sizeof path, err, "%s/step-%" PRId64 ".json", t->setup.traces, step->step);
     if (!status) status = trace_spans(trace, step->step_ms * 1e3, spans, count, err);
     if (!status) return trace_close(trace, path, err);
     trace_close(trace, NULL, NULL);
     return status;
 }
 
-void trainer_trace_tell(struct trainer *t, const struct step_record *step, const struct span *spans, int count)
+void trainer_trace_tell(struct trainer *t, const struct step_record *step, const struct span *spans,
+                        int count)
 {
     struct tracing *tracing = &t->tracing;
     struct err err = {0};
@@ -91,6 +92,7 @@ void trainer_trace_give_up(struct trainer *t)
 
 void trainer_trace_close(struct trainer *t)
 {
-    if (t->tracing.trace) trace_close(t->tracing.trace, NULL, NULL); /* the device failed in the midst of it */
+    if (t->tracing.trace)
+        trace_close(t->tracing.trace, NULL, NULL); /* the device failed in the midst of it */
     t->tracing.trace = NULL;
 }

@@ -119,10 +119,10 @@ static void a_run_told_to_stop_at_a_non_finite_number_fails_with_a_checkpoint(vo
     (void)state;
     struct stage s;
     stage_open(&s, "halted");
-    struct process *p =
-        process_run(1, "train", s.config, "--name", "halted", "--train.learning_rate=1000",
-                    "--train.schedule=constant", "--train.weight_decay=100", "--train.warmup_steps=0",
-                    "--train.max_grad_norm=0", "--eval.every=0", "--health.on_nan=stop", "--progress=none", NULL);
+    struct process *p = process_run(1, "train", s.config, "--name", "halted", "--train.learning_rate=1000",
+                                    "--train.schedule=constant", "--train.weight_decay=100",
+                                    "--train.warmup_steps=0", "--train.max_grad_norm=0", "--eval.every=0",
+                                    "--health.on_nan=stop", "--progress=none", NULL);
     process_expect_first_line(p, "is not finite, and health.on_nan = stop");
     assert_string_equal(stage_status(), "failed");
     p = process_run(0, "show", "halted", NULL);
@@ -338,9 +338,12 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(a_run_told_to_stop_at_a_non_finite_number_fails_with_a_checkpoint),
-        TEST(orders_take_effect_and_are_written_down),  TEST(orders_to_a_run_that_has_ended_are_refused),
-        TEST(a_learning_rate_factor_survives_a_resume), TEST(early_stopping_ends_the_run_and_tells_why),
-        TEST(runs_show_export_and_the_database_agree),  TEST(generate_gives_the_same_text_for_the_same_seed),
+        TEST(orders_take_effect_and_are_written_down),
+        TEST(orders_to_a_run_that_has_ended_are_refused),
+        TEST(a_learning_rate_factor_survives_a_resume),
+        TEST(early_stopping_ends_the_run_and_tells_why),
+        TEST(runs_show_export_and_the_database_agree),
+        TEST(generate_gives_the_same_text_for_the_same_seed),
         TEST(generate_without_temperature_is_greedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

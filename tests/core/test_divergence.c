@@ -83,7 +83,8 @@ static void a_non_finite_gradient_skips_the_update_and_says_so(void **state)
     session_close(&s);
 }
 
-/* health.on_nan = stop: the weights of the last good step are kept, and a resume goes on after the bad one. */
+/* health.on_nan = stop: the weights of the last good step are kept, and a resume goes on after the bad one.
+ */
 static void a_run_told_to_stop_at_the_first_non_finite_number_keeps_the_last_good_weights(void **state)
 {
     (void)state;

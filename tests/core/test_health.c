@@ -128,7 +128,8 @@ static void a_loss_that_stands_still_is_a_plateau_from_where_it_stood(void **sta
     (void)state;
     struct patient p;
     begin(&p, usual);
-    for (int i = 0; i < 5000; i++) take(&p, step_of(i < 1500 ? good_loss(i) : 3.2 * (1 + 0.03 * noise((uint64_t)i))));
+    for (int i = 0; i < 5000; i++)
+        take(&p, step_of(i < 1500 ? good_loss(i) : 3.2 * (1 + 0.03 * noise((uint64_t)i))));
     assert_int_equal(p.count, 1);
     assert_non_null(strstr(p.told[0].text, "the loss stands still since step "));
     assert_in_range(p.told[0].step, 1200, 2400); /* where it really stood, give or take the older half */
@@ -163,7 +164,8 @@ static void a_machine_that_becomes_slow_is_told_from_when(void **state)
     }
     assert_int_equal(p.count, 1);
     assert_in_range(p.told[0].step, 149, 151);
-    assert_non_null(strstr(p.told[0].text, "throughput fell by 55 % since step 150: 450 tokens/s, usually 1000"));
+    assert_non_null(
+        strstr(p.told[0].text, "throughput fell by 55 % since step 150: 450 tokens/s, usually 1000"));
     assert_true(p.told_at[0] < 160);
 }
 
@@ -214,7 +216,8 @@ static void a_row_of_non_finite_steps_is_one_incident(void **state)
     }
     assert_int_equal(p.count, 3);
     assert_true(p.told[0].step == 50 && p.told[1].step == 100 && p.told[2].step == 150);
-    assert_non_null(strstr(p.told[0].text, "step 50: the gradient norm is not finite, the update was skipped"));
+    assert_non_null(
+        strstr(p.told[0].text, "step 50: the gradient norm is not finite, the update was skipped"));
     assert_non_null(strstr(p.told[1].text, "step 100: the loss is not finite"));
 }
 
@@ -250,8 +253,8 @@ static void training_that_goes_well_tells_no_event(void **state)
 {
     (void)state;
     struct session s;
-    session_open(&s, "well", NULL, WORDS("train.total_steps=500", "train.warmup_steps=50", "train.batch_size=4"),
-                 60000);
+    session_open(&s, "well", NULL,
+                 WORDS("train.total_steps=500", "train.warmup_steps=50", "train.batch_size=4"), 60000);
     fill_with_prose(&s, 60000);
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
@@ -265,7 +268,8 @@ static void a_learning_rate_that_breaks_training_is_told(void **state)
 {
     (void)state;
     struct session s;
-    struct story_order script[] = {{.at = 300, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 1000}}, {0}};
+    struct story_order script[] = {{.at = 300, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 1000}},
+                                   {0}};
     session_open(&s, "broken", NULL,
                  WORDS("train.total_steps=320", "train.warmup_steps=50", "train.batch_size=4",
                        "train.learning_rate=0.003", "train.schedule=constant"),

@@ -1,5 +1,5 @@
-/* Traces: what is written is JSON that a viewer nests, whatever the times round to; and a training step that is
- * traced, by the configuration or an order, computes what it would have. */
+/* Traces: what is written is JSON that a viewer nests, whatever the times round to; and a training step that
+ * is traced, by the configuration or an order, computes what it would have. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,8 +46,10 @@ static void operations_lie_in_layers_in_phases_in_the_step(void **state)
                                         {PHASE_FORWARD, 1, "gemm qkv", 7.5, 3.5, 2000, 8000},
                                         {PHASE_BACKWARD, 1, "gemm qkv dw", 11, 2, 1, 1}};
     round_trip(spans, 5, 20, NULL, 0);
-    const struct trace_event *step = trace_find(&reading, "step 17"), *forward = trace_find(&reading, "forward"),
-                             *layer = trace_find(&reading, "layer 0"), *gemm = trace_find(&reading, "gemm qkv");
+    const struct trace_event *step = trace_find(&reading, "step 17"),
+                             *forward = trace_find(&reading, "forward"),
+                             *layer = trace_find(&reading, "layer 0"),
+                             *gemm = trace_find(&reading, "gemm qkv");
     assert_true(step && forward && layer && gemm);
     assert_true(trace_holds(step, forward) && trace_holds(forward, layer) && trace_holds(layer, gemm));
     assert_int_equal(step->duration, 20000);
@@ -91,17 +93,21 @@ static void a_span_that_was_not_measured_is_left_out(void **state)
 static void what_the_device_saw_is_a_thread_a_stream(void **state)
 {
     (void)state;
-    static const struct activity activities[] = {{"void kernel<\"x\\y\", \xc3\xa4>()", ACTIVITY_KERNEL, 100, 50, 7, 0},
-                                                 {"upload", ACTIVITY_UPLOAD, 200, 100, 7, 400},
-                                                 {"fill", ACTIVITY_FILL, 90, 100, 8, 1},
-                                                 {"of the step before", ACTIVITY_KERNEL, -100, 50, 7, 0},
-                                                 {"reaches in", ACTIVITY_KERNEL, -10, 30, 7, 0}};
+    static const struct activity activities[] = {
+        {"void kernel<\"x\\y\", \xc3\xa4>()", ACTIVITY_KERNEL, 100, 50, 7, 0},
+        {"upload", ACTIVITY_UPLOAD, 200, 100, 7, 400},
+        {"fill", ACTIVITY_FILL, 90, 100, 8, 1},
+        {"of the step before", ACTIVITY_KERNEL, -100, 50, 7, 0},
+        {"reaches in", ACTIVITY_KERNEL, -10, 30, 7, 0}};
     round_trip(NULL, 0, 1, activities, 5);
     assert_string_equal(reading.processes[2], "a \"device\"");
-    const struct trace_event *kernel = trace_find(&reading, "void kernel<\"x\\y\", ?" "?>()"),
-                             *upload = trace_find(&reading, "upload"), *in = trace_find(&reading, "reaches in");
+    const struct trace_event *kernel = trace_find(&reading, "void kernel<\"x\\y\", ?"
+                                                            "?>()"),
+                             *upload = trace_find(&reading, "upload"),
+                             *in = trace_find(&reading, "reaches in");
     assert_true(kernel && upload && in);
-    assert_true(kernel->process == 2 && kernel->thread == 7 && kernel->start == 100 && kernel->duration == 50);
+    assert_true(kernel->process == 2 && kernel->thread == 7 && kernel->start == 100 &&
+                kernel->duration == 50);
     assert_true(upload->bytes == 400 && upload->gigabytes == 4);
     assert_true(trace_find(&reading, "fill")->thread == 8);
     assert_null(trace_find(&reading, "of the step before"));
@@ -146,14 +152,15 @@ static void the_step_of_the_configuration_is_traced_and_computes_the_same(void *
     assert_int_equal(session_run(&traced), TRAIN_FINISHED);
     for (int i = 0; i < 12; i++) {
         assert_memory_equal(&plain.story.steps[i].loss, &traced.story.steps[i].loss, sizeof(double));
-        assert_memory_equal(&plain.story.steps[i].grad_norm, &traced.story.steps[i].grad_norm, sizeof(double));
+        assert_memory_equal(&plain.story.steps[i].grad_norm, &traced.story.steps[i].grad_norm,
+                            sizeof(double));
     }
     assert_int_equal(traced.story.event_count, 1);
     assert_string_equal(traced.story.last_event, "trace of step 4: written to traces/step-4.json");
     assert_int_equal(traced.story.last_event_step, 4);
     read_step(&traced, 4);
-    static const char *const there[] = {"step 4", "data", "forward", "backward", "recompute", "optimizer",
-                                        "layer 0", "layer 1", "attention", "adamw"};
+    static const char *const there[] = {"step 4",    "data",    "forward", "backward",  "recompute",
+                                        "optimizer", "layer 0", "layer 1", "attention", "adamw"};
     for (size_t i = 0; i < sizeof there / sizeof *there; i++)
         if (!trace_find(&reading, there[i])) fail_msg("no \"%s\" in the trace", there[i]);
     assert_true(trace_sum(&reading, "operation") <= trace_sum(&reading, "step"));

@@ -99,8 +99,8 @@ int trace_count(const struct trace_reading *trace, const char *category)
 
 bool trace_holds(const struct trace_event *outer, const struct trace_event *inner)
 {
-    return outer->process == inner->process && outer->thread == inner->thread && outer->start <= inner->start &&
-           inner->start + inner->duration <= outer->start + outer->duration;
+    return outer->process == inner->process && outer->thread == inner->thread &&
+           outer->start <= inner->start && inner->start + inner->duration <= outer->start + outer->duration;
 }
 
 long long trace_sum(const struct trace_reading *trace, const char *category)

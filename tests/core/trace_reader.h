@@ -20,8 +20,8 @@ struct trace_reading {
     char processes[4][100]; /* names by number */
 };
 
-/* Fails the test unless the file is JSON with traceEvents, each complete event has a name, a process and a thread
- * that have names, and of two events of one thread one lies in the other or they are apart. */
+/* Fails the test unless the file is JSON with traceEvents, each complete event has a name, a process and a
+ * thread that have names, and of two events of one thread one lies in the other or they are apart. */
 void trace_read(const char *path, struct trace_reading *out);
 
 /* The first event of this name, or NULL; how many have the category. */

@@ -1,5 +1,6 @@
-/* A traced step on the simulated device: every kernel and copy that CUPTI reports is in the trace, under its name
- * and in its time; a machine without CUPTI trains and says what is missing; Nsight's ranges are balanced. */
+/* A traced step on the simulated device: every kernel and copy that CUPTI reports is in the trace, under its
+ * name and in its time; a machine without CUPTI trains and says what is missing; Nsight's ranges are
+ * balanced. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +32,8 @@ static void count_launches(struct story *story)
         launches_before = sim_launches();
         products_before = sim_products();
     }
-    if (story->done == 4) launched = (long)(sim_launches() - launches_before + sim_products() - products_before);
+    if (story->done == 4)
+        launched = (long)(sim_launches() - launches_before + sim_products() - products_before);
 }
 
 static void train(struct session *s, const char *name, const char *const *words)
@@ -59,8 +61,9 @@ static void without_cupti_the_trace_has_the_operations_and_says_what_is_missing(
     sim_set_cupti(true, 0);
     assert_int_equal(s.story.event_count, 1);
     assert_string_equal(s.story.last_level, "warning");
-    assert_non_null(strstr(s.story.last_event, "written to traces/step-2.json; cuda: no kernels in the trace: "
-                                               "libcupti.so.13 is not there (install CUPTI"));
+    assert_non_null(strstr(s.story.last_event,
+                           "written to traces/step-2.json; cuda: no kernels in the trace: "
+                           "libcupti.so.13 is not there (install CUPTI"));
     read_step(&s, 2);
     assert_non_null(trace_find(&reading, "layer 1"));
     assert_int_equal(trace_count(&reading, "kernel"), 0);
@@ -115,7 +118,8 @@ static void too_many_records_are_told(void **state)
     sim_set_cupti(true, 1); /* more buffers than the product keeps */
     train(&s, "many", WORDS("train.total_steps=5", "profile.trace_step=3", "train.accumulation_steps=8"));
     sim_set_cupti(true, 0);
-    assert_non_null(strstr(s.story.last_event, "written to traces/step-3.json; cuda: the trace lacks kernels"));
+    assert_non_null(
+        strstr(s.story.last_event, "written to traces/step-3.json; cuda: the trace lacks kernels"));
     assert_true(launched > 256);
     read_step(&s, 3);
     assert_in_range(trace_count(&reading, "kernel"), 1, 256);
@@ -148,7 +152,8 @@ static void a_traced_step_computes_the_same_bits(void **state)
     train(&traced, "traced", WORDS("train.total_steps=5", "profile.trace_step=3"));
     for (int i = 0; i < 5; i++) {
         assert_memory_equal(&plain.story.steps[i].loss, &traced.story.steps[i].loss, sizeof(double));
-        assert_memory_equal(&plain.story.steps[i].grad_norm, &traced.story.steps[i].grad_norm, sizeof(double));
+        assert_memory_equal(&plain.story.steps[i].grad_norm, &traced.story.steps[i].grad_norm,
+                            sizeof(double));
     }
     session_close(&plain), session_close(&traced);
 }
@@ -160,7 +165,7 @@ static void phases_and_operations_are_ranges_that_all_end(void **state)
     uint64_t forward = sim_ranges("forward"), attention = sim_ranges("attention");
     train(&s, "ranges", WORDS("train.total_steps=4", "profile.every=1", "profile.warmup_steps=2"));
     assert_int_equal(sim_open_ranges(), 0);
-    assert_int_equal(sim_ranges("forward"), forward + 2); /* of two steps */
+    assert_int_equal(sim_ranges("forward"), forward + 2);     /* of two steps */
     assert_int_equal(sim_ranges("attention"), attention + 8); /* two layers, forward and backward */
     session_close(&s);
 }

@@ -212,7 +212,8 @@ static int train(struct training_session *s)
                     "train.learning_rate, then resume from a checkpoint)");
     if (!status && outcome == TRAIN_NOT_FINITE)
         status = err_set(&err, STATUS_FAILED,
-                         "step %" PRId64 ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
+                         "step %" PRId64
+                         ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
                          "train.learning_rate, then resume: the checkpoint holds the last good weights)",
                          step - 1);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];

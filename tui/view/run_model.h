@@ -66,8 +66,8 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
 
 struct model_curve run_model_curve(const struct run_model *model, int trace);
 
-/* The event nearest to `step` among those after it (later) or before it, of several at one step the first told;
- * NULL: there is none. Events of no step are no place to go to. */
+/* The event nearest to `step` among those after it (later) or before it, of several at one step the first
+ * told; NULL: there is none. Events of no step are no place to go to. */
 const struct event_record *run_model_event_beside(const struct run_model *model, int64_t step, bool later);
 
 /* The newest step in the charts, of a training step or of an evaluation; -1 before the first. */

@@ -41,7 +41,8 @@ struct chart {
     double best;
     const int64_t *mark_steps; /* orders and resumes: a small triangle on the axis; borrowed */
     size_t mark_count;
-    const int64_t *event_steps; /* warnings and errors: an exclamation mark at the plot's upper edge; borrowed */
+    const int64_t
+        *event_steps; /* warnings and errors: an exclamation mark at the plot's upper edge; borrowed */
     size_t event_count;
 };
 

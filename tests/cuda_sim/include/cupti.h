@@ -2,13 +2,18 @@
  * the product uses, with fewer fields a record. See tests/cuda_sim/cupti.cc. */
 #ifndef ANNEAL_TESTS_CUDA_SIM_CUPTI_H
 #define ANNEAL_TESTS_CUDA_SIM_CUPTI_H
+#ifdef __cplusplus
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define CUPTIAPI
 
-typedef enum { CUPTI_SUCCESS = 0, CUPTI_ERROR_INVALID_PARAMETER = 1, CUPTI_ERROR_MAX_LIMIT_REACHED = 12 } CUptiResult;
+typedef enum {
+    CUPTI_SUCCESS = 0,
+    CUPTI_ERROR_INVALID_PARAMETER = 1,
+    CUPTI_ERROR_MAX_LIMIT_REACHED = 12
+} CUptiResult;
 
 typedef enum {
     CUPTI_ACTIVITY_KIND_MEMCPY = 1,
@@ -50,9 +55,10 @@ typedef struct {
     uint32_t streamId;
 } CUpti_ActivityMemset4;
 
-typedef void(CUPTIAPI *CUpti_BuffersCallbackRequestFunc)(uint8_t **buffer, size_t *size, size_t *maxNumRecords);
-typedef void(CUPTIAPI *CUpti_BuffersCallbackCompleteFunc)(CUcontext context, uint32_t streamId, uint8_t *buffer,
-                                                          size_t size, size_t validSize);
+typedef void(CUPTIAPI *CUpti_BuffersCallbackRequestFunc)(uint8_t **buffer, size_t *size,
+                                                         size_t *maxNumRecords);
+typedef void(CUPTIAPI *CUpti_BuffersCallbackCompleteFunc)(CUcontext context, uint32_t streamId,
+                                                          uint8_t *buffer, size_t size, size_t validSize);
 
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requested,
                                            CUpti_BuffersCallbackCompleteFunc completed);
@@ -67,4 +73,5 @@ namespace sim {
 void *cupti_library(); /* NULL where the pretended machine has none */
 }
 
+#endif
 #endif
