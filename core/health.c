@@ -11,6 +11,7 @@ enum {
     SPIKE_KNOWN = 32,    /* losses before one is judged */
     CALM_STEPS = 8,      /* end a spike */
     NEW_LEVEL = 64,      /* steps after which a spike is the new level */
+    CALM_SPEED = 32,     /* end a low throughput */
     NEW_SPEED = 256,     /* likewise a low throughput */
     FIRST_STEPS = 8,     /* that count for no speed */
     INCIDENT_SECONDS = 5 /* of training, before a machine that is slow is told of */
@@ -169,11 +170,14 @@ static struct health_event *judge_throughput(struct health *h, const struct heal
         return out;
     }
     double usual = median(h->speeds, HEALTH_WINDOW), now = median(h->recent, HEALTH_RECENT);
-    if (h->slow_steps == 0 && now >= (1 - drop) * usual) {
-        h->speeds[h->speed_count++ % HEALTH_WINDOW] = leaving; /* what is usual stands still meanwhile */
+    bool low = now < (1 - (h->slow ? drop / 2 : drop)) * usual;
+    h->calm_speed = low ? 0 : h->calm_speed + 1;
+    if (!low && !h->slow) {
+        h->speeds[h->speed_count++ % HEALTH_WINDOW] = leaving; /* what is usual stands still in an incident */
+        h->slow_steps = 0;
         return out;
     }
-    if (now >= (1 - drop / 2) * usual || ++h->slow_steps > NEW_SPEED) {
+    if (h->calm_speed >= CALM_SPEED || ++h->slow_steps > NEW_SPEED) {
         if (h->slow_steps > NEW_SPEED) h->speed_count = h->recent_count = 0;
         h->slow_steps = 0;
         h->slow = false;
@@ -206,7 +210,7 @@ static struct health_event *judge_starvation(struct health *h, const struct heal
         waited += h->waits[i];
         seconds += h->times[i];
     }
-    if (!(waited > (h->starving_since ? limit / 2 : limit) * seconds)) {
+    if (!(waited > (h->starving ? limit / 2 : limit) * seconds)) {
         h->starving = false;
         h->starving_since = 0;
         return out;

@@ -11,8 +11,8 @@
  *                  is not lower than that of the older 16 by the share `plateau_delta`. Over when it is lower
  *                  by twice that share.
  *     throughput   the median of the last 8 steps' tokens/s has been below that of the 64 steps before by the
- *                  share `throughput_drop`, for at least 5 seconds of training. Over when it is back above
- *                  half of that share, or after 256 steps: then the new speed is what is usual.
+ *                  share `throughput_drop`, for at least 5 seconds of training. Over after 32 steps in a row
+ *                  within half of that share, or after 256 steps: then the new speed is what is usual.
  *     starvation   of the time of the last 32 steps the share `starvation` went by waiting for batches, for
  *                  at least 5 seconds of training. Over when it is below half of that share.
  *
@@ -69,7 +69,7 @@ struct health {
     double group_sum;
     int64_t group_began[HEALTH_GROUPS]; /* first step of each */
     double speeds[HEALTH_WINDOW], recent[HEALTH_RECENT];
-    int64_t speed_count, recent_count, slow_since, slow_steps;
+    int64_t speed_count, recent_count, slow_since, slow_steps, calm_speed;
     double slow_seconds;
     double waits[HEALTH_WAITS], times[HEALTH_WAITS];
     int64_t wait_count, starving_since;

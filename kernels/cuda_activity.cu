@@ -1,4 +1,5 @@
-/* What the device did: every kernel and copy from CUPTI's activity interface; and ranges for NVIDIA's Nsight tools.
+/* What the device did: every kernel and copy from CUPTI's activity interface; and ranges for NVIDIA's Nsight
+ * tools.
  *
  * CUPTI is part of the CUDA Toolkit, not of the driver, so it is asked for at run time: a machine without it
  * trains all the same, and is told what is missing when a trace is wanted. Its records are read by the
@@ -40,10 +41,10 @@ struct buffer {
 
 static struct recording {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the buffers */
-    struct api api;        /* all NULL: CUPTI has not been found */
-    struct device *device; /* for which it records; NULL: it does not */
-    uint64_t start;        /* CUPTI's nanoseconds */
-    struct buffer buffers[BUFFERS_MAX]; /* that came back full */
+    struct api api;                                   /* all NULL: CUPTI has not been found */
+    struct device *device;                            /* for which it records; NULL: it does not */
+    uint64_t start;                                   /* CUPTI's nanoseconds */
+    struct buffer buffers[BUFFERS_MAX];               /* that came back full */
     int count;
     bool overflow;
 } recording;
@@ -89,7 +90,8 @@ static bool load(struct api *api)
     if (api->callbacks != NULL) return true;
     void *library = open_library();
     if (library != NULL && FIND(library, cuptiActivityRegisterCallbacks, &api->callbacks) &&
-        FIND(library, cuptiActivityEnable, &api->enable) && FIND(library, cuptiActivityDisable, &api->disable) &&
+        FIND(library, cuptiActivityEnable, &api->enable) &&
+        FIND(library, cuptiActivityDisable, &api->disable) &&
         FIND(library, cuptiActivityFlushAll, &api->flush) &&
         FIND(library, cuptiActivityGetNextRecord, &api->next) &&
         FIND(library, cuptiActivityGetNumDroppedRecords, &api->dropped) &&
@@ -140,10 +142,11 @@ enum status activity_begin(struct device *device, struct err *err)
     if (recording.device != NULL)
         return err_set(err, STATUS_FAILED, "cuda: another trace is being taken in this process");
     if (!load(&recording.api))
-        return err_set(err, STATUS_NOT_FOUND,
-                       "cuda: no kernels in the trace: libcupti.so.%d is not there (install CUPTI of the CUDA "
-                       "Toolkit, or name its folder in LD_LIBRARY_PATH)",
-                       CUDART_VERSION / 1000);
+        return err_set(
+            err, STATUS_NOT_FOUND,
+            "cuda: no kernels in the trace: libcupti.so.%d is not there (install CUPTI of the CUDA "
+            "Toolkit, or name its folder in LD_LIBRARY_PATH)",
+            CUDART_VERSION / 1000);
     recording.device = device;
     result = recording.api.callbacks(on_buffer_wanted, on_buffer_full);
     for (CUpti_ActivityKind kind : kinds)

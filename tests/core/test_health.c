@@ -169,6 +169,34 @@ static void a_machine_that_becomes_slow_is_told_from_when(void **state)
     assert_true(p.told_at[0] < 160);
 }
 
+/* Builds come and go on the machine: for a few steps it is almost as before, then slow again. */
+static void a_machine_that_is_slow_with_breaks_is_one_incident(void **state)
+{
+    (void)state;
+    struct patient p;
+    begin(&p, usual);
+    for (int i = 0; i < 400; i++) {
+        struct health_step s = step_of(good_loss(i));
+        bool slow = i >= 150 && i < 250 && i % 20 < 10;
+        s.tokens_per_sec = slow ? 400 : 950;
+        take(&p, s);
+    }
+    assert_int_equal(p.count, 1);
+}
+
+static void a_machine_that_is_less_slow_than_the_limit_is_left_alone(void **state)
+{
+    (void)state;
+    struct patient p;
+    begin(&p, usual);
+    for (int i = 0; i < 400; i++) { /* a dip of a few steps below it, and then 30 % */
+        struct health_step s = step_of(good_loss(i));
+        s.tokens_per_sec = i < 150 ? 1000 : i < 155 ? 500 : 700;
+        take(&p, s);
+    }
+    assert_int_equal(p.count, 0);
+}
+
 static void short_steps_that_are_slow_for_a_moment_are_no_incident(void **state)
 {
     (void)state;
@@ -294,6 +322,8 @@ int main(void)
         cmocka_unit_test(a_loss_that_stands_still_is_a_plateau_from_where_it_stood),
         cmocka_unit_test(a_plateau_that_ends_may_be_followed_by_another),
         cmocka_unit_test(a_machine_that_becomes_slow_is_told_from_when),
+        cmocka_unit_test(a_machine_that_is_slow_with_breaks_is_one_incident),
+        cmocka_unit_test(a_machine_that_is_less_slow_than_the_limit_is_left_alone),
         cmocka_unit_test(short_steps_that_are_slow_for_a_moment_are_no_incident),
         cmocka_unit_test(waiting_for_batches_is_told_from_when_and_how_much),
         cmocka_unit_test(a_row_of_non_finite_steps_is_one_incident),
