@@ -83,7 +83,8 @@ static void a_run_that_goes_well_is_left_alone(void **state)
     for (int i = 0; i < 3000; i++) {
         struct health_step s = step_of(good_loss(i));
         s.tokens_per_sec = (i < 6 ? 300 : 1000) * (1 + 0.05 * noise(100000 + (uint64_t)i));
-        s.waited = i < 4 ? 0.9 : 0.02;
+        s.seconds = i < 8 ? 3 : 1; /* memory and files are touched for the first time */
+        s.waited = i < 8 ? 2.9 : 0.02;
         take(&p, s);
     }
     assert_int_equal(p.count, 0);
