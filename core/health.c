@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     FINITE_STEPS = 16,   /* end a non-finite incident */
@@ -38,16 +39,34 @@ static struct health_event *tell(struct health_event *event, int64_t step, const
     return event + 1;
 }
 
-/* The median of n values, n from 1 to HEALTH_WINDOW, none of them NaN. */
+/* The median of n values, n from 1 to HEALTH_WINDOW, none of them NaN. Hoare's selection: the step waits. */
 static double median(const double *values, int n)
 {
-    double sorted[HEALTH_WINDOW];
-    for (int i = 0; i < n; i++) {
-        int k = i;
-        for (; k > 0 && sorted[k - 1] > values[i]; k--) sorted[k] = sorted[k - 1];
-        sorted[k] = values[i];
+    double v[HEALTH_WINDOW], below;
+    int at = n / 2, from = 0, to = n - 1;
+    memcpy(v, values, (size_t)n * sizeof *v);
+    while (from < to) {
+        double pivot = v[(from + to) / 2];
+        int i = from, k = to;
+        while (i <= k) {
+            while (v[i] < pivot) i++;
+            while (v[k] > pivot) k--;
+            if (i > k) break;
+            double swap = v[i];
+            v[i++] = v[k];
+            v[k--] = swap;
+        }
+        if (at <= k)
+            to = k;
+        else if (at >= i)
+            from = i;
+        else
+            break;
     }
-    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    if (n % 2) return v[at];
+    below = v[0]; /* of those before the middle the largest */
+    for (int i = 1; i < at; i++) below = fmax(below, v[i]);
+    return (below + v[at]) / 2;
 }
 
 static int filled(int64_t count, int capacity)
