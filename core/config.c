@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/health.h"
 #include "core/hugging_face.h"
 
 enum kind { KIND_INT, KIND_REAL, KIND_BOOL, KIND_TEXT, KIND_CHOICE };
@@ -335,6 +336,9 @@ enum status config_finish(struct config *config, struct err *err)
             "train.graph = on: a recorded step cannot weigh labels that data.padding = %lld leaves out "
             "(leave train.graph at auto)",
             (long long)config->data.padding);
+    if (config->health.plateau_steps > 0 && config->health.plateau_steps < HEALTH_GROUPS)
+        return err_set(err, STATUS_USAGE, "health.plateau_steps = %lld: must be 0 (off) or at least %d",
+                       (long long)config->health.plateau_steps, HEALTH_GROUPS);
     if (config->train.batch_size * config->train.seq_len > 1 << 26)
         return err_set(err, STATUS_USAGE,
                        "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most 67108864 (use "

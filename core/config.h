@@ -49,13 +49,18 @@ struct config {
         double reserve; /* NaN: auto */
     } memory;
     struct {
-        int64_t every, warmup_steps;
+        int64_t every, warmup_steps, trace_step;
     } profile;
     struct {
         int64_t every, max_tokens, top_k;
         double temperature;
         char prompt[CONFIG_TEXT_MAX];
     } sample;
+    struct {
+        char on_nan[8];
+        int64_t plateau_steps;
+        double loss_spike, plateau_delta, throughput_drop, starvation;
+    } health;
     struct param_groups groups; /* [param_group.NAME], in the order of the file */
     bool set[CONFIG_KEY_MAX];   /* private: given by a file or the command line, by key number */
 };

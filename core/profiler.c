@@ -12,7 +12,9 @@ struct profiler {
     int64_t steps;         /* begun in this profiler's life */
     int64_t step;          /* the one profiled last */
     bool pending;          /* it has not been collected */
+    bool wished;           /* the next step is asked for */
     bool full;             /* there was no room for its last marks */
+    int phase;             /* of the named range that is open, with one of an operation in it; -1: none */
     struct event **marks;  /* (capacity + 1) */
     struct span *spans;    /* (capacity) */
     int count, capacity;
@@ -61,23 +63,43 @@ void profiler_close(struct profiler *p)
     free(p);
 }
 
+void profiler_wish(struct profiler *p)
+{
+    p->wished = true;
+}
+
 struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream)
 {
     if (!p) return NULL;
-    int64_t warm = p->steps++ - p->options.warmup_steps;
-    if (warm < 0 || warm % p->options.every || p->pending) return NULL;
+    int64_t warm = p->steps++ - p->options.warmup_steps, every = p->options.every;
+    bool due = every > 0 && warm >= 0 && warm % every == 0 && !p->pending;
+    if (!due && !p->wished) return NULL;
+    p->wished = false;
     p->stream = stream;
     p->step = step;
     p->count = p->row_count = 0;
     p->full = false;
+    p->phase = -1;
     p->pending = true;
     return p;
+}
+
+/* For the vendor's tools: the ranges that are open end, but that of the phase which goes on (-1: none). */
+static void end_ranges(struct profiler *p, int next)
+{
+    if (p->phase < 0) return;
+    p->options.backend->range_pop();
+    if (p->phase != next) p->options.backend->range_pop();
 }
 
 void profiler_mark(struct profiler *p, enum phase phase, int layer, const char *op, int64_t bytes,
                    int64_t flops)
 {
     if (p->full) return;
+    end_ranges(p, (int)phase);
+    if (p->phase != (int)phase) p->options.backend->range_push(phase_name(phase));
+    p->options.backend->range_push(op);
+    p->phase = (int)phase;
     p->options.backend->event_record(p->marks[p->count], p->stream);
     if (p->count == p->capacity)
         p->full = true;
@@ -88,7 +110,10 @@ void profiler_mark(struct profiler *p, enum phase phase, int layer, const char *
 
 void profiler_end(struct profiler *p)
 {
-    if (p && !p->full) p->options.backend->event_record(p->marks[p->count], p->stream);
+    if (!p) return;
+    end_ranges(p, -1);
+    p->phase = -1;
+    if (!p->full) p->options.backend->event_record(p->marks[p->count], p->stream);
 }
 
 /* ---- reading ---- */

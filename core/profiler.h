@@ -21,7 +21,7 @@ struct profiler;
 struct profiler_options {
     const struct backend *backend; /* borrowed */
     struct device *device;         /* borrowed */
-    int64_t every;                 /* profile one step in so many, >= 1 */
+    int64_t every;                 /* profile one step in so many; 0: only what profiler_wish asks for */
     int64_t warmup_steps;          /* of this profiler's life that are not profiled */
     int64_t marks;                 /* most of a step, rounded down to PROFILER_MARKS_MAX */
     int64_t rows;                  /* different (phase, layer, op) of a step; more are unattributed */
@@ -30,12 +30,16 @@ struct profiler_options {
 enum status profiler_open(const struct profiler_options *options, struct profiler **out, struct err *err);
 void profiler_close(struct profiler *profiler); /* NULL is harmless */
 
+/* The next step is to be profiled, whatever is due. One that has not been collected by then is given up. */
+void profiler_wish(struct profiler *profiler);
+
 /* A step begins, its work will be queued on `stream`. The profiler if it is to be profiled, NULL if not:
  * during warm-up, between, and while the profiled step before has not been collected. A profiler NULL gives
  * NULL. */
 struct profiler *profiler_begin(struct profiler *profiler, int64_t step, struct stream *stream);
 
-/* The operation before ends here and this one begins; `op` is static text. Between begin and end. */
+/* The operation before ends here and this one begins; `op` is static text. Between begin and end. Phase and
+ * operation are also ranges for the vendor's tools. */
 void profiler_mark(struct profiler *profiler, enum phase phase, int layer, const char *op, int64_t bytes,
                    int64_t flops);
 

@@ -139,6 +139,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->last_val_loss = NAN;
     early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience,
                         c->eval.early_stopping_min_delta);
+    trainer_health_init(t);
 
     enum status status = model_init(&t->model, &c->model.sizes, err);
     if (!status) status = param_groups_check_model(&c->groups, &t->model, err);
@@ -166,7 +167,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                 : upload_initial_weights(t, err);
     if (!status)
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
-    if (!status) status = trainer_profile_open(t, err);
+    if (!status && c->profile.every) status = trainer_profile_open(t, err);
     if (!status && c->checkpoint.background) status = saver_open(&t->saver, err);
     if (!status) status = trainer_open_steps(t, err);
     if (!status && setup->corpus->tokenizer) {
@@ -186,6 +187,7 @@ void trainer_close(struct trainer *t)
     if (!t) return;
     saver_close(t->saver);
     generator_close(&t->generator);
+    trainer_trace_close(t);
     profiler_close(t->profiler);
     trainer_close_steps(t);
     network_close(&t->network);
@@ -343,7 +345,7 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
     bool leave = false;
     *outcome = TRAIN_FINISHED;
     trainer_report_memory(t);
-    while (!status && trainer_queued(t) < c->train.total_steps &&
+    while (!status && trainer_queued(t) < c->train.total_steps && !t->halted &&
            t->state.skipped_in_a_row < SKIPS_IN_A_ROW_MAX) {
         leave = trainer_obey_orders(t);
         if ((status = t->setup.backend->stream_check(t->network.stream, err)) || leave ||
@@ -354,8 +356,11 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
     }
     if (!status) status = trainer_settle(t, err);
     if (status) return status;
+    trainer_trace_give_up(t);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX)
         *outcome = TRAIN_DIVERGED;
+    else if (t->halted)
+        *outcome = TRAIN_NOT_FINITE;
     else if (leave)
         *outcome = TRAIN_STOPPED;
     else if (patience_is_used_up(t))

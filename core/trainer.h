@@ -48,8 +48,9 @@ struct train_observer {
 enum train_outcome {
     TRAIN_FINISHED, /* all steps are done */
     TRAIN_EARLY_STOPPED,
-    TRAIN_STOPPED,  /* asked to leave, by an order or by request() */
-    TRAIN_DIVERGED, /* 100 updates in a row were skipped because of a non-finite gradient norm */
+    TRAIN_STOPPED,    /* asked to leave, by an order or by request() */
+    TRAIN_DIVERGED,   /* 100 updates in a row were skipped because of a non-finite gradient norm */
+    TRAIN_NOT_FINITE, /* the first non-finite loss or gradient norm, where health.on_nan = stop */
 };
 
 struct train_setup {
@@ -59,6 +60,7 @@ struct train_setup {
     const struct corpus *corpus;   /* borrowed */
     const char *checkpoints;       /* folder; made when needed; borrowed */
     const char *weights;           /* a model's folder to start with; NULL: fresh ones; borrowed */
+    const char *traces;            /* folder; made when needed; borrowed */
     const char *warm_folder;       /* where a GPU's choices are kept between runs; NULL: nowhere; borrowed */
     const struct progress *progress; /* of opening; NULL: nobody looks; borrowed until trainer_open returns */
     struct train_observer observer;

@@ -44,6 +44,10 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
         else
             snprintf(result, sizeof result, "written to checkpoints/step-%" PRId64, t->state.step);
         break;
+    case ORDER_TRACE:
+        if (trainer_trace_order(t, order)) return; /* answered when the step has been traced */
+        snprintf(result, sizeof result, "refused: a trace of the next step is ordered already");
+        break;
     case ORDER_LR_FACTOR:
         if (order->argument >= 0 && order->argument <= LR_FACTOR_MAX) {
             t->state.lr_factor = order->argument;
@@ -58,8 +62,8 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
         o->order_done(o->context, order->id, t->state.step, result);
 }
 
-/* Takes all waiting orders; while paused, waits for more. True: leave. An order finds the steps done that were
- * queued before it. */
+/* Takes all waiting orders; while paused, waits for more. True: leave. An order finds the steps done that
+ * were queued before it. */
 bool trainer_obey_orders(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;

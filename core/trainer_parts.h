@@ -5,10 +5,12 @@
 
 #include "core/feed.h"
 #include "core/generate.h"
+#include "core/health.h"
 #include "core/optimizer.h"
 #include "core/replay.h"
 #include "core/saver.h"
 #include "core/schedule.h"
+#include "core/trace.h"
 #include "core/trainer.h"
 #include "datasets/batch.h"
 #include "datasets/prefetch.h"
@@ -21,6 +23,15 @@ struct flight {
     uint64_t cursor; /* after it */
     double lr, start;
     double labels; /* of its loss, at least 1 */
+};
+
+/* The step that is to be traced, or is. */
+struct tracing {
+    bool ordered; /* by order_id, which waits for its answer */
+    bool running; /* `step` is being traced */
+    int64_t order_id, step;
+    struct trace *trace; /* NULL: there was no memory for it */
+    struct err problem;  /* why something is missing in it; status ok: nothing is */
 };
 
 struct trainer {
@@ -49,6 +60,10 @@ struct trainer {
     bool sampling;
     struct saver *saver; /* NULL: checkpoints are written by the training thread */
     struct save_job job; /* the newest */
+    struct tracing tracing;
+    struct health health;
+    double waited; /* seconds for batches, by the last step told */
+    bool halted;   /* a number was not finite, and health.on_nan = stop */
 };
 
 /* A line of the run's history, at the current step. */
@@ -72,12 +87,28 @@ enum status trainer_step(struct trainer *trainer, struct err *err);
 enum status trainer_settle(struct trainer *trainer, struct err *err);
 int64_t trainer_queued(const struct trainer *trainer); /* steps done when all that are queued are */
 
+/* trainer_health.c: judges a step that has just been told, and tells what is wrong. */
+void trainer_health_init(struct trainer *trainer);
+void trainer_judge_health(struct trainer *trainer, const struct step_record *record);
+
 /* trainer_evaluate.c */
 void trainer_evaluate(struct trainer *trainer);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
 
 /* trainer_memory.c: the memory of every tag, and what the device has given in all. Allocates nothing. */
 void trainer_report_memory(struct trainer *trainer);
+/* trainer_trace.c: whether and how the step is traced. An order is taken up, false: another is; before a
+ * step's first operation and after its last, and once its record is told, with its spans, count of them; and
+ * when no step will follow. */
+bool trainer_trace_order(struct trainer *trainer, const struct order *order);
+bool trainer_trace_wants(const struct trainer *trainer); /* the next step, or the one under way */
+void trainer_trace_begin(struct trainer *trainer, int64_t step);
+void trainer_trace_end(struct trainer *trainer);
+void trainer_trace_tell(struct trainer *trainer, const struct step_record *step, const struct span *spans,
+                        int count);
+void trainer_trace_give_up(struct trainer *trainer);
+void trainer_trace_close(struct trainer *trainer);
+
 /* trainer_profile.c: before the first operation of a step and after the last, and once its record is told,
  * which may be later. */
 enum status trainer_profile_open(struct trainer *trainer, struct err *err);

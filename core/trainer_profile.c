@@ -4,7 +4,6 @@
 enum status trainer_profile_open(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
-    if (!c->profile.every) return STATUS_OK;
     int64_t rows = (int64_t)t->model.config.num_layers * NETWORK_MARKS_A_LAYER + NETWORK_MARKS_BESIDE;
     struct profiler_options options = {.backend = t->setup.backend,
                                        .device = t->setup.device,
@@ -17,6 +16,7 @@ enum status trainer_profile_open(struct trainer *t, struct err *err)
 
 void trainer_profile_begin(struct trainer *t, int64_t step)
 {
+    trainer_trace_begin(t, step);
     t->network.profiler = profiler_begin(t->profiler, step, t->network.stream);
 }
 
@@ -24,6 +24,7 @@ void trainer_profile_end(struct trainer *t)
 {
     profiler_end(t->network.profiler);
     t->network.profiler = NULL; /* evaluations and samples are no part of a step */
+    trainer_trace_end(t);
 }
 
 void trainer_profile_tell(struct trainer *t, const struct step_record *step)
@@ -33,4 +34,10 @@ void trainer_profile_tell(struct trainer *t, const struct step_record *step)
     const struct profile_record *rows =
         profiler_collect(t->profiler, step->step, step->step_ms * 1e3, &count);
     for (int i = 0; i < count; i++) o->profile(o->context, &rows[i]);
+    if (count > 0) {
+        const struct span *spans = profiler_spans(t->profiler, &count);
+        trainer_trace_tell(t, step, spans, count);
+    } else {
+        trainer_trace_tell(t, step, NULL, 0);
+    }
 }

@@ -6,7 +6,6 @@
  * the host never keeps it waiting. The trainer's state is always that of the last step told. */
 #include "core/trainer_parts.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -52,11 +51,12 @@ static bool graph_this_step(const struct trainer *t)
     return replay_ready(&t->replay) && !t->network.profiler;
 }
 
-/* Whether the next step waits for this one: where it is asked for, where a step is measured by itself, and
- * after a skipped update, so that the last of too many in a row is the last. */
+/* Whether the next step waits for this one: where it is asked for, where a step is measured or traced by
+ * itself, and where a skipped update ends the run or may, so that no step follows the last. */
 static bool in_lockstep(const struct trainer *t)
 {
-    return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 || replay_measures(&t->replay);
+    return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 || t->health.limits.stop_on_nan ||
+           trainer_trace_wants(t) || replay_measures(&t->replay);
 }
 
 /* Queues step `trainer_queued` and the copy of its result, and fills the flight. */
@@ -126,10 +126,7 @@ static void tell(struct trainer *t)
         peak > 0 ? model_flops_per_token(&t->model, t->plan.input.T) * record.tokens_per_sec / peak : NAN;
     o->step(o->context, &record);
     trainer_profile_tell(t, &record);
-    if (result->clip.scale == 0)
-        trainer_event(t, "warning",
-                      "step %" PRId64 ": the gradient norm is not finite, the update was skipped",
-                      record.step);
+    trainer_judge_health(t, &record);
 }
 
 /* Tells steps until at most `left` are under way, waiting for each. On a failure the rest never happened. */

@@ -113,6 +113,18 @@ struct lion_params {
     float beta1, beta2;
 };
 
+enum activity_kind { ACTIVITY_KERNEL, ACTIVITY_UPLOAD, ACTIVITY_DOWNLOAD, ACTIVITY_COPY, ACTIVITY_FILL };
+
+/* Something that a device did, as its own tools saw it. */
+struct activity {
+    const char *name; /* of a kernel, as the source has it; "upload", "fill", …; borrowed for the call */
+    enum activity_kind kind;
+    int64_t start_ns; /* since activity_begin returned */
+    int64_t duration_ns;
+    int stream;    /* what has the same number ran one after the other */
+    int64_t bytes; /* moved by a copy or fill; 0 for a kernel */
+};
+
 struct backend {
     const char *name; /* "cpu", "cuda" */
     bool queues;      /* a call returns before its work is done; false: each runs to its end */
@@ -188,6 +200,19 @@ struct backend {
 
     /* --- step control --- */
     void (*control_set)(struct step_control *out, struct step_control value, struct stream *stream);
+
+    /* --- what the device did, for the trace of a step; one recording in a process at a time --- */
+    /* Records from here on. STATUS_NOT_FOUND: this machine lacks what that takes, and the sentence names it.
+     * A device whose calls run on the host records nothing and does not fail: there is no more to see. */
+    enum status (*activity_begin)(struct device *device, struct err *err);
+    /* After waiting for the streams: gives what was recorded to `each`, in no order, and frees it. Harmless
+     * without activity_begin. Fails where something is missing; the rest has been given. */
+    enum status (*activity_end)(struct device *device,
+                                void (*each)(void *context, const struct activity *activity), void *context,
+                                struct err *err);
+    /* A named range on this thread, for the vendor's tools; nested. Nothing where none listens. */
+    void (*range_push)(const char *name);
+    void (*range_pop)(void);
 
     /* --- operations; see kernels/<operation>.h --- */
     /* embedding.h: out (N,C), tokens (N) int32, weight (V,C) */

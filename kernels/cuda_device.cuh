@@ -79,6 +79,12 @@ void control_set(struct step_control *out, struct step_control value, struct str
 enum status stream_check(struct stream *stream, struct err *err);
 /* Takes back a fault that turned out to be none of the device's. */
 void stream_forget(struct stream *stream);
+/* cuda_activity.cu: what the device did, and ranges */
+enum status activity_begin(struct device *device, struct err *err);
+enum status activity_end(struct device *device, void (*each)(void *context, const struct activity *activity),
+                         void *context, struct err *err);
+void range_push(const char *name);
+void range_pop();
 
 /* Keeps the first fault only: later ones follow from it. The device is lost. */
 void stream_fault(struct stream *stream, const char *at, const char *why);

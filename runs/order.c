@@ -8,8 +8,8 @@
 #include "runs/database.h"
 #include "runs/run_row.h"
 
-static const char *const verb_names[] = {"pause", "continue", "stop",     "checkpoint",
-                                         "eval",  "sample",   "lr-factor"};
+static const char *const verb_names[] = {"pause", "continue", "stop",      "checkpoint",
+                                         "eval",  "sample",   "lr-factor", "trace"};
 
 const char *order_verb_name(enum order_verb verb)
 {

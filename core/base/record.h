@@ -111,6 +111,7 @@ enum order_verb {
     ORDER_EVAL,
     ORDER_SAMPLE,
     ORDER_LR_FACTOR,
+    ORDER_TRACE,
 };
 
 /* An instruction to a running trainer, given through the store. */

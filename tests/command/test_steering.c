@@ -14,6 +14,7 @@
 #include "core/base/file.h"
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
+#include "tests/core/trace_reader.h"
 
 /* ---- orders ---- */
 
@@ -48,6 +49,25 @@ static long order(struct process *trainer, const char *result, const char *verb,
     return step;
 }
 
+/* In the run's folder, JSON, and named by `anneal show`. */
+static void expect_trace(const struct stage *s, long step)
+{
+    char path[4300], name[64];
+    static struct trace_reading reading;
+    json_t *runs = stage_runs();
+    const char *id = stage_text(json_array_get(runs, 0), "id");
+    snprintf(name, sizeof name, "traces/step-%ld.json", step);
+    snprintf(path, sizeof path, "%s/runs/%s/%s", s->home, id, name);
+    trace_read(path, &reading);
+    assert_non_null(trace_find(&reading, "forward"));
+    struct process *p = process_run(0, "show", "long", NULL);
+    const char *told = strstr(process_stdout(p), "\nEvents\n");
+    assert_non_null(told);
+    assert_non_null(strstr(told, name));
+    process_close(p);
+    json_decref(runs);
+}
+
 static void orders_take_effect_and_are_written_down(void **state)
 {
     (void)state;
@@ -65,6 +85,9 @@ static void orders_take_effect_and_are_written_down(void **state)
     assert_int_equal(order(trainer, "learning rate × 0.5", "lr-factor", "0.5"), paused);
     assert_string_equal(stage_status(), "paused");
     assert_int_equal(order(trainer, "done", "continue", NULL), paused);
+    long traced = order(trainer, "written to traces/step-", "trace", NULL);
+    assert_true(traced >= paused);
+    expect_trace(&s, traced);
     long stopped = order(trainer, "done", "stop", NULL);
     process_expect(0, trainer);
     assert_true(stopped >= paused);
@@ -72,7 +95,7 @@ static void orders_take_effect_and_are_written_down(void **state)
 
     json_t *lines = stage_parse_lines(process_stdout(trainer)), *line;
     size_t i;
-    assert_int_equal(stage_count_lines(lines, "order"), 7);
+    assert_int_equal(stage_count_lines(lines, "order"), 8);
     assert_int_equal(stage_count_lines(lines, "step"), stopped);
     json_array_foreach(lines, i, line)
     {
@@ -87,8 +110,25 @@ static void orders_take_effect_and_are_written_down(void **state)
     char *rows = stage_query(&s, "select group_concat(verb || ' ' || coalesce(argument, '') || issuer, ', ') "
                                  "from orders where applied_step is not null");
     assert_string_equal(rows, "pause cli, eval cli, sample cli, checkpoint cli, lr-factor 0.5cli, continue "
-                              "cli, stop cli");
+                              "cli, trace cli, stop cli");
     free(rows);
+}
+
+static void a_run_told_to_stop_at_a_non_finite_number_fails_with_a_checkpoint(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "halted");
+    struct process *p = process_run(1, "train", s.config, "--name", "halted", "--train.learning_rate=1000",
+                                    "--train.schedule=constant", "--train.weight_decay=100",
+                                    "--train.warmup_steps=0", "--train.max_grad_norm=0", "--eval.every=0",
+                                    "--health.on_nan=stop", "--progress=none", NULL);
+    process_expect_first_line(p, "is not finite, and health.on_nan = stop");
+    assert_string_equal(stage_status(), "failed");
+    p = process_run(0, "show", "halted", NULL);
+    assert_non_null(strstr(process_stdout(p), "the update was skipped; the run ends here"));
+    assert_non_null(strstr(process_stdout(p), "  last  "));
+    process_close(p);
 }
 
 static void orders_to_a_run_that_has_ended_are_refused(void **state)
@@ -297,9 +337,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(orders_take_effect_and_are_written_down),  TEST(orders_to_a_run_that_has_ended_are_refused),
-        TEST(a_learning_rate_factor_survives_a_resume), TEST(early_stopping_ends_the_run_and_tells_why),
-        TEST(runs_show_export_and_the_database_agree),  TEST(generate_gives_the_same_text_for_the_same_seed),
+        TEST(a_run_told_to_stop_at_a_non_finite_number_fails_with_a_checkpoint),
+        TEST(orders_take_effect_and_are_written_down),
+        TEST(orders_to_a_run_that_has_ended_are_refused),
+        TEST(a_learning_rate_factor_survives_a_resume),
+        TEST(early_stopping_ends_the_run_and_tells_why),
+        TEST(runs_show_export_and_the_database_agree),
+        TEST(generate_gives_the_same_text_for_the_same_seed),
         TEST(generate_without_temperature_is_greedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

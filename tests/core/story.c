@@ -105,6 +105,7 @@ static void on_event(void *context, const struct event_record *record)
 {
     struct story *story = context;
     story->event_count++;
+    story->last_event_step = record->step;
     snprintf(story->last_event, sizeof story->last_event, "%s", record->text);
     snprintf(story->last_level, sizeof story->last_level, "%s", record->level);
 }
@@ -194,6 +195,7 @@ void session_open(struct session *s, const char *name, const struct backend *bac
     if (tokenizer_open_bytes(&s->corpus.tokenizer, &err)) fail_msg("%s", err.text);
     if (s->backend->device_open((int)s->config.train.threads, &s->device, &err)) fail_msg("%s", err.text);
     s->folder = rig_path(name);
+    assert_true(asprintf(&s->traces, "%s/traces", s->folder) > 0);
     assert_int_equal(file_remove_tree(s->folder, NULL), STATUS_OK);
     memset(s->story.applied, 0xFF, sizeof s->story.applied);
 }
@@ -205,6 +207,7 @@ void session_close(struct session *s)
     tokenizer_close(s->corpus.tokenizer);
     free(s->tokens);
     free(s->folder);
+    free(s->traces);
 }
 
 enum status session_try(struct session *s, struct err *err)
@@ -214,6 +217,7 @@ enum status session_try(struct session *s, struct err *err)
                                 .device = s->device,
                                 .corpus = &s->corpus,
                                 .checkpoints = s->folder,
+                                .traces = s->traces,
                                 .observer = {.context = &s->story,
                                              .step = on_step,
                                              .eval = on_eval,

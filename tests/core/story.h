@@ -27,6 +27,7 @@ struct story {
     int step_count, eval_count, stopping_count, checkpoint_count, sample_count, event_count, pause_count;
     char last_sample[4096], last_event[512], last_level[16], last_kind[16];
     bool pauses[STORY_MAX];
+    int64_t last_event_step;
     int64_t done;         /* steps done */
     int64_t memory_bytes; /* planned, the sum of the last report */
     int64_t live_bytes, used_bytes;
@@ -50,7 +51,7 @@ struct session {
     struct device *device;
     struct trainer *trainer;
     struct story story;
-    char *folder; /* of checkpoints */
+    char *folder, *traces; /* of checkpoints, and of traces in it */
 };
 
 /* Opens everything but the trainer: the model has V 256, C 16, L 2, 2 heads, F 24; B 2, T 16; one thread,

@@ -44,6 +44,8 @@ static const char *other_value(size_t i)
                                           "graph=off",
                                           "contents=weights",
                                           "loss=plain",
+                                          "on_nan=stop",
+                                          "plateau_steps=70",
                                           "seed=9223372036854775807"};
     size_t n = strlen(keys[i].name);
     for (size_t k = 0; k < sizeof special / sizeof *special; k++)
@@ -429,6 +431,7 @@ static void impossible_sizes_are_one_sentence_each(void **state)
     REFUSED("model.hidden_dim = 256 is not a multiple of model.num_heads = 3", "model.num_heads=3");
     REFUSED("model.num_heads = 4 is not a multiple of model.num_kv_heads = 3", "model.num_kv_heads=3");
     REFUSED("model.head_dim = 5: must be even", "model.head_dim=5");
+    REFUSED("health.plateau_steps = 31: must be 0 (off) or at least 32", "health.plateau_steps=31");
     REFUSED("model.head_dim = 1: must be", "model.hidden_dim=4", "model.num_heads=4");
     REFUSED("train.seq_len = 2048 is longer than model.max_seq_len = 1024", "train.seq_len=2048");
     REFUSED("at most 67108864", "train.batch_size=65535", "train.seq_len=1048576",

@@ -24,9 +24,13 @@ void streams_release();
 /* Fails unless [memory, memory + bytes) lies in one allocation. */
 void memory_expect(const void *memory, size_t bytes, const char *what);
 enum sim_machine machine();
-/* Lets pretended time pass; see clock.cc. */
-void clock_advance(double microseconds);
-double clock_now(); /* in them */
+/* Lets the pretended time pass that a piece of work on the device takes, see clock.cc, and tells the pretended
+ * CUPTI of it, see cupti.cc. */
+enum work { KERNEL, UPLOAD, DOWNLOAD, COPY, FILL };
+void work_done(work kind, const char *name, size_t bytes, double microseconds);
+/* Pretended microseconds since the start. */
+double clock_now();
+void cupti_record(work kind, const char *name, size_t bytes, double from, double to);
 
 /* ---- streams; see streams.cc ---- */
 

@@ -256,7 +256,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
     sim::memory_expect(memory, bytes, "cudaMemsetAsync");
     sim::queue(stream, [=] {
         if (sim::device_failed()) return;
-        sim::clock_advance((double)((bytes + 4095) / 4096));
+        sim::work_done(sim::FILL, "", bytes, (double)((bytes + 4095) / 4096));
         sim::memory_open(true);
         memset(memory, value, bytes);
         sim::memory_open(false);
@@ -264,10 +264,13 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
     return cudaSuccess;
 }
 
-static void copy_now(void *to, const void *from, size_t bytes)
+static void copy_now(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     if (sim::device_failed()) return;
-    sim::clock_advance((double)((bytes + 4095) / 4096));
+    sim::work_done(kind == cudaMemcpyHostToDevice   ? sim::UPLOAD
+                   : kind == cudaMemcpyDeviceToHost ? sim::DOWNLOAD
+                                                    : sim::COPY,
+                   "", bytes, (double)((bytes + 4095) / 4096));
     sim::memory_open(true);
     memcpy(to, from, bytes);
     sim::memory_open(false);
@@ -289,16 +292,16 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (up && pageable && sim::late()) {
         const unsigned char *at = (const unsigned char *)from;
         std::vector<unsigned char> staged(at, at + bytes);
-        sim::queue(stream, [=] { copy_now(to, staged.data(), bytes); });
+        sim::queue(stream, [=] { copy_now(to, staged.data(), bytes, kind); });
     } else if (down && !pageable && sim::late()) {
         sim::queue(stream, [=] {
             sim::download_begins(bytes);
-            copy_now(to, from, bytes);
+            copy_now(to, from, bytes, kind);
         });
     } else if (down && pageable) {
-        copy_now(to, from, bytes);
+        copy_now(to, from, bytes, kind);
     } else {
-        sim::queue(stream, [=] { copy_now(to, from, bytes); });
+        sim::queue(stream, [=] { copy_now(to, from, bytes, kind); });
     }
     return cudaSuccess;
 }

@@ -365,7 +365,8 @@ static void run_grid(const char *kernel, const void *at, dim3 grid, dim3 block, 
                 blockIdx = {x, y, z};
                 run_block(block);
             }
-    clock_advance((double)(((size_t)grid.x * grid.y * grid.z * block.x * block.y * block.z + 1023) / 1024));
+    work_done(KERNEL, kernel, 0,
+              (double)(((size_t)grid.x * grid.y * grid.z * block.x * block.y * block.z + 1023) / 1024));
     memory_check(kernel);
     memory_open(false);
     kernel_name = NULL;

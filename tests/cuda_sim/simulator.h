@@ -56,6 +56,14 @@ void sim_set_fault(const char *words);
 uint64_t sim_launches(void);
 uint64_t sim_device_bytes(void);
 
+/* Whether the pretended machine has CUPTI (it has at first; a process that has found it keeps it); and how
+ * many records fit in one of its buffers, 0: as many as its bytes hold. */
+void sim_set_cupti(bool there, int records);
+
+/* NVTX: how many ranges of this name have begun, and how many of any are open. */
+uint64_t sim_ranges(const char *name);
+int sim_open_ranges(void);
+
 /* CUDA events, and graphs that can be launched, that have been created and not destroyed. */
 long sim_events(void);
 long sim_graphs(void);

@@ -127,6 +127,8 @@ void fill_run(const char *home, const struct fill *fill, struct fill_run *out)
         struct checkpoint_record checkpoint = {fill->steps - 1, clock_wall(), "step-last", "periodic",
                                                43254784};
         writer_checkpoint(out->writer, &checkpoint);
+        struct event_record spike = {fill->spike_step, clock_wall(), "warning", "the loss rose"};
+        if (fill->spike_step >= 0) writer_event(out->writer, &spike);
         struct event_record event = {fill->steps - 1, clock_wall(), "info",
                                      "checkpoint written to step-last"};
         writer_event(out->writer, &event);

@@ -94,6 +94,23 @@ static void a_ramp_in_braille(void **state)
                                  "       0                100\n");
 }
 
+static void an_event_is_marked_above_its_step_while_that_is_shown(void **state)
+{
+    struct scene *scene = *state;
+    static const int64_t events[] = {50, 101, 700};
+    fill_ramp(scene, 101);
+    scene->chart.event_steps = events;
+    scene->chart.event_count = 3;
+    draw(scene, 27, 7);
+    assert_picture(&scene->grid, " loss  100.0 ──────────────\n"
+                                 "   100┤ ·   ·   ·!  ·  ⣀⡤⠖⠋\n"
+                                 "      │            ⣀⠤⠖⠋⠁\n"
+                                 "    50┤ ·   ·  ⣀⠤⠖⠉ ·   ·\n"
+                                 "      │   ⢀⣠⠴⠒⠉\n"
+                                 "     0┤⣠⠴⠚⠉ ·   ·   ·   ·\n"
+                                 "       0                100\n");
+}
+
 static void a_ramp_in_half_blocks(void **state)
 {
     struct scene *scene = *state;
@@ -359,6 +376,7 @@ int main(void)
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         TEST(a_ramp_in_braille),
+        TEST(an_event_is_marked_above_its_step_while_that_is_shown),
         TEST(a_ramp_in_half_blocks),
         TEST(a_ramp_in_ascii),
         TEST(an_empty_chart_waits),

@@ -12,7 +12,7 @@
 #include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 
-enum { SILENCE_SECONDS = 5, FACTOR_MAX = 1000, ORDER_VERBS = ORDER_LR_FACTOR + 1 };
+enum { SILENCE_SECONDS = 5, FACTOR_MAX = 1000, ORDER_VERBS = ORDER_TRACE + 1 };
 
 static void print_help(void)
 {
@@ -25,6 +25,7 @@ static void print_help(void)
          "  pause          finish the step and wait     continue     go on\n"
          "  stop           checkpoint and end           checkpoint   write one now\n"
          "  eval           evaluate now                 sample       generate a sample now\n"
+         "  trace          write the next step as a trace for Perfetto, into the run's folder\n"
          "  lr-factor F    multiply the scheduled learning rate with F, from 0 to 1000, from now on\n"
          "                 (1: as configured, 0: learn nothing until told otherwise)\n"
          "\n"

@@ -199,7 +199,8 @@ static int train(struct training_session *s)
 {
     struct err err = {0}, storing = {0}, why;
     enum train_outcome outcome = TRAIN_FINISHED;
-    static const enum run_status statuses[] = {RUN_FINISHED, RUN_EARLY_STOPPED, RUN_STOPPED, RUN_FAILED};
+    static const enum run_status statuses[] = {RUN_FINISHED, RUN_EARLY_STOPPED, RUN_STOPPED, RUN_FAILED,
+                                               RUN_FAILED};
     training_session_start_metrics(s);
     enum status status = trainer_run(s->trainer, &outcome, &err);
     int64_t step = trainer_state(s->trainer)->step;
@@ -215,6 +216,12 @@ static int train(struct training_session *s)
             err_set(&err, STATUS_FAILED,
                     "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
                     "train.learning_rate, then resume from a checkpoint)");
+    if (!status && outcome == TRAIN_NOT_FINITE)
+        status = err_set(&err, STATUS_FAILED,
+                         "step %" PRId64
+                         ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
+                         "train.learning_rate, then resume: the checkpoint holds the last good weights)",
+                         step - 1);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];
     const char *message = status                                              ? err.text
                           : outcome == TRAIN_STOPPED && interrupt_requested() ? "stopped by a signal"

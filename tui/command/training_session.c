@@ -110,6 +110,11 @@ static bool on_next_order(void *context, struct order *out)
     } else if (!writer_next_order(s->writer, out)) {
         return false;
     }
+    if (out->verb == ORDER_TRACE && !s->tracing) { /* others may be obeyed before it is answered */
+        s->trace = *out;
+        s->tracing = true;
+        return true;
+    }
     s->taken = *out;
     s->obeying = true;
     return true;
@@ -118,6 +123,12 @@ static bool on_next_order(void *context, struct order *out)
 static void on_order_done(void *context, int64_t order_id, int64_t applied_step, const char *result)
 {
     struct training_session *s = context;
+    if (s->tracing && order_id == s->trace.id) {
+        s->tracing = false;
+        writer_order_done(s->writer, order_id, applied_step, result);
+        train_report_order(&s->report, order_verb_name(ORDER_TRACE), applied_step, result);
+        return;
+    }
     s->obeying = false;
     if (s->taken.verb == ORDER_PAUSE || s->taken.verb == ORDER_CONTINUE)
         s->paused = s->taken.verb == ORDER_PAUSE;
@@ -205,6 +216,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .corpus = &s->corpus,
                                 .checkpoints = s->checkpoints,
                                 .weights = s->weights,
+                                .traces = s->traces,
                                 .warm_folder = warm_folder,
                                 .progress = &progress,
                                 .observer = {.context = s,
@@ -238,6 +250,7 @@ void training_session_find_checkpoints(struct training_session *s)
     char folder[PATH_MAX - 16];
     run_folder(s->store, s->id, folder, sizeof folder);
     snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", folder);
+    snprintf(s->traces, sizeof s->traces, "%s/traces", folder);
 }
 
 enum status training_session_record(struct training_session *s, struct err *err)
@@ -285,6 +298,8 @@ void training_session_carry_orders(struct training_session *s)
     carry(s, (struct order){.verb = ORDER_LR_FACTOR, .argument = trainer_state(s->trainer)->lr_factor});
     if (s->paused) carry(s, (struct order){.verb = ORDER_PAUSE, .argument = NAN});
     if (unanswered) carry(s, taken);
+    if (s->tracing) carry(s, s->trace);
+    s->tracing = false;
     if (s->stopping) carry(s, (struct order){.verb = ORDER_STOP, .argument = NAN});
     s->obeying = false;
 }

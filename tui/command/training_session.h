@@ -16,13 +16,13 @@
 #include "tui/command/metrics.h"
 #include "tui/command/training.h"
 
-enum { CARRIED_ORDERS_MAX = 4 };
+enum { CARRIED_ORDERS_MAX = 5 };
 
 struct training_session {
     const struct training_options *options;
     struct config config; /* what is trained by: that of the options, but for what a lost GPU changes */
     const char *weights;  /* the folder that a new run's weights come from; NULL: fresh, or a checkpoint's */
-    char home[PATH_MAX], checkpoints[PATH_MAX], id[RUN_ID_MAX];
+    char home[PATH_MAX], checkpoints[PATH_MAX], traces[PATH_MAX], id[RUN_ID_MAX];
     struct store *store;
     struct run_lock lock;
     struct writer *writer;
@@ -38,6 +38,8 @@ struct training_session {
     uint64_t saving;       /* the writer's mark of what the newest checkpoint must not be ahead of */
     struct order taken;    /* the newest one that the trainer took up */
     bool obeying;          /* and has not answered */
+    struct order trace;    /* is answered only after the next step, */
+    bool tracing;          /* and has not been */
     bool paused, stopping; /* by order */
     struct order carried[CARRIED_ORDERS_MAX]; /* for the trainer to take up first; id 0: answered before */
     int carried_count;
@@ -54,7 +56,7 @@ enum status training_session_open_corpus(struct training_session *s, struct err 
 enum status training_session_open_trainer(struct training_session *s, struct err *err);
 void training_session_close_trainer(struct training_session *s);
 
-/* Fills `checkpoints`, the folder of run `id`. */
+/* Fills `checkpoints` and `traces`, folders of run `id`. */
 void training_session_find_checkpoints(struct training_session *s);
 /* Begins a segment of run `id`. */
 enum status training_session_record(struct training_session *s, struct err *err);

@@ -80,9 +80,11 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
             series_checkpoints(store, id, ROWS, &next.arena, &next.checkpoints, &next.checkpoint_count, err);
     if (!status) status = order_list(store, id, ROWS, &next.arena, &next.orders, &next.order_count, err);
     if (!status) {
-        next.mark_count = 0;
+        next.mark_count = next.event_mark_count = 0;
         next.marks = arena_alloc_array(&next.arena, next.order_count + 1, sizeof *next.marks);
-        if (!next.marks) status = err_set(err, STATUS_NO_MEMORY, "no memory for the run's history");
+        next.event_marks = arena_alloc_array(&next.arena, next.event_count + 1, sizeof *next.event_marks);
+        if (!next.marks || !next.event_marks)
+            status = err_set(err, STATUS_NO_MEMORY, "no memory for the run's history");
     }
     if (status) {
         arena_release(&next.arena);
@@ -90,6 +92,9 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
     }
     for (size_t i = 0; i < next.order_count; i++)
         if (next.orders[i].applied_step >= 0) next.marks[next.mark_count++] = next.orders[i].applied_step;
+    for (size_t i = 0; i < next.event_count; i++)
+        if (next.events[i].step >= 0 && strcmp(next.events[i].level, "info") != 0)
+            next.event_marks[next.event_mark_count++] = next.events[i].step;
     arena_release(&model->arena);
     *model = next;
     return STATUS_OK;
@@ -155,6 +160,18 @@ enum status run_model_update(struct run_model *model, struct store *store, struc
     enum status smoothed = smooth_all(model, status ? NULL : err);
     if (status || smoothed) return status ? status : smoothed;
     return read_rows(model, store, err);
+}
+
+const struct event_record *run_model_event_beside(const struct run_model *model, int64_t step, bool later)
+{
+    const struct event_record *best = NULL;
+    for (size_t i = 0; i < model->event_count; i++) { /* newest first */
+        const struct event_record *event = &model->events[i];
+        if (event->step < 0 || (later ? event->step <= step : event->step >= step)) continue;
+        bool nearer = !best || (later ? event->step <= best->step : event->step >= best->step);
+        if (nearer) best = event;
+    }
+    return best;
 }
 
 int64_t run_model_newest_step(const struct run_model *model)

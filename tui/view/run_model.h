@@ -47,6 +47,8 @@ struct run_model {
     size_t stopping_count, eval_count, sample_count, event_count, checkpoint_count, order_count;
     int64_t *marks; /* steps at which orders took effect */
     size_t mark_count;
+    int64_t *event_marks; /* steps of warnings and errors */
+    size_t event_mark_count;
     char *config; /* INI text; NULL when there is none */
 };
 
@@ -63,6 +65,10 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
                                 int64_t last_step, double decay, struct err *err);
 
 struct model_curve run_model_curve(const struct run_model *model, int trace);
+
+/* The event nearest to `step` among those after it (later) or before it, of several at one step the first
+ * told; NULL: there is none. Events of no step are no place to go to. */
+const struct event_record *run_model_event_beside(const struct run_model *model, int64_t step, bool later);
 
 /* The newest step in the charts, of a training step or of an evaluation; -1 before the first. */
 int64_t run_model_newest_step(const struct run_model *model);

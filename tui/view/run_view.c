@@ -136,6 +136,8 @@ static void make_chart(const struct run_state *state, int which, struct chart *c
                             .best_step = -1,
                             .mark_steps = model->marks,
                             .mark_count = model->mark_count,
+                            .event_steps = model->event_marks,
+                            .event_count = which == CHART_LOSS ? model->event_mark_count : 0,
                             .trace_count = 1};
     if (which != CHART_LR) chart->decay = model->decay;
     visible_range(state, &chart->first_step, &chart->last_step);
@@ -197,6 +199,19 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
     if (layout.side.w) panel_draw_side(grid, layout.side, &state->model);
 }
 
+/* To a step; while zoomed the window follows. */
+static void place_cursor(struct workbench *workbench, struct run_state *state, int64_t step)
+{
+    int64_t first, last, newest = run_model_newest_step(&state->model);
+    visible_range(state, &first, &last);
+    state->cursor = step < 0 ? 0 : step > newest ? newest : step;
+    if (state->span <= 0 || (state->cursor >= first && state->cursor <= last)) return;
+    int64_t end =
+        state->cursor < first ? state->cursor + state->span * 3 / 4 : state->cursor + state->span / 4;
+    state->end = end >= newest ? -1 : end;
+    refine(workbench, state, false);
+}
+
 /* Moves by about one column of the focused chart. */
 static void move_cursor(struct workbench *workbench, struct run_state *state, int direction)
 {
@@ -205,19 +220,30 @@ static void move_cursor(struct workbench *workbench, struct run_state *state, in
     visible_range(state, &first, &last);
     int64_t column = state->plot_w > 1 ? (last - first) / (state->plot_w - 1) : 1;
     if (column < 1) column = 1;
-    if (state->cursor < 0)
-        state->cursor = direction < 0 ? last : first;
-    else
-        state->cursor += direction * column;
-    if (state->cursor < 0) state->cursor = 0;
-    if (state->cursor > newest) state->cursor = newest;
-    if (state->span > 0 &&
-        (state->cursor < first || state->cursor > last)) { /* the window follows the cursor */
-        int64_t end =
-            state->cursor < first ? state->cursor + state->span * 3 / 4 : state->cursor + state->span / 4;
-        state->end = end >= newest ? -1 : end;
-        refine(workbench, state, false);
+    int64_t from = state->cursor < 0 ? (direction < 0 ? last : first) : state->cursor + direction * column;
+    place_cursor(workbench, state, from);
+}
+
+/* The cursor goes to an event, whose words are said. Without a cursor the next one is the first. */
+static void move_to_event(struct workbench *workbench, struct run_state *state, bool later)
+{
+    int64_t from = state->cursor < 0 && !later ? INT64_MAX : state->cursor;
+    const struct event_record *event = run_model_event_beside(&state->model, from, later);
+    if (!event) {
+        workbench_say(workbench, later ? "no event after this step" : "no event before this step");
+        return;
     }
+    place_cursor(workbench, state, event->step);
+    workbench_say(workbench, "@%" PRId64 " %s: %s", event->step, event->level, event->text);
+}
+
+/* Twice or half of what was ordered last. */
+static double next_lr_factor(const struct run_model *model, bool higher)
+{
+    double factor = 1;
+    for (size_t i = model->order_count; i-- > 0;) /* the newest is first */
+        if (model->orders[i].verb == ORDER_LR_FACTOR) factor = model->orders[i].argument;
+    return higher ? factor * 2 : factor / 2;
 }
 
 static void zoom(struct workbench *workbench, struct run_state *state, bool in)
@@ -322,7 +348,19 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     case ACTION_CHECKPOINT:
     case ACTION_EVALUATE:
     case ACTION_SAMPLE:
+    case ACTION_TRACE:
         sent = steer_run(workbench, &state->model.info, action);
+        break;
+    case ACTION_LR_LOWER:
+    case ACTION_LR_HIGHER:
+        sent = steer_lr_factor(workbench, &state->model.info,
+                               next_lr_factor(&state->model, action == ACTION_LR_HIGHER));
+        break;
+    case ACTION_EVENT_NEXT:
+        move_to_event(workbench, state, true);
+        break;
+    case ACTION_EVENT_PREVIOUS:
+        move_to_event(workbench, state, false);
         break;
     case ACTION_BACK:
         go_back(workbench, state);

@@ -260,6 +260,16 @@ static void draw_axes(struct grid *grid, struct rect area, const struct chart *c
     }
 }
 
+static void draw_events(struct grid *grid, const struct chart *chart, const struct frame *frame,
+                        const struct canvas *canvas)
+{
+    for (size_t i = 0; i < chart->event_count; i++) {
+        if (chart->event_steps[i] < chart->first_step || chart->event_steps[i] > chart->last_step) continue;
+        int x = frame->plot.x + dot_x(frame, canvas, (double)chart->event_steps[i]) / canvas->dot_w;
+        grid_put(grid, x, frame->plot.y, '!', STYLE_WARN, ATTR_BOLD);
+    }
+}
+
 static void draw_cursor(struct grid *grid, const struct chart *chart, const struct frame *frame,
                         const struct canvas *canvas)
 {
@@ -311,6 +321,7 @@ enum status chart_draw(struct grid *grid, struct rect area, const struct chart *
         grid_put(grid, frame.plot.x + dot_x(&frame, canvas, (double)chart->best_step) / canvas->dot_w,
                  frame.plot.y + dot_y(&frame, canvas, chart->best) / canvas->dot_h, 0x2605, STYLE_BEST,
                  ATTR_BOLD);
+    draw_events(grid, chart, &frame, canvas);
     if (chart->cursor >= 0) draw_cursor(grid, chart, &frame, canvas);
     return STATUS_OK;
 }

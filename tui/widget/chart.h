@@ -41,6 +41,9 @@ struct chart {
     double best;
     const int64_t *mark_steps; /* orders and resumes: a small triangle on the axis; borrowed */
     size_t mark_count;
+    const int64_t
+        *event_steps; /* warnings and errors: an exclamation mark at the plot's upper edge; borrowed */
+    size_t event_count;
 };
 
 /* Draws into `area`, all of which it owns. Too small an area shows only the title. STATUS_NO_MEMORY when the
