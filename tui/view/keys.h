@@ -30,7 +30,15 @@ enum key_code {
     K_OTHER, /* a key we have no use for */
 };
 
-enum key_context { CONTEXT_ANY, CONTEXT_RUNS, CONTEXT_RUN, CONTEXT_FORM, CONTEXT_CONFIRM, CONTEXT_COUNT };
+enum key_context {
+    CONTEXT_ANY,
+    CONTEXT_RUNS,
+    CONTEXT_RUN,
+    CONTEXT_MEMORY,
+    CONTEXT_FORM,
+    CONTEXT_CONFIRM,
+    CONTEXT_COUNT
+};
 
 enum action {
     ACTION_NONE,
@@ -67,6 +75,7 @@ enum action {
     ACTION_SMOOTH,
     ACTION_SAMPLE_OLDER,
     ACTION_SAMPLE_NEWER,
+    ACTION_MEMORY,
     ACTION_NEXT,
     ACTION_PREVIOUS,
     ACTION_ENTER,

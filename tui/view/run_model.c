@@ -79,6 +79,7 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
         status =
             series_checkpoints(store, id, ROWS, &next.arena, &next.checkpoints, &next.checkpoint_count, err);
     if (!status) status = order_list(store, id, ROWS, &next.arena, &next.orders, &next.order_count, err);
+    if (!status) status = memory_usage_read(store, id, &next.arena, &next.memory, err);
     if (!status) {
         next.mark_count = 0;
         next.marks = arena_alloc_array(&next.arena, next.order_count + 1, sizeof *next.marks);

@@ -4,6 +4,7 @@
 #define ANNEAL_TUI_RUN_MODEL_H
 
 #include "core/base/arena.h"
+#include "runs/memory_usage.h"
 #include "runs/order.h"
 #include "runs/run.h"
 #include "runs/series.h"
@@ -47,6 +48,7 @@ struct run_model {
     size_t stopping_count, eval_count, sample_count, event_count, checkpoint_count, order_count;
     int64_t *marks; /* steps at which orders took effect */
     size_t mark_count;
+    struct memory_usage memory;
     char *config; /* INI text; NULL when there is none */
 };
 

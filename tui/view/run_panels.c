@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "tui/view/labels.h"
+#include "tui/view/memory_panel.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/gauge.h"
 #include "tui/widget/wrap.h"
@@ -26,7 +27,7 @@ void panel_title(struct grid *grid, struct rect *area, const char *title, const 
         grid_put(grid, x++, area->y, ' ', STYLE_TEXT, 0);
         x += grid_text(grid, x, area->y, end - x - 1, STYLE_DIM, 0, detail);
     }
-    grid_put(grid, x, area->y, ' ', STYLE_TEXT, 0);
+    if (x < end) grid_put(grid, x, area->y, ' ', STYLE_TEXT, 0);
     area->y++;
     area->h--;
 }
@@ -134,39 +135,66 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
     }
 }
 
-/* Why it ended, or how the early stopping stands. */
-static void draw_story(struct grid *grid, struct rect area, const struct run_model *model)
+/* How the early stopping stands, as long as it has not ended the run. Returns the columns used. */
+static int draw_waiting(struct grid *grid, int x, int y, int w, const struct stopping_record *now)
 {
-    int x = area.x + 1, y = area.y + 3, w = area.w - 2;
+    char best[32];
+    axis_format(now->best_val_loss, best, sizeof best);
+    if (now->patience <= 0)
+        return grid_printf(grid, x, y, w, STYLE_DIM, 0,
+                           "early stopping is off; %" PRId64 " evaluation%s since the best one",
+                           now->patience_used, now->patience_used == 1 ? "" : "s");
+    int64_t left = now->patience - now->patience_used;
+    return grid_printf(grid, x, y, w, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
+                       "early stopping: best %s @%" PRId64 ", %" PRId64 " of %" PRId64
+                       " evaluations without improvement, %" PRId64 " left",
+                       best, now->best_step, now->patience_used, now->patience, left > 0 ? left : 0);
+}
+
+/* Why it ended, or how the early stopping stands. Returns the columns used. */
+static int draw_story(struct grid *grid, int x, int y, int w, const struct run_model *model)
+{
     const struct run_info *run = &model->info;
     if (run->message[0]) {
         bool bad = run->status == RUN_FAILED || run->status == RUN_CRASHED;
-        grid_text(grid, x, y, w, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, run->message);
-    } else if (run->status == RUN_CRASHED) {
-        grid_printf(grid, x, y, w, STYLE_BAD, ATTR_BOLD,
-                    "its trainer died; `anneal resume %s` goes on from the last checkpoint", run->name);
-    } else if (model->stopping_count && model->stopping[0].record.patience > 0) {
-        const struct stopping_record *now = &model->stopping[0].record;
-        char best[32];
-        grid_printf(grid, x, y, w, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
-                    "early stopping: best %s @%" PRId64 ", %" PRId64 " of %" PRId64
-                    " evaluations without improvement",
-                    axis_format(now->best_val_loss, best, sizeof best), now->best_step, now->patience_used,
-                    now->patience);
-    } else if (model->stopping_count) {
-        const struct stopping_record *now = &model->stopping[0].record;
-        grid_printf(grid, x, y, w, STYLE_DIM, 0,
-                    "early stopping is off; %" PRId64 " evaluation%s since the best one", now->patience_used,
-                    now->patience_used == 1 ? "" : "s");
+        return grid_text(grid, x, y, w, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, run->message);
     }
+    if (run->status == RUN_CRASHED)
+        return grid_printf(grid, x, y, w, STYLE_BAD, ATTR_BOLD,
+                           "its trainer died; `anneal resume %s` goes on from the last checkpoint",
+                           run->name);
+    if (!model->stopping_count) return 0;
+    const struct stopping_record *now = &model->stopping[0].record;
+    if (now->verdict != VERDICT_STOP) return draw_waiting(grid, x, y, w, now);
+    char best[32];
+    return grid_printf(grid, x, y, w, STYLE_ACCENT, 0,
+                       "stopped early after %" PRId64 " steps: %" PRId64
+                       " evaluations in a row did not improve on %s @%" PRId64,
+                       now->step, now->patience_used, axis_format(now->best_val_loss, best, sizeof best),
+                       now->best_step);
+}
+
+/* The row below the numbers: the story, and at its right the memory where there is room for both. */
+static void draw_story_and_memory(struct grid *grid, struct rect area, const struct run_model *model)
+{
+    char memory[128];
+    int x = area.x + 1, y = area.y + 3, w = area.w - 2;
+    int used = draw_story(grid, x, y, w, model);
+    memory_panel_summary(&model->memory, memory, sizeof memory);
+    if (used + 3 + glyph_text_width(memory) <= w) grid_text_right(grid, x, y, w, STYLE_DIM, 0, memory);
+}
+
+void panel_draw_identity(struct grid *grid, struct rect area, const struct run_info *run, double now)
+{
+    draw_name(grid, area, run, now);
+    draw_progress(grid, area, run, now);
 }
 
 void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now)
 {
-    draw_name(grid, area, &model->info, now);
-    draw_progress(grid, area, &model->info, now);
+    panel_draw_identity(grid, area, &model->info, now);
     draw_numbers(grid, area, model);
-    if (area.h >= 4) draw_story(grid, area, model);
+    if (area.h >= 4) draw_story_and_memory(grid, area, model);
 }
 
 void panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which)

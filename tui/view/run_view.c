@@ -317,6 +317,9 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     case ACTION_SAMPLE_NEWER:
         state->sample -= state->sample > 0;
         break;
+    case ACTION_MEMORY:
+        workbench_push(workbench, &memory_view, state->model.info.id);
+        break;
     case ACTION_PAUSE:
     case ACTION_STOP:
     case ACTION_CHECKPOINT:

@@ -34,5 +34,6 @@ int stack_draw(struct grid *grid, int x, int y, int width, const struct stack_pa
 void stack_key(struct grid *grid, int x, int y, const struct stack_part *part)
 {
     grid_put(grid, x, y, glyph_of(grid, part), part->style, ATTR_NONE);
+    if (grid->level == GLYPHS_ASCII) return;
     grid_put(grid, x + 1, y, (unsigned char)part->letter, part->style, ATTR_REVERSE | ATTR_BOLD);
 }

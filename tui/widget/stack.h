@@ -20,7 +20,7 @@ struct stack_part {
 int stack_draw(struct grid *grid, int x, int y, int width, const struct stack_part *parts, int count,
                double scale);
 
-/* One cell that stands for a part in a legend: its glyph, and its letter beside it. */
+/* What stands for a part in a legend, two cells: its glyph, and its letter where that is another. */
 void stack_key(struct grid *grid, int x, int y, const struct stack_part *part);
 
 #endif
