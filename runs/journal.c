@@ -1,7 +1,8 @@
-/* See journal.h. A record that has a key (run, segment, step, and for memory the category) replaces an
- * earlier one of the same key, so that evaluating twice at one step leaves one row; samples and events have
- * none and are all kept. That a batch repeated after a failure leaves each row once is not owed to this, but
- * to its transaction: the failed one was rolled back whole. */
+/* See journal.h. A record that has a key (run, segment, step, for memory the category, for the
+ * profile phase, layer and operation) replaces an earlier one of the same key, so that evaluating twice at
+ * one step leaves one row; samples and events have none and are all kept. That a batch repeated after a
+ * failure leaves each row once is not owed to this, but to its transaction: the failed one was rolled back
+ * whole. */
 #include "runs/journal.h"
 
 #include <math.h>
@@ -211,6 +212,25 @@ enum status journal_memory(struct journal *journal, const struct memory_record *
     sqlite3_bind_int64(insert, 5, r->planned_bytes);
     sqlite3_bind_int64(insert, 6, r->live_bytes);
     sqlite3_bind_int64(insert, 7, r->peak_bytes);
+    return store_run(journal->store, insert, err);
+}
+
+enum status journal_profile(struct journal *journal, const struct profile_record *r, struct err *err)
+{
+    sqlite3_stmt *insert;
+    enum status status =
+        prepare_row(journal,
+                    "insert or replace into layer_profile(run_id, segment, step, phase, layer, op, calls,"
+                    " time_us, bytes, flops) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                    r->step, &insert, err);
+    if (status) return status;
+    store_bind_text(insert, 4, r->phase);
+    sqlite3_bind_int(insert, 5, r->layer);
+    store_bind_text(insert, 6, r->op);
+    sqlite3_bind_int64(insert, 7, r->calls);
+    store_bind_double(insert, 8, r->time_us);
+    sqlite3_bind_int64(insert, 9, r->bytes);
+    sqlite3_bind_int64(insert, 10, r->flops);
     return store_run(journal->store, insert, err);
 }
 

@@ -49,6 +49,7 @@ enum status journal_sample(struct journal *journal, const struct sample_record *
 enum status journal_checkpoint(struct journal *journal, const struct checkpoint_record *record,
                                struct err *err);
 enum status journal_memory(struct journal *journal, const struct memory_record *record, struct err *err);
+enum status journal_profile(struct journal *journal, const struct profile_record *record, struct err *err);
 enum status journal_event(struct journal *journal, const struct event_record *record, struct err *err);
 enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,
                                const char *result, struct err *err);

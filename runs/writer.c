@@ -98,6 +98,12 @@ void writer_memory(struct writer *writer, const struct memory_record *record)
     put(writer, &slot, true, record->category, NULL);
 }
 
+void writer_profile(struct writer *writer, const struct profile_record *record)
+{
+    struct writer_slot slot = {.kind = SLOT_PROFILE, .profile = *record};
+    put(writer, &slot, true, record->phase, record->op);
+}
+
 void writer_event(struct writer *writer, const struct event_record *record)
 {
     struct writer_slot slot = {.kind = SLOT_EVENT, .event = *record};

@@ -31,6 +31,7 @@ void writer_stopping(struct writer *writer, const struct stopping_record *record
 void writer_sample(struct writer *writer, const struct sample_record *record);
 void writer_checkpoint(struct writer *writer, const struct checkpoint_record *record);
 void writer_memory(struct writer *writer, const struct memory_record *record);
+void writer_profile(struct writer *writer, const struct profile_record *record);
 void writer_event(struct writer *writer, const struct event_record *record);
 void writer_status(struct writer *writer, enum run_status status); /* running <-> paused */
 

@@ -41,6 +41,10 @@ static enum status apply(struct journal *journal, struct writer_slot *slot, stru
     case SLOT_MEMORY:
         slot->memory.category = slot->first_text;
         return journal_memory(journal, &slot->memory, err);
+    case SLOT_PROFILE:
+        slot->profile.phase = slot->first_text;
+        slot->profile.op = slot->second_text;
+        return journal_profile(journal, &slot->profile, err);
     case SLOT_EVENT:
         slot->event.level = slot->first_text;
         slot->event.text = slot->second_text;

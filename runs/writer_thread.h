@@ -29,6 +29,7 @@ enum writer_slot_kind {
     SLOT_SAMPLE,
     SLOT_CHECKPOINT,
     SLOT_MEMORY,
+    SLOT_PROFILE,
     SLOT_EVENT,
     SLOT_STATUS,
     SLOT_ORDER_DONE,
@@ -49,6 +50,7 @@ struct writer_slot {
         struct sample_record sample;
         struct checkpoint_record checkpoint;
         struct memory_record memory;
+        struct profile_record profile;
         struct event_record event;
         enum run_status status;
         struct {

@@ -70,6 +70,19 @@ struct memory_record {
     int64_t planned_bytes, live_bytes, peak_bytes;
 };
 
+/* What one operation of one layer took in a profiled step, all its calls together. The rows of a step add up
+ * to its time: what no operation accounts for is a row of phase and op "unattributed". */
+struct profile_record {
+    int64_t step;
+    const char *phase; /* "data", "forward", "backward", "recompute", "optimizer", "unattributed"; borrowed */
+    int layer;         /* from 0; -1: of no layer */
+    const char *op;    /* "attention", "gemm gate_up", …; borrowed */
+    int64_t calls;
+    double time_us; /* microseconds on the device */
+    int64_t bytes;  /* moved to and from memory at least, by the shapes */
+    int64_t flops;  /* two for a multiply-add */
+};
+
 /* What a device did at a moment; see kernels/gauge.h. Unknown numbers are NaN or -1. */
 struct gpu_record {
     double wall_time;

@@ -1,0 +1,112 @@
+/* See profile.h. The sums are made by the database, one query, so that a view may ask again and again. */
+#include "runs/profile.h"
+
+#include <math.h>
+
+#include "runs/database.h"
+
+/* The rows that count: those of a segment up to the step at which a later one went on. */
+#define SHOWN                                                                                                \
+    "with shown as (select segment, (select min(later.first_step) from segments later where later.run_id"    \
+    " = ?1 and later.segment > own.segment) as next from segments own where run_id = ?1)"
+#define FROM_SHOWN                                                                                           \
+    " from shown cross join layer_profile p on p.run_id = ?1 and p.segment = shown.segment"                  \
+    " and (shown.next is null or p.step < shown.next)"
+
+static enum status read_extent(struct store *store, const char *run_id, struct profile *p, struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = store_prepare(store,
+                                       SHOWN " select count(*), max(step) from (select distinct p.segment,"
+                                             " p.step" FROM_SHOWN ")",
+                                       &select, err);
+    if (status) return status;
+    store_bind_text(select, 1, run_id);
+    status = store_step(store, select, &row, err);
+    if (status || !row) return status;
+    p->steps = sqlite3_column_int64(select, 0);
+    p->last_step = store_column_int(select, 1, -1);
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+static const char *text_of(sqlite3_stmt *row, int column, struct arena *arena)
+{
+    const char *text = (const char *)sqlite3_column_text(row, column);
+    return arena_strdup(arena, text ? text : "");
+}
+
+/* The first row tells how many there are. */
+static enum status read_rows(struct store *store, const char *run_id, bool layers, struct profile *p,
+                             struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = store_prepare(
+        store,
+        SHOWN " select count(*) over (), phase, case when ?2 then layer else -1 end as place, op,"
+              " sum(calls), sum(time_us) as time, sum(bytes), sum(flops)" FROM_SHOWN
+              " group by phase, place, op order by case phase when 'data' then 0 when 'forward' then 1"
+              " when 'backward' then 2 when 'recompute' then 3 when 'optimizer' then 4"
+              " when 'unattributed' then 6 else 5 end, phase, place, time desc, op",
+        &select, err);
+    if (status) return status;
+    store_bind_text(select, 1, run_id);
+    sqlite3_bind_int(select, 2, layers);
+    double steps = (double)p->steps;
+    while (!(status = store_step(store, select, &row, err)) && row) {
+        if (!p->rows)
+            p->rows = arena_alloc_array(&p->arena, (size_t)sqlite3_column_int64(select, 0), sizeof *p->rows);
+        struct profile_row made = {.phase = text_of(select, 1, &p->arena),
+                                   .layer = sqlite3_column_int(select, 2),
+                                   .op = text_of(select, 3, &p->arena),
+                                   .calls = store_column_double(select, 4) / steps,
+                                   .time_us = store_column_double(select, 5) / steps,
+                                   .bytes = store_column_double(select, 6) / steps,
+                                   .flops = store_column_double(select, 7) / steps};
+        if (!p->rows || !made.phase || !made.op) {
+            sqlite3_reset(select);
+            return err_set(err, STATUS_NO_MEMORY, "reading the profile of %s: not enough memory", run_id);
+        }
+        p->rows[p->count++] = made;
+        if (isfinite(made.time_us)) p->step_us += made.time_us;
+    }
+    return status;
+}
+
+enum status profile_read(struct store *store, const char *run_id, bool layers, struct profile *out,
+                         struct err *err)
+{
+    profile_release(out);
+    arena_init(&out->arena, 16384);
+    out->last_step = -1;
+    enum status status = store_read_begin(store, err);
+    if (status) return status;
+    status = read_extent(store, run_id, out, err);
+    if (!status) status = read_rows(store, run_id, layers, out, err);
+    store_read_end(store);
+    return status;
+}
+
+void profile_release(struct profile *profile)
+{
+    arena_release(&profile->arena);
+    *profile = (struct profile){0};
+}
+
+static double rate(double amount, double time_us)
+{
+    if (amount == 0) return 0;
+    return time_us > 0 ? amount / time_us * 1e-3 : NAN;
+}
+
+double profile_gigabytes_per_second(const struct profile_row *row)
+{
+    return rate(row->bytes, row->time_us);
+}
+
+double profile_gigaflops_per_second(const struct profile_row *row)
+{
+    return rate(row->flops, row->time_us);
+}

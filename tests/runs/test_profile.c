@@ -1,0 +1,168 @@
+/* The profile as the store gives it back: averaged over the steps that count, in the order of a step. */
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runs/profile.h"
+#include "store_fixture.h"
+
+static void write_row(struct writer *writer, int64_t step, const char *phase, int layer, const char *op,
+                      int64_t calls, double time_us, int64_t bytes, int64_t flops)
+{
+    struct profile_record record = {step, phase, layer, op, calls, time_us, bytes, flops};
+    writer_profile(writer, &record);
+}
+
+/* Steps first..last, and what the profile of each is, times `factor`. */
+static void record(const char *home, const char *id, int64_t first, int64_t last, double factor)
+{
+    struct err err = {0};
+    struct writer *writer = store_fixture_writer(home, id);
+    for (int64_t step = first; step <= last; step++) {
+        struct step_record made = store_fixture_step(step, 0);
+        writer_step(writer, &made);
+        write_row(writer, step, "unattributed", -1, "unattributed", 1, 5 * factor, 0, 0);
+        write_row(writer, step, "optimizer", -1, "adamw", 1, 100 * factor, 28000, 12000);
+        for (int layer = 0; layer < 2; layer++) {
+            write_row(writer, step, "backward", layer, "attention", 4, (60 + layer) * factor, 2000, 5000);
+            write_row(writer, step, "forward", layer, "gemm down", 4, 40 * factor, 1000, 80000);
+            write_row(writer, step, "forward", layer, "attention", 4, (10 + layer) * factor, 1000, 2000);
+        }
+        write_row(writer, step, "data", -1, "upload", 4, 1 * factor, 64, 0);
+    }
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+}
+
+static void read_profile(const char *home, const char *id, bool layers, struct profile *out)
+{
+    struct err err = {0};
+    struct store *store = store_fixture_open(home);
+    if (profile_read(store, id, layers, out, &err)) fail_msg("%s", err.text);
+    store_close(store);
+}
+
+static void row_is(const struct profile *profile, size_t index, const char *phase, int layer, const char *op,
+                   double calls, double time_us)
+{
+    assert_true(index < profile->count);
+    const struct profile_row *row = &profile->rows[index];
+    assert_string_equal(row->phase, phase);
+    assert_int_equal(row->layer, layer);
+    assert_string_equal(row->op, op);
+    assert_true(row->calls == calls);
+    assert_true(fabs(row->time_us - time_us) < 1e-9);
+}
+
+static void what_the_trainer_recorded_comes_back_in_the_order_of_a_step(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct profile profile = {0};
+    store_fixture_home("profile", home, sizeof home);
+    store_fixture_run(home, "profiled", id);
+    record(home, id, 0, 2, 1);
+
+    read_profile(home, id, true, &profile);
+    assert_int_equal(profile.count, 9);
+    row_is(&profile, 0, "data", -1, "upload", 4, 1);
+    row_is(&profile, 1, "forward", 0, "gemm down", 4, 40);
+    row_is(&profile, 2, "forward", 0, "attention", 4, 10);
+    row_is(&profile, 3, "forward", 1, "gemm down", 4, 40);
+    row_is(&profile, 4, "forward", 1, "attention", 4, 11);
+    row_is(&profile, 5, "backward", 0, "attention", 4, 60);
+    row_is(&profile, 6, "backward", 1, "attention", 4, 61);
+    row_is(&profile, 7, "optimizer", -1, "adamw", 1, 100);
+    row_is(&profile, 8, "unattributed", -1, "unattributed", 1, 5);
+    assert_int_equal(profile.steps, 3);
+    assert_int_equal(profile.last_step, 2);
+    assert_true(fabs(profile.step_us - 328) < 1e-9);
+    assert_true(fabs(profile_gigabytes_per_second(&profile.rows[7]) - 0.28) < 1e-12);
+    assert_true(fabs(profile_gigaflops_per_second(&profile.rows[7]) - 0.12) < 1e-12);
+    assert_true(profile_gigaflops_per_second(&profile.rows[8]) == 0);
+    profile_release(&profile);
+}
+
+static void without_layers_an_operation_of_a_phase_is_one_row(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct profile profile = {0};
+    store_fixture_home("collapsed", home, sizeof home);
+    store_fixture_run(home, "profiled", id);
+    record(home, id, 0, 0, 1);
+
+    read_profile(home, id, false, &profile);
+    assert_int_equal(profile.count, 6);
+    row_is(&profile, 1, "forward", -1, "gemm down", 8, 80);
+    row_is(&profile, 2, "forward", -1, "attention", 8, 21);
+    row_is(&profile, 3, "backward", -1, "attention", 8, 121);
+    assert_true(profile.rows[3].bytes == 4000 && profile.rows[3].flops == 10000);
+    assert_true(fabs(profile.step_us - 328) < 1e-9);
+    profile_release(&profile);
+}
+
+static void steps_that_a_resume_replaced_do_not_count(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct profile profile = {0};
+    store_fixture_home("replaced", home, sizeof home);
+    store_fixture_run(home, "profiled", id);
+    record(home, id, 0, 3, 1); /* of which 2 and 3 are done again */
+    record(home, id, 2, 2, 4);
+
+    read_profile(home, id, false, &profile);
+    assert_int_equal(profile.steps, 3);
+    assert_int_equal(profile.last_step, 2);
+    row_is(&profile, 4, "optimizer", -1, "adamw", 1, (100 + 100 + 400) / 3.0);
+    profile_release(&profile);
+}
+
+static void a_run_without_a_profiled_step_has_no_rows(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct profile profile = {0};
+    store_fixture_home("none", home, sizeof home);
+    store_fixture_run(home, "plain", id);
+    read_profile(home, id, true, &profile);
+    assert_int_equal(profile.count, 0);
+    assert_int_equal(profile.steps, 0);
+    assert_int_equal(profile.last_step, -1);
+    assert_true(profile.step_us == 0);
+    profile_release(&profile);
+}
+
+static void an_imported_profile_may_not_know_its_rates(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct profile profile = {0};
+    store_fixture_home("imported", home, sizeof home);
+    store_fixture_run(home, "imported", id);
+    record(home, id, 0, 0, 1);
+    store_fixture_sql(home, "update layer_profile set bytes = null, flops = null where op = 'adamw'");
+    read_profile(home, id, false, &profile);
+    row_is(&profile, 4, "optimizer", -1, "adamw", 1, 100);
+    assert_true(isnan(profile_gigabytes_per_second(&profile.rows[4])));
+    assert_true(isnan(profile_gigaflops_per_second(&profile.rows[4])));
+    profile_release(&profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_trainer_recorded_comes_back_in_the_order_of_a_step),
+        cmocka_unit_test(without_layers_an_operation_of_a_phase_is_one_row),
+        cmocka_unit_test(steps_that_a_resume_replaced_do_not_count),
+        cmocka_unit_test(a_run_without_a_profiled_step_has_no_rows),
+        cmocka_unit_test(an_imported_profile_may_not_know_its_rates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
