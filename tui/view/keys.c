@@ -20,6 +20,8 @@ const char *key_context_title(enum key_context context)
         return "One run";
     case CONTEXT_MEMORY:
         return "Memory of a run";
+    case CONTEXT_PROFILE:
+        return "Profile of a run";
     case CONTEXT_FORM:
         return "New run";
     case CONTEXT_CONFIRM:

@@ -320,6 +320,9 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     case ACTION_MEMORY:
         workbench_push(workbench, &memory_view, state->model.info.id);
         break;
+    case ACTION_PROFILE:
+        workbench_push(workbench, &profile_view, state->model.info.id);
+        break;
     case ACTION_PAUSE:
     case ACTION_STOP:
     case ACTION_CHECKPOINT:

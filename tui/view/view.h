@@ -29,7 +29,7 @@ struct view_ops {
     void (*close)(void *state);
 };
 
-extern const struct view_ops runs_view, run_view, memory_view, form_view;
+extern const struct view_ops runs_view, run_view, memory_view, profile_view, form_view;
 
 /* --- what the workbench does for views --- */
 struct store *workbench_store(struct workbench *workbench);
