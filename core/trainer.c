@@ -122,11 +122,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                            .eps = c->train.adam_eps,
                            .weight_decay = c->train.weight_decay,
                            .max_grad_norm = c->train.max_grad_norm};
-    t->schedule = (struct schedule){.lr = c->train.learning_rate,
-                                    .lr_min = c->train.learning_rate * c->train.min_lr_factor,
-                                    .warmup = c->train.warmup_steps,
-                                    .total = c->train.total_steps};
-    schedule_parse(c->train.schedule, &t->schedule.kind);
+    t->schedule = schedule_of(c);
     t->state.lr_factor = 1;
     t->state.corpus = corpus_mark_of(setup->corpus);
     t->last_eval_step = t->last_checkpoint_step = -1;
@@ -333,4 +329,9 @@ const struct train_state *trainer_state(const struct trainer *t)
 uint64_t trainer_sequences(const struct trainer *t)
 {
     return t->train.sequences;
+}
+
+uint64_t trainer_validation_sequences(const struct trainer *t)
+{
+    return t->validation.sequences;
 }

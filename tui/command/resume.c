@@ -77,6 +77,8 @@ int command_resume(int argc, char **argv)
     if (!status && words.name) status = err_set(&err, STATUS_USAGE, "--name: a resumed run keeps its name");
     if (!status && words.watch)
         status = err_set(&err, STATUS_USAGE, "--watch: only for train; open `anneal watch` beside it");
+    if (!status && (words.dry_run || words.json))
+        status = err_set(&err, STATUS_USAGE, "%s: only for train", words.dry_run ? "--dry-run" : "--json");
     if (!status) status = read_run(words.positional, &run, &old, &err);
     if (status) return command_fail(&err);
     options.config = old;
