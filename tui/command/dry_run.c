@@ -118,10 +118,11 @@ static void print_memory(const struct outlook *o)
                    text_format_bytes(o->plan->category_bytes[i], total, sizeof total));
     printf("\n");
     if (o->headroom < 0) return;
-    printf("             it fits: of %s on %s %s are free; %s stay so beside %.0f %% kept free\n",
-           measured(o->device->total_bytes, total, sizeof total), o->device->short_name,
-           measured(o->device->available_bytes, available, sizeof available),
-           measured(o->headroom, left, sizeof left), o->config->memory.reserve * 100);
+    printf("             it fits: %s has %s, %s of them free; beside the plan and %.0f %% kept free %s are "
+           "left\n",
+           o->device->short_name, measured(o->device->total_bytes, total, sizeof total),
+           measured(o->device->available_bytes, available, sizeof available), o->config->memory.reserve * 100,
+           measured(o->headroom, left, sizeof left));
 }
 
 /* The learning rate as the workbench would draw it, without colours. */
