@@ -249,6 +249,12 @@ const struct form_field *workbench_fields(const struct workbench *workbench, siz
     return workbench->options.fields;
 }
 
+void workbench_preview(const struct workbench *workbench, const char *const *settings, size_t count,
+                       struct form_preview *out)
+{
+    workbench->options.preview(settings, count, out);
+}
+
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument)
 {
     struct err err = {0};
