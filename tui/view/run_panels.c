@@ -94,6 +94,12 @@ static void draw_progress(struct grid *grid, struct rect area, const struct run_
     grid_text(grid, area.x + 1 + (gauge ? gauge + 1 : 0), y, end - area.x - 1, STYLE_TEXT, 0, text);
 }
 
+/* Whether the history says it: an import may not. What was NaN in training was recorded. */
+static bool is_recorded(const struct run_model *model, enum model_trace trace, double newest)
+{
+    return !isnan(newest) || model->series[trace].count > 0;
+}
+
 static void draw_numbers(struct grid *grid, struct rect area, const struct run_model *model)
 {
     const struct run_info *run = &model->info;
@@ -103,7 +109,8 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
         grid_text(grid, x, y, end - x, STYLE_DIM, 0, "no step yet");
         return;
     }
-    x = fact(grid, x, y, end, "loss", STYLE_TRAIN, axis_format(run->final_loss, text, sizeof text));
+    if (run->loss_recorded)
+        x = fact(grid, x, y, end, "loss", STYLE_TRAIN, axis_format(run->final_loss, text, sizeof text));
     if (model->eval_count)
         x = fact(grid, x, y, end, "val", STYLE_VAL, axis_format(model->evals[0].val_loss, text, sizeof text));
     if (run->best_step >= 0) {
@@ -117,8 +124,11 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
         x = fact(grid, x, y, end, "", STYLE_SPEED, text);
     }
     if (model->has_last) {
-        x = fact(grid, x, y, end, "lr", STYLE_LR, axis_format(model->last.lr, text, sizeof text));
-        x = fact(grid, x, y, end, "grad", STYLE_GRAD, axis_format(model->last.grad_norm, text, sizeof text));
+        const struct step_record *last = &model->last;
+        if (is_recorded(model, TRACE_LR, last->lr))
+            x = fact(grid, x, y, end, "lr", STYLE_LR, axis_format(last->lr, text, sizeof text));
+        if (is_recorded(model, TRACE_GRAD, last->grad_norm))
+            x = fact(grid, x, y, end, "grad", STYLE_GRAD, axis_format(last->grad_norm, text, sizeof text));
         if (!isnan(model->last.step_ms)) { /* an imported history may not say it */
             snprintf(text, sizeof text, "%s ms", axis_format(model->last.step_ms, number, sizeof number));
             x = fact(grid, x, y, end, "step", STYLE_TEXT, text);
@@ -126,8 +136,10 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
         if (run->tokens >= 0)
             x = fact(grid, x, y, end, "tokens", STYLE_TEXT,
                      text_format_count((double)run->tokens, number, sizeof number));
-        snprintf(text, sizeof text, "%.2f", model->last.epoch);
-        x = fact(grid, x, y, end, "epoch", STYLE_TEXT, text);
+        if (!isnan(last->epoch)) {
+            snprintf(text, sizeof text, "%.2f", last->epoch);
+            x = fact(grid, x, y, end, "epoch", STYLE_TEXT, text);
+        }
         if (!isnan(model->last.mfu)) {
             snprintf(text, sizeof text, "%.1f%%", model->last.mfu * 100);
             fact(grid, x, y, end, "MFU", STYLE_TEXT, text);
@@ -263,8 +275,10 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_mo
     char text[128], number[32];
     panel_title(grid, area, "run", NULL);
     side_line(grid, area, "id", run->id);
-    snprintf(text, sizeof text, "%s, %s", run->device, run->precision);
-    side_line(grid, area, "device", text);
+    if (run->device[0]) {
+        snprintf(text, sizeof text, "%s, %s", run->device, run->precision);
+        side_line(grid, area, "device", text);
+    }
     if (run->parameters >= 0)
         side_line(grid, area, "parameters", label_thousands(run->parameters, number, sizeof number));
     if (run->tokens >= 0)
@@ -280,6 +294,14 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_mo
     }
 }
 
+/* Empty where an import does not say it; that of a loss that is NaN is NaN. */
+static char *eval_perplexity(const struct eval_record *eval, char *buf, size_t size)
+{
+    buf[0] = '\0';
+    if (!isnan(eval->val_perplexity) || isnan(eval->val_loss)) axis_format(eval->val_perplexity, buf, size);
+    return buf;
+}
+
 static void draw_evals(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
     if (area->h < 4 || !model->eval_count) return;
@@ -293,7 +315,7 @@ static void draw_evals(struct grid *grid, struct rect *area, const struct run_mo
         grid_printf(grid, area->x + 1, area->y, area->w - 2, best ? STYLE_BEST : STYLE_TEXT,
                     best ? ATTR_BOLD : 0, "%9" PRId64 "  %8s  %8s", eval->step,
                     axis_format(eval->val_loss, loss, sizeof loss),
-                    axis_format(eval->val_perplexity, perplexity, sizeof perplexity));
+                    eval_perplexity(eval, perplexity, sizeof perplexity));
         if (best) grid_put(grid, area->x + 32, area->y, 0x2605, STYLE_BEST, ATTR_BOLD);
         area->y++;
         area->h--;

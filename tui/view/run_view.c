@@ -132,6 +132,7 @@ static void make_chart(const struct run_state *state, int which, struct chart *c
     const struct run_model *model = &state->model;
     *chart = (struct chart){.log = state->log[which],
                             .focused = which == state->focus,
+                            .ended = !label_is_live(model->info.status),
                             .cursor = state->cursor,
                             .best_step = -1,
                             .mark_steps = model->marks,

@@ -204,7 +204,7 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
             draw_progress(grid, x, y, w, run);
             break;
         case COL_LOSS:
-            if (run->steps > 0)
+            if (run->loss_recorded)
                 grid_text_right(grid, x, y, w, isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD, 0,
                                 axis_format(run->final_loss, text, sizeof text));
             else

@@ -299,7 +299,9 @@ enum status chart_draw(struct grid *grid, struct rect area, const struct chart *
     axis_init_steps(&frame.x, (double)chart->first_step, (double)chart->last_step, frame.plot.w / 10);
     if (!any) {
         bool seen = chart->trace_count && chart->trace[0].count;
-        const char *text = seen ? "no finite value in this range" : "waiting for the first value";
+        const char *text = seen           ? "no finite value in this range"
+                           : chart->ended ? "not recorded"
+                                          : "waiting for the first value";
         grid_text(grid, frame.plot.x + 1, frame.plot.y + frame.plot.h / 2, frame.plot.w - 1, STYLE_DIM, 0,
                   text);
         frame.y.count = 0;

@@ -35,6 +35,7 @@ struct chart {
     double least_span; /* the values' axis spans at least this fraction of the largest: noise stays small; 0:
                           any */
     bool focused;
+    bool ended;        /* no value is to come: said where there is none */
     double decay;      /* of the smoothing, said in the title; 0: none */
     int64_t cursor;    /* step under the cursor; -1: none */
     int64_t best_step; /* marked with a star at `best`; -1: none */
