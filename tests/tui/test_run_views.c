@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "runs/gpu_samples.h"
 #include "runs/ledger.h"
 #include "tests/runs/store_fixture.h"
@@ -89,7 +90,7 @@ static void the_memory_reads_without_colours_and_without_unicode(void **state)
     pty = terminal_open(fixture->environment, 24, 80, NULL, "NO_COLOR=1", arguments);
     pty_wait_text(pty, "━ train");
     pty_send(pty, "M");
-    pty_wait_text(pty, "█W█"); /* the letter tells */
+    pty_wait_text(pty, "█W█");       /* the letter tells */
     pty_wait_text(pty, "─ 1.0 GiB"); /* the ruler: all of the device */
     pty_send(pty, "+");
     pty_wait_text(pty, "─ 160.0 MiB");
@@ -112,6 +113,30 @@ static void a_past_run_shows_its_memory_as_last_seen(void **state)
     pty_wait_text(pty, "3.0 MiB");
     pty_wait_text(pty, "device not looked at");
     assert_false(pty_has_text(pty, "runs that hold"));
+    pty_close(pty);
+}
+
+static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
+{
+    char home[1024], environment[1100], path[1200];
+    struct err err = {0};
+    (void)state;
+    store_fixture_home("imported", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    snprintf(path, sizeof path, "%s/main.log", home);
+    const char log[] = "s:0 tel:10.99\ns:0 trl:10.99\ns:1 trl:10.5\ns:250 tel:6.45\n";
+    assert_int_equal(file_write_atomic(path, log, sizeof log - 1, &err), STATUS_OK);
+    const char *import[] = {"import", path, "--name", "foreign", NULL}, *watch[] = {"watch", "foreign", NULL};
+    struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, import);
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+    pty = terminal_open(environment, 60, 200, NULL, NULL, watch);
+    pty_wait_text(pty, "loss 10.50");
+    pty_wait_text(pty, "250     6.450"); /* with no perplexity beside it */
+    pty_wait_text(pty, "not recorded");  /* the charts of rates and norms */
+    assert_false(pty_has_text(pty, "NaN"));
+    assert_false(pty_has_text(pty, "nan"));
+    assert_false(pty_has_text(pty, "waiting for the first value"));
     pty_close(pty);
 }
 
@@ -181,6 +206,7 @@ int main(void)
         cmocka_unit_test(the_memory_of_a_living_run_names_who_else_holds_some),
         cmocka_unit_test(the_memory_reads_without_colours_and_without_unicode),
         cmocka_unit_test(a_past_run_shows_its_memory_as_last_seen),
+        cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
         cmocka_unit_test(the_profile_folds_and_sorts),
         cmocka_unit_test(the_form_foresees_the_learning_rate_as_it_is_typed),
     };
