@@ -140,6 +140,36 @@ static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
     pty_close(pty);
 }
 
+static void the_loss_of_another_run_lies_beside_a_runs_own(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open(fixture->environment, 40, 120, NULL, NULL, NULL);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "/lion\rC");
+    pty_wait_text(pty, "the loss of lion-first is drawn beside");
+    pty_send(pty, "\r"); /* beside itself it is not */
+    pty_wait_text(pty, "━ train");
+    assert_false(pty_has_text(pty, "· lion-first"));
+    pty_send(pty, "q\033"); /* all runs again */
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "g");
+    pty_wait_text(pty, "=✓ finished"); /* marked in the list */
+    pty_send(pty, "\r");
+    pty_wait_text(pty, "kjv-live");
+    pty_wait_text(pty, "· lion-first 2.");
+    pty_send(pty, "\033[H"); /* its value under the cursor, as the run's own */
+    pty_wait_text(pty, "@0  ━ train 8.");
+    pty_wait_text(pty, "· lion-first 8.");
+    pty_send(pty, "q");
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "jC");
+    pty_wait_text(pty, "lion-first is compared with no more");
+    pty_send(pty, "k\r");
+    pty_wait_text(pty, "━ train");
+    assert_false(pty_has_text(pty, "· lion-first"));
+    pty_close(pty);
+}
+
 static void the_profile_folds_and_sorts(void **state)
 {
     struct fixture *fixture = *state;
@@ -207,6 +237,7 @@ int main(void)
         cmocka_unit_test(the_memory_reads_without_colours_and_without_unicode),
         cmocka_unit_test(a_past_run_shows_its_memory_as_last_seen),
         cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
+        cmocka_unit_test(the_loss_of_another_run_lies_beside_a_runs_own),
         cmocka_unit_test(the_profile_folds_and_sorts),
         cmocka_unit_test(the_form_foresees_the_learning_rate_as_it_is_typed),
     };

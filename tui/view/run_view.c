@@ -37,6 +37,11 @@ static enum status run_open(struct workbench *workbench, const char *argument, v
         free(state);
         return err->status;
     }
+    /* a run that was deleted since is not compared with, and not worth a failure */
+    struct err gone = {0};
+    const char *other = workbench_compared(workbench);
+    if (other && run_model_compare(&state->model, workbench_store(workbench), other, &gone))
+        workbench_compare(workbench, NULL);
     state->cursor = -1;
     state->end = -1;
     *out = state;
@@ -147,6 +152,11 @@ static void make_chart(const struct run_state *state, int which, struct chart *c
         chart->trace[0] = make_trace(model, TRACE_LOSS, "train", STYLE_TRAIN);
         chart->trace[1] = make_trace(model, TRACE_VAL, "val", STYLE_VAL);
         chart->trace[1].marks = true;
+        if (model->other.id[0]) {
+            chart->trace_count = 3;
+            chart->trace[2] = make_trace(model, TRACE_OTHER, model->other.name, STYLE_LR);
+            chart->trace[2].trend = true;
+        }
         chart->best_step = model->info.best_step;
         chart->best = model->info.best_val_loss;
         break;

@@ -61,6 +61,10 @@ typedef void form_preview_function(const char *const *settings, size_t count, st
 void workbench_preview(const struct workbench *workbench, const char *const *settings, size_t count,
                        struct form_preview *out);
 
+/* The run whose loss is drawn beside that of the run looked at; NULL: none. Chosen in the list of runs. */
+const char *workbench_compared(const struct workbench *workbench);
+void workbench_compare(struct workbench *workbench, const char *run_id);
+
 /* Puts a view on top, or in place of the topmost. A failure goes to the last row. */
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument);
 void workbench_replace(struct workbench *workbench, const struct view_ops *ops, const char *argument);

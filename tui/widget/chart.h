@@ -13,7 +13,7 @@
 #include "runs/series.h"
 #include "tui/widget/canvas.h"
 
-enum { CHART_TRACES_MAX = 2, CHART_MARGIN = 7, CHART_MIN_W = 18, CHART_MIN_H = 4 };
+enum { CHART_TRACES_MAX = 3, CHART_MARGIN = 7, CHART_MIN_W = 18, CHART_MIN_H = 4 };
 
 struct chart_trace {
     const char *name;                  /* in the legend; NULL: no name (the only series) */
@@ -22,6 +22,7 @@ struct chart_trace {
     const double *smooth; /* count values: drawn as the line, the points dimmed behind it; NULL: none */
     enum style style;
     bool marks; /* few points, each worth a mark */
+    bool trend; /* only the means, as a dotted line: to compare with, told apart without colour */
 };
 
 struct chart {
