@@ -15,6 +15,16 @@ bool schedule_parse(const char *word, enum schedule_kind *out)
     return false;
 }
 
+struct schedule schedule_of(const struct config *config)
+{
+    struct schedule schedule = {.lr = config->train.learning_rate,
+                                .lr_min = config->train.learning_rate * config->train.min_lr_factor,
+                                .warmup = config->train.warmup_steps,
+                                .total = config->train.total_steps};
+    schedule_parse(config->train.schedule, &schedule.kind);
+    return schedule;
+}
+
 double schedule_lr(const struct schedule *schedule, int64_t step)
 {
     double lr = schedule->lr, s = (double)(step > schedule->total ? schedule->total : step);

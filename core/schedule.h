@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/config.h"
+
 enum schedule_kind {
     SCHEDULE_CONSTANT,        /* lr */
     SCHEDULE_WARMUP_CONSTANT, /* lr·(s+1)/W, then lr */
@@ -22,6 +24,9 @@ struct schedule {
 
 /* The configuration's word; false when unknown. */
 bool schedule_parse(const char *word, enum schedule_kind *out);
+
+/* What a finished configuration plans. */
+struct schedule schedule_of(const struct config *config);
 
 double schedule_lr(const struct schedule *schedule, int64_t step);
 

@@ -128,11 +128,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                            .beta2 = c->train.beta2,
                            .eps = c->train.adam_eps,
                            .max_grad_norm = c->train.max_grad_norm};
-    t->schedule = (struct schedule){.lr = c->train.learning_rate,
-                                    .lr_min = c->train.learning_rate * c->train.min_lr_factor,
-                                    .warmup = c->train.warmup_steps,
-                                    .total = c->train.total_steps};
-    schedule_parse(c->train.schedule, &t->schedule.kind);
+    t->schedule = schedule_of(c);
     t->state.lr_factor = 1;
     t->state.corpus = corpus_mark_of(setup->corpus);
     t->last_eval_step = t->last_checkpoint_step = -1;
@@ -409,4 +405,9 @@ const struct train_state *trainer_state(const struct trainer *t)
 uint64_t trainer_sequences(const struct trainer *t)
 {
     return t->train.sequences;
+}
+
+uint64_t trainer_validation_sequences(const struct trainer *t)
+{
+    return t->validation.sequences;
 }

@@ -94,6 +94,7 @@ enum status trainer_run(struct trainer *trainer, enum train_outcome *outcome, st
 const struct model *trainer_model(const struct trainer *trainer);
 const struct plan *trainer_plan(const struct trainer *trainer);
 const struct train_state *trainer_state(const struct trainer *trainer);
-uint64_t trainer_sequences(const struct trainer *trainer); /* in the training split: an epoch */
+uint64_t trainer_sequences(const struct trainer *trainer);            /* in the training split: an epoch */
+uint64_t trainer_validation_sequences(const struct trainer *trainer); /* 0: nothing is held out */
 
 #endif

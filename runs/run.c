@@ -50,7 +50,8 @@ void run_row_read(struct store *store, sqlite3_stmt *row, struct run_info *out)
     out->parameters = store_column_int(row, 7, -1);
     out->steps = store_column_int(row, 8, -1);
     out->tokens = store_column_int(row, 9, -1);
-    out->final_loss = store_column_double(row, 10);
+    out->loss_recorded = sqlite3_column_type(row, 10) != SQLITE_NULL;
+    out->final_loss = sqlite3_column_type(row, 10) == SQLITE_TEXT ? NAN : store_column_double(row, 10);
     out->best_val_loss = store_column_double(row, 11);
     out->best_step = store_column_int(row, 12, -1);
     out->tokens_per_sec = store_column_double(row, 13);
@@ -115,6 +116,8 @@ enum status run_config(struct store *store, const char *id, char **out, struct e
     *out = copy;
     return STATUS_OK;
 }
+
+_Static_assert(NAN_RUN_FINAL_LOSS == 1, "RUN_ROW_SELECT asks for this bit");
 
 /* ---- creating ---- */
 

@@ -37,7 +37,8 @@ struct run_info {
     int64_t parameters;
     int64_t steps, total_steps; /* done, planned */
     int64_t tokens;
-    double final_loss; /* of the newest step */
+    double final_loss;  /* of the newest step */
+    bool loss_recorded; /* false: the NaN of final_loss is an absent number, as of an import without losses */
     double best_val_loss;
     int64_t best_step;
     double tokens_per_sec;      /* recent */

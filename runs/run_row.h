@@ -9,7 +9,7 @@
  * until its last recorded step. */
 #define RUN_ROW_SELECT                                                                                       \
     "select id, name, status, created_at, ended_at, device, precision, parameters, steps, tokens, "          \
-    "final_loss,"                                                                                            \
+    "coalesce(final_loss, case when nan & 1 then 'nan' end),"                                                \
     " best_val_loss, best_step, tokens_per_sec, total_steps, segment, pid, heartbeat, message,"              \
     " (select sum(max(0.0, coalesce(s.ended_at,"                                                             \
     "   case when s.segment = runs.segment then runs.heartbeat else"                                         \
@@ -17,7 +17,8 @@
     "     order by t.step desc limit 1) end, s.started_at) - s.started_at))"                                 \
     "  from segments s where s.run_id = runs.id), parent_id, parent_step from runs"
 
-/* The current row of a RUN_ROW_SELECT, with liveness folded into the status. */
+/* final_loss is NULL where none was recorded, and the text "nan" where NaN was. The current row of a
+ * RUN_ROW_SELECT, with liveness folded into the status. */
 void run_row_read(struct store *store, sqlite3_stmt *row, struct run_info *out);
 
 /* The run with exactly this id; STATUS_NOT_FOUND. */

@@ -81,10 +81,11 @@ static void cross_entropy_fused(float *losses, void *logits, const int32_t *targ
     cpu_backend()->cross_entropy_fused(losses, logits, targets, scale, n, V, stream);
 }
 
-static void sum(double *out, const float *x, size_t n, void *workspace, struct stream *stream)
+static void sum(double *out, const float *x, size_t n, bool accumulate, void *workspace,
+                struct stream *stream)
 {
     spoil_all_but(PHASE_FINAL);
-    cpu_backend()->sum(out, x, n, workspace, stream);
+    cpu_backend()->sum(out, x, n, accumulate, workspace, stream);
 }
 
 static void rmsnorm_recompute(void *out, const void *x, const void *weight, const float *rstd, int n, int C,
@@ -142,14 +143,15 @@ static struct backend spoiling_backend(void)
 static double two_passes(struct rig *rig, struct network_dropout dropout)
 {
     int32_t tokens[N + 1];
-    double loss = 0;
+    struct step_result result;
+    network_clear(&rig->network);
     for (int pass = 0; pass < 2; pass++) {
         rig_tokens(7 + (uint64_t)pass, rig->model.config.vocab_size, tokens, N + 1);
         network_forward(&rig->network, tokens, B, T, dropout);
         network_backward(&rig->network, tokens + 1, B, T, 1.0f / N, dropout);
-        loss += network_loss_sum(&rig->network);
     }
-    return loss;
+    network_result(&rig->network, &result);
+    return result.loss_sum;
 }
 
 static void expect_the_same_gradients(const struct model_config *config, int interval, float probability)

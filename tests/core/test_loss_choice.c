@@ -19,6 +19,7 @@ static float *gradients_of(enum plan_loss choice, size_t *count, double *loss, i
 {
     struct rig rig = {.backend = cpu_backend()};
     struct model_config config = rig_config();
+    struct step_result result;
     int32_t *tokens = malloc((N + 1) * sizeof *tokens);
     assert_non_null(tokens);
     assert_int_equal(model_init(&rig.model, &config, NULL), STATUS_OK);
@@ -31,7 +32,8 @@ static float *gradients_of(enum plan_loss choice, size_t *count, double *loss, i
     rig_tokens(1, config.vocab_size, tokens, N + 1);
     network_forward(&rig.network, tokens, B, T, (struct network_dropout){0});
     network_backward(&rig.network, tokens + 1, B, T, 1.0f / N, (struct network_dropout){0});
-    *loss = network_loss_sum(&rig.network);
+    network_result(&rig.network, &result);
+    *loss = result.loss_sum;
     *count = rig.model.elements;
     *rows = rig.plan.loss_chunk;
     float *copy = malloc(*count * sizeof *copy);

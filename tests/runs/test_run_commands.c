@@ -187,8 +187,8 @@ static void show_tells_the_whole_story(void **state)
     static const char *const words[] = {"early_stopped: 3 evaluations without improvement",
                                         "300 of 2000",
                                         "cpu, fp32, 10.8M parameters",
-                                        "stopped after 300 steps",
-                                        "best after 100 steps",
+                                        "stopped     after 300 steps: 2 evaluations in a row did not improve",
+                                        "best        3.3000 after 100 steps",
                                         "God created",
                                         "checkpoints/step-300 (removed)",
                                         "update skipped: the loss is nan",
@@ -225,6 +225,49 @@ static void expect_harmless(const char *what, const char *text)
     for (const unsigned char *c = (const unsigned char *)text; *c; c++)
         if ((*c < ' ' && *c != '\n') || *c == 0x7F || (*c == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0))
             fail_msg("anneal %s prints the control byte 0x%02x at \"%.40s\"", what, *c, (const char *)c + 1);
+}
+
+static void early_stopping_is_told_in_every_state(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-story", home, sizeof home);
+    furnish(home, finished, crashed);
+    expect(home, "show psalms", 0, "2 evaluations and 200 steps ago");
+    expect(home, "show psalms", 0, "newest      3.4000 after 300 steps");
+    expect(home, "show psalms", 0, "2 of 3 evaluations without improvement, 1 left");
+    expect(home, "show psalms", 0, "a loss lower by more than 0.001");
+    expect(home, "show psalms", 0, "psalms --eval.early_stopping_patience=6 goes on");
+    store_fixture_sql(home, "update runs set status = 'stopped' where name = 'psalms'");
+    expect(home, "show psalms", 0, "it was resumed since, and has not been evaluated again");
+    store_fixture_sql(home, "update early_stopping set verdict = 'waiting', patience = 0");
+    expect(home, "show psalms", 0, "patience    without end: early stopping is off");
+    store_fixture_sql(home, "update early_stopping set verdict = 'improved', improved = 1, val_loss = 3.2,"
+                            " best_val_loss = 3.2, best_step = 300, patience_used = 0, patience = 3"
+                            " where step = 300");
+    expect(home, "show psalms", 0, "3.2000 after 300 steps");
+    expect(home, "show psalms", 0, ", the newest evaluation");
+    expect(home, "show psalms", 0, "0 of 3 evaluations without improvement, 3 left");
+}
+
+static void a_loss_that_was_never_recorded_is_no_nan(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    struct err err = {0};
+    struct run_info run;
+    store_fixture_home("c-absent", home, sizeof home);
+    furnish(home, finished, crashed);
+    store_fixture_sql(home, "update runs set final_loss = null, nan = 1 where name = 'psalms'");
+    expect(home, "show psalms", 0, "  loss        nan");
+    expect(home, "runs --filter name=psalms", 0, " nan ");
+    store_fixture_sql(home, "update runs set final_loss = null, nan = 0 where name = 'psalms'");
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_find(store, "psalms", &run, &err), STATUS_OK);
+    assert_false(run.loss_recorded);
+    assert_true(isnan(run.final_loss));
+    store_close(store);
+    expect(home, "runs --filter name=psalms", 0, " - ");
 }
 
 static void recorded_texts_cannot_steer_the_terminal(void **state)
@@ -408,6 +451,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_lists_filters_and_sorts),
         cmocka_unit_test(show_tells_the_whole_story),
+        cmocka_unit_test(early_stopping_is_told_in_every_state),
+        cmocka_unit_test(a_loss_that_was_never_recorded_is_no_nan),
         cmocka_unit_test(recorded_texts_cannot_steer_the_terminal),
         cmocka_unit_test(json_numbers_are_as_short_as_in_the_csv),
         cmocka_unit_test(export_writes_files_folders_and_standard_output),

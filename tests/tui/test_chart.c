@@ -228,7 +228,8 @@ static void a_dotted_trace_never_takes_dots_from_the_first(void **state)
     for (int y = plot.y; y < plot.y + plot.h; y++)
         for (int x = plot.x; x < plot.x + plot.w; x++) alone[y][x] = scene->grid.cells[y * 60 + x].glyph;
     scene->chart.trace_count = 2;
-    scene->chart.trace[1] = (struct chart_trace){"val", other, 100, NULL, STYLE_VAL, false};
+    scene->chart.trace[1] =
+        (struct chart_trace){.name = "val", .points = other, .count = 100, .style = STYLE_VAL};
     scene->chart.trace[0].name = "train";
     struct err err = {0};
     /* the same range of values, so that both drawings have the same scale */
@@ -243,6 +244,32 @@ static void a_dotted_trace_never_takes_dots_from_the_first(void **state)
             if (alone[y][x] >= 0x2800 && alone[y][x] < 0x2900)
                 assert_int_equal(both & alone[y][x] & 0xFF, alone[y][x] & 0xFF);
         }
+}
+
+static void a_trend_draws_means_and_not_extremes(void **state)
+{
+    struct scene *scene = *state;
+    static struct series_point wide[100];
+    struct rect plot = chart_plot((struct rect){0, 0, 60, 12});
+    for (int trend = 0; trend < 2; trend++) {
+        size_t dots = 0;
+        fill_ramp(scene, 100);
+        for (int i = 0; i < 100; i++) { /* a flat line in the middle of a band over the whole height */
+            wide[i] = point(i, 50);
+            wide[i].min = 0;
+            wide[i].max = 99;
+        }
+        scene->chart.trace[0] =
+            (struct chart_trace){.points = wide, .count = 100, .style = STYLE_TRAIN, .trend = trend};
+        draw(scene, 60, 12);
+        for (int y = plot.y; y < plot.y + plot.h; y++)
+            for (int x = plot.x; x < plot.x + plot.w; x++)
+                dots += scene->grid.cells[y * 60 + x].style == STYLE_TRAIN;
+        if (trend)
+            assert_true(dots <= (size_t)plot.w); /* one row */
+        else
+            assert_true(dots > (size_t)plot.w * (size_t)plot.h / 2);
+    }
 }
 
 static void title_shows_the_newest_value_and_the_cursor_its_own(void **state)
@@ -384,6 +411,7 @@ int main(void)
         TEST(a_spike_inside_a_bucket_shows),
         TEST(nan_and_infinity_are_marked_and_not_drawn_as_numbers),
         TEST(a_dotted_trace_never_takes_dots_from_the_first),
+        TEST(a_trend_draws_means_and_not_extremes),
         TEST(title_shows_the_newest_value_and_the_cursor_its_own),
         TEST(the_best_evaluation_is_starred),
         TEST(logarithmic_values_ignore_what_is_not_positive),

@@ -39,7 +39,7 @@ static enum status read_run(struct store *store, const char *word, struct compar
     if (!status) status = series_peak_memory(store, info->id, &memory, err);
     if (status) return status;
     set_outcome(run, STEPS, (double)info->steps, info->steps >= 0);
-    set_outcome(run, FINAL_LOSS, info->final_loss, info->steps > 0);
+    set_outcome(run, FINAL_LOSS, info->final_loss, info->loss_recorded);
     set_outcome(run, BEST_VAL_LOSS, info->best_val_loss, info->best_step >= 0);
     set_outcome(run, BEST_STEP, (double)info->best_step, info->best_step >= 0);
     set_outcome(run, TOKENS_PER_SEC, info->tokens_per_sec, !isnan(info->tokens_per_sec));

@@ -90,6 +90,8 @@ static enum status parse_words(int argc, char **argv, struct estimate *e, bool *
     }
     words[count] = NULL;
     enum status status = training_words_parse(count, words, &training, err);
+    if (!status && training.dry_run)
+        status = err_set(err, STATUS_USAGE, "--dry-run: only for train; nothing is allocated here anyway");
     *asked_for_help = training.help;
     e->device = training.device;
     if (status || training.help) return status;

@@ -87,6 +87,8 @@ int command_fork(int argc, char **argv)
     if (!status && !words.positional) return command_usage("fork", "which run?");
     if (!status && words.watch)
         status = err_set(&err, STATUS_USAGE, "--watch: only for train; open `anneal watch` beside it");
+    if (!status && (words.dry_run || words.json))
+        status = err_set(&err, STATUS_USAGE, "%s: only for train", words.dry_run ? "--dry-run" : "--json");
     if (!status) status = recorded_run_read(words.positional, &run, &err);
     options.config = run.config;
     if (!status) status = training_words_apply(&words, &options.config, &err);

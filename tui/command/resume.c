@@ -35,6 +35,8 @@ int command_resume(int argc, char **argv)
     if (!status && words.name) status = err_set(&err, STATUS_USAGE, "--name: a resumed run keeps its name");
     if (!status && words.watch)
         status = err_set(&err, STATUS_USAGE, "--watch: only for train; open `anneal watch` beside it");
+    if (!status && (words.dry_run || words.json))
+        status = err_set(&err, STATUS_USAGE, "%s: only for train", words.dry_run ? "--dry-run" : "--json");
     if (!status) status = recorded_run_read(words.positional, &run, &err);
     options.config = run.config;
     options.device = words.device;

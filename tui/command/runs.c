@@ -40,7 +40,7 @@ static void fill_cells(const struct run_info *run, char cells[COLUMNS][CELL_MAX]
                  (long long)run->total_steps);
     else
         snprintf(cells[2], CELL_MAX, "%lld", (long long)(run->steps > 0 ? run->steps : 0));
-    format_number(run->final_loss, run->steps > 0, cells[3]);
+    format_number(run->final_loss, run->loss_recorded, cells[3]);
     format_number(run->best_val_loss, run->best_step >= 0, cells[4]);
     if (isnan(run->tokens_per_sec))
         snprintf(cells[5], CELL_MAX, "-");

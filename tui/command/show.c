@@ -16,6 +16,7 @@
 #include "tui/command/run_commands.h"
 #include "tui/command/run_table.h"
 #include "tui/command/show_profile.h"
+#include "tui/command/stopping_story.h"
 
 enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err)
 {
@@ -88,7 +89,7 @@ static void print_identity(struct show *show)
     printf("  steps       %lld of %lld, %s tokens\n", (long long)(run->steps > 0 ? run->steps : 0),
            (long long)run->total_steps,
            text_format_count(run->tokens > 0 ? (double)run->tokens : 0, a, sizeof a));
-    if (run->steps > 0) printf("  loss        %s\n", format_loss(run->final_loss, a, sizeof a));
+    if (run->loss_recorded) printf("  loss        %s\n", format_loss(run->final_loss, a, sizeof a));
     if (run->best_step >= 0)
         printf("  best        validation loss %s after %lld steps\n",
                format_loss(run->best_val_loss, a, sizeof a), (long long)run->best_step);
@@ -111,38 +112,6 @@ static void print_identity(struct show *show)
                "last checkpoint)\n",
                (long long)run->pid, format_time(run->heartbeat, a, sizeof a));
     printf("  folder      %s\n", line(show, show->folder));
-}
-
-static void print_stopping(struct show *show)
-{
-    char a[48], b[48], d[32];
-    if (show->stopping_count == 0) return;
-    const struct stopping_record *last = &show->stopping[0].record;
-    printf("\nEarly stopping\n");
-    if (last->patience == 0) {
-        printf("  off; the best validation loss so far is %s, after %lld steps\n",
-               format_loss(last->best_val_loss, a, sizeof a), (long long)last->best_step);
-        return;
-    }
-    text_format_double(last->min_delta, d, sizeof d);
-    const char *by = last->min_delta > 0 ? " by more than " : "", *delta = last->min_delta > 0 ? d : "";
-    if (last->verdict == VERDICT_STOP)
-        printf("  stopped after %lld steps: %lld evaluations in a row did not improve on %s%s%s (best after "
-               "%lld "
-               "steps)\n",
-               (long long)last->step, (long long)last->patience_used,
-               format_loss(last->best_val_loss, a, sizeof a), by, delta, (long long)last->best_step);
-    else if (last->verdict == VERDICT_IMPROVED)
-        printf("  the newest evaluation, after %lld steps, is the best: %s; patience %lld untouched\n",
-               (long long)last->step, format_loss(last->best_val_loss, a, sizeof a),
-               (long long)last->patience);
-    else
-        printf("  waiting: %lld of %lld evaluations without improvement%s%s; the best is %s after %lld "
-               "steps, the "
-               "newest %s\n",
-               (long long)last->patience_used, (long long)last->patience, by, delta,
-               format_loss(last->best_val_loss, a, sizeof a), (long long)last->best_step,
-               format_loss(last->val_loss, b, sizeof b));
 }
 
 enum { ROWS_SHOWN = 10 };
@@ -222,7 +191,7 @@ static void print_block(const char *text)
 static void print_page(struct show *show)
 {
     print_identity(show);
-    print_stopping(show);
+    stopping_story_print(show);
     print_evals(show);
     print_checkpoints(show);
     if (show->sample_count) {

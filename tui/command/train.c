@@ -21,6 +21,9 @@ static const char help[] =
     "  --name NAME        what to call the run (default: the preset's name)\n"
     "  --device D         auto | cpu | cuda\n"
     "  --wait             until the device has room, where other anneal processes hold its memory\n"
+    "  --dry-run          checks configuration, data and device, prints what would be trained, how large "
+    "and with which\n"
+    "                     learning rate, and leaves no run behind; --json: as one JSON value\n"
     "  --watch            train in the background and open the workbench on it\n"
     "  --progress P       auto | bar | plain | json | none (auto: a bar on a terminal, plain lines "
     "elsewhere)\n"
@@ -87,11 +90,15 @@ int command_train(int argc, char **argv)
     config_init(&options.config);
     if (!status && words.positional) status = config_read_file(&options.config, words.positional, &err);
     if (!status) status = training_words_apply(&words, &options.config, &err);
+    if (!status && words.json && !words.dry_run)
+        status = err_set(&err, STATUS_USAGE, "--json: only with --dry-run (a run speaks --progress json)");
+    if (!status && words.dry_run && words.watch)
+        status = err_set(&err, STATUS_USAGE, "--watch: a dry run leaves nothing to look at");
     if (status) return command_fail(&err);
     if (words.watch) return train_and_watch(argc, argv);
     options.name = words.name;
     options.device = words.device;
     options.progress = words.progress;
     options.wait = words.wait;
-    return training_start(&options);
+    return words.dry_run ? training_try(&options, words.json) : training_start(&options);
 }

@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "tui/command/command.h"
+#include "tui/command/dry_run.h"
 #include "tui/command/interrupt.h"
 #include "tui/command/training_origin.h"
 #include "tui/command/training_session.h"
@@ -272,6 +273,18 @@ int training_start(const struct training_options *options)
         training_session_event(&s, -1, "info", text);
     }
     int code = status ? fail(&err) : train(&s);
+    training_session_close(&s);
+    return code;
+}
+
+int training_try(const struct training_options *options, bool json)
+{
+    struct training_session s;
+    struct err err = {0};
+    enum status status = training_session_open(&s, options, &err);
+    if (!status) status = prepare(&s, training_open_anew, &err);
+    if (!status) status = dry_run_print(&s, json, &err);
+    int code = status ? fail(&err) : 0;
     training_session_close(&s);
     return code;
 }

@@ -26,6 +26,10 @@ struct training_options {
 /* Trains a new run, from fresh weights or as a fork. Returns the exit status; errors have been printed. */
 int training_start(const struct training_options *options);
 
+/* Opens all that training needs, on the device and in its memory, says what it would be (dry_run.h), and
+ * closes it: no step is made, no run left. What is prepared of the corpus stays for the run to come. */
+int training_try(const struct training_options *options, bool json);
+
 /* Goes on with `run` from its newest checkpoint as a new segment. */
 int training_resume(const struct training_options *options, const struct run_info *run);
 

@@ -13,6 +13,7 @@ struct training_words {
     const char *name, *device;
     enum report_mode progress;
     bool watch, wait, help, help_config;
+    bool dry_run, json;                 /* json: of a dry run */
     const char *settings[SETTINGS_MAX]; /* --section.key=value, in order */
     int setting_count;
 };

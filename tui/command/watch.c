@@ -7,6 +7,7 @@
 #include "core/config.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
+#include "tui/command/form_preview.h"
 #include "tui/view/keys.h"
 #include "tui/view/session.h"
 
@@ -76,7 +77,8 @@ int command_watch(int argc, char **argv)
     struct workbench_options workbench = {.home = home,
                                           .run_id = argc > optind ? argv[optind] : NULL,
                                           .fields = fields,
-                                          .field_count = OFFERED};
+                                          .field_count = OFFERED,
+                                          .preview = form_preview_make};
     if (file_anneal_home(home, sizeof home, &err) || session_run(&workbench, &err)) return command_fail(&err);
     return 0;
 }

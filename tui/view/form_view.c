@@ -1,16 +1,28 @@
 /* The form of a new run: one line a configuration key, defaults shown until something is typed. Starting
  * hands the values to `anneal train` and waits for the run to appear; a bad value shows the trainer's own
- * sentence here. */
+ * sentence here. Beside the lines, where there is room, what they would train: the planned learning rate as a
+ * chart, and what is wrong with them, as they are typed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tui/view/launch.h"
 #include "tui/view/view.h"
+#include "tui/widget/chart.h"
 #include "tui/widget/input.h"
 #include "tui/widget/layout.h"
+#include "tui/widget/wrap.h"
 
-enum { FIELDS_MAX = 32, LABEL_W = 18 };
+enum {
+    FIELDS_MAX = 32,
+    LABEL_W = 18,
+    PREVIEW_W_MIN = 28,
+    PREVIEW_W_MAX = 70,
+    LINES_W = 50,
+    LINES_W_WIDE = 66,
+    WIDE = 120,
+    CHART_H_MAX = 14
+};
 
 struct form_state {
     struct input input[FIELDS_MAX]; /* "": the default */
@@ -18,8 +30,31 @@ struct form_state {
     size_t scroll;
     struct launch launch;
     char error[512];                        /* why the last start failed */
-    char words[FIELDS_MAX][INPUT_MAX + 80]; /* scratch: the arguments of a start */
+    char words[FIELDS_MAX][INPUT_MAX + 80]; /* scratch: the arguments of a start, or of a preview */
+    struct form_preview preview;
+    struct canvas canvas;
 };
+
+/* The words of the fields that were filled in; those of keys alone, or of all. Borrowed from the state. */
+static size_t gather_words(struct workbench *workbench, struct form_state *state, bool keys_alone,
+                           const char *words[FIELDS_MAX])
+{
+    size_t count, n = 0;
+    const struct form_field *fields = workbench_fields(workbench, &count);
+    for (size_t i = 0; i < state->count; i++) {
+        if (!state->input[i].text[0] || (keys_alone && !strchr(fields[i].key, '.'))) continue;
+        snprintf(state->words[i], sizeof state->words[i], "--%s=%s", fields[i].key, state->input[i].text);
+        words[n++] = state->words[i];
+    }
+    return n;
+}
+
+static void preview(struct workbench *workbench, struct form_state *state)
+{
+    const char *words[FIELDS_MAX];
+    size_t count = gather_words(workbench, state, true, words);
+    workbench_preview(workbench, words, count, &state->preview);
+}
 
 static enum status form_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
 {
@@ -28,6 +63,7 @@ static enum status form_open(struct workbench *workbench, const char *argument, 
     if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the form");
     workbench_fields(workbench, &state->count);
     if (state->count > FIELDS_MAX) state->count = FIELDS_MAX;
+    preview(workbench, state);
     *out = state;
     return STATUS_OK;
 }
@@ -36,6 +72,7 @@ static void form_close(void *opaque)
 {
     struct form_state *state = opaque;
     launch_release(&state->launch);
+    canvas_release(&state->canvas);
     free(state);
 }
 
@@ -122,6 +159,30 @@ static void draw_note(struct workbench *workbench, struct grid *grid, struct rec
     }
 }
 
+/* The planned learning rate, and below it what would be trained, or why it would not be. */
+static void draw_preview(struct workbench *workbench, struct grid *grid, struct rect area,
+                         struct form_state *state)
+{
+    const struct form_preview *preview = &state->preview;
+    struct err err = {0};
+    struct rect chart_area = {area.x, area.y, area.w, area.h - 4 < CHART_H_MAX ? area.h - 4 : CHART_H_MAX};
+    struct rect text = {area.x, area.y + chart_area.h + 1, area.w, area.h - chart_area.h - 1};
+    if (chart_area.h < CHART_MIN_H) return;
+    struct chart chart = {.title = "learning rate",
+                          .trace = {{.points = preview->lr, .count = preview->count, .style = STYLE_LR}},
+                          .trace_count = 1,
+                          .last_step = preview->total_steps > 1 ? preview->total_steps - 1 : 1,
+                          .zero = true,
+                          .cursor = -1,
+                          .best_step = -1};
+    if (preview->problem[0]) {
+        wrap_draw(grid, (struct rect){area.x, area.y + 1, area.w, area.h - 1}, STYLE_WARN, preview->problem);
+        return;
+    }
+    if (chart_draw(grid, chart_area, &chart, &state->canvas, &err)) workbench_fail(workbench, &err);
+    wrap_draw(grid, text, STYLE_DIM, preview->facts);
+}
+
 static void form_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct form_state *state = opaque;
@@ -130,6 +191,12 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
     int x = grid_text(grid, 1, 0, grid->w - 2, STYLE_ACCENT, ATTR_BOLD, "New run") + 3;
     grid_text(grid, x, 0, grid->w - x - 1, STYLE_DIM, 0, "what is left empty keeps its default");
     struct rect body = {0, 2, grid->w, grid->h - 5}, note = {0, grid->h - 3, grid->w, 2};
+    int beside = grid->w - (grid->w >= WIDE ? LINES_W_WIDE : LINES_W) - 2; /* columns for the preview */
+    if (beside > PREVIEW_W_MAX) beside = PREVIEW_W_MAX;
+    if (beside >= PREVIEW_W_MIN) {
+        draw_preview(workbench, grid, (struct rect){grid->w - beside - 1, 2, beside, body.h}, state);
+        body.w = grid->w - beside - 2;
+    }
     size_t rows = state->count + 2, page = (size_t)body.h; /* fields, a blank row, the start line */
     size_t at = state->at == state->count ? state->count + 1 : state->at;
     if (at < state->scroll) state->scroll = at;
@@ -164,8 +231,7 @@ static void turn_choice(const struct form_field *field, struct input *input, int
 
 static void start(struct workbench *workbench, struct form_state *state)
 {
-    size_t count, n = 0;
-    const struct form_field *fields = workbench_fields(workbench, &count);
+    size_t n = 0;
     const char *arguments[FIELDS_MAX * 2 + 8];
     struct err err = {0};
     if (state->launch.pid) return;
@@ -174,14 +240,39 @@ static void start(struct workbench *workbench, struct form_state *state)
     arguments[n++] = "train";
     arguments[n++] = "--progress";
     arguments[n++] = "none";
-    for (size_t i = 0; i < state->count; i++) {
-        if (!state->input[i].text[0]) continue;
-        snprintf(state->words[i], sizeof state->words[i], "--%s=%s", fields[i].key, state->input[i].text);
-        arguments[n++] = state->words[i];
-    }
+    n += gather_words(workbench, state, false, arguments + n);
     arguments[n] = NULL;
     if (launch_start(&state->launch, store_home(workbench_store(workbench)), arguments, &err))
         snprintf(state->error, sizeof state->error, "%s", err.text);
+}
+
+static void edit(const struct form_field *field, struct input *input, enum action action, uint32_t code)
+{
+    if (field->choices) {
+        if (action == ACTION_CHOICE_RIGHT || code == ' ')
+            turn_choice(field, input, 1);
+        else if (action == ACTION_CHOICE_LEFT)
+            turn_choice(field, input, -1);
+        else if (action == ACTION_CLEAR || code == K_BACKSPACE)
+            input_set(input, "");
+        return;
+    }
+    if (action == ACTION_CHOICE_LEFT)
+        input_left(input);
+    else if (action == ACTION_CHOICE_RIGHT)
+        input_right(input);
+    else if (action == ACTION_CLEAR)
+        input_set(input, "");
+    else if (code == K_BACKSPACE)
+        input_backspace(input);
+    else if (code == K_DELETE)
+        input_delete(input);
+    else if (code == K_HOME)
+        input_home(input);
+    else if (code == K_END)
+        input_end(input);
+    else if (code < K_UP)
+        input_type(input, code);
 }
 
 static void form_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
@@ -190,7 +281,6 @@ static void form_key(struct workbench *workbench, void *opaque, enum action acti
     size_t count;
     const struct form_field *fields = workbench_fields(workbench, &count);
     const struct form_field *field = state->at < state->count ? &fields[state->at] : NULL;
-    struct input *input = field ? &state->input[state->at] : NULL;
     if (state->launch.pid && action != ACTION_BACK) return; /* its values are on their way */
     if (action != ACTION_NONE) state->error[0] = '\0';
     switch (action) {
@@ -216,32 +306,9 @@ static void form_key(struct workbench *workbench, void *opaque, enum action acti
         break;
     }
     if (!field) return;
-    if (field->choices) {
-        if (action == ACTION_CHOICE_RIGHT || code == ' ')
-            turn_choice(field, input, 1);
-        else if (action == ACTION_CHOICE_LEFT)
-            turn_choice(field, input, -1);
-        else if (action == ACTION_CLEAR || code == K_BACKSPACE)
-            input_set(input, "");
-        return;
-    }
-    state->error[0] = '\0';
-    if (action == ACTION_CHOICE_LEFT)
-        input_left(input);
-    else if (action == ACTION_CHOICE_RIGHT)
-        input_right(input);
-    else if (action == ACTION_CLEAR)
-        input_set(input, "");
-    else if (code == K_BACKSPACE)
-        input_backspace(input);
-    else if (code == K_DELETE)
-        input_delete(input);
-    else if (code == K_HOME)
-        input_home(input);
-    else if (code == K_END)
-        input_end(input);
-    else if (code < K_UP)
-        input_type(input, code);
+    if (!field->choices) state->error[0] = '\0';
+    edit(field, &state->input[state->at], action, code);
+    preview(workbench, state);
 }
 
 static void form_confirmed(struct workbench *workbench, void *state, enum action action)

@@ -18,6 +18,10 @@ const char *key_context_title(enum key_context context)
         return "List of runs";
     case CONTEXT_RUN:
         return "One run";
+    case CONTEXT_MEMORY:
+        return "Memory of a run";
+    case CONTEXT_PROFILE:
+        return "Profile of a run";
     case CONTEXT_FORM:
         return "New run";
     case CONTEXT_CONFIRM:

@@ -10,7 +10,7 @@ enum { ROWS = 64, SAMPLES = 32 };
 
 static const enum metric metrics[TRACE_COUNT] = {
     [TRACE_LOSS] = METRIC_LOSS,      [TRACE_VAL] = METRIC_VAL_LOSS,         [TRACE_LR] = METRIC_LR,
-    [TRACE_GRAD] = METRIC_GRAD_NORM, [TRACE_SPEED] = METRIC_TOKENS_PER_SEC,
+    [TRACE_GRAD] = METRIC_GRAD_NORM, [TRACE_SPEED] = METRIC_TOKENS_PER_SEC, [TRACE_OTHER] = METRIC_LOSS,
 };
 
 static enum status smooth_trace(struct run_model *model, int t, struct err *err)
@@ -79,6 +79,7 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
         status =
             series_checkpoints(store, id, ROWS, &next.arena, &next.checkpoints, &next.checkpoint_count, err);
     if (!status) status = order_list(store, id, ROWS, &next.arena, &next.orders, &next.order_count, err);
+    if (!status) status = memory_usage_read(store, id, &next.arena, &next.memory, err);
     if (!status) {
         next.mark_count = next.event_mark_count = 0;
         next.marks = arena_alloc_array(&next.arena, next.order_count + 1, sizeof *next.marks);
@@ -100,6 +101,12 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
     return STATUS_OK;
 }
 
+/* The run that a trace is of; "" for no run. */
+static const char *run_of(const struct run_model *model, int t)
+{
+    return t == TRACE_OTHER ? model->other.id : model->info.id;
+}
+
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
                                 int64_t last_step, double decay, struct err *err)
 {
@@ -108,13 +115,26 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
     if (decay > 0) points = MODEL_RAW_POINTS;
     enum status status = STATUS_OK;
     for (int t = 0; t < TRACE_COUNT && !status; t++)
-        status = series_read(store, model->info.id, metrics[t], first_step, last_step, points,
-                             &model->series[t], err);
+        if (run_of(model, t)[0])
+            status = series_read(store, run_of(model, t), metrics[t], first_step, last_step, points,
+                                 &model->series[t], err);
     model->first_step = first_step;
     model->last_step = last_step;
     model->decay = decay;
     enum status smoothed = smooth_all(model, status ? NULL : err);
     return status ? status : smoothed;
+}
+
+enum status run_model_compare(struct run_model *model, struct store *store, const char *run_id,
+                              struct err *err)
+{
+    struct run_info other = {0};
+    series_release(&model->series[TRACE_OTHER]);
+    model->other = other;
+    if (strcmp(run_id, model->info.id) == 0) return STATUS_OK;
+    if (run_find(store, run_id, &other, err)) return err->status;
+    model->other = other;
+    return run_model_set_range(model, store, model->first_step, model->last_step, model->decay, err);
 }
 
 enum status run_model_open(struct run_model *model, struct store *store, const char *run_id, struct err *err)
@@ -155,7 +175,8 @@ enum status run_model_update(struct run_model *model, struct store *store, struc
     enum status status = STATUS_OK;
     for (int t = 0; t < TRACE_COUNT && !status; t++) {
         bool changed;
-        status = series_update(store, model->info.id, &model->series[t], &changed, err);
+        if (run_of(model, t)[0])
+            status = series_update(store, run_of(model, t), &model->series[t], &changed, err);
     }
     enum status smoothed = smooth_all(model, status ? NULL : err);
     if (status || smoothed) return status ? status : smoothed;

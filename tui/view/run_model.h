@@ -4,11 +4,13 @@
 #define ANNEAL_TUI_RUN_MODEL_H
 
 #include "core/base/arena.h"
+#include "runs/memory_usage.h"
 #include "runs/order.h"
 #include "runs/run.h"
 #include "runs/series.h"
 
-enum model_trace { TRACE_LOSS, TRACE_VAL, TRACE_LR, TRACE_GRAD, TRACE_SPEED, TRACE_COUNT };
+/* TRACE_OTHER is the loss of another run, to compare with. */
+enum model_trace { TRACE_LOSS, TRACE_VAL, TRACE_LR, TRACE_GRAD, TRACE_SPEED, TRACE_OTHER, TRACE_COUNT };
 
 enum {
     MODEL_SHORT_RUN = 4096, /* up to so many steps every single one is kept: the cursor reads exact values */
@@ -32,6 +34,7 @@ struct run_model {
         size_t count, capacity;
         bool valid;
     } smoothed[TRACE_COUNT];
+    struct run_info other;         /* whose loss TRACE_OTHER is; its id is "" for none */
     double decay;                  /* per step; 0: no smoothing */
     int64_t first_step, last_step; /* the range asked for; last -1: to the end, which moves */
 
@@ -49,6 +52,7 @@ struct run_model {
     size_t mark_count;
     int64_t *event_marks; /* steps of warnings and errors */
     size_t event_mark_count;
+    struct memory_usage memory;
     char *config; /* INI text; NULL when there is none */
 };
 
@@ -63,6 +67,10 @@ enum status run_model_update_info(struct run_model *model, struct store *store, 
 /* Reads the series anew for a range of steps (last -1: to the end) and a smoothing. */
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
                                 int64_t last_step, double decay, struct err *err);
+
+/* Whose loss is TRACE_OTHER from here on; the run itself: nobody's. When it fails nobody's. */
+enum status run_model_compare(struct run_model *model, struct store *store, const char *run_id,
+                              struct err *err);
 
 struct model_curve run_model_curve(const struct run_model *model, int trace);
 

@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "tui/view/labels.h"
+#include "tui/view/memory_panel.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/gauge.h"
 #include "tui/widget/wrap.h"
@@ -26,7 +27,7 @@ void panel_title(struct grid *grid, struct rect *area, const char *title, const 
         grid_put(grid, x++, area->y, ' ', STYLE_TEXT, 0);
         x += grid_text(grid, x, area->y, end - x - 1, STYLE_DIM, 0, detail);
     }
-    grid_put(grid, x, area->y, ' ', STYLE_TEXT, 0);
+    if (x < end) grid_put(grid, x, area->y, ' ', STYLE_TEXT, 0);
     area->y++;
     area->h--;
 }
@@ -93,6 +94,12 @@ static void draw_progress(struct grid *grid, struct rect area, const struct run_
     grid_text(grid, area.x + 1 + (gauge ? gauge + 1 : 0), y, end - area.x - 1, STYLE_TEXT, 0, text);
 }
 
+/* Whether the history says it: an import may not. What was NaN in training was recorded. */
+static bool is_recorded(const struct run_model *model, enum model_trace trace, double newest)
+{
+    return !isnan(newest) || model->series[trace].count > 0;
+}
+
 static void draw_numbers(struct grid *grid, struct rect area, const struct run_model *model)
 {
     const struct run_info *run = &model->info;
@@ -102,7 +109,8 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
         grid_text(grid, x, y, end - x, STYLE_DIM, 0, "no step yet");
         return;
     }
-    x = fact(grid, x, y, end, "loss", STYLE_TRAIN, axis_format(run->final_loss, text, sizeof text));
+    if (run->loss_recorded)
+        x = fact(grid, x, y, end, "loss", STYLE_TRAIN, axis_format(run->final_loss, text, sizeof text));
     if (model->eval_count)
         x = fact(grid, x, y, end, "val", STYLE_VAL, axis_format(model->evals[0].val_loss, text, sizeof text));
     if (run->best_step >= 0) {
@@ -116,8 +124,11 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
         x = fact(grid, x, y, end, "", STYLE_SPEED, text);
     }
     if (model->has_last) {
-        x = fact(grid, x, y, end, "lr", STYLE_LR, axis_format(model->last.lr, text, sizeof text));
-        x = fact(grid, x, y, end, "grad", STYLE_GRAD, axis_format(model->last.grad_norm, text, sizeof text));
+        const struct step_record *last = &model->last;
+        if (is_recorded(model, TRACE_LR, last->lr))
+            x = fact(grid, x, y, end, "lr", STYLE_LR, axis_format(last->lr, text, sizeof text));
+        if (is_recorded(model, TRACE_GRAD, last->grad_norm))
+            x = fact(grid, x, y, end, "grad", STYLE_GRAD, axis_format(last->grad_norm, text, sizeof text));
         if (!isnan(model->last.step_ms)) { /* an imported history may not say it */
             snprintf(text, sizeof text, "%s ms", axis_format(model->last.step_ms, number, sizeof number));
             x = fact(grid, x, y, end, "step", STYLE_TEXT, text);
@@ -125,8 +136,10 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
         if (run->tokens >= 0)
             x = fact(grid, x, y, end, "tokens", STYLE_TEXT,
                      text_format_count((double)run->tokens, number, sizeof number));
-        snprintf(text, sizeof text, "%.2f", model->last.epoch);
-        x = fact(grid, x, y, end, "epoch", STYLE_TEXT, text);
+        if (!isnan(last->epoch)) {
+            snprintf(text, sizeof text, "%.2f", last->epoch);
+            x = fact(grid, x, y, end, "epoch", STYLE_TEXT, text);
+        }
         if (!isnan(model->last.mfu)) {
             snprintf(text, sizeof text, "%.1f%%", model->last.mfu * 100);
             fact(grid, x, y, end, "MFU", STYLE_TEXT, text);
@@ -134,39 +147,66 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
     }
 }
 
-/* Why it ended, or how the early stopping stands. */
-static void draw_story(struct grid *grid, struct rect area, const struct run_model *model)
+/* How the early stopping stands, as long as it has not ended the run. Returns the columns used. */
+static int draw_waiting(struct grid *grid, int x, int y, int w, const struct stopping_record *now)
 {
-    int x = area.x + 1, y = area.y + 3, w = area.w - 2;
+    char best[32];
+    axis_format(now->best_val_loss, best, sizeof best);
+    if (now->patience <= 0)
+        return grid_printf(grid, x, y, w, STYLE_DIM, 0,
+                           "early stopping is off; %" PRId64 " evaluation%s since the best one",
+                           now->patience_used, now->patience_used == 1 ? "" : "s");
+    int64_t left = now->patience - now->patience_used;
+    return grid_printf(grid, x, y, w, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
+                       "early stopping: best %s @%" PRId64 ", %" PRId64 " of %" PRId64
+                       " evaluations without improvement, %" PRId64 " left",
+                       best, now->best_step, now->patience_used, now->patience, left > 0 ? left : 0);
+}
+
+/* Why it ended, or how the early stopping stands. Returns the columns used. */
+static int draw_story(struct grid *grid, int x, int y, int w, const struct run_model *model)
+{
     const struct run_info *run = &model->info;
     if (run->message[0]) {
         bool bad = run->status == RUN_FAILED || run->status == RUN_CRASHED;
-        grid_text(grid, x, y, w, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, run->message);
-    } else if (run->status == RUN_CRASHED) {
-        grid_printf(grid, x, y, w, STYLE_BAD, ATTR_BOLD,
-                    "its trainer died; `anneal resume %s` goes on from the last checkpoint", run->name);
-    } else if (model->stopping_count && model->stopping[0].record.patience > 0) {
-        const struct stopping_record *now = &model->stopping[0].record;
-        char best[32];
-        grid_printf(grid, x, y, w, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
-                    "early stopping: best %s @%" PRId64 ", %" PRId64 " of %" PRId64
-                    " evaluations without improvement",
-                    axis_format(now->best_val_loss, best, sizeof best), now->best_step, now->patience_used,
-                    now->patience);
-    } else if (model->stopping_count) {
-        const struct stopping_record *now = &model->stopping[0].record;
-        grid_printf(grid, x, y, w, STYLE_DIM, 0,
-                    "early stopping is off; %" PRId64 " evaluation%s since the best one", now->patience_used,
-                    now->patience_used == 1 ? "" : "s");
+        return grid_text(grid, x, y, w, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, run->message);
     }
+    if (run->status == RUN_CRASHED)
+        return grid_printf(grid, x, y, w, STYLE_BAD, ATTR_BOLD,
+                           "its trainer died; `anneal resume %s` goes on from the last checkpoint",
+                           run->name);
+    if (!model->stopping_count) return 0;
+    const struct stopping_record *now = &model->stopping[0].record;
+    if (now->verdict != VERDICT_STOP) return draw_waiting(grid, x, y, w, now);
+    char best[32];
+    return grid_printf(grid, x, y, w, STYLE_ACCENT, 0,
+                       "stopped early after %" PRId64 " steps: %" PRId64
+                       " evaluations in a row did not improve on %s @%" PRId64,
+                       now->step, now->patience_used, axis_format(now->best_val_loss, best, sizeof best),
+                       now->best_step);
+}
+
+/* The row below the numbers: the story, and at its right the memory where there is room for both. */
+static void draw_story_and_memory(struct grid *grid, struct rect area, const struct run_model *model)
+{
+    char memory[128];
+    int x = area.x + 1, y = area.y + 3, w = area.w - 2;
+    int used = draw_story(grid, x, y, w, model);
+    memory_panel_summary(&model->memory, memory, sizeof memory);
+    if (used + 3 + glyph_text_width(memory) <= w) grid_text_right(grid, x, y, w, STYLE_DIM, 0, memory);
+}
+
+void panel_draw_identity(struct grid *grid, struct rect area, const struct run_info *run, double now)
+{
+    draw_name(grid, area, run, now);
+    draw_progress(grid, area, run, now);
 }
 
 void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now)
 {
-    draw_name(grid, area, &model->info, now);
-    draw_progress(grid, area, &model->info, now);
+    panel_draw_identity(grid, area, &model->info, now);
     draw_numbers(grid, area, model);
-    if (area.h >= 4) draw_story(grid, area, model);
+    if (area.h >= 4) draw_story_and_memory(grid, area, model);
 }
 
 void panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which)
@@ -235,8 +275,10 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_mo
     char text[128], number[32];
     panel_title(grid, area, "run", NULL);
     side_line(grid, area, "id", run->id);
-    snprintf(text, sizeof text, "%s, %s", run->device, run->precision);
-    side_line(grid, area, "device", text);
+    if (run->device[0]) {
+        snprintf(text, sizeof text, "%s, %s", run->device, run->precision);
+        side_line(grid, area, "device", text);
+    }
     if (run->parameters >= 0)
         side_line(grid, area, "parameters", label_thousands(run->parameters, number, sizeof number));
     if (run->tokens >= 0)
@@ -252,6 +294,14 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_mo
     }
 }
 
+/* Empty where an import does not say it; that of a loss that is NaN is NaN. */
+static char *eval_perplexity(const struct eval_record *eval, char *buf, size_t size)
+{
+    buf[0] = '\0';
+    if (!isnan(eval->val_perplexity) || isnan(eval->val_loss)) axis_format(eval->val_perplexity, buf, size);
+    return buf;
+}
+
 static void draw_evals(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
     if (area->h < 4 || !model->eval_count) return;
@@ -265,7 +315,7 @@ static void draw_evals(struct grid *grid, struct rect *area, const struct run_mo
         grid_printf(grid, area->x + 1, area->y, area->w - 2, best ? STYLE_BEST : STYLE_TEXT,
                     best ? ATTR_BOLD : 0, "%9" PRId64 "  %8s  %8s", eval->step,
                     axis_format(eval->val_loss, loss, sizeof loss),
-                    axis_format(eval->val_perplexity, perplexity, sizeof perplexity));
+                    eval_perplexity(eval, perplexity, sizeof perplexity));
         if (best) grid_put(grid, area->x + 32, area->y, 0x2605, STYLE_BEST, ATTR_BOLD);
         area->y++;
         area->h--;

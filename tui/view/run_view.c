@@ -37,6 +37,11 @@ static enum status run_open(struct workbench *workbench, const char *argument, v
         free(state);
         return err->status;
     }
+    /* a run that was deleted since is not compared with, and not worth a failure */
+    struct err gone = {0};
+    const char *other = workbench_compared(workbench);
+    if (other && run_model_compare(&state->model, workbench_store(workbench), other, &gone))
+        workbench_compare(workbench, NULL);
     state->cursor = -1;
     state->end = -1;
     *out = state;
@@ -132,6 +137,7 @@ static void make_chart(const struct run_state *state, int which, struct chart *c
     const struct run_model *model = &state->model;
     *chart = (struct chart){.log = state->log[which],
                             .focused = which == state->focus,
+                            .ended = !label_is_live(model->info.status),
                             .cursor = state->cursor,
                             .best_step = -1,
                             .mark_steps = model->marks,
@@ -148,6 +154,11 @@ static void make_chart(const struct run_state *state, int which, struct chart *c
         chart->trace[0] = make_trace(model, TRACE_LOSS, "train", STYLE_TRAIN);
         chart->trace[1] = make_trace(model, TRACE_VAL, "val", STYLE_VAL);
         chart->trace[1].marks = true;
+        if (model->other.id[0]) {
+            chart->trace_count = 3;
+            chart->trace[2] = make_trace(model, TRACE_OTHER, model->other.name, STYLE_LR);
+            chart->trace[2].trend = true;
+        }
         chart->best_step = model->info.best_step;
         chart->best = model->info.best_val_loss;
         break;
@@ -342,6 +353,12 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
         break;
     case ACTION_SAMPLE_NEWER:
         state->sample -= state->sample > 0;
+        break;
+    case ACTION_MEMORY:
+        workbench_push(workbench, &memory_view, state->model.info.id);
+        break;
+    case ACTION_PROFILE:
+        workbench_push(workbench, &profile_view, state->model.info.id);
         break;
     case ACTION_PAUSE:
     case ACTION_STOP:

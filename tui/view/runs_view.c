@@ -204,7 +204,7 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
             draw_progress(grid, x, y, w, run);
             break;
         case COL_LOSS:
-            if (run->steps > 0)
+            if (run->loss_recorded)
                 grid_text_right(grid, x, y, w, isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD, 0,
                                 axis_format(run->final_loss, text, sizeof text));
             else
@@ -323,6 +323,9 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     for (size_t i = 0; i < page && state->scroll + i < state->list.shown_count; i++) {
         int y = layout.body.y + (int)i;
         draw_row(workbench, state, grid, y, widths, state->scroll + i);
+        const char *compared = workbench_compared(workbench);
+        if (compared && strcmp(compared, runs_list_at(&state->list, state->scroll + i)->id) == 0)
+            grid_put(grid, 0, y, '=', STYLE_LR, ATTR_BOLD);
         if (state->scroll + i == selected) {
             grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
             grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
@@ -366,6 +369,19 @@ static void go_back(struct workbench *workbench, struct runs_state *state)
     }
     input_set(&state->list.filter, "");
     runs_list_arrange(&state->list);
+}
+
+static void choose_compared(struct workbench *workbench, const struct runs_state *state)
+{
+    const struct run_info *run = runs_list_selected(&state->list);
+    const char *now = workbench_compared(workbench);
+    if (!run) return;
+    bool again = now && strcmp(now, run->id) == 0;
+    workbench_compare(workbench, again ? NULL : run->id);
+    if (again)
+        workbench_say(workbench, "%s is compared with no more", run->name);
+    else
+        workbench_say(workbench, "open another run: the loss of %s is drawn beside its own", run->name);
 }
 
 static void runs_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
@@ -425,6 +441,9 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
     case ACTION_CHECKPOINT:
     case ACTION_DELETE:
         steer(workbench, state, action);
+        break;
+    case ACTION_COMPARE:
+        choose_compared(workbench, state);
         break;
     case ACTION_BACK:
         go_back(workbench, state);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "runs/series.h"
 #include "runs/store.h"
 #include "tui/view/keys.h"
 #include "tui/widget/grid.h"
@@ -29,7 +30,7 @@ struct view_ops {
     void (*close)(void *state);
 };
 
-extern const struct view_ops runs_view, run_view, form_view;
+extern const struct view_ops runs_view, run_view, memory_view, profile_view, form_view;
 
 /* --- what the workbench does for views --- */
 struct store *workbench_store(struct workbench *workbench);
@@ -44,6 +45,25 @@ struct form_field {
     const char *choices;  /* "adamw|lion"; NULL: free text */
 };
 const struct form_field *workbench_fields(const struct workbench *workbench, size_t *count);
+
+/* What has been typed into the form would train. Only who knows the configuration can say: views may not
+ * include it, so the workbench is opened with a function that does. */
+enum { FORM_PREVIEW_POINTS = 512 };
+struct form_preview {
+    char problem[256]; /* what is wrong with it; "": nothing, and the rest is filled */
+    char facts[160];   /* one sentence: size, steps, tokens */
+    int64_t total_steps;
+    struct series_point lr[FORM_PREVIEW_POINTS]; /* the planned learning rate, count points in step order */
+    size_t count;
+};
+/* `settings`: count words "section.key=value"; fills all of `out`. */
+typedef void form_preview_function(const char *const *settings, size_t count, struct form_preview *out);
+void workbench_preview(const struct workbench *workbench, const char *const *settings, size_t count,
+                       struct form_preview *out);
+
+/* The run whose loss is drawn beside that of the run looked at; NULL: none. Chosen in the list of runs. */
+const char *workbench_compared(const struct workbench *workbench);
+void workbench_compare(struct workbench *workbench, const char *run_id);
 
 /* Puts a view on top, or in place of the topmost. A failure goes to the last row. */
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument);

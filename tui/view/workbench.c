@@ -31,6 +31,7 @@ struct workbench {
     enum style message_style;
     enum action asked; /* ACTION_NONE: no question is open */
     char question[256];
+    char compared[RUN_ID_MAX]; /* "": no run */
 };
 
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err)
@@ -247,6 +248,22 @@ const struct form_field *workbench_fields(const struct workbench *workbench, siz
 {
     *count = workbench->options.field_count;
     return workbench->options.fields;
+}
+
+void workbench_preview(const struct workbench *workbench, const char *const *settings, size_t count,
+                       struct form_preview *out)
+{
+    workbench->options.preview(settings, count, out);
+}
+
+const char *workbench_compared(const struct workbench *workbench)
+{
+    return workbench->compared[0] ? workbench->compared : NULL;
+}
+
+void workbench_compare(struct workbench *workbench, const char *run_id)
+{
+    snprintf(workbench->compared, sizeof workbench->compared, "%s", run_id ? run_id : "");
 }
 
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument)

@@ -10,6 +10,7 @@ struct workbench_options {
     const char *run_id;              /* opens on this run; NULL: on the list */
     const struct form_field *fields; /* the form of a new run; borrowed */
     size_t field_count;
+    form_preview_function *preview; /* of that form */
 };
 
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err);

@@ -100,7 +100,9 @@ static void reduce(const struct chart *chart, const struct chart_trace *trace, c
     }
 }
 
-static void draw_columns(const struct frame *frame, struct canvas *canvas, enum style style, int every)
+/* `extremes`: also from the highest to the lowest value of each column. */
+static void draw_columns(const struct frame *frame, struct canvas *canvas, enum style style, int every,
+                         bool extremes)
 {
     int columns = canvas->w * canvas->dot_w, from_x = -1, from_y = 0;
     for (int x = 0; x < columns; x++) {
@@ -111,8 +113,8 @@ static void draw_columns(const struct frame *frame, struct canvas *canvas, enum 
         }
         if (from_x >= 0)
             canvas_line(canvas, from_x, from_y, x, dot_y(frame, canvas, column->first), style, every);
-        canvas_line(canvas, x, dot_y(frame, canvas, column->hi), x, dot_y(frame, canvas, column->lo), style,
-                    1);
+        int top = dot_y(frame, canvas, column->hi), bottom = dot_y(frame, canvas, column->lo);
+        if (extremes) canvas_line(canvas, x, top, x, bottom, style, 1);
         from_x = x;
         from_y = dot_y(frame, canvas, column->last);
     }
@@ -157,7 +159,11 @@ static void draw_traces(struct grid *grid, const struct chart *chart, const stru
         const struct chart_trace *trace = &chart->trace[t];
         smooth = smooth || trace->smooth;
         reduce(chart, trace, NULL, frame, canvas);
-        draw_columns(frame, canvas, trace->smooth ? STYLE_DIM : trace->style, trace->marks ? 3 : 1);
+        draw_columns(frame, canvas, trace->smooth ? STYLE_DIM : trace->style,
+                     trace->marks   ? 3
+                     : trace->trend ? 2
+                                    : 1,
+                     !trace->trend);
     }
     canvas_blit(canvas, grid, frame->plot.x, frame->plot.y);
     if (smooth) {
@@ -166,7 +172,8 @@ static void draw_traces(struct grid *grid, const struct chart *chart, const stru
         for (int t = chart->trace_count - 1; t >= 0; t--) {
             if (!chart->trace[t].smooth) continue;
             reduce(chart, &chart->trace[t], chart->trace[t].smooth, frame, canvas);
-            draw_columns(frame, canvas, chart->trace[t].style, 1);
+            draw_columns(frame, canvas, chart->trace[t].style, chart->trace[t].trend ? 2 : 1,
+                         !chart->trace[t].trend);
         }
         canvas_blit(canvas, grid, frame->plot.x, frame->plot.y);
     }
@@ -188,7 +195,7 @@ static int draw_value(struct grid *grid, int x, int y, int end, const struct cha
     if (point && trace->smooth && !at_cursor)
         axis_format(trace->smooth[trace->count - 1], value, sizeof value);
     if (trace->name) {
-        grid_put(grid, x, y, trace->marks ? 0x25C6 : 0x2501, trace->style, ATTR_BOLD);
+        grid_put(grid, x, y, trace->marks ? 0x25C6 : trace->trend ? 0x00B7 : 0x2501, trace->style, ATTR_BOLD);
         x += 1 + grid_printf(grid, x + 1, y, end - x - 1, STYLE_DIM, 0, " %s ", trace->name);
     }
     x += grid_text(grid, x, y, end - x, trace->style, ATTR_BOLD, value);
@@ -309,7 +316,9 @@ enum status chart_draw(struct grid *grid, struct rect area, const struct chart *
     axis_init_steps(&frame.x, (double)chart->first_step, (double)chart->last_step, frame.plot.w / 10);
     if (!any) {
         bool seen = chart->trace_count && chart->trace[0].count;
-        const char *text = seen ? "no finite value in this range" : "waiting for the first value";
+        const char *text = seen           ? "no finite value in this range"
+                           : chart->ended ? "not recorded"
+                                          : "waiting for the first value";
         grid_text(grid, frame.plot.x + 1, frame.plot.y + frame.plot.h / 2, frame.plot.w - 1, STYLE_DIM, 0,
                   text);
         frame.y.count = 0;

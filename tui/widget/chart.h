@@ -13,7 +13,7 @@
 #include "runs/series.h"
 #include "tui/widget/canvas.h"
 
-enum { CHART_TRACES_MAX = 2, CHART_MARGIN = 7, CHART_MIN_W = 18, CHART_MIN_H = 4 };
+enum { CHART_TRACES_MAX = 3, CHART_MARGIN = 7, CHART_MIN_W = 18, CHART_MIN_H = 4 };
 
 struct chart_trace {
     const char *name;                  /* in the legend; NULL: no name (the only series) */
@@ -22,6 +22,7 @@ struct chart_trace {
     const double *smooth; /* count values: drawn as the line, the points dimmed behind it; NULL: none */
     enum style style;
     bool marks; /* few points, each worth a mark */
+    bool trend; /* only the means, as a dotted line: to compare with, told apart without colour */
 };
 
 struct chart {
@@ -35,6 +36,7 @@ struct chart {
     double least_span; /* the values' axis spans at least this fraction of the largest: noise stays small; 0:
                           any */
     bool focused;
+    bool ended;        /* no value is to come: said where there is none */
     double decay;      /* of the smoothing, said in the title; 0: none */
     int64_t cursor;    /* step under the cursor; -1: none */
     int64_t best_step; /* marked with a star at `best`; -1: none */

@@ -1,0 +1,148 @@
+/* See memory_usage.h. */
+#include "runs/memory_usage.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "runs/database.h"
+
+enum { CATEGORIES_MAX = 64 }; /* of one step; a store that holds more shows the first */
+
+static enum status read_categories(struct store *store, const char *run_id, struct arena *arena,
+                                   struct memory_usage *out, struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    struct memory_record *records = arena_alloc_array(arena, CATEGORIES_MAX, sizeof *records);
+    if (!records) return err_set(err, STATUS_NO_MEMORY, "run %s: no memory for its memory table", run_id);
+    enum status status = store_prepare(
+        store,
+        "select step, category, planned_bytes, live_bytes, peak_bytes from memory where run_id = ?1 and"
+        " (segment, step) = (select segment, step from memory where run_id = ?1"
+        " order by segment desc, step desc limit 1) limit 64",
+        &select, err);
+    if (status) return status;
+    store_bind_text(select, 1, run_id);
+    while (!(status = store_step(store, select, &row, err)) && row && out->category_count < CATEGORIES_MAX) {
+        const char *category = (const char *)sqlite3_column_text(select, 1);
+        struct memory_record *record = &records[out->category_count];
+        *record = (struct memory_record){.step = sqlite3_column_int64(select, 0),
+                                         .category = arena_strdup(arena, category ? category : ""),
+                                         .planned_bytes = store_column_int(select, 2, 0),
+                                         .live_bytes = store_column_int(select, 3, 0),
+                                         .peak_bytes = store_column_int(select, 4, 0)};
+        if (!record->category) {
+            sqlite3_reset(select);
+            return err_set(err, STATUS_NO_MEMORY, "run %s: no memory for its memory table", run_id);
+        }
+        out->category_count++;
+    }
+    out->categories = records;
+    return status;
+}
+
+static enum status read_sample(struct store *store, const char *run_id, struct memory_usage *out,
+                               struct err *err)
+{
+    sqlite3_stmt *select;
+    enum status status = store_prepare(
+        store,
+        "select wall_time, gpu, utilization_pct, memory_used_bytes, memory_total_bytes, power_w,"
+        " temperature_c, sm_clock_mhz, process_bytes, throttle from gpu_samples where"
+        " run_id = ?1 order by wall_time desc limit 1",
+        &select, err);
+    if (status) return status;
+    store_bind_text(select, 1, run_id);
+    status = store_step(store, select, &out->has_sample, err);
+    if (status || !out->has_sample) return status;
+    out->sample = (struct gpu_record){.wall_time = sqlite3_column_double(select, 0),
+                                      .gpu = sqlite3_column_int(select, 1),
+                                      .utilization_pct = store_column_double(select, 2),
+                                      .memory_used_bytes = store_column_int(select, 3, -1),
+                                      .memory_total_bytes = store_column_int(select, 4, -1),
+                                      .power_w = store_column_double(select, 5),
+                                      .temperature_c = store_column_double(select, 6),
+                                      .sm_clock_mhz = store_column_double(select, 7),
+                                      .process_bytes = store_column_int(select, 8, -1)};
+    store_column_text(select, 9, out->sample.throttle, sizeof out->sample.throttle);
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+static enum status read_reserve(struct store *store, const char *run_id, struct memory_usage *out,
+                                struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    char text[64];
+    enum status status = store_prepare(
+        store, "select value from params where run_id = ?1 and name = 'memory.reserve'", &select, err);
+    out->reserve = NAN;
+    if (status) return status;
+    store_bind_text(select, 1, run_id);
+    status = store_step(store, select, &row, err);
+    if (status || !row) return status;
+    store_column_text(select, 0, text, sizeof text);
+    sqlite3_reset(select);
+    if (!text_parse_double(text, &out->reserve)) out->reserve = NAN;
+    return STATUS_OK;
+}
+
+enum status memory_usage_read(struct store *store, const char *run_id, struct arena *arena,
+                              struct memory_usage *out, struct err *err)
+{
+    struct memory_usage usage = {.reserve = NAN};
+    enum status status = read_categories(store, run_id, arena, &usage, err);
+    if (!status) status = read_sample(store, run_id, &usage, err);
+    if (!status) status = read_reserve(store, run_id, &usage, err);
+    if (!status) *out = usage;
+    return status;
+}
+
+/* The name of the run with this id; `holder` itself where there is none. */
+static enum status name_of(struct store *store, const char *holder, char name[LEDGER_TEXT], struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = store_prepare(store, "select name from runs where id = ?1", &select, err);
+    snprintf(name, LEDGER_TEXT, "%s", holder);
+    if (status) return status;
+    store_bind_text(select, 1, holder);
+    status = store_step(store, select, &row, err);
+    if (status || !row) return status;
+    store_column_text(select, 0, name, LEDGER_TEXT);
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+enum status memory_usage_holders(struct store *store, struct ledger *ledger, const char *run_id,
+                                 struct arena *arena, struct memory_holder **out, size_t *count,
+                                 struct err *err)
+{
+    struct reservation *all = NULL;
+    size_t all_count = 0, used = 0;
+    const char *device = NULL;
+    enum status status = ledger_list(ledger, NULL, &all, &all_count, err);
+    if (status) return status;
+    struct memory_holder *holders = arena_alloc_array(arena, all_count + 1, sizeof *holders);
+    if (!holders) status = err_set(err, STATUS_NO_MEMORY, "no memory to list who holds memory");
+    for (size_t i = 0; i < all_count; i++)
+        if (strcmp(all[i].holder, run_id) == 0) device = all[i].device;
+    for (size_t i = 0; !status && device && i < all_count; i++) {
+        if (strcmp(all[i].device, device) != 0) continue;
+        struct memory_holder *holder = &holders[used++];
+        *holder = (struct memory_holder){.own = strcmp(all[i].holder, run_id) == 0,
+                                         .pid = all[i].pid,
+                                         .bytes = all[i].bytes,
+                                         .used = all[i].used};
+        status = name_of(store, all[i].holder, holder->name, err);
+    }
+    free(all);
+    if (status) return status;
+    *out = holders;
+    *count = used;
+    return STATUS_OK;
+}

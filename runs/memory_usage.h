@@ -1,0 +1,44 @@
+/* Where a run's device memory goes: what was planned and is allocated by category, what its process and its
+ * device held when they were last looked at, and who else on this host holds memory of that device now.
+ *
+ * Absent is not zero: a run without a row (imported, or too young) has no categories, or no sample. */
+#ifndef ANNEAL_RUNS_MEMORY_USAGE_H
+#define ANNEAL_RUNS_MEMORY_USAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/arena.h"
+#include "core/base/record.h"
+#include "runs/ledger.h"
+#include "runs/store.h"
+
+/* One reservation on the run's device, its own among them. */
+struct memory_holder {
+    char name[LEDGER_TEXT]; /* of the run that holds it; what the ledger says where that is no run of the
+                               store */
+    bool own;               /* the run that was asked about */
+    int64_t pid;
+    int64_t bytes; /* reserved */
+    int64_t used;  /* of them really allocated, as last told; 0: not told yet */
+};
+
+struct memory_usage {
+    struct memory_record *categories; /* as last recorded in the newest segment; in no particular order */
+    size_t category_count;
+    bool has_sample;
+    struct gpu_record sample; /* the last one of the run */
+    double reserve; /* share of the device that the run leaves free; NaN: its configuration does not say */
+};
+
+/* Rows and texts in `arena`. A run without any has none: that is no error. */
+enum status memory_usage_read(struct store *store, const char *run_id, struct arena *arena,
+                              struct memory_usage *out, struct err *err);
+
+/* Living processes that hold memory of the device that run `run_id` holds some of, oldest first; none when it
+ * holds none (it has ended, or trains under another ANNEAL_HOME). An array in `arena`. */
+enum status memory_usage_holders(struct store *store, struct ledger *ledger, const char *run_id,
+                                 struct arena *arena, struct memory_holder **out, size_t *count,
+                                 struct err *err);
+
+#endif

@@ -1,0 +1,146 @@
+/* Where a run's memory goes, as the workbench reads it: the newest record of every category, the last look at
+ * the device, and who else holds some of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "runs/gpu_samples.h"
+#include "runs/memory_usage.h"
+#include "tests/runs/store_fixture.h"
+
+enum { MIB = 1 << 20 };
+
+static const struct memory_record *category(const struct memory_usage *usage, const char *name)
+{
+    for (size_t i = 0; i < usage->category_count; i++)
+        if (strcmp(usage->categories[i].category, name) == 0) return &usage->categories[i];
+    return NULL;
+}
+
+static struct memory_usage read_usage(struct store *store, const char *id, struct arena *arena)
+{
+    struct memory_usage usage;
+    struct err err = {0};
+    if (memory_usage_read(store, id, arena, &usage, &err)) fail_msg("%s", err.text);
+    return usage;
+}
+
+static void the_newest_record_of_the_newest_segment_counts(void **state)
+{
+    (void)state;
+    char home[1024], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    arena_init(&arena, 4096);
+    store_fixture_home("segments", home, sizeof home);
+    store_fixture_run(home, "resumed", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    writer_memory(writer, &(struct memory_record){900, "weights", 10 * MIB, 10 * MIB, 10 * MIB});
+    writer_memory(writer, &(struct memory_record){900, "activations", 40 * MIB, 40 * MIB, 40 * MIB});
+    assert_int_equal(writer_close(writer, RUN_STOPPED, "", &err), STATUS_OK);
+    writer = store_fixture_writer(home, id); /* resumed further back, with half the batch */
+    writer_memory(writer, &(struct memory_record){500, "weights", 10 * MIB, 10 * MIB, 10 * MIB});
+    writer_memory(writer, &(struct memory_record){500, "activations", 20 * MIB, 0, 0});
+    writer_memory(writer, &(struct memory_record){600, "weights", 10 * MIB, 10 * MIB, 11 * MIB});
+    writer_memory(writer, &(struct memory_record){600, "activations", 20 * MIB, 19 * MIB, 20 * MIB});
+    assert_int_equal(writer_close(writer, RUN_STOPPED, "", &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    struct memory_usage usage = read_usage(store, id, &arena);
+    assert_int_equal(usage.category_count, 2);
+    assert_int_equal(category(&usage, "activations")->step, 600);
+    assert_int_equal(category(&usage, "activations")->planned_bytes, 20 * MIB);
+    assert_int_equal(category(&usage, "activations")->live_bytes, 19 * MIB);
+    assert_int_equal(category(&usage, "weights")->peak_bytes, 11 * MIB);
+    store_close(store);
+    arena_release(&arena);
+}
+
+static void the_last_look_at_the_device_keeps_what_is_unknown_unknown(void **state)
+{
+    (void)state;
+    char home[1024], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    arena_init(&arena, 4096);
+    store_fixture_home("samples", home, sizeof home);
+    store_fixture_run(home, "sampled", id);
+    struct store *store = store_fixture_open(home);
+    struct memory_usage usage = read_usage(store, id, &arena);
+    assert_false(usage.has_sample);
+    assert_int_equal(usage.category_count, 0);
+    assert_true(isnan(usage.reserve));
+    struct gpu_record early = {1e9 + 2, 0, 50, 900, 1000, 70, 40, 1200, 300, "thermal"};
+    struct gpu_record late = {1e9 + 4, 0, 60, 950, 1000, NAN, 41, 1300, -1, ""};
+    assert_int_equal(gpu_samples_add(store, id, &late, &err), STATUS_OK);
+    assert_int_equal(gpu_samples_add(store, id, &early, &err), STATUS_OK);
+    store_fixture_sql(home, "insert into params select id, 'memory.reserve', '0.1' from runs");
+    usage = read_usage(store, id, &arena);
+    assert_true(usage.has_sample);
+    assert_int_equal(usage.sample.memory_used_bytes, 950);
+    assert_int_equal(usage.sample.memory_total_bytes, 1000);
+    assert_int_equal(usage.sample.process_bytes, -1);
+    assert_true(isnan(usage.sample.power_w));
+    assert_true(usage.reserve == 0.1);
+    store_close(store);
+    arena_release(&arena);
+}
+
+static void holders_are_those_of_the_same_device_by_their_runs_names(void **state)
+{
+    (void)state;
+    static const struct ledger_room gpu = {"GPU-1", "cuda:0", 1000 * MIB, 0, 0.05},
+                                    cpu = {"cpu", "cpu", 1000 * MIB, 0, 0.05};
+    char home[1024], mine[RUN_ID_MAX], other[RUN_ID_MAX], third[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    struct ledger *ledger;
+    struct memory_holder *holders;
+    size_t count;
+    int64_t reservation, word;
+    arena_init(&arena, 4096);
+    store_fixture_home("holders", home, sizeof home);
+    store_fixture_run(home, "mine", mine);
+    store_fixture_run(home, "other", other);
+    store_fixture_run(home, "on-the-cpu", third);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(ledger_open(home, &ledger, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &gpu, other, 300 * MIB, &reservation, &err), STATUS_OK);
+    assert_int_equal(ledger_use(ledger, reservation, other, 200 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &cpu, third, 100 * MIB, &word, &err), STATUS_OK);
+    /* before it holds anything nobody knows which device it is about */
+    assert_int_equal(memory_usage_holders(store, ledger, mine, &arena, &holders, &count, &err), STATUS_OK);
+    assert_int_equal(count, 0);
+    assert_int_equal(ledger_reserve(ledger, &gpu, mine, 400 * MIB, &word, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &gpu, "starting", 50 * MIB, &word, &err), STATUS_OK);
+    assert_int_equal(memory_usage_holders(store, ledger, mine, &arena, &holders, &count, &err), STATUS_OK);
+    assert_int_equal(count, 3);
+    assert_string_equal(holders[0].name, "other");
+    assert_int_equal(holders[0].bytes, 300 * MIB);
+    assert_int_equal(holders[0].used, 200 * MIB);
+    assert_int_equal(holders[0].pid, getpid());
+    assert_false(holders[0].own);
+    assert_string_equal(holders[1].name, "mine");
+    assert_true(holders[1].own);
+    assert_string_equal(holders[2].name, "starting"); /* of no run of this store: the ledger's own word */
+    ledger_close(ledger);
+    store_close(store);
+    arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_newest_record_of_the_newest_segment_counts),
+        cmocka_unit_test(the_last_look_at_the_device_keeps_what_is_unknown_unknown),
+        cmocka_unit_test(holders_are_those_of_the_same_device_by_their_runs_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

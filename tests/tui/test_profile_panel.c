@@ -1,0 +1,226 @@
+/* Tests of the profile of a run as a tree and a table: what is visible, in which order, with which numbers.
+ * No terminal, no store. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "tui/view/profile_panel.h"
+
+/* As profile_read gives them: phases in the order of a step, layers, the slowest first. */
+static struct profile_row rows[] = {
+    {"forward", -1, "loss", 1, 2000, 4e6, 8e6},
+    {"forward", 0, "gemm qkv", 1, 1000, 1e6, 50e6},
+    {"forward", 0, "rmsnorm", 2, 100, 2e6, 0},
+    {"forward", 1, "gemm qkv", 1, 3000, 1e6, 50e6},
+    {"backward", 0, "gemm qkv", 2.5, 3500, 2e6, 100e6},
+    {"unattributed", -1, "unattributed", 1, 400, NAN, NAN},
+};
+static const struct profile profile = {
+    .rows = rows, .count = sizeof rows / sizeof *rows, .steps = 4, .last_step = 200, .step_us = 10000};
+
+static void arrange(struct profile_tree *tree)
+{
+    struct err err = {0};
+    assert_int_equal(profile_tree_arrange(tree, &profile, &err), STATUS_OK);
+}
+
+/* "forward", "layer 0", "rmsnorm": what line `at` is called. */
+static const char *name_of(const struct profile_tree *tree, size_t at)
+{
+    static char name[64];
+    assert_true(at < tree->count);
+    const struct profile_line *line = &tree->lines[at];
+    if (line->level == PROFILE_LAYER)
+        snprintf(name, sizeof name, "layer %d", line->of.layer);
+    else
+        snprintf(name, sizeof name, "%s", line->level == PROFILE_PHASE ? line->of.phase : line->of.op);
+    return name;
+}
+
+static void assert_names(const struct profile_tree *tree, size_t count, const char *const *names)
+{
+    assert_int_equal(tree->count, count);
+    for (size_t i = 0; i < count; i++) assert_string_equal(name_of(tree, i), names[i]);
+}
+
+static void phases_are_open_and_layers_closed_at_first(void **state)
+{
+    (void)state;
+    struct profile_tree tree = {0};
+    arrange(&tree);
+    const char *const names[] = {"forward",  "loss",    "layer 0",     "layer 1",
+                                 "backward", "layer 0", "unattributed"};
+    assert_names(&tree, 7, names);
+    assert_true(tree.lines[0].open);
+    assert_false(tree.lines[2].open);
+    assert_true(tree.lines[2].folds);
+    assert_false(tree.lines[1].folds); /* an operation */
+    assert_false(tree.lines[6].folds); /* no operation explains it: nothing is in it */
+    profile_tree_release(&tree);
+}
+
+static void a_node_is_the_sum_of_what_is_in_it(void **state)
+{
+    (void)state;
+    struct profile_tree tree = {0};
+    arrange(&tree);
+    assert_true(tree.lines[0].of.time_us == 6100);
+    assert_true(tree.lines[0].of.calls == 5);
+    assert_true(tree.lines[0].of.flops == 108e6);
+    assert_true(tree.lines[2].of.time_us == 1100);
+    assert_true(tree.lines[2].of.bytes == 3e6);
+    assert_true(isnan(tree.lines[6].of.bytes));
+    assert_true(tree.lines[6].of.time_us == 400);
+    profile_tree_release(&tree);
+}
+
+static void siblings_are_sorted_by_time_and_stay_with_their_parents(void **state)
+{
+    (void)state;
+    struct profile_tree tree = {.by_time = true, .all_open = true};
+    arrange(&tree);
+    const char *const names[] = {"forward", "layer 1",  "gemm qkv", "loss",     "layer 0",     "gemm qkv",
+                                 "rmsnorm", "backward", "layer 0",  "gemm qkv", "unattributed"};
+    assert_names(&tree, 11, names);
+    profile_tree_release(&tree);
+}
+
+static void what_was_folded_stays_so_when_it_is_read_again(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct profile_tree tree = {0};
+    arrange(&tree);
+    assert_int_equal(profile_tree_fold(&tree, 4, false, &err), STATUS_OK); /* backward */
+    assert_int_equal(profile_tree_fold(&tree, 2, true, &err), STATUS_OK);  /* layer 0 of forward */
+    arrange(&tree);
+    const char *const names[] = {"forward", "loss",    "layer 0",  "gemm qkv",
+                                 "rmsnorm", "layer 1", "backward", "unattributed"};
+    assert_names(&tree, 8, names);
+    tree.by_time = true; /* another order moves the lines, not what is open */
+    arrange(&tree);
+    assert_int_equal(tree.count, 8);
+    assert_string_equal(name_of(&tree, 7), "unattributed");
+    profile_tree_fold_all(&tree, true);
+    arrange(&tree);
+    assert_int_equal(tree.count, 11);
+    profile_tree_fold_all(&tree, false); /* layers; the phases show what they are made of */
+    arrange(&tree);
+    assert_int_equal(tree.count, 7);
+    profile_tree_release(&tree);
+}
+
+static void a_line_is_found_again_or_what_it_is_in(void **state)
+{
+    (void)state;
+    struct profile_tree tree = {.all_open = true};
+    arrange(&tree);
+    const char *const names[] = {"forward",  "loss",     "layer 0", "gemm qkv", "rmsnorm",     "layer 1",
+                                 "gemm qkv", "backward", "layer 0", "gemm qkv", "unattributed"};
+    assert_names(&tree, 11, names);
+    struct profile_line backward_gemm = tree.lines[9], loss = tree.lines[1], gone = loss;
+    assert_int_equal(profile_tree_find(&tree, &backward_gemm), 9);
+    profile_tree_fold_all(&tree, false);
+    arrange(&tree);
+    assert_int_equal(profile_tree_find(&tree, &loss), 1);
+    assert_int_equal(profile_tree_find(&tree, &backward_gemm), 5); /* its layer */
+    gone.of.phase = "recompute";
+    assert_int_equal(profile_tree_find(&tree, &gone), 0);
+    profile_tree_release(&tree);
+}
+
+/* --- the table --- */
+
+static struct grid draw(const struct profile *of, const struct profile_panel *panel, int w, int h,
+                        enum glyph_level level)
+{
+    struct grid grid = {0};
+    struct err err = {0};
+    struct profile_panel with = *panel;
+    with.profile = of;
+    assert_int_equal(grid_resize(&grid, w, h, &err), STATUS_OK);
+    grid.level = level;
+    profile_panel_draw(&grid, (struct rect){0, 0, w, h}, &with);
+    return grid;
+}
+
+static void assert_row(struct grid *grid, int y, const char *expected)
+{
+    char row[1024];
+    assert_string_equal(grid_row(grid, y, row, sizeof row), expected);
+}
+
+static void the_table_has_time_share_and_rates(void **state)
+{
+    (void)state;
+    struct profile_tree tree = {0};
+    arrange(&tree);
+    struct profile_panel panel = {.tree = &tree, .selected = 2};
+    struct grid grid = draw(&profile, &panel, 80, 12, GLYPHS_ASCII);
+    assert_row(&grid, 0, " profile 10.00 ms a step, the mean of 4 profiled, the newest @200 --------------");
+    assert_row(&grid, 1, " operation               calls  ms a step   share                GB/s   GFLOP/s");
+    assert_row(&grid, 2, " v forward                   5      6.100   61.0%  #####....    1.311     17.70");
+    assert_row(&grid, 3, "     loss                    1      2.000   20.0%  #........    2.000     4.000");
+    assert_row(&grid, 4, "   > layer 0                 3      1.100   11.0%  #........    2.727     45.45");
+    assert_row(&grid, 6, " v backward              2.500      3.500   35.0%  ###......   0.5714     28.57");
+    assert_row(&grid, 8, "   unattributed              1      0.400    4.0%  #........");
+    assert_true(grid.cells[4 * 80 + 10].attr & ATTR_REVERSE);
+    assert_false(grid.cells[5 * 80 + 10].attr & ATTR_REVERSE);
+    grid_release(&grid);
+    grid = draw(&profile, &panel, 44, 12, GLYPHS_ASCII); /* the share outlives the rates and the bar */
+    assert_row(&grid, 1, " operation                ms a step   share");
+    grid_release(&grid);
+    profile_tree_release(&tree);
+}
+
+static void the_lines_scroll(void **state)
+{
+    (void)state;
+    struct profile_tree tree = {0};
+    arrange(&tree);
+    struct profile_panel panel = {.tree = &tree, .selected = 6, .scroll = 5};
+    struct grid grid = draw(&profile, &panel, 80, 6, GLYPHS_ASCII);
+    assert_row(&grid, 2, "   > layer 0             2.500      3.500   35.0%  ###......   0.5714     28.57");
+    assert_row(&grid, 4, "");
+    assert_int_equal(profile_panel_page((struct rect){0, 0, 80, 6}), 4);
+    grid_release(&grid);
+    profile_tree_release(&tree);
+}
+
+static void a_run_without_a_profile_says_so(void **state)
+{
+    (void)state;
+    static const struct profile none = {.last_step = -1};
+    struct profile_tree tree = {0};
+    struct err err = {0};
+    assert_int_equal(profile_tree_arrange(&tree, &none, &err), STATUS_OK);
+    struct profile_panel panel = {.tree = &tree};
+    struct grid grid = draw(&none, &panel, 60, 5, GLYPHS_ASCII);
+    assert_row(&grid, 1, " no step of this run was profiled yet");
+    grid_release(&grid);
+    profile_tree_release(&tree);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(phases_are_open_and_layers_closed_at_first),
+        cmocka_unit_test(a_node_is_the_sum_of_what_is_in_it),
+        cmocka_unit_test(siblings_are_sorted_by_time_and_stay_with_their_parents),
+        cmocka_unit_test(what_was_folded_stays_so_when_it_is_read_again),
+        cmocka_unit_test(a_line_is_found_again_or_what_it_is_in),
+        cmocka_unit_test(the_table_has_time_share_and_rates),
+        cmocka_unit_test(the_lines_scroll),
+        cmocka_unit_test(a_run_without_a_profile_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,13 @@
+/* What `anneal train --dry-run` says of a session that is ready to train: model, data, memory, learning rate,
+ * and what it would write. Every number comes from what has been opened: nothing is estimated here. */
+#ifndef ANNEAL_TUI_DRY_RUN_H
+#define ANNEAL_TUI_DRY_RUN_H
+
+#include <stdbool.h>
+
+#include "tui/command/training_session.h"
+
+/* Prints on standard output. `session` has device, corpus and trainer open. */
+enum status dry_run_print(const struct training_session *session, bool json, struct err *err);
+
+#endif

@@ -1,0 +1,43 @@
+/* See form_preview.h. */
+#include "tui/command/form_preview.h"
+
+#include <stdio.h>
+
+#include "core/base/text.h"
+#include "core/model.h"
+#include "tui/command/schedule_plan.h"
+
+/* "5.34M parameters; 2000 steps of 4.10k tokens: 8.19M" */
+static enum status describe(const struct config *config, struct form_preview *out, struct err *err)
+{
+    struct model model;
+    char parameters[32], step[32], all[32];
+    enum status status = model_init(&model, &config->model.sizes, err);
+    if (status) return status;
+    double tokens =
+        (double)(config->train.batch_size * config->train.seq_len * config->train.accumulation_steps);
+    snprintf(out->facts, sizeof out->facts, "%s parameters; %lld steps of %s tokens, %s in all",
+             text_format_count((double)model.parameters, parameters, sizeof parameters),
+             (long long)config->train.total_steps, text_format_count(tokens, step, sizeof step),
+             text_format_count(tokens * (double)config->train.total_steps, all, sizeof all));
+    model_release(&model);
+    return STATUS_OK;
+}
+
+void form_preview_make(const char *const *settings, size_t count, struct form_preview *out)
+{
+    struct config config;
+    struct err err = {0};
+    enum status status = STATUS_OK;
+    config_init(&config);
+    for (size_t i = 0; i < count && !status; i++) status = config_read_word(&config, settings[i], &err);
+    if (!status) status = config_finish(&config, &err);
+    *out = (struct form_preview){0};
+    if (!status) status = describe(&config, out, &err);
+    if (status) {
+        snprintf(out->problem, sizeof out->problem, "%s", err.text);
+        return;
+    }
+    out->total_steps = config.train.total_steps;
+    out->count = schedule_plan_points(&config, out->lr, FORM_PREVIEW_POINTS);
+}

@@ -1,0 +1,368 @@
+/* See memory_panel.h. */
+#include "tui/view/memory_panel.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "tui/view/labels.h"
+#include "tui/view/run_panels.h"
+#include "tui/widget/stack.h"
+
+enum { PARTS_MAX = 24, LABEL_W = 9, AMOUNT_W = 11, DEVICE_FREE = 2, DEVICE_PARTS = 4 };
+
+#define BLOCK  0x2588
+#define DARK   0x2593
+#define MEDIUM 0x2592
+#define LIGHT  0x2591
+
+/* What the three bars are made of. */
+struct picture {
+    struct stack_part planned[PARTS_MAX], held[PARTS_MAX + 1];
+    const struct memory_record *record[PARTS_MAX]; /* of each planned part */
+    int count, held_count;                         /* categories; parts of what is held */
+    struct stack_part device[DEVICE_PARTS];        /* this process, others, free, kept free */
+    double planned_sum, live_sum;
+    double process, used, total, reserve; /* bytes; NaN: not known */
+    double scale;                         /* bytes that a bar's whole width stands for */
+};
+
+/* ---- from the rows to the parts ---- */
+
+static double known(int64_t bytes)
+{
+    return bytes < 0 ? NAN : (double)bytes;
+}
+
+/* The categories of the planner in its order; others after them, by the first letter that is not taken. */
+static void add_category(struct picture *p, const struct memory_record *record, char letter, uint32_t glyph,
+                         enum style style)
+{
+    if (p->count == PARTS_MAX) return;
+    p->record[p->count] = record;
+    p->planned[p->count] = (struct stack_part){(double)record->planned_bytes, glyph, letter, style};
+    p->held[p->count] = p->planned[p->count];
+    p->held[p->count++].amount = (double)record->live_bytes;
+    p->planned_sum += (double)record->planned_bytes;
+    p->live_sum += (double)record->live_bytes;
+}
+
+static bool is_taken(const struct picture *p, char letter)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->planned[i].letter == letter) return true;
+    return letter == 'P' || letter == 'O' || letter == 'R';
+}
+
+static char free_letter(const struct picture *p, const char *name)
+{
+    for (; *name; name++)
+        if (isalpha((unsigned char)*name) && !is_taken(p, (char)toupper((unsigned char)*name)))
+            return (char)toupper((unsigned char)*name);
+    return '?';
+}
+
+static void add_categories(struct picture *p, const struct memory_usage *usage)
+{
+    static const struct {
+        const char *name;
+        char letter;
+        uint32_t glyph;
+        enum style style;
+    } known_ones[] = {
+        {"weights", 'W', BLOCK, STYLE_TRAIN},  {"gradients", 'G', DARK, STYLE_LR},
+        {"moments", 'M', MEDIUM, STYLE_SPEED}, {"activations", 'A', LIGHT, STYLE_VAL},
+        {"workspace", 'K', BLOCK, STYLE_GRAD},
+    };
+    enum { KNOWN = sizeof known_ones / sizeof *known_ones };
+    bool drawn[64] = {false};
+    for (size_t k = 0; k < KNOWN; k++)
+        for (size_t i = 0; i < usage->category_count && i < 64; i++)
+            if (strcmp(usage->categories[i].category, known_ones[k].name) == 0) {
+                add_category(p, &usage->categories[i], known_ones[k].letter, known_ones[k].glyph,
+                             known_ones[k].style);
+                drawn[i] = true;
+            }
+    for (size_t i = 0; i < usage->category_count && i < 64; i++)
+        if (!drawn[i])
+            add_category(p, &usage->categories[i], free_letter(p, usage->categories[i].category),
+                         p->count % 2 ? DARK : MEDIUM, p->count % 2 ? STYLE_BEST : STYLE_TEXT);
+}
+
+/* What the process holds: the categories as they are allocated, and what is outside the plan: the program and
+ * its libraries, the device's context. Where that comes out below zero (an operating system counts a page
+ * when it is first touched) the process is one part. */
+static void add_held(struct picture *p)
+{
+    p->held_count = p->count;
+    if (isnan(p->process)) return;
+    double rest = p->process - p->live_sum;
+    if (rest >= 0) {
+        p->held[p->held_count++] = (struct stack_part){rest, DARK, '+', STYLE_DIM};
+    } else {
+        p->held[0] = (struct stack_part){p->process, BLOCK, 'P', STYLE_ACCENT};
+        p->held_count = 1;
+    }
+}
+
+static void add_device(struct picture *p)
+{
+    double own = isnan(p->process) ? 0 : p->process;
+    double others = isnan(p->used) ? 0 : fmax(p->used - own, 0);
+    double kept = isnan(p->reserve) || isnan(p->total) ? 0 : p->reserve * p->total;
+    double left = isnan(p->total) || isnan(p->used) ? 0 : fmax(p->total - fmax(p->used, own) - kept, 0);
+    double overdrawn = isnan(p->total) ? 0 : fmax(own + others + left + kept - p->total, 0);
+    p->device[0] = (struct stack_part){own, BLOCK, 'P', STYLE_ACCENT};
+    p->device[1] = (struct stack_part){others, DARK, 'O', STYLE_WARN};
+    p->device[DEVICE_FREE] = (struct stack_part){left, LIGHT, '.', STYLE_RULE};
+    /* what is in use of the reserve cannot be kept free any more */
+    p->device[3] = (struct stack_part){fmax(kept - overdrawn, 0), MEDIUM, 'R', STYLE_DIM};
+}
+
+static void choose_scale(struct picture *p, enum memory_scale scale)
+{
+    double run = fmax(p->planned_sum, isnan(p->process) ? p->live_sum : p->process);
+    bool sliver = !isnan(p->total) && run > 0 && p->total > 8 * run;
+    if (run > 0 && (scale == MEMORY_SCALE_RUN || isnan(p->total) || (scale == MEMORY_SCALE_FIT && sliver)))
+        p->scale = run;
+    else
+        p->scale = isnan(p->total) ? 0 : p->total;
+}
+
+static void make_picture(struct picture *p, const struct memory_panel *panel)
+{
+    const struct memory_usage *usage = panel->usage;
+    const struct gpu_record *sample = usage->has_sample ? &usage->sample : NULL;
+    *p = (struct picture){
+        .process = sample ? known(sample->process_bytes) : NAN,
+        .used = sample ? known(sample->memory_used_bytes) : NAN,
+        .total = sample && sample->memory_total_bytes > 0 ? (double)sample->memory_total_bytes : NAN,
+        .reserve = usage->reserve};
+    add_categories(p, usage);
+    add_held(p);
+    add_device(p);
+    choose_scale(p, panel->scale);
+}
+
+/* ---- drawing ---- */
+
+static char *bytes_text(double bytes, char *buf, size_t size)
+{
+    if (isnan(bytes)) {
+        snprintf(buf, size, "\u2013");
+        return buf;
+    }
+    return text_format_bytes((uint64_t)bytes, buf, size);
+}
+
+static bool next_row(struct rect *area)
+{
+    area->y++;
+    return --area->h > 0;
+}
+
+/* A label, a bar of `rows` rows, a number. */
+static void draw_bar(struct grid *grid, struct rect *area, int rows, const char *label,
+                     const struct stack_part *parts, int count, double scale, const char *number)
+{
+    int number_w = area->w >= 60 ? 22 : 11, bar = area->w - LABEL_W - number_w - 3;
+    for (int row = 0; row < rows && area->h > 0; row++) {
+        stack_draw(grid, area->x + 1 + LABEL_W, area->y, bar, parts, count, scale);
+        if (row == 0) {
+            grid_text(grid, area->x + 1, area->y, LABEL_W - 1, STYLE_TEXT, 0, label);
+            grid_text_right(grid, area->x + area->w - number_w - 1, area->y, number_w, STYLE_TEXT, ATTR_BOLD,
+                            number);
+        }
+        next_row(area);
+    }
+}
+
+static void draw_bars(struct grid *grid, struct rect *area, const struct picture *p, bool tall)
+{
+    char text[80], a[32], b[32];
+    int rows = tall ? 2 : 1, bar_x = area->x + 1 + LABEL_W, bar = area->w - LABEL_W - 3;
+    bar -= area->w >= 60 ? 22 : 11;
+    panel_title(grid, area, "memory", "the plan, what the process holds, the device: on one scale");
+    draw_bar(grid, area, rows, "planned", p->planned, p->count, p->scale,
+             bytes_text(p->count ? p->planned_sum : NAN, a, sizeof a));
+    draw_bar(grid, area, rows, "held", p->held, p->held_count, p->scale, bytes_text(p->process, a, sizeof a));
+    snprintf(text, sizeof text, "%s of %s", bytes_text(p->used, a, sizeof a),
+             bytes_text(p->total, b, sizeof b));
+    draw_bar(grid, area, rows, "device", p->device, DEVICE_PARTS, p->scale,
+             area->w >= 60 ? text : bytes_text(p->total, b, sizeof b));
+    if (area->h <= 0 || bar < 14 || !(p->scale > 0)) return;
+    bytes_text(p->scale, a, sizeof a);
+    grid_fill(grid, (struct rect){bar_x, area->y, bar, 1}, 0x2500, STYLE_RULE, 0);
+    grid_text(grid, bar_x, area->y, 2, STYLE_DIM, 0, "0 ");
+    int w = glyph_text_width(a);
+    grid_put(grid, bar_x + bar - w - 1, area->y, ' ', STYLE_TEXT, 0);
+    grid_text(grid, bar_x + bar - w, area->y, w, STYLE_DIM, 0, a);
+    next_row(area);
+}
+
+/* Columns of amounts, right-aligned at the end of the row; `shown` of them fit. */
+static int amounts_that_fit(int width, int name_w, int wanted)
+{
+    int fit = (width - name_w - 4) / AMOUNT_W;
+    return fit < 1 ? 1 : fit > wanted ? wanted : fit;
+}
+
+static void draw_amounts(struct grid *grid, const struct rect *area, enum style style, int attr,
+                         const char *const *amounts, int count)
+{
+    for (int i = 0; i < count; i++)
+        grid_text_right(grid, area->x + area->w - 1 - (count - i) * AMOUNT_W, area->y, AMOUNT_W, style, attr,
+                        amounts[i]);
+}
+
+static void draw_category_row(struct grid *grid, struct rect *area, const char *name, int attr,
+                              const double amount[3], int shown)
+{
+    char text[3][32];
+    const char *words[3];
+    if (area->h <= 0) return;
+    for (int i = 0; i < 3; i++) words[i] = bytes_text(amount[i], text[i], sizeof text[i]);
+    grid_text(grid, area->x + 4, area->y, area->w - 5 - shown * AMOUNT_W, STYLE_TEXT, attr, name);
+    draw_amounts(grid, area, STYLE_TEXT, attr, words, shown);
+    next_row(area);
+}
+
+static void draw_categories(struct grid *grid, struct rect area, const struct picture *p)
+{
+    static const char *const heads[] = {"planned", "held", "peak"};
+    int shown = amounts_that_fit(area.w, 12, 3);
+    double peak = 0;
+    panel_title(grid, &area, "by category", NULL);
+    if (area.h <= 0) return;
+    if (p->count == 0) {
+        grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "this run recorded no memory");
+        return;
+    }
+    draw_amounts(grid, &area, STYLE_DIM, 0, heads, shown);
+    next_row(&area);
+    for (int i = 0; i < p->count && area.h > 0; i++) {
+        const struct memory_record *r = p->record[i];
+        stack_key(grid, area.x + 1, area.y, &p->planned[i]);
+        peak += (double)r->peak_bytes;
+        draw_category_row(grid, &area, r->category, 0,
+                          (double[]){(double)r->planned_bytes, (double)r->live_bytes, (double)r->peak_bytes},
+                          shown);
+    }
+    draw_category_row(grid, &area, "all", ATTR_BOLD, (double[]){p->planned_sum, p->live_sum, peak}, shown);
+    double rest = p->process - p->live_sum;
+    if (area.h <= 0 || !(rest >= 0)) return;
+    stack_key(grid, area.x + 1, area.y, &p->held[p->held_count - 1]);
+    draw_category_row(grid, &area, "outside it", 0, (double[]){NAN, rest, NAN}, shown);
+}
+
+static void draw_device(struct grid *grid, struct rect *area, const struct picture *p,
+                        const struct memory_panel *panel)
+{
+    const struct memory_usage *usage = panel->usage;
+    char text[64], age[32], kept[48];
+    const struct gpu_record *sample = &usage->sample;
+    snprintf(kept, sizeof kept, isnan(usage->reserve) ? "kept free" : "kept free, %.0f %%",
+             usage->reserve * 100);
+    const char *const names[DEVICE_PARTS] = {"this process", isnan(p->process) ? "all processes" : "others",
+                                             "headroom", kept};
+    label_age(sample->wall_time, panel->now, age, sizeof age);
+    if (!usage->has_sample)
+        snprintf(text, sizeof text, "not looked at");
+    else if (sample->gpu < 0)
+        snprintf(text, sizeof text, "the CPU, %s", age);
+    else
+        snprintf(text, sizeof text, "GPU %d, %s", sample->gpu, age);
+    panel_title(grid, area, "device", text);
+    for (int i = 0; i < DEVICE_PARTS && area->h > 0; i++) {
+        bool unknown = isnan(i == 0 ? p->process : i == 1 ? p->used : p->total);
+        stack_key(grid, area->x + 1, area->y, &p->device[i]);
+        grid_text(grid, area->x + 4, area->y, area->w - 17, STYLE_TEXT, 0, names[i]);
+        grid_text_right(grid, area->x + area->w - 1 - AMOUNT_W, area->y, AMOUNT_W, STYLE_TEXT,
+                        i == DEVICE_FREE ? ATTR_BOLD : 0,
+                        bytes_text(unknown ? NAN : p->device[i].amount, text, sizeof text));
+        next_row(area);
+    }
+}
+
+static void draw_holders(struct grid *grid, struct rect area, const struct memory_panel *panel)
+{
+    static const char *const heads[] = {"reserved", "held"};
+    char reserved[32], used[32];
+    if (area.h < 3 || !panel->live) return;
+    next_row(&area);
+    panel_title(grid, &area, "runs that hold some of it", NULL);
+    if (panel->holder_count == 0) {
+        grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "none is in this host's ledger");
+        return;
+    }
+    int shown = amounts_that_fit(area.w, 20, 2);
+    if (area.h > 1) {
+        grid_text(grid, area.x + 1, area.y, 20, STYLE_DIM, 0, "run, process");
+        draw_amounts(grid, &area, STYLE_DIM, 0, heads, shown);
+        next_row(&area);
+    }
+    for (size_t i = 0; i < panel->holder_count && area.h > 0; i++) {
+        const struct memory_holder *holder = &panel->holders[i];
+        if (area.h == 1 && i + 1 < panel->holder_count) {
+            grid_printf(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "and %zu more",
+                        panel->holder_count - i);
+            return;
+        }
+        const char *words[] = {text_format_bytes((uint64_t)holder->bytes, reserved, sizeof reserved),
+                               bytes_text(holder->used > 0 ? (double)holder->used : NAN, used, sizeof used)};
+        grid_printf(grid, area.x + 1, area.y, area.w - 2 - shown * AMOUNT_W,
+                    holder->own ? STYLE_ACCENT : STYLE_TEXT, holder->own ? ATTR_BOLD : 0, "%s, %" PRId64,
+                    holder->name, holder->pid);
+        draw_amounts(grid, &area, STYLE_TEXT, 0, words, shown);
+        next_row(&area);
+    }
+}
+
+void memory_panel_draw(struct grid *grid, struct rect area, const struct memory_panel *panel)
+{
+    struct picture picture;
+    make_picture(&picture, panel);
+    if (area.w < 20 || area.h < 4) return;
+    draw_bars(grid, &area, &picture, area.h >= 26);
+    if (area.h < 3) return;
+    area.y++;
+    area.h--;
+    bool beside = area.w >= 76;
+    struct rect left = area, right = area;
+    if (beside) {
+        left.w = area.w / 2 - 1;
+        right.x = area.x + left.w + 2;
+        right.w = area.w - left.w - 2;
+    }
+    draw_categories(grid, left, &picture);
+    if (!beside) {
+        int rows = picture.count + 5;
+        right.y += rows;
+        right.h -= rows;
+    }
+    if (right.h < 2) return;
+    draw_device(grid, &right, &picture, panel);
+    draw_holders(grid, right, panel);
+}
+
+char *memory_panel_summary(const struct memory_usage *usage, char *buf, size_t size)
+{
+    struct picture p;
+    char text[32];
+    size_t used = 0;
+    make_picture(&p, &(struct memory_panel){.usage = usage});
+    buf[0] = '\0';
+    if (p.count)
+        used +=
+            (size_t)snprintf(buf, size, "memory %s planned", bytes_text(p.planned_sum, text, sizeof text));
+    if (!isnan(p.process) && used < size)
+        used += (size_t)snprintf(buf + used, size - used, "%s%s held", used ? ", " : "memory ",
+                                 bytes_text(p.process, text, sizeof text));
+    if (!isnan(p.total) && !isnan(p.used) && used < size)
+        snprintf(buf + used, size - used, "%s%s free", used ? ", " : "memory ",
+                 bytes_text(p.device[DEVICE_FREE].amount, text, sizeof text));
+    return buf;
+}

@@ -1,0 +1,155 @@
+/* The view of a run's memory, live or past: a past run shows what was seen last. Reads the run store, and
+ * once a second while the run trains the ledger of device memory, which changes without the store. */
+#include <stdlib.h>
+
+#include "runs/memory_usage.h"
+#include "runs/run.h"
+#include "tui/view/labels.h"
+#include "tui/view/memory_panel.h"
+#include "tui/view/run_panels.h"
+#include "tui/view/view.h"
+
+struct memory_state {
+    struct run_info run;
+    struct arena arena; /* of usage */
+    struct memory_usage usage;
+    struct arena holders_arena;
+    struct memory_holder *holders;
+    size_t holder_count;
+    struct ledger *ledger; /* NULL: not needed yet, or it cannot be opened */
+    double holders_read;   /* Unix seconds */
+    enum memory_scale scale;
+};
+
+static enum status read_usage(struct workbench *workbench, struct memory_state *state, struct err *err)
+{
+    struct store *store = workbench_store(workbench);
+    struct memory_usage usage;
+    struct arena arena;
+    struct run_info run;
+    enum status status = run_find(store, state->run.id, &run, err);
+    if (status) return status;
+    arena_init(&arena, 4096);
+    status = memory_usage_read(store, run.id, &arena, &usage, err);
+    if (status) {
+        arena_release(&arena);
+        return status;
+    }
+    arena_release(&state->arena);
+    state->arena = arena;
+    state->usage = usage;
+    state->run = run;
+    return STATUS_OK;
+}
+
+/* The holders of now say nothing about a run that has ended. */
+static enum status read_holders(struct workbench *workbench, struct memory_state *state, struct err *err)
+{
+    struct store *store = workbench_store(workbench);
+    struct memory_holder *holders;
+    struct arena arena;
+    size_t count;
+    state->holders_read = workbench_now(workbench);
+    if (!label_is_live(state->run.status)) {
+        state->holder_count = 0;
+        return STATUS_OK;
+    }
+    if (!state->ledger && ledger_open(store_home(store), &state->ledger, err)) return err->status;
+    arena_init(&arena, 4096);
+    if (memory_usage_holders(store, state->ledger, state->run.id, &arena, &holders, &count, err)) {
+        arena_release(&arena);
+        return err->status;
+    }
+    arena_release(&state->holders_arena);
+    state->holders_arena = arena;
+    state->holders = holders;
+    state->holder_count = count;
+    return STATUS_OK;
+}
+
+static void memory_close(void *opaque)
+{
+    struct memory_state *state = opaque;
+    ledger_close(state->ledger);
+    arena_release(&state->arena);
+    arena_release(&state->holders_arena);
+    free(state);
+}
+
+static enum status memory_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
+{
+    struct err ledger = {0};
+    struct memory_state *state = calloc(1, sizeof *state);
+    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the view of a run's memory");
+    arena_init(&state->arena, 4096);
+    arena_init(&state->holders_arena, 4096);
+    enum status status = run_find(workbench_store(workbench), argument, &state->run, err);
+    if (!status) status = read_usage(workbench, state, err);
+    if (status) {
+        memory_close(state);
+        return status;
+    }
+    /* without the ledger the rest is as true as before */
+    if (read_holders(workbench, state, &ledger)) workbench_fail(workbench, &ledger);
+    *out = state;
+    return STATUS_OK;
+}
+
+static bool memory_read(struct workbench *workbench, void *opaque, bool store_changed)
+{
+    struct memory_state *state = opaque;
+    struct err err = {0};
+    bool live = label_is_live(state->run.status);
+    if (!store_changed && !live) return false;
+    if (read_usage(workbench, state, &err)) workbench_fail(workbench, &err);
+    if (live && workbench_now(workbench) - state->holders_read >= 1 && read_holders(workbench, state, &err))
+        workbench_fail(workbench, &err);
+    return true;
+}
+
+static void memory_draw(struct workbench *workbench, void *opaque, struct grid *grid)
+{
+    const struct memory_state *state = opaque;
+    struct memory_panel panel = {.usage = &state->usage,
+                                 .holders = state->holders,
+                                 .holder_count = state->holder_count,
+                                 .live = label_is_live(state->run.status),
+                                 .now = workbench_now(workbench),
+                                 .scale = state->scale};
+    panel_draw_identity(grid, (struct rect){0, 0, grid->w, 2}, &state->run, panel.now);
+    int top = grid->h >= 26 ? 3 : 2;
+    memory_panel_draw(grid, (struct rect){0, top, grid->w, grid->h - top - 1}, &panel);
+}
+
+static void memory_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+{
+    struct memory_state *state = opaque;
+    (void)code;
+    if (action == ACTION_ZOOM_IN) state->scale = MEMORY_SCALE_RUN;
+    if (action == ACTION_ZOOM_OUT) state->scale = MEMORY_SCALE_DEVICE;
+    if (action == ACTION_ZOOM_ALL) state->scale = MEMORY_SCALE_FIT;
+    if (action == ACTION_BACK) workbench_back(workbench);
+}
+
+static void memory_confirmed(struct workbench *workbench, void *state, enum action action)
+{
+    (void)workbench, (void)state, (void)action; /* it asks nothing */
+}
+
+static bool memory_typing(const void *state)
+{
+    (void)state;
+    return false;
+}
+
+const struct view_ops memory_view = {
+    .name = "memory",
+    .context = CONTEXT_MEMORY,
+    .open = memory_open,
+    .read = memory_read,
+    .draw = memory_draw,
+    .key = memory_key,
+    .confirmed = memory_confirmed,
+    .typing = memory_typing,
+    .close = memory_close,
+};

@@ -1,0 +1,224 @@
+/* The view of where the time of a run's steps goes: a table that folds. A profiled step comes now and then
+ * and reading sums over all of them, so a run that trains is read every few seconds, not with every commit.
+ */
+#include <stdlib.h>
+
+#include "runs/run.h"
+#include "tui/view/labels.h"
+#include "tui/view/profile_panel.h"
+#include "tui/view/run_panels.h"
+#include "tui/view/view.h"
+
+enum { READ_SECONDS = 3, IDENTITY_ROWS = 2 };
+
+struct profile_state {
+    struct run_info run;
+    struct profile profile;
+    struct profile_tree tree;
+    bool together;  /* a row an operation, not one a layer */
+    double read_at; /* Unix seconds */
+    size_t selected, scroll, page;
+};
+
+/* Arranges the lines anew; the same thing stays selected. `was` is the line that was, of a profile that is
+ * still there. */
+static enum status arrange(struct profile_state *state, const struct profile *profile,
+                           const struct profile_line *was, struct err *err)
+{
+    struct profile_line line;
+    bool any = was != NULL;
+    if (any) line = *was; /* the lines move */
+    enum status status = profile_tree_arrange(&state->tree, profile, err);
+    if (!status) state->selected = any ? profile_tree_find(&state->tree, &line) : 0;
+    return status;
+}
+
+static const struct profile_line *selected_line(const struct profile_state *state)
+{
+    return state->selected < state->tree.count ? &state->tree.lines[state->selected] : NULL;
+}
+
+static enum status read_profile(struct workbench *workbench, struct profile_state *state, struct err *err)
+{
+    struct profile next = {0};
+    state->read_at = workbench_now(workbench);
+    enum status status =
+        profile_read(workbench_store(workbench), state->run.id, !state->together, &next, err);
+    if (!status) status = arrange(state, &next, selected_line(state), err);
+    if (status) {
+        profile_release(&next);
+        return status;
+    }
+    profile_release(&state->profile);
+    state->profile = next;
+    return STATUS_OK;
+}
+
+static void profile_close(void *opaque)
+{
+    struct profile_state *state = opaque;
+    profile_tree_release(&state->tree);
+    profile_release(&state->profile);
+    free(state);
+}
+
+static enum status profile_open(struct workbench *workbench, const char *argument, void **out,
+                                struct err *err)
+{
+    struct profile_state *state = calloc(1, sizeof *state);
+    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the view of a profile");
+    state->tree.by_time = true;
+    enum status status = run_find(workbench_store(workbench), argument, &state->run, err);
+    if (!status) status = read_profile(workbench, state, err);
+    if (status) {
+        profile_close(state);
+        return status;
+    }
+    *out = state;
+    return STATUS_OK;
+}
+
+static bool profile_view_read(struct workbench *workbench, void *opaque, bool store_changed)
+{
+    struct profile_state *state = opaque;
+    struct err err = {0};
+    struct run_info run;
+    if (!store_changed && !label_is_live(state->run.status)) return false;
+    if (run_find(workbench_store(workbench), state->run.id, &run, &err))
+        workbench_fail(workbench, &err);
+    else
+        state->run = run;
+    bool ended = !label_is_live(state->run.status),
+         due = workbench_now(workbench) - state->read_at >= READ_SECONDS;
+    if ((due || ended) && read_profile(workbench, state, &err)) workbench_fail(workbench, &err);
+    return true;
+}
+
+static void profile_draw(struct workbench *workbench, void *opaque, struct grid *grid)
+{
+    struct profile_state *state = opaque;
+    struct rect area = {0, IDENTITY_ROWS, grid->w, grid->h - IDENTITY_ROWS - 1};
+    struct profile_panel panel = {&state->profile, &state->tree, state->selected, 0};
+    state->page = profile_panel_page(area);
+    if (state->selected < state->scroll) state->scroll = state->selected;
+    if (state->selected >= state->scroll + state->page) state->scroll = state->selected - state->page + 1;
+    if (state->scroll + state->page > state->tree.count)
+        state->scroll = state->tree.count > state->page ? state->tree.count - state->page : 0;
+    panel.scroll = state->scroll;
+    panel_draw_identity(grid, (struct rect){0, 0, grid->w, IDENTITY_ROWS}, &state->run,
+                        workbench_now(workbench));
+    profile_panel_draw(grid, area, &panel);
+}
+
+static void select_line(struct profile_state *state, size_t line)
+{
+    if (line >= state->tree.count) line = state->tree.count ? state->tree.count - 1 : 0;
+    state->selected = line;
+}
+
+/* Folds or unfolds; to the left of what is closed lies what it is in. */
+static void fold(struct workbench *workbench, struct profile_state *state, bool open)
+{
+    struct err err = {0};
+    const struct profile_line *line = selected_line(state);
+    if (!line) return;
+    if (!open && !line->open) {
+        int depth = line->depth;
+        while (state->selected > 0 && depth > 0 && state->tree.lines[state->selected].depth >= depth)
+            state->selected--;
+        return;
+    }
+    if (profile_tree_fold(&state->tree, state->selected, open, &err) ||
+        arrange(state, &state->profile, line, &err))
+        workbench_fail(workbench, &err);
+}
+
+static void fold_all(struct workbench *workbench, struct profile_state *state)
+{
+    struct err err = {0};
+    profile_tree_fold_all(&state->tree, !state->tree.all_open);
+    if (arrange(state, &state->profile, selected_line(state), &err)) workbench_fail(workbench, &err);
+}
+
+static void sort(struct workbench *workbench, struct profile_state *state)
+{
+    struct err err = {0};
+    state->tree.by_time = !state->tree.by_time;
+    if (arrange(state, &state->profile, selected_line(state), &err)) workbench_fail(workbench, &err);
+    workbench_say(workbench, state->tree.by_time ? "the slowest first" : "phases and layers in their order");
+}
+
+static void profile_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+{
+    struct profile_state *state = opaque;
+    struct err err = {0};
+    const struct profile_line *line = selected_line(state);
+    (void)code;
+    switch (action) {
+    case ACTION_UP:
+        select_line(state, state->selected > 0 ? state->selected - 1 : 0);
+        break;
+    case ACTION_DOWN:
+        select_line(state, state->selected + 1);
+        break;
+    case ACTION_PAGE_UP:
+        select_line(state, state->selected > state->page ? state->selected - state->page : 0);
+        break;
+    case ACTION_PAGE_DOWN:
+        select_line(state, state->selected + state->page);
+        break;
+    case ACTION_FIRST:
+        select_line(state, 0);
+        break;
+    case ACTION_LAST:
+        select_line(state, state->tree.count);
+        break;
+    case ACTION_OPEN:
+        fold(workbench, state, !(line && line->open));
+        break;
+    case ACTION_UNFOLD:
+        fold(workbench, state, true);
+        break;
+    case ACTION_FOLD:
+        fold(workbench, state, false);
+        break;
+    case ACTION_FOLD_ALL:
+        fold_all(workbench, state);
+        break;
+    case ACTION_SORT:
+        sort(workbench, state);
+        break;
+    case ACTION_TOGETHER:
+        state->together = !state->together;
+        if (read_profile(workbench, state, &err)) workbench_fail(workbench, &err);
+        break;
+    case ACTION_BACK:
+        workbench_back(workbench);
+        break;
+    default:
+        break;
+    }
+}
+
+static void profile_confirmed(struct workbench *workbench, void *state, enum action action)
+{
+    (void)workbench, (void)state, (void)action; /* it asks nothing */
+}
+
+static bool profile_typing(const void *state)
+{
+    (void)state;
+    return false;
+}
+
+const struct view_ops profile_view = {
+    .name = "profile",
+    .context = CONTEXT_PROFILE,
+    .open = profile_open,
+    .read = profile_view_read,
+    .draw = profile_draw,
+    .key = profile_key,
+    .confirmed = profile_confirmed,
+    .typing = profile_typing,
+    .close = profile_close,
+};
