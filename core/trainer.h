@@ -54,6 +54,7 @@ struct train_setup {
     const char *checkpoints;       /* folder; made when needed; borrowed */
     const char *warm_folder;       /* where a GPU's choices are kept between runs; NULL: nowhere; borrowed */
     const struct progress *progress; /* of opening; NULL: nobody looks; borrowed until trainer_open returns */
+    bool check_allocations; /* a step after the first that allocates memory ends the run with a sentence */
     struct train_observer observer;
 };
 
