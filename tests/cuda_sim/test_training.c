@@ -193,6 +193,7 @@ static void without_its_waits_between_streams_the_curve_is_another(void **state)
 static struct {
     const struct backend *table;
     int updates, waits, waits_at_first, waits_at_last, ahead[10];
+    uint64_t mallocs_at_first, mallocs_at_last;
 } asked;
 
 static void count_update(float *w, void *weights, float *m, float *v, const float *g, size_t n,
@@ -218,8 +219,8 @@ static enum status count_wait(struct stream *stream, struct err *err)
 static void note_step(struct story *story)
 {
     asked.ahead[story->done - 1] = asked.updates - (int)story->done;
-    if (story->done == 1) asked.waits_at_first = asked.waits;
-    if (story->done == 10) asked.waits_at_last = asked.waits;
+    if (story->done == 1) asked.waits_at_first = asked.waits, asked.mallocs_at_first = sim_mallocs();
+    if (story->done == 10) asked.waits_at_last = asked.waits, asked.mallocs_at_last = sim_mallocs();
 }
 
 static void expect_ahead(const char *async, int ahead)
@@ -240,10 +241,12 @@ static void expect_ahead(const char *async, int ahead)
     for (int i = 0; i < 9; i++) assert_int_equal(asked.ahead[i], ahead);
     assert_int_equal(asked.ahead[9], 0); /* there is no eleventh */
     assert_int_equal(asked.waits_at_last - asked.waits_at_first, 0);
+    assert_int_equal(asked.mallocs_at_last - asked.mallocs_at_first, 0);
     session_close(&s);
 }
 
-/* When a step is told, the next one is queued; and nothing waits for the device but the look at one event. */
+/* When a step is told, the next one is queued; nothing waits for the device but the look at one event, and
+ * nothing asks it for memory. */
 static void a_step_is_queued_before_the_one_before_it_is_told(void **state)
 {
     (void)state;
