@@ -16,8 +16,8 @@ struct adamw_factors {
 };
 
 /* Once, as the CPU twin does it: powers in double are too dear for each of them. */
-__global__ static void adamw_prepare(struct step_control *control, const struct clip_state *clip, double beta1,
-                                     double beta2, float weight_decay)
+__global__ static void adamw_prepare(struct step_control *control, const struct clip_state *clip,
+                                     double beta1, double beta2, float weight_decay)
 {
     double t = (double)clip->updates, lr = (double)control->lr;
     if (threadIdx.x != 0 || clip->scale == 0.0f) return;

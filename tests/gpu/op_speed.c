@@ -278,8 +278,7 @@ static struct op_work add(struct op_bench *b)
 static struct op_work dropout(struct op_bench *b)
 {
     struct dropout_site site = {.control = b->control};
-    if (b->first)
-        b->backend->control_set(b->control, (struct step_control){.seed = 1, .step = 2}, b->stream);
+    if (b->first) b->backend->control_set(b->control, (struct step_control){.seed = 1, .step = 2}, b->stream);
     b->backend->dropout(b->a, (size_t)b->N * (size_t)b->s.C, 0.1f, site, b->stream);
     return (struct op_work){.bytes = elements(b, 2 * stream_size(b))};
 }

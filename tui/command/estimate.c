@@ -190,7 +190,8 @@ static json_t *plan_json(const struct estimate *e)
                      "parameters", (json_int_t)e->model.parameters, "batch_size", e->input.B, "seq_len",
                      e->input.T, "optimizer", e->config.train.optimizer, "precision",
                      precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
-                     "host_bytes", (json_int_t)plan->host_bytes, "categories", categories, "buffers", buffers);
+                     "host_bytes", (json_int_t)plan->host_bytes, "categories", categories, "buffers",
+                     buffers);
 }
 
 static enum status print_json(const struct estimate *e, struct err *err)
