@@ -54,6 +54,7 @@ struct trainer {
     struct step_result *results;         /* (PLAN_FLIGHTS) page-locked, of the plan */
     int in_flight;
     double told_at; /* of clock_monotonic */
+    int64_t heap_allocations, device_allocations;
     char *sample_bytes, *sample_text;
     int64_t last_eval_step, last_checkpoint_step;
     double last_val_loss;
@@ -90,6 +91,11 @@ int64_t trainer_queued(const struct trainer *trainer); /* steps done when all th
 /* trainer_health.c: judges a step that has just been told, and tells what is wrong. */
 void trainer_health_init(struct trainer *trainer);
 void trainer_judge_health(struct trainer *trainer, const struct step_record *record);
+/* trainer_allocations.c: nothing where the setup does not ask for it */
+enum status trainer_allocations_open(struct trainer *trainer, struct err *err);
+bool trainer_allocations_watch(struct trainer *trainer, bool on); /* returns what was before */
+/* After a step is queued and others are told: whether any of that allocated. */
+enum status trainer_allocations_check(struct trainer *trainer, struct err *err);
 
 /* trainer_evaluate.c */
 void trainer_evaluate(struct trainer *trainer);

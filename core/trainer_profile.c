@@ -16,7 +16,9 @@ enum status trainer_profile_open(struct trainer *t, struct err *err)
 
 void trainer_profile_begin(struct trainer *t, int64_t step)
 {
+    bool watched = trainer_allocations_watch(t, false); /* a trace may */
     trainer_trace_begin(t, step);
+    trainer_allocations_watch(t, watched);
     t->network.profiler = profiler_begin(t->profiler, step, t->network.stream);
 }
 

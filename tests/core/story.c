@@ -218,6 +218,7 @@ enum status session_try(struct session *s, struct err *err)
                                 .corpus = &s->corpus,
                                 .checkpoints = s->folder,
                                 .traces = s->traces,
+                                .check_allocations = s->check_allocations,
                                 .observer = {.context = &s->story,
                                              .step = on_step,
                                              .eval = on_eval,

@@ -51,6 +51,7 @@ struct session {
     struct device *device;
     struct trainer *trainer;
     struct story story;
+    bool check_allocations;
     char *folder, *traces; /* of checkpoints, and of traces in it */
 };
 

@@ -105,6 +105,7 @@ int command_fork(int argc, char **argv)
         options.device = words.device;
         options.progress = words.progress;
         options.wait = words.wait;
+        options.check_allocations = words.check_allocations;
         code = training_start(&options);
     }
     recorded_run_release(&run);

@@ -42,6 +42,7 @@ int command_resume(int argc, char **argv)
     options.device = words.device;
     options.progress = words.progress;
     options.wait = words.wait;
+    options.check_allocations = words.check_allocations;
     if (!status) status = training_words_apply(&words, &options.config, &err);
     if (!status) status = recorded_run_check(&run, &options.config, "resumed", &err);
     int code = status ? command_fail(&err) : training_resume(&options, &run.info);

@@ -20,6 +20,7 @@ struct training_options {
     const char *device;   /* "auto", "cpu", "cuda" */
     enum report_mode progress;
     bool wait;                      /* for device memory that other processes hold */
+    bool check_allocations;         /* see struct train_setup */
     const struct fork_origin *fork; /* NULL: none */
 };
 

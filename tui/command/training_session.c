@@ -219,6 +219,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .traces = s->traces,
                                 .warm_folder = warm_folder,
                                 .progress = &progress,
+                                .check_allocations = s->options->check_allocations,
                                 .observer = {.context = s,
                                              .reserve = on_reserve,
                                              .step = on_step,
