@@ -4,8 +4,8 @@
  * does between two operations counts to the first where the device does the work at once, and does not count
  * where it has work queued.
  *
- * Always: nothing is allocated after profiler_open; the device is never waited for; times of an operation
- * and everything the step computes are independent: training gives the same bits with and without. */
+ * Always: nothing is allocated after profiler_open; the device is never waited for; training gives
+ * the same bits with and without. */
 #ifndef ANNEAL_CORE_PROFILER_H
 #define ANNEAL_CORE_PROFILER_H
 
@@ -13,7 +13,7 @@
 #include "core/span.h"
 #include "kernels/backend.h"
 
-/* What a step does beyond so many marks is unattributed: they take some 25 MiB. */
+/* What a step does beyond so many marks is unattributed. */
 enum { PROFILER_MARKS_MAX = 1 << 18 };
 
 struct profiler;

@@ -1,34 +1,39 @@
-/* See profile.h. The sums are made by the database, one query, so that a view may ask again and again. */
+/* See profile.h. The database sums up, and reads no more than the rows of the newest steps, so that a view
+ * may ask again and again. */
 #include "runs/profile.h"
 
 #include <math.h>
 
 #include "runs/database.h"
 
-/* The rows that count: those of a segment up to the step at which a later one went on. */
+/* The rows that count: those before the step at which a later segment went on. */
 #define SHOWN                                                                                                \
-    "with shown as (select segment, (select min(later.first_step) from segments later where later.run_id"    \
-    " = ?1 and later.segment > own.segment) as next from segments own where run_id = ?1)"
-#define FROM_SHOWN                                                                                           \
-    " from shown cross join layer_profile p on p.run_id = ?1 and p.segment = shown.segment"                  \
-    " and (shown.next is null or p.step < shown.next)"
+    " from layer_profile p where p.run_id = ?1 and not exists (select 1 from segments later where"           \
+    " later.run_id = ?1 and later.segment > p.segment and later.first_step <= p.step)"
 
-static enum status read_extent(struct store *store, const char *run_id, struct profile *p, struct err *err)
+/* Where the oldest step of the average is. */
+struct bound {
+    int segment;
+    int64_t step;
+};
+
+/* Walks the table's key backward and stops early, however long the run is. */
+static enum status read_steps(struct store *store, const char *run_id, struct profile *p,
+                              struct bound *oldest, struct err *err)
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = store_prepare(store,
-                                       SHOWN " select count(*), max(step) from (select distinct p.segment,"
-                                             " p.step" FROM_SHOWN ")",
-                                       &select, err);
+    enum status status = store_prepare(
+        store, "select distinct p.segment, p.step" SHOWN " order by p.segment desc, p.step desc limit ?2",
+        &select, err);
     if (status) return status;
     store_bind_text(select, 1, run_id);
-    status = store_step(store, select, &row, err);
-    if (status || !row) return status;
-    p->steps = sqlite3_column_int64(select, 0);
-    p->last_step = store_column_int(select, 1, -1);
-    sqlite3_reset(select);
-    return STATUS_OK;
+    sqlite3_bind_int(select, 2, PROFILE_STEPS_MAX);
+    while (!(status = store_step(store, select, &row, err)) && row) {
+        *oldest = (struct bound){sqlite3_column_int(select, 0), sqlite3_column_int64(select, 1)};
+        if (p->steps++ == 0) p->last_step = oldest->step;
+    }
+    return status;
 }
 
 static const char *text_of(sqlite3_stmt *row, int column, struct arena *arena)
@@ -38,22 +43,25 @@ static const char *text_of(sqlite3_stmt *row, int column, struct arena *arena)
 }
 
 /* The first row tells how many there are. */
-static enum status read_rows(struct store *store, const char *run_id, bool layers, struct profile *p,
-                             struct err *err)
+static enum status read_rows(struct store *store, const char *run_id, bool layers, struct bound oldest,
+                             struct profile *p, struct err *err)
 {
     sqlite3_stmt *select;
     bool row;
     enum status status = store_prepare(
         store,
-        SHOWN " select count(*) over (), phase, case when ?2 then layer else -1 end as place, op,"
-              " sum(calls), sum(time_us) as time, sum(bytes), sum(flops)" FROM_SHOWN
-              " group by phase, place, op order by case phase when 'data' then 0 when 'forward' then 1"
-              " when 'backward' then 2 when 'recompute' then 3 when 'optimizer' then 4"
-              " when 'unattributed' then 6 else 5 end, phase, place, time desc, op",
+        "select count(*) over (), phase, case when ?2 then layer else -1 end as place, op, sum(calls),"
+        " sum(time_us) as time, sum(bytes), sum(flops)" SHOWN
+        " and (p.segment, p.step) >= (?3, ?4) group by phase, place, op"
+        " order by case phase when 'data' then 0 when 'forward' then 1 when 'backward' then 2"
+        " when 'recompute' then 3 when 'optimizer' then 4 when 'unattributed' then 6 else 5 end,"
+        " phase, place, time desc, op",
         &select, err);
     if (status) return status;
     store_bind_text(select, 1, run_id);
     sqlite3_bind_int(select, 2, layers);
+    sqlite3_bind_int(select, 3, oldest.segment);
+    sqlite3_bind_int64(select, 4, oldest.step);
     double steps = (double)p->steps;
     while (!(status = store_step(store, select, &row, err)) && row) {
         if (!p->rows)
@@ -83,8 +91,9 @@ enum status profile_read(struct store *store, const char *run_id, bool layers, s
     out->last_step = -1;
     enum status status = store_read_begin(store, err);
     if (status) return status;
-    status = read_extent(store, run_id, out, err);
-    if (!status) status = read_rows(store, run_id, layers, out, err);
+    struct bound oldest = {0};
+    status = read_steps(store, run_id, out, &oldest, err);
+    if (!status && out->steps) status = read_rows(store, run_id, layers, oldest, out, err);
     store_read_end(store);
     return status;
 }

@@ -10,6 +10,9 @@
 #include "core/base/arena.h"
 #include "runs/store.h"
 
+/* The average is over so many newest profiled steps at most. */
+enum { PROFILE_STEPS_MAX = 200 };
+
 /* What one operation took in an average profiled step. */
 struct profile_row {
     const char *phase; /* as in struct profile_record, or whatever an imported file said */

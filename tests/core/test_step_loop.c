@@ -174,6 +174,7 @@ static void expect_no_allocation(const char *const *words, struct story_order *o
          openmp = s.config.train.threads > 1 ? atomic_load(&heap.openmp) : 0;
     if (count + openmp) fail_msg("%ld heap allocations in eleven steps", count + openmp);
     assert_int_equal(s.story.step_count, 12);
+    assert_true(s.story.profile_count > 0); /* one of them was profiled */
     session_close(&s);
 }
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})

@@ -124,6 +124,22 @@ static void steps_that_a_resume_replaced_do_not_count(void **state)
     profile_release(&profile);
 }
 
+static void of_a_long_run_the_newest_steps_are_averaged(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct profile profile = {0};
+    store_fixture_home("long", home, sizeof home);
+    store_fixture_run(home, "long", id);
+    record(home, id, 0, 9, 1000);
+    record(home, id, 10, 9 + PROFILE_STEPS_MAX, 2);
+    read_profile(home, id, false, &profile);
+    assert_int_equal(profile.steps, PROFILE_STEPS_MAX);
+    assert_int_equal(profile.last_step, 9 + PROFILE_STEPS_MAX);
+    row_is(&profile, 4, "optimizer", -1, "adamw", 1, 200);
+    profile_release(&profile);
+}
+
 static void a_run_without_a_profiled_step_has_no_rows(void **state)
 {
     (void)state;
@@ -161,6 +177,7 @@ int main(void)
         cmocka_unit_test(what_the_trainer_recorded_comes_back_in_the_order_of_a_step),
         cmocka_unit_test(without_layers_an_operation_of_a_phase_is_one_row),
         cmocka_unit_test(steps_that_a_resume_replaced_do_not_count),
+        cmocka_unit_test(of_a_long_run_the_newest_steps_are_averaged),
         cmocka_unit_test(a_run_without_a_profiled_step_has_no_rows),
         cmocka_unit_test(an_imported_profile_may_not_know_its_rates),
     };

@@ -1,4 +1,4 @@
-/* `anneal show`: all about one run, on one page or as one JSON object (show_json.c). */
+/* `anneal show`: all about one run, on one page or as one JSON object (show_json.c); or its profile. */
 #include "tui/command/show.h"
 
 #include <getopt.h>

@@ -19,7 +19,7 @@ static double share_of(double time_us, const struct profile *profile)
 static const char *format_rate(double rate, char *buf, size_t size)
 {
     if (rate > 0)
-        snprintf(buf, size, rate < 999.5 ? "%.3g" : "%.0f", rate);
+        snprintf(buf, size, "%.*f", rate < 1 ? 3 : rate < 10 ? 2 : rate < 100 ? 1 : 0, rate);
     else
         snprintf(buf, size, "-");
     return buf;
