@@ -1,8 +1,9 @@
 /* The trainer: the loop that turns a configuration and a corpus into a trained model. Knows no SQL, no screen
  * and no signals: what happens is told to a struct train_observer, and what is wanted is asked of it.
  *
- * After the first step the step loop allocates nothing. A trainer killed at any moment loses at most what
- * came after its last checkpoint; one that leaves by itself writes a checkpoint first. */
+ * After the first step the step loop allocates nothing, but for a step that is traced. A trainer killed at
+ * any moment loses at most what came after its last checkpoint; one that leaves by itself writes a checkpoint
+ * first. */
 #ifndef ANNEAL_CORE_TRAINER_H
 #define ANNEAL_CORE_TRAINER_H
 
