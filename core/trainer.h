@@ -3,9 +3,9 @@
  *
  * A step is queued before the one before it is told (see trainer_step.c); what is told has happened, in
  * order, and whatever needs the state (an evaluation, a sample, a checkpoint, an order, leaving) comes after
- * all steps that are queued. After the first step the step loop allocates nothing. A trainer killed at any
- * moment loses at most what came after its last checkpoint; one that leaves by itself writes a checkpoint
- * first. */
+ * all steps that are queued. After the first step the step loop allocates nothing, but for a step that is
+ * traced. A trainer killed at any moment loses at most what came after its last checkpoint; one that leaves
+ * by itself writes a checkpoint first. */
 #ifndef ANNEAL_CORE_TRAINER_H
 #define ANNEAL_CORE_TRAINER_H
 

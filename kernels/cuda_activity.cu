@@ -231,8 +231,8 @@ enum status activity_end(struct device *device, void (*each)(void *context, cons
         release_buffers();
         return err_set(err, STATUS_DEVICE, "cuda: %s has failed", device->properties.name);
     }
-    stop();
     CUptiResult result = recording.api.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    stop();
     if (recording.api.dropped(NULL, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;
     for (int i = 0; i < recording.count; i++) {
         struct buffer *buffer = &recording.buffers[i];

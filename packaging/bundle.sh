@@ -65,7 +65,8 @@ glibc=$(objdump -T "$target"/bin/* "$target"/lib/* | grep -oE 'GLIBC_[0-9.]+' | 
 if [ -n "$plugin" ]; then
     gpu="bin/anneal_cuda.so trains on NVIDIA GPUs of compute capability 8.0 and newer. It contains NVIDIA's CUDA runtime and needs,
 from the machine, a driver for CUDA 13 and libcublasLt.so.13: in /usr/local/cuda/lib64, where the system's loader looks,
-in a folder of LD_LIBRARY_PATH, or beside it. \`bin/anneal devices\` says what it found, or what is missing."
+in a folder of LD_LIBRARY_PATH, or beside it. \`bin/anneal devices\` says what it found, or what is missing. Traces of a step show its
+kernels where libcupti.so.13 of the CUDA Toolkit is in one of these places, too."
 else
     gpu="This bundle was built without CUDA: it trains on the CPU."
 fi

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 /* cmocka wants the four above first */
@@ -20,7 +21,20 @@ static struct {
     double now; /* microseconds */
     bool behind, failed;
     int opened, read;
+    char ranges[512]; /* as they begin and end: "forward(attention()…" */
 } device;
+
+static void range_push(const char *name)
+{
+    size_t used = strlen(device.ranges);
+    snprintf(device.ranges + used, sizeof device.ranges - used, "%s(", name);
+}
+
+static void range_pop(void)
+{
+    size_t used = strlen(device.ranges);
+    snprintf(device.ranges + used, sizeof device.ranges - used, ")");
+}
 
 static enum status event_open(struct device *unused, struct event **out, struct err *err)
 {
@@ -60,7 +74,9 @@ static const struct backend backend = {.name = "pretended",
                                        .event_close = event_close,
                                        .event_record = event_record,
                                        .event_done = event_done,
-                                       .event_elapsed = event_elapsed};
+                                       .event_elapsed = event_elapsed,
+                                       .range_push = range_push,
+                                       .range_pop = range_pop};
 
 static struct profiler *open_profiler(int64_t every, int64_t warmup, int64_t marks, int64_t rows)
 {
@@ -169,6 +185,41 @@ static void after_the_warm_up_one_step_in_n_is_profiled(void **state)
     close_profiler(p);
 }
 
+static void a_step_that_is_wished_for_is_profiled_whenever_it_comes(void **state)
+{
+    (void)state;
+    int count;
+    struct profiler *p = open_profiler(0, 3, 100, 100); /* none is due, ever */
+    assert_null(profiler_begin(p, 0, NULL));
+    profiler_wish(p);
+    assert_ptr_equal(profiler_begin(p, 1, NULL), p); /* also in the warm-up */
+    run_step(p);
+    profiler_wish(p);
+    assert_ptr_equal(profiler_begin(p, 2, NULL), p); /* the one before is given up */
+    run_step(p);
+    profiler_collect(p, 1, 40, &count);
+    assert_int_equal(count, 0);
+    profiler_collect(p, 2, 40, &count);
+    assert_int_equal(count, 6);
+    assert_null(profiler_begin(p, 3, NULL));
+    close_profiler(p);
+}
+
+static void a_phase_and_its_operations_are_ranges(void **state)
+{
+    (void)state;
+    struct profiler *p = open_profiler(1, 0, 3, 100); /* room for three marks */
+    profiler_begin(p, 0, NULL);
+    mark(p, PHASE_FORWARD, 0, "a", 1);
+    mark(p, PHASE_FORWARD, 1, "b", 1);
+    mark(p, PHASE_BACKWARD, 1, "c", 1);
+    mark(p, PHASE_BACKWARD, 1, "d", 1);
+    mark(p, PHASE_OPTIMIZER, 1, "no room", 1);
+    profiler_end(p);
+    assert_string_equal(device.ranges, "forward(a()b())backward(c()d())");
+    close_profiler(p);
+}
+
 static void a_device_that_is_behind_is_not_waited_for(void **state)
 {
     (void)state;
@@ -264,6 +315,8 @@ int main(void)
         cmocka_unit_test(an_operation_takes_until_the_next_mark),
         cmocka_unit_test(rows_add_up_to_the_step_each_operation_once),
         cmocka_unit_test(after_the_warm_up_one_step_in_n_is_profiled),
+        cmocka_unit_test(a_step_that_is_wished_for_is_profiled_whenever_it_comes),
+        cmocka_unit_test(a_phase_and_its_operations_are_ranges),
         cmocka_unit_test(a_device_that_is_behind_is_not_waited_for),
         cmocka_unit_test(a_step_that_failed_has_no_rows),
         cmocka_unit_test(what_there_is_no_room_for_is_unattributed),

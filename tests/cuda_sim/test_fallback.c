@@ -260,7 +260,8 @@ static void a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile(void **stat
     expect_query(&s, "select verb, result from orders", "stop|done");
 }
 
-/* Paused at half the rate, asked for an evaluation, in which the GPU fails. */
+/* Paused at half the rate, a trace of the next step waiting, asked for an evaluation, in which the GPU fails.
+ */
 static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
 {
     (void)state;
@@ -272,6 +273,7 @@ static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
     order(p, "lr-factor", "0.5");
     order(p, "pause", NULL);
     process_wait_text(p, "\"status\":\"paused\"");
+    order(p, "trace", NULL);
     order(p, "eval", NULL);
     process_wait_text(p, "validation loss ");
     process_wait(p, is_paused, NULL); /* the recorder is a moment behind */
@@ -283,7 +285,9 @@ static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
     expect_query(&s,
                  "select group_concat(verb || ':' || (result is not null and applied_step is not null), ' ')"
                  " from orders",
-                 "lr-factor:1 pause:1 eval:1 continue:1 stop:1");
+                 "lr-factor:1 pause:1 trace:1 eval:1 continue:1 stop:1");
+    expect_query(&s, "select applied_step, result from orders where verb = 'trace'",
+                 "0|written to traces/step-0.json"); /* by the CPU, from the beginning */
     expect_query(&s, "select segment, step from evals", "2|0");
     expect_query(&s, "select distinct lr from steps where segment = 2", "0.0015");
 }

@@ -11,6 +11,7 @@
 
 #include "kernels/cuda_plugin.h"
 #include "tests/cuda_sim/simulator.h"
+#include "tests/gpu/activity.h"
 #include "tests/gpu/op_speed.h"
 #include "tests/gpu/training.h"
 
@@ -49,6 +50,22 @@ static void every_operation_is_timed_and_says_its_work(void **state)
     }
     assert_int_equal(sim_device_bytes(), 0);
     assert_int_equal(sim_events(), 0);
+}
+
+static void a_kernel_and_its_copies_are_seen(void **state)
+{
+    (void)state;
+    struct activity_sight sight;
+    struct err err = {0};
+    sim_set_cupti(false, 0);
+    assert_int_equal(activity_look(cuda_plugin.table, &sight, &err), STATUS_NOT_FOUND);
+    sim_set_cupti(true, 0);
+    if (activity_look(cuda_plugin.table, &sight, &err)) fail_msg("%s", err.text);
+    assert_true(sight.kernels == 1 && sight.uploads == 1 && sight.downloads == 1 && sight.fills == 1);
+    assert_int_equal(sight.upload_bytes, 256 << 10);
+    assert_non_null(strstr(sight.kernel, "add"));
+    assert_true(sight.seconds > 0);
+    assert_int_equal(sim_device_bytes(), 0);
 }
 
 static const struct op_speed_case *find(const char *name)
@@ -152,6 +169,7 @@ static void a_presets_steps_are_timed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kernel_and_its_copies_are_seen),
         cmocka_unit_test(every_operation_is_timed_and_says_its_work),
         cmocka_unit_test(the_work_is_what_the_contract_moves),
         cmocka_unit_test(a_fault_is_the_sentence_not_a_speed),

@@ -6,13 +6,14 @@
  * fp32 and bf16, each twice for bit-identity. A line an operation with its largest error.
  * 2. A tiny model trained ten steps in fp32, tf32 and bf16 against the CPU's loss curve, twice for
  *    bit-identity.
- * 3. Every operation timed at sizes that fill the chip, beside a copy and a large matrix product measured in
+ * 3. What CUPTI sees of a kernel and three copies, and when.
+ * 4. Every operation timed at sizes that fill the chip, beside a copy and a large matrix product measured in
  *    the same run; training steps of the presets, first, tenth and median; and where PyTorch is installed,
  *    the same steps there.
  *
- * --only keeps what has WORD in its name: an operation, "training", "speed" or a preset. Each line is written
- * as soon as it is known; the last is "N passed, N failed, N skipped". Where no GPU can be used everything is
- * SKIP, with the sentence that says why, and the exit status is 0. */
+ * --only keeps what has WORD in its name: an operation, "training", "activity", "speed" or a preset. Each
+ * line is written as soon as it is known; the last is "N passed, N failed, N skipped". Where no GPU can be
+ * used everything is SKIP, with the sentence that says why, and the exit status is 0. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "kernels/cuda_plugin.h"
+#include "tests/gpu/activity.h"
 #include "tests/gpu/op_cases.h"
 #include "tests/gpu/op_speed.h"
 #include "tests/gpu/torch.h"
@@ -181,6 +183,32 @@ static void check_training(struct check *check, enum precision precision)
     ends(check, name, same && error <= tolerance,
          "%d steps, largest relative difference of the loss %.2g (at most %.2g), run twice %s",
          TRAINING_STEPS, error, tolerance, same ? "bit for bit the same" : "NOT the same");
+}
+
+/* ---- what traces stand on ---- */
+
+static void check_activity(struct check *check)
+{
+    struct activity_sight sight;
+    struct err err = {0};
+    if (!begins(check, "activity")) return;
+    enum status status = activity_look(check->cuda, &sight, &err);
+    if (status == STATUS_NOT_FOUND) {
+        printf("SKIP activity: %s\n", err.text);
+        check->skipped++;
+        return;
+    }
+    if (status) {
+        ends(check, "activity", false, "%s", err.text);
+        return;
+    }
+    bool good = sight.kernels == 1 && sight.uploads == 1 && sight.downloads == 1 && sight.fills == 1 &&
+                sight.upload_bytes == 256 << 10 && sight.in_time && strstr(sight.kernel, "add") &&
+                sight.seconds > 0 && sight.seconds <= sight.host_seconds;
+    ends(check, "activity", good,
+         "%d kernel, %d upload, %d download, %d fill, %.3f of %.3f ms, %s the time asked; %.60s",
+         sight.kernels, sight.uploads, sight.downloads, sight.fills, sight.seconds * 1e3,
+         sight.host_seconds * 1e3, sight.in_time ? "in" : "NOT in", sight.kernel);
 }
 
 /* ---- speed ---- */
@@ -362,6 +390,7 @@ int main(int argc, char **argv)
     if (check.cuda) check.folder = mkdtemp(folder);
     for (size_t i = 0; i < COUNT(judged); i++) check_operations(&check, judged[i]);
     for (size_t i = 0; i < COUNT(trained); i++) check_training(&check, trained[i]);
+    check_activity(&check);
     for (size_t i = 0; i < COUNT(trained) && check.timing; i++) check_speed(&check, trained[i]);
     if (check.timing) check_presets(&check);
     struct err err;

@@ -1,0 +1,20 @@
+/* Whether the device's own tools see what was queued on it: for gpu-check, what a trace stands on. */
+#ifndef ANNEAL_TESTS_GPU_ACTIVITY_H
+#define ANNEAL_TESTS_GPU_ACTIVITY_H
+
+#include "kernels/backend.h"
+
+/* What of an upload, a kernel, a fill and a download was seen. */
+struct activity_sight {
+    int kernels, uploads, downloads, fills;
+    int64_t upload_bytes; /* of all uploads; 256 KiB were queued */
+    double seconds;       /* of all work, on the device's clock */
+    double host_seconds;  /* from activity_begin to the end of the wait, on the host's */
+    bool in_time;         /* every piece lies between these two */
+    char kernel[160];     /* the kernel's name */
+};
+
+/* STATUS_NOT_FOUND: this machine lacks what that takes; the sentence says what. */
+enum status activity_look(const struct backend *backend, struct activity_sight *out, struct err *err);
+
+#endif
