@@ -267,6 +267,27 @@ static void a_category_of_its_own_gets_a_letter_of_its_own(void **state)
     assert_shows(text, " E  weight cache");
 }
 
+static void the_hosts_buffers_are_no_part_of_a_gpu(void **state)
+{
+    (void)state;
+    char text[20000];
+    struct memory_record with_host[] = {{0, "weights", GIB, GIB, GIB},
+                                        {0, "host", 512 * MIB, 512 * MIB, 512 * MIB}};
+    struct memory_usage usage = usage_of_five();
+    usage.categories = with_host;
+    usage.category_count = 2;
+    struct memory_panel panel = {.usage = &usage, .now = 1e9, .scale = MEMORY_SCALE_DEVICE};
+    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
+    assert_shows(text, " planned  WWWWWWWW  ");
+    assert_shows(text, " held     WWWWWWWW++++  ");
+    assert_shows(text, "512.0 MiB  512.0 MiB"); /* but it is told */
+    assert_line(text, " planned", "1.0 GiB");
+    usage.sample.gpu = -1; /* a CPU's memory is the host's */
+    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
+    assert_shows(text, " planned  WWWWWWWWHHHH  ");
+    assert_line(text, " planned", "1.5 GiB");
+}
+
 static void the_panel_stays_inside_any_area(void **state)
 {
     (void)state;
@@ -318,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_process_smaller_than_its_allocations_is_one_part),
         cmocka_unit_test(holders_are_shown_of_a_run_that_trains),
         cmocka_unit_test(a_category_of_its_own_gets_a_letter_of_its_own),
+        cmocka_unit_test(the_hosts_buffers_are_no_part_of_a_gpu),
         cmocka_unit_test(the_panel_stays_inside_any_area),
         cmocka_unit_test(the_summary_says_what_is_known),
     };

@@ -23,6 +23,7 @@ enum { PARTS_MAX = 24, LABEL_W = 9, AMOUNT_W = 11, DEVICE_FREE = 2, DEVICE_PARTS
 struct picture {
     struct stack_part planned[PARTS_MAX], held[PARTS_MAX + 1];
     const struct memory_record *record[PARTS_MAX]; /* of each planned part */
+    bool elsewhere[PARTS_MAX];                     /* not in the device's memory: no part of bars and sums */
     int count, held_count;                         /* categories; parts of what is held */
     struct stack_part device[DEVICE_PARTS];        /* this process, others, free, kept free */
     double planned_sum, live_sum;
@@ -37,15 +38,20 @@ static double known(int64_t bytes)
     return bytes < 0 ? NAN : (double)bytes;
 }
 
-/* The categories of the planner in its order; others after them, by the first letter that is not taken. */
-static void add_category(struct picture *p, const struct memory_record *record, char letter, uint32_t glyph,
-                         enum style style)
+/* The host's own buffers lie on the device only where that is the CPU. */
+static void add_category(struct picture *p, const struct memory_record *record, bool on_gpu, char letter,
+                         uint32_t glyph, enum style style)
 {
     if (p->count == PARTS_MAX) return;
+    bool elsewhere = on_gpu && strcmp(record->category, "host") == 0;
+    p->elsewhere[p->count] = elsewhere;
     p->record[p->count] = record;
     p->planned[p->count] = (struct stack_part){(double)record->planned_bytes, glyph, letter, style};
     p->held[p->count] = p->planned[p->count];
-    p->held[p->count++].amount = (double)record->live_bytes;
+    p->held[p->count].amount = (double)record->live_bytes;
+    if (elsewhere) p->planned[p->count].amount = p->held[p->count].amount = 0;
+    p->count++;
+    if (elsewhere) return;
     p->planned_sum += (double)record->planned_bytes;
     p->live_sum += (double)record->live_bytes;
 }
@@ -65,6 +71,7 @@ static char free_letter(const struct picture *p, const char *name)
     return '?';
 }
 
+/* The categories of the planner in its order; others after them, by the first letter that is not taken. */
 static void add_categories(struct picture *p, const struct memory_usage *usage)
 {
     static const struct {
@@ -75,20 +82,20 @@ static void add_categories(struct picture *p, const struct memory_usage *usage)
     } known_ones[] = {
         {"weights", 'W', BLOCK, STYLE_TRAIN},  {"gradients", 'G', DARK, STYLE_LR},
         {"moments", 'M', MEDIUM, STYLE_SPEED}, {"activations", 'A', LIGHT, STYLE_VAL},
-        {"workspace", 'K', BLOCK, STYLE_GRAD},
+        {"workspace", 'K', BLOCK, STYLE_GRAD}, {"host", 'H', DARK, STYLE_BEST},
     };
     enum { KNOWN = sizeof known_ones / sizeof *known_ones };
-    bool drawn[64] = {false};
+    bool drawn[64] = {false}, on_gpu = usage->has_sample && usage->sample.gpu >= 0;
     for (size_t k = 0; k < KNOWN; k++)
         for (size_t i = 0; i < usage->category_count && i < 64; i++)
             if (strcmp(usage->categories[i].category, known_ones[k].name) == 0) {
-                add_category(p, &usage->categories[i], known_ones[k].letter, known_ones[k].glyph,
+                add_category(p, &usage->categories[i], on_gpu, known_ones[k].letter, known_ones[k].glyph,
                              known_ones[k].style);
                 drawn[i] = true;
             }
     for (size_t i = 0; i < usage->category_count && i < 64; i++)
         if (!drawn[i])
-            add_category(p, &usage->categories[i], free_letter(p, usage->categories[i].category),
+            add_category(p, &usage->categories[i], on_gpu, free_letter(p, usage->categories[i].category),
                          p->count % 2 ? DARK : MEDIUM, p->count % 2 ? STYLE_BEST : STYLE_TEXT);
 }
 
@@ -246,7 +253,7 @@ static void draw_categories(struct grid *grid, struct rect area, const struct pi
     for (int i = 0; i < p->count && area.h > 0; i++) {
         const struct memory_record *r = p->record[i];
         stack_key(grid, area.x + 1, area.y, &p->planned[i]);
-        peak += (double)r->peak_bytes;
+        if (!p->elsewhere[i]) peak += (double)r->peak_bytes;
         draw_category_row(grid, &area, r->category, 0,
                           (double[]){(double)r->planned_bytes, (double)r->live_bytes, (double)r->peak_bytes},
                           shown);
