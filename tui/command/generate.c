@@ -9,15 +9,12 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/checkpoint.h"
 #include "core/generate.h"
-#include "core/hugging_face.h"
-#include "tui/command/clean.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/device_choice.h"
 #include "tui/command/interrupt.h"
-#include "tui/command/model_folder.h"
+#include "tui/command/loaded_model.h"
 #include "tui/command/run_commands.h"
 
 static const char help[] =
@@ -37,11 +34,11 @@ static const char help[] =
     "  --json              one JSON object instead of text\n";
 
 struct options {
-    const char *source, *prompt, *device;
+    const char *prompt, *device;
     int64_t max_tokens;
     struct sampling sampling;
-    int64_t step; /* of the checkpoint; -1: the newest */
-    bool best, json;
+    struct model_choice model;
+    bool json;
 };
 
 static enum status unknown_option(const char *word, const struct option *longs, struct err *err)
@@ -81,8 +78,11 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
                                           {0}};
     int64_t whole = 0;
     double real = 0;
-    *o = (struct options){
-        .prompt = "\n", .device = "cpu", .max_tokens = 200, .step = -1, .sampling = {0.8, 50, 1, 1}};
+    *o = (struct options){.prompt = "\n",
+                          .device = "cpu",
+                          .max_tokens = 200,
+                          .model = {"generate", "generating", .step = -1},
+                          .sampling = {0.8, 50, 1, 1}};
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":", longs, NULL)) != -1;) {
         bool good = true;
@@ -113,10 +113,10 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
             o->json = true;
             break;
         case 'b':
-            o->best = true;
+            o->model.best = true;
             break;
         case 'N':
-            good = text_parse_int(optarg, &o->step) && o->step >= 0;
+            good = text_parse_int(optarg, &o->model.step) && o->model.step >= 0;
             break;
         case 'd':
             if (device_choice_check(optarg, err)) return err_prefix(err, "generate");
@@ -137,59 +137,25 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
     }
     if (optind + 1 != argc)
         return err_set(err, STATUS_USAGE, "generate: name one run or one checkpoint folder");
-    if (o->best && o->step >= 0) return err_set(err, STATUS_USAGE, "generate: --best or --step, not both");
-    o->source = argv[optind];
+    if (o->model.best && o->model.step >= 0)
+        return err_set(err, STATUS_USAGE, "generate: --best or --step, not both");
+    o->model.source = argv[optind];
     return STATUS_OK;
 }
 
 /* What generation holds open. */
 struct voice {
-    struct model model;
-    struct plan plan;
-    struct device_choice choice;
-    struct network network;
+    struct loaded_model loaded;
     struct tokenizer *tokenizer;
     struct generator generator;
 };
 
-/* The network on the device chosen, with the weights of the checkpoint. */
-static enum status open_network(struct voice *v, const char *folder, struct err *err)
-{
-    const struct backend *backend = v->choice.backend;
-    int T = v->model.config.max_seq_len;
-    struct plan_input input = {.model = &v->model,
-                               .B = 1,
-                               .T = T < 512 ? T : 512,
-                               .gemm_workspace = backend->gemm_workspace(v->choice.device)};
-    enum status status = plan_init(&v->plan, &input, err);
-    if (status) return status;
-    status = network_open(&v->network, backend, v->choice.device, &v->model, &v->plan, err);
-    if (!status) status = checkpoint_load_weights(folder, &v->network, err);
-    if (!status) return STATUS_OK;
-    network_close(&v->network);
-    plan_release(&v->plan);
-    return status;
-}
-
 static enum status open_voice(struct voice *v, const char *folder, const char *device, struct err *err)
 {
     char path[PATH_MAX + 32];
-    struct model_config config;
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    enum status status = hugging_face_read_config(path, &config, err);
-    if (!status) status = model_init(&v->model, &config, err);
-    if (!status) status = device_choice_open(&v->choice, device, 0, err);
-    if (!status) status = open_network(v, folder, err);
-    if (status && v->choice.device && device_choice_may_fall_back(&v->choice, err)) {
-        struct err why = *err;
-        status = device_choice_fall_back(&v->choice, &why, err);
-        if (!status) status = open_network(v, folder, err);
-    }
-    if (!status && v->choice.why[0] != '\0') {
-        char shown[sizeof v->choice.why];
-        clean_line(shown, sizeof shown, v->choice.why);
-        fprintf(stderr, "anneal: warning: generating on the CPU: %s\n", shown);
-    }
+    struct loaded_shape shape = {.B = 1, .T = 512};
+    enum status status = loaded_model_describe(&v->loaded, folder, err);
+    if (!status) status = loaded_model_load(&v->loaded, folder, device, shape, "generating", err);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path))
         status = err_set(
@@ -198,17 +164,14 @@ static enum status open_voice(struct voice *v, const char *folder, const char *d
             "to this place)",
             path);
     if (!status) status = tokenizer_open_json(path, &v->tokenizer, err);
-    return status ? status : generator_open(&v->generator, &v->network, v->tokenizer, err);
+    return status ? status : generator_open(&v->generator, &v->loaded.network, v->tokenizer, err);
 }
 
 static void close_voice(struct voice *v)
 {
     generator_close(&v->generator);
     tokenizer_close(v->tokenizer);
-    network_close(&v->network);
-    device_choice_close(&v->choice);
-    plan_release(&v->plan);
-    model_release(&v->model);
+    loaded_model_close(&v->loaded);
 }
 
 /* `bytes` as JSON text: what is not UTF-8 becomes U+FFFD. NULL without memory. */
@@ -249,7 +212,7 @@ static enum status speak(struct voice *v, const struct options *o, struct err *e
     for (int64_t i = 0; !status && i < o->max_tokens && !interrupt_requested(); i++) {
         size_t n;
         uint32_t token = generator_next(&v->generator, &o->sampling, i);
-        status = v->network.backend->stream_wait(v->network.stream, err);
+        status = v->loaded.network.backend->stream_wait(v->loaded.network.stream, err);
         if (status) break; /* what came from a device that has failed is no token */
         const char *piece = tokenizer_token_bytes(v->tokenizer, token, &n);
         fwrite(piece, 1, n, out);
@@ -282,9 +245,7 @@ int command_generate(int argc, char **argv)
         }
     interrupt_catch();
     enum status status = read_options(argc, argv, &options, &err);
-    if (!status)
-        status = model_folder_find("generate", options.source, options.step, options.best, folder,
-                                   sizeof folder, &err);
+    if (!status) status = model_choice_find(&options.model, folder, sizeof folder, &err);
     if (!status) status = open_voice(&voice, folder, options.device, &err);
     if (!status) status = speak(&voice, &options, &err);
     close_voice(&voice);

@@ -7,7 +7,7 @@
 #include "core/base/text.h"
 #include "core/checkpoint.h"
 #include "tui/command/clean.h"
-#include "tui/command/model_folder.h"
+#include "tui/command/loaded_model.h"
 #include "tui/command/model_info.h"
 #include "tui/command/run_commands.h"
 
@@ -37,9 +37,9 @@ static const char help[] = "anneal model: what a model is made of, and a run's m
                            "  anneal model export latest --best -o kjv-model\n";
 
 struct options {
-    const char *verb, *source, *output;
-    int64_t step;
-    bool best, json;
+    const char *verb, *output;
+    struct model_choice model;
+    bool json;
 };
 
 static int read_options(int argc, char **argv, struct options *o)
@@ -49,15 +49,15 @@ static int read_options(int argc, char **argv, struct options *o)
                                           {"json", no_argument, NULL, 'j'},
                                           {"output", required_argument, NULL, 'o'},
                                           {0}};
-    *o = (struct options){.step = -1};
+    *o = (struct options){.model = {.command = "model", .step = -1}};
     opterr = 0;
     optind = 0;
     for (int option; (option = getopt_long(argc, argv, ":o:", longs, NULL)) != -1;) {
         if (option == 's') {
-            if (!text_parse_int(optarg, &o->step) || o->step < 0)
+            if (!text_parse_int(optarg, &o->model.step) || o->model.step < 0)
                 return command_usage("model", "--step must be the step of a checkpoint, from 0");
         } else if (option == 'b') {
-            o->best = true;
+            o->model.best = true;
         } else if (option == 'j') {
             o->json = true;
         } else if (option == 'o') {
@@ -71,11 +71,12 @@ static int read_options(int argc, char **argv, struct options *o)
     bool info = strcmp(o->verb, "info") == 0, export = strcmp(o->verb, "export") == 0;
     if (!info && !export) return command_usage("model", "there is info and export");
     if (argc - optind != 2) return command_usage("model", "name one run or one folder");
-    if (o->best && o->step >= 0) return command_usage("model", "--best or --step, not both");
+    if (o->model.best && o->model.step >= 0) return command_usage("model", "--best or --step, not both");
     if (export && !o->output) return command_usage("model", "export needs -o FOLDER");
     if (export && o->json) return command_usage("model", "--json is for info");
     if (info && o->output) return command_usage("model", "-o is for export");
-    o->source = argv[optind + 1];
+    o->model.doing = info ? "describing" : "exporting";
+    o->model.source = argv[optind + 1];
     return 0;
 }
 
@@ -103,7 +104,7 @@ int command_model(int argc, char **argv)
         }
     int code = read_options(argc, argv, &o);
     if (code) return code;
-    enum status status = model_folder_find("model", o.source, o.step, o.best, folder, sizeof folder, &err);
+    enum status status = model_choice_find(&o.model, folder, sizeof folder, &err);
     if (!status)
         status = strcmp(o.verb, "info") == 0 ? model_info_print(folder, o.json, &err)
                                              : export_model(&o, folder, &err);

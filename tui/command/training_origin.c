@@ -49,32 +49,54 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
     return status ? status : check_rest(s, s->id, err);
 }
 
-/* The lines of `after` that differ from those of `before`, which has the same keys in the same order:
- * "train.total_steps = 60 (was 40), …", cut where `size` ends. */
+/* The lines of `after` that differ from those of `before`, which has the same keys in the same order, but may
+ * lack parameter groups at the end: "train.total_steps = 60 (was 40), …", cut where `size` ends. */
 static void describe_changes(const char *before, const char *after, char *buf, size_t size)
 {
     char section[64] = "";
     size_t used = 0;
     buf[0] = '\0';
-    while (*before && *after) {
+    while (*after) {
         size_t n = strcspn(after, "\n"), m = strcspn(before, "\n");
         size_t key = strcspn(before, "=") + 2;
         if (*after == '[') snprintf(section, sizeof section, "%.*s", (int)n - 2, after + 1);
         if ((n != m || memcmp(before, after, n) != 0) && key < m && used < size)
             used += (size_t)snprintf(buf + used, size - used, "%s%s.%.*s (was %.*s)", used ? ", " : "",
                                      section, (int)n, after, (int)(m - key), before + key);
+        if (!m && n && *after != '[' && used < size)
+            used += (size_t)snprintf(buf + used, size - used, "%s%s.%.*s", used ? ", " : "", section, (int)n,
+                                     after);
         after += n + (after[n] == '\n');
         before += m + (before[m] == '\n');
     }
+}
+
+/* A stored configuration as this anneal would write it: with the keys that have come since. NULL on failure.
+ */
+static char *stored_config_text(const struct training_session *s, struct err *err)
+{
+    struct config config;
+    char *stored = NULL, *text = NULL;
+    config_init(&config);
+    enum status status = run_config(s->store, s->id, &stored, err);
+    if (!status) status = config_read_effective(&config, stored, s->id, err);
+    if (!status) status = config_finish(&config, err);
+    if (!status && !(text = config_text(&config)))
+        err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    free(stored);
+    return text;
 }
 
 /* What the command line has changed becomes the run's configuration, and a line of its history. */
 enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err)
 {
     const struct config *c = &s->config;
-    char *before = NULL, *after = config_text(c);
-    enum status status = after ? run_config(s->store, s->id, &before, err)
-                               : err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    char *before = stored_config_text(s, err), *after = before ? config_text(c) : NULL;
+    enum status status = STATUS_OK;
+    if (!before)
+        status = err->status;
+    else if (!after)
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
     if (!status) describe_changes(before, after, changes, size);
     if (!status && *changes) status = run_reconfigure(s->store, s->id, c->train.total_steps, after, err);
     free(before);
