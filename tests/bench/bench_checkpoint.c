@@ -14,7 +14,7 @@
 #include "core/base/file.h"
 #include "core/trainer.h"
 
-enum { STEPS = 24, EVERY = 8, SAVES = STEPS / EVERY, TOKENS = 40000, ROUNDS = 2 };
+enum { STEPS = 30, EVERY = 10, SAVES = STEPS / EVERY, TOKENS = 40000, ROUNDS = 2 };
 
 static void stop_on(enum status status, const struct err *err)
 {
@@ -136,7 +136,7 @@ struct cost {
 static struct cost run(const struct corpus *corpus, struct device *device, const char *folder,
                        const char *background, const char *every)
 {
-    static const char *const words[] = {"model.preset=tiny", "train.batch_size=2",  "train.seq_len=64",
+    static const char *const words[] = {"model.preset=tiny", "train.batch_size=1",  "train.seq_len=32",
                                         "eval.every=0",      "sample.every=0",      "data.val_fraction=0",
                                         "checkpoint.keep=1", "train.precision=fp32"};
     struct config config;
@@ -205,8 +205,8 @@ int main(void)
     for (int i = 0; i < ROUNDS; i++) { /* in turns, so that a busy moment falls on all */
         keep_better(&none, run(&corpus, device, folder, "checkpoint.background=false", "checkpoint.every=0"));
         keep_better(&front,
-                    run(&corpus, device, folder, "checkpoint.background=false", "checkpoint.every=8"));
-        keep_better(&back, run(&corpus, device, folder, "checkpoint.background=true", "checkpoint.every=8"));
+                    run(&corpus, device, folder, "checkpoint.background=false", "checkpoint.every=10"));
+        keep_better(&back, run(&corpus, device, folder, "checkpoint.background=true", "checkpoint.every=10"));
     }
     printf("preset tiny, a step of %.0f ms, a checkpoint of %.0f MiB every %d steps, best of %d rounds\n",
            none.plain * 1e3, (double)front.bytes / (1 << 20), EVERY, ROUNDS);

@@ -97,6 +97,15 @@ static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void 
                             "all 40 steps are done (to train on: --train.total_steps=80)");
     assert_int_equal(stage_count_runs(), 2);
     assert_int_equal(stage_count_leftovers(&s), 0);
+    /* stored by an anneal that did not know these keys: they have not changed */
+    free(stage_query(&s, "update runs set config = replace(replace(config, 'background = true' || char(10), "
+                         "''), 'from = ' || char(10), '') where name = 'base'"));
+    process_close(process_run(0, "resume", "base", "--train.total_steps=50", "--train.schedule=constant",
+                              "--progress=none", NULL));
+    text = stage_query(&s, "select text from events where text like 'resumed%'");
+    assert_string_equal(text, "resumed with train.total_steps = 50 (was 40), train.schedule = constant (was "
+                              "cosine)");
+    free(text);
 }
 
 /* The description beside the weights is another model's: not even the tensors' shapes need to differ. */

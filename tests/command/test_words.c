@@ -228,7 +228,7 @@ static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
     char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
     assert_int_equal(truncate(weights, 100), 0);
     process_expect_sentence(process_run(0, "generate", "mine", "--max-tokens=2", NULL),
-                            "checkpoints/step-40: the newest checkpoint is damaged, taking step-30");
+                            "checkpoints/step-40: the newest checkpoint is damaged, generating from step-30");
     process_expect_sentence(
         process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=none", NULL),
         "checkpoints/step-40: the newest checkpoint is damaged, going on from step-30");

@@ -147,15 +147,49 @@ static void look_after_order(struct story *story)
     was_there = is_there(watched, 4);
 }
 
+/* For so long, the first time. */
+static void hold_for(int64_t milliseconds)
+{
+    struct timespec until;
+    if (atomic_fetch_add(&door.held, 1) > 0) return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    int64_t nanoseconds = until.tv_nsec + milliseconds * 1000000;
+    until.tv_sec += nanoseconds / 1000000000;
+    until.tv_nsec = nanoseconds % 1000000000;
+    while (sem_timedwait(&door.go, &until) == 0) continue;
+}
+
 /* Gives an answer that comes too early the time to be seen. */
 static void linger(struct story *story)
 {
-    struct timespec until;
     (void)story;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-    while (sem_timedwait(&door.go, &until) == 0) continue;
+    hold_for(100);
+}
+
+/* The time itself is what this is about: a wait of more than a second is worth a word. */
+static void stay_long(struct story *story)
+{
+    (void)story;
+    hold_for(3000);
+}
+
+static void a_checkpoint_that_had_to_wait_long_says_so(void **state)
+{
+    (void)state;
+    struct session s;
+    open_door(-1);
+    session_open(&s, "long", NULL, WORDS("checkpoint.every=5"), 900);
+    s.story.on_safe = stay_long;
+    session_start(&s, false);
+    session_run(&s);
+    assert_int_equal(s.story.event_count, 1);
+    assert_string_equal(s.story.last_level, "warning");
+    assert_non_null(strstr(s.story.last_event, "the checkpoint of step 10 had to wait "));
+    assert_non_null(
+        strstr(s.story.last_event, "for the one before it to be written (a larger checkpoint.every"));
+    assert_int_equal(s.story.checkpoint_count, 3);
+    sem_destroy(&door.go);
+    session_close(&s);
 }
 
 static void an_ordered_checkpoint_is_on_disk_when_it_is_answered(void **state)
@@ -257,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checkpoint_written_while_training_goes_on_is_that_of_the_moment_it_was_asked_for),
         cmocka_unit_test(a_checkpoint_waits_for_the_one_before_and_none_is_lost),
+        cmocka_unit_test(a_checkpoint_that_had_to_wait_long_says_so),
         cmocka_unit_test(an_ordered_checkpoint_is_on_disk_when_it_is_answered),
         cmocka_unit_test(without_moments_a_checkpoint_is_smaller_and_resumes_no_run),
         cmocka_unit_test(

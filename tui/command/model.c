@@ -49,7 +49,7 @@ static int read_options(int argc, char **argv, struct options *o)
                                           {"json", no_argument, NULL, 'j'},
                                           {"output", required_argument, NULL, 'o'},
                                           {0}};
-    *o = (struct options){.model = {"model", "taking the model", .step = -1}};
+    *o = (struct options){.model = {.command = "model", .step = -1}};
     opterr = 0;
     optind = 0;
     for (int option; (option = getopt_long(argc, argv, ":o:", longs, NULL)) != -1;) {
@@ -75,6 +75,7 @@ static int read_options(int argc, char **argv, struct options *o)
     if (export && !o->output) return command_usage("model", "export needs -o FOLDER");
     if (export && o->json) return command_usage("model", "--json is for info");
     if (info && o->output) return command_usage("model", "-o is for export");
+    o->model.doing = info ? "describing" : "exporting";
     o->model.source = argv[optind + 1];
     return 0;
 }

@@ -11,14 +11,18 @@
 enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err)
 {
     struct store *store = NULL;
+    char *stored = NULL;
     char folder[PATH_MAX - 16];
     *out = (struct recorded_run){0};
     enum status status = run_open_store(&store, err);
     if (!status) status = run_find(store, word, &out->info, err);
-    if (!status) status = run_config(store, out->info.id, &out->config_text, err);
+    if (!status) status = run_config(store, out->info.id, &stored, err);
     config_init(&out->config);
-    if (!status) status = config_read_effective(&out->config, out->config_text, out->info.id, err);
+    if (!status) status = config_read_effective(&out->config, stored, out->info.id, err);
     if (!status) status = config_finish(&out->config, err);
+    free(stored);
+    if (!status && !(out->config_text = config_text(&out->config)))
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
     if (!status) {
         run_folder(store, out->info.id, folder, sizeof folder);
         status = file_format_path(out->checkpoints, sizeof out->checkpoints, err, "%s/checkpoints", folder);

@@ -11,7 +11,7 @@
 struct recorded_run {
     struct run_info info;
     struct config config; /* finished */
-    char *config_text;    /* owned */
+    char *config_text;    /* owned; of `config`, so with the keys that have come since it was stored */
     char checkpoints[PATH_MAX];
 };
 
