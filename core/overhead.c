@@ -21,8 +21,8 @@ int64_t overhead_measure(const struct device_info *device)
 
 static bool path_of(char path[PATH_MAX], const char *folder, const struct device_info *device)
 {
-    return folder && device->uuid[0] != '\0' &&
-           snprintf(path, PATH_MAX, "%s/overhead-%s", folder, device->uuid) < PATH_MAX;
+    return folder && snprintf(path, PATH_MAX, "%s/overhead-%s", folder,
+                              device->uuid[0] != '\0' ? device->uuid : "cpu") < PATH_MAX;
 }
 
 void overhead_keep(const char *folder, const struct device_info *device, int64_t bytes)

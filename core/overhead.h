@@ -11,8 +11,8 @@
 /* Bytes now; -1: nobody tells (no NVML, or a container that hides the process from it). */
 int64_t overhead_measure(const struct device_info *device);
 
-/* In a file of the folder, one a GPU; of a CPU nothing is kept, and what cannot be written is measured next
- * time. `folder` NULL: nowhere. */
+/* In a file of the folder, one a device; what cannot be written is measured next time. `folder` NULL:
+ * nowhere. */
 void overhead_keep(const char *folder, const struct device_info *device, int64_t bytes);
 int64_t overhead_recall(const char *folder, const struct device_info *device); /* -1: nothing is kept */
 

@@ -1,6 +1,7 @@
 /* See plan.h. What is added here is what training uses; core/network.c is its other half. */
 #include "core/plan.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ static size_t pad(size_t bytes)
 static size_t add(struct plan *plan, enum plan_category category, int layer, const char *name, size_t bytes)
 {
     size_t offset = plan->category_bytes[category];
+    assert(plan->buffer_count < plan->buffer_capacity);
     plan->buffers[plan->buffer_count++] =
         (struct plan_buffer){name, category, layer, bytes, offset, PHASE_ALWAYS};
     plan->category_bytes[category] += pad(bytes);
@@ -54,6 +56,7 @@ static void share(struct plan *plan, struct sharing *sharing, const char *name, 
                   size_t *offset)
 {
     size_t i = sharing->count++;
+    assert(i < SHARING_MAX && plan->buffer_count < plan->buffer_capacity);
     if (i == 0) sharing->first = plan->buffer_count;
     plan->buffers[plan->buffer_count++] = (struct plan_buffer){name, PLAN_WORKSPACE, -1, bytes, 0, phases};
     sharing->at[i] = (struct placement){pad(bytes), phases, 0};
@@ -75,12 +78,13 @@ static size_t largest(size_t a, size_t b)
 }
 
 /* Each chunk passes once over the (V, C) gradient, so few large chunks move less memory; past 512 rows the
- * logits only grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels. */
-static int loss_chunk_rows(size_t N, int V, enum precision precision)
+ * logits only grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels.
+ * Without training there is no gradient to pass over: 64 rows do. */
+static int loss_chunk_rows(size_t N, int V, enum precision precision, bool training)
 {
     size_t rows = ((size_t)64 << 20) / ((size_t)V * precision_bytes(precision)) / 64 * 64;
     if (rows > 512) rows = 512;
-    if (rows < 64) rows = 64;
+    if (rows < 64 || !training) rows = 64;
     return (int)(rows < N ? rows : N);
 }
 
@@ -233,7 +237,7 @@ static void plan_logits(struct plan *plan, struct sharing *sharing, size_t which
     int V = plan->input.model->config.vocab_size;
     enum precision precision = plan->input.precision;
     struct placement *logits = &sharing->at[which];
-    int chunk = loss_chunk_rows(N, V, precision);
+    int chunk = loss_chunk_rows(N, V, precision, plan->input.moments > 0);
     size_t fused = linear_cross_entropy_workspace(chunk, V, precision),
            plain = linear_cross_entropy_workspace((int)N, V, precision);
     bool all = plan->input.loss == PLAN_LOSS_PLAIN;

@@ -1,5 +1,5 @@
 /* The fused linear cross-entropy beside the plain one, which holds all logits at once: at preset tiny's width
- * and 1,024 tokens (C 256, 4 sequences of 256) with vocabularies of 32,000 and 128,000. Of each the rows of
+ * and 2,048 tokens (C 256, 8 sequences of 256) with vocabularies of 32,000 and 128,000. Of each the rows of
  * logits that it works on, the bytes of logits, the bytes of the whole plan, and the median milliseconds of
  * losses and gradients, taken in turns. `bench_loss VOCABULARY` runs only that one. */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "kernels/cpu.h"
 #include "kernels/linear_cross_entropy.h"
 
-enum { B = 4, T = 256, N = B * T, C = 256, ROUNDS = 3 };
+enum { B = 8, T = 256, N = B * T, C = 256, ROUNDS = 3 };
 
 struct bench {
     const struct backend *k;

@@ -115,7 +115,8 @@ static enum status ask_device(struct estimate *e, struct err *err)
     char home[PATH_MAX - 8], folder[PATH_MAX];
     bool gpu = !status && e->info.uuid[0] != '\0', at_home = !file_anneal_home(home, sizeof home, NULL);
     snprintf(folder, sizeof folder, "%s/cuda", at_home ? home : "");
-    if (!status) e->overhead = gpu ? overhead_recall(folder, &e->info) : overhead_measure(&e->info);
+    if (!status) e->overhead = overhead_recall(folder, &e->info);
+    if (!status && !gpu && e->overhead < 0) e->overhead = overhead_measure(&e->info);
     device_choice_close(&choice);
     return status;
 }
@@ -196,13 +197,12 @@ static void print_beside(const struct estimate *e)
                text_format_bytes(plan->category_bytes[c], text, sizeof text));
         print_buffers(plan, (enum plan_category)c);
     }
+    const char *what = gpu ? "driver's context and libraries" : "the program and what it reads";
     if (e->overhead >= 0)
-        printf("  %-42s %12s   %s\n", gpu ? "driver's context and libraries" : "the program itself",
-               text_format_bytes((uint64_t)e->overhead, text, sizeof text),
-               gpu ? "as the last run on it began" : "as it is now");
+        printf("  %-42s %12s   before the plan, as last measured\n", what,
+               text_format_bytes((uint64_t)e->overhead, text, sizeof text));
     else
-        printf("  %-42s %12s   %s\n", "driver's context and libraries", "unknown",
-               "a run measures it where NVIDIA's management library tells");
+        printf("  %-42s %12s   a run measures it where NVIDIA's management library tells\n", what, "unknown");
 }
 
 /* "model.layers.3.mlp…" is of layer 3; -1: of none. */
