@@ -149,6 +149,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     allocator_kind_parse(c->memory.allocator, &input.allocator);
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
+    if (!status) status = trainer_allocations_open(t, err);
     if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)t->plan.total_bytes, err);
     if (!status) status = warm_up(t, err);
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);

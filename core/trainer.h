@@ -1,7 +1,9 @@
 /* The trainer: the loop that turns a configuration and a corpus into a trained model. Knows no SQL, no screen
  * and no signals: what happens is told to a struct train_observer, and what is wanted is asked of it.
  *
- * After the first step the step loop allocates nothing. A trainer killed at any moment loses at most what
+ * A step is queued before the one before it is told (see trainer_step.c); what is told has happened, in order,
+ * and whatever needs the state (an evaluation, a sample, a checkpoint, an order, leaving) comes after all steps
+ * that are queued. After the first step the step loop allocates nothing. A trainer killed at any moment loses at most what
  * came after its last checkpoint; one that leaves by itself writes a checkpoint first. */
 #ifndef ANNEAL_CORE_TRAINER_H
 #define ANNEAL_CORE_TRAINER_H
@@ -54,6 +56,7 @@ struct train_setup {
     const char *checkpoints;       /* folder; made when needed; borrowed */
     const char *warm_folder;       /* where a GPU's choices are kept between runs; NULL: nowhere; borrowed */
     const struct progress *progress; /* of opening; NULL: nobody looks; borrowed until trainer_open returns */
+    bool check_allocations; /* a step after the first that allocates memory ends the run with a sentence */
     struct train_observer observer;
 };
 

@@ -41,6 +41,7 @@ struct trainer {
     struct step_result *results;         /* (FLIGHTS_MAX) page-locked; the network's allocator has them */
     int in_flight;
     double told_at; /* of clock_monotonic */
+    int64_t heap_allocations, device_allocations; /* so far, when they are checked */
     char *sample_bytes, *sample_text;
     int64_t last_eval_step, last_checkpoint_step;
     double last_val_loss;
@@ -67,6 +68,12 @@ enum status trainer_step(struct trainer *trainer, struct err *err);
 /* Waits for the steps that are queued and tells them: then the state is that of the device. */
 enum status trainer_settle(struct trainer *trainer, struct err *err);
 int64_t trainer_queued(const struct trainer *trainer); /* steps done when all that are queued are */
+
+/* trainer_allocations.c: nothing where the setup does not ask for it */
+enum status trainer_allocations_open(struct trainer *trainer, struct err *err);
+bool trainer_allocations_watch(struct trainer *trainer, bool on); /* returns what was before */
+/* After a step is queued and others are told: whether any of that allocated. */
+enum status trainer_allocations_check(struct trainer *trainer, struct err *err);
 
 /* trainer_evaluate.c */
 void trainer_evaluate(struct trainer *trainer);

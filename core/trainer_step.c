@@ -121,11 +121,13 @@ static void tell(struct trainer *t)
     double peak = t->device.peak_flops[t->plan.input.precision];
     record.mfu =
         peak > 0 ? model_flops_per_token(&t->model, t->plan.input.T) * record.tokens_per_sec / peak : NAN;
+    bool watched = trainer_allocations_watch(t, false);
     o->step(o->context, &record);
     if (result->clip.scale == 0)
         trainer_event(t, "warning",
                       "step %" PRId64 ": the gradient norm is not finite, the update was skipped",
                       record.step);
+    trainer_allocations_watch(t, watched);
 }
 
 /* Tells steps until at most `left` are under way, waiting for each. On a failure the rest never happened. */
@@ -149,16 +151,11 @@ enum status trainer_settle(struct trainer *t, struct err *err)
     return settle_to(t, 0, err);
 }
 
-enum status trainer_step(struct trainer *t, struct err *err)
+/* Queues the next step and tells what has happened. */
+static enum status advance(struct trainer *t, struct err *err)
 {
     const struct backend *be = t->setup.backend;
-    struct err problem = {0};
-    enum status status = replay_prepare(&t->replay, &problem);
-    if (status == STATUS_FAILED)
-        trainer_tolerate(t, "warning", &problem);
-    else if (status)
-        return err ? (*err = problem, status) : status;
-    status = in_lockstep(t) ? trainer_settle(t, err) : STATUS_OK;
+    enum status status = in_lockstep(t) ? trainer_settle(t, err) : STATUS_OK;
     if (status) return status;
     queue_step(t, &t->flights[trainer_queued(t) % FLIGHTS_MAX]);
     status = be->stream_check(t->network.stream, err);
@@ -173,4 +170,18 @@ enum status trainer_step(struct trainer *t, struct err *err)
         status = settle_to(t, t->in_flight - 1, err);
     if (!status && t->in_flight == 0) replay_judge(&t->replay);
     return status;
+}
+
+enum status trainer_step(struct trainer *t, struct err *err)
+{
+    struct err problem = {0};
+    enum status status = replay_prepare(&t->replay, &problem);
+    if (status == STATUS_FAILED)
+        trainer_tolerate(t, "warning", &problem);
+    else if (status)
+        return err_set(err, status, "%s", problem.text);
+    trainer_allocations_watch(t, true);
+    status = advance(t, err);
+    trainer_allocations_watch(t, false);
+    return status ? status : trainer_allocations_check(t, err);
 }

@@ -1,7 +1,7 @@
 /* CUDA twin of dropout.h, to the same bits. Memory-bound: a thread makes the Philox block of each four of its
  * elements and moves 16 bytes where the address allows.
  *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 16 to 40 registers, no spills; the vector paths move 16 bytes an
+ * ptxas (CUDA 13.0) for sm_80 and sm_90a: 20 to 40 registers, no spills; the vector paths move 16 bytes an
  * instruction. Not yet measured on a GPU. */
 #include "kernels/dropout.h"
 #include "kernels/element.cuh"

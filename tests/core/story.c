@@ -188,6 +188,7 @@ enum status session_try(struct session *s, struct err *err)
                                 .device = s->device,
                                 .corpus = &s->corpus,
                                 .checkpoints = s->folder,
+                                .check_allocations = s->check_allocations,
                                 .observer = {.context = &s->story,
                                              .step = on_step,
                                              .eval = on_eval,

@@ -45,6 +45,7 @@ struct session {
     struct device *device;
     struct trainer *trainer;
     struct story story;
+    bool check_allocations;
     char *folder; /* of checkpoints */
 };
 

@@ -107,7 +107,7 @@ static void a_fault_before_the_first_checkpoint_starts_from_the_beginning(void *
     expect_fall_back(
         &(struct failure){"fault_at:2:embedding_gather", "--sample.every=0",
                           "cuda:0 failed after step 1; the CPU trains on from the beginning, 1 step "
-                          "again, in fp32: a kernel, or the ",
+                          "again, in fp32: a kernel",
                           "1:0:failed 2:0:finished", "1:1 2:8", "0 0 0"});
 }
 
@@ -117,7 +117,7 @@ static void a_fault_goes_on_from_the_newest_checkpoint(void **state)
     expect_fall_back(
         &(struct failure){"fault_at:9:embedding_gather", "--sample.every=0",
                           "after step 7; the CPU trains on from the checkpoint of step 6, 1 step "
-                          "again, in fp32: a kernel, or the ",
+                          "again, in fp32: a kernel",
                           "1:0:failed 2:6:finished", "1:7 2:2", "1 0 3"});
 }
 

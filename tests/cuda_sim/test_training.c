@@ -193,6 +193,7 @@ static void without_its_waits_between_streams_the_curve_is_another(void **state)
 static struct {
     const struct backend *table;
     int updates, waits, waits_at_first, waits_at_last, ahead[10];
+    uint64_t mallocs_at_first, mallocs_at_last;
 } asked;
 
 static void count_update(float *w, void *weights, float *m, float *v, const float *g, size_t n,
@@ -218,8 +219,8 @@ static enum status count_wait(struct stream *stream, struct err *err)
 static void note_step(struct story *story)
 {
     asked.ahead[story->done - 1] = asked.updates - (int)story->done;
-    if (story->done == 1) asked.waits_at_first = asked.waits;
-    if (story->done == 10) asked.waits_at_last = asked.waits;
+    if (story->done == 1) asked.waits_at_first = asked.waits, asked.mallocs_at_first = sim_mallocs();
+    if (story->done == 10) asked.waits_at_last = asked.waits, asked.mallocs_at_last = sim_mallocs();
 }
 
 static void expect_ahead(const char *async, int ahead)
@@ -240,15 +241,74 @@ static void expect_ahead(const char *async, int ahead)
     for (int i = 0; i < 9; i++) assert_int_equal(asked.ahead[i], ahead);
     assert_int_equal(asked.ahead[9], 0); /* there is no eleventh */
     assert_int_equal(asked.waits_at_last - asked.waits_at_first, 0);
+    assert_int_equal(asked.mallocs_at_last - asked.mallocs_at_first, 0);
     session_close(&s);
 }
 
-/* When a step is told, the next one is queued; and nothing waits for the device but the look at one event. */
+/* When a step is told, the next one is queued; nothing waits for the device but the look at one event, and
+ * nothing asks it for memory. */
 static void a_step_is_queued_before_the_one_before_it_is_told(void **state)
 {
     (void)state;
     expect_ahead("train.async=true", 1);
     expect_ahead("train.async=false", 0);
+}
+
+/* ---- skipped updates: a table whose loss gradient is not finite in chosen steps ---- */
+
+static struct {
+    int calls, from, until; /* of cross_entropy_fused, one a step here */
+} poison;
+
+static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *targets, float loss_scale,
+                                   int N, int V, struct stream *stream)
+{
+    static const float bad = NAN;
+    cuda_plugin.table->cross_entropy_fused(losses, logits, targets, loss_scale, N, V, stream);
+    if (poison.calls >= poison.from && poison.calls < poison.until)
+        cuda_plugin.table->mem_upload(logits, &bad, sizeof bad, stream);
+    poison.calls++;
+}
+
+static enum train_outcome train_poisoned(struct session *s, bool late, int from, int until,
+                                         const char *const *words)
+{
+    struct backend poisoned = *cuda_plugin.table;
+    poisoned.cross_entropy_fused = poisoned_cross_entropy;
+    poison.calls = 0, poison.from = from, poison.until = until;
+    sim_set_late(late);
+    session_open(s, late ? "late" : "at-once", &poisoned, words, 900);
+    session_start(s, false);
+    enum train_outcome outcome = session_run(s);
+    sim_set_late(false);
+    return outcome;
+}
+
+/* The step after a skipped one is queued before the host knows: AdamW's corrections are the device's. */
+static void a_skipped_update_is_the_same_however_late_it_is_seen(void **state)
+{
+    (void)state;
+    struct session a, b;
+    train_poisoned(&a, false, 3, 5, WORDS("train.total_steps=10", "train.graph=off", "train.async=false"));
+    train_poisoned(&b, true, 3, 5, WORDS("train.total_steps=10", "train.graph=off", "train.async=true"));
+    assert_int_equal(a.story.steps[3].clip_scale, 0);
+    assert_int_equal(a.story.event_count, 2);
+    assert_int_equal(b.story.event_count, 2);
+    expect_same_bits(&a, &b, "skipped");
+    session_close(&a), session_close(&b);
+}
+
+static void the_hundredth_skipped_update_in_a_row_is_the_last_step(void **state)
+{
+    (void)state;
+    struct session s;
+    assert_int_equal(train_poisoned(&s, true, 4, 1000,
+                                    WORDS("train.total_steps=400", "model.num_layers=1", "train.graph=off")),
+                     TRAIN_DIVERGED);
+    assert_int_equal(s.story.step_count, 104);
+    assert_int_equal(s.story.event_count, 100);
+    assert_int_equal(poison.calls, 104); /* nor was another one queued */
+    session_close(&s);
 }
 
 /* Six steps here, six more there, against twelve on the CPU. */
@@ -364,6 +424,8 @@ int main(void)
         cmocka_unit_test(however_steps_are_queued_the_bits_are_the_same),
         cmocka_unit_test(without_its_waits_between_streams_the_curve_is_another),
         cmocka_unit_test(a_step_is_queued_before_the_one_before_it_is_told),
+        cmocka_unit_test(a_skipped_update_is_the_same_however_late_it_is_seen),
+        cmocka_unit_test(the_hundredth_skipped_update_in_a_row_is_the_last_step),
         cmocka_unit_test(a_checkpoint_of_one_device_resumes_on_the_other),
         cmocka_unit_test(a_kernel_fault_ends_the_run_with_a_sentence),
         cmocka_unit_test(a_full_device_is_refused_with_the_numbers),

@@ -174,6 +174,8 @@ static void print_text(const struct estimate *e)
         print_buffers(plan, (enum plan_category)category);
     }
     printf("%-44s %12s\n", "all", text_format_bytes(plan->total_bytes, text, sizeof text));
+    printf("%-44s %12s\n", "beside it, page-locked memory of the host",
+           text_format_bytes(plan->host_bytes, text, sizeof text));
     print_groups(e);
     if (!e->fit) return;
     printf("\nInto %s fit", text_format_bytes(e->memory, text, sizeof text));
@@ -217,11 +219,12 @@ static json_t *plan_json(const struct estimate *e)
                                                  plan_category_name(b->category), "layer", layer, "bytes",
                                                  (json_int_t)b->bytes, "offset", (json_int_t)b->offset));
     }
-    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:o, s:o, s:o}", "device", e->info.short_name,
+    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "device", e->info.short_name,
                      "parameters", (json_int_t)e->model.parameters, "batch_size", e->input.B, "seq_len",
                      e->input.T, "optimizer", e->config.train.optimizer, "precision",
                      precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
-                     "categories", categories, "buffers", buffers, "param_groups", groups_json(e));
+                     "host_bytes", (json_int_t)plan->host_bytes, "categories", categories, "buffers", buffers,
+                     "param_groups", groups_json(e));
 }
 
 static enum status print_json(const struct estimate *e, struct err *err)

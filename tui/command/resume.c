@@ -103,6 +103,7 @@ int command_resume(int argc, char **argv)
     options.device = words.device;
     options.progress = words.progress;
     options.wait = words.wait;
+    options.check_allocations = words.check_allocations;
     status = training_words_apply(&words, &options.config, &err);
     if (!status) status = refuse_changes(&old, &options.config, &err);
     return status ? command_fail(&err) : training_resume(&options, &run);

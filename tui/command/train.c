@@ -28,6 +28,8 @@ static const char help[] =
     "last "
     "how it\n"
     "                     ended; between them step, eval, sample, checkpoint, event, order, status\n"
+    "  --check-allocations\n"
+    "                     fails in the first step but the first that allocates memory, of the heap or the device\n"
     "  --help-config      all configuration keys with default, unit and accepted values\n"
     "\n"
     "  anneal train                                             the default run\n"
@@ -93,5 +95,6 @@ int command_train(int argc, char **argv)
     options.device = words.device;
     options.progress = words.progress;
     options.wait = words.wait;
+    options.check_allocations = words.check_allocations;
     return training_start(&options);
 }

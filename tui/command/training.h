@@ -13,6 +13,7 @@ struct training_options {
     const char *device;   /* "auto", "cpu", "cuda" */
     enum report_mode progress;
     bool wait; /* for device memory that other processes hold */
+    bool check_allocations; /* see struct train_setup */
 };
 
 /* Trains a new run. Returns the exit status; errors have been printed. */

@@ -183,6 +183,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .checkpoints = s->checkpoints,
                                 .warm_folder = warm_folder,
                                 .progress = &progress,
+                                .check_allocations = s->options->check_allocations,
                                 .observer = {.context = s,
                                              .reserve = on_reserve,
                                              .step = on_step,

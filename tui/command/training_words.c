@@ -25,8 +25,8 @@ static const char *option_value(const char *name, int argc, char **argv, int *i,
 
 static enum status unknown(const char *word, struct err *err)
 {
-    static const char *const names[] = {"--name", "--device", "--progress",   "--watch",
-                                        "--wait", "--help",   "--help-config"};
+    static const char *const names[] = {"--name", "--device", "--progress",    "--watch",
+                                        "--wait", "--help",   "--help-config", "--check-allocations"};
     const char *nearest = text_nearest(word, names, sizeof names / sizeof *names);
     return err_set(err, STATUS_USAGE, "unknown option %.80s%s%s%s", word, nearest ? " (did you mean " : "",
                    nearest ? nearest : "", nearest ? "?)" : "");
@@ -47,6 +47,8 @@ enum status training_words_parse(int argc, char **argv, struct training_words *o
             w.watch = true;
         } else if (strcmp(word, "--wait") == 0) {
             w.wait = true;
+        } else if (strcmp(word, "--check-allocations") == 0) {
+            w.check_allocations = true;
         } else if ((value = option_value("--name", argc, argv, &i, err))) {
             w.name = value;
         } else if (!err->status && (value = option_value("--device", argc, argv, &i, err))) {

@@ -12,7 +12,7 @@ struct training_words {
     const char *positional; /* NULL: none */
     const char *name, *device;
     enum report_mode progress;
-    bool watch, wait, help, help_config;
+    bool watch, wait, check_allocations, help, help_config;
     const char *settings[SETTINGS_MAX]; /* --section.key=value, in order */
     int setting_count;
 };
