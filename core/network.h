@@ -78,8 +78,8 @@ void network_forward(struct network *network, const int32_t *inputs, int B, int 
  * device. */
 double network_loss(struct network *network, const int32_t *targets, int B, int T);
 
-/* After network_forward: adds the gradients of loss_scale · Σ losses to `gradients`, and the sum of the losses
- * (unscaled) to the step's result. Same dropout as in the forward pass. */
+/* After network_forward: adds the gradients of loss_scale · Σ losses to `gradients`, and the sum of the
+ * losses (unscaled) to the step's result. Same dropout as in the forward pass. */
 void network_backward(struct network *network, const int32_t *targets, int B, int T, float loss_scale,
                       struct network_dropout dropout);
 

@@ -70,8 +70,7 @@ struct plan {
     size_t buffer_count, buffer_capacity;
     size_t category_bytes[PLAN_CATEGORIES];
     size_t total_bytes;
-    size_t host_bytes; /* page-locked host memory beside it, for batches and results on their way; 0: no training
-                        */
+    size_t host_bytes; /* page-locked memory of the host beside it; 0 without training */
 
     /* byte offsets within their category */
     size_t weights, gradients;  /* (elements) fp32: the master weights */
@@ -80,20 +79,20 @@ struct plan {
     struct layer_plan *layers;  /* (L), activations */
     size_t x_final, final_rstd; /* (N, C), (N), activations */
     /* workspace; fp32 are rope, losses and what an operation says of its scratch */
-    size_t rope;            /* (T, HS/2, 2) */
-    size_t batch[2];        /* (2, N) int32: inputs, then targets; one is computed on while the other is filled */
-    size_t losses;          /* (N) */
-    size_t loss_sum;        /* double: of an evaluation */
-    size_t control;         /* struct step_control */
-    size_t result;          /* struct step_result */
-    size_t weights_clip;    /* struct clip_state: of the weights, to see whether they are finite */
-    size_t ranges;          /* (params of the model) struct update_range: as many as there could be */
-    size_t norm;            /* (N, C) the normalised residual stream, recomputed in the backward pass */
-    size_t branch;          /* (N, C) output of a projection before it joins the stream; gradient of norm */
-    size_t act;             /* (N, F), and its gradient */
-    size_t dx;              /* (N, C) gradient of the residual stream */
-    size_t dattn;           /* (N, NH*HS) */
-    size_t dqkv;            /* (N, Q) */
+    size_t rope;         /* (T, HS/2, 2) */
+    size_t batch[2];     /* (2, N) int32 each: inputs, then targets */
+    size_t losses;       /* (N) */
+    size_t loss_sum;     /* double: of an evaluation */
+    size_t control;      /* struct step_control */
+    size_t result;       /* struct step_result */
+    size_t weights_clip; /* struct clip_state: of the weights */
+    size_t ranges;       /* (params of the model) struct update_range: as many as there could be */
+    size_t norm;         /* (N, C) the normalised residual stream, recomputed in the backward pass */
+    size_t branch;       /* (N, C) output of a projection before it joins the stream; gradient of norm */
+    size_t act;          /* (N, F), and its gradient */
+    size_t dx;           /* (N, C) gradient of the residual stream */
+    size_t dattn;        /* (N, NH*HS) */
+    size_t dqkv;         /* (N, Q) */
     size_t scratch, scratch_bytes; /* the largest workspace any single operation asks for */
     size_t logits;                 /* (loss_chunk, V) */
     size_t gemm_workspace;         /* lent to the stream; only where it wants any */

@@ -29,8 +29,8 @@ struct replay {
     float loss_scale, dropout;
     enum replay_mode mode;
     struct replay_piece pieces[2];
-    struct graph *passes[2], *update; /* owned; NULL until recorded */
-    struct event *begin, *end;        /* owned; around a measured micro-batch */
+    struct graph *passes[2], *update;    /* owned; NULL until recorded */
+    struct event *begin, *end;           /* owned; around a measured micro-batch */
     double host_seconds, device_seconds; /* the least so far, of the measured ones */
     int measured, steps;
 };

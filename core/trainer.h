@@ -1,10 +1,11 @@
 /* The trainer: the loop that turns a configuration and a corpus into a trained model. Knows no SQL, no screen
  * and no signals: what happens is told to a struct train_observer, and what is wanted is asked of it.
  *
- * A step is queued before the one before it is told (see trainer_step.c); what is told has happened, in order,
- * and whatever needs the state (an evaluation, a sample, a checkpoint, an order, leaving) comes after all steps
- * that are queued. After the first step the step loop allocates nothing. A trainer killed at any moment loses at most what
- * came after its last checkpoint; one that leaves by itself writes a checkpoint first. */
+ * A step is queued before the one before it is told (see trainer_step.c); what is told has happened, in
+ * order, and whatever needs the state (an evaluation, a sample, a checkpoint, an order, leaving) comes after
+ * all steps that are queued. After the first step the step loop allocates nothing. A trainer killed at any
+ * moment loses at most what came after its last checkpoint; one that leaves by itself writes a checkpoint
+ * first. */
 #ifndef ANNEAL_CORE_TRAINER_H
 #define ANNEAL_CORE_TRAINER_H
 

@@ -1,6 +1,6 @@
 /* That steps allocate nothing, checked while they run: the trainer's own thread's heap, and the allocator of
- * device and page-locked memory. What the observer does when it is told of a step is no part of it, nor is the
- * recording of graphs, which happens once. */
+ * device and page-locked memory. What the observer does when it is told of a step is no part of it, nor is
+ * the recording of graphs, which happens once. */
 #include <inttypes.h>
 
 #include "core/base/heap.h"
@@ -16,9 +16,10 @@ static int64_t device_allocations(const struct trainer *t)
 enum status trainer_allocations_open(struct trainer *t, struct err *err)
 {
     if (!t->setup.check_allocations || heap_counts()) return STATUS_OK;
-    return err_set(err, STATUS_USAGE,
-                   "--check-allocations: this build cannot count heap allocations (use one for glibc and without "
-                   "a sanitizer)");
+    return err_set(
+        err, STATUS_USAGE,
+        "--check-allocations: this build cannot count heap allocations (use one for glibc and without "
+        "a sanitizer)");
 }
 
 bool trainer_allocations_watch(struct trainer *t, bool on)

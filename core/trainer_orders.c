@@ -58,8 +58,8 @@ static void apply_order(struct trainer *t, const struct order *order, bool *leav
         o->order_done(o->context, order->id, t->state.step, result);
 }
 
-/* Takes all waiting orders; while paused, waits for more. True: leave. An order finds the steps done that were
- * queued before it. */
+/* Takes all waiting orders; while paused, waits for more. True: leave. An order finds the steps done that
+ * were queued before it. */
 bool trainer_obey_orders(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;

@@ -36,12 +36,12 @@ struct trainer {
     struct prefetch *train_batches, *validation_batches; /* the latter NULL without a validation split */
     struct feed feed;
     struct replay replay;
-    struct flight flights[FLIGHTS_MAX];  /* by step modulo FLIGHTS_MAX, as the next two */
-    struct event *landed[FLIGHTS_MAX];   /* its result is on the host */
-    struct step_result *results;         /* (FLIGHTS_MAX) page-locked; the network's allocator has them */
+    struct flight flights[FLIGHTS_MAX]; /* by step modulo FLIGHTS_MAX, as the next two */
+    struct event *landed[FLIGHTS_MAX];  /* its result is on the host */
+    struct step_result *results;        /* (FLIGHTS_MAX) page-locked; the network's allocator has them */
     int in_flight;
     double told_at; /* of clock_monotonic */
-    int64_t heap_allocations, device_allocations; /* so far, when they are checked */
+    int64_t heap_allocations, device_allocations;
     char *sample_bytes, *sample_text;
     int64_t last_eval_step, last_checkpoint_step;
     double last_val_loss;

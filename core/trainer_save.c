@@ -11,7 +11,8 @@
 bool trainer_weights_are_finite(struct trainer *t)
 {
     struct network *net = &t->network;
-    struct clip_state clip, *device_clip = (struct clip_state *)(net->memory[PLAN_WORKSPACE] + t->plan.weights_clip);
+    struct clip_state clip,
+        *device_clip = (struct clip_state *)(net->memory[PLAN_WORKSPACE] + t->plan.weights_clip);
     net->backend->grad_norm(device_clip, net->weights, t->model.elements, 0,
                             net->memory[PLAN_WORKSPACE] + t->plan.scratch, net->stream);
     net->backend->mem_download(&clip, device_clip, sizeof clip, net->stream);

@@ -16,11 +16,13 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
     const struct backend *be = t->setup.backend;
-    double tokens = (double)c->train.accumulation_steps * (double)c->train.batch_size * (double)c->train.seq_len;
+    double tokens =
+        (double)c->train.accumulation_steps * (double)c->train.batch_size * (double)c->train.seq_len;
     enum replay_mode mode = strcmp(c->train.graph, "on") == 0    ? REPLAY_ON
                             : strcmp(c->train.graph, "off") == 0 ? REPLAY_OFF
                                                                  : REPLAY_AUTO;
-    if (c->data.padding >= 0) mode = REPLAY_OFF; /* a graph repeats the loss scale that it was recorded with */
+    if (c->data.padding >= 0)
+        mode = REPLAY_OFF; /* a graph repeats the loss scale that it was recorded with */
     void *results = NULL;
     enum status status = feed_open(&t->feed, &t->network, t->train_batches, err);
     if (!status)
@@ -30,7 +32,8 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
         status = allocator_alloc_host(allocator_root(t->network.allocator), "results",
                                       FLIGHTS_MAX * sizeof *t->results, &results, err);
     t->results = results;
-    for (int i = 0; !status && i < FLIGHTS_MAX; i++) status = be->event_open(t->setup.device, &t->landed[i], err);
+    for (int i = 0; !status && i < FLIGHTS_MAX; i++)
+        status = be->event_open(t->setup.device, &t->landed[i], err);
     return status;
 }
 
@@ -135,8 +138,7 @@ static enum status settle_to(struct trainer *t, int left, struct err *err)
 {
     const struct backend *be = t->setup.backend;
     while (t->in_flight > left) {
-        enum status status =
-            be->event_wait(t->landed[t->state.step % FLIGHTS_MAX], t->network.stream, err);
+        enum status status = be->event_wait(t->landed[t->state.step % FLIGHTS_MAX], t->network.stream, err);
         if (status) {
             t->in_flight = 0;
             return status;

@@ -85,13 +85,13 @@ struct step_control {
 struct dropout_site {
     const struct step_control *control; /* device memory */
     uint16_t layer;                     /* 0 for the embedding */
-    uint16_t site; /* 0 embedding, 1 attention output projection, 2 down projection */
+    uint16_t site;                      /* 0 embedding, 1 attention output projection, 2 down projection */
 };
 
 /* Device-resident result of grad_norm, read by the optimizers: no host round trip. */
 struct clip_state {
-    float norm;      /* L2 norm over all gradients */
-    float scale;     /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */
+    float norm;  /* L2 norm over all gradients */
+    float scale; /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */
     int64_t updates; /* how often the scale was not 0, this time included: the t of AdamW's corrections */
 };
 
@@ -172,14 +172,14 @@ struct backend {
     /* whether the device has come as far as the mark; does not wait. True also of a mark that was never made
      * and where the device failed: there is nothing to wait for */
     bool (*event_done)(struct event *event);
-    /* Until the device has come to the mark, which was made on this stream. STATUS_OK: it has, whatever became
-     * of later work; else the stream's fault, as stream_wait reports it. */
+    /* Until the device has come to the mark, which was made on this stream. STATUS_OK: it has, whatever
+     * became of later work; else the stream's fault, as stream_wait reports it. */
     enum status (*event_wait)(struct event *event, struct stream *stream, struct err *err);
 
     /* --- graphs: a stream's work recorded once and queued again as one piece --- */
-    /* Calls `work`, which queues operations on the stream, and keeps what it queued without running it. It may
-     * not wait, use ordinary host memory, or touch another stream. STATUS_FAILED: this cannot be recorded;
-     * nothing ran and the stream is as before. */
+    /* Calls `work`, which queues operations on the stream, and keeps what it queued without running it. It
+     * may not wait, use ordinary host memory, or touch another stream. STATUS_FAILED: this cannot be
+     * recorded; nothing ran and the stream is as before. */
     enum status (*graph_open)(struct stream *stream, void (*work)(void *context), void *context,
                               struct graph **out, struct err *err);
     void (*graph_run)(struct graph *graph, struct stream *stream); /* queues it; `context` must live on */
@@ -293,8 +293,8 @@ struct backend {
                        struct step_control *control, const struct clip_state *clip, struct stream *stream);
     void (*lion_step)(float *w, void *weights, float *m, const float *g, size_t n,
                       const struct update_range *ranges, int range_count, struct lion_params params,
-                      const struct step_control *control,
-                      const struct clip_state *clip, struct stream *stream);
+                      const struct step_control *control, const struct clip_state *clip,
+                      struct stream *stream);
 };
 
 /* The CPU table, compiled for the best instruction set this processor has. Never fails. */

@@ -72,8 +72,8 @@ static enum chip_source peaks(const cudaDeviceProp *properties, int index, doubl
 static void write_uuid(const cudaDeviceProp *properties, char *out, size_t size)
 {
     const unsigned char *b = (const unsigned char *)&properties->uuid;
-    snprintf(out, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
-             b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    snprintf(out, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+             b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
 /* Whether it answers, and how much of it is free; makes it the current device. */

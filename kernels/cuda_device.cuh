@@ -33,8 +33,8 @@ struct device {
     cublasLtHandle_t blas;
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
     cudaMemPool_t pool;
-    bool lost;               /* it has failed for good: no call may touch it any more */
-    char why[160];           /* what CUDA said first; "": not known */
+    bool lost;     /* it has failed for good: no call may touch it any more */
+    char why[160]; /* what CUDA said first; "": not known */
 };
 
 extern "C" const struct backend cuda_table;

@@ -68,7 +68,8 @@ void graph_close(struct graph *graph)
     free(graph);
 }
 
-/* The value travels as the launch's argument, which CUDA copies: nothing on the host must outlive the call. */
+/* The value travels as the launch's argument, which CUDA copies: nothing on the host must outlive the call.
+ */
 __global__ static void control_write(struct step_control *out, struct step_control value)
 {
     if (threadIdx.x == 0) *out = value;

@@ -130,7 +130,8 @@ void event_record(struct event *event, struct stream *stream)
 {
     if (!stream_usable(stream)) return;
     cudaError_t error = cudaEventRecord(event->mark, stream->queue);
-    if (error != cudaSuccess) stream_fault(stream, "a kernel, or the event after it,", cudaGetErrorString(error));
+    if (error != cudaSuccess)
+        stream_fault(stream, "a kernel, or the event after it,", cudaGetErrorString(error));
 }
 
 double event_elapsed(struct event *from, struct event *to)
@@ -174,5 +175,6 @@ void stream_after(struct stream *stream, struct event *event)
 {
     if (!stream_usable(stream)) return;
     cudaError_t error = cudaStreamWaitEvent(stream->queue, event->mark, 0);
-    if (error != cudaSuccess) stream_fault(stream, "a kernel, or the wait after it,", cudaGetErrorString(error));
+    if (error != cudaSuccess)
+        stream_fault(stream, "a kernel, or the wait after it,", cudaGetErrorString(error));
 }

@@ -10,9 +10,10 @@
  *     c2 = step
  *     c3 = site · 65536 + layer
  *
- * with seed, micro_batch and step of *site.control, and arithmetic modulo 2^32. keep(i) is: word >> 8 >= threshold, where threshold = floor(p · 2^24 + 0.5)
- * computed in double from the fp32 probability. The scale is the fp32 value nearest to 1 / (1 − p), computed
- * in double. So distinct (seed, step, micro_batch < 65536, layer, site, i < 2^50) never share a word.
+ * with seed, micro_batch and step of *site.control, and arithmetic modulo 2^32. keep(i) is: word >> 8 >=
+ * threshold, where threshold = floor(p · 2^24 + 0.5) computed in double from the fp32 probability. The scale
+ * is the fp32 value nearest to 1 / (1 − p), computed in double. So distinct (seed, step, micro_batch < 65536,
+ * layer, site, i < 2^50) never share a word.
  *
  * 0 <= p < 1; p = 0 leaves x untouched. Dropped elements become +0 even where x was not finite. */
 #ifndef ANNEAL_KERNELS_DROPOUT_H

@@ -13,7 +13,8 @@ struct stream;
 void sum(double *out, const float *x, size_t n, bool accumulate, void *workspace, struct stream *stream);
 
 /* out: norm = sqrt(Σ g²), and scale = min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm
- * is not a finite fp32 number; updates is one more where scale is not 0. Squares are taken in fp64: no finite g overflows on the way. */
+ * is not a finite fp32 number; updates is one more where scale is not 0. Squares are taken in fp64: no finite
+ * g overflows on the way. */
 void grad_norm(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
                struct stream *stream);
 

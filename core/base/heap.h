@@ -1,10 +1,11 @@
-/* Counts the heap allocations of a thread while it asks for that. The program's own malloc family, here, counts
- * and passes on to the C library's: a symbol of the program comes before those of libraries, so what OpenBLAS or
- * SQLite allocate is seen, too. The OpenMP library's own is left out: a team of one thread is made anew for
- * every parallel region.
+/* Counts the heap allocations of a thread while it asks for that. The program's own malloc family, here,
+ * counts and passes on to the C library's: a symbol of the program comes before those of libraries, so what
+ * OpenBLAS or SQLite allocate is seen, too. The OpenMP library's own is left out: a team of one thread is
+ * made anew for every parallel region.
  *
- * Not where the C library is not glibc, nor under a sanitizer, which has a family of its own: heap_counts tells.
- * A program may bring another family (tests do); then it calls heap_note itself, or nothing is counted. */
+ * Not where the C library is not glibc, nor under a sanitizer, which has a family of its own: heap_counts
+ * tells. A program may bring another family (tests do); then it calls heap_note itself, or nothing is
+ * counted. */
 #ifndef ANNEAL_BASE_HEAP_H
 #define ANNEAL_BASE_HEAP_H
 

@@ -14,8 +14,7 @@ struct step_record {
     double epoch;      /* passes over the training tokens, with a fraction */
     int64_t tokens;    /* trained on since the run began, this step included */
     double wall_time;  /* Unix seconds at the step's end */
-    double step_ms;    /* milliseconds to the step's end from its start or, where that was later, from the end of
-                          the step before: while one is computed the next is queued */
+    double step_ms;    /* milliseconds to its end from its start or, if later, the end of the step before */
     double loss;       /* mean cross-entropy in nats over the step's valid tokens; may be NaN or infinite */
     double lr;         /* learning rate applied */
     double grad_norm;  /* L2 norm of all gradients before clipping; may be NaN or infinite */

@@ -1,5 +1,5 @@
-/* `--check-allocations`: a trainer that looks at itself. Clean steps pass, one that allocates ends the run with
- * a sentence, and what an observer does is its own affair. */
+/* `--check-allocations`: a trainer that looks at itself. Clean steps pass, one that allocates ends the run
+ * with a sentence, and what an observer does is its own affair. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,8 +118,9 @@ static void a_step_that_allocates_ends_the_run_with_a_sentence(void **state)
     assert_int_equal(run_careless(1, &err, &told), STATUS_OK); /* the first may */
     assert_int_equal(told, 5);
     assert_int_equal(run_careless(3, &err, &told), STATUS_FAILED);
-    assert_string_equal(err.text, "--check-allocations: step 2 made 2 heap allocations and 0 of device memory; "
-                                  "after the first step there should be none");
+    assert_string_equal(err.text,
+                        "--check-allocations: step 2 made 2 heap allocations and 0 of device memory; "
+                        "after the first step there should be none");
     assert_int_equal(told, 3);
 }
 

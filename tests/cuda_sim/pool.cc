@@ -1,6 +1,6 @@
 /* The simulator's memory pool. A pool's memory is device memory like any other (memory.cc),
- * counted; what is freed is gone at once, so that a use after it is a finding, and held by the pool until a trim,
- * as the runtime reports it. */
+ * counted; what is freed is gone at once, so that a use after it is a finding, and held by the pool until a
+ * trim, as the runtime reports it. */
 #include <map>
 
 #include "tests/cuda_sim/machine.hh"

@@ -375,8 +375,7 @@ static void run_grid(const char *kernel, const void *at, dim3 grid, dim3 block, 
 void launch(const char *kernel, const void *at, cudaStream_t stream, dim3 grid, dim3 block,
             size_t shared_bytes, const std::function<void()> &run)
 {
-    if (launch_taken(kernel))
-        queue(stream, [=] { run_grid(kernel, at, grid, block, shared_bytes, run); });
+    if (launch_taken(kernel)) queue(stream, [=] { run_grid(kernel, at, grid, block, shared_bytes, run); });
 }
 
 void sync_threads(const char *file, int line)

@@ -1,8 +1,8 @@
-/* The simulator's streams, events and graphs. Work runs when it is queued, or, where streams are late, as late
- * as the runtime allows: when the host waits for it, or when work that the host waits for comes after it. Then
- * page-locked memory is read and written at that late moment, an event has happened only once somebody waited,
- * and work of two streams that no event orders runs in the order least expected: a missing wait is a wrong
- * result. A stream that is captured runs nothing; what it would have run is a graph.
+/* The simulator's streams, events and graphs. Work runs when it is queued, or, where streams are late, as
+ * late as the runtime allows: when the host waits for it, or when work that the host waits for comes after
+ * it. Then page-locked memory is read and written at that late moment, an event has happened only once
+ * somebody waited, and work of two streams that no event orders runs in the order least expected: a missing
+ * wait is a wrong result. A stream that is captured runs nothing; what it would have run is a graph.
  *
  * What the runtime refuses within a capture (waiting, ordinary host memory, events) is refused here, and
  * spoils the capture. */

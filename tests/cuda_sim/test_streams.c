@@ -86,8 +86,8 @@ static void fixture_close(struct fixture *f)
 /* The wait that is left out. */
 enum omission { NOTHING, HOST_BUFFER, ARRIVAL, CONSUMPTION, LANDING };
 
-/* Adds up ROUNDS vectors of 1, 2, 3, …, each through page-locked memory and the copy stream, as a trainer feeds
- * batches; what the host reads in the end of the sum's first element. */
+/* Adds up ROUNDS vectors of 1, 2, 3, …, each through page-locked memory and the copy stream, as a trainer
+ * feeds batches; what the host reads in the end of the sum's first element. */
 static float add_up(enum omission bug, bool late)
 {
     struct fixture f;
@@ -124,7 +124,8 @@ static void each_wait_left_out_is_a_wrong_sum(void **state)
     (void)state;
     static const char *const names[] = {"", "the host's buffer", "arrival", "consumption", "landing"};
     for (int bug = HOST_BUFFER; bug <= LANDING; bug++) {
-        if (add_up((enum omission)bug, false) != 21) fail_msg("%s: wrong where streams run at once", names[bug]);
+        if (add_up((enum omission)bug, false) != 21)
+            fail_msg("%s: wrong where streams run at once", names[bug]);
         if (add_up((enum omission)bug, true) == 21) fail_msg("%s: not found", names[bug]);
     }
 }

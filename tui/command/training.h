@@ -12,7 +12,7 @@ struct training_options {
     const char *name;     /* NULL: from the preset */
     const char *device;   /* "auto", "cpu", "cuda" */
     enum report_mode progress;
-    bool wait; /* for device memory that other processes hold */
+    bool wait;              /* for device memory that other processes hold */
     bool check_allocations; /* see struct train_setup */
 };
 
