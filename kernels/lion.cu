@@ -2,7 +2,7 @@
  * there is one; 16 bytes a thread and array (8 of bf16) where all start at such an address. The clipping
  * scale is read on the device.
  *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 18 to 37 registers, no spills; the vector path moves 16 bytes an
+ * ptxas (CUDA 13.0) for sm_80 and sm_90a: 32 to 40 registers, no spills; the vector path moves 16 bytes an
  * instruction, 8 of bf16. Not yet measured on a GPU. */
 #include "kernels/element.cuh"
 #include "kernels/lion.h"

@@ -24,32 +24,17 @@ enum { KEYS = sizeof keys / sizeof *keys };
 /* A value other than the default that every key of its kind accepts, and that fits together with the rest. */
 static const char *other_value(size_t i)
 {
-    static const char *const special[] = {"preset=tiny",
-                                          "hidden_dim=24",
-                                          "num_heads=4",
-                                          "num_kv_heads=2",
-                                          "head_dim=6",
-                                          "shuffle=random",
-                                          "optimizer=lion",
-                                          "schedule=linear",
-                                          "precision=fp32",
-                                          "allocator=caching",
-                                          "max_seq_len=128",
-                                          "seq_len=32",
-                                          "rope_base=5000",
-                                          "rope_scaling=llama3",
-                                          "rope_factor=2",
-                                          "rope_high_freq_factor=8",
-                                          "at_epoch_end=true",
-                                          "graph=off",
-                                          "contents=weights",
-                                          "loss=plain",
-                                          "on_nan=stop",
-                                          "plateau_steps=70",
-                                          "seed=9223372036854775807"};
-    size_t n = strlen(keys[i].name);
-    for (size_t k = 0; k < sizeof special / sizeof *special; k++)
-        if (strncmp(special[k], keys[i].name, n) == 0 && special[k][n] == '=') return special[k] + n + 1;
+    static const char special[] =
+        " preset=tiny hidden_dim=24 num_heads=4 num_kv_heads=2 head_dim=6 shuffle=random"
+        " optimizer=lion schedule=linear precision=fp32 allocator=caching max_seq_len=128"
+        " seq_len=32 rope_base=5000 rope_scaling=llama3 rope_factor=2"
+        " rope_high_freq_factor=8 at_epoch_end=true graph=off contents=weights loss=plain"
+        " on_nan=stop plateau_steps=70 seed=9223372036854775807";
+    static char values[KEYS][32];
+    char name[64];
+    snprintf(name, sizeof name, " %s=", keys[i].name);
+    const char *found = strstr(special, name);
+    if (found && sscanf(found + strlen(name), "%31s", values[i]) == 1) return values[i];
     return strcmp(keys[i].kind, "INT") == 0    ? "7"
            : strcmp(keys[i].kind, "REAL") == 0 ? "0.125"
            : strcmp(keys[i].kind, "BOOL") == 0 ? (*keys[i].fallback ? "false" : "true")
