@@ -86,11 +86,11 @@ static void steps_that_allocate_nothing_pass(void **state)
 static int updates, leak_at;
 
 static void careless_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                          size_t decayed, struct adamw_params params, struct step_control *control,
-                          const struct clip_state *clip, struct stream *stream)
+                          const struct update_range *ranges, int range_count, struct adamw_params params,
+                          struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
     if (++updates == leak_at) free(get(10)), free(get(10));
-    cpu_backend()->adamw_step(w, weights, m, v, g, n, decayed, params, control, clip, stream);
+    cpu_backend()->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
 }
 
 static enum status run_careless(int at, struct err *err, int *told)
