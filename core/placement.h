@@ -1,6 +1,6 @@
-/* Where buffers lie that need not all be there at the same time: two that are needed in no common phase may
+/* Where buffers lie that need not all be there at the same time: two that are needed in no common stage may
  * overlap. Places the largest first, each as low as those before it allow. The height that comes out is at
- * least what the fullest phase holds; it is not always the least there could be. */
+ * least what the fullest stage holds; it is not always the least there could be. */
 #ifndef ANNEAL_CORE_PLACEMENT_H
 #define ANNEAL_CORE_PLACEMENT_H
 
@@ -8,7 +8,7 @@
 
 struct placement {
     size_t bytes;    /* a multiple of the alignment that the offset is to have */
-    unsigned phases; /* a bit for each in which the content counts */
+    unsigned stages; /* a bit for each in which the content counts */
     size_t offset;   /* what comes out */
 };
 

@@ -12,9 +12,9 @@ enum { ALIGN = 256, SHARING_MAX = 24, BUFFERS_BESIDE_LAYERS = 48, STAGING_BYTES 
 
 /* While a layer's activations are computed, and from there to where they are read last. */
 enum {
-    FORWARD_INNER = PHASE_QKV | PHASE_ATTENTION | PHASE_JOIN | PHASE_GATE,
-    BACKWARD = PHASE_BACK_DOWN | PHASE_BACK_GATE | PHASE_BACK_NORM | PHASE_BACK_JOIN | PHASE_BACK_ATTENTION |
-               PHASE_BACK_QKV,
+    FORWARD_INNER = STAGE_QKV | STAGE_ATTENTION | STAGE_JOIN | STAGE_GATE,
+    BACKWARD = STAGE_BACK_DOWN | STAGE_BACK_GATE | STAGE_BACK_NORM | STAGE_BACK_JOIN | STAGE_BACK_ATTENTION |
+               STAGE_BACK_QKV,
 };
 
 const char *plan_category_name(enum plan_category category)
@@ -40,7 +40,7 @@ static size_t add(struct plan *plan, enum plan_category category, int layer, con
     size_t offset = plan->category_bytes[category];
     assert(plan->buffer_count < plan->buffer_capacity);
     plan->buffers[plan->buffer_count++] =
-        (struct plan_buffer){name, category, layer, bytes, offset, PHASE_ALWAYS};
+        (struct plan_buffer){name, category, layer, bytes, offset, STAGE_ALWAYS};
     plan->category_bytes[category] += pad(bytes);
     return offset;
 }
@@ -52,14 +52,14 @@ struct sharing {
     size_t count, first;         /* the plan's buffer that is at[0] */
 };
 
-static void share(struct plan *plan, struct sharing *sharing, const char *name, size_t bytes, unsigned phases,
+static void share(struct plan *plan, struct sharing *sharing, const char *name, size_t bytes, unsigned stages,
                   size_t *offset)
 {
     size_t i = sharing->count++;
     assert(i < SHARING_MAX && plan->buffer_count < plan->buffer_capacity);
     if (i == 0) sharing->first = plan->buffer_count;
-    plan->buffers[plan->buffer_count++] = (struct plan_buffer){name, PLAN_WORKSPACE, -1, bytes, 0, phases};
-    sharing->at[i] = (struct placement){pad(bytes), phases, 0};
+    plan->buffers[plan->buffer_count++] = (struct plan_buffer){name, PLAN_WORKSPACE, -1, bytes, 0, stages};
+    sharing->at[i] = (struct placement){pad(bytes), stages, 0};
     sharing->offset[i] = offset;
 }
 
@@ -102,7 +102,7 @@ bool plan_recomputes(const struct plan *plan, int layer)
     return plan->input.moments == 0 || (interval > 0 && layer % interval == 0);
 }
 
-/* What a layer computes from its input: where, and in which phases it counts when all layers share one set,
+/* What a layer computes from its input: where, and in which stages it counts when all layers share one set,
  * in the forward pass alone and with a backward pass that computes it again. Of each the size in bytes. */
 struct inner_buffer {
     const char *name, *shared_name;
@@ -114,7 +114,7 @@ struct inner_buffer {
 enum { INNER_MAX = 9 };
 
 /* Returns how many there are. Nothing that the backward pass reads of the second half lives longer than that
- * half: from PHASE_BACK_JOIN on, only attention's. */
+ * half: from STAGE_BACK_JOIN on, only attention's. */
 static int list_inner(const struct plan *plan, struct layer_plan *s, struct inner_buffer out[INNER_MAX])
 {
     const struct model_config *c = &plan->input.model->config;
@@ -122,26 +122,26 @@ static int list_inner(const struct plan *plan, struct layer_plan *s, struct inne
            e = precision_bytes(plan->input.precision), C = (size_t)c->hidden_dim,
            F = (size_t)c->intermediate_dim, HS = (size_t)c->head_dim;
     size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
-    unsigned first_half = PHASE_QKV | PHASE_ATTENTION | PHASE_JOIN;
-    unsigned attention = FORWARD_INNER | (BACKWARD & ~(unsigned)PHASE_BACK_QKV),
-             whole = FORWARD_INNER | BACKWARD, rstd = whole | PHASE_ACTIVATE | PHASE_DOWN | PHASE_NEXT;
+    unsigned first_half = STAGE_QKV | STAGE_ATTENTION | STAGE_JOIN;
+    unsigned attention = FORWARD_INNER | (BACKWARD & ~(unsigned)STAGE_BACK_QKV),
+             whole = FORWARD_INNER | BACKWARD, rstd = whole | STAGE_ACTIVATE | STAGE_DOWN | STAGE_NEXT;
     int n = 0;
     out[n++] = (struct inner_buffer){"attention norm rstd", "shared attention norm rstd", N * f, rstd, rstd,
                                      &s->attn_rstd};
-    out[n++] = (struct inner_buffer){"q, k, v", "shared q, k, v", N * Q * e, PHASE_QKV | PHASE_ATTENTION,
+    out[n++] = (struct inner_buffer){"q, k, v", "shared q, k, v", N * Q * e, STAGE_QKV | STAGE_ATTENTION,
                                      attention, &s->qkv};
     if (c->qk_norm) {
         out[n++] = (struct inner_buffer){"q, k, v before their norm",
                                          "shared q, k, v before their norm",
                                          N * Q * e,
-                                         PHASE_QKV,
+                                         STAGE_QKV,
                                          attention,
                                          &s->qkv_raw};
         out[n++] = (struct inner_buffer){
-            "q, k norm rstd", "shared q, k norm rstd", N * (NH + NKV) * f, PHASE_QKV, attention, &s->qk_rstd};
+            "q, k norm rstd", "shared q, k norm rstd", N * (NH + NKV) * f, STAGE_QKV, attention, &s->qk_rstd};
     }
     out[n++] = (struct inner_buffer){"attention output", "shared attention output",
-                                     N * NH * HS * e,    PHASE_ATTENTION | PHASE_JOIN,
+                                     N * NH * HS * e,    STAGE_ATTENTION | STAGE_JOIN,
                                      attention,          &s->attn};
     out[n++] = (struct inner_buffer){
         "attention log-sum-exp", "shared attention log-sum-exp", N * NH * f, first_half, attention, &s->lse};
@@ -150,16 +150,16 @@ static int list_inner(const struct plan *plan, struct layer_plan *s, struct inne
                                          "shared residual stream between",
                                          N * C * e,
                                          0,
-                                         PHASE_JOIN | PHASE_GATE | PHASE_ACTIVATE | PHASE_DOWN | PHASE_NEXT |
-                                             PHASE_BACK_DOWN | PHASE_BACK_GATE | PHASE_BACK_NORM,
+                                         STAGE_JOIN | STAGE_GATE | STAGE_ACTIVATE | STAGE_DOWN | STAGE_NEXT |
+                                             STAGE_BACK_DOWN | STAGE_BACK_GATE | STAGE_BACK_NORM,
                                          &s->x_mid};
     out[n++] = (struct inner_buffer){
         "feed-forward norm rstd", "shared feed-forward norm rstd", N * f, rstd, rstd, &s->mlp_rstd};
     out[n++] = (struct inner_buffer){"gate, up",
                                      "shared gate, up",
                                      N * 2 * F * e,
-                                     PHASE_GATE | PHASE_ACTIVATE,
-                                     PHASE_GATE | PHASE_ACTIVATE | PHASE_BACK_DOWN | PHASE_BACK_GATE,
+                                     STAGE_GATE | STAGE_ACTIVATE,
+                                     STAGE_GATE | STAGE_ACTIVATE | STAGE_BACK_DOWN | STAGE_BACK_GATE,
                                      &s->gate_up};
     return n;
 }
@@ -252,7 +252,7 @@ static void plan_logits(struct plan *plan, struct sharing *sharing, size_t which
     logits->bytes = pad(all ? plain : fused);
 }
 
-/* The workspace's sharing part. The phases follow core/network.c, operation by operation. */
+/* The workspace's sharing part. The stages follow core/network_pass.c, operation by operation. */
 static void plan_workspace(struct plan *plan, struct layer_plan *shared, size_t N)
 {
     const struct plan_input *in = &plan->input;
@@ -261,32 +261,32 @@ static void plan_workspace(struct plan *plan, struct layer_plan *shared, size_t 
            heads = (size_t)c->num_heads * (size_t)c->head_dim,
            Q = heads + 2 * (size_t)c->num_kv_heads * (size_t)c->head_dim;
     bool training = in->moments > 0, again = plan_recomputes(plan, 0);
-    unsigned projected = PHASE_JOIN | PHASE_DOWN | PHASE_NEXT,
-             forward = FORWARD_INNER | PHASE_ACTIVATE | projected;
+    unsigned projected = STAGE_JOIN | STAGE_DOWN | STAGE_NEXT,
+             forward = FORWARD_INNER | STAGE_ACTIVATE | projected;
     struct sharing sharing = {.count = 0};
-    if (training) projected |= PHASE_LOSS | PHASE_FINAL | (BACKWARD & ~(unsigned)PHASE_BACK_ATTENTION);
+    if (training) projected |= STAGE_LOSS | STAGE_FINAL | (BACKWARD & ~(unsigned)STAGE_BACK_ATTENTION);
     share(plan, &sharing, "normalised stream", N * C * e,
-          PHASE_QKV | PHASE_JOIN | PHASE_GATE | PHASE_NEXT | PHASE_LOSS | PHASE_FINAL | PHASE_BACK_GATE |
-              PHASE_BACK_QKV,
+          STAGE_QKV | STAGE_JOIN | STAGE_GATE | STAGE_NEXT | STAGE_LOSS | STAGE_FINAL | STAGE_BACK_GATE |
+              STAGE_BACK_QKV,
           &plan->norm);
     share(plan, &sharing, "projection output and its gradient", N * C * e, projected, &plan->branch);
     share(plan, &sharing, "feed-forward activation and its gradient", N * F * e,
-          PHASE_ACTIVATE | PHASE_DOWN | PHASE_BACK_DOWN, &plan->act);
+          STAGE_ACTIVATE | STAGE_DOWN | STAGE_BACK_DOWN, &plan->act);
     size_t logits = sharing.count;
-    share(plan, &sharing, "logits", 0, PHASE_LOSS, &plan->logits);
+    share(plan, &sharing, "logits", 0, STAGE_LOSS, &plan->logits);
     plan->scratch_bytes = scratch_bytes(in);
     share(plan, &sharing, "scratch of operations", plan->scratch_bytes,
-          PHASE_ATTENTION | PHASE_FINAL | PHASE_BACK_NORM | PHASE_BACK_ATTENTION | PHASE_UPDATE,
+          STAGE_ATTENTION | STAGE_FINAL | STAGE_BACK_NORM | STAGE_BACK_ATTENTION | STAGE_UPDATE,
           &plan->scratch);
     if (again) share_inner(plan, &sharing, shared);
     if (!training) {
         share(plan, &sharing, "residual stream", N * C * e, forward, &shared->x);
     } else {
         share(plan, &sharing, "gradient of the stream", N * C * e,
-              PHASE_FINAL | BACKWARD | PHASE_UPDATE | (again ? FORWARD_INNER : 0), &plan->dx);
-        share(plan, &sharing, "gradient of attention", N * heads * e, PHASE_BACK_JOIN | PHASE_BACK_ATTENTION,
+              STAGE_FINAL | BACKWARD | STAGE_UPDATE | (again ? FORWARD_INNER : 0), &plan->dx);
+        share(plan, &sharing, "gradient of attention", N * heads * e, STAGE_BACK_JOIN | STAGE_BACK_ATTENTION,
               &plan->dattn);
-        share(plan, &sharing, "gradient of q, k, v", N * Q * e, PHASE_BACK_ATTENTION | PHASE_BACK_QKV,
+        share(plan, &sharing, "gradient of q, k, v", N * Q * e, STAGE_BACK_ATTENTION | STAGE_BACK_QKV,
               &plan->dqkv);
     }
     plan_logits(plan, &sharing, logits, N);

@@ -2,7 +2,7 @@
  * from the configuration before anything is allocated. Each category is one allocation; the plan's totals are
  * the bytes that are really allocated, to the byte. `anneal estimate` prints the same plan.
  *
- * What is never needed at the same time shares a place: every buffer of the workspace says in which phases of
+ * What is never needed at the same time shares a place: every buffer of the workspace says in which stages of
  * a step its content counts, and two that have none in common may overlap. What the backward pass reads
  * (activations) and what lives from step to step shares with nothing. */
 #ifndef ANNEAL_CORE_PLAN_H
@@ -31,24 +31,24 @@ const char *plan_category_name(enum plan_category category); /* "weights", … *
 bool plan_category_is_host(enum plan_category category);
 
 /* What a step does with the workspace, one bit each, in the order of the first layer that does it. */
-enum plan_phase {
-    PHASE_QKV = 1 << 0,             /* the normalised stream to q, k, v */
-    PHASE_ATTENTION = 1 << 1,       /* q, k, v to the output of attention */
-    PHASE_JOIN = 1 << 2,            /* its projection joins the stream, which is normalised */
-    PHASE_GATE = 1 << 3,            /* that to gate and up */
-    PHASE_ACTIVATE = 1 << 4,        /* gate and up to the feed-forward activation */
-    PHASE_DOWN = 1 << 5,            /* its projection */
-    PHASE_NEXT = 1 << 6,            /* joins the stream, which is normalised for the next layer or the head */
-    PHASE_LOSS = 1 << 7,            /* logits, losses, their gradient */
-    PHASE_FINAL = 1 << 8,           /* sum of the losses; back through the last norm */
-    PHASE_BACK_DOWN = 1 << 9,       /* back to gate and up */
-    PHASE_BACK_GATE = 1 << 10,      /* back to the normalised stream */
-    PHASE_BACK_NORM = 1 << 11,      /* back through either norm of a layer */
-    PHASE_BACK_JOIN = 1 << 12,      /* back to the output of attention */
-    PHASE_BACK_ATTENTION = 1 << 13, /* back to q, k, v as projected */
-    PHASE_BACK_QKV = 1 << 14,       /* back to the normalised stream */
-    PHASE_UPDATE = 1 << 15,         /* back to the embedding; the optimizer's reductions */
-    PHASE_ALWAYS = (1 << 16) - 1
+enum plan_stage {
+    STAGE_QKV = 1 << 0,             /* the normalised stream to q, k, v */
+    STAGE_ATTENTION = 1 << 1,       /* q, k, v to the output of attention */
+    STAGE_JOIN = 1 << 2,            /* its projection joins the stream, which is normalised */
+    STAGE_GATE = 1 << 3,            /* that to gate and up */
+    STAGE_ACTIVATE = 1 << 4,        /* gate and up to the feed-forward activation */
+    STAGE_DOWN = 1 << 5,            /* its projection */
+    STAGE_NEXT = 1 << 6,            /* joins the stream, which is normalised for the next layer or the head */
+    STAGE_LOSS = 1 << 7,            /* logits, losses, their gradient */
+    STAGE_FINAL = 1 << 8,           /* sum of the losses; back through the last norm */
+    STAGE_BACK_DOWN = 1 << 9,       /* back to gate and up */
+    STAGE_BACK_GATE = 1 << 10,      /* back to the normalised stream */
+    STAGE_BACK_NORM = 1 << 11,      /* back through either norm of a layer */
+    STAGE_BACK_JOIN = 1 << 12,      /* back to the output of attention */
+    STAGE_BACK_ATTENTION = 1 << 13, /* back to q, k, v as projected */
+    STAGE_BACK_QKV = 1 << 14,       /* back to the normalised stream */
+    STAGE_UPDATE = 1 << 15,         /* back to the embedding; the optimizer's reductions */
+    STAGE_ALWAYS = (1 << 16) - 1
 };
 
 struct plan_buffer {
@@ -56,7 +56,7 @@ struct plan_buffer {
     enum plan_category category;
     int layer;            /* -1: of no layer */
     size_t bytes, offset; /* offset within the category */
-    unsigned phases;      /* enum plan_phase: when its content is needed */
+    unsigned stages;      /* enum plan_stage: when its content is needed */
 };
 
 enum { PLAN_FLIGHTS = 2 }; /* training steps that may be under way */

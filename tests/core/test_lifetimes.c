@@ -1,7 +1,7 @@
-/* When the plan says a buffer's content is needed: before each phase of a step, everything in the workspace
+/* When the plan says a buffer's content is needed: before each stage of a step, everything in the workspace
  * that does not count in it is made NaN. The gradients must be those of an undisturbed step, to the bit.
  *
- * The phases are told from the operations that begin them: a copy of the CPU's table whose functions spoil
+ * The stages are told from the operations that begin them: a copy of the CPU's table whose functions spoil
  * the workspace first. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,11 +23,11 @@ static struct {
     bool backward;         /* the loss is behind us */
     bool joined;           /* of a layer, attention has joined the stream */
     bool gate_is_back;     /* of a layer, the feed-forward half is behind us */
-    unsigned seen;         /* phases before which something was spoilt */
+    unsigned seen;         /* stages before which something was spoilt */
     size_t blocks;
 } spoiler;
 
-static void spoil_all_but(unsigned phase)
+static void spoil_all_but(unsigned stage)
 {
     const struct rig *rig = spoiler.rig;
     if (!rig) return;
@@ -36,7 +36,7 @@ static void spoil_all_but(unsigned phase)
     assert_non_null(kept);
     for (size_t i = 0; i < rig->plan.buffer_count; i++) {
         const struct plan_buffer *b = &rig->plan.buffers[i];
-        if (b->category == PLAN_WORKSPACE && (b->phases & phase))
+        if (b->category == PLAN_WORKSPACE && (b->stages & stage))
             memset(kept + b->offset / BLOCK, 1, (b->bytes + BLOCK - 1) / BLOCK);
     }
     for (size_t i = 0; i < blocks; i++) {
@@ -44,14 +44,14 @@ static void spoil_all_but(unsigned phase)
         memset(memory + i * BLOCK, 0xFF, BLOCK);
         spoiler.blocks++;
     }
-    spoiler.seen |= phase;
+    spoiler.seen |= stage;
     free(kept);
 }
 
 static void attention_forward(void *out, float *lse, const void *qkv, void *workspace, int b, int t, int NH,
                               int NKV, int HS, struct stream *stream)
 {
-    spoil_all_but(PHASE_ATTENTION);
+    spoil_all_but(STAGE_ATTENTION);
     spoiler.joined = false;
     cpu_backend()->attention_forward(out, lse, qkv, workspace, b, t, NH, NKV, HS, stream);
 }
@@ -59,24 +59,24 @@ static void attention_forward(void *out, float *lse, const void *qkv, void *work
 static void rmsnorm_residual_forward(void *sum, void *out, float *rstd, const void *x, const void *delta,
                                      const void *weight, int n, int C, float eps, struct stream *stream)
 {
-    spoil_all_but(spoiler.joined ? PHASE_NEXT : PHASE_JOIN);
+    spoil_all_but(spoiler.joined ? STAGE_NEXT : STAGE_JOIN);
     cpu_backend()->rmsnorm_residual_forward(sum, out, rstd, x, delta, weight, n, C, eps, stream);
-    spoil_all_but(spoiler.joined ? PHASE_NEXT : PHASE_GATE);
+    spoil_all_but(spoiler.joined ? STAGE_NEXT : STAGE_GATE);
     spoiler.joined = true;
 }
 
 static void swiglu_forward(void *out, const void *gate_up, int n, int F, struct stream *stream)
 {
-    spoil_all_but(spoiler.backward ? PHASE_BACK_DOWN : PHASE_ACTIVATE);
+    spoil_all_but(spoiler.backward ? STAGE_BACK_DOWN : STAGE_ACTIVATE);
     spoiler.gate_is_back = false;
     cpu_backend()->swiglu_forward(out, gate_up, n, F, stream);
-    if (!spoiler.backward) spoil_all_but(PHASE_DOWN);
+    if (!spoiler.backward) spoil_all_but(STAGE_DOWN);
 }
 
 static void cross_entropy_fused(float *losses, void *logits, const int32_t *targets, float scale, int n,
                                 int V, struct stream *stream)
 {
-    spoil_all_but(PHASE_LOSS);
+    spoil_all_but(STAGE_LOSS);
     spoiler.backward = true;
     cpu_backend()->cross_entropy_fused(losses, logits, targets, scale, n, V, stream);
 }
@@ -84,14 +84,14 @@ static void cross_entropy_fused(float *losses, void *logits, const int32_t *targ
 static void sum(double *out, const float *x, size_t n, bool accumulate, void *workspace,
                 struct stream *stream)
 {
-    spoil_all_but(PHASE_FINAL);
+    spoil_all_but(STAGE_FINAL);
     cpu_backend()->sum(out, x, n, accumulate, workspace, stream);
 }
 
 static void rmsnorm_recompute(void *out, const void *x, const void *weight, const float *rstd, int n, int C,
                               struct stream *stream)
 {
-    spoil_all_but(spoiler.gate_is_back ? PHASE_BACK_QKV : PHASE_BACK_GATE);
+    spoil_all_but(spoiler.gate_is_back ? STAGE_BACK_QKV : STAGE_BACK_GATE);
     cpu_backend()->rmsnorm_recompute(out, x, weight, rstd, n, C, stream);
 }
 
@@ -101,9 +101,9 @@ static void rmsnorm_backward(void *dx, float *dweight, const void *dout, const v
 {
     bool last_norm = spoiler.rig && x == (const void *)(spoiler.rig->network.memory[PLAN_ACTIVATIONS] +
                                                         spoiler.rig->plan.x_final);
-    spoil_all_but(last_norm ? PHASE_FINAL : PHASE_BACK_NORM);
+    spoil_all_but(last_norm ? STAGE_FINAL : STAGE_BACK_NORM);
     cpu_backend()->rmsnorm_backward(dx, dweight, dout, x, weight, rstd, workspace, n, C, stream);
-    if (!last_norm && !spoiler.gate_is_back) spoil_all_but(PHASE_BACK_JOIN);
+    if (!last_norm && !spoiler.gate_is_back) spoil_all_but(STAGE_BACK_JOIN);
     spoiler.gate_is_back = !last_norm;
 }
 
@@ -111,14 +111,14 @@ static void attention_backward(void *dqkv, const void *dout, const void *out, co
                                const void *qkv, void *workspace, int b, int t, int NH, int NKV, int HS,
                                struct stream *stream)
 {
-    spoil_all_but(PHASE_BACK_ATTENTION);
+    spoil_all_but(STAGE_BACK_ATTENTION);
     cpu_backend()->attention_backward(dqkv, dout, out, lse, qkv, workspace, b, t, NH, NKV, HS, stream);
 }
 
 static void embedding_backward(float *dweight, const void *dout, const int32_t *tokens, void *workspace,
                                int n, int V, int C, struct stream *stream)
 {
-    spoil_all_but(PHASE_UPDATE);
+    spoil_all_but(STAGE_UPDATE);
     spoiler.backward = false;
     cpu_backend()->embedding_backward(dweight, dout, tokens, workspace, n, V, C, stream);
 }
@@ -167,12 +167,12 @@ static void expect_the_same_gradients(const struct model_config *config, int int
     assert_memory_equal(spoilt.network.gradients, plain.network.gradients,
                         plain.model.elements * sizeof(float));
     assert_true(spoiler.blocks > 0);
-    assert_int_equal(spoiler.seen, PHASE_ALWAYS & ~(unsigned)PHASE_QKV);
+    assert_int_equal(spoiler.seen, STAGE_ALWAYS & ~(unsigned)STAGE_QKV);
     rig_close(&plain);
     rig_close(&spoilt);
 }
 
-static void what_the_plan_says_is_not_needed_may_be_spoilt_in_every_phase_of_a_step(void **state)
+static void what_the_plan_says_is_not_needed_may_be_spoilt_in_every_stage_of_a_step(void **state)
 {
     (void)state;
     for (int variant = 0; variant < 4; variant++)
@@ -195,7 +195,7 @@ static void spoiling_what_is_needed_is_noticed(void **state)
     rig_open_interval(&rig, &backend, &config, B, T, 2, 0);
     for (size_t i = 0; i < rig.plan.buffer_count; i++)
         if (rig.plan.buffers[i].category == PLAN_WORKSPACE && rig.plan.buffers[i].offset == rig.plan.dx)
-            rig.plan.buffers[i].phases = 0;
+            rig.plan.buffers[i].stages = 0;
     spoiler.rig = &rig;
     two_passes(&rig, (struct network_dropout){0});
     double norm = 0;
@@ -204,7 +204,7 @@ static void spoiling_what_is_needed_is_noticed(void **state)
     rig_close(&rig);
 }
 
-/* Generation: the loss and the logits of every length, with the workspace spoilt before each phase. */
+/* Generation: the loss and the logits of every length, with the workspace spoilt before each stage. */
 static void a_forward_pass_alone_gives_the_same_loss_and_logits(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static void a_forward_pass_alone_gives_the_same_loss_and_logits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_plan_says_is_not_needed_may_be_spoilt_in_every_phase_of_a_step),
+        cmocka_unit_test(what_the_plan_says_is_not_needed_may_be_spoilt_in_every_stage_of_a_step),
         cmocka_unit_test(spoiling_what_is_needed_is_noticed),
         cmocka_unit_test(a_forward_pass_alone_gives_the_same_loss_and_logits),
     };

@@ -11,7 +11,7 @@
 #include "core/placement.h"
 #include "tests/core/rig.h"
 
-static void buffers_of_different_phases_lie_on_each_other(void **state)
+static void buffers_of_different_stages_lie_on_each_other(void **state)
 {
     (void)state;
     struct placement at[] = {{256, 1, 9}, {1024, 2, 9}, {512, 4, 9}};
@@ -19,7 +19,7 @@ static void buffers_of_different_phases_lie_on_each_other(void **state)
     for (int i = 0; i < 3; i++) assert_int_equal(at[i].offset, 0);
 }
 
-static void buffers_of_one_phase_lie_behind_each_other(void **state)
+static void buffers_of_one_stage_lie_behind_each_other(void **state)
 {
     (void)state;
     struct placement at[] = {{256, 3, 9}, {1024, 2, 9}, {512, 6, 9}};
@@ -45,31 +45,31 @@ static void none_take_nothing(void **state)
     assert_int_equal(placement_solve(&empty, 1), 0);
 }
 
-/* Random sets: never an overlap of what is needed together, never below what the fullest phase holds, never
+/* Random sets: never an overlap of what is needed together, never below what the fullest stage holds, never
  * above what all would take side by side. */
-static void whatever_the_sizes_and_phases_nothing_needed_together_overlaps(void **state)
+static void whatever_the_sizes_and_stages_nothing_needed_together_overlaps(void **state)
 {
     (void)state;
-    enum { MOST = 20, SETS = 2000, PHASES = 6 };
+    enum { MOST = 20, SETS = 2000, STAGES = 6 };
     for (uint64_t set = 0; set < SETS; set++) {
         struct placement at[MOST];
         size_t count = 1 + (size_t)(rig_uniform(set, 0) * (MOST - 1)), all = 0, fullest = 0;
         for (size_t i = 0; i < count; i++) {
             at[i].bytes = 256 * (size_t)(rig_uniform(set, 2 * i + 1) * 40);
-            at[i].phases = 1 + (unsigned)(rig_uniform(set, 2 * i + 2) * ((1 << PHASES) - 1));
+            at[i].stages = 1 + (unsigned)(rig_uniform(set, 2 * i + 2) * ((1 << STAGES) - 1));
             all += at[i].bytes;
         }
         size_t height = placement_solve(at, count);
-        for (unsigned phase = 0; phase < PHASES; phase++) {
+        for (unsigned stage = 0; stage < STAGES; stage++) {
             size_t needed = 0;
-            for (size_t i = 0; i < count; i++) needed += at[i].phases >> phase & 1 ? at[i].bytes : 0;
+            for (size_t i = 0; i < count; i++) needed += at[i].stages >> stage & 1 ? at[i].bytes : 0;
             if (needed > fullest) fullest = needed;
         }
         assert_in_range(height, fullest, all);
         for (size_t i = 0; i < count; i++) {
             assert_true(at[i].offset + at[i].bytes <= height && at[i].offset % 256 == 0);
             for (size_t k = 0; k < i; k++)
-                if (at[i].phases & at[k].phases)
+                if (at[i].stages & at[k].stages)
                     assert_true(at[i].offset + at[i].bytes <= at[k].offset ||
                                 at[k].offset + at[k].bytes <= at[i].offset);
         }
@@ -79,11 +79,11 @@ static void whatever_the_sizes_and_phases_nothing_needed_together_overlaps(void 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_of_different_phases_lie_on_each_other),
-        cmocka_unit_test(buffers_of_one_phase_lie_behind_each_other),
+        cmocka_unit_test(buffers_of_different_stages_lie_on_each_other),
+        cmocka_unit_test(buffers_of_one_stage_lie_behind_each_other),
         cmocka_unit_test(a_gap_below_others_is_used),
         cmocka_unit_test(none_take_nothing),
-        cmocka_unit_test(whatever_the_sizes_and_phases_nothing_needed_together_overlaps),
+        cmocka_unit_test(whatever_the_sizes_and_stages_nothing_needed_together_overlaps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

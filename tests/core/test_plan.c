@@ -71,7 +71,7 @@ static void expect_room_for_what_is_needed_together(const struct plan *plan)
         assert_true(a->offset + a->bytes <= plan->category_bytes[a->category]);
         for (size_t j = 0; j < i; j++) {
             const struct plan_buffer *b = &plan->buffers[j];
-            if (a->category != b->category || !(a->phases & b->phases)) continue;
+            if (a->category != b->category || !(a->stages & b->stages)) continue;
             if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
                 fail_msg("%s and %s are needed together and overlap", a->name, b->name);
         }
@@ -289,10 +289,10 @@ static void the_largest_configuration_does_not_overflow(void **state)
     struct plan_input input = {.model = &model, .B = 64, .T = 1 << 20, .moments = 2};
     assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
     long double fullest = 0, total = 0;
-    for (unsigned phase = 1; phase < PHASE_ALWAYS; phase <<= 1) {
+    for (unsigned stage = 1; stage < STAGE_ALWAYS; stage <<= 1) {
         long double needed = 0;
         for (size_t i = 0; i < plan.buffer_count; i++)
-            if (plan.buffers[i].category != PLAN_HOST && (plan.buffers[i].phases & phase))
+            if (plan.buffers[i].category != PLAN_HOST && (plan.buffers[i].stages & stage))
                 needed += (long double)plan.buffers[i].bytes;
         if (needed > fullest) fullest = needed;
     }
