@@ -82,8 +82,8 @@ static void expect_everything(const struct session *s)
     for (int i = 0; i < reading.count; i++)
         adamw |= reading.events[i].process == 2 && strstr(reading.events[i].name, "adamw") != NULL;
     assert_true(adamw);
-    const struct trace_event *upload = trace_find(&reading, "upload"); /* tokens (2,16) int32 */
-    assert_true(upload->bytes == 2 * 16 * 4 && upload->thread == 7);
+    const struct trace_event *upload = trace_find(&reading, "upload"); /* inputs and targets (2,16) int32 */
+    assert_true(upload->bytes == 2 * 2 * 16 * 4 && upload->thread == 7);
     /* the operations' times are those of the same pretended clock: together they are what the device did */
     long long device = trace_sum(&reading, "kernel") + trace_sum(&reading, "copy");
     assert_int_equal(trace_sum(&reading, "operation"), device);

@@ -1,6 +1,7 @@
 /* See op_speed.h. */
 #include "tests/gpu/op_speed.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ const struct op_speed_sizes op_speed_large = {.B = 16,
                                               .n = (size_t)64 << 20,
                                               .calls = 50};
 
-enum { WARM_UP = 3, SAMPLES = 11, BUFFERS = 6 };
+enum { WARM_UP = 3, SAMPLES = 11, BUFFERS_MAX = 24 };
 
 struct op_bench {
     const struct backend *backend;
@@ -45,7 +46,7 @@ struct op_bench {
     struct clip_state *clip;
     struct step_control *control;
     struct update_range *ranges; /* (2) as without groups of parameters: nine tenths decay */
-    void *memory[BUFFERS + 10];
+    void *memory[BUFFERS_MAX];
     int count;
     bool first; /* the call that prepares what the others of its case need */
 };
@@ -396,6 +397,7 @@ static void *take(struct op_bench *b, size_t bytes, enum status *status, struct 
     if (*status) return NULL;
     *status = b->backend->mem_alloc(b->device, bytes, &memory, err);
     if (*status) return NULL;
+    assert(b->count < BUFFERS_MAX);
     b->memory[b->count++] = memory;
     b->backend->mem_zero(memory, bytes, b->stream);
     return memory;

@@ -10,6 +10,7 @@
 
 #include "core/base/text.h"
 #include "tui/command/json_document.h"
+#include "tui/command/memory_share.h"
 #include "tui/command/schedule_plan.h"
 #include "tui/widget/chart.h"
 
@@ -65,7 +66,8 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
         (int64_t)o->model->elements * (int64_t)sizeof(float) * (1 + (int64_t)plan->input.moments);
     if (s->corpus.tokenizer && c->sample.every) o->samples = steps / c->sample.every;
     if (o->device->total_bytes > 0 && o->device->available_bytes > 0) {
-        int64_t kept = (int64_t)((double)o->device->total_bytes * c->memory.reserve);
+        int64_t kept =
+            (int64_t)((double)o->device->total_bytes * memory_share_reserve(o->device, c->memory.reserve));
         o->headroom = o->device->available_bytes - kept - (int64_t)plan->total_bytes;
         if (o->headroom < 0) o->headroom = 0;
     }
@@ -121,7 +123,8 @@ static void print_memory(const struct outlook *o)
     printf("             it fits: %s has %s, %s of them free; beside the plan and %.0f %% kept free %s are "
            "left\n",
            o->device->short_name, measured(o->device->total_bytes, total, sizeof total),
-           measured(o->device->available_bytes, available, sizeof available), o->config->memory.reserve * 100,
+           measured(o->device->available_bytes, available, sizeof available),
+           memory_share_reserve(o->device, o->config->memory.reserve) * 100,
            measured(o->headroom, left, sizeof left));
 }
 
@@ -207,7 +210,8 @@ static json_t *memory_json(const struct outlook *o)
     return json_pack("{s:I, s:o, s:I, s:I, s:f, s:o}", "planned_bytes", (json_int_t)o->plan->total_bytes,
                      "categories", categories, "device_total_bytes", (json_int_t)o->device->total_bytes,
                      "device_available_bytes", (json_int_t)o->device->available_bytes, "reserve",
-                     o->config->memory.reserve, "headroom_bytes", bytes_json(o->headroom));
+                     memory_share_reserve(o->device, o->config->memory.reserve), "headroom_bytes",
+                     bytes_json(o->headroom));
 }
 
 static json_t *schedule_json(const struct outlook *o)
