@@ -46,13 +46,9 @@ static void desk_open(struct desk *d, const struct bench *b)
 {
     struct err err = {0};
     struct model_config config;
-    *d = (struct desk){.backend = cpu_backend(),
-                       .optimizer = {.kind = OPTIMIZER_ADAMW,
-                                     .beta1 = 0.9,
-                                     .beta2 = 0.95,
-                                     .eps = 1e-8,
-                                     .weight_decay = 0.1,
-                                     .max_grad_norm = 1}};
+    *d = (struct desk){
+        .backend = cpu_backend(),
+        .optimizer = {.kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .max_grad_norm = 1}};
     model_preset("shakespeare", &config);
     config.hidden_dim = b->C;
     config.num_layers = b->L;
@@ -67,6 +63,7 @@ static void desk_open(struct desk *d, const struct bench *b)
     check(network_open(&d->network, d->backend, d->device, &d->model, &d->plan, &err), &err);
     model_initialise(&d->model, 1, d->network.weights);
     network_weights_written(&d->network);
+    check(optimizer_lay_ranges(&d->optimizer, &d->network, NULL, 0.1, &err), &err);
     int64_t rows = b->L * NETWORK_MARKS_A_LAYER + NETWORK_MARKS_BESIDE;
     struct profiler_options options = {d->backend, d->device, 1, 0, rows, rows};
     check(profiler_open(&options, &d->profiler, &err), &err);
@@ -90,16 +87,16 @@ static void desk_close(struct desk *d)
 static double step(struct desk *d, const struct bench *b, bool profiled)
 {
     struct network *net = &d->network;
-    struct clip_state clip;
+    struct step_result result;
     double start = cpu_seconds();
     if (profiled) net->profiler = profiler_begin(d->profiler, d->steps, net->stream);
-    network_mark(net, PHASE_OPTIMIZER, -1, OP_ZERO_GRADIENTS);
-    d->backend->mem_zero(net->gradients, d->model.elements * sizeof *net->gradients, net->stream);
+    network_clear(net);
     network_forward(net, d->tokens, b->B, b->T, (struct network_dropout){0});
     network_backward(net, d->tokens + 1, b->B, b->T, 1.0f / (float)(b->B * b->T),
                      (struct network_dropout){0});
-    network_loss_sum(net);
-    optimizer_step(&d->optimizer, net, 1e-4, d->steps, &clip);
+    network_control(net, (struct step_control){.lr = 1e-4f});
+    optimizer_step(&d->optimizer, net);
+    network_result(net, &result);
     profiler_end(net->profiler);
     net->profiler = NULL;
     if (profiled) {
