@@ -26,11 +26,14 @@ static const char *other_value(size_t i)
 {
     static const struct {
         const char *name, *value;
-    } special[] = {
-        {"preset", "tiny"},    {"hidden_dim", "24"},           {"num_heads", "4"},     {"num_kv_heads", "2"},
-        {"head_dim", "6"},     {"shuffle", "random"},          {"optimizer", "lion"},  {"schedule", "linear"},
-        {"precision", "fp32"}, {"allocator", "caching"},       {"max_seq_len", "128"}, {"seq_len", "32"},
-        {"rope_base", "5000"}, {"seed", "9223372036854775807"}};
+    } special[] = {{"preset", "tiny"},     {"hidden_dim", "24"},
+                   {"num_heads", "4"},     {"num_kv_heads", "2"},
+                   {"head_dim", "6"},      {"shuffle", "random"},
+                   {"optimizer", "lion"},  {"schedule", "linear"},
+                   {"precision", "fp32"},  {"allocator", "caching"},
+                   {"max_seq_len", "128"}, {"seq_len", "32"},
+                   {"rope_base", "5000"},  {"seed", "9223372036854775807"},
+                   {"graph", "off"}};
     for (size_t k = 0; k < sizeof special / sizeof *special; k++)
         if (strcmp(special[k].name, keys[i].name) == 0) return special[k].value;
     return strcmp(keys[i].kind, "INT") == 0    ? "7"

@@ -44,8 +44,8 @@ namespace sim {
 
 /* at: the kernel's function, for which cudaFuncSetAttribute was called or not. `body` runs when the stream
  * comes to it. */
-void launch(const char *kernel, const void *at, struct sim_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
-            const std::function<void()> &body);
+void launch(const char *kernel, const void *at, struct sim_stream *stream, dim3 grid, dim3 block,
+            size_t shared_bytes, const std::function<void()> &body);
 
 void sync_threads(const char *file, int line);
 void sync_warp(unsigned mask, const char *file, int line);
