@@ -44,7 +44,7 @@ struct op_bench {
     void *workspace;
     struct clip_state *clip;
     struct step_control *control;
-    void *memory[BUFFERS + 9];
+    void *memory[BUFFERS + 10];
     int count;
     bool first; /* the call that prepares what the others of its case need */
 };
