@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "core/base/file.h"
+#include "core/base/heap.h"
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
 
@@ -41,6 +42,19 @@ static void progress_json_is_one_object_a_line_from_run_to_end(void **state)
     assert_int_equal(stage_int(last, "step"), 40);
     json_decref(lines);
     json_decref(runs);
+}
+
+/* With samples, evaluations and checkpoints between the steps, as every run has them. */
+static void a_run_can_check_that_its_steps_allocate_nothing(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "allocations");
+    if (heap_counts())
+        process_close(process_run(0, "train", s.config, "--check-allocations", "--progress=json", NULL));
+    else /* as a sanitizer's program, of which this test is one, too */
+        process_expect_sentence(process_run(2, "train", s.config, "--check-allocations", NULL),
+                                "--check-allocations: this build cannot count heap allocations");
 }
 
 static void progress_json_holds_exactly_what_is_recorded(void **state)
@@ -368,6 +382,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(progress_json_is_one_object_a_line_from_run_to_end),
+        TEST(a_run_can_check_that_its_steps_allocate_nothing),
         TEST(progress_json_holds_exactly_what_is_recorded),
         TEST(progress_json_stays_json_with_a_prompt_that_is_not_utf8),
         TEST(progress_plain_tells_the_story_on_standard_error),

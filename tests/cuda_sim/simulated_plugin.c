@@ -29,5 +29,6 @@ int simulated_plugin_forget(void **state)
 {
     setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
     unsetenv("ANNEAL_SIM_MACHINE");
+    unsetenv("ANNEAL_SIM_STREAMS");
     return process_close_all(state);
 }

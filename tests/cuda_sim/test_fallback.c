@@ -152,6 +152,14 @@ static void a_launch_without_memory_loses_no_step(void **state)
                                        "1:0:failed 2:2:finished", "1:2 2:6", "0 0 1"});
 }
 
+/* The faulty step is queued before the one before it is told, and found when the host waits for that. */
+static void streams_that_are_late_fall_back_from_the_same_step(void **state)
+{
+    setenv("ANNEAL_SIM_STREAMS", "late", 1);
+    a_fault_goes_on_from_the_newest_checkpoint(state);
+    a_launch_without_memory_loses_no_step(state);
+}
+
 static void a_bf16_run_goes_on_in_fp32(void **state)
 {
     (void)state;
@@ -466,6 +474,8 @@ int main(void)
         cmocka_unit_test_teardown(a_fault_before_the_first_checkpoint_starts_from_the_beginning,
                                   simulated_plugin_forget),
         cmocka_unit_test_teardown(a_fault_goes_on_from_the_newest_checkpoint, simulated_plugin_forget),
+        cmocka_unit_test_teardown(streams_that_are_late_fall_back_from_the_same_step,
+                                  simulated_plugin_forget),
         cmocka_unit_test_teardown(a_fault_in_an_evaluation_leaves_no_evaluation, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_fault_in_a_sample_leaves_no_sample, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_device_lost_in_a_checkpoint_leaves_no_checkpoint,

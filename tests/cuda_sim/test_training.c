@@ -189,6 +189,37 @@ static void without_its_waits_between_streams_the_curve_is_another(void **state)
     session_close(&right), session_close(&wrong);
 }
 
+static double pretended_milliseconds;
+
+static double pretend_elapsed(struct event *from, struct event *to)
+{
+    (void)from;
+    (void)to;
+    return pretended_milliseconds;
+}
+
+static uint64_t graphs_launched(double milliseconds)
+{
+    struct session s;
+    struct backend pretending = *cuda_plugin.table;
+    uint64_t before = sim_graph_launches();
+    pretending.event_elapsed = pretend_elapsed;
+    pretended_milliseconds = milliseconds;
+    train(&s, "auto", &pretending, WORDS("train.total_steps=7", "train.graph=auto", "model.num_layers=1"),
+          false);
+    session_close(&s);
+    return sim_graph_launches() - before;
+}
+
+/* The first step warms up, three are measured, and the three after them are graphs, of a pass and an update
+ * each, where the host is what a step waits for. */
+static void graphs_are_for_devices_that_are_faster_than_the_host(void **state)
+{
+    (void)state;
+    assert_int_equal(graphs_launched(1e-6), 3 * 2);
+    assert_int_equal(graphs_launched(1e9), 0);
+}
+
 /* Counts what the trainer asks of a device: updates queued, and calls that wait for it. */
 static struct {
     const struct backend *table;
@@ -423,6 +454,7 @@ int main(void)
         cmocka_unit_test(two_runs_are_the_same_bits),
         cmocka_unit_test(however_steps_are_queued_the_bits_are_the_same),
         cmocka_unit_test(without_its_waits_between_streams_the_curve_is_another),
+        cmocka_unit_test(graphs_are_for_devices_that_are_faster_than_the_host),
         cmocka_unit_test(a_step_is_queued_before_the_one_before_it_is_told),
         cmocka_unit_test(a_skipped_update_is_the_same_however_late_it_is_seen),
         cmocka_unit_test(the_hundredth_skipped_update_in_a_row_is_the_last_step),
