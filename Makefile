@@ -43,7 +43,7 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/cpu_select.c kernels/cuda_plugin.c kernels/workspace.c kernels/linear_cross_entropy.c \
-               kernels/gemm_choices.c kernels/chip.c kernels/gauge.c
+               kernels/gemm_choices.c kernels/chip.c kernels/gauge.c kernels/blas_core.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c))
 ifeq ($(shell uname -m),x86_64)
 ISAS := baseline v3 v4

@@ -1,12 +1,11 @@
 /* anneal: dispatches to a subcommand, or opens the workbench. The only file that ends the process. */
 #include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/text.h"
 #include "tui/command/command.h"
+#include "tui/command/second_start.h"
 
 #define VERSION "0.1.0"
 
@@ -22,21 +21,9 @@ static void print_help(FILE *out)
           out);
 }
 
-/* OpenMP's threads spin for work between two operations, and where other processes want the cores they spin
- * in each other's way: two runs on one machine were twenty times slower. Let them sleep, unless the user
- * chose. The library reads this before main, so it takes a second start. */
-static void let_idle_threads_sleep(char **argv)
-{
-    char self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0 || getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    self[n] = '\0';
-    if (setenv("OMP_WAIT_POLICY", "passive", 1) == 0) execv(self, argv);
-}
-
 int main(int argc, char **argv)
 {
-    let_idle_threads_sleep(argv);
+    second_start(argv);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
     if (argc >= 2 &&
         (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)) {

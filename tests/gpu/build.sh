@@ -22,7 +22,7 @@ export C_FLAGS="-std=c17 -D_GNU_SOURCE -O3 -g -ffp-contract=fast -fno-math-errno
 # What core/ needs of other libraries is not needed here; of the rest the linker takes what it wants from an archive.
 core=$(grep -LE '#include <(jansson|ini|xxhash|pcre2|utf8proc|sqlite3|csv)' core/*.c)
 base=$(ls core/base/*.c)
-twins=$(ls kernels/*.c | grep -v kernels/cpu_select.c)
+twins=$(ls kernels/*.c | grep -v -e kernels/cpu_select.c -e kernels/blas_core.c)
 check="tests/gpu/plain/one_isa.c $(ls tests/gpu/*.c | grep -v /test_)"
 beside=$(sed -n 's/^PLUGIN_BASE := //p' Makefile) # of what the plugin links, the part that is no .cu
 plugin=

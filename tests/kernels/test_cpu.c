@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "kernels/blas_core.h"
 #include "kernels/cpu.h"
 #include "kernels/linear_cross_entropy.h"
 #include "tests/kernels/check.h"
@@ -251,9 +252,23 @@ static void no_operation_allocates_after_its_first_call(void **state)
     check_each_isa(1, no_allocation_body);
 }
 
+static void a_processor_that_openblas_does_not_know_multiplies_with_what_it_has(void **state)
+{
+    (void)state;
+    assert_string_equal(blas_core_instead("Prescott", true, true), "SkylakeX");
+    assert_string_equal(blas_core_instead("Nehalem", true, false), "Haswell");
+    assert_null(blas_core_instead("Prescott", false, false)); /* it is one */
+    assert_null(blas_core_instead("SkylakeX", true, true));
+    assert_null(blas_core_instead("Cooperlake", true, true));
+    assert_null(blas_core_instead("Zen", true, false));
+    const char *core = blas_core();
+    assert_true(core == NULL || cpu_backend_for("v3") != NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_processor_that_openblas_does_not_know_multiplies_with_what_it_has),
         cmocka_unit_test(bad_thread_counts_are_refused_in_a_sentence),
         cmocka_unit_test(device_describes_itself),
         cmocka_unit_test(memory_is_aligned_zeroed_and_copied),
