@@ -12,6 +12,7 @@
 #include "core/checkpoint.h"
 #include "core/checkpoint_files.h"
 #include "core/hugging_face.h"
+#include "core/rotary.h"
 
 enum { PIECE = 1 << 20 };
 
@@ -42,6 +43,13 @@ static enum status check_model(const char *folder, const struct model_config *wa
                            "%s: was saved with model.%s = %.10g, this model has %.10g (weights fit only the "
                            "model that they were trained in)",
                            folder, fields[i].name, fields[i].saved, fields[i].wanted);
+    for (int i = 0; i < wanted->head_dim / 2; i++)
+        if (rotary_frequency(&saved, i) != rotary_frequency(wanted, i))
+            return err_set(
+                err, STATUS_USAGE,
+                "%s: was saved with other rotary frequencies than this model's (set model.rope_scaling "
+                "and the keys that belong to it as they are in its config.json)",
+                folder);
     return STATUS_OK;
 }
 
