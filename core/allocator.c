@@ -252,19 +252,31 @@ void allocator_scope_begin(struct allocator_scope *scope, struct allocator *allo
 
 /* ---- asking ---- */
 
+/* "weights 8.0 KiB, moments 16.0 KiB": who has what, cut where `size` ends. */
+static const char *list_live(const struct allocator *a, char *buf, size_t size)
+{
+    char bytes[32];
+    size_t used = 0;
+    snprintf(buf, size, "nothing");
+    for (int i = 0; i < a->tag_count && used < size; i++)
+        if (a->tags[i].usage.live)
+            used += (size_t)snprintf(buf + used, size - used, "%s%s %s", used ? ", " : "", a->tags[i].name,
+                                     text_format_bytes((uint64_t)a->tags[i].usage.live, bytes, sizeof bytes));
+    return buf;
+}
+
 static enum status no_room(struct allocator *a, const char *tag, size_t bytes, struct err *err)
 {
     struct err why = {0};
-    char wanted[32], live[32], reserved[32];
+    char wanted[32], reserved[32], live[160];
     struct allocator_usage sum;
     if (err) why = *err;
     sum_of(a, &sum);
     print(a, a->options.report);
     text_format_bytes(bytes, wanted, sizeof wanted);
-    text_format_bytes((uint64_t)sum.live, live, sizeof live);
     text_format_bytes((uint64_t)sum.reserved, reserved, sizeof reserved);
-    return err_set(err, STATUS_NO_MEMORY, "%s: no room for %s, %s are in use and %s reserved: %.300s", tag,
-                   wanted, live, reserved, why.text);
+    return err_set(err, STATUS_NO_MEMORY, "%s: no room for %s beside %s (%s reserved): %.240s", tag, wanted,
+                   list_live(a, live, sizeof live), reserved, why.text);
 }
 
 /* Enters a block; the lock is held. */
