@@ -272,7 +272,6 @@ static enum status no_room(struct allocator *a, const char *tag, size_t bytes, s
     struct allocator_usage sum;
     if (err) why = *err;
     sum_of(a, &sum);
-    print(a, a->options.report);
     text_format_bytes(bytes, wanted, sizeof wanted);
     text_format_bytes((uint64_t)sum.reserved, reserved, sizeof reserved);
     return err_set(err, STATUS_NO_MEMORY, "%s: no room for %s beside %s (%s reserved): %.240s", tag, wanted,
@@ -303,9 +302,12 @@ static enum status take(struct allocator_scope *scope, const char *tag, size_t b
     struct allocator_block block = {.stream = stream};
     size_t rounded = (bytes + (bytes == 0) + ALLOCATOR_ALIGN - 1) & ~(size_t)(ALLOCATOR_ALIGN - 1);
     enum status status = STATUS_OK;
-    if (rounded < bytes || bytes > PTRDIFF_MAX)
-        return err_set(err, STATUS_NO_MEMORY, "%s: a size of %zu bytes overflows", tag, bytes);
     pthread_mutex_lock(&a->lock);
+    if (rounded < bytes || bytes > PTRDIFF_MAX) {
+        print(a, a->options.report);
+        pthread_mutex_unlock(&a->lock);
+        return err_set(err, STATUS_NO_MEMORY, "%s: a size of %zu bytes overflows", tag, bytes);
+    }
     if ((a->unused == NONE && !grow_records(a)) || (a->table_used * 2 >= a->table_size && !grow_table(a)))
         status = err_set(err, STATUS_NO_MEMORY, "%s: no host memory for the allocator's register", tag);
     if (!status && host) {

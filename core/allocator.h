@@ -38,7 +38,9 @@ struct allocator_options {
     const struct backend *backend; /* borrowed */
     struct device *device;         /* borrowed */
     size_t arena_bytes;            /* arena: its size, each request rounded up to 256 */
-    FILE *report; /* where the table goes after an error and leaks are named; NULL: nowhere */
+    FILE *report; /* where the table goes after a misuse (freed twice, never given, a size that
+                     overflows) and leaks are named; NULL: nowhere. A device without room is no misuse: its
+                     sentence has the table */
 };
 
 /* What the memory of one tag, or all of it, comes to, in bytes. */

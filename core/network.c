@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,7 +95,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
     net->shape = (struct operation_shape){model, plan->input.precision, plan->input.B, plan->input.T,
                                           plan->loss_chunk};
     struct allocator_options options = {plan->input.allocator, backend, device, plan_device_bytes(plan),
-                                        NULL};
+                                        stderr};
     enum status status = allocator_open(&options, &net->allocator, err);
     if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {

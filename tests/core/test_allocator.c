@@ -506,7 +506,7 @@ static void misuse_is_told_with_its_tag(void **state)
     }
 }
 
-static void a_full_device_names_the_tag_and_prints_the_table(void **state)
+static void a_full_device_names_the_tag_and_who_holds_what(void **state)
 {
     static const enum allocator_kind kinds[] = {ALLOCATOR_BASIC, ALLOCATOR_ARENA, ALLOCATOR_CACHING};
     (void)state;
@@ -522,8 +522,6 @@ static void a_full_device_names_the_tag_and_prints_the_table(void **state)
         assert_int_equal(allocator_alloc(root, "logits", 30 * MIB, f.streams[0], &memory, &err),
                          STATUS_NO_MEMORY);
         assert_non_null(strstr(err.text, "logits: no room for 30.0 MiB beside weights 40.0 MiB ("));
-        report_has(&report, "weights");
-        report_has(&report, "40.0 MiB");
         assert_int_equal(fixture_close(&f), 1);
         report_has(&report, "never freed: weights, 1 block of 40.0 MiB together");
         report_close(&report);
@@ -546,7 +544,7 @@ int main(void)
         cmocka_unit_test(memory_used_elsewhere_waits_for_that_stream),
         cmocka_unit_test(a_scope_frees_what_it_holds),
         cmocka_unit_test(misuse_is_told_with_its_tag),
-        cmocka_unit_test(a_full_device_names_the_tag_and_prints_the_table),
+        cmocka_unit_test(a_full_device_names_the_tag_and_who_holds_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

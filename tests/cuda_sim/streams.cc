@@ -43,7 +43,6 @@ struct mark {
 
 bool late_now;
 uint64_t graph_launches;
-long graph_count;
 auto &pinned = *new std::map<const unsigned char *, size_t>;
 
 void run_to(const std::shared_ptr<line> &l, uint64_t count)
@@ -78,6 +77,7 @@ namespace {
 /* Kept here: what is never destroyed, because its device has failed, is no leak. */
 auto &streams = *new std::vector<sim_stream *>;
 auto &events = *new std::vector<sim_event *>;
+auto &graphs = *new std::vector<sim_graph *>; /* those that can be launched */
 auto &nobodys = *new sim_stream; /* work on the stream NULL */
 
 sim_stream *of(cudaStream_t stream)
@@ -139,6 +139,8 @@ void streams_release()
     for (sim_stream *s : streams) s->queue->items.clear();
     for (sim_event *event : events) delete event;
     events.clear();
+    for (sim_graph *graph : graphs) delete graph;
+    graphs.clear();
 }
 
 bool is_pinned(const void *memory, size_t bytes)
@@ -165,7 +167,7 @@ extern "C" long sim_events(void)
 
 extern "C" long sim_graphs(void)
 {
-    return graph_count;
+    return (long)graphs.size();
 }
 
 extern "C" uint64_t sim_graph_launches(void)
@@ -328,16 +330,15 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
 {
     if (sim::faulted()) return sim::sticky_error();
-    *out = new sim_graph(*graph);
-    graph_count++;
+    graphs.push_back(*out = new sim_graph(*graph));
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 {
     sim::drain_all(); /* what is under way holds on to it */
+    std::erase(graphs, graph);
     delete graph;
-    graph_count--;
     return cudaSuccess;
 }
 
