@@ -14,8 +14,6 @@
 #include "core/hugging_face.h"
 #include "core/rotary.h"
 
-enum { PIECE = 1 << 20 };
-
 /* ---- does it fit ---- */
 
 /* max_seq_len is left out: no weight depends on it, and a resumed run may raise it. */
@@ -100,12 +98,12 @@ static float from_half(uint16_t half)
     return value;
 }
 
-/* (count) numbers of two bytes in the second half of the piece become fp32 in the whole of it: an element is
- * read before what it becomes reaches its place. */
-static void widen(unsigned char *piece, size_t count, bool bf16)
+/* (count) numbers of two bytes in the second half of the piece of `size` bytes become fp32 in the whole of
+ * it: an element is read before what it becomes reaches its place. */
+static void widen(unsigned char *piece, size_t size, size_t count, bool bf16)
 {
     for (size_t i = 0; i < count; i++) {
-        const unsigned char *from = piece + PIECE / 2 + 2 * i;
+        const unsigned char *from = piece + size / 2 + 2 * i;
         uint16_t half = (uint16_t)(from[0] | from[1] << 8);
         uint32_t bits = (uint32_t)half << 16;
         float value;
@@ -117,20 +115,20 @@ static void widen(unsigned char *piece, size_t count, bool bf16)
     }
 }
 
-/* `piece`: PIECE bytes of host memory that copies start from. */
+/* Through the plan's staging memory. */
 static enum status upload_tensor(int fd, const char *path, const struct safetensors *file,
-                                 const struct safetensor *t, struct network *net, float *to,
-                                 unsigned char *piece, struct err *err)
+                                 const struct safetensor *t, struct network *net, float *to, struct err *err)
 {
     size_t start = (size_t)((const unsigned char *)t->data - file->map.data);
-    size_t width = strcmp(t->dtype, "F32") == 0 ? 4 : 2, count = t->bytes / width, most = PIECE / 4;
+    size_t width = strcmp(t->dtype, "F32") == 0 ? 4 : 2, count = t->bytes / width,
+           size = net->plan->staging_bytes, most = size / 4;
+    unsigned char *piece = net->memory[PLAN_HOST] + net->plan->staging;
     enum status status = STATUS_OK;
     for (size_t at = 0; !status && at < count; at += most) {
         size_t n = count - at < most ? count - at : most;
-        status =
-            read_at(fd, width == 4 ? piece : piece + PIECE / 2, n * width, start + at * width, path, err);
+        status = read_at(fd, width == 4 ? piece : piece + size / 2, n * width, start + at * width, path, err);
         if (status) break;
-        if (width == 2) widen(piece, n, strcmp(t->dtype, "BF16") == 0);
+        if (width == 2) widen(piece, size, n, strcmp(t->dtype, "BF16") == 0);
         net->backend->mem_upload(to + at, piece, n * sizeof *to, net->stream);
         status = net->backend->stream_wait(net->stream, err); /* before the piece is written again */
     }
@@ -157,13 +155,10 @@ static enum status upload(const char *path, struct network *net, const char *pre
                           struct err *err)
 {
     struct safetensors file;
-    struct allocator_scope scope;
     char name[96];
-    void *piece = NULL; /* PIECE bytes */
     const struct model *model = net->model;
     enum status status = safetensors_open(path, &file, err);
     if (status) return status;
-    allocator_scope_begin(&scope, net->allocator);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) status = err_set(err, STATUS_IO, "%s: cannot open: %s", path, strerror(errno));
     if (!status && !*prefix) status = refuse_unknown(path, &file, model, err);
@@ -172,14 +167,12 @@ static enum status upload(const char *path, struct network *net, const char *pre
         status =
             check_tensor(path, safetensors_find(&file, name), name, &model->params[i], *prefix != '\0', err);
     }
-    if (!status) status = allocator_alloc_host(&scope, "staging", PIECE, &piece, err);
     for (size_t i = 0; !status && i < model->param_count; i++) {
         snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
         status = upload_tensor(fd, path, &file, safetensors_find(&file, name), net,
-                               base + model->params[i].offset, piece, err);
+                               base + model->params[i].offset, err);
     }
     if (fd >= 0) close(fd);
-    allocator_scope_end(&scope);
     safetensors_close(&file);
     return status;
 }

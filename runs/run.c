@@ -231,6 +231,14 @@ static enum status insert_row(struct store *store, const struct run_new *run, co
     return params.status;
 }
 
+enum status run_name_check(const char *name, struct err *err)
+{
+    if (strcmp(name, "latest") != 0) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE,
+        "--name latest: this word stands for the newest run in every command (choose another name)");
+}
+
 enum status run_row_create(struct store *store, const struct run_new *run, double created_at,
                            const char *stem, char id[RUN_ID_MAX], struct err *err)
 {
@@ -239,10 +247,7 @@ enum status run_row_create(struct store *store, const struct run_new *run, doubl
     struct tm local;
     id[0] = '\0';
     clean_name(run->name, name, sizeof name);
-    if (strcmp(name, "latest") == 0)
-        return err_set(err, STATUS_USAGE,
-                       "--name latest: this word stands for the newest run in every command (choose another "
-                       "name)");
+    if (run_name_check(name, err)) return STATUS_USAGE;
     if (!localtime_r(&seconds, &local) || !strftime(time_text, sizeof time_text, "%Y%m%d-%H%M%S", &local))
         return err_set(err, STATUS_FAILED, "run %s: its time %.3g is none", name, created_at);
     snprintf(made, sizeof made, "%s-%s", time_text, name);

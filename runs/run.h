@@ -62,6 +62,9 @@ struct run_new {
     int64_t parent_step;
 };
 
+/* Whether a run may have this name. */
+enum status run_name_check(const char *name, struct err *err);
+
 /* Makes the row and the folder with status `created`; writes the id (YYYYMMDD-HHMMSS-<name>, made unique).
  * STATUS_USAGE for the name "latest", which run_find gives another meaning. */
 enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err);

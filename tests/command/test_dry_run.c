@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "core/config.h"
 #include "core/schedule.h"
@@ -166,7 +167,8 @@ static void what_would_fail_in_training_fails_here_with_the_same_sentence(void *
 {
     (void)state;
     static const char *const words[] = {"--data.train=nowhere.txt", "--train.learning_rate=fast",
-                                        "--model.num_heads=5", "--device=cuda", "--train.seq_len=1048576"};
+                                        "--model.num_heads=5",      "--device=cuda",
+                                        "--train.seq_len=1048576",  "--name=latest"};
     struct stage s;
     stage_open(&s, "bad");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -185,6 +187,28 @@ static void what_would_fail_in_training_fails_here_with_the_same_sentence(void *
         process_close(tried);
     }
     assert_int_equal(stage_count_runs(), 0);
+}
+
+/* It reads the weights that training would begin with. */
+static void weights_that_training_could_not_read_fail_here_too(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[1024], file[1100], from[1100];
+    stage_open(&s, "weights");
+    process_close(process_run(0, "train", s.config, "--train.total_steps=2", NULL));
+    char *step =
+        stage_query(&s, "select id || '/' || path from checkpoints join runs on id = run_id limit 1");
+    snprintf(folder, sizeof folder, "%s/runs/%s", s.home, step);
+    free(step);
+    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    snprintf(from, sizeof from, "--model.from=%s", folder);
+    process_close(process_run(0, "train", s.config, from, "--dry-run", NULL));
+    assert_int_equal(truncate(file, 100), 0);
+    struct process *p = process_run(1, "train", s.config, from, "--dry-run", NULL);
+    process_expect_sentence(p, "model.safetensors");
+    process_close(p);
+    assert_int_equal(stage_count_runs(), 1);
 }
 
 static void its_words_belong_to_train_alone(void **state)
@@ -212,6 +236,7 @@ int main(void)
         cmocka_unit_test_teardown(the_page_draws_the_schedule_in_what_the_terminal_has, process_close_all),
         cmocka_unit_test_teardown(what_would_fail_in_training_fails_here_with_the_same_sentence,
                                   process_close_all),
+        cmocka_unit_test_teardown(weights_that_training_could_not_read_fail_here_too, process_close_all),
         cmocka_unit_test_teardown(its_words_belong_to_train_alone, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -274,6 +274,9 @@ static void what_resume_changes_is_kept_and_told(void **state)
                               "--progress=none", NULL));
     struct process *p = process_run(2, "resume", "latest", NULL);
     process_expect_sentence(p, "all 50 steps are done");
+    process_close(p);
+    p = process_run(2, "resume", "latest", "--train.total_steps=30", NULL);
+    process_expect_sentence(p, "train.total_steps = 30 is below the 50 steps that its checkpoint has done");
     char *text = process_output("show", "latest", "--json", NULL);
     json_t *show = json_loads(text, 0, &problem);
     json_t *train = json_object_get(json_object_get(show, "config"), "train");

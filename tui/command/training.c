@@ -282,6 +282,8 @@ int training_try(const struct training_options *options, bool json)
     struct training_session s;
     struct err err = {0};
     enum status status = training_session_open(&s, options, &err);
+    if (*s.config.model.from) s.weights = s.config.model.from;
+    if (!status && options->name) status = run_name_check(options->name, &err);
     if (!status) status = prepare(&s, training_open_anew, &err);
     if (!status) status = dry_run_print(&s, json, &err);
     int code = status ? fail(&err) : 0;

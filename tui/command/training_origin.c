@@ -13,7 +13,14 @@ static enum status check_rest(const struct training_session *s, const char *run,
 {
     int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps;
     const struct early_stopping *e = &trainer_state(s->trainer)->stopping;
-    if (step >= total)
+    if (step > total)
+        return err_set(
+            err, STATUS_USAGE,
+            "run %s: train.total_steps = %" PRId64 " is below the %" PRId64
+            " steps that its checkpoint has done (set it higher, or fork from an earlier one: anneal "
+            "fork %s --step N)",
+            run, total, step, run);
+    if (step == total)
         return err_set(err, STATUS_USAGE,
                        "run %s: all %" PRId64 " steps are done (to train on: --train.total_steps=%" PRId64
                        ")",
