@@ -126,6 +126,11 @@ static void host_name(char *out, size_t size)
         if (*c == '/' || *c < ' ') *c = '_';
 }
 
+double ledger_auto_reserve(bool shared)
+{
+    return shared ? 0.10 : 0.02;
+}
+
 enum status ledger_open(const char *home, struct ledger **out, struct err *err)
 {
     char host[65];

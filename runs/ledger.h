@@ -8,6 +8,7 @@
 #ifndef ANNEAL_RUNS_LEDGER_H
 #define ANNEAL_RUNS_LEDGER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,10 @@ struct ledger_room {
 
 enum status ledger_open(const char *home, struct ledger **out, struct err *err);
 void ledger_close(struct ledger *ledger); /* NULL is harmless; reservations stay until released */
+
+/* The share of a device that stays free unless the user says otherwise: of one that other programs need, too
+ * (a CPU, a GPU with a screen), or of one that only computes. */
+double ledger_auto_reserve(bool shared);
 
 /* Reserves for this process. STATUS_BUSY: it does not fit beside what others hold; the sentence has the
  * numbers and the holders. STATUS_NO_MEMORY: it would not fit if this process were alone. *id for what

@@ -87,7 +87,10 @@ static enum status read_reserve(struct store *store, const char *run_id, struct 
     if (status || !row) return status;
     store_column_text(select, 0, text, sizeof text);
     sqlite3_reset(select);
-    if (!text_parse_double(text, &out->reserve)) out->reserve = NAN;
+    if (text_parse_double(text, &out->reserve)) return STATUS_OK;
+    /* a GPU with a screen keeps more free, which no row tells */
+    out->reserve =
+        strcmp(text, "auto") == 0 && out->has_sample ? ledger_auto_reserve(out->sample.gpu < 0) : NAN;
     return STATUS_OK;
 }
 

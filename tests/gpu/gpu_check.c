@@ -275,6 +275,7 @@ static void check_speed(struct check *check, enum precision precision)
     op_bench_close(bench);
 }
 
+/* The peak is that of tensors: what the plan allocates, and what torch's allocator has given out at most. */
 static void print_step(const char *who, double ms, double tokens, double peak)
 {
     char bytes[32];
@@ -297,8 +298,8 @@ static void compare_with_torch(const struct training_preset *preset, const struc
         snprintf(who, sizeof who, "torch %.12s %s", theirs.version, modes[i]);
         print_step(who, theirs.step_ms, theirs.tokens_per_second, theirs.peak_bytes);
         printf("  (bf16 autocast, fused AdamW, SDPA)\n");
-        printf("     %s bf16, anneal / torch %s: %.2f x tokens/s, %.2f x peak memory\n", preset->name,
-               modes[i], ours->tokens_per_second / theirs.tokens_per_second,
+        printf("     %s bf16, anneal / torch %s: %.2f x tokens/s, %.2f x peak memory of tensors\n",
+               preset->name, modes[i], ours->tokens_per_second / theirs.tokens_per_second,
                (double)ours->peak_bytes / theirs.peak_bytes);
     }
 }

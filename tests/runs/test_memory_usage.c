@@ -89,6 +89,8 @@ static void the_last_look_at_the_device_keeps_what_is_unknown_unknown(void **sta
     assert_int_equal(usage.sample.process_bytes, -1);
     assert_true(isnan(usage.sample.power_w));
     assert_true(usage.reserve == 0.1);
+    store_fixture_sql(home, "update params set value = 'auto'");
+    assert_true(read_usage(store, id, &arena).reserve == ledger_auto_reserve(false)); /* of a GPU */
     store_close(store);
     arena_release(&arena);
 }

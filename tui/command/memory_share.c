@@ -15,8 +15,7 @@ const char *memory_share_device(const struct device_info *device)
 double memory_share_reserve(const struct device_info *device, double wanted)
 {
     if (!isnan(wanted)) return wanted;
-    if (device->uuid[0] == '\0') return 0.10;
-    return device->has_display ? 0.10 : 0.02;
+    return ledger_auto_reserve(device->uuid[0] == '\0' || device->has_display);
 }
 
 static void warn(const struct err *err)
