@@ -1,6 +1,7 @@
 /* See trainer.h. Here: opening, and the loop that decides what comes after what. */
 #include "core/trainer_parts.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -116,10 +117,20 @@ static enum status warm_up(struct trainer *t, struct err *err)
     return status;
 }
 
+/* One that is forgotten shows at once, not at the first moment of its kind. */
+static void check_observer(const struct train_observer *o)
+{
+    (void)o; /* where asserts are off */
+    assert(o->reserve && o->step && o->eval && o->stopping && o->sample && o->saving && o->safe);
+    assert(o->checkpoint && o->memory && o->used && o->profile && o->event && o->paused);
+    assert(o->next_order && o->order_done && o->request);
+}
+
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
 {
     const struct config *c = setup->config;
     struct trainer *t = calloc(1, sizeof *t);
+    check_observer(&setup->observer);
     if (!t) return err_set(err, STATUS_NO_MEMORY, "no memory for a trainer");
     t->setup = *setup;
     t->optimizer =
