@@ -171,6 +171,23 @@ bool checkpoint_passed_over(const char *parent, const char *found, char *newest,
     return known && strcmp(newest, found) != 0 && verify(newest, NULL) != STATUS_OK;
 }
 
+int checkpoint_set_damaged_aside(const char *parent, const char *found)
+{
+    char path[CHECKPOINT_PATH], aside[CHECKPOINT_PATH];
+    size_t count;
+    int moved = 0;
+    int64_t *steps = list_steps(parent, &count), good = step_of(strrchr(found, '/') + 1);
+    for (size_t i = 0; i < count && steps[i] > good; i++) {
+        snprintf(path, sizeof path, "%.*s/step-%" PRId64, CHECKPOINT_PATH - 48, parent, steps[i]);
+        snprintf(aside, sizeof aside, "%.*s.damaged", CHECKPOINT_PATH - 16, path);
+        if (!verify(path, NULL)) continue;
+        file_remove_tree(aside, NULL); /* of an earlier time */
+        moved += rename(path, aside) == 0;
+    }
+    free(steps);
+    return moved;
+}
+
 void checkpoint_list(const char *parent, char *buf, size_t size)
 {
     size_t count, used = 0;
@@ -200,13 +217,14 @@ static void remove_leftovers(const char *parent)
     if (folder) closedir(folder);
 }
 
-void checkpoint_prune(const char *parent, int64_t keep, int64_t best_step)
+void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step)
 {
     char path[CHECKPOINT_PATH];
     size_t count;
-    int64_t *steps = list_steps(parent, &count);
-    for (size_t i = keep > 0 ? (size_t)keep : 0; i < count; i++) {
-        if (steps[i] == best_step) continue;
+    int64_t *steps = list_steps(parent, &count), kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i] > written) continue;
+        if (kept++ < keep || steps[i] == written || steps[i] == best_step) continue;
         snprintf(path, sizeof path, "%.*s/step-%" PRId64, CHECKPOINT_PATH - 32, parent, steps[i]);
         file_remove_tree(path, NULL);
     }

@@ -141,6 +141,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                            .max_grad_norm = c->train.max_grad_norm};
     t->schedule = schedule_of(c);
     t->state.lr_factor = 1;
+    t->state.best_saved = -1;
     t->state.corpus = corpus_mark_of(setup->corpus);
     t->last_eval_step = t->last_checkpoint_step = -1;
     t->last_val_loss = NAN;

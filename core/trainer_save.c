@@ -44,6 +44,7 @@ static enum status tell(struct trainer *t, const struct save_job *job, const str
         if (err) *err = result->err;
         return result->status;
     }
+    t->state.best_saved = job->state.best_saved;
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, job->state.step);
     struct checkpoint_record record = {.step = job->state.step,
                                        .wall_time = result->wall_time,
@@ -105,8 +106,10 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
                                .state = t->state,
                                .tokenizer = t->setup.corpus->tokenizer,
                                .keep = c->checkpoint.keep,
+                               .prune = true,
                                .before = o->safe,
                                .context = o->context};
+    if (t->state.stopping.best_step == t->state.step) t->job.state.best_saved = t->state.step;
     if (t->saver) status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
     if (status) return status;
     o->saving(o->context);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -235,6 +236,35 @@ static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
     free(weights);
 }
 
+static void a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them(void **state)
+{
+    (void)state;
+    static const char *const there[] = {"/step-20", "/step-29", "/step-30.damaged", "/step-40.damaged"};
+    struct stage s;
+    stage_open(&s, "damaged-two");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--checkpoint.keep=9", "--progress=none", NULL));
+    for (int i = 0; i < 2; i++) {
+        char *weights =
+            checkpoint_path(&s, "mine", i ? "/step-40/model.safetensors" : "/step-30/model.safetensors");
+        char *bytes = stage_read(weights);
+        struct stat st;
+        assert_int_equal(stat(weights, &st), 0);
+        bytes[st.st_size / 2] ^= 1;
+        stage_write(weights, bytes, (size_t)st.st_size);
+        free(bytes);
+        free(weights);
+    }
+    process_close(process_run(0, "resume", "mine", "--train.total_steps=29", "--checkpoint.keep=2",
+                              "--eval.every=0", "--progress=none", NULL));
+    for (int i = 0; i < 4; i++) {
+        char *path = checkpoint_path(&s, "mine", there[i]);
+        if (!file_is_folder(path)) fail_msg("%s is not there", path);
+        free(path);
+    }
+    process_close(process_run(0, "fork", "mine", "--step=20", "--progress=none", NULL));
+}
+
 /* ---- inputs ---- */
 
 static void a_binary_file_among_texts_is_named_and_read(void **state)
@@ -312,6 +342,7 @@ int main(void)
         TEST(a_folder_named_like_a_run_does_not_hide_the_run),
         TEST(a_text_can_come_from_any_checkpoint_that_is_left),
         TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
+        TEST(a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

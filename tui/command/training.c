@@ -130,6 +130,7 @@ static enum status load_last_good(struct training_session *s, struct err *err)
     char checkpoint[PATH_MAX];
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    if (!status) checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
     bool fresh; /* a fork of weights alone, before its first checkpoint */
     return status ? status : trainer_fork(s->trainer, checkpoint, &fresh, err);
 }

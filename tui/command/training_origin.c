@@ -43,8 +43,10 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
                        "train`)",
                        s->id, s->checkpoints);
     if (!status && checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
-        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, going on from %s\n", newest,
+        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, going on from %s (damaged ones are renamed to "
+                "step-N.damaged)\n", newest,
                 strrchr(checkpoint, '/') + 1);
+    if (!status) checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
     if (!status) status = trainer_resume(s->trainer, checkpoint, err);
     return status ? status : check_rest(s, s->id, err);
 }
