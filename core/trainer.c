@@ -325,10 +325,11 @@ static enum status between_steps(struct trainer *t, struct err *err)
     trainer_collect_save(t);
     if (!anything_due(t, step)) return STATUS_OK;
     enum status status = trainer_settle(t, err);
-    if (status) return status;
+    if (status || t->halted) return status;
     if (evaluate) trainer_evaluate(t);
     if (due(c->sample.every, step) && trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
-    if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step) {
+    if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step &&
+        !trainer_weights_are_in_doubt(t)) {
         if (trainer_save_checkpoint(t, "periodic", &problem)) trainer_tolerate(t, "error", &problem);
     }
     return trainer_device_status(t, err);
@@ -338,7 +339,7 @@ static enum status between_steps(struct trainer *t, struct err *err)
 static void rescue(struct trainer *t)
 {
     struct err problem = {0};
-    if (t->last_checkpoint_step == t->state.step) return;
+    if (t->last_checkpoint_step == t->state.step || trainer_weights_are_in_doubt(t)) return;
     enum status status = network_renew_stream(&t->network, &problem);
     if (!status) status = trainer_save_now(t, "last", &problem);
     if (status)
@@ -378,6 +379,15 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
         trainer_evaluate(t);
     if (trainer_wait_for_save(t, &problem)) trainer_tolerate(t, "error", &problem);
     if ((status = trainer_device_status(t, err)) || t->last_checkpoint_step == t->state.step) return status;
+    if (trainer_weights_are_in_doubt(t)) {
+        if (*outcome != TRAIN_DIVERGED && *outcome != TRAIN_NOT_FINITE) /* their own sentence says it */
+            trainer_event(t, "error",
+                          "no checkpoint at step %" PRId64
+                          ": its gradient is not finite, the weights may be ruined; the last checkpoint is "
+                          "from before",
+                          t->state.step);
+        return STATUS_OK;
+    }
     bool finite = trainer_weights_are_finite(t);
     if ((status = trainer_device_status(t, err))) return status;
     if (!finite) {

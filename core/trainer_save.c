@@ -23,6 +23,11 @@ bool trainer_weights_are_finite(struct trainer *t)
     return isfinite(clip.norm);
 }
 
+bool trainer_weights_are_in_doubt(const struct trainer *t)
+{
+    return t->halted || t->state.skipped_in_a_row > 0;
+}
+
 bool trainer_saves_full(const struct config *config)
 {
     return strcmp(config->checkpoint.contents, "full") == 0;
@@ -106,7 +111,7 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
                                .state = t->state,
                                .tokenizer = t->setup.corpus->tokenizer,
                                .keep = c->checkpoint.keep,
-                               .prune = true,
+                               .prune = !trainer_weights_are_in_doubt(t),
                                .before = o->safe,
                                .context = o->context};
     if (t->state.stopping.best_step == t->state.step) t->job.state.best_saved = t->state.step;

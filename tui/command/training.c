@@ -217,12 +217,12 @@ static int train(struct training_session *s)
         status =
             err_set(&err, STATUS_FAILED,
                     "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
-                    "train.learning_rate, then resume from a checkpoint)");
+                    "train.learning_rate, then resume: the last checkpoint is from before)");
     if (!status && outcome == TRAIN_NOT_FINITE)
         status = err_set(&err, STATUS_FAILED,
                          "step %" PRId64
                          ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
-                         "train.learning_rate, then resume: the checkpoint holds the last good weights)",
+                         "train.learning_rate, then resume: the last checkpoint is from before)",
                          step - 1);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];
     const char *message = status                                              ? err.text
