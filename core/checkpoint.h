@@ -55,6 +55,9 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
  * STATUS_NOT_FOUND when there is none. */
 enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err);
 
+/* The newest of those that are full. */
+enum status checkpoint_find_full(const char *parent, char *path, size_t size, struct err *err);
+
 /* Whether `found`, which checkpoint_find gave for the newest, is not the newest step-N folder below `parent`,
  * because that is damaged: then its path in `newest`. */
 bool checkpoint_passed_over(const char *parent, const char *found, char *newest, size_t size);
@@ -86,15 +89,18 @@ enum status checkpoint_load_state(const char *folder, struct train_state *state,
 enum status checkpoint_load(const char *folder, struct network *network, struct train_state *state,
                             struct err *err);
 
-/* Renames every step-N folder newer than `found`, which checkpoint_find gave for the newest, and damaged, to
+/* The step of a folder "…/step-N"; -1: it is not named so. */
+int64_t checkpoint_step(const char *folder);
+
+/* Renames every step-N folder newer than `found`, from which a run goes on, and damaged, to
  * step-N.damaged: it counts for nothing any more, and nobody but its user removes it. How many were. Only for
  * the process that holds the run's lock. */
 int checkpoint_set_damaged_aside(const char *parent, const char *found);
 
-/* Removes all step-N folders below `parent` up to that of `written`, the newest, but the `keep` newest of them
- * and the one of `best_step` (-1: none), and what a killed trainer left half-written. `written` itself always
- * stays, and folders of later steps, which an earlier life of the run left, neither count nor go. Only for the
- * process that holds the run's lock. What cannot be removed is left. */
+/* Removes all step-N folders below `parent` up to that of `written`, the newest, but the `keep` newest of
+ * them and the one of `best_step` (-1: none), and what a killed trainer left half-written. `written` itself
+ * always stays, and folders of later steps, which an earlier life of the run left, neither count nor go. Only
+ * for the process that holds the run's lock. What cannot be removed is left. */
 void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step);
 
 #endif

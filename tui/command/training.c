@@ -109,6 +109,7 @@ static void introduce(struct training_session *s)
     char folder[PATH_MAX];
     run_folder(s->store, s->id, folder, sizeof folder);
     train_report_init(&s->report, s->options->progress, c->train.total_steps);
+    if (strcmp(c->checkpoint.contents, "full") != 0) s->report.go_on_with = "fork";
     train_report_log(&s->report, folder);
     train_report_begin(&s->report, &introduction);
     if (!s->corpus.tokenizer)
@@ -186,8 +187,8 @@ static void add_remedy(struct training_session *s, struct err *err)
     bool resumable = !checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL);
     if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY) return;
     if (resumable)
-        err_set(err, why.status, "%.300s (go on from the last checkpoint: anneal resume %s)", why.text,
-                s->id);
+        err_set(err, why.status, "%.300s (go on from the last checkpoint: anneal %s %s)", why.text,
+                s->report.go_on_with, s->id);
     else if (strcmp(s->choice.wish, "cuda") == 0)
         err_set(
             err, why.status,
@@ -309,6 +310,10 @@ int training_resume(const struct training_options *options, const struct run_inf
                       precision_name(trainer_plan(s.trainer)->input.precision));
         introduce(&s);
     }
+    if (!status && (s.anew || s.fresh))
+        training_session_event(&s, trainer_state(s.trainer)->step, "info",
+                               s.anew ? "begins again: it had no checkpoint yet"
+                                      : "goes on from weights alone again: the optimizer begins anew");
     if (!status && *changes) {
         snprintf(text, sizeof text, "resumed with %s", changes);
         training_session_event(&s, trainer_state(s.trainer)->step, "info", text);

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/arena.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
+#include "runs/series.h"
 
 /* After the trainer has loaded a checkpoint of `run`: whether there is anything left to do. */
 static enum status check_rest(const struct training_session *s, const char *run, struct err *err)
@@ -29,25 +32,76 @@ static enum status check_rest(const struct training_session *s, const char *run,
 
 /* ---- resuming ---- */
 
-/* Opens the trainer with the newest checkpoint; a run that has none, or nothing left to do, is an error with
- * its remedy. */
-enum status training_open_resumed(struct training_session *s, struct err *err)
+/* Whether `run` never had a checkpoint: then its beginning is where it goes on. */
+static enum status had_none(struct training_session *s, const struct run_info *run, bool *none,
+                            struct err *err)
 {
-    char checkpoint[PATH_MAX], newest[PATH_MAX];
-    enum status status = training_open_anew(s, err);
+    struct checkpoint_record *recorded;
+    struct arena arena;
+    size_t count = 0;
+    char there[32];
+    arena_init(&arena, 0);
+    enum status status = series_checkpoints(s->store, run->id, 1, &arena, &recorded, &count, err);
+    arena_release(&arena);
+    checkpoint_list(s->checkpoints, there, sizeof there);
+    *none = count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED && !*run->parent_id;
+    return status;
+}
+
+/* Fills `checkpoint`, the newest full one. Else the one that the run was forked from, where that is of
+ * weights alone and all that it has (s->fresh); else "", where it never had one (s->anew). */
+static enum status find_origin(struct training_session *s, char *checkpoint, size_t size, struct err *err)
+{
+    struct run_info run;
+    char newest[PATH_MAX];
+    struct err problem = {0};
+    enum status status = run_find(s->store, s->id, &run, err);
     if (status) return status;
-    status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
-    if (status == STATUS_NOT_FOUND)
-        return err_set(err, status,
+    enum status found = checkpoint_find_full(s->checkpoints, checkpoint, size, &problem);
+    if (found && !checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL)) {
+        s->fresh = *run.parent_id && checkpoint_step(newest) == run.parent_step;
+        return file_format_path(checkpoint, size, err, "%s", newest); /* else it is refused for what it is */
+    }
+    if (found && found != STATUS_NOT_FOUND) return err_set(err, found, "%s", problem.text);
+    if (found) status = had_none(s, &run, &s->anew, err);
+    if (status) return status;
+    if (found && !s->anew)
+        return err_set(err, found,
                        "run %s: no checkpoint to go on from is left below %s (start it again with `anneal "
                        "train`)",
                        s->id, s->checkpoints);
-    if (!status && checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
-        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, going on from %s (damaged ones are renamed to "
-                "step-N.damaged)\n", newest,
-                strrchr(checkpoint, '/') + 1);
-    if (!status) checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
-    if (!status) status = trainer_resume(s->trainer, checkpoint, err);
+    if (s->anew) *checkpoint = '\0';
+    return STATUS_OK;
+}
+
+/* What there is beside the checkpoint that the run goes on from, and newer. */
+static void tell_passed_over(const struct training_session *s, const char *checkpoint)
+{
+    char newest[PATH_MAX];
+    const char *name = strrchr(checkpoint, '/') + 1;
+    if (checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
+        fprintf(stderr,
+                "anneal: warning: %s: the newest checkpoint is damaged, going on from %s (damaged ones are "
+                "renamed to step-N.damaged)\n",
+                newest, name);
+    else if (!checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL) &&
+             checkpoint_step(newest) > checkpoint_step(checkpoint))
+        fprintf(stderr, "anneal: warning: %s: holds weights alone, going on from %s, which is full\n", newest,
+                name);
+}
+
+enum status training_open_resumed(struct training_session *s, struct err *err)
+{
+    char checkpoint[PATH_MAX];
+    s->fresh = s->anew = false;
+    enum status status = find_origin(s, checkpoint, sizeof checkpoint, err);
+    if (!status && s->anew && *s->config.model.from) s->weights = s->config.model.from;
+    if (!status) status = training_open_anew(s, err);
+    if (status || s->anew) return status;
+    tell_passed_over(s, checkpoint);
+    checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
+    status = s->fresh ? trainer_fork(s->trainer, checkpoint, &s->fresh, err)
+                      : trainer_resume(s->trainer, checkpoint, err);
     return status ? status : check_rest(s, s->id, err);
 }
 
