@@ -252,6 +252,14 @@ enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, str
     return take_position(t, &saved, err);
 }
 
+void trainer_begin_stopping(struct trainer *t)
+{
+    const struct config *c = t->setup.config;
+    early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience,
+                        c->eval.early_stopping_min_delta);
+    t->state.best_saved = -1;
+}
+
 /* ---- what the parts share ---- */
 
 void trainer_event(struct trainer *t, const char *level, const char *format, ...)

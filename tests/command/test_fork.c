@@ -24,6 +24,16 @@ static void open_base(struct stage *s, const char *name)
                               "--sample.every=0", NULL));
 }
 
+/* Kills a trainer after its first step, long before its last. */
+static void kill_after_first_step(struct process *p)
+{
+    process_wait_text(p, "\"type\":\"step\"");
+    process_signal(p, SIGKILL);
+    process_wait_exit(p);
+    process_close(p);
+    assert_string_equal(stage_status(), "crashed");
+}
+
 /* The values of steps 20 to 39 of a run, as in the CSV. */
 static char *late_steps(const struct stage *s, const char *name)
 {
@@ -68,6 +78,49 @@ static void a_fork_goes_on_bit_for_bit_and_says_where_it_came_from(void **state)
     page = process_output("compare", "base", "twin", NULL);
     assert_non_null(strstr(page, "final loss"));
     free(page);
+}
+
+/* What early stopping made of a run's evaluations after step 20. */
+static char *decisions(const struct stage *s, const char *name)
+{
+    char sql[400];
+    snprintf(
+        sql, sizeof sql,
+        "select step, val_loss, best_val_loss, best_step, improved, patience_used, verdict from "
+        "early_stopping where step > 20 and run_id = (select id from runs where name = '%s') order by step",
+        name);
+    return stage_query(s, sql);
+}
+
+static void a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_base(&s, "history");
+    process_close(process_run(0, "fork", "base", "--step=20", "--name=twin", "--progress=none", NULL));
+    char *base = decisions(&s, "base"), *twin = decisions(&s, "twin");
+    assert_string_equal(base, twin);
+    assert_non_null(strstr(base, "40|"));
+    /* worse than all that base was evaluated at, but the best of its own */
+    process_close(process_run(0, "fork", "base", "--name=wild", "--train.learning_rate=1",
+                              "--train.total_steps=440", "--eval.every=100", "--progress=none", NULL));
+    char *wild = decisions(&s, "wild");
+    assert_int_equal(strncmp(wild, "100|", 4), 0);
+    assert_non_null(strstr(wild, "|100|1|0|improved\n"));
+    char *info = process_output("model", "info", "wild", "--best", NULL);
+    assert_non_null(strstr(info, "step-"));
+    /* also where it is killed before its first checkpoint, and goes on from that of the other run */
+    kill_after_first_step(process_start("fork", "base", "--name=killed", "--train.learning_rate=1",
+                                        "--train.total_steps=440", "--eval.every=100", "--checkpoint.every=0",
+                                        "--progress=json", NULL));
+    process_close(process_run(0, "resume", "killed", "--progress=none", NULL));
+    char *killed = decisions(&s, "killed");
+    assert_string_equal(wild, killed);
+    free(base);
+    free(twin);
+    free(wild);
+    free(info);
+    free(killed);
 }
 
 static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void **state)
@@ -162,16 +215,6 @@ static void a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_pa
     for (int i = 20; i < 40; i++) assert_string_equal(child.steps[i].values, base.steps[i].values);
     history_release(&base);
     history_release(&child);
-}
-
-/* Kills a trainer after its first step, long before its last. */
-static void kill_after_first_step(struct process *p)
-{
-    process_wait_text(p, "\"type\":\"step\"");
-    process_signal(p, SIGKILL);
-    process_wait_exit(p);
-    process_close(p);
-    assert_string_equal(stage_status(), "crashed");
 }
 
 static void a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit(void **state)
@@ -271,6 +314,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(a_fork_goes_on_bit_for_bit_and_says_where_it_came_from),
+        TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
         TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
         TEST(a_checkpoint_of_another_model_is_refused_by_the_field),
         TEST(a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent),

@@ -30,6 +30,30 @@ static enum status check_rest(const struct training_session *s, const char *run,
     return STATUS_OK;
 }
 
+/* A stored configuration as this anneal would write it: with the keys that have come since. NULL on failure.
+ */
+static char *stored_config_text(const struct training_session *s, const char *id, struct err *err)
+{
+    struct config config;
+    char *stored = NULL, *text = NULL;
+    config_init(&config);
+    enum status status = run_config(s->store, id, &stored, err);
+    if (!status) status = config_read_effective(&config, stored, id, err);
+    if (!status) status = config_finish(&config, err);
+    if (!status && !(text = config_text(&config)))
+        err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    free(stored);
+    return text;
+}
+
+/* A fork that nothing was changed in goes on with the other run's early stopping, too. Else its losses are
+ * its own, and so is what is the best of them. `config` and `parent`: of both, as text; NULL: not known any
+ * more. */
+static void begin_stopping_of_fork(struct training_session *s, const char *config, const char *parent)
+{
+    if (s->fresh || !config || !parent || strcmp(config, parent) != 0) trainer_begin_stopping(s->trainer);
+}
+
 /* ---- resuming ---- */
 
 /* Whether `run` never had a checkpoint: then its beginning is where it goes on. */
@@ -50,20 +74,19 @@ static enum status had_none(struct training_session *s, const struct run_info *r
 
 /* Fills `checkpoint`, the newest full one. Else the one that the run was forked from, where that is of
  * weights alone and all that it has (s->fresh); else "", where it never had one (s->anew). */
-static enum status find_origin(struct training_session *s, char *checkpoint, size_t size, struct err *err)
+static enum status find_origin(struct training_session *s, const struct run_info *run, char *checkpoint,
+                               size_t size, struct err *err)
 {
-    struct run_info run;
     char newest[PATH_MAX];
     struct err problem = {0};
-    enum status status = run_find(s->store, s->id, &run, err);
-    if (status) return status;
+    enum status status = STATUS_OK;
     enum status found = checkpoint_find_full(s->checkpoints, checkpoint, size, &problem);
     if (found && !checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL)) {
-        s->fresh = *run.parent_id && checkpoint_step(newest) == run.parent_step;
+        s->fresh = *run->parent_id && checkpoint_step(newest) == run->parent_step;
         return file_format_path(checkpoint, size, err, "%s", newest); /* else it is refused for what it is */
     }
     if (found && found != STATUS_NOT_FOUND) return err_set(err, found, "%s", problem.text);
-    if (found) status = had_none(s, &run, &s->anew, err);
+    if (found) status = had_none(s, run, &s->anew, err);
     if (status) return status;
     if (found && !s->anew)
         return err_set(err, found,
@@ -94,7 +117,9 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
 {
     char checkpoint[PATH_MAX];
     s->fresh = s->anew = false;
-    enum status status = find_origin(s, checkpoint, sizeof checkpoint, err);
+    struct run_info run;
+    enum status status = run_find(s->store, s->id, &run, err);
+    if (!status) status = find_origin(s, &run, checkpoint, sizeof checkpoint, err);
     if (!status && s->anew && *s->config.model.from) s->weights = s->config.model.from;
     if (!status) status = training_open_anew(s, err);
     if (status || s->anew) return status;
@@ -102,6 +127,14 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
     checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
     status = s->fresh ? trainer_fork(s->trainer, checkpoint, &s->fresh, err)
                       : trainer_resume(s->trainer, checkpoint, err);
+    if (!status && *run.parent_id && checkpoint_step(checkpoint) == run.parent_step) {
+        /* the other run's, as it was adopted: what the fork made of it is to be made again */
+        char *config = stored_config_text(s, run.id, err),
+             *parent = stored_config_text(s, run.parent_id, NULL);
+        begin_stopping_of_fork(s, config, parent);
+        free(config);
+        free(parent);
+    }
     return status ? status : check_rest(s, s->id, err);
 }
 
@@ -127,27 +160,11 @@ static void describe_changes(const char *before, const char *after, char *buf, s
     }
 }
 
-/* A stored configuration as this anneal would write it: with the keys that have come since. NULL on failure.
- */
-static char *stored_config_text(const struct training_session *s, struct err *err)
-{
-    struct config config;
-    char *stored = NULL, *text = NULL;
-    config_init(&config);
-    enum status status = run_config(s->store, s->id, &stored, err);
-    if (!status) status = config_read_effective(&config, stored, s->id, err);
-    if (!status) status = config_finish(&config, err);
-    if (!status && !(text = config_text(&config)))
-        err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
-    free(stored);
-    return text;
-}
-
 /* What the command line has changed becomes the run's configuration, and a line of its history. */
 enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err)
 {
     const struct config *c = &s->config;
-    char *before = stored_config_text(s, err), *after = before ? config_text(c) : NULL;
+    char *before = stored_config_text(s, s->id, err), *after = before ? config_text(c) : NULL;
     enum status status = STATUS_OK;
     if (!before)
         status = err->status;
@@ -167,6 +184,9 @@ enum status training_open_forked(struct training_session *s, struct err *err)
     const struct fork_origin *fork = s->options->fork;
     enum status status = training_open_anew(s, err);
     if (!status) status = trainer_fork(s->trainer, fork->checkpoint, &s->fresh, err);
+    char *config = config_text(&s->config);
+    if (!status) begin_stopping_of_fork(s, config, fork->config);
+    free(config);
     return status ? status : check_rest(s, fork->run, err);
 }
 
