@@ -143,7 +143,8 @@ static enum status verify(const char *folder, struct err *err)
     return !status && !seen[1] && file_exists(path) ? damaged(folder, checkpoint_files[1], err) : status;
 }
 
-enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err)
+/* checkpoint_find, and with `full` only among those that hold moments. */
+static enum status find(const char *parent, int64_t step, bool full, char *path, size_t size, struct err *err)
 {
     struct err last = {0};
     size_t count;
@@ -152,6 +153,7 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
     for (size_t i = 0; status && i < count; i++) {
         if (step >= 0 && steps[i] != step) continue;
         if (snprintf(path, size, "%s/step-%" PRId64, parent, steps[i]) >= (int)size) continue;
+        if (full && !checkpoint_is_full(path)) continue;
         status = verify(path, &last);
     }
     free(steps);
@@ -159,6 +161,22 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
     if (last.status) return err_set(err, last.status, "%s", last.text);
     if (step >= 0) return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint of step %" PRId64, parent, step);
     return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint", parent);
+}
+
+enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err)
+{
+    return find(parent, step, false, path, size, err);
+}
+
+enum status checkpoint_find_full(const char *parent, char *path, size_t size, struct err *err)
+{
+    return find(parent, -1, true, path, size, err);
+}
+
+int64_t checkpoint_step(const char *folder)
+{
+    const char *slash = strrchr(folder, '/');
+    return step_of(slash ? slash + 1 : folder);
 }
 
 bool checkpoint_passed_over(const char *parent, const char *found, char *newest, size_t size)
@@ -169,6 +187,23 @@ bool checkpoint_passed_over(const char *parent, const char *found, char *newest,
     free(steps);
     /* a trainer at work may just have added one, which is not damaged */
     return known && strcmp(newest, found) != 0 && verify(newest, NULL) != STATUS_OK;
+}
+
+int checkpoint_set_damaged_aside(const char *parent, const char *found)
+{
+    char path[CHECKPOINT_PATH], aside[CHECKPOINT_PATH];
+    size_t count;
+    int moved = 0;
+    int64_t *steps = list_steps(parent, &count), good = checkpoint_step(found);
+    for (size_t i = 0; i < count && steps[i] > good; i++) {
+        snprintf(path, sizeof path, "%.*s/step-%" PRId64, CHECKPOINT_PATH - 48, parent, steps[i]);
+        snprintf(aside, sizeof aside, "%.*s.damaged", CHECKPOINT_PATH - 16, path);
+        if (!verify(path, NULL)) continue;
+        file_remove_tree(aside, NULL); /* of an earlier time */
+        moved += rename(path, aside) == 0;
+    }
+    free(steps);
+    return moved;
 }
 
 void checkpoint_list(const char *parent, char *buf, size_t size)
@@ -200,13 +235,14 @@ static void remove_leftovers(const char *parent)
     if (folder) closedir(folder);
 }
 
-void checkpoint_prune(const char *parent, int64_t keep, int64_t best_step)
+void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step)
 {
     char path[CHECKPOINT_PATH];
     size_t count;
-    int64_t *steps = list_steps(parent, &count);
-    for (size_t i = keep > 0 ? (size_t)keep : 0; i < count; i++) {
-        if (steps[i] == best_step) continue;
+    int64_t *steps = list_steps(parent, &count), kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i] > written) continue;
+        if (kept++ < keep || steps[i] == written || steps[i] == best_step) continue;
         snprintf(path, sizeof path, "%.*s/step-%" PRId64, CHECKPOINT_PATH - 32, parent, steps[i]);
         file_remove_tree(path, NULL);
     }

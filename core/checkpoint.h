@@ -24,6 +24,7 @@ struct train_state {
     double lr_factor;         /* by order; 1 normally */
     int64_t skipped_in_a_row; /* updates skipped because of a non-finite norm */
     struct early_stopping stopping;
+    int64_t best_saved; /* newest step that was the best and of which a checkpoint was written; -1: none */
     struct corpus_mark corpus;
 };
 
@@ -53,6 +54,9 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
 /* The path of the newest complete, undamaged checkpoint below `parent`, or of step `step` when step >= 0.
  * STATUS_NOT_FOUND when there is none. */
 enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err);
+
+/* The newest of those that are full. */
+enum status checkpoint_find_full(const char *parent, char *path, size_t size, struct err *err);
 
 /* Whether `found`, which checkpoint_find gave for the newest, is not the newest step-N folder below `parent`,
  * because that is damaged: then its path in `newest`. */
@@ -85,9 +89,18 @@ enum status checkpoint_load_state(const char *folder, struct train_state *state,
 enum status checkpoint_load(const char *folder, struct network *network, struct train_state *state,
                             struct err *err);
 
-/* Removes all step-N folders below `parent` but the `keep` newest and the one of `best_step` (-1: none), and
- * what a killed trainer left half-written. Only for the process that holds the run's lock. What cannot be
- * removed is left. */
-void checkpoint_prune(const char *parent, int64_t keep, int64_t best_step);
+/* The step of a folder "…/step-N"; -1: it is not named so. */
+int64_t checkpoint_step(const char *folder);
+
+/* Renames every step-N folder newer than `found`, from which a run goes on, and damaged, to
+ * step-N.damaged: it counts for nothing any more, and nobody but its user removes it. How many were. Only for
+ * the process that holds the run's lock. */
+int checkpoint_set_damaged_aside(const char *parent, const char *found);
+
+/* Removes all step-N folders below `parent` up to that of `written`, the newest, but the `keep` newest of
+ * them and the one of `best_step` (-1: none), and what a killed trainer left half-written. `written` itself
+ * always stays, and folders of later steps, which an earlier life of the run left, neither count nor go. Only
+ * for the process that holds the run's lock. What cannot be removed is left. */
+void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step);
 
 #endif

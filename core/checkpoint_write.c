@@ -127,12 +127,13 @@ static json_t *state_json(const struct train_state *s)
 {
     const struct early_stopping *e = &s->stopping;
     json_t *json = json_pack(
-        "{s:I s:I s:I s:I s:f s:I s:I s:I s:I s:f s:I s:I s:I}", "step", (json_int_t)s->step, "updates",
+        "{s:I s:I s:I s:I s:f s:I s:I s:I s:I s:f s:I s:I s:I s:I}", "step", (json_int_t)s->step, "updates",
         (json_int_t)s->updates, "cursor", (json_int_t)s->cursor, "tokens", (json_int_t)s->tokens, "lr_factor",
         s->lr_factor, "skipped_in_a_row", (json_int_t)s->skipped_in_a_row, "best_step",
         (json_int_t)e->best_step, "patience_used", (json_int_t)e->used, "patience", (json_int_t)e->patience,
         "min_delta", e->min_delta, "corpus_tokens", (json_int_t)s->corpus.tokens, "corpus_checksum",
-        (json_int_t)s->corpus.checksum, "tokenizer_checksum", (json_int_t)s->corpus.tokenizer);
+        (json_int_t)s->corpus.checksum, "tokenizer_checksum", (json_int_t)s->corpus.tokenizer, "best_saved",
+        (json_int_t)s->best_saved);
     if (json && isfinite(e->best)) json_object_set_new(json, "best_val_loss", json_real(e->best));
     return json;
 }

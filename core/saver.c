@@ -27,7 +27,8 @@ void save_carry_out(const struct save_job *job, struct save_result *result)
     result->status =
         checkpoint_save(job->folder, &job->source, &job->state, job->tokenizer, &result->bytes, &result->err);
     result->wall_time = clock_wall();
-    if (!result->status) checkpoint_prune(job->folder, job->keep, job->state.stopping.best_step);
+    if (!result->status && job->prune)
+        checkpoint_prune(job->folder, job->keep, job->state.step, job->state.best_saved);
 }
 
 static void *run(void *context)

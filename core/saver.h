@@ -12,7 +12,8 @@ struct save_job {
     struct checkpoint_source source;
     struct train_state state;
     const struct tokenizer *tokenizer; /* may be NULL */
-    int64_t keep;                      /* the newest ones that stay; and that of state.stopping.best_step */
+    int64_t keep;                      /* the newest ones that stay; and that of state.best_saved */
+    bool prune;                        /* false: all older ones stay */
     void (*before)(void *context);     /* called before anything is written, by whoever writes */
     void *context;
 };

@@ -1,6 +1,7 @@
 /* See trainer.h. Here: opening, and the loop that decides what comes after what. */
 #include "core/trainer_parts.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -116,10 +117,20 @@ static enum status warm_up(struct trainer *t, struct err *err)
     return status;
 }
 
+/* One that is forgotten shows at once, not at the first moment of its kind. */
+static void check_observer(const struct train_observer *o)
+{
+    (void)o; /* where asserts are off */
+    assert(o->reserve && o->step && o->eval && o->stopping && o->sample && o->saving && o->safe);
+    assert(o->checkpoint && o->memory && o->used && o->profile && o->event && o->paused);
+    assert(o->next_order && o->order_done && o->request);
+}
+
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
 {
     const struct config *c = setup->config;
     struct trainer *t = calloc(1, sizeof *t);
+    check_observer(&setup->observer);
     if (!t) return err_set(err, STATUS_NO_MEMORY, "no memory for a trainer");
     t->setup = *setup;
     t->optimizer =
@@ -130,6 +141,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                            .max_grad_norm = c->train.max_grad_norm};
     t->schedule = schedule_of(c);
     t->state.lr_factor = 1;
+    t->state.best_saved = -1;
     t->state.corpus = corpus_mark_of(setup->corpus);
     t->last_eval_step = t->last_checkpoint_step = -1;
     t->last_val_loss = NAN;
@@ -240,6 +252,14 @@ enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, str
     return take_position(t, &saved, err);
 }
 
+void trainer_begin_stopping(struct trainer *t)
+{
+    const struct config *c = t->setup.config;
+    early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience,
+                        c->eval.early_stopping_min_delta);
+    t->state.best_saved = -1;
+}
+
 /* ---- what the parts share ---- */
 
 void trainer_event(struct trainer *t, const char *level, const char *format, ...)
@@ -313,10 +333,11 @@ static enum status between_steps(struct trainer *t, struct err *err)
     trainer_collect_save(t);
     if (!anything_due(t, step)) return STATUS_OK;
     enum status status = trainer_settle(t, err);
-    if (status) return status;
+    if (status || t->halted) return status;
     if (evaluate) trainer_evaluate(t);
     if (due(c->sample.every, step) && trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
-    if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step) {
+    if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step &&
+        !trainer_weights_are_in_doubt(t)) {
         if (trainer_save_checkpoint(t, "periodic", &problem)) trainer_tolerate(t, "error", &problem);
     }
     return trainer_device_status(t, err);
@@ -326,7 +347,7 @@ static enum status between_steps(struct trainer *t, struct err *err)
 static void rescue(struct trainer *t)
 {
     struct err problem = {0};
-    if (t->last_checkpoint_step == t->state.step) return;
+    if (t->last_checkpoint_step == t->state.step || trainer_weights_are_in_doubt(t)) return;
     enum status status = network_renew_stream(&t->network, &problem);
     if (!status) status = trainer_save_now(t, "last", &problem);
     if (status)
@@ -366,6 +387,15 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
         trainer_evaluate(t);
     if (trainer_wait_for_save(t, &problem)) trainer_tolerate(t, "error", &problem);
     if ((status = trainer_device_status(t, err)) || t->last_checkpoint_step == t->state.step) return status;
+    if (trainer_weights_are_in_doubt(t)) {
+        if (*outcome != TRAIN_DIVERGED && *outcome != TRAIN_NOT_FINITE) /* their own sentence says it */
+            trainer_event(t, "error",
+                          "no checkpoint at step %" PRId64
+                          ": its gradient is not finite, the weights may be ruined; the last checkpoint is "
+                          "from before",
+                          t->state.step);
+        return STATUS_OK;
+    }
     bool finite = trainer_weights_are_finite(t);
     if ((status = trainer_device_status(t, err))) return status;
     if (!finite) {

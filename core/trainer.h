@@ -84,6 +84,10 @@ enum status trainer_resume(struct trainer *trainer, const char *folder, struct e
 /* The same from any checkpoint, for a new run. One without moments begins with fresh ones: *fresh. */
 enum status trainer_fork(struct trainer *trainer, const char *folder, bool *fresh, struct err *err);
 
+/* Early stopping forgets what it judged: for a fork whose losses are not to be compared with the other run's.
+ */
+void trainer_begin_stopping(struct trainer *trainer);
+
 /* plan_input.snapshot of training with this configuration and that many moments. */
 int trainer_snapshot_arenas(const struct config *config, int moments);
 

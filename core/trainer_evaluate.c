@@ -41,7 +41,7 @@ void trainer_evaluate(struct trainer *t)
     o->stopping(o->context, &decision);
     struct err problem = {0};
     trainer_report_memory(t);
-    if (decision.improved && trainer_save_checkpoint(t, "best", &problem))
+    if (decision.improved && !trainer_weights_are_in_doubt(t) && trainer_save_checkpoint(t, "best", &problem))
         trainer_tolerate(t, "error", &problem);
 }
 

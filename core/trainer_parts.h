@@ -123,6 +123,10 @@ void trainer_profile_end(struct trainer *trainer);
 void trainer_profile_tell(struct trainer *trainer, const struct step_record *step);
 
 /* trainer_save.c */
+/* Whether the newest step told had a gradient or loss that is not finite. The update before may have ruined
+ * the weights, though they are finite: until a finite gradient shows that it has not, only what is ordered is
+ * saved, and nothing older goes for it. */
+bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 bool trainer_weights_are_finite(struct trainer *trainer);
 /* By checkpoint.contents and checkpoint.background: whether checkpoints hold moments; plan_input.snapshot. */
 bool trainer_saves_full(const struct config *config);

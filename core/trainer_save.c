@@ -23,6 +23,11 @@ bool trainer_weights_are_finite(struct trainer *t)
     return isfinite(clip.norm);
 }
 
+bool trainer_weights_are_in_doubt(const struct trainer *t)
+{
+    return t->halted || t->state.skipped_in_a_row > 0;
+}
+
 bool trainer_saves_full(const struct config *config)
 {
     return strcmp(config->checkpoint.contents, "full") == 0;
@@ -44,6 +49,7 @@ static enum status tell(struct trainer *t, const struct save_job *job, const str
         if (err) *err = result->err;
         return result->status;
     }
+    t->state.best_saved = job->state.best_saved;
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, job->state.step);
     struct checkpoint_record record = {.step = job->state.step,
                                        .wall_time = result->wall_time,
@@ -105,8 +111,10 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
                                .state = t->state,
                                .tokenizer = t->setup.corpus->tokenizer,
                                .keep = c->checkpoint.keep,
+                               .prune = !trainer_weights_are_in_doubt(t),
                                .before = o->safe,
                                .context = o->context};
+    if (t->state.stopping.best_step == t->state.step) t->job.state.best_saved = t->state.step;
     if (t->saver) status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
     if (status) return status;
     o->saving(o->context);

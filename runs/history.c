@@ -183,6 +183,30 @@ enum status series_checkpoints(struct store *store, const char *run_id, size_t l
     return STATUS_OK;
 }
 
+static bool fill_step(sqlite3_stmt *row, struct arena *arena, void *out)
+{
+    (void)arena;
+    *(int64_t *)out = sqlite3_column_int64(row, 1);
+    return true;
+}
+
+/* A later life of the run may have written another checkpoint of the step in its place. */
+enum status series_best_steps(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                              int64_t **out, size_t *count, struct err *err)
+{
+    struct rows rows = {.arena = arena, .size = sizeof **out};
+    enum status status = read_rows(
+        store, run_id,
+        "select segment, step from checkpoints as c where run_id = ?1 and kind = 'best' and segment "
+        "= (select max(segment) from checkpoints where run_id = ?1 and step = c.step)"
+        " order by segment desc, step desc",
+        limit, true, &rows, fill_step, err);
+    if (status) return status;
+    *out = rows.data;
+    *count = rows.count;
+    return STATUS_OK;
+}
+
 static bool fill_eval(sqlite3_stmt *row, struct arena *arena, void *out)
 {
     (void)arena;

@@ -72,6 +72,14 @@ static void on_memory(void *context, const struct memory_record *record)
 {
     (void)context, (void)record;
 }
+static void on_used(void *context, int64_t bytes)
+{
+    (void)context, (void)bytes;
+}
+static void on_profile(void *context, const struct profile_record *record)
+{
+    (void)context, (void)record;
+}
 static void on_event(void *context, const struct event_record *record)
 {
     (void)context;
@@ -107,6 +115,8 @@ static struct train_observer watching(struct watch *w)
                                    .safe = on_moment,
                                    .checkpoint = on_checkpoint,
                                    .memory = on_memory,
+                                   .used = on_used,
+                                   .profile = on_profile,
                                    .event = on_event,
                                    .paused = on_paused,
                                    .next_order = on_next_order,

@@ -24,6 +24,16 @@ static void open_base(struct stage *s, const char *name)
                               "--sample.every=0", NULL));
 }
 
+/* Kills a trainer after its first step, long before its last. */
+static void kill_after_first_step(struct process *p)
+{
+    process_wait_text(p, "\"type\":\"step\"");
+    process_signal(p, SIGKILL);
+    process_wait_exit(p);
+    process_close(p);
+    assert_string_equal(stage_status(), "crashed");
+}
+
 /* The values of steps 20 to 39 of a run, as in the CSV. */
 static char *late_steps(const struct stage *s, const char *name)
 {
@@ -68,6 +78,49 @@ static void a_fork_goes_on_bit_for_bit_and_says_where_it_came_from(void **state)
     page = process_output("compare", "base", "twin", NULL);
     assert_non_null(strstr(page, "final loss"));
     free(page);
+}
+
+/* What early stopping made of a run's evaluations after step 20. */
+static char *decisions(const struct stage *s, const char *name)
+{
+    char sql[400];
+    snprintf(
+        sql, sizeof sql,
+        "select step, val_loss, best_val_loss, best_step, improved, patience_used, verdict from "
+        "early_stopping where step > 20 and run_id = (select id from runs where name = '%s') order by step",
+        name);
+    return stage_query(s, sql);
+}
+
+static void a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_base(&s, "history");
+    process_close(process_run(0, "fork", "base", "--step=20", "--name=twin", "--progress=none", NULL));
+    char *base = decisions(&s, "base"), *twin = decisions(&s, "twin");
+    assert_string_equal(base, twin);
+    assert_non_null(strstr(base, "40|"));
+    /* worse than all that base was evaluated at, but the best of its own */
+    process_close(process_run(0, "fork", "base", "--name=wild", "--train.learning_rate=1",
+                              "--train.total_steps=440", "--eval.every=100", "--progress=none", NULL));
+    char *wild = decisions(&s, "wild");
+    assert_int_equal(strncmp(wild, "100|", 4), 0);
+    assert_non_null(strstr(wild, "|100|1|0|improved\n"));
+    char *info = process_output("model", "info", "wild", "--best", NULL);
+    assert_non_null(strstr(info, "step-"));
+    /* also where it is killed before its first checkpoint, and goes on from that of the other run */
+    kill_after_first_step(process_start("fork", "base", "--name=killed", "--train.learning_rate=1",
+                                        "--train.total_steps=440", "--eval.every=100", "--checkpoint.every=0",
+                                        "--progress=json", NULL));
+    process_close(process_run(0, "resume", "killed", "--progress=none", NULL));
+    char *killed = decisions(&s, "killed");
+    assert_string_equal(wild, killed);
+    free(base);
+    free(twin);
+    free(wild);
+    free(info);
+    free(killed);
 }
 
 static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void **state)
@@ -164,6 +217,76 @@ static void a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_pa
     history_release(&child);
 }
 
+static void a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct history whole, again;
+    char *events;
+    stage_open(&s, "first");
+    process_close(process_run(0, "train", s.config, "--name=whole", "--progress=none", "--checkpoint.every=0",
+                              "--train.total_steps=400", "--eval.every=0", NULL));
+    kill_after_first_step(process_start("train", s.config, "--name=again", "--train.total_steps=400",
+                                        "--checkpoint.every=0", "--eval.every=0", "--progress=json", NULL));
+    process_close(process_run(0, "resume", "again", "--progress=none", NULL));
+    assert_string_equal(stage_status(), "finished");
+    history_read("whole", &whole);
+    history_read("again", &again);
+    history_expect_equal(&whole, &again);
+    events =
+        stage_query(&s, "select count(*) from events where text like 'begins again%' and run_id = (select "
+                        "id from runs where name = 'again')");
+    assert_string_equal(events, "1");
+    assert_int_equal(again.steps[0].segment, 2);
+    free(events);
+    history_release(&whole);
+    history_release(&again);
+}
+
+static void a_fork_of_weights_killed_before_its_first_checkpoint_goes_on_from_them(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct history whole, again;
+    stage_open(&s, "first-fork");
+    process_close(process_run(0, "train", s.config, "--name=light", "--checkpoint.contents=weights",
+                              "--checkpoint.every=20", "--checkpoint.keep=9", "--train.total_steps=20",
+                              "--progress=none", NULL));
+    process_close(process_run(0, "fork", "light", "--name=whole", "--train.total_steps=400",
+                              "--checkpoint.contents=full", "--progress=none", NULL));
+    kill_after_first_step(process_start("fork", "light", "--name=again", "--train.total_steps=400",
+                                        "--checkpoint.contents=full", "--checkpoint.every=0",
+                                        "--eval.every=0", "--progress=json", NULL));
+    process_close(process_run(0, "resume", "again", "--progress=none", NULL));
+    history_read("whole", &whole);
+    history_read("again", &again);
+    assert_int_equal(again.count, 400);
+    for (int i = 20; i < 400; i++) assert_string_equal(again.steps[i].values, whole.steps[i].values);
+    history_release(&whole);
+    history_release(&again);
+}
+
+/* Beside newer ones of weights alone a full one is what a run goes on from; and who stops is told what is
+ * possible. */
+static void a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_goes_on(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_base(&s, "mixed");
+    process_close(process_run(0, "resume", "base", "--train.total_steps=60", "--checkpoint.contents=weights",
+                              "--progress=none", NULL));
+    struct process *p = process_run(0, "resume", "base", "--train.total_steps=50", "--progress=none", NULL);
+    process_expect_sentence(p, "step-60: holds weights alone, going on from step-40, which is full");
+    p = process_start("train", s.config, "--name=long", "--train.total_steps=1000000",
+                      "--checkpoint.contents=weights", "--progress=plain", NULL);
+    process_wait_text(p, "checkpoint");
+    process_signal(p, SIGTERM);
+    process_wait_exit(p);
+    assert_non_null(strstr(process_stderr(p), "; go on with: anneal fork "));
+    assert_null(strstr(process_stderr(p), "anneal resume"));
+    process_close(p);
+}
+
 static void weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer(void **state)
 {
     (void)state;
@@ -191,9 +314,13 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(a_fork_goes_on_bit_for_bit_and_says_where_it_came_from),
+        TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
         TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
         TEST(a_checkpoint_of_another_model_is_refused_by_the_field),
         TEST(a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent),
+        TEST(a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit),
+        TEST(a_fork_of_weights_killed_before_its_first_checkpoint_goes_on_from_them),
+        TEST(a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_goes_on),
         TEST(weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

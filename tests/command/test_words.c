@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -199,9 +200,11 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
                             "of its step 21 is not there");
     char *last = checkpoint_path(&s, "mine", "/step-40");
     assert_int_equal(file_remove_tree(last, &err), STATUS_OK);
+    process_expect_sentence(process_run(0, "generate", "mine", "--best", NULL),
+                            "of its best step 40 is no longer there, generating from step-30");
+    assert_int_equal(file_remove_tree(all, &err), STATUS_OK);
     process_expect_sentence(process_run(1, "generate", "mine", "--best", NULL),
                             "of its best step 40 is not there");
-    assert_int_equal(file_remove_tree(all, &err), STATUS_OK);
     process_expect_sentence(process_run(1, "generate", "mine", NULL), "there is no checkpoint below");
     process_close_all(state);
     process_expect_sentence(
@@ -219,6 +222,29 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
     free(from_best);
 }
 
+/* Best is what early stopping takes for it, and what was saved as that; the lowest loss may be another's. */
+static void the_best_is_the_one_that_was_saved_as_the_best(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "best");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--eval.early_stopping_min_delta=100",
+                              "--checkpoint.keep=1", "--sample.every=0", "--progress=none", NULL));
+    char *rows = stage_query(&s, "select best_step from runs union all select step from checkpoints where "
+                                 "kind = 'best'");
+    assert_string_equal(rows, "40\n10");
+    char *info = process_output("model", "info", "mine", "--best", NULL);
+    assert_non_null(strstr(info, "step-10"));
+    char *page = process_output("show", "mine", NULL);
+    assert_non_null(strstr(page, "\n  lowest      validation loss "));
+    assert_non_null(strstr(page, " after 40 steps\n"));
+    assert_non_null(strstr(page, " after 10 steps on "));
+    assert_non_null(strstr(page, "the lowest, after 40 steps, was not lower by more than min_delta\n"));
+    free(rows);
+    free(info);
+    free(page);
+}
+
 static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
 {
     (void)state;
@@ -233,6 +259,35 @@ static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
         process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=none", NULL),
         "checkpoints/step-40: the newest checkpoint is damaged, going on from step-30");
     free(weights);
+}
+
+static void a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them(void **state)
+{
+    (void)state;
+    static const char *const there[] = {"/step-20", "/step-29", "/step-30.damaged", "/step-40.damaged"};
+    struct stage s;
+    stage_open(&s, "damaged-two");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--checkpoint.keep=9", "--progress=none", NULL));
+    for (int i = 0; i < 2; i++) {
+        char *weights =
+            checkpoint_path(&s, "mine", i ? "/step-40/model.safetensors" : "/step-30/model.safetensors");
+        char *bytes = stage_read(weights);
+        struct stat st;
+        assert_int_equal(stat(weights, &st), 0);
+        bytes[st.st_size / 2] ^= 1;
+        stage_write(weights, bytes, (size_t)st.st_size);
+        free(bytes);
+        free(weights);
+    }
+    process_close(process_run(0, "resume", "mine", "--train.total_steps=29", "--checkpoint.keep=2",
+                              "--eval.every=0", "--progress=none", NULL));
+    for (int i = 0; i < 4; i++) {
+        char *path = checkpoint_path(&s, "mine", there[i]);
+        if (!file_is_folder(path)) fail_msg("%s is not there", path);
+        free(path);
+    }
+    process_close(process_run(0, "fork", "mine", "--step=20", "--progress=none", NULL));
 }
 
 /* ---- inputs ---- */
@@ -311,7 +366,9 @@ int main(void)
         TEST(the_version_and_every_help_are_on_standard_output),
         TEST(a_folder_named_like_a_run_does_not_hide_the_run),
         TEST(a_text_can_come_from_any_checkpoint_that_is_left),
+        TEST(the_best_is_the_one_that_was_saved_as_the_best),
         TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
+        TEST(a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

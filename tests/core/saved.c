@@ -21,6 +21,7 @@ struct train_state saved_state(int64_t step)
         .tokens = 987654321098765,
         .lr_factor = 0.1 + 0.2,
         .skipped_in_a_row = 7,
+        .best_saved = 30,
         .stopping = {.min_delta = 1e-4 / 3, .patience = 5, .best = 2.0 / 3, .best_step = 40, .used = 2}};
 }
 
@@ -89,6 +90,7 @@ void saved_expect_equal_state(const struct train_state *a, const struct train_st
     assert_memory_equal(&a->stopping.best, &b->stopping.best, sizeof(double));
     assert_memory_equal(&a->stopping.min_delta, &b->stopping.min_delta, sizeof(double));
     assert_int_equal(a->stopping.best_step, b->stopping.best_step);
+    assert_int_equal(a->best_saved, b->best_saved);
     assert_int_equal(a->stopping.used, b->stopping.used);
     assert_int_equal(a->stopping.patience, b->stopping.patience);
 }

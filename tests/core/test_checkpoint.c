@@ -236,17 +236,67 @@ static void pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left(void 
     make_folder(parent, ".step-13.tmp-4242");
     saved_write_text(parent, ".step-13.tmp-4242", "model.safetensors", "half");
     saved_write_text(parent, "notes.txt", "", "mine");
-    checkpoint_prune(parent, 2, -1);
+    checkpoint_prune(parent, 2, 12, -1);
     assert_int_equal(count_entries(parent), 3);
     assert_int_equal(saved_offered(parent, -1), 12);
     assert_int_equal(saved_offered(parent, 11), 11);
     assert_int_equal(saved_offered(parent, 10), -1);
     char *notes = saved_path(parent, "notes.txt", "");
     assert_true(file_exists(notes));
-    checkpoint_prune(parent, 5, -1);
+    checkpoint_prune(parent, 5, 12, -1);
     assert_int_equal(count_entries(parent), 3);
-    checkpoint_prune("no/such/folder", 5, -1);
+    checkpoint_prune("no/such/folder", 5, 12, -1);
     free(notes);
+    rig_close(&rig);
+    free(parent);
+}
+
+/* What a run does that goes on from the newest whole one: it sets the damaged ones aside, and prunes after its
+ * own next save. */
+static void damaged_ones_are_set_aside_and_push_no_good_one_out(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct model_config config = rig_config();
+    char *parent = saved_folder("damaged-newest"), *found = saved_path(parent, "step-20", "");
+    saved_open(&rig, &config, 2, 5);
+    for (int64_t step = 10; step <= 40; step += 10) saved_write(parent, &rig, step);
+    for (int i = 0; i < 2; i++) {
+        char *file = saved_path(parent, i ? "step-40" : "step-30", "model.safetensors");
+        damage_file(file, FLIP_MIDDLE);
+        free(file);
+    }
+    assert_int_equal(saved_offered(parent, -1), 20);
+    assert_int_equal(checkpoint_set_damaged_aside(parent, found), 2);
+    assert_int_equal(checkpoint_set_damaged_aside(parent, found), 0);
+    saved_write(parent, &rig, 35);
+    checkpoint_prune(parent, 2, 35, -1);
+    assert_int_equal(saved_offered(parent, -1), 35);
+    assert_int_equal(saved_offered(parent, 20), 20);
+    assert_int_equal(count_entries(parent), 4); /* and the two set aside */
+    rig_close(&rig);
+    free(found);
+    free(parent);
+}
+
+/* A life that went on from an older checkpoint finds those of the life before: they are not its own. */
+static void the_one_just_written_stays_whatever_is_newer(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct model_config config = rig_config();
+    char *parent = saved_folder("newer");
+    saved_open(&rig, &config, 2, 5);
+    for (int64_t step = 1; step <= 6; step++) saved_write(parent, &rig, step);
+    checkpoint_prune(parent, 2, 4, 1);
+    assert_int_equal(saved_offered(parent, 4), 4);
+    assert_int_equal(saved_offered(parent, 3), 3);
+    assert_int_equal(saved_offered(parent, 2), -1);
+    assert_int_equal(saved_offered(parent, 1), 1); /* the best */
+    assert_int_equal(saved_offered(parent, 6), 6);
+    checkpoint_prune(parent, 0, 6, -1);
+    assert_int_equal(saved_offered(parent, -1), 6);
+    assert_int_equal(count_entries(parent), 1);
     rig_close(&rig);
     free(parent);
 }
@@ -364,6 +414,8 @@ int main(void)
         cmocka_unit_test(a_list_of_checksums_that_is_not_ours_is_refused),
         cmocka_unit_test(saving_the_same_step_again_replaces_it_whole),
         cmocka_unit_test(pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left),
+        cmocka_unit_test(damaged_ones_are_set_aside_and_push_no_good_one_out),
+        cmocka_unit_test(the_one_just_written_stays_whatever_is_newer),
         cmocka_unit_test(a_full_disk_leaves_older_ones_untouched_and_nothing_half_written),
         cmocka_unit_test(a_parent_that_is_a_file_is_an_error),
         cmocka_unit_test(config_json_tells_hugging_face_the_architecture),

@@ -83,27 +83,88 @@ static void a_non_finite_gradient_skips_the_update_and_says_so(void **state)
     session_close(&s);
 }
 
-/* health.on_nan = stop: the weights of the last good step are kept, and a resume goes on after the bad one.
- */
-static void a_run_told_to_stop_at_the_first_non_finite_number_keeps_the_last_good_weights(void **state)
+/* health.on_nan = stop: nothing is saved, evaluated or pruned after the bad step, and a resume goes on from
+ * the last checkpoint before. */
+static void a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_before(void **state)
 {
     (void)state;
     struct backend backend = poisoned_backend(3, 4);
     struct session s;
-    session_open(&s, "stop", &backend, WORDS("health.on_nan=stop"), 900);
+    session_open(&s, "stop", &backend,
+                 WORDS("health.on_nan=stop", "checkpoint.every=2", "checkpoint.keep=1", "eval.every=4",
+                       "sample.every=4"),
+                 900);
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_NOT_FINITE);
     assert_int_equal(s.story.step_count, 4);
     assert_int_equal(s.story.event_count, 1);
     assert_string_equal(s.story.last_level, "error");
-    assert_string_equal(s.story.last_kind, "last");
-    assert_int_equal(s.story.checkpoints[0].step, 4);
+    assert_int_equal(s.story.eval_count, 0);
+    assert_int_equal(s.story.sample_count, 0);
+    assert_int_equal(s.story.checkpoint_count, 1);
+    assert_int_equal(s.story.checkpoints[0].step, 2);
     expect_finite_checkpoint(s.folder);
     session_start(&s, true);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
-    assert_int_equal(s.story.step_count, 12);
-    assert_true(s.story.steps[4].clip_scale > 0);
+    assert_int_equal(s.story.step_count, 4 + 10);
+    assert_true(s.story.steps[4].step == 2 && s.story.steps[5].clip_scale > 0);
     session_close(&s);
+}
+
+/* ---- an update that ruins the weights, which stay finite: every later gradient is not ---- */
+
+static int64_t updates, ruinous;
+
+static void ruinous_adamw(float *w, void *weights, float *m, float *v, const float *g, size_t n,
+                          const struct update_range *ranges, int range_count, struct adamw_params params,
+                          struct step_control *control, const struct clip_state *clip, struct stream *stream)
+{
+    cpu_backend()->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
+    if (updates++ == ruinous)
+        for (size_t i = 0; i < n; i++) w[i] *= 1e12f;
+}
+
+static void a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *stop;
+        int64_t leave_at;
+        enum train_outcome outcome;
+    } ends[] = {{"health.on_nan=stop", 0, TRAIN_NOT_FINITE},
+                {"health.on_nan=skip", 0, TRAIN_DIVERGED},
+                {"health.on_nan=skip", 9, TRAIN_STOPPED}};
+    struct backend backend = *cpu_backend();
+    struct session whole;
+    backend.adamw_step = ruinous_adamw;
+    ruinous = -1;
+    session_open(&whole, "unruined", &backend, WORDS("train.total_steps=150"), 900);
+    session_start(&whole, false);
+    assert_int_equal(session_run(&whole), TRAIN_FINISHED);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct session s;
+        updates = 0;
+        ruinous = 4; /* step 4 is counted as done, step 5 has the first gradient that is not finite */
+        session_open(&s, "ruined", &backend,
+                     WORDS("train.total_steps=150", "checkpoint.every=2", "checkpoint.keep=1", "eval.every=3",
+                           ends[i].stop),
+                     900);
+        s.story.leave_at = ends[i].leave_at;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), ends[i].outcome);
+        assert_true(s.story.steps[4].clip_scale > 0 && s.story.steps[5].clip_scale == 0);
+        assert_int_equal(s.story.checkpoints[s.story.checkpoint_count - 1].step, 4);
+        s.story.leave_at = 0;
+        s.story.step_count = 0;
+        session_start(&s, true);
+        assert_int_equal(s.story.done, 4);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_int_equal(s.story.step_count, 146);
+        for (int k = 0; k < 146; k++)
+            assert_memory_equal(&s.story.steps[k].loss, &whole.story.steps[4 + k].loss, sizeof(double));
+        session_close(&s);
+    }
+    session_close(&whole);
 }
 
 static void a_hundred_skipped_updates_in_a_row_end_the_run(void **state)
@@ -152,7 +213,9 @@ static void the_count_of_skipped_updates_survives_a_resume(void **state)
     (void)state;
     struct backend backend = poisoned_backend(0, INT64_MAX);
     struct session s;
+    struct story_order script[] = {{.at = 60, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
     session_open(&s, "diverged-later", &backend, WORDS("train.total_steps=400"), 900);
+    s.story.orders = script; /* what is ordered is saved; by itself the trainer saves no such weights */
     s.story.leave_at = 60;
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_STOPPED);
@@ -172,7 +235,7 @@ static void a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint(vo
         struct session s;
         session_open(&s, "huge", NULL,
                      WORDS("train.learning_rate=1000", "train.schedule=constant", "train.weight_decay=100",
-                           "train.total_steps=130", "checkpoint.every=7", "health.loss_spike=0",
+                           "train.total_steps=130", "checkpoint.every=1", "health.loss_spike=0",
                            optimizers[i]),
                      900);
         session_start(&s, false);
@@ -190,7 +253,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
-        cmocka_unit_test(a_run_told_to_stop_at_the_first_non_finite_number_keeps_the_last_good_weights),
+        cmocka_unit_test(a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_before),
+        cmocka_unit_test(a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it),
         cmocka_unit_test(a_hundred_skipped_updates_in_a_row_end_the_run),
         cmocka_unit_test(ninety_nine_skipped_updates_do_not),
         cmocka_unit_test(one_good_update_starts_the_count_anew),

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/arena.h"
 #include "core/base/file.h"
 #include "core/checkpoint.h"
 #include "runs/run.h"
+#include "runs/series.h"
 #include "tui/command/clean.h"
 
 /* Whether a word on the command line is the folder of a checkpoint, not just a folder named like a run. */
@@ -18,27 +20,59 @@ static bool is_model_folder(const char *word)
     return snprintf(path, sizeof path, "%s/config.json", word) < (int)sizeof path && file_exists(path);
 }
 
+/* The newest checkpoint that was written as the best and is there. */
+static enum status find_best(struct store *store, const char *checkpoints, const struct run_info *run,
+                             const struct model_choice *c, char *folder, size_t size, struct err *err)
+{
+    struct arena arena;
+    int64_t *steps = NULL;
+    size_t count = 0, i = 0;
+    arena_init(&arena, 0);
+    enum status status = series_best_steps(store, run->id, SIZE_MAX, &arena, &steps, &count, err);
+    for (; !status && i < count; i++) {
+        status = file_format_path(folder, size, err, "%s/step-%" PRId64, checkpoints, steps[i]);
+        if (status || file_is_folder(folder)) break;
+    }
+    if (!status && i < count) {
+        status = checkpoint_find(checkpoints, steps[i], folder, size, err);
+        if (!status && i > 0)
+            fprintf(stderr,
+                    "anneal: warning: run %s: the checkpoint of its best step %" PRId64
+                    " is no longer there, %s from step-%" PRId64 "\n",
+                    run->id, steps[0], c->doing, steps[i]);
+    } else if (!status && count) {
+        status = err_set(err, STATUS_NOT_FOUND,
+                         "run %s: the checkpoint of its best step %" PRId64
+                         " is not there, or no longer (leave --best out for the newest one)",
+                         run->id, steps[0]);
+    } else if (!status) {
+        status =
+            err_set(err, STATUS_NOT_FOUND,
+                    "run %s: has no best step, %s (leave --best out for the newest checkpoint)", run->id,
+                    run->best_step < 0 ? "it was never evaluated"
+                    : *run->parent_id  ? "no evaluation was better than those of the run it was forked from"
+                                       : "no checkpoint of it was written");
+    }
+    arena_release(&arena);
+    return status;
+}
+
 /* The folder of the checkpoint of `run` that is asked for. */
-static enum status find_checkpoint(const char *checkpoints, const struct run_info *run,
+static enum status find_checkpoint(struct store *store, const char *checkpoints, const struct run_info *run,
                                    const struct model_choice *c, char *folder, size_t size, struct err *err)
 {
     char newest[PATH_MAX];
-    int64_t step = c->best ? run->best_step : c->step;
-    if (c->best && step < 0)
-        return err_set(err, STATUS_NOT_FOUND,
-                       "run %s: has no best step, it was never evaluated (leave --best out for the newest "
-                       "checkpoint)",
-                       run->id);
-    enum status status = checkpoint_find(checkpoints, step, folder, size, err);
+    if (c->best) return find_best(store, checkpoints, run, c, folder, size, err);
+    enum status status = checkpoint_find(checkpoints, c->step, folder, size, err);
     if (status == STATUS_NOT_FOUND && !file_is_folder(folder)) {
-        return step < 0
+        return c->step < 0
                    ? err_set(err, status, "run %s: there is no checkpoint below %s", run->id, checkpoints)
                    : err_set(err, status,
-                             "run %s: the checkpoint of its %sstep %" PRId64
-                             " is not there, or no longer (leave %s out for the newest one)",
-                             run->id, c->best ? "best " : "", step, c->best ? "--best" : "--step");
+                             "run %s: the checkpoint of its step %" PRId64
+                             " is not there, or no longer (leave --step out for the newest one)",
+                             run->id, c->step);
     }
-    if (!status && step < 0 && checkpoint_passed_over(checkpoints, folder, newest, sizeof newest)) {
+    if (!status && c->step < 0 && checkpoint_passed_over(checkpoints, folder, newest, sizeof newest)) {
         char shown[PATH_MAX];
         clean_line(shown, sizeof shown, newest);
         fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, %s from %s\n", shown,
@@ -68,7 +102,7 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
     if (!status) {
         run_folder(store, run.id, run_path, sizeof run_path);
         snprintf(path, sizeof path, "%s/checkpoints", run_path);
-        status = find_checkpoint(path, &run, c, folder, size, err);
+        status = find_checkpoint(store, path, &run, c, folder, size, err);
     }
     store_close(store);
     return status;

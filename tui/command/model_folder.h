@@ -14,7 +14,7 @@ struct model_choice {
     const char *command, *doing; /* for messages: "generate", "generating" */
     const char *source;
     int64_t step; /* of the checkpoint; -1: the newest */
-    bool best;    /* the one with the run's best validation loss */
+    bool best;    /* the newest that was saved as the best, by early stopping's rule, and is there */
 };
 
 /* The folder that is meant. A newest checkpoint that is damaged is passed over with a warning on standard

@@ -91,7 +91,7 @@ static void print_identity(struct show *show)
            text_format_count(run->tokens > 0 ? (double)run->tokens : 0, a, sizeof a));
     if (run->loss_recorded) printf("  loss        %s\n", format_loss(run->final_loss, a, sizeof a));
     if (run->best_step >= 0)
-        printf("  best        validation loss %s after %lld steps\n",
+        printf("  lowest      validation loss %s after %lld steps\n",
                format_loss(run->best_val_loss, a, sizeof a), (long long)run->best_step);
     if (isfinite(run->tokens_per_sec))
         printf("  speed       %s tokens/s\n", text_format_count(run->tokens_per_sec, a, sizeof a));

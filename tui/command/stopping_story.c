@@ -43,6 +43,11 @@ static void print_best(const struct show *show, const struct stopping_record *no
                plural(now->patience_used), (long long)(now->step - now->best_step));
     else
         printf(", the newest evaluation\n");
+    if (*show->run.parent_id && now->best_step <= show->run.parent_step)
+        printf("              an evaluation of the run that it was forked from\n");
+    else if (now->min_delta > 0 && show->run.best_step >= 0 && show->run.best_step != now->best_step)
+        printf("              the lowest, after %lld steps, was not lower by more than min_delta\n",
+               (long long)show->run.best_step);
     if (!now->improved)
         printf("  newest      %s after %lld steps\n", text_format_loss(now->val_loss, loss, sizeof loss),
                (long long)now->step);

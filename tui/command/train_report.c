@@ -33,7 +33,8 @@ enum progress_style train_report_style(enum report_mode mode)
 
 void train_report_init(struct train_report *report, enum report_mode mode, int64_t total_steps)
 {
-    *report = (struct train_report){.mode = mode, .log = {.fd = -1}, .total_steps = total_steps};
+    *report = (struct train_report){
+        .mode = mode, .log = {.fd = -1}, .total_steps = total_steps, .go_on_with = "resume"};
     progress_bar_init(&report->bar, stderr, train_report_style(mode));
 }
 
@@ -264,7 +265,8 @@ void train_report_end(struct train_report *report, const char *id, const char *s
         end_json(report);
     }
     if (strcmp(status, "stopped") == 0) {
-        train_report_line(report, "stopped after step %" PRId64 "; go on with: anneal resume %s", step, id);
+        train_report_line(report, "stopped after step %" PRId64 "; go on with: anneal %s %s", step,
+                          report->go_on_with, id);
     } else if (strcmp(status, "failed") != 0) {
         train_report_line(report, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
                           strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, id, id);

@@ -21,10 +21,11 @@ struct train_report {
     struct progress_bar bar;
     struct run_log log;
     int64_t total_steps;
-    bool evaluated;        /* val_loss is there */
-    double val_loss;       /* of the last evaluation */
-    double tokens_per_sec; /* smoothed */
-    int write_error;       /* errno of the first JSON line that could not be written; 0: none */
+    bool evaluated;         /* val_loss is there */
+    double val_loss;        /* of the last evaluation */
+    double tokens_per_sec;  /* smoothed */
+    const char *go_on_with; /* the command that goes on from this run's checkpoints: "resume", or "fork" */
+    int write_error;        /* errno of the first JSON line that could not be written; 0: none */
 };
 
 /* What is known before the first step. Borrowed for the call. */

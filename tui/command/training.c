@@ -109,6 +109,7 @@ static void introduce(struct training_session *s)
     char folder[PATH_MAX];
     run_folder(s->store, s->id, folder, sizeof folder);
     train_report_init(&s->report, s->options->progress, c->train.total_steps);
+    if (strcmp(c->checkpoint.contents, "full") != 0) s->report.go_on_with = "fork";
     train_report_log(&s->report, folder);
     train_report_begin(&s->report, &introduction);
     if (!s->corpus.tokenizer)
@@ -130,6 +131,7 @@ static enum status load_last_good(struct training_session *s, struct err *err)
     char checkpoint[PATH_MAX];
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    if (!status) checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
     bool fresh; /* a fork of weights alone, before its first checkpoint */
     return status ? status : trainer_fork(s->trainer, checkpoint, &fresh, err);
 }
@@ -185,8 +187,8 @@ static void add_remedy(struct training_session *s, struct err *err)
     bool resumable = !checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL);
     if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY) return;
     if (resumable)
-        err_set(err, why.status, "%.300s (go on from the last checkpoint: anneal resume %s)", why.text,
-                s->id);
+        err_set(err, why.status, "%.300s (go on from the last checkpoint: anneal %s %s)", why.text,
+                s->report.go_on_with, s->id);
     else if (strcmp(s->choice.wish, "cuda") == 0)
         err_set(
             err, why.status,
@@ -216,12 +218,12 @@ static int train(struct training_session *s)
         status =
             err_set(&err, STATUS_FAILED,
                     "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
-                    "train.learning_rate, then resume from a checkpoint)");
+                    "train.learning_rate, then resume: the last checkpoint is from before)");
     if (!status && outcome == TRAIN_NOT_FINITE)
         status = err_set(&err, STATUS_FAILED,
                          "step %" PRId64
                          ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
-                         "train.learning_rate, then resume: the checkpoint holds the last good weights)",
+                         "train.learning_rate, then resume: the last checkpoint is from before)",
                          step - 1);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];
     const char *message = status                                              ? err.text
@@ -310,6 +312,10 @@ int training_resume(const struct training_options *options, const struct run_inf
                       precision_name(trainer_plan(s.trainer)->input.precision));
         introduce(&s);
     }
+    if (!status && (s.anew || s.fresh))
+        training_session_event(&s, trainer_state(s.trainer)->step, "info",
+                               s.anew ? "begins again: it had no checkpoint yet"
+                                      : "goes on from weights alone again: the optimizer begins anew");
     if (!status && *changes) {
         snprintf(text, sizeof text, "resumed with %s", changes);
         training_session_event(&s, trainer_state(s.trainer)->step, "info", text);

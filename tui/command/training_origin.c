@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/arena.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
+#include "runs/series.h"
 
 /* After the trainer has loaded a checkpoint of `run`: whether there is anything left to do. */
 static enum status check_rest(const struct training_session *s, const char *run, struct err *err)
@@ -34,25 +37,111 @@ static enum status check_rest(const struct training_session *s, const char *run,
     return STATUS_OK;
 }
 
+/* A stored configuration as this anneal would write it: with the keys that have come since. NULL on failure.
+ */
+static char *stored_config_text(const struct training_session *s, const char *id, struct err *err)
+{
+    struct config config;
+    char *stored = NULL, *text = NULL;
+    config_init(&config);
+    enum status status = run_config(s->store, id, &stored, err);
+    if (!status) status = config_read_effective(&config, stored, id, err);
+    if (!status) status = config_finish(&config, err);
+    if (!status && !(text = config_text(&config)))
+        err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    free(stored);
+    return text;
+}
+
+/* A fork that nothing was changed in goes on with the other run's early stopping, too. Else its losses are
+ * its own, and so is what is the best of them. `config` and `parent`: of both, as text; NULL: not known any
+ * more. */
+static void begin_stopping_of_fork(struct training_session *s, const char *config, const char *parent)
+{
+    if (s->fresh || !config || !parent || strcmp(config, parent) != 0) trainer_begin_stopping(s->trainer);
+}
+
 /* ---- resuming ---- */
 
-/* Opens the trainer with the newest checkpoint; a run that has none, or nothing left to do, is an error with
- * its remedy. */
-enum status training_open_resumed(struct training_session *s, struct err *err)
+/* Whether `run` never had a checkpoint: then its beginning is where it goes on. */
+static enum status had_none(struct training_session *s, const struct run_info *run, bool *none,
+                            struct err *err)
 {
-    char checkpoint[PATH_MAX], newest[PATH_MAX];
-    enum status status = training_open_anew(s, err);
+    struct checkpoint_record *recorded;
+    struct arena arena;
+    size_t count = 0;
+    char there[32];
+    arena_init(&arena, 0);
+    enum status status = series_checkpoints(s->store, run->id, 1, &arena, &recorded, &count, err);
+    arena_release(&arena);
+    checkpoint_list(s->checkpoints, there, sizeof there);
+    *none = count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED && !*run->parent_id;
+    return status;
+}
+
+/* Fills `checkpoint`, the newest full one. Else the one that the run was forked from, where that is of
+ * weights alone and all that it has (s->fresh); else "", where it never had one (s->anew). */
+static enum status find_origin(struct training_session *s, const struct run_info *run, char *checkpoint,
+                               size_t size, struct err *err)
+{
+    char newest[PATH_MAX];
+    struct err problem = {0};
+    enum status status = STATUS_OK;
+    enum status found = checkpoint_find_full(s->checkpoints, checkpoint, size, &problem);
+    if (found && !checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL)) {
+        s->fresh = *run->parent_id && checkpoint_step(newest) == run->parent_step;
+        return file_format_path(checkpoint, size, err, "%s", newest); /* else it is refused for what it is */
+    }
+    if (found && found != STATUS_NOT_FOUND) return err_set(err, found, "%s", problem.text);
+    if (found) status = had_none(s, run, &s->anew, err);
     if (status) return status;
-    status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
-    if (status == STATUS_NOT_FOUND)
-        return err_set(err, status,
+    if (found && !s->anew)
+        return err_set(err, found,
                        "run %s: no checkpoint to go on from is left below %s (start it again with `anneal "
                        "train`)",
                        s->id, s->checkpoints);
-    if (!status && checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
-        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, going on from %s\n", newest,
-                strrchr(checkpoint, '/') + 1);
-    if (!status) status = trainer_resume(s->trainer, checkpoint, err);
+    if (s->anew) *checkpoint = '\0';
+    return STATUS_OK;
+}
+
+/* What there is beside the checkpoint that the run goes on from, and newer. */
+static void tell_passed_over(const struct training_session *s, const char *checkpoint)
+{
+    char newest[PATH_MAX];
+    const char *name = strrchr(checkpoint, '/') + 1;
+    if (checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
+        fprintf(stderr,
+                "anneal: warning: %s: the newest checkpoint is damaged, going on from %s (damaged ones are "
+                "renamed to step-N.damaged)\n",
+                newest, name);
+    else if (!checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL) &&
+             checkpoint_step(newest) > checkpoint_step(checkpoint))
+        fprintf(stderr, "anneal: warning: %s: holds weights alone, going on from %s, which is full\n", newest,
+                name);
+}
+
+enum status training_open_resumed(struct training_session *s, struct err *err)
+{
+    char checkpoint[PATH_MAX];
+    s->fresh = s->anew = false;
+    struct run_info run;
+    enum status status = run_find(s->store, s->id, &run, err);
+    if (!status) status = find_origin(s, &run, checkpoint, sizeof checkpoint, err);
+    if (!status && s->anew && *s->config.model.from) s->weights = s->config.model.from;
+    if (!status) status = training_open_anew(s, err);
+    if (status || s->anew) return status;
+    tell_passed_over(s, checkpoint);
+    checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
+    status = s->fresh ? trainer_fork(s->trainer, checkpoint, &s->fresh, err)
+                      : trainer_resume(s->trainer, checkpoint, err);
+    if (!status && *run.parent_id && checkpoint_step(checkpoint) == run.parent_step) {
+        /* the other run's, as it was adopted: what the fork made of it is to be made again */
+        char *config = stored_config_text(s, run.id, err),
+             *parent = stored_config_text(s, run.parent_id, NULL);
+        begin_stopping_of_fork(s, config, parent);
+        free(config);
+        free(parent);
+    }
     return status ? status : check_rest(s, s->id, err);
 }
 
@@ -78,27 +167,11 @@ static void describe_changes(const char *before, const char *after, char *buf, s
     }
 }
 
-/* A stored configuration as this anneal would write it: with the keys that have come since. NULL on failure.
- */
-static char *stored_config_text(const struct training_session *s, struct err *err)
-{
-    struct config config;
-    char *stored = NULL, *text = NULL;
-    config_init(&config);
-    enum status status = run_config(s->store, s->id, &stored, err);
-    if (!status) status = config_read_effective(&config, stored, s->id, err);
-    if (!status) status = config_finish(&config, err);
-    if (!status && !(text = config_text(&config)))
-        err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
-    free(stored);
-    return text;
-}
-
 /* What the command line has changed becomes the run's configuration, and a line of its history. */
 enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err)
 {
     const struct config *c = &s->config;
-    char *before = stored_config_text(s, err), *after = before ? config_text(c) : NULL;
+    char *before = stored_config_text(s, s->id, err), *after = before ? config_text(c) : NULL;
     enum status status = STATUS_OK;
     if (!before)
         status = err->status;
@@ -118,6 +191,9 @@ enum status training_open_forked(struct training_session *s, struct err *err)
     const struct fork_origin *fork = s->options->fork;
     enum status status = training_open_anew(s, err);
     if (!status) status = trainer_fork(s->trainer, fork->checkpoint, &s->fresh, err);
+    char *config = config_text(&s->config);
+    if (!status) begin_stopping_of_fork(s, config, fork->config);
+    free(config);
     return status ? status : check_rest(s, fork->run, err);
 }
 

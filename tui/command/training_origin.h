@@ -8,8 +8,9 @@
 /* In training.c: the trainer with fresh weights, in a precision that the device has. */
 enum status training_open_anew(struct training_session *s, struct err *err);
 
-/* The same with the newest checkpoint; a run that has none, or nothing left to do, is an error with its
- * remedy. */
+/* The same with the newest full checkpoint. A run that never had one begins again (`anew`); one that was
+ * forked from weights alone and has none of its own goes on from those (`fresh`). One whose checkpoints are
+ * gone, or hold weights alone, or that has nothing left to do, is an error with its remedy. */
 enum status training_open_resumed(struct training_session *s, struct err *err);
 
 /* What the command line has changed becomes the run's configuration; what that is, as one line for its

@@ -33,6 +33,7 @@ struct training_session {
     struct trainer *trainer;
     struct train_report report;
     bool fresh;            /* a fork of weights alone */
+    bool anew;             /* resumed without a checkpoint: from the beginning */
     int64_t adopted_bytes; /* size of the checkpoint that a fork began with */
     struct eval_record last_eval;
     uint64_t saving;       /* the writer's mark of what the newest checkpoint must not be ahead of */
