@@ -8,8 +8,9 @@
  *                  steps in a row above by less than half of that, or after 64 steps: then the new level is
  *                  what later losses are compared with.
  *     plateau      of the last `plateau_steps`, in 32 groups, the median of the newer 16 groups' mean losses
- *                  is not lower than that of the older 16 by the share `plateau_delta`. Over when it is lower
- *                  by twice that share.
+ *                  is not lower than that of the older 16 by the share `plateau_delta`, by more than the noise of
+ *                  the groups lets expect of a loss that falls by as much. Over when it is lower by four times
+ *                  that share and twice the noise's error, for 8 groups in a row.
  *     throughput   the median of the last 8 steps' tokens/s has been below that of the 64 steps before by the
  *                  share `throughput_drop`, for at least 5 seconds of training. Over after 32 steps in a row
  *                  within half of that share, or after 256 steps: then the new speed is what is usual.
@@ -66,6 +67,7 @@ struct health {
     int64_t loss_count, spike_steps, calm_steps;
     double groups[HEALTH_GROUPS]; /* a ring of mean losses */
     int64_t group_count, group_steps, first_step;
+    int falling; /* groups in a row */
     double group_sum;
     int64_t group_began[HEALTH_GROUPS]; /* first step of each */
     double speeds[HEALTH_WINDOW], recent[HEALTH_RECENT];
