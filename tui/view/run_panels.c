@@ -252,8 +252,13 @@ static void draw_event(struct grid *grid, int x, int y, int w, const struct even
         grid_text(grid, x + 2, y, w - 2, style, 0, event->text);
 }
 
-void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model)
+void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model,
+                       const struct event_record *chosen)
 {
+    if (chosen && area.h == 1) {
+        draw_event(grid, area.x + 1, area.y, area.w - 2, chosen);
+        return;
+    }
     for (int i = 0; i < area.h && (size_t)i < model->event_count; i++)
         draw_event(grid, area.x + 1, area.y + i, area.w - 2, &model->events[i]);
 }
