@@ -358,9 +358,10 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
                  "would stretch)",
                  m->rope_factor);
     if (stretches && m->rope_factor == 1)
-        snprintf(out[count++], CONFIG_WARNING_SIZE,
-                 "model.rope_scaling = %s has no effect with model.rope_factor = 1 (more than 1 would stretch)",
-                 m->rope_scaling);
+        snprintf(
+            out[count++], CONFIG_WARNING_SIZE,
+            "model.rope_scaling = %s has no effect with model.rope_factor = 1 (more than 1 would stretch)",
+            m->rope_scaling);
     if (config->data.padding >= m->vocab_size)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.padding = %lld has no effect: no token has this id, the vocabulary has %d",

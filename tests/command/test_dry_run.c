@@ -205,7 +205,8 @@ static void a_key_without_effect_is_told_in_both(void **state)
         const char *a = cases[i].words[0], *b = cases[i].words[1], *told = cases[i].told;
         char *page = process_output("train", s.config, a, b, "--dry-run", NULL);
         char *text = process_output("train", s.config, a, b, "--dry-run", "--json", NULL);
-        process_close(process_run(0, "train", s.config, a, b, "--train.total_steps=1", "--progress=none", NULL));
+        process_close(
+            process_run(0, "train", s.config, a, b, "--train.total_steps=1", "--progress=none", NULL));
         char *run = process_output("show", "latest", NULL);
         const char *const all[] = {page, text, run};
         for (size_t k = 0; k < 3; k++)

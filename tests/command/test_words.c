@@ -64,8 +64,8 @@ static void an_empty_name_is_the_presets(void **state)
     const char *const words[] = {"--progress=none", "--name="};
     char names[2][64];
     for (int i = 0; i < 2; i++) {
-        process_close(process_run(0, "train", s.config, "--train.total_steps=2", "--progress=none", words[i],
-                                  NULL));
+        process_close(
+            process_run(0, "train", s.config, "--train.total_steps=2", "--progress=none", words[i], NULL));
         json_t *runs = stage_runs();
         snprintf(names[i], sizeof names[i], "%s", stage_text(json_array_get(runs, 0), "name"));
         json_decref(runs);

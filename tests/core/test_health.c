@@ -157,8 +157,7 @@ static void a_slow_noisy_fall_is_told_once_and_in_four_digits(void **state)
     (void)state;
     struct patient p;
     begin(&p, usual);
-    for (int i = 0; i < 10000; i++)
-        take(&p, step_of((4.8 - 0.00003 * i) * (1 + 0.05 * noise((uint64_t)i))));
+    for (int i = 0; i < 10000; i++) take(&p, step_of((4.8 - 0.00003 * i) * (1 + 0.05 * noise((uint64_t)i))));
     assert_int_equal(p.count, 1);
     const char *then = strstr(p.told[0].text, ": "), *now = strstr(p.told[0].text, " then, ");
     assert_non_null(then);

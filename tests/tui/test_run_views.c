@@ -177,11 +177,8 @@ static void a_long_run_is_compared_step_by_step_with_a_short_one(void **state)
 {
     static const struct fill live = {
         .name = "short", .steps = 100, .total_steps = 9000, .spike_step = -1, .keep_alive = true};
-    static const struct fill lasting = {.name = "long",
-                                        .steps = 20000,
-                                        .total_steps = 20000,
-                                        .spike_step = -1,
-                                        .status = RUN_FINISHED};
+    static const struct fill lasting = {
+        .name = "long", .steps = 20000, .total_steps = 20000, .spike_step = -1, .status = RUN_FINISHED};
     char home[1024];
     struct err err = {0};
     struct fill_run run, other;

@@ -38,7 +38,8 @@ static const char help[] =
     "  --step N           RUN's checkpoint of step N\n"
     "  --seq-len T        tokens that are predicted from at most T before them (default: the model's "
     "longest, at\n"
-    "                     most 1024 and no more than there are). Longer sees more and usually predicts better: compare models at one "
+    "                     most 1024 and no more than there are). Longer sees more and usually predicts "
+    "better: compare models at one "
     "length\n"
     "  --batches N        only the first N batches, of 4096 tokens or one sequence each (default: all)\n"
     "  --padding ID       tokens that fill up sequences; predicting them does not count\n"
@@ -323,11 +324,12 @@ static enum status print_json(const struct evaluation *e, const char *folder, co
     json_t *bits = e->bytes ? json_real(e->nats / M_LN2 / (double)e->bytes) : json_null();
     json_t *bytes = e->bytes ? json_integer((json_int_t)e->bytes) : json_null();
     return run_print_json(
-        json_pack("{s:s, s:s, s:s, s:f, s:f, s:o, s:I, s:o, s:I, s:I, s:i, s:I, s:f, s:b}", "checkpoint", folder,
-                  "data", data, "device", e->loaded.choice.info.short_name, "loss", loss, "perplexity",
-                  exp(loss), "bits_per_byte", bits, "tokens", (json_int_t)e->labels, "bytes", bytes,
-                  "sequences", (json_int_t)e->done, "of_sequences", (json_int_t)e->sequences, "seq_len", e->T,
-                  "left_out_tokens", (json_int_t)e->tail, "seconds", e->seconds, "complete", e->done == e->sequences),
+        json_pack("{s:s, s:s, s:s, s:f, s:f, s:o, s:I, s:o, s:I, s:I, s:i, s:I, s:f, s:b}", "checkpoint",
+                  folder, "data", data, "device", e->loaded.choice.info.short_name, "loss", loss,
+                  "perplexity", exp(loss), "bits_per_byte", bits, "tokens", (json_int_t)e->labels, "bytes",
+                  bytes, "sequences", (json_int_t)e->done, "of_sequences", (json_int_t)e->sequences,
+                  "seq_len", e->T, "left_out_tokens", (json_int_t)e->tail, "seconds", e->seconds, "complete",
+                  e->done == e->sequences),
         err);
 }
 

@@ -177,8 +177,8 @@ static void draw_preview(struct workbench *workbench, struct grid *grid, struct 
     char title[64], peak[24];
     double highest = 0;
     for (size_t i = 0; i < preview->count; i++) highest = fmax(highest, preview->lr[i].max);
-    snprintf(title, sizeof title, "%s peak %s, end", area.w < PREVIEW_W_NAMED ? "lr" : "learning rate:",
-             axis_format(highest, peak, sizeof peak));
+    snprintf(title, sizeof title, "%s peak %s, end",
+             area.w < PREVIEW_W_NAMED ? "lr" : "learning rate:", axis_format(highest, peak, sizeof peak));
     struct chart chart = {.title = title,
                           .trace = {{.points = preview->lr, .count = preview->count, .style = STYLE_LR}},
                           .trace_count = 1,

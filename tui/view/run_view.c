@@ -27,8 +27,8 @@ struct run_state {
     int plot_w;     /* columns of the focused chart when last drawn: what one cursor step is worth */
     size_t sample;  /* 0: the newest */
     int event_rows; /* of the panel when last drawn */
-    int64_t event;  /* step of the event that the panel's only row shows while the cursor is there; -1: none */
-    int64_t order;  /* id of the last order sent, until it has taken effect; 0: none */
+    int64_t event; /* step of the event that the panel's only row shows while the cursor is there; -1: none */
+    int64_t order; /* id of the last order sent, until it has taken effect; 0: none */
 };
 
 static enum status run_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
@@ -242,8 +242,9 @@ static void move_cursor(struct workbench *workbench, struct run_state *state, in
     place_cursor(workbench, state, from);
 }
 
-/* The cursor goes to an event, whose words are said: in the panel of events where that is one row, or the keys
- * would give way to the words while another event stands above. Without a cursor the next one is the first. */
+/* The cursor goes to an event, whose words are said: in the panel of events where that is one row, or the
+ * keys would give way to the words while another event stands above. Without a cursor the next one is the
+ * first. */
 static void move_to_event(struct workbench *workbench, struct run_state *state, bool later)
 {
     int64_t from = state->cursor < 0 && !later ? INT64_MAX : state->cursor;
