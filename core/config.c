@@ -347,6 +347,28 @@ enum status config_finish(struct config *config, struct err *err)
     return STATUS_OK;
 }
 
+int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE])
+{
+    const struct model_config *m = &config->model.sizes;
+    bool stretches = strcmp(m->rope_scaling, "default") != 0;
+    int count = 0;
+    if (!stretches && m->rope_factor != 1)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "model.rope_factor = %g has no effect with model.rope_scaling = default (linear or llama3 "
+                 "would stretch)",
+                 m->rope_factor);
+    if (stretches && m->rope_factor == 1)
+        snprintf(
+            out[count++], CONFIG_WARNING_SIZE,
+            "model.rope_scaling = %s has no effect with model.rope_factor = 1 (more than 1 would stretch)",
+            m->rope_scaling);
+    if (config->data.padding >= m->vocab_size)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "data.padding = %lld has no effect: no token has this id, the vocabulary has %d",
+                 (long long)config->data.padding, m->vocab_size);
+    return count;
+}
+
 static void format_value(const struct config *config, const struct key *key, char *buf, size_t size)
 {
     const char *field = (const char *)config + key->offset;

@@ -7,11 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 enum {
     FINITE_STEPS = 16,   /* end a non-finite incident */
     SPIKE_KNOWN = 32,    /* losses before one is judged */
     CALM_STEPS = 8,      /* end a spike */
     NEW_LEVEL = 64,      /* steps after which a spike is the new level */
+    FALL_AGAIN = 4,      /* times the plateau's share: a fall that may end it */
+    FALLING_GROUPS = 8,  /* in a row with such a fall: that do end it */
     CALM_SPEED = 32,     /* end a low throughput */
     NEW_SPEED = 256,     /* likewise a low throughput */
     FIRST_STEPS = 8,     /* that count for no speed */
@@ -146,6 +150,18 @@ static double median_of_groups(const struct health *h, int from, int n)
     return median(means, n);
 }
 
+/* The standard error of the difference of the two halves' medians, from how much groups that follow each
+ * other differ: what the loss does over many groups does not count as noise. */
+static double error_of_fall(const struct health *h)
+{
+    double steps[HEALTH_GROUPS - 1];
+    for (int i = 0; i < HEALTH_GROUPS - 1; i++)
+        steps[i] = fabs(h->groups[(h->group_count + i + 1) % HEALTH_GROUPS] -
+                        h->groups[(h->group_count + i) % HEALTH_GROUPS]);
+    double deviation = DEVIATION * median(steps, HEALTH_GROUPS - 1) / M_SQRT2;
+    return deviation * sqrt(M_PI / 2) * sqrt(2.0 / (HEALTH_GROUPS / 2)); /* a median's, of Gaussians */
+}
+
 static struct health_event *judge_plateau(struct health *h, const struct health_step *s,
                                           struct health_event *out)
 {
@@ -163,15 +179,20 @@ static struct health_event *judge_plateau(struct health *h, const struct health_
     double older = median_of_groups(h, 0, HEALTH_GROUPS / 2),
            newer = median_of_groups(h, HEALTH_GROUPS / 2, HEALTH_GROUPS / 2);
     double least = h->limits.plateau_delta * fabs(older), fallen = older - newer;
-    if (h->flat && fallen >= 2 * least) h->flat = false;
-    if (h->flat || fallen >= least) return out;
+    double error = error_of_fall(h);
+    char then[32], now[32];
+    /* what falls slowly crosses the limit again and again by chance: only a fall that lasts is one */
+    h->falling = fallen >= FALL_AGAIN * least + 2 * error ? h->falling + 1 : 0;
+    if (h->flat && h->falling >= FALLING_GROUPS) h->flat = false;
+    if (h->flat || fallen + error >= least) return out;
     h->flat = true;
     int64_t since = h->group_began[h->group_count % HEALTH_GROUPS];
     return tell(out, since, "warning",
-                "the loss stands still since step %" PRId64 ": %.4g then, %.4g by step %" PRId64
-                " (nothing left to learn for this model at this rate: change train.learning_rate, stop, or "
-                "train a larger model)",
-                since, older, newer, s->step);
+                "the loss has stood still since step %" PRId64 ": %s then, %s by step %" PRId64
+                " (change train.learning_rate, stop, or train a larger model; where the loss is still noisy, "
+                "raise health.plateau_steps)",
+                since, text_format_loss(older, then, sizeof then), text_format_loss(newer, now, sizeof now),
+                s->step);
 }
 
 /* ---- the machine ---- */

@@ -211,6 +211,34 @@ static void weights_that_training_could_not_read_fail_here_too(void **state)
     assert_int_equal(stage_count_runs(), 1);
 }
 
+static void a_key_without_effect_is_told_in_both(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[2], *told;
+    } cases[] = {
+        {{"--model.rope_factor=4", "--model.rope_scaling=default"}, "model.rope_factor = 4 has no effect"},
+        {{"--model.rope_scaling=llama3", "--model.rope_factor=1"},
+         "model.rope_scaling = llama3 has no effect"},
+        {{"--data.padding=256", "--train.graph=auto"}, "data.padding = 256 has no effect"},
+        {{"--data.padding=255", "--model.rope_scaling=default"}, NULL},
+    };
+    struct stage s;
+    stage_open(&s, "idle");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *a = cases[i].words[0], *b = cases[i].words[1], *told = cases[i].told;
+        char *page = process_output("train", s.config, a, b, "--dry-run", NULL);
+        char *text = process_output("train", s.config, a, b, "--dry-run", "--json", NULL);
+        process_close(
+            process_run(0, "train", s.config, a, b, "--train.total_steps=1", "--progress=none", NULL));
+        char *run = process_output("show", "latest", NULL);
+        const char *const all[] = {page, text, run};
+        for (size_t k = 0; k < 3; k++)
+            if (told ? !strstr(all[k], told) : !!strstr(all[k], "has no effect")) fail_msg("%s", all[k]);
+        free(page), free(text), free(run);
+    }
+}
+
 static void its_words_belong_to_train_alone(void **state)
 {
     (void)state;
@@ -237,6 +265,7 @@ int main(void)
         cmocka_unit_test_teardown(what_would_fail_in_training_fails_here_with_the_same_sentence,
                                   process_close_all),
         cmocka_unit_test_teardown(weights_that_training_could_not_read_fail_here_too, process_close_all),
+        cmocka_unit_test_teardown(a_key_without_effect_is_told_in_both, process_close_all),
         cmocka_unit_test_teardown(its_words_belong_to_train_alone, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

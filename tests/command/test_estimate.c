@@ -78,11 +78,47 @@ static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
     process_close(p);
 }
 
+/* "-1" is a bad amount and no option, "abc" one and no file, and the name of a run no configuration. */
+static void what_is_no_amount_and_what_is_no_configuration_is_said_so(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "words");
+    process_expect_sentence(process_run(2, "estimate", "--fit", "-1", NULL),
+                            "--fit: \"-1\" is no amount of memory");
+    process_expect_sentence(process_run(2, "estimate", "--fit", "abc", NULL),
+                            "--fit: \"abc\" is no amount of memory");
+    process_expect_sentence(process_run(1, "estimate", "some-run", NULL),
+                            "some-run: there is no such file (estimate takes a configuration, not a run");
+    process_close(process_run(0, "estimate", "--fit", s.config, NULL)); /* of what the device has */
+}
+
+static void an_interval_of_more_layers_than_there_are_is_left_out(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "intervals");
+    for (int layers = 1; layers <= 4; layers += 3) {
+        char word[32];
+        snprintf(word, sizeof word, "--model.num_layers=%d", layers);
+        json_t *json = estimate(s.config, word);
+        json_t *trades = json_object_get(json, "activation_checkpointing");
+        size_t count = json_array_size(trades);
+        assert_int_equal(count, layers == 1 ? 2 : 4);
+        json_t *last = json_array_get(trades, count - 1);
+        assert_int_equal(json_integer_value(json_object_get(last, "interval")), layers);
+        json_decref(json);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_estimate_is_what_training_allocates, process_close_all),
         cmocka_unit_test_teardown(a_batch_that_is_said_to_fit_is_the_largest, process_close_all),
+        cmocka_unit_test_teardown(what_is_no_amount_and_what_is_no_configuration_is_said_so,
+                                  process_close_all),
+        cmocka_unit_test_teardown(an_interval_of_more_layers_than_there_are_is_left_out, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,10 @@ static void the_loss_is_the_validation_loss_of_training(void **state)
     assert_int_equal(stage_int(json, "tokens"), 62 * 32);
     assert_int_equal(stage_int(json, "bytes"), 62 * 32); /* the tokenizer is bytes */
     assert_int_equal(stage_int(json, "sequences"), 62);
+    assert_int_equal(stage_int(json, "left_out_tokens"), 2000 - 62 * 32);
+    char *page = process_output("evaluate", "mine", "--data", held, "--seq-len=32", NULL);
+    assert_non_null(strstr(page, "left out     16 tokens at the ends of texts"));
+    free(page);
     assert_true(fabs(stage_real(json, "perplexity") - exp(loss)) < 1e-9 * exp(loss));
     assert_true(fabs(stage_real(json, "bits_per_byte") - loss / M_LN2) < 1e-9);
     assert_true(json_is_true(json_object_get(json, "complete")));
@@ -117,6 +121,32 @@ static void ctrl_c_prints_what_is_measured_so_far(void **state)
     free(text), free(much);
 }
 
+static void a_text_shorter_than_a_sequence_is_evaluated_as_it_is(void **state)
+{
+    (void)state;
+    struct stage s;
+    char tiny[700];
+    stage_open(&s, "short");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
+    snprintf(tiny, sizeof tiny, "%s/tiny.txt", s.folder);
+    stage_write(tiny, "the end", 7);
+    char *out = process_output("evaluate", "mine", "--data", tiny, "--json", NULL);
+    json_t *json = parse(out);
+    assert_int_equal(stage_int(json, "seq_len"), 6);
+    assert_int_equal(stage_int(json, "tokens"), 6);
+    assert_int_equal(stage_int(json, "left_out_tokens"), 0);
+    json_decref(json);
+    free(out);
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", tiny, "--seq-len=8", NULL),
+                            "--seq-len 8: of the tokens to evaluate at most 6 in a row can be predicted");
+    stage_write(tiny, "t", 1);
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", tiny, NULL),
+                            "a text needs at least 2 tokens");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s.corpus, "--padding=256", NULL),
+                            "--padding 256: no token has this id, the model's vocabulary has 256");
+}
+
 static void what_does_not_fit_is_a_sentence(void **state)
 {
     struct stage s;
@@ -148,6 +178,7 @@ int main(void)
         cmocka_unit_test_teardown(the_loss_is_the_validation_loss_of_training, process_close_all),
         cmocka_unit_test_teardown(padding_and_fewer_batches_leave_tokens_out, process_close_all),
         cmocka_unit_test_teardown(ctrl_c_prints_what_is_measured_so_far, process_close_all),
+        cmocka_unit_test_teardown(a_text_shorter_than_a_sequence_is_evaluated_as_it_is, process_close_all),
         cmocka_unit_test_teardown(what_does_not_fit_is_a_sentence, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

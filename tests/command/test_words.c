@@ -55,6 +55,26 @@ static void an_output_never_replaces_the_text_it_is_made_from(void **state)
     free(after);
 }
 
+/* ---- names ---- */
+
+static void an_empty_name_is_the_presets(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "unnamed");
+    const char *const words[] = {"--progress=none", "--name="};
+    char names[2][64];
+    for (int i = 0; i < 2; i++) {
+        process_close(
+            process_run(0, "train", s.config, "--train.total_steps=2", "--progress=none", words[i], NULL));
+        json_t *runs = stage_runs();
+        snprintf(names[i], sizeof names[i], "%s", stage_text(json_array_get(runs, 0), "name"));
+        json_decref(runs);
+    }
+    assert_string_equal(names[1], names[0]);
+    assert_string_not_equal(names[1], "run");
+}
+
 /* ---- orders ---- */
 
 static struct process *start_long_run(const struct stage *s)
@@ -353,12 +373,37 @@ static void latest_is_the_newest_run_and_no_name(void **state)
     assert_null(strstr(process_stdout(p), "-old\""));
 }
 
+/* With losses that fall every evaluation keeps a best checkpoint, and only one of them is the best. */
+static void only_the_newest_best_checkpoint_is_shown_as_the_best(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "best");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--train.total_steps=40",
+                              "--eval.every=10", "--progress=none", NULL));
+    char *page = process_output("show", "mine", NULL);
+    int best = 0, then = 0;
+    for (const char *line = strstr(page, "\nCheckpoints"); line && *line && strncmp(line, "\n\n", 2) != 0;
+         line = strchr(line + 1, '\n')) {
+        int n = 0;
+        if (sscanf(line, " %*d best then %*f %n", &n), n)
+            then++;
+        else if (sscanf(line, " %*d best %*f %n", &n), n)
+            best++;
+    }
+    assert_int_equal(best, 1);
+    assert_true(then >= 1);
+    free(page);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(an_output_never_replaces_the_text_it_is_made_from),
         TEST(a_binary_file_among_texts_is_named_and_read),
+        TEST(an_empty_name_is_the_presets),
+        TEST(only_the_newest_best_checkpoint_is_shown_as_the_best),
         TEST(latest_is_the_newest_run_and_no_name),
         TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),
         TEST(a_trainer_that_does_not_answer_is_told_of_once),

@@ -132,7 +132,7 @@ static void a_loss_that_stands_still_is_a_plateau_from_where_it_stood(void **sta
     for (int i = 0; i < 5000; i++)
         take(&p, step_of(i < 1500 ? good_loss(i) : 3.2 * (1 + 0.03 * noise((uint64_t)i))));
     assert_int_equal(p.count, 1);
-    assert_non_null(strstr(p.told[0].text, "the loss stands still since step "));
+    assert_non_null(strstr(p.told[0].text, "the loss has stood still since step "));
     assert_in_range(p.told[0].step, 1200, 2400); /* where it really stood, give or take the older half */
     assert_in_range(p.told_at[0], 2000, 3500);
 }
@@ -149,6 +149,22 @@ static void a_plateau_that_ends_may_be_followed_by_another(void **state)
     assert_int_equal(p.count, 2);
     assert_int_equal(p.told[0].step, 0);
     assert_in_range(p.told[1].step, 150, 230);
+}
+
+/* A small model near its end: every 1,000 steps take less off the loss than its noise hides. */
+static void a_slow_noisy_fall_is_told_once_and_in_four_digits(void **state)
+{
+    (void)state;
+    struct patient p;
+    begin(&p, usual);
+    for (int i = 0; i < 10000; i++) take(&p, step_of((4.8 - 0.00003 * i) * (1 + 0.05 * noise((uint64_t)i))));
+    assert_int_equal(p.count, 1);
+    const char *then = strstr(p.told[0].text, ": "), *now = strstr(p.told[0].text, " then, ");
+    assert_non_null(then);
+    assert_non_null(now);
+    assert_int_equal(strspn(then + 2, "0123456789."), 6); /* 4.8000 and 4.8100, not 4.8 and 4.81 */
+    assert_int_equal(strspn(now + 7, "0123456789."), 6);
+    assert_non_null(strstr(now, "raise health.plateau_steps"));
 }
 
 static void a_machine_that_becomes_slow_is_told_from_when(void **state)
@@ -322,6 +338,7 @@ int main(void)
         cmocka_unit_test(a_loss_that_stays_up_is_told_once_and_becomes_what_is_usual),
         cmocka_unit_test(a_loss_that_stands_still_is_a_plateau_from_where_it_stood),
         cmocka_unit_test(a_plateau_that_ends_may_be_followed_by_another),
+        cmocka_unit_test(a_slow_noisy_fall_is_told_once_and_in_four_digits),
         cmocka_unit_test(a_machine_that_becomes_slow_is_told_from_when),
         cmocka_unit_test(a_machine_that_is_slow_with_breaks_is_one_incident),
         cmocka_unit_test(a_machine_that_is_less_slow_than_the_limit_is_left_alone),

@@ -285,6 +285,27 @@ static void title_shows_the_newest_value_and_the_cursor_its_own(void **state)
     assert_true(count_glyph(&scene->grid, 0x250A) > 3);
 }
 
+static void beyond_its_end_what_is_compared_with_has_no_value(void **state)
+{
+    struct scene *scene = *state;
+    char row[512];
+    fill_ramp(scene, 100);
+    scene->chart.last_step = 200;
+    scene->chart.trace[0].name = "other";
+    scene->chart.trace[0].trend = true;
+    scene->chart.cursor = 99;
+    draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "other 99.00"));
+    scene->chart.cursor = -1; /* what it was where the picture ends, whatever is known of it beyond */
+    scene->chart.last_step = 50;
+    draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "other 50.00"));
+    scene->chart.last_step = 200;
+    scene->chart.cursor = 150;
+    draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "other --"));
+}
+
 static void the_best_evaluation_is_starred(void **state)
 {
     struct scene *scene = *state;
@@ -413,6 +434,7 @@ int main(void)
         TEST(a_dotted_trace_never_takes_dots_from_the_first),
         TEST(a_trend_draws_means_and_not_extremes),
         TEST(title_shows_the_newest_value_and_the_cursor_its_own),
+        TEST(beyond_its_end_what_is_compared_with_has_no_value),
         TEST(the_best_evaluation_is_starred),
         TEST(logarithmic_values_ignore_what_is_not_positive),
         TEST(smoothing_keeps_the_raw_spike_in_sight),

@@ -18,6 +18,7 @@
 #include "runs/ledger.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/terminal_fixture.h"
+#include "tui/view/run_model.h"
 
 #define MIB ((int64_t)1 << 20)
 
@@ -170,6 +171,37 @@ static void the_loss_of_another_run_lies_beside_a_runs_own(void **state)
     pty_close(pty);
 }
 
+/* As finely as the run itself, from its first step on, however long the other one is; and while it goes on
+ * the other's curve goes on beside it. */
+static void a_long_run_is_compared_step_by_step_with_a_short_one(void **state)
+{
+    static const struct fill live = {
+        .name = "short", .steps = 100, .total_steps = 9000, .spike_step = -1, .keep_alive = true};
+    static const struct fill lasting = {
+        .name = "long", .steps = 20000, .total_steps = 20000, .spike_step = -1, .status = RUN_FINISHED};
+    char home[1024];
+    struct err err = {0};
+    struct fill_run run, other;
+    struct run_model model;
+    (void)state;
+    store_fixture_home("compared", home, sizeof home);
+    fill_run(home, &live, &run);
+    fill_run(home, &lasting, &other);
+    struct store *store = store_fixture_open(home);
+    const struct series *series = &model.series[TRACE_OTHER];
+    assert_int_equal(run_model_open(&model, store, run.id, &err), STATUS_OK);
+    assert_int_equal(run_model_compare(&model, store, other.id, &err), STATUS_OK);
+    assert_int_equal(series->level, 1);
+    assert_int_equal(series->points[0].last_step, 0);
+    assert_true(series->points[0].last == fill_loss(0));
+    fill_steps(&run, &live, 100, 3000);
+    assert_int_equal(run_model_update(&model, store, &err), STATUS_OK);
+    assert_true(series->points[series->count - 1].last_step >= 2999);
+    run_model_release(&model);
+    store_close(store);
+    fill_end(&run, RUN_FINISHED, "");
+}
+
 static void the_profile_folds_and_sorts(void **state)
 {
     struct fixture *fixture = *state;
@@ -213,18 +245,34 @@ static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
     struct pty *pty = terminal_open(fixture->environment, 30, 120, NULL, NULL, NULL);
     pty_wait_text(pty, "3 runs");
     pty_send(pty, "n");
-    pty_wait_text(pty, "learning rate  3.00e-5");
+    pty_wait_text(pty, "learning rate: peak 3.00e-4, end  3.00e-5");
     pty_wait_text(pty, "5.34M parameters; 2000 steps of 4.10k tokens");
     pty_wait_text(pty, "3e-4┤");
     pty_send(pty, "\t\t\t\t500");
     pty_wait_text(pty, "500 steps of");
     pty_send(pty, "\t\t\t1e-");
     pty_wait_text(pty, "train.learning_rate = 1e-: must be a number"); /* and no chart of something else */
-    pty_wait_no_text(pty, "learning rate  3.00e-5");
+    pty_wait_no_text(pty, "end  3.00e-5");
     pty_send(pty, "2");
     pty_wait_text(pty, "0.010┤");
     pty_send(pty, "\t\t\033[D"); /* schedule: from cosine back to warmup_constant */
-    pty_wait_text(pty, "learning rate  0.010");
+    pty_wait_text(pty, "learning rate: peak 0.0100, end  0.0100");
+    pty_close(pty);
+}
+
+static void the_form_names_every_key_on_a_small_screen(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, NULL);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "n");
+    pty_wait_text(pty, "the preset's (default)");
+    pty_wait_text(pty, "lr peak 3.00e-4, end  3.00e-5");
+    pty_send(pty, "\t\t");
+    pty_wait_text(pty, " data.train ─");
+    pty_wait_text(pty, "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list");
+    pty_send(pty, "\t\t\t\t\t\t\t\t\t\t");
+    pty_wait_text(pty, " eval.early_stopping_patience ─");
     pty_close(pty);
 }
 
@@ -238,7 +286,9 @@ int main(void)
         cmocka_unit_test(a_past_run_shows_its_memory_as_last_seen),
         cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
         cmocka_unit_test(the_loss_of_another_run_lies_beside_a_runs_own),
+        cmocka_unit_test(a_long_run_is_compared_step_by_step_with_a_short_one),
         cmocka_unit_test(the_profile_folds_and_sorts),
+        cmocka_unit_test(the_form_names_every_key_on_a_small_screen),
         cmocka_unit_test(the_form_foresees_the_learning_rate_as_it_is_typed),
     };
     return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);

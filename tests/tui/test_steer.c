@@ -11,6 +11,7 @@
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "runs/writer.h"
@@ -37,6 +38,23 @@ static void keys_lead_from_event_to_event(void **state)
     pty_wait_no_text(pty, "@150 warning");
     pty_send(pty, "NN");
     pty_wait_text(pty, "loss @150");
+    pty_close(pty);
+}
+
+/* On a small screen there is room for one event: the one under the cursor, and the keys stay. */
+static void on_a_small_screen_the_event_stands_where_events_stand(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "lion-first", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
+    char keys[1024];
+    pty_wait_text(pty, "▸loss");
+    snprintf(keys, sizeof keys, "%s", pty_row(pty, 23));
+    pty_send(pty, "n");
+    pty_wait_text(pty, "! @150 the loss rose");
+    assert_string_equal(pty_row(pty, 23), keys);
+    pty_send(pty, "f"); /* the newest again */
+    pty_wait_no_text(pty, "@150 the loss rose");
     pty_close(pty);
 }
 
@@ -84,6 +102,7 @@ int main(void)
     setlocale(LC_CTYPE, "C.UTF-8");
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(on_a_small_screen_the_event_stands_where_events_stand),
         cmocka_unit_test(keys_lead_from_event_to_event),
         cmocka_unit_test(every_other_order_has_a_key),
     };

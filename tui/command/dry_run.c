@@ -184,6 +184,9 @@ static enum status print_text(const struct outlook *o, const struct training_ses
     print_data(o, s);
     print_memory(o);
     if (s->choice.why[0]) printf("warning      on the CPU: %s\n", s->choice.why);
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
+    int idle_count = config_warnings(o->config, idle);
+    for (int i = 0; i < idle_count; i++) printf("warning      %s\n", idle[i]);
     printf("\n");
     enum status status = print_chart(o, err);
     if (status) return status;
@@ -225,21 +228,30 @@ static json_t *schedule_json(const struct outlook *o)
     return list;
 }
 
+static json_t *warnings_json(const struct outlook *o)
+{
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
+    int count = config_warnings(o->config, idle);
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) json_array_append_new(list, json_string(idle[i]));
+    return list;
+}
+
 static json_t *outlook_json(const struct outlook *o, const struct training_session *s)
 {
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:s, s:o, s:I, s:I, "
-                     "s:I, s:I, s:I}",
-                     "parameters", (json_int_t)o->model->parameters, "device", o->device->short_name,
-                     "precision", precision_name(o->plan->input.precision), "optimizer",
-                     o->config->train.optimizer, "corpus_tokens", (json_int_t)s->corpus.file.count,
-                     "train_sequences", (json_int_t)o->sequences, "validation_sequences",
-                     (json_int_t)o->validation_sequences, "tokens_per_step", (json_int_t)o->tokens_a_step,
-                     "total_steps", (json_int_t)o->config->train.total_steps, "total_tokens",
-                     (json_int_t)o->tokens, "steps_per_epoch", o->steps_an_epoch, "epochs", o->epochs,
-                     "memory", memory_json(o), "schedule", o->config->train.schedule, "learning_rate",
-                     schedule_json(o), "evaluations", (json_int_t)o->evaluations, "sequences_per_evaluation",
-                     (json_int_t)o->eval_sequences, "checkpoints", (json_int_t)o->checkpoints,
-                     "checkpoint_bytes", (json_int_t)o->checkpoint_bytes, "samples", (json_int_t)o->samples);
+    return json_pack(
+        "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:s, s:o, s:I, s:I, "
+        "s:I, s:I, s:I, s:o}",
+        "parameters", (json_int_t)o->model->parameters, "device", o->device->short_name, "precision",
+        precision_name(o->plan->input.precision), "optimizer", o->config->train.optimizer, "corpus_tokens",
+        (json_int_t)s->corpus.file.count, "train_sequences", (json_int_t)o->sequences, "validation_sequences",
+        (json_int_t)o->validation_sequences, "tokens_per_step", (json_int_t)o->tokens_a_step, "total_steps",
+        (json_int_t)o->config->train.total_steps, "total_tokens", (json_int_t)o->tokens, "steps_per_epoch",
+        o->steps_an_epoch, "epochs", o->epochs, "memory", memory_json(o), "schedule",
+        o->config->train.schedule, "learning_rate", schedule_json(o), "evaluations",
+        (json_int_t)o->evaluations, "sequences_per_evaluation", (json_int_t)o->eval_sequences, "checkpoints",
+        (json_int_t)o->checkpoints, "checkpoint_bytes", (json_int_t)o->checkpoint_bytes, "samples",
+        (json_int_t)o->samples, "warnings", warnings_json(o));
 }
 
 enum status dry_run_print(const struct training_session *session, bool json, struct err *err)

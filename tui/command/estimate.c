@@ -59,7 +59,15 @@ struct estimate {
     int batch, length; /* that fit; 0: none */
     int64_t overhead;  /* bytes of the device that are not the plan's; -1: not known */
     struct activation_trade trades[TRADES];
+    int trade_count; /* an interval above the number of layers saves as many as there are: it is left out */
 };
+
+/* Whether the word after --fit is its value, good or not: no option, and no configuration. */
+static bool is_amount(const char *word)
+{
+    if (word[0] == '-') return word[1] >= '0' && word[1] <= '9';
+    return !strpbrk(word, "/=") && !strstr(word, ".ini") && !file_exists(word);
+}
 
 static enum status parse_words(int argc, char **argv, struct estimate *e, bool *asked_for_help,
                                struct err *err)
@@ -77,7 +85,7 @@ static enum status parse_words(int argc, char **argv, struct estimate *e, bool *
             e->fit = true;
             if (argv[i][5] == '=')
                 value = argv[i] + 6;
-            else if (i + 1 < argc && argv[i + 1][0] >= '0' && argv[i + 1][0] <= '9')
+            else if (i + 1 < argc && is_amount(argv[i + 1]))
                 value = argv[++i];
             if (value && !text_parse_bytes(value, &e->memory))
                 return err_set(err, STATUS_USAGE,
@@ -96,7 +104,14 @@ static enum status parse_words(int argc, char **argv, struct estimate *e, bool *
     e->device = training.device;
     if (status || training.help) return status;
     config_init(&e->config);
-    if (training.positional) status = config_read_file(&e->config, training.positional, err);
+    if (training.positional) {
+        status = config_read_file(&e->config, training.positional, err);
+        if (status && !file_exists(training.positional))
+            err_set(err, status,
+                    "%.200s: there is no such file (estimate takes a configuration, not a run; `anneal show` "
+                    "prints a run's)",
+                    training.positional);
+    }
     return status ? status : training_words_apply(&training, &e->config, err);
 }
 
@@ -144,8 +159,8 @@ static enum status make_plan(struct estimate *e, struct err *err)
         optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
     e->input.snapshot = trainer_snapshot_arenas(c, e->input.moments);
     if (!status) status = plan_init(&e->plan, &e->input, err);
-    for (int i = 0; !status && i < TRADES; i++)
-        status = fit_trade(e->input, intervals[i], &e->trades[i], err);
+    for (int i = 0; !status && i < TRADES && intervals[i] <= c->model.sizes.num_layers; i++)
+        status = fit_trade(e->input, intervals[i], &e->trades[e->trade_count++], err);
     if (status || !e->fit) return status;
     if (!e->memory) e->memory = usable_bytes(e);
     status = fit_batch(e->input, e->memory, &e->batch, err);
@@ -270,7 +285,7 @@ static void print_trades(const struct estimate *e)
 {
     char all[32], saved[32];
     printf("\n%-32s %12s %12s %12s\n", "checkpoint.activation_interval", "all", "saved", "more FLOPs");
-    for (int i = 0; i < TRADES; i++) {
+    for (int i = 0; i < e->trade_count; i++) {
         const struct activation_trade *t = &e->trades[i];
         size_t most = e->trades[0].bytes;
         printf("%-32d %12s %12s %10.1f %%\n", t->interval, text_format_bytes(t->bytes, all, sizeof all),
@@ -369,7 +384,7 @@ static json_t *plan_json(const struct estimate *e)
                                 json_integer((json_int_t)bytes.of[c]));
         json_array_append_new(layers, layer);
     }
-    for (int i = 0; i < TRADES; i++)
+    for (int i = 0; i < e->trade_count; i++)
         json_array_append_new(trades, json_pack("{s:i, s:I, s:f}", "interval", e->trades[i].interval,
                                                 "total_bytes", (json_int_t)e->trades[i].bytes, "extra_flops",
                                                 e->trades[i].extra_flops));

@@ -1,5 +1,6 @@
 /* anneal evaluate: how well a checkpoint predicts a text: loss, perplexity, bits a byte. Every sequence of
- * the data is read once, in file order, without dropout; nothing is recorded. */
+ * the data is read once, in file order, without dropout; nothing is recorded. What is left at the end of a
+ * file, shorter than a sequence, is not predicted, as in training's evaluations: it is counted and told. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -37,7 +38,8 @@ static const char help[] =
     "  --step N           RUN's checkpoint of step N\n"
     "  --seq-len T        tokens that are predicted from at most T before them (default: the model's "
     "longest, at\n"
-    "                     most 1024). Longer sees more and usually predicts better: compare models at one "
+    "                     most 1024 and no more than there are). Longer sees more and usually predicts "
+    "better: compare models at one "
     "length\n"
     "  --batches N        only the first N batches, of 4096 tokens or one sequence each (default: all)\n"
     "  --padding ID       tokens that fill up sequences; predicting them does not count\n"
@@ -72,6 +74,7 @@ struct evaluation {
     struct split split, none;
     int B, T;
     uint64_t sequences;        /* to evaluate */
+    uint64_t tail;             /* tokens at the ends of files, too few for a sequence: never predicted */
     int32_t *inputs, *targets; /* (B,T) */
     uint32_t *lengths;         /* (V) bytes of each token; NULL without a tokenizer */
     double nats, seconds;
@@ -185,19 +188,49 @@ static enum status open_data(struct evaluation *e, const struct options *o, cons
                    place.path, place.index, place.id, V);
 }
 
+/* Cuts the tokens into sequences of --seq-len, by default as long as the model and the longest file allow. */
+static enum status cut_sequences(struct evaluation *e, const struct options *o, struct err *err)
+{
+    int most = e->loaded.model.config.max_seq_len;
+    size_t count;
+    uint64_t longest = 0, predictable = 0;
+    const struct token_file *files = corpus_runs(&e->corpus, &count);
+    for (size_t i = 0; i < count; i++) { /* the first token of each has none before it */
+        uint64_t n = files[i].count ? files[i].count - 1 : 0;
+        predictable += n;
+        if (n > longest) longest = n;
+    }
+    if (o->length > most)
+        return err_set(err, STATUS_USAGE,
+                       "evaluate: --seq-len %" PRId64 ": the model is made for at most %d tokens", o->length,
+                       most);
+    if (!longest)
+        return err_set(err, STATUS_USAGE,
+                       "evaluate: --data %.200s: there is nothing to predict, a text needs at least 2 tokens",
+                       o->data);
+    if ((uint64_t)o->length > longest)
+        return err_set(err, STATUS_USAGE,
+                       "evaluate: --seq-len %" PRId64 ": of the tokens to evaluate at most %" PRIu64
+                       " in a row can be predicted (give --seq-len %" PRIu64 " or less)",
+                       o->length, longest, longest);
+    e->T = o->length ? (int)o->length : most < LENGTH_MAX ? most : LENGTH_MAX;
+    if ((uint64_t)e->T > longest) e->T = (int)longest;
+    enum status status = split_corpus(&e->corpus, 0, e->T, 0, SHUFFLE_NONE, &e->split, &e->none, err);
+    if (!status) e->tail = predictable - e->split.sequences * (uint64_t)e->T;
+    return status;
+}
+
 static enum status open_evaluation(struct evaluation *e, const struct options *o, const char *folder,
                                    const struct progress *progress, struct err *err)
 {
     enum status status = loaded_model_describe(&e->loaded, folder, err);
     if (status || (status = open_data(e, o, folder, progress, err))) return status;
     const struct model_config *c = &e->loaded.model.config;
-    if (o->length > c->max_seq_len)
+    if (o->padding >= c->vocab_size)
         return err_set(err, STATUS_USAGE,
-                       "evaluate: --seq-len %" PRId64 ": the model is made for at most %d tokens", o->length,
-                       c->max_seq_len);
-    e->T = o->length ? (int)o->length : c->max_seq_len < LENGTH_MAX ? c->max_seq_len : LENGTH_MAX;
-    status = split_corpus(&e->corpus, 0, e->T, 0, SHUFFLE_NONE, &e->split, &e->none, err);
-    if (status) return status;
+                       "evaluate: --padding %" PRId64 ": no token has this id, the model's vocabulary has %d",
+                       o->padding, c->vocab_size);
+    if ((status = cut_sequences(e, o, err))) return status;
     split_pad(&e->split, o->padding);
     e->B = e->T < BATCH_TOKENS ? BATCH_TOKENS / e->T : 1;
     if ((uint64_t)e->B > e->split.sequences) e->B = (int)e->split.sequences;
@@ -276,6 +309,9 @@ static void print_text(const struct evaluation *e, const char *folder)
                (double)e->bytes / (double)e->labels);
     printf("tokens       %s predicted, in %s sequences of %d\n", text_options_number(e->labels, a, sizeof a),
            text_options_number(e->done, b, sizeof b), e->T);
+    if (e->tail)
+        printf("left out     %s tokens at the ends of texts, too few for a sequence (see --seq-len)\n",
+               text_options_number(e->tail, a, sizeof a));
     printf("time         %s, %s tokens/s on %s\n", clock_format_duration(e->seconds, a, sizeof a),
            text_format_count((double)e->done * e->T / e->seconds, b, sizeof b),
            e->loaded.choice.info.short_name);
@@ -288,11 +324,12 @@ static enum status print_json(const struct evaluation *e, const char *folder, co
     json_t *bits = e->bytes ? json_real(e->nats / M_LN2 / (double)e->bytes) : json_null();
     json_t *bytes = e->bytes ? json_integer((json_int_t)e->bytes) : json_null();
     return run_print_json(
-        json_pack("{s:s, s:s, s:s, s:f, s:f, s:o, s:I, s:o, s:I, s:I, s:i, s:f, s:b}", "checkpoint", folder,
-                  "data", data, "device", e->loaded.choice.info.short_name, "loss", loss, "perplexity",
-                  exp(loss), "bits_per_byte", bits, "tokens", (json_int_t)e->labels, "bytes", bytes,
-                  "sequences", (json_int_t)e->done, "of_sequences", (json_int_t)e->sequences, "seq_len", e->T,
-                  "seconds", e->seconds, "complete", e->done == e->sequences),
+        json_pack("{s:s, s:s, s:s, s:f, s:f, s:o, s:I, s:o, s:I, s:I, s:i, s:I, s:f, s:b}", "checkpoint",
+                  folder, "data", data, "device", e->loaded.choice.info.short_name, "loss", loss,
+                  "perplexity", exp(loss), "bits_per_byte", bits, "tokens", (json_int_t)e->labels, "bytes",
+                  bytes, "sequences", (json_int_t)e->done, "of_sequences", (json_int_t)e->sequences,
+                  "seq_len", e->T, "left_out_tokens", (json_int_t)e->tail, "seconds", e->seconds, "complete",
+                  e->done == e->sequences),
         err);
 }
 

@@ -146,9 +146,13 @@ static void print_checkpoints(struct show *show)
 {
     char a[48], b[32];
     size_t n = print_heading("Checkpoints", show->checkpoint_count);
+    bool beaten = false; /* newest first: of those that were the best, only the first one still is */
     for (size_t i = 0; i < n; i++) {
         const struct checkpoint_record *c = &show->checkpoints[i];
-        printf("  %8lld  %-9s %10s  %s  %s%s\n", (long long)c->step, line(show, c->kind),
+        bool best = strcmp(c->kind, "best") == 0;
+        const char *kind = best && beaten ? "best then" : line(show, c->kind);
+        beaten = beaten || best;
+        printf("  %8lld  %-9s %10s  %s  %s%s\n", (long long)c->step, kind,
                text_format_bytes(c->bytes > 0 ? (uint64_t)c->bytes : 0, b, sizeof b),
                format_time(c->wall_time, a, sizeof a), line(show, c->path),
                show_checkpoint_exists(show, c) ? "" : " (removed)");

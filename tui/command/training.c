@@ -117,6 +117,9 @@ static void introduce(struct training_session *s)
             s, -1, "warning",
             "the token files name no tokenizer: there will be no samples, and the model cannot "
             "write text");
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
+    int idle_count = config_warnings(c, idle);
+    for (int i = 0; i < idle_count; i++) training_session_event(s, -1, "warning", idle[i]);
     if (s->choice.why[0] == '\0') return;
     char text[sizeof s->choice.why + 32];
     snprintf(text, sizeof text, "training on the CPU: %s", s->choice.why);

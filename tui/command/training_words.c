@@ -55,7 +55,7 @@ enum status training_words_parse(int argc, char **argv, struct training_words *o
         } else if (strcmp(word, "--check-allocations") == 0) {
             w.check_allocations = true;
         } else if ((value = option_value("--name", argc, argv, &i, err))) {
-            w.name = value;
+            w.name = *value ? value : NULL; /* "": as if it were not given */
         } else if (!err->status && (value = option_value("--device", argc, argv, &i, err))) {
             if (device_choice_check(value, err)) return err->status;
             w.device = value;

@@ -14,7 +14,7 @@
 /* What the form of a new run offers: the keys used most. An empty field is left to the trainer; the defaults
  * shown are those of the configuration, except for the two that are no keys of it. */
 static const struct form_field offered[] = {
-    {"name", "name", "made from the preset", "how the run is called; its id adds date and time", NULL},
+    {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
     {"model.preset", "preset", NULL, "size of the model", "tiny|small|medium|shakespeare"},
     {"data.train", "data", NULL, "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
      NULL},

@@ -2,12 +2,14 @@
  * hands the values to `anneal train` and waits for the run to appear; a bad value shows the trainer's own
  * sentence here. Beside the lines, where there is room, what they would train: the planned learning rate as a
  * chart, and what is wrong with them, as they are typed. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tui/view/launch.h"
 #include "tui/view/view.h"
+#include "tui/widget/axis.h"
 #include "tui/widget/chart.h"
 #include "tui/widget/input.h"
 #include "tui/widget/layout.h"
@@ -18,9 +20,10 @@ enum {
     LABEL_W = 18,
     PREVIEW_W_MIN = 28,
     PREVIEW_W_MAX = 70,
-    LINES_W = 50,
+    LINES_W = 47,
     LINES_W_WIDE = 66,
     WIDE = 120,
+    PREVIEW_W_NAMED = 44, /* the chart's whole title */
     CHART_H_MAX = 14
 };
 
@@ -123,7 +126,9 @@ static void draw_field(struct grid *grid, struct rect row, const struct form_fie
         }
     }
     used = grid_text(grid, x, row.y, w, empty ? STYLE_DIM : STYLE_TEXT, empty ? 0 : ATTR_BOLD, text);
-    if (empty) grid_text(grid, x + used + 1, row.y, w - used - 1, STYLE_DIM, 0, "(default)");
+    static const char by_default[] = "(default)";
+    if (empty && used + 1 + (int)sizeof by_default - 1 <= w)
+        grid_text(grid, x + used + 1, row.y, w - used - 1, STYLE_DIM, 0, by_default);
     if (focused && !choice) {
         grid_fill(grid, (struct rect){x + used, row.y, 0, 1}, ' ', STYLE_TEXT, 0);
         grid_mark(grid, (struct rect){x + cursor, row.y, 1, 1}, ATTR_REVERSE);
@@ -151,8 +156,9 @@ static void draw_note(struct workbench *workbench, struct grid *grid, struct rec
         grid_text(grid, area.x + 1 + w, area.y + 1, area.w - 2 - w, STYLE_BAD, 0, state->error);
     } else if (state->at < state->count) {
         const struct form_field *field = &fields[state->at];
-        int w = grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_TEXT, 0, field->hint);
-        grid_printf(grid, area.x + 3 + w, area.y + 1, area.w - 4 - w, STYLE_DIM, 0, "%s", field->key);
+        /* the key stands in the rule: no hint is so long that it is lost */
+        grid_printf(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, " %s ", field->key);
+        grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_TEXT, 0, field->hint);
     } else {
         grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_TEXT, 0,
                   "Enter starts the trainer; it goes on when the workbench is closed.");
@@ -168,7 +174,12 @@ static void draw_preview(struct workbench *workbench, struct grid *grid, struct 
     struct rect chart_area = {area.x, area.y, area.w, area.h - 4 < CHART_H_MAX ? area.h - 4 : CHART_H_MAX};
     struct rect text = {area.x, area.y + chart_area.h + 1, area.w, area.h - chart_area.h - 1};
     if (chart_area.h < CHART_MIN_H) return;
-    struct chart chart = {.title = "learning rate",
+    char title[64], peak[24];
+    double highest = 0;
+    for (size_t i = 0; i < preview->count; i++) highest = fmax(highest, preview->lr[i].max);
+    snprintf(title, sizeof title, "%s peak %s, end",
+             area.w < PREVIEW_W_NAMED ? "lr" : "learning rate:", axis_format(highest, peak, sizeof peak));
+    struct chart chart = {.title = title,
                           .trace = {{.points = preview->lr, .count = preview->count, .style = STYLE_LR}},
                           .trace_count = 1,
                           .last_step = preview->total_steps > 1 ? preview->total_steps - 1 : 1,

@@ -107,6 +107,17 @@ static const char *run_of(const struct run_model *model, int t)
     return t == TRACE_OTHER ? model->other.id : model->info.id;
 }
 
+/* The last step that is read of the other run: no more than this one has, or a long one would be read in
+ * buckets as wide as this one. While this one goes on the range is twice as long, so that it is seldom read
+ * anew. */
+static int64_t other_end(const struct run_model *model, int64_t last_step)
+{
+    if (last_step >= 0) return last_step;
+    int64_t steps = model->info.steps > 0 ? model->info.steps : 0;
+    bool live = model->info.status == RUN_RUNNING || model->info.status == RUN_PAUSED;
+    return live ? steps * 2 + MODEL_SHORT_RUN / 4 : steps;
+}
+
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
                                 int64_t last_step, double decay, struct err *err)
 {
@@ -116,7 +127,8 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
     enum status status = STATUS_OK;
     for (int t = 0; t < TRACE_COUNT && !status; t++)
         if (run_of(model, t)[0])
-            status = series_read(store, run_of(model, t), metrics[t], first_step, last_step, points,
+            status = series_read(store, run_of(model, t), metrics[t], first_step,
+                                 t == TRACE_OTHER ? other_end(model, last_step) : last_step, points,
                                  &model->series[t], err);
     model->first_step = first_step;
     model->last_step = last_step;
@@ -178,6 +190,9 @@ enum status run_model_update(struct run_model *model, struct store *store, struc
         if (run_of(model, t)[0])
             status = series_update(store, run_of(model, t), &model->series[t], &changed, err);
     }
+    if (!status && model->other.id[0] && model->last_step < 0 &&
+        model->info.steps > model->series[TRACE_OTHER].last_step)
+        status = run_model_set_range(model, store, model->first_step, -1, model->decay, err);
     enum status smoothed = smooth_all(model, status ? NULL : err);
     if (status || smoothed) return status ? status : smoothed;
     return read_rows(model, store, err);

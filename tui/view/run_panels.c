@@ -252,8 +252,13 @@ static void draw_event(struct grid *grid, int x, int y, int w, const struct even
         grid_text(grid, x + 2, y, w - 2, style, 0, event->text);
 }
 
-void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model)
+void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model,
+                       const struct event_record *chosen)
 {
+    if (chosen && area.h == 1) {
+        draw_event(grid, area.x + 1, area.y, area.w - 2, chosen);
+        return;
+    }
     for (int i = 0; i < area.h && (size_t)i < model->event_count; i++)
         draw_event(grid, area.x + 1, area.y + i, area.w - 2, &model->events[i]);
 }
@@ -328,12 +333,15 @@ static void draw_checkpoints(struct grid *grid, struct rect *area, const struct 
     area->y++;
     area->h--;
     panel_title(grid, area, "checkpoints", NULL);
+    bool beaten = false; /* newest first: of those that were the best, only the first one still is */
     for (size_t i = 0; i < model->checkpoint_count && rows-- > 0 && area->h > 0; i++) {
         const struct checkpoint_record *checkpoint = &model->checkpoints[i];
+        bool best = strcmp(checkpoint->kind, "best") == 0;
         char bytes[32];
-        grid_printf(grid, area->x + 1, area->y, area->w - 2, STYLE_TEXT, 0, "%9" PRId64 "  %-8s  %10s",
-                    checkpoint->step, checkpoint->kind,
+        grid_printf(grid, area->x + 1, area->y, area->w - 2, STYLE_TEXT, 0, "%9" PRId64 "  %-9s  %10s",
+                    checkpoint->step, best && beaten ? "best then" : checkpoint->kind,
                     text_format_bytes((uint64_t)checkpoint->bytes, bytes, sizeof bytes));
+        beaten = beaten || best;
         area->y++;
         area->h--;
     }

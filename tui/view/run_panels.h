@@ -11,7 +11,9 @@ void panel_draw_identity(struct grid *grid, struct rect area, const struct run_i
 void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now);
 /* `which`: 0 is the newest sample. */
 void panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which);
-void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model);
+/* The newest ones, or where there is room for one only `chosen` (NULL: none). */
+void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model,
+                       const struct event_record *chosen);
 void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model);
 
 /* A title on a rule over the width of `area`, which shrinks by that row. */

@@ -26,7 +26,9 @@ struct run_state {
     int64_t end;    /* last step shown when zoomed; -1: the newest */
     int plot_w;     /* columns of the focused chart when last drawn: what one cursor step is worth */
     size_t sample;  /* 0: the newest */
-    int64_t order;  /* id of the last order sent, until it has taken effect; 0: none */
+    int event_rows; /* of the panel when last drawn */
+    int64_t event; /* step of the event that the panel's only row shows while the cursor is there; -1: none */
+    int64_t order; /* id of the last order sent, until it has taken effect; 0: none */
 };
 
 static enum status run_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
@@ -43,6 +45,7 @@ static enum status run_open(struct workbench *workbench, const char *argument, v
     if (other && run_model_compare(&state->model, workbench_store(workbench), other, &gone))
         workbench_compare(workbench, NULL);
     state->cursor = -1;
+    state->event = -1;
     state->end = -1;
     *out = state;
     return STATUS_OK;
@@ -206,7 +209,11 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
         draw_chart(workbench, state, grid, layout.chart[0], state->focus);
     }
     panel_draw_sample(grid, layout.sample, &state->model, state->sample);
-    panel_draw_events(grid, layout.events, &state->model);
+    const struct event_record *chosen = NULL;
+    if (state->event >= 0 && state->event == state->cursor)
+        chosen = run_model_event_beside(&state->model, state->event - 1, true);
+    state->event_rows = layout.events.h;
+    panel_draw_events(grid, layout.events, &state->model, chosen);
     if (layout.side.w) panel_draw_side(grid, layout.side, &state->model);
 }
 
@@ -235,7 +242,9 @@ static void move_cursor(struct workbench *workbench, struct run_state *state, in
     place_cursor(workbench, state, from);
 }
 
-/* The cursor goes to an event, whose words are said. Without a cursor the next one is the first. */
+/* The cursor goes to an event, whose words are said: in the panel of events where that is one row, or the
+ * keys would give way to the words while another event stands above. Without a cursor the next one is the
+ * first. */
 static void move_to_event(struct workbench *workbench, struct run_state *state, bool later)
 {
     int64_t from = state->cursor < 0 && !later ? INT64_MAX : state->cursor;
@@ -245,7 +254,9 @@ static void move_to_event(struct workbench *workbench, struct run_state *state, 
         return;
     }
     place_cursor(workbench, state, event->step);
-    workbench_say(workbench, "@%" PRId64 " %s: %s", event->step, event->level, event->text);
+    state->event = state->cursor;
+    if (state->event_rows != 1)
+        workbench_say(workbench, "@%" PRId64 " %s: %s", event->step, event->level, event->text);
 }
 
 /* Twice or half of what was ordered last. */

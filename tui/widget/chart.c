@@ -186,14 +186,17 @@ static void draw_traces(struct grid *grid, const struct chart *chart, const stru
 static int draw_value(struct grid *grid, int x, int y, int end, const struct chart_trace *trace, int64_t step,
                       bool at_cursor)
 {
-    const struct series_point *point = at_cursor ? chart_point_at(trace, step) : NULL;
-    if (!at_cursor && trace->count) point = &trace->points[trace->count - 1];
+    const struct series_point *point = at_cursor || trace->trend ? chart_point_at(trace, step) : NULL;
+    if (!at_cursor && !trace->trend && trace->count) point = &trace->points[trace->count - 1];
+    /* what is compared with may have ended before; a step more is that of an evaluation after its last one */
+    if (at_cursor && trace->trend && point && step > trace->points[trace->count - 1].last_step + 1)
+        point = NULL;
     char value[24] = "--";
     if (point)
         axis_format(point->non_finite == point->count && point->count ? NAN : point->last, value,
                     sizeof value);
     if (point && trace->smooth && !at_cursor)
-        axis_format(trace->smooth[trace->count - 1], value, sizeof value);
+        axis_format(trace->smooth[point - trace->points], value, sizeof value);
     if (trace->name) {
         grid_put(grid, x, y, trace->marks ? 0x25C6 : trace->trend ? 0x00B7 : 0x2501, trace->style, ATTR_BOLD);
         x += 1 + grid_printf(grid, x + 1, y, end - x - 1, STYLE_DIM, 0, " %s ", trace->name);
@@ -223,7 +226,8 @@ static void draw_title(struct grid *grid, struct rect area, const struct chart *
     }
     for (int t = 0; t < chart->trace_count && end - x > 8; t++) {
         grid_fill(grid, (struct rect){x, y, 2, 1}, ' ', STYLE_TEXT, 0);
-        x = draw_value(grid, x + 2, y, end - 1, &chart->trace[t], chart->cursor, at_cursor);
+        x = draw_value(grid, x + 2, y, end - 1, &chart->trace[t],
+                       at_cursor ? chart->cursor : chart->last_step, at_cursor);
     }
     if (chart->best_step >= 0 && end - x > 14) {
         char value[24];
