@@ -15,7 +15,7 @@
 #include "datasets/batch.h"
 #include "datasets/prefetch.h"
 
-enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384 };
+enum { SKIPS_IN_A_ROW_MAX = 100, SAMPLE_BYTES_MAX = 16384 };
 
 /* A step that is queued and not yet told. */
 struct flight {
