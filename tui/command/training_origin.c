@@ -147,10 +147,13 @@ void training_tell_fork(struct training_session *s)
 {
     const struct fork_origin *fork = s->options->fork;
     int64_t step = trainer_state(s->trainer)->step;
-    char text[480], changes[240] = "", path[64], *after = config_text(&s->config);
+    double factor = trainer_state(s->trainer)->lr_factor;
+    char text[480], changes[240] = "", path[64], rate[80] = "", *after = config_text(&s->config);
     if (after) describe_changes(fork->config, after, changes, sizeof changes);
     free(after);
-    snprintf(text, sizeof text, "forked from %s after %" PRId64 " steps%s%s%s", fork->run, step,
+    if (factor != 1)
+        snprintf(rate, sizeof rate, ", with learning rate × %g by order in the original", factor);
+    snprintf(text, sizeof text, "forked from %s after %" PRId64 " steps%s%s%s%s", fork->run, step,
              s->fresh ? ", from weights alone: the optimizer begins anew" : "", rate,
              *changes ? ", with " : "", changes);
     training_session_event(s, step, "info", text);
