@@ -61,9 +61,18 @@ static void expect_trace(const struct stage *s, long step)
     trace_read(path, &reading);
     assert_non_null(trace_find(&reading, "forward"));
     struct process *p = process_run(0, "show", "long", NULL);
+    char line[160];
+    snprintf(line, sizeof line, "\nTraces\n  %8ld  %s\n", step, name);
+    assert_non_null(strstr(process_stdout(p), line));
     const char *told = strstr(process_stdout(p), "\nEvents\n");
     assert_non_null(told);
     assert_non_null(strstr(told, name));
+    process_close(p);
+    p = process_run(0, "show", "long", "--json", NULL);
+    snprintf(line, sizeof line, "\"path\": \"%s\"", name);
+    told = strstr(process_stdout(p), "\"traces\"");
+    assert_non_null(told);
+    assert_non_null(strstr(told, line));
     process_close(p);
     json_decref(runs);
 }
