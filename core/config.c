@@ -339,6 +339,12 @@ enum status config_finish(struct config *config, struct err *err)
     if (config->health.plateau_steps > 0 && config->health.plateau_steps < HEALTH_GROUPS)
         return err_set(err, STATUS_USAGE, "health.plateau_steps = %lld: must be 0 (off) or at least %d",
                        (long long)config->health.plateau_steps, HEALTH_GROUPS);
+    if (config->profile.trace_step > 0 && config->profile.trace_step >= config->train.total_steps)
+        return err_set(err, STATUS_USAGE,
+                       "profile.trace_step = %lld: there is no such step with train.total_steps = %lld (they "
+                       "are numbered from 0, the last one is %lld)",
+                       (long long)config->profile.trace_step, (long long)config->train.total_steps,
+                       (long long)config->train.total_steps - 1);
     if (config->train.batch_size * config->train.seq_len > 1 << 26)
         return err_set(err, STATUS_USAGE,
                        "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most 67108864 (use "

@@ -104,6 +104,18 @@ static struct health_event *judge_finite(struct health *h, const struct health_s
                 s->step, h->limits.stop_on_nan ? "; " : "", h->limits.stop_on_nan ? then : "");
 }
 
+int health_judge_evaluation(struct health *h, int64_t step, double val_loss, struct health_event *out)
+{
+    bool told = h->not_finite || h->not_finite_evaluation, stop = h->limits.stop_on_nan;
+    h->not_finite_evaluation = !isfinite(val_loss);
+    if (!h->not_finite_evaluation || told) return 0;
+    tell(out, step, stop ? "error" : "warning",
+         "the validation loss after %" PRId64 " steps is not finite%s (lower train.learning_rate, or look at "
+         "the validation data)",
+         step, stop ? "; the run ends here, as health.on_nan = stop asks for" : "");
+    return 1;
+}
+
 /* ---- the loss ---- */
 
 static struct health_event *judge_spike(struct health *h, const struct health_step *s,

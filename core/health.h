@@ -1,7 +1,8 @@
 /* The health of a run, judged from what is known after each step. Five detectors, each switched off by a
  * limit of 0 (non-finite numbers are always told):
  *
- *     not finite   the loss or the gradient norm is NaN or infinite. Over after 16 finite steps in a row.
+ *     not finite   the loss or the gradient norm is NaN or infinite. Over after 16 finite steps in a row. Apart
+ *                  from that, where it is not told already: a validation loss. Over after a finite one.
  *     loss spike   the loss lies more than `loss_spike` deviations above the median of the 64 steps before; a
  *                  deviation is 1.4826 times their median absolute deviation (a Gaussian's standard
  *                  deviation), and at least 1 % of the median. Judged once 32 steps are known. Over after 8
@@ -61,6 +62,7 @@ struct health_event {
 struct health {
     struct health_limits limits;
     bool not_finite, spiking, flat, slow, starving; /* incidents that have been told and are not over */
+    bool not_finite_evaluation;                     /* likewise */
     int finite_steps;                               /* in a row */
     double losses[HEALTH_WINDOW];                   /* a ring of `loss_count` */
     int64_t loss_count, spike_steps, calm_steps;
@@ -83,5 +85,8 @@ void health_init(struct health *health, const struct health_limits *limits);
 /* Takes one step into account; returns how many events it fills. */
 int health_judge(struct health *health, const struct health_step *step,
                  struct health_event out[HEALTH_EVENTS_MAX]);
+
+/* The same for the validation loss after `step` steps: at most one event. */
+int health_judge_evaluation(struct health *health, int64_t step, double val_loss, struct health_event *out);
 
 #endif

@@ -68,11 +68,22 @@ void profiler_wish(struct profiler *p)
     p->wished = true;
 }
 
+static bool is_due(const struct profiler *p)
+{
+    int64_t warm = p->steps - p->options.warmup_steps, every = p->options.every;
+    return every > 0 && warm >= 0 && warm % every == 0;
+}
+
+bool profiler_is_held_up(const struct profiler *p)
+{
+    return p && p->pending && is_due(p);
+}
+
 struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream)
 {
     if (!p) return NULL;
-    int64_t warm = p->steps++ - p->options.warmup_steps, every = p->options.every;
-    bool due = every > 0 && warm >= 0 && warm % every == 0 && !p->pending;
+    bool due = is_due(p) && !p->pending;
+    p->steps++;
     if (!due && !p->wished) return NULL;
     p->wished = false;
     p->stream = stream;

@@ -31,6 +31,26 @@ static enum status check_vocabulary(const struct trainer *t, struct err *err)
                    place.path, place.index, place.id, V, (uint64_t)corpus_largest_id(corpus) + 1);
 }
 
+/* A mean over no label is no loss: 0 would look like the best there is. */
+static enum status check_labels(const struct trainer *t, struct err *err)
+{
+    const struct config *c = t->setup.config;
+    uint64_t sequences = t->validation.sequences, most = (uint64_t)(c->eval.batches * c->train.batch_size);
+    if (most && most < sequences) sequences = most;
+    const char *where = *c->data.val ? "data.val" : "the validation split (data.val_fraction)";
+    if (!split_counts(&t->train, t->train.sequences)) {
+        where = "the training split";
+        sequences = t->train.sequences;
+    } else if (!sequences || split_counts(&t->validation, sequences)) {
+        return STATUS_OK;
+    }
+    return err_set(err, STATUS_USAGE,
+                   "data.padding = %" PRId64 ": all labels of the first %" PRIu64
+                   " sequence%s of %s are padding, so there is no loss to take (set data.padding to the id "
+                   "that fills sequences up, or look at the data)",
+                   c->data.padding, sequences, sequences == 1 ? "" : "s", where);
+}
+
 static enum status open_data(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
@@ -45,6 +65,7 @@ static enum status open_data(struct trainer *t, struct err *err)
                               shuffle, &t->train, &t->validation, err);
     split_pad(&t->train, c->data.padding);
     split_pad(&t->validation, c->data.padding);
+    if (!status && c->data.padding >= 0) status = check_labels(t, err);
     if (!status) status = prefetch_open(&t->train, B, c->train.async, &t->train_batches, err);
     if (!status && t->validation.sequences)
         status = prefetch_open(&t->validation, B, c->train.async, &t->validation_batches, err);

@@ -15,6 +15,8 @@
 #include "datasets/corpus.h"
 #include "datasets/progress.h"
 
+enum { LR_FACTOR_MAX = 1000 }; /* an ORDER_LR_FACTOR above is refused */
+
 enum train_request {
     TRAIN_GO_ON,
     TRAIN_LEAVE, /* checkpoint and leave after this step */
@@ -43,7 +45,8 @@ struct train_observer {
     void (*profile)(void *context, const struct profile_record *record); /* of a step told before */
     void (*event)(void *context, const struct event_record *record);
     void (*paused)(void *context, bool paused);
-    bool (*next_order)(void *context, struct order *out);
+    /* one that is to be carried out when `step` steps are done, which are those queued so far */
+    bool (*next_order)(void *context, int64_t step, struct order *out);
     void (*order_done)(void *context, int64_t order_id, int64_t applied_step, const char *result);
     enum train_request (*request)(void *context);
 };

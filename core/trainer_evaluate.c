@@ -39,6 +39,7 @@ void trainer_evaluate(struct trainer *t)
     struct stopping_record decision =
         early_stopping_judge(&t->state.stopping, t->state.step, record.val_loss);
     o->stopping(o->context, &decision);
+    trainer_judge_evaluation(t, &record);
     struct err problem = {0};
     trainer_report_memory(t);
     if (decision.improved && !trainer_weights_are_in_doubt(t) && trainer_save_checkpoint(t, "best", &problem))

@@ -17,9 +17,17 @@ void trainer_health_init(struct trainer *t)
     health_init(&t->health, &limits);
 }
 
-void trainer_judge_health(struct trainer *t, const struct step_record *record)
+static void tell(struct trainer *t, const struct health_event *events, int count)
 {
     struct train_observer *o = &t->setup.observer;
+    for (int i = 0; i < count; i++) {
+        struct event_record event = {events[i].step, clock_wall(), events[i].level, events[i].text};
+        o->event(o->context, &event);
+    }
+}
+
+void trainer_judge_health(struct trainer *t, const struct step_record *record)
+{
     struct health_event events[HEALTH_EVENTS_MAX];
     double waited = prefetch_waits(t->train_batches).seconds;
     struct health_step step = {.step = record->step,
@@ -30,10 +38,13 @@ void trainer_judge_health(struct trainer *t, const struct step_record *record)
                                .waited = waited - t->waited,
                                .skipped = record->clip_scale == 0};
     t->waited = waited;
-    int count = health_judge(&t->health, &step, events);
-    for (int i = 0; i < count; i++) {
-        struct event_record event = {events[i].step, clock_wall(), events[i].level, events[i].text};
-        o->event(o->context, &event);
-    }
+    tell(t, events, health_judge(&t->health, &step, events));
     if (t->health.limits.stop_on_nan && t->health.not_finite) t->halted = true;
+}
+
+void trainer_judge_evaluation(struct trainer *t, const struct eval_record *record)
+{
+    struct health_event event;
+    tell(t, &event, health_judge_evaluation(&t->health, record->step, record->val_loss, &event));
+    if (t->health.limits.stop_on_nan && t->health.not_finite_evaluation) t->halted = true;
 }

@@ -70,7 +70,7 @@ bool trainer_obey_orders(struct trainer *t)
     struct order order;
     bool leave = false, pause = false, told = false;
     do {
-        while (!leave && o->next_order(o->context, &order))
+        while (!leave && o->next_order(o->context, trainer_queued(t), &order))
             if (trainer_settle(t, NULL))
                 leave = true;
             else

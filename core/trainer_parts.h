@@ -15,7 +15,7 @@
 #include "datasets/batch.h"
 #include "datasets/prefetch.h"
 
-enum { SKIPS_IN_A_ROW_MAX = 100, LR_FACTOR_MAX = 1000, SAMPLE_BYTES_MAX = 16384 };
+enum { SKIPS_IN_A_ROW_MAX = 100, SAMPLE_BYTES_MAX = 16384 };
 
 /* A step that is queued and not yet told. */
 struct flight {
@@ -88,9 +88,10 @@ enum status trainer_step(struct trainer *trainer, struct err *err);
 enum status trainer_settle(struct trainer *trainer, struct err *err);
 int64_t trainer_queued(const struct trainer *trainer); /* steps done when all that are queued are */
 
-/* trainer_health.c: judges a step that has just been told, and tells what is wrong. */
+/* trainer_health.c: judges a step or an evaluation that has just been told, and tells what is wrong. */
 void trainer_health_init(struct trainer *trainer);
 void trainer_judge_health(struct trainer *trainer, const struct step_record *record);
+void trainer_judge_evaluation(struct trainer *trainer, const struct eval_record *record);
 /* trainer_allocations.c: nothing where the setup does not ask for it */
 enum status trainer_allocations_open(struct trainer *trainer, struct err *err);
 bool trainer_allocations_watch(struct trainer *trainer, bool on); /* returns what was before */

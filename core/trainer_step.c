@@ -52,11 +52,11 @@ static bool graph_this_step(const struct trainer *t)
 }
 
 /* Whether the next step waits for this one: where it is asked for, where a step is measured or traced by
- * itself, and where a skipped update ends the run or may, so that no step follows the last. */
+ * itself, where both are profiled (there is one set of marks), and where a skipped update ends the run or may, so that no step follows the last. */
 static bool in_lockstep(const struct trainer *t)
 {
     return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 || t->health.limits.stop_on_nan ||
-           trainer_trace_wants(t) || replay_measures(&t->replay);
+           trainer_trace_wants(t) || replay_measures(&t->replay) || profiler_is_held_up(t->profiler);
 }
 
 /* Queues step `trainer_queued` and the copy of its result, and fills the flight. */

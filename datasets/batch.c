@@ -287,6 +287,13 @@ uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t seque
     return count;
 }
 
+bool split_counts(const struct split *split, uint64_t sequences)
+{
+    for (uint64_t b = 0; b < sequences; b++)
+        if (split_labels(split, b, 1) > 0) return true;
+    return false;
+}
+
 void split_announce(const struct split *split, uint64_t cursor, int B)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

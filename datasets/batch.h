@@ -11,6 +11,7 @@
 #ifndef ANNEAL_DATASETS_BATCH_H
 #define ANNEAL_DATASETS_BATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
@@ -77,6 +78,9 @@ void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inp
 
 /* How many targets of that many sequences count. Reads them only where there is padding. */
 uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t sequences);
+
+/* Whether at least one target of the first `sequences` of an epoch counts; looks no further than that. */
+bool split_counts(const struct split *split, uint64_t sequences);
 
 /* Tells the system that these sequences are going to be read, so that it fetches what is not in memory, all
  * of them at once; returns without waiting. Only a hint: it changes nothing and cannot fail. */

@@ -93,9 +93,9 @@ static void on_paused(void *context, bool paused)
 {
     (void)context, (void)paused;
 }
-static bool on_next_order(void *context, struct order *out)
+static bool on_next_order(void *context, int64_t step, struct order *out)
 {
-    (void)context, (void)out;
+    (void)context, (void)step, (void)out;
     return false;
 }
 static void on_order_done(void *context, int64_t id, int64_t step, const char *result)

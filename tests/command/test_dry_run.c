@@ -163,6 +163,35 @@ static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
+static void parameter_groups_are_shown_as_estimate_shows_them(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "groups");
+    char *page = process_output("train", s.config, "--dry-run", NULL);
+    assert_null(strstr(page, "parameter group")); /* there is none */
+    free(page);
+    static const char match[] = "--param_group.norms.match=*norm*", decay[] = "--param_group.norms.lr_scale=0";
+    page = process_output("train", s.config, "--dry-run", match, decay, NULL);
+    char *plan = process_output("estimate", s.config, match, decay, NULL);
+    const char *table = strstr(plan, "parameter group"), *end = table ? strstr(table, "\n\n") : NULL;
+    assert_non_null(end);
+    assert_non_null(strstr(table, "  frozen"));
+    plan[end - plan] = '\0';
+    assert_non_null(strstr(page, table));
+    free(page);
+    free(plan);
+    json_error_t problem;
+    json_t *json = dry_run(&s, match), *groups = json_object_get(json, "param_groups");
+    page = process_output("estimate", s.config, match, "--json", NULL);
+    json_t *estimate = json_loads(page, 0, &problem);
+    assert_string_equal(stage_text(json_array_get(groups, 0), "name"), "norms");
+    assert_true(json_equal(groups, json_object_get(estimate, "param_groups")));
+    json_decref(estimate);
+    json_decref(json);
+    free(page);
+}
+
 static void what_would_fail_in_training_fails_here_with_the_same_sentence(void **state)
 {
     (void)state;
@@ -266,6 +295,7 @@ int main(void)
                                   process_close_all),
         cmocka_unit_test_teardown(weights_that_training_could_not_read_fail_here_too, process_close_all),
         cmocka_unit_test_teardown(a_key_without_effect_is_told_in_both, process_close_all),
+        cmocka_unit_test_teardown(parameter_groups_are_shown_as_estimate_shows_them, process_close_all),
         cmocka_unit_test_teardown(its_words_belong_to_train_alone, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

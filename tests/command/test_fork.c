@@ -161,6 +161,31 @@ static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void 
     free(text);
 }
 
+static void a_fork_says_which_learning_rate_it_inherits_by_order(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "rate");
+    struct process *trainer =
+        process_start("train", s.config, "--name=base", "--train.total_steps=100000000", "--eval.every=0",
+                      "--sample.every=0", "--checkpoint.every=0", "--progress=none", NULL);
+    while (stage_count_runs() == 0 || strcmp(stage_status(), "running") != 0) continue;
+    process_close(process_run(0, "order", "base", "pause", "--wait", NULL));
+    process_close(process_run(0, "order", "base", "lr-factor", "0.1", "--wait", NULL));
+    process_close(process_run(0, "order", "base", "stop", "--wait", NULL));
+    process_close(process_expect(0, trainer));
+    char *step = stage_query(&s, "select steps from runs"), total[64];
+    snprintf(total, sizeof total, "--train.total_steps=%ld", strtol(step, NULL, 10) + 2);
+    process_close(process_run(0, "fork", "base", "--name=twin", "--progress=none", total, NULL));
+    free(step);
+    char *text = stage_query(&s, "select text from events where text like 'forked%'");
+    assert_non_null(strstr(text, ", with learning rate × 0.1 by order in the original, with train.total_steps"));
+    free(text);
+    text = stage_query(&s, "select count(*) from orders, runs where run_id = runs.id and name = 'twin'");
+    assert_string_equal(text, "0"); /* they stay those of the original */
+    free(text);
+}
+
 /* The description beside the weights is another model's: not even the tensors' shapes need to differ. */
 static void a_checkpoint_of_another_model_is_refused_by_the_field(void **state)
 {
@@ -316,6 +341,7 @@ int main(void)
         TEST(a_fork_goes_on_bit_for_bit_and_says_where_it_came_from),
         TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
         TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
+        TEST(a_fork_says_which_learning_rate_it_inherits_by_order),
         TEST(a_checkpoint_of_another_model_is_refused_by_the_field),
         TEST(a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent),
         TEST(a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit),

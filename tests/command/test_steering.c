@@ -61,9 +61,18 @@ static void expect_trace(const struct stage *s, long step)
     trace_read(path, &reading);
     assert_non_null(trace_find(&reading, "forward"));
     struct process *p = process_run(0, "show", "long", NULL);
+    char line[160];
+    snprintf(line, sizeof line, "\nTraces\n  %8ld  %s\n", step, name);
+    assert_non_null(strstr(process_stdout(p), line));
     const char *told = strstr(process_stdout(p), "\nEvents\n");
     assert_non_null(told);
     assert_non_null(strstr(told, name));
+    process_close(p);
+    p = process_run(0, "show", "long", "--json", NULL);
+    snprintf(line, sizeof line, "\"path\": \"%s\"", name);
+    told = strstr(process_stdout(p), "\"traces\"");
+    assert_non_null(told);
+    assert_non_null(strstr(told, line));
     process_close(p);
     json_decref(runs);
 }
@@ -166,6 +175,81 @@ static void a_learning_rate_factor_survives_a_resume(void **state)
     assert_true(stage_int(step, "step") >= from);
     assert_true(stage_real(step, "lr") == 3e-3 * 0.25);
     json_decref(lines);
+}
+
+/* Its first life recorded what a run that is not interrupted would have. */
+static void a_killed_run_obeys_its_learning_rate_orders_again_where_it_did(void **state)
+{
+    (void)state;
+    struct stage s;
+    char wanted[80], sql[400];
+    stage_open(&s, "recall");
+    struct process *trainer = start_long_run(&s);
+    long saved = order(trainer, "written to checkpoints/", "checkpoint", NULL);
+    long from = order(trainer, "learning rate × 0.25", "lr-factor", "0.25");
+    long until = order(trainer, "done", "sample", NULL);
+    assert_true(saved < from && from < until);
+    process_signal(trainer, 9);
+    assert_int_equal(process_wait_exit(trainer), 128 + 9);
+    struct process *rest = process_start("resume", "long", "--progress=json", NULL);
+    snprintf(wanted, sizeof wanted, "\"step\":%ld,", until);
+    process_wait_text(rest, wanted);
+    process_signal(rest, 15);
+    process_expect(0, rest);
+    snprintf(sql, sizeof sql,
+             "select min(b.step) = %ld, max(b.step) >= %ld, min(b.lr), sum(a.lr is not b.lr or a.loss is not "
+             "b.loss) from steps a join steps b using (run_id, step) where a.segment = 1 and b.segment = 2",
+             saved, until - 1);
+    char *row = stage_query(&s, sql);
+    assert_string_equal(row, "1|1|0.00075|0");
+    free(row);
+    row = stage_query(&s, "select text from events where text like 'learning rate%'");
+    snprintf(wanted, sizeof wanted, "learning rate × 0.25 again from step %ld on, as ordered before the run", from);
+    assert_non_null(strstr(row, wanted));
+    free(row);
+}
+
+/* The rates of steps 20 to 39 in a resume from step 20, after these orders: (id, step, factor). */
+static char *rates_after_orders(struct stage *s, const char *name, const char *orders)
+{
+    char sql[600], path[900];
+    stage_open(s, name);
+    process_close(process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.keep=9",
+                              "--sample.every=0", "--eval.every=0", "--train.schedule=constant", NULL));
+    char *id = stage_query(s, "select id from runs");
+    for (int step = 30; step <= 40; step += 10) {
+        snprintf(path, sizeof path, "%s/runs/%s/checkpoints/step-%d", s->home, id, step);
+        assert_int_equal(file_remove_tree(path, NULL), STATUS_OK);
+    }
+    free(id);
+    snprintf(sql, sizeof sql,
+             "insert into orders(id, applied_step, argument, run_id, issued_at, verb, issuer, result) select "
+             "column1, column2, column3, runs.id, 0, 'lr-factor', 'cli', 'done' from runs, (values %s)",
+             orders);
+    free(stage_query(s, sql));
+    process_close(process_run(0, "resume", "base", "--progress=none", NULL));
+    return stage_query(s, "select group_concat(step || ': ' || rate, ', ') from (select min(step) as step, "
+                          "round(lr / 0.003, 3) as rate from steps where segment = 2 group by lr order by "
+                          "step)");
+}
+
+static void of_the_orders_before_a_resume_those_in_force_are_obeyed_again(void **state)
+{
+    (void)state;
+    struct stage s;
+    char *rates = rates_after_orders(&s, "in-order", "(1, 25, 0.25), (2, 31, 0.5), (3, 31, 0.75)");
+    assert_string_equal(rates, "20: 1.0, 25: 0.25, 31: 0.75");
+    free(rates);
+    /* the second was given after an earlier resume, the last was refused */
+    rates = rates_after_orders(&s, "out-of-order", "(1, 35, 0.25), (2, 25, 0.5), (4, 38, 2000)");
+    assert_string_equal(rates, "20: 1.0, 25: 0.5");
+    free(rates);
+    rates = rates_after_orders(&s, "taken-back", "(1, 25, 0.25), (2, 12, 1)");
+    assert_string_equal(rates, "20: 1.0");
+    free(rates);
+    rates = stage_query(&s, "select count(*) from events where text like 'learning rate%'");
+    assert_string_equal(rates, "0");
+    free(rates);
 }
 
 /* ---- early stopping ---- */
@@ -346,6 +430,8 @@ int main(void)
         TEST(orders_take_effect_and_are_written_down),
         TEST(orders_to_a_run_that_has_ended_are_refused),
         TEST(a_learning_rate_factor_survives_a_resume),
+        TEST(a_killed_run_obeys_its_learning_rate_orders_again_where_it_did),
+        TEST(of_the_orders_before_a_resume_those_in_force_are_obeyed_again),
         TEST(early_stopping_ends_the_run_and_tells_why),
         TEST(runs_show_export_and_the_database_agree),
         TEST(generate_gives_the_same_text_for_the_same_seed),

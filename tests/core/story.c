@@ -117,9 +117,10 @@ static void on_paused(void *context, bool paused)
     story->pauses[story->pause_count++] = paused;
 }
 
-static bool next_order(void *context, struct order *out)
+static bool next_order(void *context, int64_t step, struct order *out)
 {
     struct story *story = context;
+    (void)step;
     for (struct story_order *o = story->orders; o && o->order.id; o++) {
         if (o->taken || o->at > story->done) continue;
         if (o->wait-- > 0) return false;

@@ -29,7 +29,7 @@ static const char *other_value(size_t i)
         " optimizer=lion schedule=linear precision=fp32 allocator=caching max_seq_len=128"
         " seq_len=32 rope_base=5000 rope_scaling=llama3 rope_factor=2"
         " rope_high_freq_factor=8 at_epoch_end=true graph=off contents=weights loss=plain"
-        " on_nan=stop plateau_steps=70 seed=9223372036854775807";
+        " on_nan=stop plateau_steps=70 trace_step=5 seed=9223372036854775807";
     static char values[KEYS][32];
     char name[64];
     snprintf(name, sizeof name, " %s=", keys[i].name);
@@ -425,6 +425,18 @@ static void impossible_sizes_are_one_sentence_each(void **state)
             "model.num_heads=1");
 }
 
+static void a_trace_of_a_step_that_never_comes_is_refused(void **state)
+{
+    (void)state;
+    static const char *const past[] = {"train.total_steps=40", "profile.trace_step=40", NULL};
+    expect_sizes_refused(past, "profile.trace_step = 40: there is no such step with train.total_steps = 40");
+    struct config config;
+    config_init(&config);
+    set(&config, "train.total_steps=40");
+    set(&config, "profile.trace_step=39");
+    finish(&config);
+}
+
 static void an_unusual_head_width_is_allowed_when_given(void **state)
 {
     (void)state;
@@ -583,6 +595,7 @@ int main(void)
         cmocka_unit_test(files_that_are_no_configuration_are_refused),
         cmocka_unit_test(random_files_end_in_a_status_never_in_a_crash),
         cmocka_unit_test(impossible_sizes_are_one_sentence_each),
+        cmocka_unit_test(a_trace_of_a_step_that_never_comes_is_refused),
         cmocka_unit_test(an_unusual_head_width_is_allowed_when_given),
         cmocka_unit_test(the_effective_configuration_reads_back_equal),
         cmocka_unit_test(texts_that_ini_would_mangle_read_back_equal),

@@ -266,6 +266,27 @@ static void a_row_of_non_finite_steps_is_one_incident(void **state)
     assert_non_null(strstr(p.told[1].text, "step 100: the loss is not finite"));
 }
 
+static void a_validation_loss_that_is_not_finite_is_told_once_and_not_beside_its_cause(void **state)
+{
+    (void)state;
+    struct health health;
+    struct health_event event;
+    health_init(&health, &usual);
+    assert_int_equal(health_judge_evaluation(&health, 10, 2.5, &event), 0);
+    assert_int_equal(health_judge_evaluation(&health, 20, NAN, &event), 1);
+    assert_int_equal(event.step, 20);
+    assert_string_equal(event.level, "warning");
+    assert_non_null(strstr(event.text, "the validation loss after 20 steps is not finite (lower "));
+    assert_int_equal(health_judge_evaluation(&health, 30, INFINITY, &event), 0);
+    assert_int_equal(health_judge_evaluation(&health, 40, 2.5, &event), 0);
+    assert_int_equal(health_judge_evaluation(&health, 50, NAN, &event), 1);
+    struct health_event events[HEALTH_EVENTS_MAX];
+    struct health_step broken = step_of(NAN);
+    health_init(&health, &usual);
+    assert_int_equal(health_judge(&health, &broken, events), 1);
+    assert_int_equal(health_judge_evaluation(&health, 1, NAN, &event), 0); /* the step has said so */
+}
+
 static void what_is_switched_off_says_nothing(void **state)
 {
     (void)state;
@@ -329,6 +350,32 @@ static void a_learning_rate_that_breaks_training_is_told(void **state)
     session_close(&s);
 }
 
+static void lost_sum(double *out, const float *x, size_t n, bool add, void *scratch, struct stream *stream)
+{
+    cpu_backend()->sum(out, x, n, add, scratch, stream);
+    if (!add) *out = NAN; /* an evaluation's: steps add up theirs */
+}
+
+static void an_evaluation_that_is_not_finite_is_an_event_and_may_end_the_run(void **state)
+{
+    (void)state;
+    for (int stop = 0; stop < 2; stop++) {
+        struct session s;
+        struct backend lost = *cpu_backend();
+        lost.sum = lost_sum;
+        session_open(&s, "lost", &lost, WORDS("eval.every=4", stop ? "health.on_nan=stop" : "eval.batches=0"),
+                     900);
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), stop ? TRAIN_NOT_FINITE : TRAIN_FINISHED);
+        assert_int_equal(s.story.event_count, 1);
+        assert_int_equal(s.story.last_event_step, 4);
+        assert_int_equal(s.story.step_count, stop ? 4 : 12);
+        assert_string_equal(s.story.last_level, stop ? "error" : "warning");
+        assert_non_null(strstr(s.story.last_event, "the validation loss after 4 steps is not finite"));
+        session_close(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,9 +392,11 @@ int main(void)
         cmocka_unit_test(short_steps_that_are_slow_for_a_moment_are_no_incident),
         cmocka_unit_test(waiting_for_batches_is_told_from_when_and_how_much),
         cmocka_unit_test(a_row_of_non_finite_steps_is_one_incident),
+        cmocka_unit_test(a_validation_loss_that_is_not_finite_is_told_once_and_not_beside_its_cause),
         cmocka_unit_test(what_is_switched_off_says_nothing),
         cmocka_unit_test(training_that_goes_well_tells_no_event),
         cmocka_unit_test(a_learning_rate_that_breaks_training_is_told),
+        cmocka_unit_test(an_evaluation_that_is_not_finite_is_an_event_and_may_end_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -483,6 +483,29 @@ static void a_corpus_shorter_than_a_sequence_is_refused(void **state)
     expect_refused(&s, "the corpus is too short");
 }
 
+/* 900 letters, 88 of them to validate with: 5 sequences, 2 a batch. */
+static void a_split_whose_labels_are_all_padding_is_refused(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "padding", NULL, WORDS("data.padding=7"), 900);
+    for (int i = 800; i < 900; i++) s.tokens[i] = 7;
+    expect_refused(&s, "data.padding = 7: all labels of the first 5 sequences of the validation split");
+    session_open(&s, "padding", NULL, WORDS("data.padding=7", "eval.batches=1", "data.shuffle=none"), 900);
+    for (int i = 800; i < 860; i++) s.tokens[i] = 7;
+    expect_refused(&s, "data.padding = 7: all labels of the first 2 sequences of the validation split");
+    session_open(&s, "padding", NULL, WORDS("data.padding=7"), 900);
+    for (int i = 0; i < 820; i++) s.tokens[i] = 7;
+    expect_refused(&s, "of the training split are padding");
+    session_open(&s, "padding", NULL, WORDS("data.padding=7", "eval.every=4"), 900);
+    for (int i = 800; i < 899; i++) s.tokens[i] = 7; /* one is left to learn */
+    for (int i = 811; i < 900; i += 16) s.tokens[i] = 'x';
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(s.story.evals[0].val_loss > 0);
+    session_close(&s);
+}
+
 static void the_shortest_corpus_trains(void **state)
 {
     (void)state;
@@ -628,6 +651,7 @@ int main(void)
         cmocka_unit_test(a_vocabulary_smaller_than_the_tokenizers_is_refused),
         cmocka_unit_test(a_token_outside_the_vocabulary_is_refused_whatever_is_said_about_the_file),
         cmocka_unit_test(a_corpus_shorter_than_a_sequence_is_refused),
+        cmocka_unit_test(a_split_whose_labels_are_all_padding_is_refused),
         cmocka_unit_test(the_shortest_corpus_trains),
         cmocka_unit_test(without_a_tokenizer_it_trains_and_says_why_it_does_not_sample),
         cmocka_unit_test(a_checkpoint_that_cannot_be_written_does_not_stop_training),

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -120,6 +121,28 @@ static void training_is_the_same_to_the_bit_with_and_without(void **state)
     session_close(&without);
 }
 
+/* A step is over only when somebody waits for it, so each is under way when the next one begins. */
+static void on_a_late_device_each_step_that_is_due_is_profiled(void **state)
+{
+    (void)state;
+    struct session s;
+    for (int every = 1; every <= 2; every++) {
+        char name[16], word[24];
+        snprintf(name, sizeof name, "late-%d", every);
+        snprintf(word, sizeof word, "profile.every=%d", every);
+        sim_set_late(true);
+        train(&s, name, WORDS("train.total_steps=6", "profile.warmup_steps=1", word));
+        sim_set_late(false);
+        for (int64_t step = 0; step < 6; step++) {
+            int rows = 0;
+            for (int i = 0; i < s.story.profile_count; i++) rows += s.story.profile[i].step == step;
+            bool due = step >= 1 && (step - 1) % every == 0;
+            if (due != (rows > 0)) fail_msg("every %d: step %d has %d rows", every, (int)step, rows);
+        }
+        session_close(&s);
+    }
+}
+
 /* A device that fails in a profiled step ends training as in any other, and takes no event with it. */
 static void a_fault_in_a_profiled_step_leaves_no_rows(void **state)
 {
@@ -144,6 +167,7 @@ int main(void)
         cmocka_unit_test(events_of_the_stream_time_an_operation_exactly),
         cmocka_unit_test(a_profiled_step_takes_the_times_of_its_launches),
         cmocka_unit_test(training_is_the_same_to_the_bit_with_and_without),
+        cmocka_unit_test(on_a_late_device_each_step_that_is_due_is_profiled),
         cmocka_unit_test(a_fault_in_a_profiled_step_leaves_no_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,6 +230,38 @@ static void a_process_smaller_than_its_allocations_is_one_part(void **state)
     assert_null(strstr(text, "outside it"));
 }
 
+/* Checkpoints are written from it: until the first one its pages are only promised. */
+static void a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room(void **state)
+{
+    (void)state;
+    char text[20000];
+    struct memory_record with_snapshot[] = {{0, "snapshot", GIB, GIB, GIB},
+                                            {0, "weights", GIB, GIB, GIB},
+                                            {0, "host", 512 * MIB, 512 * MIB, 512 * MIB}};
+    struct memory_usage usage = usage_of_five();
+    usage.categories = with_snapshot;
+    usage.category_count = 3;
+    usage.sample.gpu = -1;
+    usage.sample.process_bytes = 2 * GIB;
+    struct memory_panel panel = {.usage = &usage, .now = 1e9, .scale = MEMORY_SCALE_DEVICE};
+    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
+    assert_shows(text, " planned  WWWWWWWWHHHHSSSSSSSSS  ");
+    assert_shows(text, " held     WWWWWWWWHHHHSSSSS  ");
+    assert_null(strstr(text, "outside it"));
+    usage.sample.process_bytes = 3 * GIB; /* it is written */
+    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
+    assert_shows(text, " held     WWWWWWWWHHHHSSSSSSSSS++++  ");
+    assert_shows(text, "outside it");
+    usage.sample.process_bytes = GIB; /* more is missing than that */
+    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
+    assert_shows(text, " held     PPPPPPPP  ");
+    usage.sample.gpu = 0; /* beside a GPU it lies in the host's memory */
+    usage.sample.process_bytes = 2 * GIB;
+    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
+    assert_shows(text, " held     WWWWWWWW+++++++++  ");
+    assert_line(text, " planned", "1.0 GiB");
+}
+
 static void holders_are_shown_of_a_run_that_trains(void **state)
 {
     (void)state;
@@ -337,6 +369,7 @@ int main(void)
         cmocka_unit_test(the_legend_has_every_number),
         cmocka_unit_test(what_nobody_measured_is_a_dash),
         cmocka_unit_test(a_process_smaller_than_its_allocations_is_one_part),
+        cmocka_unit_test(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room),
         cmocka_unit_test(holders_are_shown_of_a_run_that_trains),
         cmocka_unit_test(a_category_of_its_own_gets_a_letter_of_its_own),
         cmocka_unit_test(the_hosts_buffers_are_no_part_of_a_gpu),

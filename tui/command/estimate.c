@@ -16,6 +16,7 @@
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/device_choice.h"
+#include "tui/command/group_table.h"
 #include "tui/command/json_document.h"
 #include "tui/command/memory_share.h"
 #include "tui/command/training_words.h"
@@ -294,23 +295,6 @@ static void print_trades(const struct estimate *e)
     }
 }
 
-/* Who is updated how; without groups there is nothing to tell that the configuration does not say. */
-static void print_groups(const struct estimate *e)
-{
-    struct param_share shares[PARAM_SHARES_MAX];
-    char parameters[32];
-    const struct config *c = &e->config;
-    int count = param_groups_share(&c->groups, &e->model, c->train.weight_decay, shares);
-    if (!c->groups.count) return;
-    printf("\n%-16s %-28s %8s %11s %13s %9s\n", "parameter group", "match", "tensors", "parameters",
-           "weight_decay", "lr_scale");
-    for (int i = 0; i < count; i++)
-        printf("%-16s %-28s %8" PRId64 " %11s %13g %9g%s\n", shares[i].name, shares[i].match,
-               shares[i].tensors,
-               text_format_count((double)shares[i].parameters, parameters, sizeof parameters),
-               shares[i].weight_decay, shares[i].lr_scale, shares[i].lr_scale == 0 ? "  frozen" : "");
-}
-
 static void print_text(const struct estimate *e)
 {
     const struct plan *plan = &e->plan;
@@ -328,7 +312,7 @@ static void print_text(const struct estimate *e)
         if (category == PLAN_WORKSPACE) printf("  (what is never needed at the same time shares a place)\n");
     }
     printf("%-44s %12s\n", "all", text_format_bytes(plan->total_bytes, text, sizeof text));
-    print_groups(e);
+    group_table_print(&e->config, &e->model);
     print_beside(e);
     if (e->layers) print_layers(e);
     print_trades(e);
@@ -345,20 +329,6 @@ static void print_text(const struct estimate *e)
 }
 
 /* ---- JSON ---- */
-
-static json_t *groups_json(const struct estimate *e)
-{
-    struct param_share shares[PARAM_SHARES_MAX];
-    json_t *groups = json_array();
-    int count = param_groups_share(&e->config.groups, &e->model, e->config.train.weight_decay, shares);
-    for (int i = 0; i < count; i++)
-        json_array_append_new(groups,
-                              json_pack("{s:s, s:s, s:I, s:I, s:f, s:f}", "name", shares[i].name, "match",
-                                        shares[i].match, "tensors", (json_int_t)shares[i].tensors,
-                                        "parameters", (json_int_t)shares[i].parameters, "weight_decay",
-                                        shares[i].weight_decay, "lr_scale", shares[i].lr_scale));
-    return groups;
-}
 
 static json_t *plan_json(const struct estimate *e)
 {
@@ -394,7 +364,7 @@ static json_t *plan_json(const struct estimate *e)
                      e->input.B, "seq_len", e->input.T, "optimizer", e->config.train.optimizer, "precision",
                      precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
                      "overhead_bytes", overhead, "categories", categories, "layers", layers,
-                     "activation_checkpointing", trades, "buffers", buffers, "param_groups", groups_json(e));
+                     "activation_checkpointing", trades, "buffers", buffers, "param_groups", group_table_json(&e->config, &e->model));
 }
 
 static enum status print_json(const struct estimate *e, struct err *err)

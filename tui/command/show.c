@@ -1,7 +1,9 @@
 /* `anneal show`: all about one run, on one page or as one JSON object (show_json.c); or its profile. */
 #include "tui/command/show.h"
 
+#include <dirent.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +20,46 @@
 #include "tui/command/show_profile.h"
 #include "tui/command/stopping_story.h"
 
+/* The step of a trace's file; -1: it is none. */
+static int64_t trace_step(const char *name)
+{
+    int64_t step;
+    int end = 0;
+    bool read = sscanf(name, "step-%" SCNd64 ".json%n", &step, &end) == 1;
+    return read && end && !name[end] && step >= 0 ? step : -1;
+}
+
+static int latest_first(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left < right) - (left > right);
+}
+
+/* What is there now: a trace is a file and has no row. */
+static enum status read_traces(struct show *s, size_t limit, struct err *err)
+{
+    char path[PATH_MAX + 8];
+    size_t room = 0;
+    snprintf(path, sizeof path, "%s/traces", s->folder);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        int64_t step = trace_step(entry->d_name);
+        if (step < 0) continue;
+        if (s->trace_count == room) {
+            int64_t *grown = arena_alloc_array(&s->arena, room = room ? 2 * room : 16, sizeof *grown);
+            if (grown && s->traces) memcpy(grown, s->traces, s->trace_count * sizeof *grown);
+            s->traces = grown;
+        }
+        if (!s->traces) break;
+        s->traces[s->trace_count++] = step;
+    }
+    if (folder) closedir(folder);
+    if (room && !s->traces) return err_set(err, STATUS_NO_MEMORY, "no memory for the list of traces");
+    if (s->trace_count) qsort(s->traces, s->trace_count, sizeof *s->traces, latest_first);
+    if (s->trace_count > limit) s->trace_count = limit;
+    return STATUS_OK;
+}
+
 enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err)
 {
     struct show *s = out;
@@ -32,8 +74,9 @@ enum status show_read(struct store *store, const char *word, size_t limit, struc
     if (!status) status = series_samples(store, id, limit, &s->arena, &s->samples, &s->sample_count, err);
     if (!status) status = order_list(store, id, limit, &s->arena, &s->orders, &s->order_count, err);
     if (!status) status = series_events(store, id, limit, &s->arena, &s->events, &s->event_count, err);
-    if (!status) run_folder(store, id, s->folder, sizeof s->folder);
-    return status;
+    if (status) return status;
+    run_folder(store, id, s->folder, sizeof s->folder);
+    return read_traces(s, limit, err);
 }
 
 void show_release(struct show *show)
@@ -159,6 +202,13 @@ static void print_checkpoints(struct show *show)
     }
 }
 
+static void print_traces(struct show *show)
+{
+    size_t n = print_heading("Traces", show->trace_count);
+    for (size_t i = 0; i < n; i++)
+        printf("  %8lld  traces/step-%lld.json\n", (long long)show->traces[i], (long long)show->traces[i]);
+}
+
 static void print_orders(struct show *show)
 {
     char a[48], value[32] = "";
@@ -198,6 +248,7 @@ static void print_page(struct show *show)
     stopping_story_print(show);
     print_evals(show);
     print_checkpoints(show);
+    print_traces(show);
     if (show->sample_count) {
         printf("\nSample after %lld steps, from \"%s\"\n", (long long)show->samples[0].step,
                line(show, show->samples[0].prompt));
@@ -215,9 +266,8 @@ static void print_help(void)
 {
     puts("usage: anneal show RUN [--profile [--layers]] [--json]\n"
          "\n"
-         "Shows one run: what it is and how it goes, its evaluations, the early-stopping story, checkpoints, "
-         "the\n"
-         "newest sample, orders given to it, events, and its complete configuration.\n"
+         "Shows one run: what it is and how it goes, its evaluations, the early-stopping story, checkpoints,\n"
+         "traces, the newest sample, orders given to it, events, and its complete configuration.\n"
          "\n"
          "  --profile   instead, where the time of its steps goes: phase and operation with calls, time, "
          "share "

@@ -20,6 +20,8 @@ struct show {
     struct sample_record *samples;
     struct order_row *orders;
     struct event_record *events;
+    int64_t *traces; /* steps of those in the run's folder, traces/step-N.json */
+    size_t trace_count;
     size_t eval_count, stopping_count, checkpoint_count, sample_count, order_count, event_count;
 };
 
@@ -34,8 +36,8 @@ bool show_checkpoint_exists(const struct show *show, const struct checkpoint_rec
  */
 json_t *show_config_value(const char *value);
 
-/* A new JSON object: the columns of the run, config, evals, early_stopping, checkpoints, samples, orders,
- * events; lists oldest first, as in the CSV. NULL when memory is short. */
+/* A new JSON object: the columns of the run, config, evals, early_stopping, checkpoints, traces, samples,
+ * orders, events; lists oldest first, as in the CSV. NULL when memory is short. */
 json_t *show_json(const struct show *show);
 
 #endif

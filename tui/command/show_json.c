@@ -2,6 +2,7 @@
  */
 #include <ini.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +131,17 @@ static json_t *events_json(const struct show *show)
     return list;
 }
 
+static json_t *traces_json(const struct show *show)
+{
+    char path[64];
+    json_t *list = json_array();
+    for (size_t i = show->trace_count; list && i-- > 0;) {
+        snprintf(path, sizeof path, "traces/step-%lld.json", (long long)show->traces[i]);
+        json_array_append_new(list, json_pack("{sI ss}", "step", (json_int_t)show->traces[i], "path", path));
+    }
+    return list;
+}
+
 json_t *show_json(const struct show *show)
 {
     json_t *object = run_table_json(&show->run);
@@ -139,6 +151,7 @@ json_t *show_json(const struct show *show)
     failed |= json_object_set_new(object, "evals", evals_json(show));
     failed |= json_object_set_new(object, "early_stopping", stopping_json(show));
     failed |= json_object_set_new(object, "checkpoints", checkpoints_json(show));
+    failed |= json_object_set_new(object, "traces", traces_json(show));
     failed |= json_object_set_new(object, "samples", samples_json(show));
     failed |= json_object_set_new(object, "orders", orders_json(show));
     failed |= json_object_set_new(object, "events", events_json(show));

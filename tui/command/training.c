@@ -308,6 +308,7 @@ int training_resume(const struct training_options *options, const struct run_inf
         status = run_lock_acquire(s.store, s.id, &s.lock, &err);
     }
     if (!status) status = prepare(&s, training_open_resumed, &err);
+    if (!status) status = training_recall_orders(&s, &err);
     if (!status) status = training_keep_changes(&s, changes, sizeof changes, &err);
     if (!status) status = training_session_record(&s, &err);
     if (!status) {

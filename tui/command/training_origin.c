@@ -145,6 +145,30 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
     return status ? status : check_rest(s, s->id, err);
 }
 
+enum status training_recall_orders(struct training_session *s, struct err *err)
+{
+    struct order_row *rows; /* newest first */
+    size_t count, kept = 0, late = 0;
+    int64_t from = trainer_state(s->trainer)->step;
+    arena_init(&s->recalled_memory, 4096);
+    enum status status = order_list(s->store, s->id, SIZE_MAX, &s->recalled_memory, &rows, &count, err);
+    if (status || count == 0) return status;
+    struct order_row *recalled = arena_alloc_array(&s->recalled_memory, count, sizeof *recalled);
+    if (!recalled) return err_set(err, STATUS_NO_MEMORY, "no memory for the orders of run %s", s->id);
+    for (size_t i = count; i-- > 0;) {
+        const struct order_row *row = &rows[i];
+        if (row->verb != ORDER_LR_FACTOR || row->applied_step < 0 ||
+            !(row->argument >= 0 && row->argument <= LR_FACTOR_MAX))
+            continue;
+        while (kept > 0 && recalled[kept - 1].applied_step >= row->applied_step) kept--;
+        recalled[kept++] = *row;
+    }
+    while (late < kept && recalled[late].applied_step < from) late++; /* the checkpoint knows them */
+    s->recalled = recalled + late;
+    s->recalled_count = kept - late;
+    return STATUS_OK;
+}
+
 /* The lines of `after` that differ from those of `before`, which has the same keys in the same order, but may
  * lack parameter groups at the end: "train.total_steps = 60 (was 40), …", cut where `size` ends. */
 static void describe_changes(const char *before, const char *after, char *buf, size_t size)
@@ -206,12 +230,15 @@ void training_tell_fork(struct training_session *s)
 {
     const struct fork_origin *fork = s->options->fork;
     int64_t step = trainer_state(s->trainer)->step;
-    char text[480], changes[240] = "", path[64], *after = config_text(&s->config);
+    double factor = trainer_state(s->trainer)->lr_factor;
+    char text[480], changes[240] = "", path[64], rate[80] = "", *after = config_text(&s->config);
     if (after) describe_changes(fork->config, after, changes, sizeof changes);
     free(after);
-    snprintf(text, sizeof text, "forked from %s after %" PRId64 " steps%s%s%s", fork->run, step,
-             s->fresh ? ", from weights alone: the optimizer begins anew" : "", *changes ? ", with " : "",
-             changes);
+    if (factor != 1)
+        snprintf(rate, sizeof rate, ", with learning rate × %g by order in the original", factor);
+    snprintf(text, sizeof text, "forked from %s after %" PRId64 " steps%s%s%s%s", fork->run, step,
+             s->fresh ? ", from weights alone: the optimizer begins anew" : "", rate,
+             *changes ? ", with " : "", changes);
     training_session_event(s, step, "info", text);
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, step);
     training_session_checkpoint(s, &(struct checkpoint_record){.step = step,

@@ -13,6 +13,11 @@ enum status training_open_anew(struct training_session *s, struct err *err);
  * gone, or hold weights alone, or that has nothing left to do, is an error with its remedy. */
 enum status training_open_resumed(struct training_session *s, struct err *err);
 
+/* After that: the learning rates that were ordered and obeyed since the checkpoint are found in the store, to
+ * be set again at the steps where they were: what is trained again is what was trained before. An order that
+ * came later and was obeyed at an earlier step (after another resume) puts them out of force. */
+enum status training_recall_orders(struct training_session *s, struct err *err);
+
 /* What the command line has changed becomes the run's configuration; what that is, as one line for its
  * history; "": nothing. */
 enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err);

@@ -1,6 +1,7 @@
 /* See training_session.h. */
 #include "tui/command/training_session.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +9,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "runs/order.h"
 #include "tui/command/interrupt.h"
 #include "tui/command/progress_bar.h"
 
@@ -101,13 +101,31 @@ static void on_paused(void *context, bool paused)
     train_report_status(&s->report, s->id, trainer_state(s->trainer)->step, run_status_name(status));
 }
 
-static bool on_next_order(void *context, struct order *out)
+/* The next rate that was ordered before the run was interrupted, where its step has come. */
+static bool recall_order(struct training_session *s, int64_t step, struct order *out)
+{
+    char text[160];
+    while (s->recalled_count > 0 && s->recalled[0].applied_step <= step) {
+        struct order_row row = *s->recalled++;
+        s->recalled_count--;
+        if (trainer_state(s->trainer)->lr_factor == row.argument) continue; /* the checkpoint knows it */
+        snprintf(text, sizeof text,
+                 "learning rate × %g again from step %" PRId64 " on, as ordered before the run was interrupted",
+                 row.argument, step);
+        training_session_event(s, step, "info", text);
+        *out = (struct order){.verb = ORDER_LR_FACTOR, .argument = row.argument};
+        return true;
+    }
+    return false;
+}
+
+static bool on_next_order(void *context, int64_t step, struct order *out)
 {
     struct training_session *s = context;
     if (s->carried_count > 0) {
         *out = s->carried[0];
         memmove(s->carried, s->carried + 1, (size_t)--s->carried_count * sizeof *s->carried);
-    } else if (!writer_next_order(s->writer, out)) {
+    } else if (!recall_order(s, step, out) && !writer_next_order(s->writer, out)) {
         return false;
     }
     if (out->verb == ORDER_TRACE && !s->tracing) { /* others may be obeyed before it is answered */
@@ -134,6 +152,8 @@ static void on_order_done(void *context, int64_t order_id, int64_t applied_step,
         s->paused = s->taken.verb == ORDER_PAUSE;
     if (s->taken.verb == ORDER_STOP) s->stopping = true;
     if (!order_id) return;
+    if (s->taken.verb == ORDER_LR_FACTOR && trainer_state(s->trainer)->lr_factor == s->taken.argument)
+        s->recalled_count = 0; /* the newest word counts */
     writer_order_done(s->writer, order_id, applied_step, result);
     train_report_order(&s->report, order_verb_name(s->taken.verb), applied_step, result);
 }
@@ -282,6 +302,7 @@ void training_session_close(struct training_session *s)
     device_choice_close(&s->choice);
     if (s->lock.fd >= 0) run_lock_release(&s->lock);
     store_close(s->store);
+    arena_release(&s->recalled_memory);
 }
 
 /* ---- orders that outlive a trainer ---- */

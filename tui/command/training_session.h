@@ -9,6 +9,7 @@
 
 #include "core/trainer.h"
 #include "datasets/corpus.h"
+#include "runs/order.h"
 #include "runs/store.h"
 #include "runs/writer.h"
 #include "tui/command/device_choice.h"
@@ -44,6 +45,9 @@ struct training_session {
     bool paused, stopping; /* by order */
     struct order carried[CARRIED_ORDERS_MAX]; /* for the trainer to take up first; id 0: answered before */
     int carried_count;
+    struct arena recalled_memory;
+    struct order_row *recalled; /* rates ordered before a resume, by applied_step: to be set again at those */
+    size_t recalled_count;
 };
 
 /* Takes over the signals, opens the store. */

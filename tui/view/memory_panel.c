@@ -25,6 +25,7 @@ struct picture {
     const struct memory_record *record[PARTS_MAX]; /* of each planned part */
     bool elsewhere[PARTS_MAX];                     /* not in the device's memory: no part of bars and sums */
     int count, held_count;                         /* categories; parts of what is held */
+    int snapshot;                                  /* the category that checkpoints are written from; -1: none */
     struct stack_part device[DEVICE_PARTS];        /* this process, others, free, kept free */
     double planned_sum, live_sum;
     double process, used, total, reserve; /* bytes; NaN: not known */
@@ -43,7 +44,9 @@ static void add_category(struct picture *p, const struct memory_record *record, 
                          uint32_t glyph, enum style style)
 {
     if (p->count == PARTS_MAX) return;
-    bool elsewhere = on_gpu && strcmp(record->category, "host") == 0;
+    bool snapshot = strcmp(record->category, "snapshot") == 0;
+    bool elsewhere = on_gpu && (snapshot || strcmp(record->category, "host") == 0);
+    if (snapshot) p->snapshot = p->count;
     p->elsewhere[p->count] = elsewhere;
     p->record[p->count] = record;
     p->planned[p->count] = (struct stack_part){(double)record->planned_bytes, glyph, letter, style};
@@ -83,6 +86,7 @@ static void add_categories(struct picture *p, const struct memory_usage *usage)
         {"weights", 'W', BLOCK, STYLE_TRAIN},  {"gradients", 'G', DARK, STYLE_LR},
         {"moments", 'M', MEDIUM, STYLE_SPEED}, {"activations", 'A', LIGHT, STYLE_VAL},
         {"workspace", 'K', BLOCK, STYLE_GRAD}, {"host", 'H', DARK, STYLE_BEST},
+        {"snapshot", 'S', MEDIUM, STYLE_TEXT},
     };
     enum { KNOWN = sizeof known_ones / sizeof *known_ones };
     bool drawn[64] = {false}, on_gpu = usage->has_sample && usage->sample.gpu >= 0;
@@ -101,13 +105,17 @@ static void add_categories(struct picture *p, const struct memory_usage *usage)
 
 /* What the process holds: the categories as they are allocated, and what is outside the plan: the program and
  * its libraries, the device's context. Where that comes out below zero (an operating system counts a page
- * when it is first touched) the process is one part. */
+ * when it is first touched) it is the snapshot that has not been written to yet: as much of it is drawn as the
+ * process has room for. Where even that is not enough the process is one part. */
 static void add_held(struct picture *p)
 {
     p->held_count = p->count;
     if (isnan(p->process)) return;
     double rest = p->process - p->live_sum;
-    if (rest >= 0) {
+    double *snapshot = p->snapshot >= 0 ? &p->held[p->snapshot].amount : NULL;
+    if (rest < 0 && snapshot && *snapshot + rest >= 0) {
+        *snapshot += rest;
+    } else if (rest >= 0) {
         p->held[p->held_count++] = (struct stack_part){rest, DARK, '+', STYLE_DIM};
     } else {
         p->held[0] = (struct stack_part){p->process, BLOCK, 'P', STYLE_ACCENT};
@@ -147,6 +155,7 @@ static void make_picture(struct picture *p, const struct memory_panel *panel)
         .process = sample ? known(sample->process_bytes) : NAN,
         .used = sample ? known(sample->memory_used_bytes) : NAN,
         .total = sample && sample->memory_total_bytes > 0 ? (double)sample->memory_total_bytes : NAN,
+        .snapshot = -1,
         .reserve = usage->reserve};
     add_categories(p, usage);
     add_held(p);
