@@ -234,20 +234,34 @@ static void name_holders(const struct reservation *rows, size_t count, char *buf
     if (count > 4 && used < size) snprintf(buf + used, size - used, " and %zu more", count - 4);
 }
 
-/* Whether `bytes` fit: beside the reservations, and into what is free less what was reserved and not yet
- * taken. */
+/* "; other programs hold 3.0 GiB": what nobody has told the ledger of. */
+static void name_others(const struct ledger_room *room, int64_t used, char *buf, size_t size)
+{
+    char bytes[32];
+    int64_t others = room->total - room->available - used - room->taken;
+    buf[0] = '\0';
+    if (room->available > 0 && others >= room->total / 100)
+        snprintf(buf, size, "; other programs hold %s",
+                 text_format_bytes((uint64_t)others, bytes, sizeof bytes));
+}
+
+/* Whether `bytes` fit: beside the reservations, and into what is free less what stays free and what was
+ * reserved and not yet taken. */
 static enum status check(const struct ledger_room *room, const struct reservation *rows, size_t count,
                          int64_t bytes, struct err *err)
 {
-    int64_t usable = room->total - (int64_t)((double)room->total * room->reserve), reserved = 0, coming = 0;
-    char wanted[32], free_bytes[32], all[32], holders[300];
+    int64_t kept = (int64_t)((double)room->total * room->reserve), usable = room->total - kept;
+    int64_t reserved = 0, coming = 0, used = 0;
+    char wanted[32], free_bytes[32], all[32], holders[300], others[64];
     if (room->total <= 0) return STATUS_OK;
     for (size_t i = 0; i < count; i++) {
         reserved += rows[i].bytes;
+        used += rows[i].used;
         if (rows[i].used < rows[i].bytes) coming += rows[i].bytes - rows[i].used;
     }
     int64_t left = usable - reserved;
-    if (room->available > 0 && room->available - coming < left) left = room->available - coming;
+    int64_t free_now = room->available - kept - coming + room->taken;
+    if (room->available > 0 && free_now < left) left = free_now;
     if (left < 0) left = 0;
     if (bytes <= left) return STATUS_OK;
     text_format_bytes((uint64_t)bytes, wanted, sizeof wanted);
@@ -259,25 +273,33 @@ static enum status check(const struct ledger_room *room, const struct reservatio
                        "train.batch_size or train.seq_len)",
                        room->name, wanted, all, room->reserve * 100);
     name_holders(rows, count, holders, sizeof holders);
-    return err_set(err, STATUS_BUSY, "%s: %s are needed, %s of %s are left%s%s (--wait waits for them)",
-                   room->name, wanted, free_bytes, all, count ? "; reserved: " : "", holders);
+    name_others(room, used, others, sizeof others);
+    return err_set(err, STATUS_BUSY, "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s%s",
+                   room->name, wanted, free_bytes, all, room->reserve * 100, count ? "; reserved: " : "",
+                   holders, others);
 }
 
-static enum status insert(struct ledger *l, const char *device, const char *holder, int64_t bytes,
-                          int64_t *id, struct err *err)
+enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct err *err)
 {
-    static const char sql[] = "insert into reservations(boot, pid, started, device, holder, bytes, since)"
-                              " values(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    return check(room, NULL, 0, bytes, err);
+}
+
+static enum status insert(struct ledger *l, const struct ledger_room *room, const char *holder,
+                          int64_t bytes, int64_t *id, struct err *err)
+{
+    static const char sql[] = "insert into reservations(boot, pid, started, device, holder, bytes, since,"
+                              " used) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     sqlite3_stmt *statement;
     enum status status = prepare(l, sql, &statement, err);
     if (status) return status;
     sqlite3_bind_text(statement, 1, l->boot, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 2, getpid());
     sqlite3_bind_int64(statement, 3, started(getpid()));
-    sqlite3_bind_text(statement, 4, device, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 4, room->device, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 5, holder, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 6, bytes);
     sqlite3_bind_double(statement, 7, clock_wall());
+    sqlite3_bind_int64(statement, 8, room->taken);
     status = complete(l, statement, err);
     if (!status) *id = sqlite3_last_insert_rowid(l->db);
     return status;
@@ -293,7 +315,7 @@ enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, con
     status = prune(l, err);
     if (!status) status = list(l, room->device, &rows, &count, err);
     if (!status) status = check(room, rows, count, bytes, err);
-    if (!status) status = insert(l, room->device, holder, bytes, id, err);
+    if (!status) status = insert(l, room, holder, bytes, id, err);
     free(rows);
     return finish(l, status, err);
 }

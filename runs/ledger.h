@@ -34,14 +34,19 @@ struct ledger_room {
     int64_t total;      /* bytes of its memory; 0: unknown, nothing is refused */
     int64_t available;  /* of it, what no process has taken; 0: unknown */
     double reserve;     /* the share of the total that stays free: 0.05 */
+    int64_t taken;      /* of what is asked for, what this process has taken already: a GPU's context */
 };
 
 enum status ledger_open(const char *home, struct ledger **out, struct err *err);
 void ledger_close(struct ledger *ledger); /* NULL is harmless; reservations stay until released */
 
-/* Reserves for this process. STATUS_BUSY: it does not fit beside what others hold; the sentence has the
- * numbers and the holders. STATUS_NO_MEMORY: it would not fit if this process were alone. *id for what
- * follows. */
+/* Whether so many bytes fit into what is free less what stays free, whatever is reserved: for a process that
+ * cannot keep the ledger. The errors of ledger_reserve. */
+enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct err *err);
+
+/* Reserves for this process. STATUS_BUSY: it does not fit beside what others hold, with a reservation or
+ * without; the sentence has the numbers and the holders. STATUS_NO_MEMORY: it would not fit if this process
+ * were alone. *id for what follows. */
 enum status ledger_reserve(struct ledger *ledger, const struct ledger_room *room, const char *holder,
                            int64_t bytes, int64_t *id, struct err *err);
 /* What is really allocated under a reservation, and what for by now. */

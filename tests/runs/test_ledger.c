@@ -18,7 +18,7 @@
 
 enum { MIB = 1 << 20, CHILDREN = 40 };
 
-static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1};
+static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0};
 
 static const char *home(const char *name)
 {
@@ -55,7 +55,8 @@ static void what_does_not_fit_is_refused_with_numbers_and_holders(void **state)
     assert_int_equal(ledger_reserve(ledger, &room, "run-a", 600 * MIB, &id, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &room, "run-b", 301 * MIB, &other, &err), STATUS_BUSY);
     assert_non_null(strstr(
-        err.text, "gpu: 301.0 MiB are needed, 300.0 MiB of 1000.0 MiB are left; reserved: run-a 600.0 MiB"));
+        err.text, "gpu: 301.0 MiB are needed, 300.0 MiB of 1000.0 MiB are left beside the 10 % that "
+                  "stay free; reserved: run-a 600.0 MiB"));
     assert_int_equal(ledger_reserve(ledger, &room, "run-b", 901 * MIB, &other, &err), STATUS_NO_MEMORY);
     assert_non_null(strstr(err.text, "of which 10 % stay free"));
     assert_int_equal(ledger_reserve(ledger, &room, "run-b", 300 * MIB, &other, &err), STATUS_OK);
@@ -65,7 +66,7 @@ static void what_does_not_fit_is_refused_with_numbers_and_holders(void **state)
 }
 
 /* Another program has 500 of 1000: 400 were reserved and 100 of them are taken already, so 300 are still to
- * come out of the 500 that are free. */
+ * come out of the 500 that are free, and the 100 that stay free. */
 static void memory_that_others_took_counts_once(void **state)
 {
     (void)state;
@@ -76,8 +77,10 @@ static void memory_that_others_took_counts_once(void **state)
     assert_int_equal(ledger_reserve(ledger, &room, "run-a", 400 * MIB, &id, &err), STATUS_OK);
     assert_int_equal(ledger_use(ledger, id, "run-a", 100 * MIB, &err), STATUS_OK);
     busy.available = 500 * MIB;
-    assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 201 * MIB, &other, &err), STATUS_BUSY);
-    assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 200 * MIB, &other, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 101 * MIB, &other, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "reserved: run-a 400.0 MiB"));
+    assert_non_null(strstr(err.text, "; other programs hold 400.0 MiB"));
+    assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 100 * MIB, &other, &err), STATUS_OK);
     ledger_close(ledger);
 }
 
@@ -85,7 +88,7 @@ static void devices_have_their_own_memory(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1};
+    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1, 0};
     int64_t id;
     struct ledger *ledger = opened("devices");
     second.device = "gpu2";

@@ -149,9 +149,11 @@ static enum status on_reserve(void *context, int64_t bytes, struct err *err)
     struct training_session *s = context;
     struct memory_wish wish = {.home = s->home,
                                .holder = holder(s),
-                               .device = &s->choice.info,
+                               .backend = s->choice.backend,
+                               .device = s->choice.device,
                                .reserve = s->config.memory.reserve,
                                .bytes = bytes,
+                               .may_wait = true,
                                .wait = s->options->wait};
     return memory_share_take(&s->share, &wish, err);
 }
