@@ -245,29 +245,34 @@ static void name_others(const struct ledger_room *room, int64_t used, char *buf,
                  text_format_bytes((uint64_t)others, bytes, sizeof bytes));
 }
 
-/* Whether `bytes` fit: beside the reservations, and into what is free less what stays free and what was
- * reserved and not yet taken. */
+/* What is left beside the reservations, and of what is free less what stays free and what was reserved and not
+ * yet taken. *used: what the reservations hold. */
+static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count,
+                       int64_t *used)
+{
+    int64_t kept = (int64_t)((double)room->total * room->reserve), reserved = 0, coming = 0;
+    *used = 0;
+    if (room->total <= 0) return INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        reserved += rows[i].bytes;
+        *used += rows[i].used;
+        if (rows[i].used < rows[i].bytes) coming += rows[i].bytes - rows[i].used;
+    }
+    int64_t left = room->total - kept - reserved, free_now = room->available - kept - coming + room->taken;
+    if (room->available > 0 && free_now < left) left = free_now;
+    return left < 0 ? 0 : left;
+}
+
 static enum status check(const struct ledger_room *room, const struct reservation *rows, size_t count,
                          int64_t bytes, struct err *err)
 {
-    int64_t kept = (int64_t)((double)room->total * room->reserve), usable = room->total - kept;
-    int64_t reserved = 0, coming = 0, used = 0;
     char wanted[32], free_bytes[32], all[32], holders[300], others[64];
-    if (room->total <= 0) return STATUS_OK;
-    for (size_t i = 0; i < count; i++) {
-        reserved += rows[i].bytes;
-        used += rows[i].used;
-        if (rows[i].used < rows[i].bytes) coming += rows[i].bytes - rows[i].used;
-    }
-    int64_t left = usable - reserved;
-    int64_t free_now = room->available - kept - coming + room->taken;
-    if (room->available > 0 && free_now < left) left = free_now;
-    if (left < 0) left = 0;
+    int64_t used, left = left_of(room, rows, count, &used);
     if (bytes <= left) return STATUS_OK;
     text_format_bytes((uint64_t)bytes, wanted, sizeof wanted);
     text_format_bytes((uint64_t)left, free_bytes, sizeof free_bytes);
     text_format_bytes((uint64_t)room->total, all, sizeof all);
-    if (bytes > usable)
+    if (bytes > room->total - (int64_t)((double)room->total * room->reserve))
         return err_set(err, STATUS_NO_MEMORY,
                        "%s: %s are needed, it has %s, of which %.0f %% stay free (use a smaller model, "
                        "train.batch_size or train.seq_len)",
@@ -277,6 +282,18 @@ static enum status check(const struct ledger_room *room, const struct reservatio
     return err_set(err, STATUS_BUSY, "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s%s",
                    room->name, wanted, free_bytes, all, room->reserve * 100, count ? "; reserved: " : "",
                    holders, others);
+}
+
+enum status ledger_left(struct ledger *l, const struct ledger_room *room, int64_t *left, struct err *err)
+{
+    struct reservation *rows = NULL;
+    size_t count = 0;
+    int64_t used;
+    enum status status = STATUS_OK;
+    if (l) status = ledger_list(l, room->device, &rows, &count, err);
+    if (!status) *left = left_of(room, rows, count, &used);
+    free(rows);
+    return status;
 }
 
 enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct err *err)

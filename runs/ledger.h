@@ -40,6 +40,10 @@ struct ledger_room {
 enum status ledger_open(const char *home, struct ledger **out, struct err *err);
 void ledger_close(struct ledger *ledger); /* NULL is harmless; reservations stay until released */
 
+/* The most that could be reserved now; 0 where nothing is left, INT64_MAX where the device's memory is unknown.
+ * Without a ledger (NULL) nothing counts as reserved. */
+enum status ledger_left(struct ledger *ledger, const struct ledger_room *room, int64_t *left, struct err *err);
+
 /* Whether so many bytes fit into what is free less what stays free, whatever is reserved: for a process that
  * cannot keep the ledger. The errors of ledger_reserve. */
 enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct err *err);

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "runs/ledger.h"
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
 
@@ -78,11 +79,36 @@ static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
     process_close(p);
 }
 
+static int fitting(const char *config, const char *word)
+{
+    json_t *json = estimate(config, word);
+    int batch = (int)json_integer_value(json_object_get(json_object_get(json, "fit"), "batch_size"));
+    json_decref(json);
+    return batch;
+}
+
+static void what_others_have_reserved_is_not_there_to_fit_into(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct ledger *ledger;
+    int64_t id;
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0};
+    stage_open(&s, "reserved");
+    assert_true(fitting(s.config, "--fit") > 0);
+    assert_int_equal(ledger_open(getenv("ANNEAL_HOME"), &ledger, NULL), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &unknown, "greedy", (int64_t)1 << 50, &id, NULL), STATUS_OK);
+    assert_int_equal(fitting(s.config, "--fit"), 0);
+    assert_true(fitting(s.config, "--fit=8MiB") > 0); /* what is given is not asked of anybody */
+    ledger_close(ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_estimate_is_what_training_allocates, process_close_all),
         cmocka_unit_test_teardown(a_batch_that_is_said_to_fit_is_the_largest, process_close_all),
+        cmocka_unit_test_teardown(what_others_have_reserved_is_not_there_to_fit_into, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,8 +30,11 @@ static const char help[] =
     "  --device D         auto | cpu | cuda: whose precision and workspace the plan has\n"
     "  --fit [MEMORY]     also the largest batch and the longest sequence that fit into MEMORY, a number of "
     "bytes or with\n"
-    "                     a unit: 24GiB, 800MB (default: what the device has available, less "
-    "memory.reserve)\n"
+    "                     a unit: 24GiB, 800MB (default: what the device has free, less memory.reserve and what "
+    "other runs\n"
+    "                     have reserved); of a GPU's, the context that a run has measured there is taken off, "
+    "of a given\n"
+    "                     MEMORY, too\n"
     "  --layers           also what each layer takes\n"
     "  --json             one JSON value: all of this, and every buffer with its category, layer, bytes and "
     "offset\n"
@@ -56,6 +59,7 @@ struct estimate {
     struct plan plan;
     bool fit, layers, json;
     size_t memory;     /* to fit into */
+    size_t context;    /* of it, what a GPU's context takes */
     int batch, length; /* that fit; 0: none */
     int64_t overhead;  /* bytes of the device that are not the plan's; -1: not known */
     struct activation_trade trades[TRADES];
@@ -117,16 +121,20 @@ static enum status ask_device(struct estimate *e, struct err *err)
     snprintf(folder, sizeof folder, "%s/cuda", at_home ? home : "");
     if (!status) e->overhead = overhead_recall(folder, &e->info);
     if (!status && !gpu && e->overhead < 0) e->overhead = overhead_measure(&e->info);
+    if (!status && gpu && e->overhead > 0) e->context = (size_t)e->overhead;
+    struct memory_wish wish = {.home = at_home ? home : NULL,
+                               .backend = choice.backend,
+                               .device = choice.device,
+                               .reserve = e->config.memory.reserve};
+    if (!status && e->fit && !e->memory) { /* with the context, which is taken off again */
+        int64_t left = memory_share_left(&wish);
+        if (left == INT64_MAX)
+            status = err_set(err, STATUS_USAGE, "--fit: %s does not say what it has (give --fit MEMORY)",
+                             e->info.short_name);
+        e->memory = (size_t)left + e->context;
+    }
     device_choice_close(&choice);
     return status;
-}
-
-/* What a run may reserve: of what is available now, no more than the share that need not stay free. */
-static size_t usable_bytes(const struct estimate *e)
-{
-    double reserve = memory_share_reserve(&e->info, e->config.memory.reserve);
-    int64_t usable = e->info.total_bytes - (int64_t)(reserve * (double)e->info.total_bytes);
-    return (size_t)(e->info.available_bytes < usable ? e->info.available_bytes : usable);
 }
 
 static enum status make_plan(struct estimate *e, struct err *err)
@@ -147,9 +155,9 @@ static enum status make_plan(struct estimate *e, struct err *err)
     for (int i = 0; !status && i < TRADES; i++)
         status = fit_trade(e->input, intervals[i], &e->trades[i], err);
     if (status || !e->fit) return status;
-    if (!e->memory) e->memory = usable_bytes(e);
-    status = fit_batch(e->input, e->memory, &e->batch, err);
-    return status ? status : fit_length(e->input, e->memory, c->model.sizes.max_seq_len, &e->length, err);
+    size_t room = e->memory > e->context ? e->memory - e->context : 0;
+    status = fit_batch(e->input, room, &e->batch, err);
+    return status ? status : fit_length(e->input, room, c->model.sizes.max_seq_len, &e->length, err);
 }
 
 /* ---- text ---- */
@@ -318,7 +326,10 @@ static void print_text(const struct estimate *e)
     if (e->layers) print_layers(e);
     print_trades(e);
     if (!e->fit) return;
-    printf("\nInto %s fit", text_format_bytes(e->memory, text, sizeof text));
+    printf("\nInto %s", text_format_bytes(e->memory, text, sizeof text));
+    if (e->context)
+        printf(", %s of them the driver's context,", text_format_bytes(e->context, text, sizeof text));
+    printf(" fit");
     if (e->batch)
         printf(" a batch of %d sequences of %d tokens", e->batch, e->input.T);
     else

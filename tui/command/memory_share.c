@@ -95,6 +95,20 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     return STATUS_OK;
 }
 
+int64_t memory_share_left(const struct memory_wish *wish)
+{
+    struct device_info info;
+    struct ledger_room room = {0};
+    struct ledger *ledger = NULL;
+    int64_t left, overhead = 0;
+    look(wish, &info, &room);
+    if (wish->home) overhead = context_bytes(wish->home, &info, &room.taken);
+    if (wish->home) ledger_open(wish->home, &ledger, NULL);
+    if (ledger_left(ledger, &room, &left, NULL)) left = 0;
+    ledger_close(ledger);
+    return left == INT64_MAX ? left : left > overhead ? left - overhead : 0;
+}
+
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes)
 {
     if (share->ledger) ledger_use(share->ledger, share->id, holder, bytes + share->overhead, NULL);

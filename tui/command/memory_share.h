@@ -44,6 +44,8 @@ int64_t memory_share_overhead(const char *home, const struct device_info *device
 enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err);
 /* So much of it is allocated by now, for `holder`; the context beside it is known. */
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes);
+/* What a network could still take of the wish's device, its own bytes aside; INT64_MAX: nobody knows. */
+int64_t memory_share_left(const struct memory_wish *wish);
 void memory_share_release(struct memory_share *share); /* harmless on a zeroed struct */
 
 #endif
