@@ -13,9 +13,9 @@ enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *
     struct plan plan;
     enum status status = plan_init(&plan, input, err);
     if (status) return status;
-    *out = plan.total_bytes;
+    status = plan_reserved(&plan, out, err);
     plan_release(&plan);
-    return STATUS_OK;
+    return status;
 }
 
 /* A larger value than *fits up to `most`, where one is found within the scan's reach. */

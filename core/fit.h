@@ -5,7 +5,7 @@
 
 #include "core/plan.h"
 
-/* The bytes that a plan for this input allocates. */
+/* The bytes that a network with a plan for this input takes: plan_reserved. */
 enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *err);
 
 /* The largest B for the input's T; 0: not even one sequence fits. A plan may shrink where a batch grows: what

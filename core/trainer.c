@@ -163,7 +163,9 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
     if (!status) status = trainer_allocations_open(t, err);
-    if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)t->plan.total_bytes, err);
+    size_t reserved = 0;
+    if (!status) status = plan_reserved(&t->plan, &reserved, err);
+    if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)reserved, err);
     if (!status) status = warm_up(t, err);
     if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);

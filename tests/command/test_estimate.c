@@ -79,6 +79,26 @@ static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
     process_close(p);
 }
 
+/* What `anneal devices` calls reserved is what the allocator really takes, which may be more than the plan. */
+static void the_estimate_knows_what_the_allocator_takes_beside_the_plan(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"basic", "pool", "arena", "caching"};
+    struct stage s;
+    char word[64];
+    stage_open(&s, "allocators");
+    for (int i = 0; i < 4; i++) {
+        snprintf(word, sizeof word, "--memory.allocator=%s", kinds[i]);
+        json_t *json = estimate(s.config, word);
+        json_int_t total = stage_int(json, "total_bytes"), reserved = stage_int(json, "reserved_bytes");
+        if (i < 3)
+            assert_int_equal(reserved, total);
+        else
+            assert_true(reserved > total);
+        json_decref(json);
+    }
+}
+
 static int fitting(const char *config, const char *word)
 {
     json_t *json = estimate(config, word);
@@ -108,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_estimate_is_what_training_allocates, process_close_all),
         cmocka_unit_test_teardown(a_batch_that_is_said_to_fit_is_the_largest, process_close_all),
+        cmocka_unit_test_teardown(the_estimate_knows_what_the_allocator_takes_beside_the_plan, process_close_all),
         cmocka_unit_test_teardown(what_others_have_reserved_is_not_there_to_fit_into, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

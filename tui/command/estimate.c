@@ -57,6 +57,7 @@ struct estimate {
     struct model model;
     struct plan_input input;
     struct plan plan;
+    size_t reserved; /* of the device: the plan, and what the allocator takes beside it */
     bool fit, layers, json;
     size_t memory;     /* to fit into */
     size_t context;    /* of it, what a GPU's context takes */
@@ -145,6 +146,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     if (!status) status = ask_device(e, err);
     e->input.model = &e->model;
     e->input.loss = plan_loss_parse(c->train.loss);
+    allocator_kind_parse(c->memory.allocator, &e->input.allocator);
     e->input.B = (int)c->train.batch_size;
     e->input.T = (int)c->train.seq_len;
     e->input.activation_interval = (int)c->checkpoint.activation_interval;
@@ -152,6 +154,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
         optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
     e->input.snapshot = trainer_snapshot_arenas(c, e->input.moments);
     if (!status) status = plan_init(&e->plan, &e->input, err);
+    if (!status) status = plan_reserved(&e->plan, &e->reserved, err);
     for (int i = 0; !status && i < TRADES; i++)
         status = fit_trade(e->input, intervals[i], &e->trades[i], err);
     if (status || !e->fit) return status;
@@ -205,10 +208,13 @@ static void print_beside(const struct estimate *e)
                text_format_bytes(plan->category_bytes[c], text, sizeof text));
         print_buffers(plan, (enum plan_category)c);
     }
+    if (e->reserved > plan->total_bytes)
+        printf("  %-42s %12s   memory.allocator = %s\n", "what the allocator takes more",
+               text_format_bytes(e->reserved - plan->total_bytes, text, sizeof text), e->config.memory.allocator);
     const char *what = gpu ? "driver's context and libraries" : "the program and what it reads";
     if (e->overhead >= 0)
-        printf("  %-42s %12s   before the plan, as last measured\n", what,
-               text_format_bytes((uint64_t)e->overhead, text, sizeof text));
+        printf("  %-42s %12s   %s\n", what, text_format_bytes((uint64_t)e->overhead, text, sizeof text),
+               gpu ? "before the plan, as last measured" : "before the plan, so far");
     else
         printf("  %-42s %12s   a run measures it where NVIDIA's management library tells\n", what, "unknown");
 }
@@ -385,11 +391,12 @@ static json_t *plan_json(const struct estimate *e)
                                                 "total_bytes", (json_int_t)e->trades[i].bytes, "extra_flops",
                                                 e->trades[i].extra_flops));
     json_t *overhead = e->overhead >= 0 ? json_integer(e->overhead) : json_null();
-    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "device",
+    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
+                     "device",
                      e->info.short_name, "parameters", (json_int_t)e->model.parameters, "batch_size",
                      e->input.B, "seq_len", e->input.T, "optimizer", e->config.train.optimizer, "precision",
                      precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
-                     "overhead_bytes", overhead, "categories", categories, "layers", layers,
+                     "reserved_bytes", (json_int_t)e->reserved, "overhead_bytes", overhead, "categories", categories, "layers", layers,
                      "activation_checkpointing", trades, "buffers", buffers, "param_groups", groups_json(e));
 }
 

@@ -90,13 +90,13 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     }
     if (!status) return STATUS_OK;
     ledger_close(share->ledger);
-    *share = (struct memory_share){0};
+    share->ledger = NULL;
     why = *err;
     if (status == STATUS_BUSY && wish->may_wait)
         return err_set(err, status, "%s (--wait waits for them)", why.text);
     if (status == STATUS_BUSY || status == STATUS_NO_MEMORY || status == STATUS_INTERRUPTED) return status;
     warn(err);
-    return STATUS_OK;
+    return attempt(share, wish, &room, err); /* without a ledger */
 }
 
 int64_t memory_share_left(const struct memory_wish *wish)
