@@ -1,17 +1,36 @@
-/* See fit.h. A plan only grows with its batch and its length, so bisection finds the edge; a plan costs
- * microseconds. */
+/* See fit.h. A plan grows with its batch and its length, but not at every step: buffers may find places
+ * beside each other that a size less left them no room for. So bisection finds an edge, and a scan from there
+ * what else fits; a plan costs microseconds. */
 #include "core/fit.h"
 
 #include <limits.h>
+
+/* The scan ends at a plan that takes a sixteenth more than there is, or after so many sizes. */
+enum { SCAN_SHARE = 16, SCAN_MAX = 4096 };
 
 enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *err)
 {
     struct plan plan;
     enum status status = plan_init(&plan, input, err);
     if (status) return status;
-    *out = plan.total_bytes;
+    status = plan_reserved(&plan, out, err);
     plan_release(&plan);
-    return STATUS_OK;
+    return status;
+}
+
+/* A larger value than *fits up to `most`, where one is found within the scan's reach. */
+static enum status scan(struct plan_input *input, int *field, int most, size_t bytes, int *fits,
+                        struct err *err)
+{
+    size_t needed = 0, far = bytes + bytes / SCAN_SHARE;
+    int first = *fits;
+    enum status status = STATUS_OK;
+    while (!status && needed <= far && *field < most && *field - first < SCAN_MAX) {
+        ++*field;
+        status = plan_bytes(input, &needed, err);
+        if (!status && needed <= bytes) *fits = *field;
+    }
+    return status;
 }
 
 /* The largest value of *field, a member of *input, up to `most`, whose plan is within `bytes`; 0: none is. */
@@ -41,8 +60,10 @@ static enum status largest(struct plan_input *input, int *field, int most, size_
         else
             too_many = *field;
     }
+    *field = fits;
+    status = scan(input, field, most, bytes, &fits, err);
     *out = fits;
-    return STATUS_OK;
+    return status;
 }
 
 /* Rows are counted in an int: B · T stays below it. */

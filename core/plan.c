@@ -96,6 +96,18 @@ size_t plan_device_bytes(const struct plan *plan)
     return bytes;
 }
 
+enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err)
+{
+    size_t sizes[PLAN_CATEGORIES], device = plan_device_bytes(plan);
+    int count = 0;
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (!plan_category_is_host((enum plan_category)i)) sizes[count++] = plan->category_bytes[i];
+    enum status status =
+        allocator_rehearse(plan->input.allocator, plan->input.host_counts, sizes, count, out, err);
+    *out += plan->total_bytes - device;
+    return status;
+}
+
 bool plan_recomputes(const struct plan *plan, int layer)
 {
     int interval = plan->input.activation_interval;

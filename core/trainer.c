@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/overhead.h"
 
@@ -77,19 +78,28 @@ static enum status open_data(struct trainer *t, struct err *err)
     return STATUS_OK;
 }
 
-/* An operating system gives out more memory than there is and ends somebody later; the plan knows beforehand.
- */
+/* What can never be: more than the device has, or more page-locked memory than a GPU's host can give, which
+ * no other device and no waiting mends. What the device has free is whoever reserves' question. */
 static enum status check_memory(const struct trainer *t, struct err *err)
 {
-    char planned[32], available[32];
-    if (t->device.available_bytes <= 0 || t->plan.total_bytes <= (size_t)t->device.available_bytes)
-        return STATUS_OK;
+    char planned[32], limit[32];
+    size_t host = 0;
+    int64_t available = memory_available();
+    if (t->device.total_bytes > 0 && t->plan.total_bytes > (size_t)t->device.total_bytes)
+        return err_set(
+            err, STATUS_NO_MEMORY,
+            "training needs %s, %s has %s (use a smaller model, train.batch_size or train.seq_len)",
+            text_format_bytes(t->plan.total_bytes, planned, sizeof planned), t->device.short_name,
+            text_format_bytes((uint64_t)t->device.total_bytes, limit, sizeof limit));
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (plan_category_is_host((enum plan_category)i)) host += t->plan.category_bytes[i];
+    if (t->plan.input.host_counts || available <= 0 || host <= (size_t)available) return STATUS_OK;
     return err_set(
-        err, STATUS_NO_MEMORY,
-        "training needs %s, %s has no memory for more than %s (use a smaller model, train.batch_size or "
-        "train.seq_len)",
-        text_format_bytes(t->plan.total_bytes, planned, sizeof planned), t->device.short_name,
-        text_format_bytes((uint64_t)t->device.available_bytes, available, sizeof available));
+        err, STATUS_BUSY,
+        "training on %s needs %s of the host's memory, %s of it are free (end what else runs here, or "
+        "set checkpoint.background = false)",
+        t->device.short_name, text_format_bytes(host, planned, sizeof planned),
+        text_format_bytes((uint64_t)available, limit, sizeof limit));
 }
 
 /* Through the staging memory, a piece at a time: a second copy of all weights would be the most that the
@@ -188,7 +198,9 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
     if (!status) status = trainer_allocations_open(t, err);
-    if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)t->plan.total_bytes, err);
+    size_t reserved = 0;
+    if (!status) status = plan_reserved(&t->plan, &reserved, err);
+    if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)reserved, err);
     if (!status) status = warm_up(t, err);
     if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);

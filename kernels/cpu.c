@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/memory.h"
@@ -91,7 +90,7 @@ static void device_describe(struct device *device, struct device_info *out)
              device->threads == 1 ? "" : "s", ISA_LABEL);
     snprintf(out->short_name, sizeof out->short_name, "cpu");
     out->available_bytes = memory_available();
-    out->total_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
+    out->total_bytes = memory_total();
 }
 
 /* Tensors are read in short pieces far apart (a head's rows, a GEMM's panels); with small pages the processor

@@ -193,6 +193,7 @@ static void device_describe(struct device *device, struct device_info *out)
     snprintf(out->short_name, sizeof out->short_name, "cuda:%d", device->index);
     write_uuid(&device->properties, out->uuid, sizeof out->uuid);
     out->total_bytes = (int64_t)device->properties.totalGlobalMem;
+    if (!device->lost) free_memory(device->index, &device->available_bytes); /* others come and go */
     out->available_bytes = device->available_bytes;
     out->has_display = device->has_display;
     memcpy(out->peak_flops, device->peak_flops, sizeof out->peak_flops);

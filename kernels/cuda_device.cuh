@@ -29,7 +29,7 @@ struct device {
     int index;
     cudaDeviceProp properties;
     double peak_flops[PRECISIONS]; /* see chip.h */
-    int64_t available_bytes;       /* when it was opened */
+    int64_t available_bytes;       /* when it was last described */
     bool has_display;
     cublasLtHandle_t blas;
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */

@@ -21,13 +21,20 @@ struct ledger {
     sqlite3 *db;
     char path[PATH_MAX];
     char boot[BOOT_BYTES]; /* of this system */
+    int64_t place;         /* in the queue; 0: none */
 };
 
+#define COLUMNS                                                                                              \
+    "(id integer primary key autoincrement, boot text not null, pid integer not null, started integer not"   \
+    " null, device text not null, holder text not null, bytes integer not null, used integer not null"       \
+    " default 0, since real not null);"
+
+/* A larger id came later. */
 static const char schema[] =
-    "create table if not exists reservations(id integer primary key, boot text not null, pid integer not "
-    "null,"
-    " started integer not null, device text not null, holder text not null, bytes integer not null,"
-    " used integer not null default 0, since real not null)";
+    "create table if not exists reservations" COLUMNS "create table if not exists waiting" COLUMNS;
+
+static const char *const tables[] = {"reservations", "waiting"};
+enum { RESERVATIONS, WAITING, TABLES };
 
 /* ---- SQLite ---- */
 
@@ -89,21 +96,38 @@ static bool alive(const struct ledger *l, const char *boot, int64_t pid, int64_t
     return strcmp(boot, l->boot) == 0 && started(pid) == start;
 }
 
-static enum status prune(struct ledger *l, struct err *err)
+static enum status delete_row(struct ledger *l, int table, int64_t id, struct err *err)
 {
-    sqlite3_stmt *all, *gone;
-    enum status status = prepare(l, "select id, boot, pid, started from reservations", &all, err);
+    char sql[80];
+    sqlite3_stmt *statement;
+    snprintf(sql, sizeof sql, "delete from %s where id = ?1", tables[table]);
+    enum status status = prepare(l, sql, &statement, err);
+    if (status) return status;
+    sqlite3_bind_int64(statement, 1, id);
+    return complete(l, statement, err);
+}
+
+static enum status prune_table(struct ledger *l, int table, struct err *err)
+{
+    char sql[80];
+    sqlite3_stmt *all;
+    snprintf(sql, sizeof sql, "select id, boot, pid, started from %s", tables[table]);
+    enum status status = prepare(l, sql, &all, err);
     if (status) return status;
     while (!status && sqlite3_step(all) == SQLITE_ROW) {
         if (alive(l, (const char *)sqlite3_column_text(all, 1), sqlite3_column_int64(all, 2),
                   sqlite3_column_int64(all, 3)))
             continue;
-        if ((status = prepare(l, "delete from reservations where id = ?1", &gone, err))) break;
-        sqlite3_bind_int64(gone, 1, sqlite3_column_int64(all, 0));
-        status = complete(l, gone, err);
+        status = delete_row(l, table, sqlite3_column_int64(all, 0), err);
     }
     sqlite3_finalize(all);
     return status;
+}
+
+static enum status prune(struct ledger *l, struct err *err)
+{
+    enum status status = prune_table(l, RESERVATIONS, err);
+    return status ? status : prune_table(l, WAITING, err);
 }
 
 /* ---- opening ---- */
@@ -161,6 +185,7 @@ enum status ledger_open(const char *home, struct ledger **out, struct err *err)
 void ledger_close(struct ledger *l)
 {
     if (!l) return;
+    if (l->place) delete_row(l, WAITING, l->place, NULL);
     sqlite3_close(l->db);
     free(l);
 }
@@ -239,50 +264,115 @@ static void name_holders(const struct reservation *rows, size_t count, char *buf
     if (count > 4 && used < size) snprintf(buf + used, size - used, " and %zu more", count - 4);
 }
 
-/* Whether `bytes` fit: beside the reservations, and into what is free less what was reserved and not yet
- * taken. */
+/* "; other programs hold 3.0 GiB": what nobody has told the ledger of. */
+static void name_others(const struct ledger_room *room, int64_t used, char *buf, size_t size)
+{
+    char bytes[32];
+    int64_t others = room->total - room->available - used - room->taken;
+    buf[0] = '\0';
+    if (room->available > 0 && others >= room->total / 100)
+        snprintf(buf, size, "; other programs hold %s",
+                 text_format_bytes((uint64_t)others, bytes, sizeof bytes));
+}
+
+/* What is left beside the reservations, and of what is free less what stays free and what was reserved and
+ * not yet taken. *used: what the reservations hold. */
+static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count,
+                       int64_t *used)
+{
+    int64_t kept = (int64_t)((double)room->total * room->reserve), reserved = 0, coming = 0;
+    *used = 0;
+    if (room->total <= 0) return INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        reserved += rows[i].bytes;
+        *used += rows[i].used;
+        if (rows[i].used < rows[i].bytes) coming += rows[i].bytes - rows[i].used;
+    }
+    int64_t left = room->total - kept - reserved, free_now = room->available - kept - coming + room->taken;
+    if (room->available > 0 && free_now < left) left = free_now;
+    return left < 0 ? 0 : left;
+}
+
 static enum status check(const struct ledger_room *room, const struct reservation *rows, size_t count,
                          int64_t bytes, struct err *err)
 {
-    int64_t usable = room->total - (int64_t)((double)room->total * room->reserve), reserved = 0, coming = 0;
-    char wanted[32], free_bytes[32], all[32], holders[300];
-    if (room->total <= 0) return STATUS_OK;
-    for (size_t i = 0; i < count; i++) {
-        reserved += rows[i].bytes;
-        if (rows[i].used < rows[i].bytes) coming += rows[i].bytes - rows[i].used;
-    }
-    int64_t left = usable - reserved;
-    if (room->available > 0 && room->available - coming < left) left = room->available - coming;
-    if (left < 0) left = 0;
+    char wanted[32], free_bytes[32], all[32], holders[300], others[64];
+    int64_t used, left = left_of(room, rows, count, &used);
     if (bytes <= left) return STATUS_OK;
     text_format_bytes((uint64_t)bytes, wanted, sizeof wanted);
     text_format_bytes((uint64_t)left, free_bytes, sizeof free_bytes);
     text_format_bytes((uint64_t)room->total, all, sizeof all);
-    if (bytes > usable)
+    if (bytes > room->total - (int64_t)((double)room->total * room->reserve))
         return err_set(err, STATUS_NO_MEMORY,
                        "%s: %s are needed, it has %s, of which %.0f %% stay free (use a smaller model, "
                        "train.batch_size or train.seq_len)",
                        room->name, wanted, all, room->reserve * 100);
     name_holders(rows, count, holders, sizeof holders);
-    return err_set(err, STATUS_BUSY, "%s: %s are needed, %s of %s are left%s%s (--wait waits for them)",
-                   room->name, wanted, free_bytes, all, count ? "; reserved: " : "", holders);
+    name_others(room, used, others, sizeof others);
+    return err_set(err, STATUS_BUSY,
+                   "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s%s", room->name,
+                   wanted, free_bytes, all, room->reserve * 100, count ? "; reserved: " : "", holders,
+                   others);
 }
 
-static enum status insert(struct ledger *l, const char *device, const char *holder, int64_t bytes,
-                          int64_t *id, struct err *err)
+enum status ledger_left(struct ledger *l, const struct ledger_room *room, int64_t *left, struct err *err)
 {
-    static const char sql[] = "insert into reservations(boot, pid, started, device, holder, bytes, since)"
-                              " values(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    struct reservation *rows = NULL;
+    size_t count = 0;
+    int64_t used;
+    enum status status = STATUS_OK;
+    if (l) status = ledger_list(l, room->device, &rows, &count, err);
+    if (!status) *left = left_of(room, rows, count, &used);
+    free(rows);
+    return status;
+}
+
+enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct err *err)
+{
+    return check(room, NULL, 0, bytes, err);
+}
+
+/* STATUS_BUSY where somebody came for the device before us. */
+static enum status check_queue(struct ledger *l, const struct ledger_room *room, struct err *err)
+{
+    static const char sql[] =
+        "select holder, pid, bytes from waiting where device = ?1 and (?2 = 0 or id < ?2)"
+        " order by id limit 1";
+    char first[LEDGER_TEXT], bytes[32];
+    sqlite3_stmt *select;
+    enum status status = prepare(l, sql, &select, err);
+    if (status) return status;
+    sqlite3_bind_text(select, 1, room->device, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(select, 2, l->place);
+    if (sqlite3_step(select) == SQLITE_ROW) {
+        copy_text(first, select, 0);
+        status = err_set(err, STATUS_BUSY, "%s: %.40s (process %" PRId64 ") waits for %s and came before",
+                         room->name, first, (int64_t)sqlite3_column_int64(select, 1),
+                         text_format_bytes((uint64_t)sqlite3_column_int64(select, 2), bytes, sizeof bytes));
+    }
+    sqlite3_finalize(select);
+    return status;
+}
+
+static enum status insert(struct ledger *l, int table, const struct ledger_room *room, const char *holder,
+                          int64_t bytes, int64_t *id, struct err *err)
+{
+    char sql[160];
     sqlite3_stmt *statement;
+    snprintf(sql, sizeof sql,
+             "insert into %s(boot, pid, started, device, holder, bytes, since, used)"
+             " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+             tables[table]);
     enum status status = prepare(l, sql, &statement, err);
     if (status) return status;
     sqlite3_bind_text(statement, 1, l->boot, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 2, getpid());
     sqlite3_bind_int64(statement, 3, started(getpid()));
-    sqlite3_bind_text(statement, 4, device, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 4, room->device, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 5, holder, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 6, bytes);
     sqlite3_bind_double(statement, 7, clock_wall());
+    sqlite3_bind_int64(statement, 8, room->taken);
     status = complete(l, statement, err);
     if (!status) *id = sqlite3_last_insert_rowid(l->db);
     return status;
@@ -298,9 +388,19 @@ enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, con
     status = prune(l, err);
     if (!status) status = list(l, room->device, &rows, &count, err);
     if (!status) status = check(room, rows, count, bytes, err);
-    if (!status) status = insert(l, room->device, holder, bytes, id, err);
+    if (!status) status = check_queue(l, room, err);
+    if (!status) status = insert(l, RESERVATIONS, room, holder, bytes, id, err);
+    if (!status && l->place) status = delete_row(l, WAITING, l->place, err);
     free(rows);
-    return finish(l, status, err);
+    status = finish(l, status, err);
+    if (!status) l->place = 0;
+    return status;
+}
+
+enum status ledger_wait(struct ledger *l, const struct ledger_room *room, const char *holder, int64_t bytes,
+                        struct err *err)
+{
+    return l->place ? STATUS_OK : insert(l, WAITING, room, holder, bytes, &l->place, err);
 }
 
 enum status ledger_use(struct ledger *l, int64_t id, const char *holder, int64_t used, struct err *err)
@@ -317,9 +417,5 @@ enum status ledger_use(struct ledger *l, int64_t id, const char *holder, int64_t
 
 enum status ledger_release(struct ledger *l, int64_t id, struct err *err)
 {
-    sqlite3_stmt *statement;
-    enum status status = prepare(l, "delete from reservations where id = ?1", &statement, err);
-    if (status) return status;
-    sqlite3_bind_int64(statement, 1, id);
-    return complete(l, statement, err);
+    return delete_row(l, RESERVATIONS, id, err);
 }

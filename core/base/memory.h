@@ -1,4 +1,4 @@
-/* How much memory this process may still take. */
+/* How much memory there is for this process, and how much of it it may still take. */
 #ifndef ANNEAL_BASE_MEMORY_H
 #define ANNEAL_BASE_MEMORY_H
 
@@ -7,5 +7,8 @@
 /* Bytes: what the kernel calls available, or what is left of the control group's limit where that is less. 0:
  * not known. */
 int64_t memory_available(void);
+
+/* Bytes: what the machine has, or the control group's limit where that is less. 0: not known. */
+int64_t memory_total(void);
 
 #endif

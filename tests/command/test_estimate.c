@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "runs/ledger.h"
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
 
@@ -111,6 +112,51 @@ static void an_interval_of_more_layers_than_there_are_is_left_out(void **state)
     }
 }
 
+/* What `anneal devices` calls reserved is what the allocator really takes, which may be more than the plan.
+ */
+static void the_estimate_knows_what_the_allocator_takes_beside_the_plan(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"basic", "pool", "arena", "caching"};
+    struct stage s;
+    char word[64];
+    stage_open(&s, "allocators");
+    for (int i = 0; i < 4; i++) {
+        snprintf(word, sizeof word, "--memory.allocator=%s", kinds[i]);
+        json_t *json = estimate(s.config, word);
+        json_int_t total = stage_int(json, "total_bytes"), reserved = stage_int(json, "reserved_bytes");
+        if (i < 3)
+            assert_int_equal(reserved, total);
+        else
+            assert_true(reserved > total);
+        json_decref(json);
+    }
+}
+
+static int fitting(const char *config, const char *word)
+{
+    json_t *json = estimate(config, word);
+    int batch = (int)json_integer_value(json_object_get(json_object_get(json, "fit"), "batch_size"));
+    json_decref(json);
+    return batch;
+}
+
+static void what_others_have_reserved_is_not_there_to_fit_into(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct ledger *ledger;
+    int64_t id;
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0};
+    stage_open(&s, "reserved");
+    assert_true(fitting(s.config, "--fit") > 0);
+    assert_int_equal(ledger_open(getenv("ANNEAL_HOME"), &ledger, NULL), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &unknown, "greedy", (int64_t)1 << 50, &id, NULL), STATUS_OK);
+    assert_int_equal(fitting(s.config, "--fit"), 0);
+    assert_true(fitting(s.config, "--fit=8MiB") > 0); /* what is given is not asked of anybody */
+    ledger_close(ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +165,9 @@ int main(void)
         cmocka_unit_test_teardown(what_is_no_amount_and_what_is_no_configuration_is_said_so,
                                   process_close_all),
         cmocka_unit_test_teardown(an_interval_of_more_layers_than_there_are_is_left_out, process_close_all),
+        cmocka_unit_test_teardown(the_estimate_knows_what_the_allocator_takes_beside_the_plan,
+                                  process_close_all),
+        cmocka_unit_test_teardown(what_others_have_reserved_is_not_there_to_fit_into, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include "core/config.h"
 #include "core/fit.h"
 #include "core/optimizer.h"
 #include "tests/core/rig.h"
@@ -334,6 +335,69 @@ static void what_fits_is_the_most_that_fits(void **state)
     model_release(&model);
 }
 
+/* Without a device, the same that one gives. */
+static void what_is_reserved_is_what_every_allocator_takes(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    struct model model;
+    struct device *device;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    assert_int_equal(cpu_backend()->device_open(1, &device, NULL), STATUS_OK);
+    for (int kind = 0; kind < ALLOCATOR_KINDS; kind++)
+        for (int B = 1; B <= 512; B *= 8) {
+            struct plan_input input = {
+                .model = &model, .B = B, .T = 64, .moments = 2, .allocator = (enum allocator_kind)kind};
+            struct plan plan;
+            struct network network;
+            struct allocator_usage sum;
+            size_t reserved;
+            input.host_counts = true;
+            assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+            assert_int_equal(plan_reserved(&plan, &reserved, NULL), STATUS_OK);
+            assert_int_equal(network_open(&network, cpu_backend(), device, &model, &plan, NULL), STATUS_OK);
+            allocator_sum(network.allocator, &sum);
+            assert_int_equal(reserved, (size_t)sum.reserved + plan.total_bytes - plan_device_bytes(&plan));
+            network_close(&network);
+            plan_release(&plan);
+        }
+    cpu_backend()->device_close(device);
+    model_release(&model);
+}
+
+/* Tied and recomputed: from 90 sequences to 91 the logits find room beside what is there, and the plan
+ * shrinks.
+ */
+static void what_fits_is_the_most_also_where_a_plan_shrinks_with_its_batch(void **state)
+{
+    (void)state;
+    enum { MOST = 200 };
+    struct config config;
+    struct model model;
+    size_t bytes[MOST + 1] = {0};
+    int shrinks = 0, size;
+    config_init(&config);
+    assert_int_equal(config_read_word(&config, "model.preset=tiny", NULL), STATUS_OK);
+    assert_int_equal(config_read_word(&config, "model.intermediate_dim=1024", NULL), STATUS_OK);
+    assert_int_equal(config_read_word(&config, "model.tie_weights=true", NULL), STATUS_OK);
+    assert_int_equal(config_finish(&config, NULL), STATUS_OK);
+    assert_int_equal(model_init(&model, &config.model.sizes, NULL), STATUS_OK);
+    struct plan_input input = {
+        .model = &model, .T = 64, .moments = 2, .activation_interval = 1, .host_counts = true};
+    for (input.B = 1; input.B <= MOST; input.B++) {
+        assert_int_equal(plan_bytes(&input, &bytes[input.B], NULL), STATUS_OK);
+        shrinks += bytes[input.B] < bytes[input.B - 1];
+    }
+    assert_true(shrinks > 0);
+    for (int B = 1; B <= MOST / 2; B++) {
+        int most = MOST;
+        while (bytes[most] > bytes[B]) most--;
+        assert_int_equal(fit_batch(input, bytes[B], &size, NULL), STATUS_OK);
+        assert_int_equal(size, most);
+    }
+    model_release(&model);
+}
+
 static void a_device_that_refuses_leaves_nothing_allocated_and_names_the_category(void **state)
 {
     (void)state;
@@ -402,7 +466,9 @@ int main(void)
         cmocka_unit_test(lion_plans_one_moment_less_than_adamw),
         cmocka_unit_test(every_buffer_has_a_name_and_a_category_that_has_one),
         cmocka_unit_test(the_largest_configuration_does_not_overflow),
+        cmocka_unit_test(what_is_reserved_is_what_every_allocator_takes),
         cmocka_unit_test(what_fits_is_the_most_that_fits),
+        cmocka_unit_test(what_fits_is_the_most_also_where_a_plan_shrinks_with_its_batch),
         cmocka_unit_test(a_device_that_refuses_leaves_nothing_allocated_and_names_the_category),
         cmocka_unit_test(a_snapshot_is_host_memory_and_part_of_the_total_only_where_that_is_the_devices),
     };

@@ -2,12 +2,14 @@
  * network and optimizer, random tokens, nothing recorded. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/philox.h"
 #include "core/base/text.h"
 #include "core/config.h"
@@ -15,6 +17,7 @@
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/interrupt.h"
+#include "tui/command/memory_share.h"
 
 static const char help[] = "usage: anneal bench step [--rounds=N] [--json] [--section.key=value ...]\n"
                            "\n"
@@ -36,12 +39,27 @@ struct bench {
     struct device *device;
     struct device_info info;
     struct network network;
+    struct memory_share share;
     int rounds;       /* steps that count, up to STEPS */
     int range_count;  /* of the optimizer's table */
     int32_t *tokens;  /* (B, T+1): inputs, and targets one further */
     float *a, *b, *c; /* (GEMM_SIZE, GEMM_SIZE), of the network's allocator */
     double step_seconds[STEPS], gemm_flops[STEPS];
 };
+
+/* The network's, and the operands of the product. */
+static enum status reserve(struct bench *b, struct err *err)
+{
+    char home[PATH_MAX];
+    struct memory_wish wish = {.home = file_anneal_home(home, sizeof home, NULL) ? NULL : home,
+                               .holder = "bench",
+                               .backend = cpu_backend(),
+                               .device = b->device,
+                               .reserve = b->config.memory.reserve,
+                               .bytes = (int64_t)b->plan.total_bytes +
+                                        3 * (int64_t)sizeof(float) * GEMM_SIZE * GEMM_SIZE};
+    return memory_share_take(&b->share, &wish, err);
+}
 
 static enum status open_bench(struct bench *b, struct err *err)
 {
@@ -61,6 +79,7 @@ static enum status open_bench(struct bench *b, struct err *err)
                                .host_counts = true};
     if (!status) input.gemm_workspace = backend->gemm_workspace(b->device);
     if (!status) status = plan_init(&b->plan, &input, err);
+    if (!status) status = reserve(b, err);
     if (!status) status = network_open(&b->network, backend, b->device, &b->model, &b->plan, err);
     if (status) return status;
     backend->device_describe(b->device, &b->info);
@@ -71,6 +90,7 @@ static enum status open_bench(struct bench *b, struct err *err)
         status = allocator_alloc_f32(scope, "operands of the product", n, NULL, operands[i], err);
     if (status) return status;
     if (!b->tokens) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
+    memory_share_used(&b->share, "bench", b->share.bytes);
     model_initialise(&b->model, 1, b->network.weights);
     struct optimizer optimizer = {0};
     status = optimizer_lay_ranges(&optimizer, &b->network, &c->groups, c->train.weight_decay, err);
@@ -85,6 +105,7 @@ static enum status open_bench(struct bench *b, struct err *err)
 static void close_bench(struct bench *b)
 {
     network_close(&b->network);
+    memory_share_release(&b->share);
     if (b->device) cpu_backend()->device_close(b->device);
     plan_release(&b->plan);
     model_release(&b->model);

@@ -31,7 +31,8 @@ struct outlook {
     int64_t checkpoints;                 /* the last one included, those of a best evaluation not */
     int64_t checkpoint_bytes;            /* weights and moments of each */
     int64_t samples;
-    int64_t headroom; /* bytes left beside the plan, the reserve kept free; -1: unknown */
+    int64_t
+        headroom; /* bytes left beside what is reserved for the plan, the reserve kept free; -1: unknown */
 };
 
 static int64_t lesser(int64_t a, int64_t b)
@@ -69,7 +70,7 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
     if (o->device->total_bytes > 0 && o->device->available_bytes > 0) {
         int64_t kept =
             (int64_t)((double)o->device->total_bytes * memory_share_reserve(o->device, c->memory.reserve));
-        o->headroom = o->device->available_bytes - kept - (int64_t)plan->total_bytes;
+        o->headroom = o->device->available_bytes - kept - s->share.bytes;
         if (o->headroom < 0) o->headroom = 0;
     }
 }

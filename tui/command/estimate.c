@@ -31,8 +31,13 @@ static const char help[] =
     "  --device D         auto | cpu | cuda: whose precision and workspace the plan has\n"
     "  --fit [MEMORY]     also the largest batch and the longest sequence that fit into MEMORY, a number of "
     "bytes or with\n"
-    "                     a unit: 24GiB, 800MB (default: what the device has available, less "
-    "memory.reserve)\n"
+    "                     a unit: 24GiB, 800MB (default: what the device has free, less memory.reserve and "
+    "what "
+    "other runs\n"
+    "                     have reserved); of a GPU's, the context that a run has measured there is taken "
+    "off, "
+    "of a given\n"
+    "                     MEMORY, too\n"
     "  --layers           also what each layer takes\n"
     "  --json             one JSON value: all of this, and every buffer with its category, layer, bytes and "
     "offset\n"
@@ -55,8 +60,10 @@ struct estimate {
     struct model model;
     struct plan_input input;
     struct plan plan;
+    size_t reserved; /* of the device: the plan, and what the allocator takes beside it */
     bool fit, layers, json;
     size_t memory;     /* to fit into */
+    size_t context;    /* of it, what a GPU's context takes */
     int batch, length; /* that fit; 0: none */
     int64_t overhead;  /* bytes of the device that are not the plan's; -1: not known */
     struct activation_trade trades[TRADES];
@@ -133,16 +140,20 @@ static enum status ask_device(struct estimate *e, struct err *err)
     snprintf(folder, sizeof folder, "%s/cuda", at_home ? home : "");
     if (!status) e->overhead = overhead_recall(folder, &e->info);
     if (!status && !gpu && e->overhead < 0) e->overhead = overhead_measure(&e->info);
+    if (!status && gpu && e->overhead > 0) e->context = (size_t)e->overhead;
+    struct memory_wish wish = {.home = at_home ? home : NULL,
+                               .backend = choice.backend,
+                               .device = choice.device,
+                               .reserve = e->config.memory.reserve};
+    if (!status && e->fit && !e->memory) { /* with the context, which is taken off again */
+        int64_t left = memory_share_left(&wish);
+        if (left == INT64_MAX)
+            status = err_set(err, STATUS_USAGE, "--fit: %s does not say what it has (give --fit MEMORY)",
+                             e->info.short_name);
+        e->memory = (size_t)left + e->context;
+    }
     device_choice_close(&choice);
     return status;
-}
-
-/* What a run may reserve: of what is available now, no more than the share that need not stay free. */
-static size_t usable_bytes(const struct estimate *e)
-{
-    double reserve = memory_share_reserve(&e->info, e->config.memory.reserve);
-    int64_t usable = e->info.total_bytes - (int64_t)(reserve * (double)e->info.total_bytes);
-    return (size_t)(e->info.available_bytes < usable ? e->info.available_bytes : usable);
 }
 
 static enum status make_plan(struct estimate *e, struct err *err)
@@ -153,6 +164,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     if (!status) status = ask_device(e, err);
     e->input.model = &e->model;
     e->input.loss = plan_loss_parse(c->train.loss);
+    allocator_kind_parse(c->memory.allocator, &e->input.allocator);
     e->input.B = (int)c->train.batch_size;
     e->input.T = (int)c->train.seq_len;
     e->input.activation_interval = (int)c->checkpoint.activation_interval;
@@ -160,12 +172,13 @@ static enum status make_plan(struct estimate *e, struct err *err)
         optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
     e->input.snapshot = trainer_snapshot_arenas(c, e->input.moments);
     if (!status) status = plan_init(&e->plan, &e->input, err);
+    if (!status) status = plan_reserved(&e->plan, &e->reserved, err);
     for (int i = 0; !status && i < TRADES && intervals[i] <= c->model.sizes.num_layers; i++)
         status = fit_trade(e->input, intervals[i], &e->trades[e->trade_count++], err);
     if (status || !e->fit) return status;
-    if (!e->memory) e->memory = usable_bytes(e);
-    status = fit_batch(e->input, e->memory, &e->batch, err);
-    return status ? status : fit_length(e->input, e->memory, c->model.sizes.max_seq_len, &e->length, err);
+    size_t room = e->memory > e->context ? e->memory - e->context : 0;
+    status = fit_batch(e->input, room, &e->batch, err);
+    return status ? status : fit_length(e->input, room, c->model.sizes.max_seq_len, &e->length, err);
 }
 
 /* ---- text ---- */
@@ -213,10 +226,14 @@ static void print_beside(const struct estimate *e)
                text_format_bytes(plan->category_bytes[c], text, sizeof text));
         print_buffers(plan, (enum plan_category)c);
     }
+    if (e->reserved > plan->total_bytes)
+        printf("  %-42s %12s   memory.allocator = %s\n", "what the allocator takes more",
+               text_format_bytes(e->reserved - plan->total_bytes, text, sizeof text),
+               e->config.memory.allocator);
     const char *what = gpu ? "driver's context and libraries" : "the program and what it reads";
     if (e->overhead >= 0)
-        printf("  %-42s %12s   before the plan, as last measured\n", what,
-               text_format_bytes((uint64_t)e->overhead, text, sizeof text));
+        printf("  %-42s %12s   %s\n", what, text_format_bytes((uint64_t)e->overhead, text, sizeof text),
+               gpu ? "before the plan, as last measured" : "before the plan, so far");
     else
         printf("  %-42s %12s   a run measures it where NVIDIA's management library tells\n", what, "unknown");
 }
@@ -317,7 +334,10 @@ static void print_text(const struct estimate *e)
     if (e->layers) print_layers(e);
     print_trades(e);
     if (!e->fit) return;
-    printf("\nInto %s fit", text_format_bytes(e->memory, text, sizeof text));
+    printf("\nInto %s", text_format_bytes(e->memory, text, sizeof text));
+    if (e->context)
+        printf(", %s of them the driver's context,", text_format_bytes(e->context, text, sizeof text));
+    printf(" fit");
     if (e->batch)
         printf(" a batch of %d sequences of %d tokens", e->batch, e->input.T);
     else
@@ -359,12 +379,13 @@ static json_t *plan_json(const struct estimate *e)
                                                 "total_bytes", (json_int_t)e->trades[i].bytes, "extra_flops",
                                                 e->trades[i].extra_flops));
     json_t *overhead = e->overhead >= 0 ? json_integer(e->overhead) : json_null();
-    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "device",
+    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "device",
                      e->info.short_name, "parameters", (json_int_t)e->model.parameters, "batch_size",
                      e->input.B, "seq_len", e->input.T, "optimizer", e->config.train.optimizer, "precision",
                      precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
-                     "overhead_bytes", overhead, "categories", categories, "layers", layers,
-                     "activation_checkpointing", trades, "buffers", buffers, "param_groups", group_table_json(&e->config, &e->model));
+                     "reserved_bytes", (json_int_t)e->reserved, "overhead_bytes", overhead, "categories",
+                     categories, "layers", layers, "activation_checkpointing", trades, "buffers", buffers,
+                     "param_groups", group_table_json(&e->config, &e->model));
 }
 
 static enum status print_json(const struct estimate *e, struct err *err)

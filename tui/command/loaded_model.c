@@ -2,14 +2,28 @@
 #include "tui/command/loaded_model.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 
+#include "core/base/file.h"
 #include "core/checkpoint.h"
 #include "core/hugging_face.h"
 #include "tui/command/clean.h"
 
+static enum status reserve(struct loaded_model *m, const char *doing, struct err *err)
+{
+    char home[PATH_MAX];
+    struct memory_wish wish = {.home = file_anneal_home(home, sizeof home, NULL) ? NULL : home,
+                               .holder = doing,
+                               .backend = m->choice.backend,
+                               .device = m->choice.device,
+                               .reserve = NAN,
+                               .bytes = (int64_t)m->plan.total_bytes};
+    return memory_share_take(&m->share, &wish, err);
+}
+
 static enum status open_network(struct loaded_model *m, const char *folder, struct loaded_shape shape,
-                                struct err *err)
+                                const char *doing, struct err *err)
 {
     const struct backend *backend = m->choice.backend;
     int longest = m->model.config.max_seq_len;
@@ -20,10 +34,15 @@ static enum status open_network(struct loaded_model *m, const char *folder, stru
                                .gemm_workspace = backend->gemm_workspace(m->choice.device)};
     enum status status = plan_init(&m->plan, &input, err);
     if (status) return status;
-    status = network_open(&m->network, backend, m->choice.device, &m->model, &m->plan, err);
+    status = reserve(m, doing, err);
+    if (!status) status = network_open(&m->network, backend, m->choice.device, &m->model, &m->plan, err);
     if (!status) status = checkpoint_load_weights(folder, &m->network, err);
-    if (!status) return STATUS_OK;
+    if (!status) {
+        memory_share_used(&m->share, doing, m->share.bytes);
+        return STATUS_OK;
+    }
     network_close(&m->network);
+    memory_share_release(&m->share);
     plan_release(&m->plan);
     return status;
 }
@@ -42,11 +61,11 @@ enum status loaded_model_load(struct loaded_model *m, const char *folder, const 
                               struct loaded_shape shape, const char *doing, struct err *err)
 {
     enum status status = device_choice_open(&m->choice, device, 0, err);
-    if (!status) status = open_network(m, folder, shape, err);
+    if (!status) status = open_network(m, folder, shape, doing, err);
     if (status && m->choice.device && device_choice_may_fall_back(&m->choice, err)) {
         struct err why = *err;
         status = device_choice_fall_back(&m->choice, &why, err);
-        if (!status) status = open_network(m, folder, shape, err);
+        if (!status) status = open_network(m, folder, shape, doing, err);
     }
     if (!status && m->choice.why[0] != '\0') {
         char shown[sizeof m->choice.why];
@@ -59,6 +78,7 @@ enum status loaded_model_load(struct loaded_model *m, const char *folder, const 
 void loaded_model_close(struct loaded_model *m)
 {
     network_close(&m->network);
+    memory_share_release(&m->share);
     device_choice_close(&m->choice);
     plan_release(&m->plan);
     model_release(&m->model);

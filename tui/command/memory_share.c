@@ -1,10 +1,12 @@
 /* See memory_share.h. */
 #include "tui/command/memory_share.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
 
+#include "core/overhead.h"
 #include "tui/command/interrupt.h"
 
 const char *memory_share_device(const struct device_info *device)
@@ -23,41 +25,96 @@ static void warn(const struct err *err)
     fprintf(stderr, "anneal: warning: device memory is not reserved: %s\n", err->text);
 }
 
+/* What the device has now. */
+static void look(const struct memory_wish *wish, struct device_info *info, struct ledger_room *room)
+{
+    wish->backend->device_describe(wish->device, info);
+    room->device = memory_share_device(info);
+    room->name = info->short_name;
+    room->total = info->total_bytes;
+    room->available = info->available_bytes;
+    room->reserve = memory_share_reserve(info, wish->reserve);
+}
+
+/* What this process takes of a GPU beside what it allocates; *taken of it is taken already. */
+static int64_t context_bytes(const char *home, const struct device_info *info, int64_t *taken)
+{
+    int64_t known = memory_share_overhead(home, info), now = known > 0 ? overhead_measure(info) : 0;
+    *taken = now < 0 ? 0 : now > known ? known : now;
+    return known > 0 ? known : 0;
+}
+
+int64_t memory_share_overhead(const char *home, const struct device_info *device)
+{
+    char folder[PATH_MAX];
+    if (device->uuid[0] == '\0' || snprintf(folder, sizeof folder, "%s/cuda", home) >= (int)sizeof folder)
+        return 0;
+    int64_t bytes = overhead_recall(folder, device);
+    return bytes < 0 ? 0 : bytes;
+}
+
+static enum status attempt(struct memory_share *share, const struct memory_wish *wish,
+                           const struct ledger_room *room, struct err *err)
+{
+    int64_t bytes = wish->bytes + share->overhead;
+    if (!share->ledger) return ledger_fits(room, bytes, err);
+    return ledger_reserve(share->ledger, room, wish->holder, bytes, &share->id, err);
+}
+
 enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err)
 {
-    struct ledger_room room = {memory_share_device(wish->device), wish->device->short_name,
-                               wish->device->total_bytes, wish->device->available_bytes,
-                               memory_share_reserve(wish->device, wish->reserve)};
-    enum status status = ledger_open(wish->home, &share->ledger, err);
-    if (status) {
-        warn(err);
-        return STATUS_OK;
+    struct device_info info;
+    struct ledger_room room = {0};
+    struct err why;
+    *share = (struct memory_share){.bytes = wish->bytes};
+    look(wish, &info, &room);
+    if (wish->home) share->overhead = context_bytes(wish->home, &info, &room.taken);
+    if (!wish->home) err_set(&why, STATUS_USAGE, "there is no folder for the ledger (set ANNEAL_HOME)");
+    if (!wish->home || ledger_open(wish->home, &share->ledger, &why)) warn(&why);
+    enum status status = attempt(share, wish, &room, err);
+    if (status == STATUS_BUSY && wish->wait) {
+        fprintf(stderr, "anneal: waiting: %s\n", err->text);
+        if (share->ledger &&
+            ledger_wait(share->ledger, &room, wish->holder, wish->bytes + share->overhead, &why))
+            warn(&why);
     }
-    status = ledger_reserve(share->ledger, &room, wish->holder, wish->bytes, &share->id, err);
-    if (status == STATUS_BUSY && wish->wait) fprintf(stderr, "anneal: waiting: %s\n", err->text);
     while (status == STATUS_BUSY && wish->wait) {
         if (interrupt_requested()) {
-            memory_share_release(share);
-            return err_set(err, STATUS_INTERRUPTED, "interrupted while waiting for memory");
+            status = err_set(err, STATUS_INTERRUPTED, "interrupted while waiting for memory");
+            break;
         }
         nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
-        room.available = 0; /* what it was when we came says nothing now */
-        status = ledger_reserve(share->ledger, &room, wish->holder, wish->bytes, &share->id, err);
+        look(wish, &info, &room);
+        status = attempt(share, wish, &room, err);
     }
-    if (!status) {
-        share->bytes = wish->bytes;
-        return STATUS_OK;
-    }
+    if (!status) return STATUS_OK;
     ledger_close(share->ledger);
-    *share = (struct memory_share){0};
-    if (status == STATUS_BUSY || status == STATUS_NO_MEMORY) return status;
+    share->ledger = NULL;
+    why = *err;
+    if (status == STATUS_BUSY && wish->may_wait)
+        return err_set(err, status, "%s (--wait waits for them)", why.text);
+    if (status == STATUS_BUSY || status == STATUS_NO_MEMORY || status == STATUS_INTERRUPTED) return status;
     warn(err);
-    return STATUS_OK;
+    return attempt(share, wish, &room, err); /* without a ledger */
+}
+
+int64_t memory_share_left(const struct memory_wish *wish)
+{
+    struct device_info info;
+    struct ledger_room room = {0};
+    struct ledger *ledger = NULL;
+    int64_t left, overhead = 0;
+    look(wish, &info, &room);
+    if (wish->home) overhead = context_bytes(wish->home, &info, &room.taken);
+    if (wish->home) ledger_open(wish->home, &ledger, NULL);
+    if (ledger_left(ledger, &room, &left, NULL)) left = 0;
+    ledger_close(ledger);
+    return left == INT64_MAX ? left : left > overhead ? left - overhead : 0;
 }
 
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes)
 {
-    if (share->ledger) ledger_use(share->ledger, share->id, holder, bytes, NULL);
+    if (share->ledger) ledger_use(share->ledger, share->id, holder, bytes + share->overhead, NULL);
 }
 
 void memory_share_release(struct memory_share *share)

@@ -1,0 +1,113 @@
+/* Memory that another holds: whoever wants it waits, or is told who has it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "kernels/backend.h"
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+#include "tui/command/memory_share.h"
+
+enum { MIB = 1 << 20, LOOKS = 3 };
+
+/* ---- a device that another program leaves at the third look ---- */
+
+static int looks;
+
+static void busy_at_first(struct device *device, struct device_info *out)
+{
+    (void)device;
+    looks++;
+    *out = (struct device_info){.short_name = "cpu",
+                                .total_bytes = 1000 * MIB,
+                                .available_bytes = looks < LOOKS ? 150 * MIB : 700 * MIB};
+}
+
+static void who_waits_comes_in_when_the_memory_is_really_free(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    struct memory_share share = {0};
+    struct backend backend = *cpu_backend();
+    stage_open(&s, "waits");
+    backend.device_describe = busy_at_first;
+    struct memory_wish wish = {.home = getenv("ANNEAL_HOME"),
+                               .holder = "patient",
+                               .backend = &backend,
+                               .reserve = 0.1,
+                               .bytes = 100 * MIB,
+                               .may_wait = true};
+    looks = 0;
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "; other programs hold 850.0 MiB (--wait waits for them)"));
+    looks = 0;
+    wish.wait = true;
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_OK);
+    assert_int_equal(looks, LOOKS);
+    memory_share_release(&share);
+}
+
+static void without_a_ledger_what_is_free_decides(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct memory_share share = {0};
+    struct backend backend = *cpu_backend();
+    backend.device_describe = busy_at_first;
+    struct memory_wish wish = {.backend = &backend, .reserve = 0.1, .bytes = 51 * MIB};
+    looks = 0;
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
+    wish.bytes = 50 * MIB;
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_OK);
+    memory_share_release(&share);
+}
+
+/* ---- commands that compute and do not train ---- */
+
+static void expect_refused(const char *command, const char *word, const char *more, const char *data)
+{
+    struct process *p = process_run(1, command, word, more, data, NULL);
+    process_expect_sentence(p, "cpu: ");
+    process_expect_sentence(p, "; reserved: greedy ");
+    assert_null(strstr(process_stderr(p), "--wait"));
+    process_close(p);
+}
+
+static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct ledger *ledger;
+    struct err err = {0};
+    int64_t id;
+    char data[700];
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0};
+    stage_open(&s, "reserve");
+    snprintf(data, sizeof data, "--data=%s", s.corpus);
+    process_close(process_run(0, "train", s.config, "--train.total_steps=1", "--progress=none", NULL));
+    if (ledger_open(getenv("ANNEAL_HOME"), &ledger, &err)) fail_msg("%s", err.text);
+    assert_int_equal(ledger_reserve(ledger, &unknown, "greedy", (int64_t)1 << 50, &id, &err), STATUS_OK);
+    expect_refused("generate", "latest", "--max-tokens=1", NULL);
+    expect_refused("evaluate", "latest", "--batches=1", data);
+    expect_refused("bench", "step", "--rounds=1", NULL);
+    assert_int_equal(ledger_release(ledger, id, &err), STATUS_OK);
+    ledger_close(ledger);
+    process_close(process_run(0, "generate", "latest", "--max-tokens=1", NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(who_waits_comes_in_when_the_memory_is_really_free, process_close_all),
+        cmocka_unit_test_teardown(without_a_ledger_what_is_free_decides, process_close_all),
+        cmocka_unit_test_teardown(generate_evaluate_and_bench_reserve_as_training_does, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
