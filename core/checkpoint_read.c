@@ -188,13 +188,12 @@ static enum status read_state(const char *path, struct train_state *out, struct 
     double best = INFINITY;
     json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
     if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
-    int bad = json_unpack_ex(json, &problem, 0, "{s:I s:I s:I s:I s:F s:I s:I s:I s:I s:F s:I s:I s:I s?F s?I}",
-                             "step", &step, "updates", &updates, "cursor", &cursor, "tokens", &tokens,
-                             "lr_factor", &s.lr_factor, "skipped_in_a_row", &skipped, "best_step", &best_step,
-                             "patience_used", &used, "patience", &patience, "min_delta",
-                             &s.stopping.min_delta, "corpus_tokens", &corpus[0], "corpus_checksum",
-                             &corpus[1], "tokenizer_checksum", &corpus[2], "best_val_loss", &best,
-                             "best_saved", &saved);
+    int bad = json_unpack_ex(
+        json, &problem, 0, "{s:I s:I s:I s:I s:F s:I s:I s:I s:I s:F s:I s:I s:I s?F s?I}", "step", &step,
+        "updates", &updates, "cursor", &cursor, "tokens", &tokens, "lr_factor", &s.lr_factor,
+        "skipped_in_a_row", &skipped, "best_step", &best_step, "patience_used", &used, "patience", &patience,
+        "min_delta", &s.stopping.min_delta, "corpus_tokens", &corpus[0], "corpus_checksum", &corpus[1],
+        "tokenizer_checksum", &corpus[2], "best_val_loss", &best, "best_saved", &saved);
     json_decref(json);
     if (bad || step < 0 || updates < 0 || cursor < 0 || tokens < 0 || skipped < 0 || used < 0 ||
         s.lr_factor < 0)

@@ -251,8 +251,8 @@ static void pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left(void 
     free(parent);
 }
 
-/* What a run does that goes on from the newest whole one: it sets the damaged ones aside, and prunes after its
- * own next save. */
+/* What a run does that goes on from the newest whole one: it sets the damaged ones aside, and prunes after
+ * its own next save. */
 static void damaged_ones_are_set_aside_and_push_no_good_one_out(void **state)
 {
     (void)state;

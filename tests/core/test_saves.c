@@ -9,8 +9,10 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -213,6 +215,59 @@ static void an_ordered_checkpoint_is_on_disk_when_it_is_answered(void **state)
     session_close(&s);
 }
 
+/* ---- a full disk ---- */
+
+static bool is_whole(const struct session *s, int64_t step)
+{
+    char path[4096];
+    return checkpoint_find(s->folder, step, path, sizeof path, NULL) == STATUS_OK;
+}
+
+static void let_files_be(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes == RLIM_INFINITY ? limit.rlim_max : bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static bool older_best_stayed;
+
+/* The disk is full just while the checkpoint of step 8, a new best, is written. */
+static void fill_disk_at_step_8(struct story *story, bool begins)
+{
+    if (begins && story->done == 8) let_files_be(1000);
+}
+
+static void look_at_step_10(struct story *story)
+{
+    let_files_be(RLIM_INFINITY);
+    if (story->done == 10) older_best_stayed = is_whole(watched, 4) && is_whole(watched, 9);
+}
+
+static void a_best_that_could_not_be_saved_takes_the_one_before_from_nobody(void **state)
+{
+    (void)state;
+    struct session s;
+    signal(SIGXFSZ, SIG_IGN);
+    session_open(
+        &s, "best-unsaved", NULL,
+        WORDS("eval.every=4", "checkpoint.every=3", "checkpoint.keep=1", "checkpoint.background=false"), 900);
+    watched = &s;
+    older_best_stayed = false;
+    s.story.on_saving = fill_disk_at_step_8;
+    s.story.on_step = look_at_step_10;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < 3; i++) assert_true(s.story.stoppings[i].improved);
+    assert_non_null(strstr(s.story.last_event, "checkpoint at step 8"));
+    assert_true(older_best_stayed);
+    assert_false(is_whole(&s, 8));
+    assert_false(is_whole(&s, 4)); /* the newer best is on disk: now it may go */
+    assert_true(is_whole(&s, 12));
+    session_close(&s);
+}
+
 /* ---- weights alone ---- */
 
 static void without_moments_a_checkpoint_is_smaller_and_resumes_no_run(void **state)
@@ -293,6 +348,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_waits_for_the_one_before_and_none_is_lost),
         cmocka_unit_test(a_checkpoint_that_had_to_wait_long_says_so),
         cmocka_unit_test(an_ordered_checkpoint_is_on_disk_when_it_is_answered),
+        cmocka_unit_test(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody),
         cmocka_unit_test(without_moments_a_checkpoint_is_smaller_and_resumes_no_run),
         cmocka_unit_test(
             a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer),

@@ -10,9 +10,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 #include "core/base/file.h"
 #include "tests/core/rig.h"
@@ -350,58 +348,6 @@ static void the_best_weights_survive_later_checkpoints(void **state)
     session_close(&s);
 }
 
-static bool is_whole(const struct session *s, int64_t step)
-{
-    char path[4096];
-    return checkpoint_find(s->folder, step, path, sizeof path, NULL) == STATUS_OK;
-}
-
-static void let_files_be(rlim_t bytes)
-{
-    struct rlimit limit;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = bytes == RLIM_INFINITY ? limit.rlim_max : bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
-static bool older_best_stayed;
-static struct session *keeper;
-
-/* The disk is full just while the checkpoint of step 8, a new best, is written. */
-static void fill_disk_at_step_8(struct story *story, bool begins)
-{
-    if (begins && story->done == 8) let_files_be(1000);
-}
-
-static void look_at_step_10(struct story *story)
-{
-    let_files_be(RLIM_INFINITY);
-    if (story->done == 10) older_best_stayed = is_whole(keeper, 4) && is_whole(keeper, 9);
-}
-
-static void a_best_that_could_not_be_saved_takes_the_one_before_from_nobody(void **state)
-{
-    (void)state;
-    struct session s;
-    signal(SIGXFSZ, SIG_IGN);
-    session_open(
-        &s, "best-unsaved", NULL,
-        WORDS("eval.every=4", "checkpoint.every=3", "checkpoint.keep=1", "checkpoint.background=false"), 900);
-    keeper = &s;
-    older_best_stayed = false;
-    s.story.on_saving = fill_disk_at_step_8;
-    s.story.on_step = look_at_step_10;
-    session_start(&s, false);
-    assert_int_equal(session_run(&s), TRAIN_FINISHED);
-    for (int i = 0; i < 3; i++) assert_true(s.story.stoppings[i].improved);
-    assert_non_null(strstr(s.story.last_event, "checkpoint at step 8"));
-    assert_true(older_best_stayed);
-    assert_false(is_whole(&s, 8));
-    assert_false(is_whole(&s, 4)); /* the newer best is on disk: now it may go */
-    assert_true(is_whole(&s, 12));
-    session_close(&s);
-}
-
 static void a_plan_larger_than_the_memory_is_refused_beforehand(void **state)
 {
     (void)state;
@@ -686,7 +632,6 @@ int main(void)
         cmocka_unit_test(early_stopping_ends_a_run_that_learns_nothing),
         cmocka_unit_test(an_ordered_evaluation_counts_like_any_other),
         cmocka_unit_test(the_best_weights_survive_later_checkpoints),
-        cmocka_unit_test(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody),
         cmocka_unit_test(a_plan_larger_than_the_memory_is_refused_beforehand),
         cmocka_unit_test(asking_for_the_same_evaluation_again_costs_no_patience),
         cmocka_unit_test(a_vocabulary_smaller_than_the_tokenizers_is_refused),
