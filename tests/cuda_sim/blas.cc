@@ -241,6 +241,7 @@ size_t cublasLtGetVersion(void)
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
 {
+    openblas_set_num_threads(1); /* as in training on the CPU: with more it takes memory for each product */
     handles.push_back(*out = new sim_blas());
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,0 +1,114 @@
+/* `--check-allocations` on a GPU: steps of the CUDA twin allocate nothing either, whether streams run at once
+ * or late, and one that does is found. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/heap.h"
+#include "kernels/cuda_plugin.h"
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+#include "tests/core/story.h"
+#include "tests/cuda_sim/simulated_plugin.h"
+#include "tests/cuda_sim/simulator.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void *(*volatile get)(size_t) = malloc; /* volatile: or the compiler takes the pair away */
+
+/* A sanitizer has its own malloc family. */
+static void need_counting(void)
+{
+    if (!heap_counts()) skip();
+}
+
+static enum status train(const struct backend *backend, const char *const *words, struct err *err)
+{
+    struct session s;
+    enum train_outcome outcome;
+    session_open(&s, "steps", backend, words, 900);
+    s.check_allocations = true;
+    session_start(&s, false);
+    enum status status = trainer_run(s.trainer, &outcome, err);
+    session_close(&s);
+    return status;
+}
+
+static void steps_on_a_gpu_allocate_nothing(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    need_counting();
+    for (int late = 0; late < 2; late++) {
+        sim_set_late(late);
+        static const char *const precisions[] = {"train.precision=fp32", "train.precision=bf16"};
+        for (int i = 0; i < 2; i++) {
+            if (train(cuda_plugin.table,
+                      WORDS("train.total_steps=6", "train.dropout=0.1", "profile.warmup_steps=1",
+                            "profile.every=2", precisions[i]),
+                      &err))
+                fail_msg("%s, %s: %s", precisions[i], late ? "late" : "at once", err.text);
+            if (train(cuda_plugin.table,
+                      WORDS("train.total_steps=6", "train.graph=off", "train.accumulation_steps=2",
+                            "train.optimizer=lion", precisions[i]),
+                      &err))
+                fail_msg("%s, %s: %s", precisions[i], late ? "late" : "at once", err.text);
+        }
+        sim_set_late(false);
+    }
+}
+
+static int updates;
+
+static void careless_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
+                          const struct update_range *ranges, int range_count, struct adamw_params params,
+                          struct step_control *control, const struct clip_state *clip, struct stream *stream)
+{
+    if (++updates == 3) free(get(10));
+    cuda_plugin.table->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
+}
+
+static void a_step_on_a_gpu_that_allocates_is_found(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct backend careless = *cuda_plugin.table;
+    need_counting();
+    careless.adamw_step = careless_step;
+    updates = 0;
+    assert_int_equal(train(&careless, WORDS("train.total_steps=5", "train.graph=off"), &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "step 2 made 1 heap allocation and 0 of device memory"));
+}
+
+/* The binary itself, which opens the plugin. */
+static void a_whole_run_on_a_gpu_passes(void **state)
+{
+    (void)state;
+    struct stage s;
+    need_counting();
+    stage_open(&s, "allocations");
+    simulated_plugin_use("good");
+    struct process *p = process_run(0, "train", s.config, "--device=cuda", "--check-allocations",
+                                    "--train.total_steps=12", "--progress=none", NULL);
+    process_close(p);
+    char *steps = stage_query(&s, "select steps from runs");
+    assert_string_equal(steps, "12");
+    free(steps);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_on_a_gpu_allocate_nothing),
+        cmocka_unit_test(a_step_on_a_gpu_that_allocates_is_found),
+        cmocka_unit_test_teardown(a_whole_run_on_a_gpu_passes, simulated_plugin_forget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
