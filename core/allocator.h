@@ -56,10 +56,11 @@ struct allocator_scope {
     int32_t first;               /* of its allocations; private */
 };
 
-/* What this strategy takes of a device for `count` requests of these sizes in this order, without a stream and
- * before any is freed: of the caching one to the byte, of a GPU's pool a bound. `host`: the device is the CPU. */
-enum status allocator_rehearse(enum allocator_kind kind, bool host, const size_t *sizes, int count, size_t *out,
-                               struct err *err);
+/* What this strategy takes of a device for `count` requests of these sizes in this order, without a stream
+ * and before any is freed: of the caching one to the byte, of a GPU's pool a bound. `host`: the device is the
+ * CPU. */
+enum status allocator_rehearse(enum allocator_kind kind, bool host, const size_t *sizes, int count,
+                               size_t *out, struct err *err);
 
 enum status allocator_open(const struct allocator_options *options, struct allocator **out, struct err *err);
 /* Frees everything. What is still live is named in the report and counted; NULL is harmless. */

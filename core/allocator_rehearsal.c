@@ -1,5 +1,5 @@
-/* What a strategy of allocator.h would take of a device, found out by running it on one that gives addresses and
- * no memory. */
+/* What a strategy of allocator.h would take of a device, found out by running it on one that gives addresses
+ * and no memory. */
 #include "core/allocator_strategy.h"
 
 #define MIB ((size_t)1 << 20)
@@ -60,8 +60,8 @@ static enum status rehearse_caching(const size_t *sizes, int count, size_t *out,
     return status;
 }
 
-enum status allocator_rehearse(enum allocator_kind kind, bool host, const size_t *sizes, int count, size_t *out,
-                               struct err *err)
+enum status allocator_rehearse(enum allocator_kind kind, bool host, const size_t *sizes, int count,
+                               size_t *out, struct err *err)
 {
     /* a driver's pool grows by 32 MiB; that of the CPU takes what it is asked for */
     size_t unit = kind == ALLOCATOR_POOL && !host ? 32 * MIB : ALLOCATOR_ALIGN;

@@ -1,6 +1,6 @@
-/* See fit.h. A plan grows with its batch and its length, but not at every step: buffers may find places beside
- * each other that a size less left them no room for. So bisection finds an edge, and a scan from there what
- * else fits; a plan costs microseconds. */
+/* See fit.h. A plan grows with its batch and its length, but not at every step: buffers may find places
+ * beside each other that a size less left them no room for. So bisection finds an edge, and a scan from there
+ * what else fits; a plan costs microseconds. */
 #include "core/fit.h"
 
 #include <limits.h>

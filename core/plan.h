@@ -148,8 +148,8 @@ struct plan {
 /* Of the categories that the device's own memory holds: all but the host's. */
 size_t plan_device_bytes(const struct plan *plan);
 
-/* What a network that is opened with this plan takes of the device: total_bytes, and what the plan's allocator
- * takes more to cut them from. */
+/* What a network that is opened with this plan takes of the device: total_bytes, and what the plan's
+ * allocator takes more to cut them from. */
 enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err);
 
 /* Whether the backward pass computes the activations of this layer again. Without training there is no

@@ -56,26 +56,28 @@ static enum status open_data(struct trainer *t, struct err *err)
     return STATUS_OK;
 }
 
-/* What can never be: more than the device has, or more page-locked memory than a GPU's host can give, which no
- * other device and no waiting mends. What the device has free is whoever reserves' question. */
+/* What can never be: more than the device has, or more page-locked memory than a GPU's host can give, which
+ * no other device and no waiting mends. What the device has free is whoever reserves' question. */
 static enum status check_memory(const struct trainer *t, struct err *err)
 {
     char planned[32], limit[32];
     size_t host = 0;
     int64_t available = memory_available();
     if (t->device.total_bytes > 0 && t->plan.total_bytes > (size_t)t->device.total_bytes)
-        return err_set(err, STATUS_NO_MEMORY,
-                       "training needs %s, %s has %s (use a smaller model, train.batch_size or train.seq_len)",
-                       text_format_bytes(t->plan.total_bytes, planned, sizeof planned), t->device.short_name,
-                       text_format_bytes((uint64_t)t->device.total_bytes, limit, sizeof limit));
+        return err_set(
+            err, STATUS_NO_MEMORY,
+            "training needs %s, %s has %s (use a smaller model, train.batch_size or train.seq_len)",
+            text_format_bytes(t->plan.total_bytes, planned, sizeof planned), t->device.short_name,
+            text_format_bytes((uint64_t)t->device.total_bytes, limit, sizeof limit));
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (plan_category_is_host((enum plan_category)i)) host += t->plan.category_bytes[i];
     if (t->plan.input.host_counts || available <= 0 || host <= (size_t)available) return STATUS_OK;
-    return err_set(err, STATUS_BUSY,
-                   "training on %s needs %s of the host's memory, %s of it are free (end what else runs here, or "
-                   "set checkpoint.background = false)",
-                   t->device.short_name, text_format_bytes(host, planned, sizeof planned),
-                   text_format_bytes((uint64_t)available, limit, sizeof limit));
+    return err_set(
+        err, STATUS_BUSY,
+        "training on %s needs %s of the host's memory, %s of it are free (end what else runs here, or "
+        "set checkpoint.background = false)",
+        t->device.short_name, text_format_bytes(host, planned, sizeof planned),
+        text_format_bytes((uint64_t)available, limit, sizeof limit));
 }
 
 /* Through the staging memory, a piece at a time: a second copy of all weights would be the most that the
@@ -321,6 +323,7 @@ static enum status between_steps(struct trainer *t, struct err *err)
     struct err problem = {0};
     bool evaluate = evaluation_due(t, step);
     trainer_collect_save(t);
+    trainer_report_memory_due(t);
     if (!anything_due(t, step)) return STATUS_OK;
     enum status status = trainer_settle(t, err);
     if (status) return status;

@@ -30,8 +30,8 @@ struct ledger {
     " default 0, since real not null);"
 
 /* A larger id came later. */
-static const char schema[] = "create table if not exists reservations" COLUMNS
-                             "create table if not exists waiting" COLUMNS;
+static const char schema[] =
+    "create table if not exists reservations" COLUMNS "create table if not exists waiting" COLUMNS;
 
 static const char *const tables[] = {"reservations", "waiting"};
 enum { RESERVATIONS, WAITING, TABLES };
@@ -270,8 +270,8 @@ static void name_others(const struct ledger_room *room, int64_t used, char *buf,
                  text_format_bytes((uint64_t)others, bytes, sizeof bytes));
 }
 
-/* What is left beside the reservations, and of what is free less what stays free and what was reserved and not
- * yet taken. *used: what the reservations hold. */
+/* What is left beside the reservations, and of what is free less what stays free and what was reserved and
+ * not yet taken. *used: what the reservations hold. */
 static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count,
                        int64_t *used)
 {
@@ -304,9 +304,10 @@ static enum status check(const struct ledger_room *room, const struct reservatio
                        room->name, wanted, all, room->reserve * 100);
     name_holders(rows, count, holders, sizeof holders);
     name_others(room, used, others, sizeof others);
-    return err_set(err, STATUS_BUSY, "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s%s",
-                   room->name, wanted, free_bytes, all, room->reserve * 100, count ? "; reserved: " : "",
-                   holders, others);
+    return err_set(err, STATUS_BUSY,
+                   "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s%s", room->name,
+                   wanted, free_bytes, all, room->reserve * 100, count ? "; reserved: " : "", holders,
+                   others);
 }
 
 enum status ledger_left(struct ledger *l, const struct ledger_room *room, int64_t *left, struct err *err)
@@ -329,8 +330,9 @@ enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct er
 /* STATUS_BUSY where somebody came for the device before us. */
 static enum status check_queue(struct ledger *l, const struct ledger_room *room, struct err *err)
 {
-    static const char sql[] = "select holder, pid, bytes from waiting where device = ?1 and (?2 = 0 or id < ?2)"
-                              " order by id limit 1";
+    static const char sql[] =
+        "select holder, pid, bytes from waiting where device = ?1 and (?2 = 0 or id < ?2)"
+        " order by id limit 1";
     char first[LEDGER_TEXT], bytes[32];
     sqlite3_stmt *select;
     enum status status = prepare(l, sql, &select, err);
@@ -339,8 +341,8 @@ static enum status check_queue(struct ledger *l, const struct ledger_room *room,
     sqlite3_bind_int64(select, 2, l->place);
     if (sqlite3_step(select) == SQLITE_ROW) {
         copy_text(first, select, 0);
-        status = err_set(err, STATUS_BUSY, "%s: %.40s (process %" PRId64 ") waits for %s and came before", room->name,
-                         first, (int64_t)sqlite3_column_int64(select, 1),
+        status = err_set(err, STATUS_BUSY, "%s: %.40s (process %" PRId64 ") waits for %s and came before",
+                         room->name, first, (int64_t)sqlite3_column_int64(select, 1),
                          text_format_bytes((uint64_t)sqlite3_column_int64(select, 2), bytes, sizeof bytes));
     }
     sqlite3_finalize(select);

@@ -2,12 +2,12 @@
  * processes of one ANNEAL_HOME. A process reserves before it allocates, so two that would not fit together
  * are told so before either has failed.
  *
- * Who waits queues in order of arrival, and nobody reserves of a device for which an earlier one waits: a large
- * run would else wait for ever behind small ones.
+ * Who waits queues in order of arrival, and nobody reserves of a device for which an earlier one waits: a
+ * large run would else wait for ever behind small ones.
  *
- * One SQLite file a host, $ANNEAL_HOME/ledger-<host>.db. A reservation, and a place in the queue, belong to a process, known by its
- * number, the time it started and the boot it started in: those of processes that are gone count no more, and
- * are removed by whoever looks next. */
+ * One SQLite file a host, $ANNEAL_HOME/ledger-<host>.db. A reservation, and a place in the queue, belong to a
+ * process, known by its number, the time it started and the boot it started in: those of processes that are
+ * gone count no more, and are removed by whoever looks next. */
 #ifndef ANNEAL_RUNS_LEDGER_H
 #define ANNEAL_RUNS_LEDGER_H
 
@@ -44,9 +44,10 @@ enum status ledger_open(const char *home, struct ledger **out, struct err *err);
 /* NULL is harmless. Leaves the queue; reservations stay until released. */
 void ledger_close(struct ledger *ledger);
 
-/* The most that could be reserved now; 0 where nothing is left, INT64_MAX where the device's memory is unknown.
- * Without a ledger (NULL) nothing counts as reserved. */
-enum status ledger_left(struct ledger *ledger, const struct ledger_room *room, int64_t *left, struct err *err);
+/* The most that could be reserved now; 0 where nothing is left, INT64_MAX where the device's memory is
+ * unknown. Without a ledger (NULL) nothing counts as reserved. */
+enum status ledger_left(struct ledger *ledger, const struct ledger_room *room, int64_t *left,
+                        struct err *err);
 
 /* Whether so many bytes fit into what is free less what stays free, whatever is reserved: for a process that
  * cannot keep the ledger. The errors of ledger_reserve. */
@@ -57,10 +58,10 @@ enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct er
  * were alone. STATUS_BUSY too while an earlier one waits for the device. *id for what follows. */
 enum status ledger_reserve(struct ledger *ledger, const struct ledger_room *room, const char *holder,
                            int64_t bytes, int64_t *id, struct err *err);
-/* Takes a place in the queue for the device, once; it lasts until ledger_reserve has succeeded or the ledger is
- * closed. Whoever waits asks ledger_reserve again and again. */
-enum status ledger_wait(struct ledger *ledger, const struct ledger_room *room, const char *holder, int64_t bytes,
-                        struct err *err);
+/* Takes a place in the queue for the device, once; it lasts until ledger_reserve has succeeded or the ledger
+ * is closed. Whoever waits asks ledger_reserve again and again. */
+enum status ledger_wait(struct ledger *ledger, const struct ledger_room *room, const char *holder,
+                        int64_t bytes, struct err *err);
 /* What is really allocated under a reservation, and what for by now. */
 enum status ledger_use(struct ledger *ledger, int64_t id, const char *holder, int64_t used, struct err *err);
 enum status ledger_release(struct ledger *ledger, int64_t id, struct err *err);

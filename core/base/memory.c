@@ -41,8 +41,7 @@ int64_t memory_total(void)
 int64_t memory_available(void)
 {
     int64_t free_bytes = meminfo("MemAvailable");
-    int64_t limit = group_number(group_limit),
-            used = group_number("/sys/fs/cgroup/memory.current");
+    int64_t limit = group_number(group_limit), used = group_number("/sys/fs/cgroup/memory.current");
     if (limit >= 0 && used >= 0 && (free_bytes < 0 || limit - used < free_bytes))
         free_bytes = limit > used ? limit - used : 0;
     return free_bytes < 0 ? 0 : free_bytes;

@@ -79,7 +79,8 @@ static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
     process_close(p);
 }
 
-/* What `anneal devices` calls reserved is what the allocator really takes, which may be more than the plan. */
+/* What `anneal devices` calls reserved is what the allocator really takes, which may be more than the plan.
+ */
 static void the_estimate_knows_what_the_allocator_takes_beside_the_plan(void **state)
 {
     (void)state;
@@ -128,7 +129,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_estimate_is_what_training_allocates, process_close_all),
         cmocka_unit_test_teardown(a_batch_that_is_said_to_fit_is_the_largest, process_close_all),
-        cmocka_unit_test_teardown(the_estimate_knows_what_the_allocator_takes_beside_the_plan, process_close_all),
+        cmocka_unit_test_teardown(the_estimate_knows_what_the_allocator_takes_beside_the_plan,
+                                  process_close_all),
         cmocka_unit_test_teardown(what_others_have_reserved_is_not_there_to_fit_into, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -365,7 +365,8 @@ static void what_is_reserved_is_what_every_allocator_takes(void **state)
     model_release(&model);
 }
 
-/* Tied and recomputed: from 90 sequences to 91 the logits find room beside what is there, and the plan shrinks.
+/* Tied and recomputed: from 90 sequences to 91 the logits find room beside what is there, and the plan
+ * shrinks.
  */
 static void what_fits_is_the_most_also_where_a_plan_shrinks_with_its_batch(void **state)
 {

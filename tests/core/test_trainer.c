@@ -549,6 +549,18 @@ static void validation_tokens_are_never_trained_on(void **state)
     }
 }
 
+static void memory_is_told_also_where_nothing_else_is_due(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "told", NULL, WORDS("train.total_steps=350"), 2000);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    /* at the start and every hundred steps; with the last evaluation and the last checkpoint */
+    assert_int_equal(s.story.memory_reports, 1 + 3 + s.story.eval_count + s.story.checkpoint_count);
+    session_close(&s);
+}
+
 /* The CPU, of which others hold nearly everything. */
 static void nearly_full(struct device *device, struct device_info *out)
 {
@@ -556,7 +568,8 @@ static void nearly_full(struct device *device, struct device_info *out)
     out->available_bytes = 4096;
 }
 
-/* The observer reserves, and may wait: what is free is its question, not a reason to fail before it was asked. */
+/* The observer reserves, and may wait: what is free is its question, not a reason to fail before it was
+ * asked. */
 static void memory_that_others_hold_is_left_to_who_reserves(void **state)
 {
     (void)state;
@@ -593,6 +606,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_repeating_text_is_learned),
         cmocka_unit_test(every_step_leaves_a_complete_record),
+        cmocka_unit_test(memory_is_told_also_where_nothing_else_is_due),
         cmocka_unit_test(memory_that_others_hold_is_left_to_who_reserves),
         cmocka_unit_test(more_than_the_device_has_fails_at_once),
         cmocka_unit_test(accumulation_is_the_large_batch),

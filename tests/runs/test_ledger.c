@@ -55,9 +55,9 @@ static void what_does_not_fit_is_refused_with_numbers_and_holders(void **state)
     struct ledger *ledger = opened("refused");
     assert_int_equal(ledger_reserve(ledger, &room, "run-a", 600 * MIB, &id, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &room, "run-b", 301 * MIB, &other, &err), STATUS_BUSY);
-    assert_non_null(strstr(
-        err.text, "gpu: 301.0 MiB are needed, 300.0 MiB of 1000.0 MiB are left beside the 10 % that "
-                  "stay free; reserved: run-a 600.0 MiB"));
+    assert_non_null(strstr(err.text,
+                           "gpu: 301.0 MiB are needed, 300.0 MiB of 1000.0 MiB are left beside the 10 % that "
+                           "stay free; reserved: run-a 600.0 MiB"));
     assert_int_equal(ledger_reserve(ledger, &room, "run-b", 901 * MIB, &other, &err), STATUS_NO_MEMORY);
     assert_non_null(strstr(err.text, "of which 10 % stay free"));
     assert_int_equal(ledger_reserve(ledger, &room, "run-b", 300 * MIB, &other, &err), STATUS_OK);
@@ -183,7 +183,8 @@ static void forty_processes_share_the_memory(void **state)
     ledger_close(ledger);
 }
 
-/* Wants 500 of the 900, says when it is in the queue, and waits for them; then holds them until it is told. */
+/* Wants 500 of the 900, says when it is in the queue, and waits for them; then holds them until it is told.
+ */
 static void wait_in_the_queue(int ready, int told)
 {
     struct ledger *ledger;
@@ -193,7 +194,8 @@ static void wait_in_the_queue(int ready, int told)
     if (ledger_open(home("queue"), &ledger, NULL)) _exit(2);
     if (ledger_wait(ledger, &room, "large", 500 * MIB, NULL)) _exit(3);
     if (write(ready, &c, 1) != 1) _exit(4);
-    while ((status = ledger_reserve(ledger, &room, "large", 500 * MIB, &id, NULL)) == STATUS_BUSY) usleep(1000);
+    while ((status = ledger_reserve(ledger, &room, "large", 500 * MIB, &id, NULL)) == STATUS_BUSY)
+        usleep(1000);
     if (status || write(ready, &c, 1) != 1 || read(told, &c, 1) != 1) _exit(5);
     _exit(0); /* and just dies */
 }

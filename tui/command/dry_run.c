@@ -30,7 +30,8 @@ struct outlook {
     int64_t checkpoints;                 /* the last one included, those of a best evaluation not */
     int64_t checkpoint_bytes;            /* weights and moments of each */
     int64_t samples;
-    int64_t headroom; /* bytes left beside what is reserved for the plan, the reserve kept free; -1: unknown */
+    int64_t
+        headroom; /* bytes left beside what is reserved for the plan, the reserve kept free; -1: unknown */
 };
 
 static int64_t lesser(int64_t a, int64_t b)

@@ -30,9 +30,11 @@ static const char help[] =
     "  --device D         auto | cpu | cuda: whose precision and workspace the plan has\n"
     "  --fit [MEMORY]     also the largest batch and the longest sequence that fit into MEMORY, a number of "
     "bytes or with\n"
-    "                     a unit: 24GiB, 800MB (default: what the device has free, less memory.reserve and what "
+    "                     a unit: 24GiB, 800MB (default: what the device has free, less memory.reserve and "
+    "what "
     "other runs\n"
-    "                     have reserved); of a GPU's, the context that a run has measured there is taken off, "
+    "                     have reserved); of a GPU's, the context that a run has measured there is taken "
+    "off, "
     "of a given\n"
     "                     MEMORY, too\n"
     "  --layers           also what each layer takes\n"
@@ -210,7 +212,8 @@ static void print_beside(const struct estimate *e)
     }
     if (e->reserved > plan->total_bytes)
         printf("  %-42s %12s   memory.allocator = %s\n", "what the allocator takes more",
-               text_format_bytes(e->reserved - plan->total_bytes, text, sizeof text), e->config.memory.allocator);
+               text_format_bytes(e->reserved - plan->total_bytes, text, sizeof text),
+               e->config.memory.allocator);
     const char *what = gpu ? "driver's context and libraries" : "the program and what it reads";
     if (e->overhead >= 0)
         printf("  %-42s %12s   %s\n", what, text_format_bytes((uint64_t)e->overhead, text, sizeof text),
@@ -391,13 +394,13 @@ static json_t *plan_json(const struct estimate *e)
                                                 "total_bytes", (json_int_t)e->trades[i].bytes, "extra_flops",
                                                 e->trades[i].extra_flops));
     json_t *overhead = e->overhead >= 0 ? json_integer(e->overhead) : json_null();
-    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "device",
+    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "device",
                      e->info.short_name, "parameters", (json_int_t)e->model.parameters, "batch_size",
                      e->input.B, "seq_len", e->input.T, "optimizer", e->config.train.optimizer, "precision",
                      precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
-                     "reserved_bytes", (json_int_t)e->reserved, "overhead_bytes", overhead, "categories", categories, "layers", layers,
-                     "activation_checkpointing", trades, "buffers", buffers, "param_groups", groups_json(e));
+                     "reserved_bytes", (json_int_t)e->reserved, "overhead_bytes", overhead, "categories",
+                     categories, "layers", layers, "activation_checkpointing", trades, "buffers", buffers,
+                     "param_groups", groups_json(e));
 }
 
 static enum status print_json(const struct estimate *e, struct err *err)

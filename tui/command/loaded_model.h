@@ -27,8 +27,9 @@ struct loaded_shape {
  */
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, struct err *err);
 
-/* Then its weights onto the device, in fp32, with its memory reserved in the ledger while it is open; with "auto" onto the CPU where the GPU cannot, which is a
- * warning on standard error ("`doing` on the CPU: why"). */
+/* Then its weights onto the device, in fp32, with its memory reserved in the ledger while it is open; with
+ * "auto" onto the CPU where the GPU cannot, which is a warning on standard error ("`doing` on the CPU: why").
+ */
 enum status loaded_model_load(struct loaded_model *loaded, const char *folder, const char *device,
                               struct loaded_shape shape, const char *doing, struct err *err);
 void loaded_model_close(struct loaded_model *loaded); /* harmless on a zeroed struct */

@@ -70,13 +70,13 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     *share = (struct memory_share){.bytes = wish->bytes};
     look(wish, &info, &room);
     if (wish->home) share->overhead = context_bytes(wish->home, &info, &room.taken);
-    if (!wish->home)
-        err_set(&why, STATUS_USAGE, "there is no folder for the ledger (set ANNEAL_HOME)");
+    if (!wish->home) err_set(&why, STATUS_USAGE, "there is no folder for the ledger (set ANNEAL_HOME)");
     if (!wish->home || ledger_open(wish->home, &share->ledger, &why)) warn(&why);
     enum status status = attempt(share, wish, &room, err);
     if (status == STATUS_BUSY && wish->wait) {
         fprintf(stderr, "anneal: waiting: %s\n", err->text);
-        if (share->ledger && ledger_wait(share->ledger, &room, wish->holder, wish->bytes + share->overhead, &why))
+        if (share->ledger &&
+            ledger_wait(share->ledger, &room, wish->holder, wish->bytes + share->overhead, &why))
             warn(&why);
     }
     while (status == STATUS_BUSY && wish->wait) {

@@ -13,12 +13,12 @@
 
 struct memory_share {
     struct ledger *ledger; /* owned; NULL: nothing is reserved */
-    int64_t id, bytes; /* of the network's */
-    int64_t overhead;  /* beside them */
+    int64_t id, bytes;     /* of the network's */
+    int64_t overhead;      /* beside them */
 };
 
 struct memory_wish {
-    const char *home, *holder; /* ANNEAL_HOME, NULL: there is none; what the memory is for */
+    const char *home, *holder;     /* ANNEAL_HOME, NULL: there is none; what the memory is for */
     const struct backend *backend; /* borrowed, with its device: what is free is asked at every look */
     struct device *device;
     double reserve; /* share of the device's memory that stays free; NaN: by the kind of device */
@@ -35,8 +35,8 @@ const char *memory_share_device(const struct device_info *device);
  * tenth. Of a GPU in a rack only the driver's and the libraries' own are to fit beside: a fiftieth. */
 double memory_share_reserve(const struct device_info *device, double wanted);
 
-/* What a process takes of this GPU before it allocates anything, as a run under `home` has measured it; 0: not
- * known, or a CPU. */
+/* What a process takes of this GPU before it allocates anything, as a run under `home` has measured it; 0:
+ * not known, or a CPU. */
 int64_t memory_share_overhead(const char *home, const struct device_info *device);
 
 /* STATUS_BUSY: others hold what is missing. STATUS_NO_MEMORY: the device has less. STATUS_INTERRUPTED: a
