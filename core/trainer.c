@@ -364,6 +364,7 @@ static enum status between_steps(struct trainer *t, struct err *err)
     struct err problem = {0};
     bool evaluate = evaluation_due(t, step);
     trainer_collect_save(t);
+    trainer_report_memory_due(t);
     if (!anything_due(t, step)) return STATUS_OK;
     enum status status = trainer_settle(t, err);
     if (status || t->halted) return status;

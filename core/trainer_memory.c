@@ -1,10 +1,11 @@
 /* What training really holds, told beside what was planned: at the start of each segment, after evaluations
- * and after checkpoints, by the tags of the network's allocator. */
+ * and after checkpoints, and a hundred steps after it was told last, by the tags of the network's allocator.
+ */
 #include "core/trainer_parts.h"
 
 #include <string.h>
 
-enum { TAGS_MAX = 64 };
+enum { TAGS_MAX = 64, STEPS_BETWEEN = 100 };
 
 /* The plan's category of that name; PLAN_CATEGORIES: none has it. */
 static int category_of(const char *tag)
@@ -20,6 +21,7 @@ void trainer_report_memory(struct trainer *t)
     struct allocator_usage tags[TAGS_MAX], sum;
     int count = allocator_tags(t->network.allocator, tags, TAGS_MAX);
     int64_t host = 0;
+    t->last_memory_step = t->state.step;
     for (int i = 0; i < count; i++) {
         int category = category_of(tags[i].tag);
         int64_t planned = category < PLAN_CATEGORIES ? (int64_t)t->plan.category_bytes[category] : 0;
@@ -30,4 +32,9 @@ void trainer_report_memory(struct trainer *t)
     }
     allocator_sum(t->network.allocator, &sum);
     o->used(o->context, sum.reserved + (t->plan.input.host_counts ? host : 0));
+}
+
+void trainer_report_memory_due(struct trainer *t)
+{
+    if (t->state.step - t->last_memory_step >= STEPS_BETWEEN) trainer_report_memory(t);
 }

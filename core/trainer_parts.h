@@ -57,6 +57,7 @@ struct trainer {
     int64_t heap_allocations, device_allocations;
     char *sample_bytes, *sample_text;
     int64_t last_eval_step, last_checkpoint_step;
+    int64_t last_memory_step; /* when what is held was told last */
     double last_val_loss;
     bool sampling;
     struct saver *saver; /* NULL: checkpoints are written by the training thread */
@@ -104,6 +105,7 @@ enum status trainer_sample(struct trainer *trainer, struct err *err); /* none wi
 
 /* trainer_memory.c: the memory of every tag, and what the device has given in all. Allocates nothing. */
 void trainer_report_memory(struct trainer *trainer);
+void trainer_report_memory_due(struct trainer *trainer); /* where it was told long ago */
 /* trainer_trace.c: whether and how the step is traced. An order is taken up, false: another is; before a
  * step's first operation and after its last, and once its record is told, with its spans, count of them; and
  * when no step will follow. */

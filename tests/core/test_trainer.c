@@ -572,53 +572,11 @@ static void validation_tokens_are_never_trained_on(void **state)
     }
 }
 
-/* The CPU, of which others hold nearly everything. */
-static void nearly_full(struct device *device, struct device_info *out)
-{
-    cpu_backend()->device_describe(device, out);
-    out->available_bytes = 4096;
-}
-
-/* The observer reserves, and may wait: what is free is its question, not a reason to fail before it was
- * asked. */
-static void memory_that_others_hold_is_left_to_who_reserves(void **state)
-{
-    (void)state;
-    struct session s;
-    struct backend backend = *cpu_backend();
-    backend.device_describe = nearly_full;
-    session_open(&s, "nearly-full", &backend, WORDS("train.total_steps=1"), 2000);
-    session_start(&s, false);
-    assert_int_equal(session_run(&s), TRAIN_FINISHED);
-    session_close(&s);
-}
-
-static void tiny(struct device *device, struct device_info *out)
-{
-    cpu_backend()->device_describe(device, out);
-    out->total_bytes = 4096;
-}
-
-static void more_than_the_device_has_fails_at_once(void **state)
-{
-    (void)state;
-    struct session s;
-    struct err err = {0};
-    struct backend backend = *cpu_backend();
-    backend.device_describe = tiny;
-    session_open(&s, "tiny", &backend, WORDS("train.total_steps=1"), 2000);
-    assert_int_equal(session_try(&s, &err), STATUS_NO_MEMORY);
-    assert_non_null(strstr(err.text, ", cpu has 4.0 KiB (use a smaller model"));
-    session_close(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_repeating_text_is_learned),
         cmocka_unit_test(every_step_leaves_a_complete_record),
-        cmocka_unit_test(memory_that_others_hold_is_left_to_who_reserves),
-        cmocka_unit_test(more_than_the_device_has_fails_at_once),
         cmocka_unit_test(accumulation_is_the_large_batch),
         cmocka_unit_test(accumulation_is_the_large_batch_also_where_labels_do_not_count),
         cmocka_unit_test(epochs_end_with_an_evaluation),

@@ -1,0 +1,74 @@
+/* What the trainer says of its memory: that it cannot be, or whose question it is, and what it holds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "tests/core/story.h"
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void memory_is_told_also_where_nothing_else_is_due(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "told", NULL, WORDS("train.total_steps=350"), 2000);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    /* at the start and every hundred steps; with the last evaluation and the last checkpoint */
+    assert_int_equal(s.story.memory_reports, 1 + 3 + s.story.eval_count + s.story.checkpoint_count);
+    session_close(&s);
+}
+
+/* The CPU, of which others hold nearly everything. */
+static void nearly_full(struct device *device, struct device_info *out)
+{
+    cpu_backend()->device_describe(device, out);
+    out->available_bytes = 4096;
+}
+
+/* The observer reserves, and may wait: what is free is its question, not a reason to fail before it was
+ * asked. */
+static void memory_that_others_hold_is_left_to_who_reserves(void **state)
+{
+    (void)state;
+    struct session s;
+    struct backend backend = *cpu_backend();
+    backend.device_describe = nearly_full;
+    session_open(&s, "nearly-full", &backend, WORDS("train.total_steps=1"), 2000);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    session_close(&s);
+}
+
+static void tiny(struct device *device, struct device_info *out)
+{
+    cpu_backend()->device_describe(device, out);
+    out->total_bytes = 4096;
+}
+
+static void more_than_the_device_has_fails_at_once(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    struct backend backend = *cpu_backend();
+    backend.device_describe = tiny;
+    session_open(&s, "tiny", &backend, WORDS("train.total_steps=1"), 2000);
+    assert_int_equal(session_try(&s, &err), STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.text, ", cpu has 4.0 KiB (use a smaller model"));
+    session_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_told_also_where_nothing_else_is_due),
+        cmocka_unit_test(memory_that_others_hold_is_left_to_who_reserves),
+        cmocka_unit_test(more_than_the_device_has_fails_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
