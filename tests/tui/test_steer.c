@@ -11,7 +11,6 @@
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "runs/writer.h"
@@ -47,12 +46,12 @@ static void on_a_small_screen_the_event_stands_where_events_stand(void **state)
     struct fixture *fixture = *state;
     const char *arguments[] = {"watch", "lion-first", NULL};
     struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
-    char keys[1024];
     pty_wait_text(pty, "▸loss");
-    snprintf(keys, sizeof keys, "%s", pty_row(pty, 23));
+    pty_wait_text(pty, "? help");
     pty_send(pty, "n");
     pty_wait_text(pty, "! @150 the loss rose");
-    assert_string_equal(pty_row(pty, 23), keys);
+    assert_true(pty_has_text(pty, "? help"));
+    assert_non_null(strstr(pty_row(pty, 23), "? help"));
     pty_send(pty, "f"); /* the newest again */
     pty_wait_no_text(pty, "@150 the loss rose");
     pty_close(pty);
