@@ -1,21 +1,20 @@
 /* The health of a run, judged from what is known after each step. Five detectors, each switched off by a
  * limit of 0 (non-finite numbers are always told):
  *
- *     not finite   the loss or the gradient norm is NaN or infinite. Over after 16 finite steps in a row. Apart
- *                  from that, where it is not told already: a validation loss. Over after a finite one.
- *     loss spike   the loss lies more than `loss_spike` deviations above the median of the 64 steps before; a
- *                  deviation is 1.4826 times their median absolute deviation (a Gaussian's standard
- *                  deviation), and at least 1 % of the median. Judged once 32 steps are known. Over after 8
- *                  steps in a row above by less than half of that, or after 64 steps: then the new level is
- *                  what later losses are compared with.
- *     plateau      of the last `plateau_steps`, in 32 groups, the median of the newer 16 groups' mean losses
- *                  is not lower than that of the older 16 by the share `plateau_delta`, by more than the
- * noise of the groups lets expect of a loss that falls by as much. Over when it is lower by four times that
- * share and twice the noise's error, for 8 groups in a row. throughput   the median of the last 8 steps'
- * tokens/s has been below that of the 64 steps before by the share `throughput_drop`, for at least 5 seconds
- * of training. Over after 32 steps in a row within half of that share, or after 256 steps: then the new speed
- * is what is usual. starvation   of the time of the last 32 steps the share `starvation` went by waiting for
- * batches, for at least 5 seconds of training. Over when it is below half of that share.
+ *     not finite   the loss or the gradient norm is NaN or infinite. Over after 16 finite steps in a row.
+ * Apart from that, where it is not told already: a validation loss. Over after a finite one. loss spike   the
+ * loss lies more than `loss_spike` deviations above the median of the 64 steps before; a deviation is 1.4826
+ * times their median absolute deviation (a Gaussian's standard deviation), and at least 1 % of the median.
+ * Judged once 32 steps are known. Over after 8 steps in a row above by less than half of that, or after 64
+ * steps: then the new level is what later losses are compared with. plateau      of the last `plateau_steps`,
+ * in 32 groups, the median of the newer 16 groups' mean losses is not lower than that of the older 16 by the
+ * share `plateau_delta`, by more than the noise of the groups lets expect of a loss that falls by as much.
+ * Over when it is lower by four times that share and twice the noise's error, for 8 groups in a row.
+ * throughput   the median of the last 8 steps' tokens/s has been below that of the 64 steps before by the
+ * share `throughput_drop`, for at least 5 seconds of training. Over after 32 steps in a row within half of
+ * that share, or after 256 steps: then the new speed is what is usual. starvation   of the time of the last
+ * 32 steps the share `starvation` went by waiting for batches, for at least 5 seconds of training. Over when
+ * it is below half of that share.
  *
  * The first 8 steps count for neither throughput nor starvation: memory is touched for the first time then.
  * An incident is told once, when it is recognised, and names the step it began at. Pure: the same steps give

@@ -33,8 +33,8 @@ void profiler_close(struct profiler *profiler); /* NULL is harmless */
 /* The next step is to be profiled, whatever is due. One that has not been collected by then is given up. */
 void profiler_wish(struct profiler *profiler);
 
-/* Whether the next step is due while the one profiled before has not been collected: who wants every step that
- * is due collects that one first. NULL: false. */
+/* Whether the next step is due while the one profiled before has not been collected: who wants every step
+ * that is due collects that one first. NULL: false. */
 bool profiler_is_held_up(const struct profiler *profiler);
 
 /* A step begins, its work will be queued on `stream`. The profiler if it is to be profiled, NULL if not:

@@ -9,8 +9,8 @@
 
 const char *blas_core_instead(const char *chosen, bool avx2, bool avx512)
 {
-    static const char *const with_avx2[] = {"Haswell",    "Zen",            "Excavator", "SkylakeX",
-                                            "Cooperlake", "SapphireRapids", "Zen4"};
+    static const char *const with_avx2[] = {"Haswell",        "Zen", "Excavator", "SkylakeX", "Cooperlake",
+                                            "SapphireRapids", "Zen4"};
     if (!avx2) return NULL;
     for (size_t i = 0; i < sizeof with_avx2 / sizeof *with_avx2; i++)
         if (strcasecmp(chosen, with_avx2[i]) == 0) return NULL;

@@ -141,38 +141,6 @@ static void defaults_are_complete_and_consistent(void **state)
     assert_string_equal(config.sample.prompt, "In the beginning");
 }
 
-static void the_tiny_preset_has_the_published_number_of_parameters(void **state)
-{
-    (void)state;
-    struct config config;
-    struct model model;
-    config_init(&config);
-    set(&config, "--model.preset=tiny");
-    finish(&config);
-    assert_int_equal(model_init(&model, &config.model.sizes, NULL), STATUS_OK);
-    assert_int_equal(model.parameters, 10815744);
-    model_release(&model);
-}
-
-static void every_preset_has_its_table_sizes(void **state)
-{
-    (void)state;
-    static const int sizes[][5] = {
-        {256, 6, 4, 2048}, {256, 4, 4, 32000}, {512, 8, 8, 32000}, {1024, 16, 16, 32000}};
-    for (int i = 0; i < 4; i++) {
-        struct config config;
-        char word[64];
-        config_init(&config);
-        snprintf(word, sizeof word, "model.preset=%s", model_presets[i]);
-        set(&config, word);
-        finish(&config);
-        const struct model_config *m = &config.model.sizes;
-        int got[] = {m->hidden_dim, m->num_layers, m->num_heads, m->vocab_size};
-        for (int k = 0; k < 4; k++) assert_int_equal(got[k], sizes[i][k]);
-    }
-    assert_null(model_presets[4]);
-}
-
 static void every_key_can_be_given_as_a_word(void **state)
 {
     (void)state;
@@ -577,8 +545,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_complete_and_consistent),
-        cmocka_unit_test(the_tiny_preset_has_the_published_number_of_parameters),
-        cmocka_unit_test(every_preset_has_its_table_sizes),
         cmocka_unit_test(every_key_can_be_given_as_a_word),
         cmocka_unit_test(every_key_can_be_given_in_a_file),
         cmocka_unit_test(the_last_word_wins_and_beats_the_file),

@@ -205,8 +205,8 @@ static uint64_t graphs_launched(double milliseconds)
     uint64_t before = sim_graph_launches();
     pretending.event_elapsed = pretend_elapsed;
     pretended_milliseconds = milliseconds;
-    train(&s, "auto", &pretending, WORDS("train.total_steps=7", "train.graph=auto", "model.num_layers=1", "profile.every=0"),
-          false);
+    train(&s, "auto", &pretending,
+          WORDS("train.total_steps=7", "train.graph=auto", "model.num_layers=1", "profile.every=0"), false);
     session_close(&s);
     return sim_graph_launches() - before;
 }

@@ -1,0 +1,56 @@
+/* The presets: their sizes are those of the table, their parameters as many as published. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "core/config.h"
+#include "core/model.h"
+
+static void set_preset(struct config *config, const char *name)
+{
+    char word[64];
+    snprintf(word, sizeof word, "model.preset=%s", name);
+    config_init(config);
+    assert_int_equal(config_read_word(config, word, NULL), STATUS_OK);
+    assert_int_equal(config_finish(config, NULL), STATUS_OK);
+}
+
+static void the_tiny_preset_has_the_published_number_of_parameters(void **state)
+{
+    (void)state;
+    struct config config;
+    struct model model;
+    set_preset(&config, "tiny");
+    assert_int_equal(model_init(&model, &config.model.sizes, NULL), STATUS_OK);
+    assert_int_equal(model.parameters, 10815744);
+    model_release(&model);
+}
+
+static void every_preset_has_its_table_sizes(void **state)
+{
+    (void)state;
+    static const int sizes[][5] = {
+        {256, 6, 4, 2048}, {256, 4, 4, 32000}, {512, 8, 8, 32000}, {1024, 16, 16, 32000}};
+    for (int i = 0; i < 4; i++) {
+        struct config config;
+        set_preset(&config, model_presets[i]);
+        const struct model_config *m = &config.model.sizes;
+        int got[] = {m->hidden_dim, m->num_layers, m->num_heads, m->vocab_size};
+        for (int k = 0; k < 4; k++) assert_int_equal(got[k], sizes[i][k]);
+    }
+    assert_null(model_presets[4]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_tiny_preset_has_the_published_number_of_parameters),
+        cmocka_unit_test(every_preset_has_its_table_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
