@@ -52,7 +52,8 @@ static bool graph_this_step(const struct trainer *t)
 }
 
 /* Whether the next step waits for this one: where it is asked for, where a step is measured or traced by
- * itself, where both are profiled (there is one set of marks), and where a skipped update ends the run or may, so that no step follows the last. */
+ * itself, where both are profiled (there is one set of marks), and where a skipped update ends the run or
+ * may, so that no step follows the last. */
 static bool in_lockstep(const struct trainer *t)
 {
     return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 || t->health.limits.stop_on_nan ||

@@ -170,7 +170,8 @@ static void parameter_groups_are_shown_as_estimate_shows_them(void **state)
     char *page = process_output("train", s.config, "--dry-run", NULL);
     assert_null(strstr(page, "parameter group")); /* there is none */
     free(page);
-    static const char match[] = "--param_group.norms.match=*norm*", decay[] = "--param_group.norms.lr_scale=0";
+    static const char match[] = "--param_group.norms.match=*norm*",
+                      decay[] = "--param_group.norms.lr_scale=0";
     page = process_output("train", s.config, "--dry-run", match, decay, NULL);
     char *plan = process_output("estimate", s.config, match, decay, NULL);
     const char *table = strstr(plan, "parameter group"), *end = table ? strstr(table, "\n\n") : NULL;

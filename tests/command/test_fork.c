@@ -126,7 +126,8 @@ static void a_fork_says_which_learning_rate_it_inherits_by_order(void **state)
     process_close(process_run(0, "fork", "base", "--name=twin", "--progress=none", total, NULL));
     free(step);
     char *text = stage_query(&s, "select text from events where text like 'forked%'");
-    assert_non_null(strstr(text, ", with learning rate × 0.1 by order in the original, with train.total_steps"));
+    assert_non_null(
+        strstr(text, ", with learning rate × 0.1 by order in the original, with train.total_steps"));
     free(text);
     text = stage_query(&s, "select count(*) from orders, runs where run_id = runs.id and name = 'twin'");
     assert_string_equal(text, "0"); /* they stay those of the original */

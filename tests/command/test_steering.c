@@ -199,7 +199,8 @@ static void a_killed_run_obeys_its_learning_rate_orders_again_where_it_did(void 
     assert_string_equal(row, "1|1|0.00075|0");
     free(row);
     row = stage_query(&s, "select text from events where text like 'learning rate%'");
-    snprintf(wanted, sizeof wanted, "learning rate × 0.25 again from step %ld on, as ordered before the run", from);
+    snprintf(wanted, sizeof wanted, "learning rate × 0.25 again from step %ld on, as ordered before the run",
+             from);
     assert_non_null(strstr(row, wanted));
     free(row);
 }

@@ -229,20 +229,19 @@ static json_t *schedule_json(const struct outlook *o)
 
 static json_t *outlook_json(const struct outlook *o, const struct training_session *s)
 {
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:s, s:o, s:I, s:I, "
-                     "s:I, s:I, s:I, s:o}",
-                     "parameters", (json_int_t)o->model->parameters, "device", o->device->short_name,
-                     "precision", precision_name(o->plan->input.precision), "optimizer",
-                     o->config->train.optimizer, "corpus_tokens", (json_int_t)s->corpus.file.count,
-                     "train_sequences", (json_int_t)o->sequences, "validation_sequences",
-                     (json_int_t)o->validation_sequences, "tokens_per_step", (json_int_t)o->tokens_a_step,
-                     "total_steps", (json_int_t)o->config->train.total_steps, "total_tokens",
-                     (json_int_t)o->tokens, "steps_per_epoch", o->steps_an_epoch, "epochs", o->epochs,
-                     "memory", memory_json(o), "schedule", o->config->train.schedule, "learning_rate",
-                     schedule_json(o), "evaluations", (json_int_t)o->evaluations, "sequences_per_evaluation",
-                     (json_int_t)o->eval_sequences, "checkpoints", (json_int_t)o->checkpoints,
-                     "checkpoint_bytes", (json_int_t)o->checkpoint_bytes, "samples", (json_int_t)o->samples,
-                     "param_groups", group_table_json(o->config, o->model));
+    return json_pack(
+        "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:s, s:o, s:I, s:I, "
+        "s:I, s:I, s:I, s:o}",
+        "parameters", (json_int_t)o->model->parameters, "device", o->device->short_name, "precision",
+        precision_name(o->plan->input.precision), "optimizer", o->config->train.optimizer, "corpus_tokens",
+        (json_int_t)s->corpus.file.count, "train_sequences", (json_int_t)o->sequences, "validation_sequences",
+        (json_int_t)o->validation_sequences, "tokens_per_step", (json_int_t)o->tokens_a_step, "total_steps",
+        (json_int_t)o->config->train.total_steps, "total_tokens", (json_int_t)o->tokens, "steps_per_epoch",
+        o->steps_an_epoch, "epochs", o->epochs, "memory", memory_json(o), "schedule",
+        o->config->train.schedule, "learning_rate", schedule_json(o), "evaluations",
+        (json_int_t)o->evaluations, "sequences_per_evaluation", (json_int_t)o->eval_sequences, "checkpoints",
+        (json_int_t)o->checkpoints, "checkpoint_bytes", (json_int_t)o->checkpoint_bytes, "samples",
+        (json_int_t)o->samples, "param_groups", group_table_json(o->config, o->model));
 }
 
 enum status dry_run_print(const struct training_session *session, bool json, struct err *err)

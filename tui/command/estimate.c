@@ -349,7 +349,8 @@ static json_t *plan_json(const struct estimate *e)
                      e->input.B, "seq_len", e->input.T, "optimizer", e->config.train.optimizer, "precision",
                      precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
                      "overhead_bytes", overhead, "categories", categories, "layers", layers,
-                     "activation_checkpointing", trades, "buffers", buffers, "param_groups", group_table_json(&e->config, &e->model));
+                     "activation_checkpointing", trades, "buffers", buffers, "param_groups",
+                     group_table_json(&e->config, &e->model));
 }
 
 static enum status print_json(const struct estimate *e, struct err *err)

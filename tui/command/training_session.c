@@ -110,7 +110,8 @@ static bool recall_order(struct training_session *s, int64_t step, struct order 
         s->recalled_count--;
         if (trainer_state(s->trainer)->lr_factor == row.argument) continue; /* the checkpoint knows it */
         snprintf(text, sizeof text,
-                 "learning rate × %g again from step %" PRId64 " on, as ordered before the run was interrupted",
+                 "learning rate × %g again from step %" PRId64
+                 " on, as ordered before the run was interrupted",
                  row.argument, step);
         training_session_event(s, step, "info", text);
         *out = (struct order){.verb = ORDER_LR_FACTOR, .argument = row.argument};

@@ -25,8 +25,8 @@ struct picture {
     const struct memory_record *record[PARTS_MAX]; /* of each planned part */
     bool elsewhere[PARTS_MAX];                     /* not in the device's memory: no part of bars and sums */
     int count, held_count;                         /* categories; parts of what is held */
-    int snapshot;                                  /* the category that checkpoints are written from; -1: none */
-    struct stack_part device[DEVICE_PARTS];        /* this process, others, free, kept free */
+    int snapshot;                           /* the category that checkpoints are written from; -1: none */
+    struct stack_part device[DEVICE_PARTS]; /* this process, others, free, kept free */
     double planned_sum, live_sum;
     double process, used, total, reserve; /* bytes; NaN: not known */
     double scale;                         /* bytes that a bar's whole width stands for */
@@ -105,8 +105,8 @@ static void add_categories(struct picture *p, const struct memory_usage *usage)
 
 /* What the process holds: the categories as they are allocated, and what is outside the plan: the program and
  * its libraries, the device's context. Where that comes out below zero (an operating system counts a page
- * when it is first touched) it is the snapshot that has not been written to yet: as much of it is drawn as the
- * process has room for. Where even that is not enough the process is one part. */
+ * when it is first touched) it is the snapshot that has not been written to yet: as much of it is drawn as
+ * the process has room for. Where even that is not enough the process is one part. */
 static void add_held(struct picture *p)
 {
     p->held_count = p->count;
