@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # make bench: measures this machine and what was built in BUILD (default build), beside PyTorch where it is installed.
 #
-#     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, memory, or a bench_ program
+#     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, memory, interval, or a bench_ program
 #
 # Prints the machine, every benchmark program's own lines, then the training step of preset tiny (batch 16 x 256, fp32,
 # Lion) three ways, in turns with the same threads: `anneal bench step --json`, PyTorch eager, torch.compile; of each the
 # fastest of ANNEAL_BENCH_ROUNDS (default 2) medians; and the ratios. Then the peak memory of a process that does the same
-# AdamW steps of presets tiny and small (batch 8 x 256), all of it, and without what PyTorch takes to be imported. What is missing is said in a line that begins with MISSING; exit status 1 only if something that is
+# AdamW steps of presets tiny and small (batch 8 x 256), all of it, and without what PyTorch takes to be imported. Then
+# checkpoint.activation_interval 0 and 1, AdamW of preset tiny (batch 2 x 256), in turns: time and peak memory, and the
+# ratios. What is missing is said in a line that begins with MISSING; exit status 1 only if something that is
 # there fails. Everything is kept in BUILD/bench.txt as well.
 # OMP_NUM_THREADS sets the threads; ANNEAL_BENCH_PYTHON names the interpreter that has PyTorch (default python3).
 # OpenBLAS chooses its kernels itself: what the environment says about that is set aside, and said, unless
@@ -179,6 +181,31 @@ measure_memory() { # PRESET
     done <"$scratch/out"
 }
 
+# Each interval in turn; of each the fastest of the medians, and the peak memory of its process.
+compare_intervals() {
+    local round interval
+    for ((round = 1; round <= rounds; round++)); do
+        for interval in 0 1; do
+            if "$build/anneal" bench step --train.optimizer=adamw --train.batch_size=2 --train.seq_len=256 \
+                --checkpoint.activation_interval=$interval --json >"$scratch/out" 2>"$scratch/log"; then
+                keep_faster "interval-$interval" <"$scratch/out"
+            else
+                echo "FAILED anneal bench step: $(tail -n 1 "$scratch/log")"
+                touch "$scratch/failed"
+            fi
+        done
+    done
+    for interval in 0 1; do
+        [ -f "$scratch/interval-$interval" ] || return
+        row "interval $interval" "$(number step_ms <"$scratch/interval-$interval")" \
+            "$(number tokens_per_sec <"$scratch/interval-$interval")" \
+            "$(number peak_rss_bytes <"$scratch/interval-$interval")"
+    done
+    echo "  1 / 0: $(ratio "$(number step_ms <"$scratch/interval-1")" "$(number step_ms <"$scratch/interval-0")") x time," \
+        "$(ratio "$(number peak_rss_bytes <"$scratch/interval-1")" "$(number peak_rss_bytes <"$scratch/interval-0")") x peak memory;" \
+        "planned $(ratio "$(($(number planned_bytes <"$scratch/interval-0") - $(number planned_bytes <"$scratch/interval-1")))" 1048576 1) MiB less"
+}
+
 main() {
     print_machine
     unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
@@ -195,6 +222,11 @@ main() {
         echo "== peak memory, AdamW, batch 8 x 256, fp32"
         measure_memory tiny
         measure_memory small
+    fi
+    if wanted interval "$@"; then
+        echo
+        echo "== checkpoint.activation_interval, preset tiny, AdamW, batch 2 x 256, fp32; the fastest of $rounds medians"
+        compare_intervals
     fi
     echo
     echo "load average after: $(cut -d' ' -f1-3 /proc/loadavg)"

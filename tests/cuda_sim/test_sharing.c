@@ -155,7 +155,7 @@ static void expect_layers_add_up(const json_t *estimate)
         if (i == 1) most = extra; /* every layer */
         assert_true(extra <= most || i == 0);
     }
-    assert_int_equal(i, 4);
+    assert_true(i >= 2); /* none, every layer; more where there are as many layers */
 }
 
 static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
