@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "core/overhead.h"
 #include "kernels/backend.h"
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
@@ -69,6 +70,47 @@ static void without_a_ledger_what_is_free_decides(void **state)
     memory_share_release(&share);
 }
 
+static void a_gpu(struct device *device, struct device_info *out)
+{
+    (void)device;
+    *out = (struct device_info){.short_name = "cuda:0",
+                                .uuid = "GPU-stand-in",
+                                .total_bytes = 1000 * MIB,
+                                .available_bytes = 900 * MIB};
+}
+
+/* A run has measured 300 MiB there; nobody tells how much of them this process has by now. */
+static void a_gpu_reservation_has_the_context_that_was_measured(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    struct memory_share share = {0};
+    struct reservation *rows;
+    struct device_info gpu;
+    struct backend backend = *cpu_backend();
+    char folder[700];
+    size_t count;
+    stage_open(&s, "context");
+    a_gpu(NULL, &gpu);
+    snprintf(folder, sizeof folder, "%s/cuda", s.home);
+    overhead_keep(folder, &gpu, 300 * MIB);
+    backend.device_describe = a_gpu;
+    struct memory_wish wish = {
+        .home = s.home, .holder = "run", .backend = &backend, .reserve = 0.1, .bytes = 501 * MIB};
+    assert_int_equal(memory_share_left(&wish), 500 * MIB);
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
+    wish.bytes = 500 * MIB;
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_OK);
+    memory_share_used(&share, "run", 10 * MIB);
+    assert_int_equal(ledger_list(share.ledger, gpu.uuid, &rows, &count, &err), STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(rows[0].bytes, 800 * MIB);
+    assert_int_equal(rows[0].used, 310 * MIB);
+    free(rows);
+    memory_share_release(&share);
+}
+
 /* ---- commands that compute and do not train ---- */
 
 static void expect_refused(const char *command, const char *word, const char *more, const char *data)
@@ -107,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(who_waits_comes_in_when_the_memory_is_really_free, process_close_all),
         cmocka_unit_test_teardown(without_a_ledger_what_is_free_decides, process_close_all),
+        cmocka_unit_test_teardown(a_gpu_reservation_has_the_context_that_was_measured, process_close_all),
         cmocka_unit_test_teardown(generate_evaluate_and_bench_reserve_as_training_does, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
