@@ -40,10 +40,11 @@ struct bench {
     struct device_info info;
     struct network network;
     struct memory_share share;
-    int rounds;       /* steps that count, up to STEPS */
-    int range_count;  /* of the optimizer's table */
-    int32_t *tokens;  /* (B, T+1): inputs, and targets one further */
-    float *a, *b, *c; /* (GEMM_SIZE, GEMM_SIZE), of the network's allocator */
+    int rounds;                      /* steps that count, up to STEPS */
+    int range_count;                 /* of the optimizer's table */
+    int32_t *tokens;                 /* (B, T+1): inputs, and targets one further */
+    float *a, *b, *c;                /* (GEMM_SIZE, GEMM_SIZE), of the scope */
+    struct allocator_scope operands; /* of the network's allocator */
     double step_seconds[STEPS], gemm_flops[STEPS];
 };
 
@@ -84,10 +85,10 @@ static enum status open_bench(struct bench *b, struct err *err)
     if (status) return status;
     backend->device_describe(b->device, &b->info);
     b->tokens = malloc((N + 1) * sizeof *b->tokens);
-    struct allocator_scope *scope = allocator_root(b->network.allocator);
+    allocator_scope_begin(&b->operands, b->network.allocator);
     float **operands[] = {&b->a, &b->b, &b->c};
     for (int i = 0; !status && i < 3; i++)
-        status = allocator_alloc_f32(scope, "operands of the product", n, NULL, operands[i], err);
+        status = allocator_alloc_f32(&b->operands, "operands of the product", n, NULL, operands[i], err);
     if (status) return status;
     if (!b->tokens) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
     memory_share_used(&b->share, "bench", b->share.bytes);
@@ -104,6 +105,7 @@ static enum status open_bench(struct bench *b, struct err *err)
 
 static void close_bench(struct bench *b)
 {
+    allocator_scope_end(&b->operands);
     network_close(&b->network);
     memory_share_release(&b->share);
     if (b->device) cpu_backend()->device_close(b->device);
