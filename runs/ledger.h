@@ -39,6 +39,7 @@ struct ledger_room {
     int64_t available;  /* of it, what no process has taken; 0: unknown */
     double reserve;     /* the share of the total that stays free: 0.05 */
     int64_t taken;      /* of what is asked for, what this process has taken already: a GPU's context */
+    bool passes;        /* for a short while, and cannot wait: those who do are passed where there is room */
 };
 
 enum status ledger_open(const char *home, struct ledger **out, struct err *err);
@@ -60,7 +61,8 @@ enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct er
 
 /* Reserves for this process. STATUS_BUSY: it does not fit beside what others hold, with a reservation or
  * without; the sentence has the numbers and the holders. STATUS_NO_MEMORY: it would not fit if this process
- * were alone. STATUS_BUSY too while an earlier one waits for the device. *id for what follows. */
+ * were alone. STATUS_BUSY too while an earlier one waits for the device, unless the room says `passes`. *id
+ * for what follows. */
 enum status ledger_reserve(struct ledger *ledger, const struct ledger_room *room, const char *holder,
                            int64_t bytes, int64_t *id, struct err *err);
 /* Takes a place in the queue for the device, once; it lasts until ledger_reserve has succeeded or the ledger

@@ -34,6 +34,7 @@ static void look(const struct memory_wish *wish, struct device_info *info, struc
     room->total = info->total_bytes;
     room->available = info->available_bytes;
     room->reserve = memory_share_reserve(info, wish->reserve);
+    room->passes = !wish->may_wait;
 }
 
 /* What this process takes of a GPU beside what it allocates; *taken of it is taken already. */

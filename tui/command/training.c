@@ -204,6 +204,7 @@ static void add_remedy(struct training_session *s, struct err *err)
 static int train(struct training_session *s)
 {
     struct err err = {0}, storing = {0}, why;
+    char ordered[160] = "";
     enum train_outcome outcome = TRAIN_FINISHED;
     static const enum run_status statuses[] = {RUN_FINISHED, RUN_EARLY_STOPPED, RUN_STOPPED, RUN_FAILED,
                                                RUN_FAILED};
@@ -217,17 +218,24 @@ static int train(struct training_session *s)
         if (s->trainer) step = trainer_state(s->trainer)->step;
     }
     if (status) add_remedy(s, &err);
+    if (!status && (outcome == TRAIN_DIVERGED || outcome == TRAIN_NOT_FINITE) &&
+        trainer_state(s->trainer)->lr_factor != 1)
+        snprintf(
+            ordered, sizeof ordered,
+            "; the rate is × %g by order, which a resume obeys again (after it: anneal order %s lr-factor 1)",
+            trainer_state(s->trainer)->lr_factor, s->id);
     if (!status && outcome == TRAIN_DIVERGED)
         status =
             err_set(&err, STATUS_FAILED,
                     "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
-                    "train.learning_rate, then resume: the last checkpoint is from before)");
+                    "train.learning_rate, then resume: the last checkpoint is from before%s)",
+                    ordered);
     if (!status && outcome == TRAIN_NOT_FINITE)
         status = err_set(&err, STATUS_FAILED,
                          "step %" PRId64
                          ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
-                         "train.learning_rate, then resume: the last checkpoint is from before)",
-                         step - 1);
+                         "train.learning_rate, then resume: the last checkpoint is from before%s)",
+                         step - 1, ordered);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];
     const char *message = status                                              ? err.text
                           : outcome == TRAIN_STOPPED && interrupt_requested() ? "stopped by a signal"
