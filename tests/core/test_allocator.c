@@ -13,13 +13,7 @@
 #include "core/allocator.h"
 #include "core/base/philox.h"
 
-enum { MIB = 1 << 20 };
-
-#if defined(__SANITIZE_ADDRESS__)
-enum { OPERATIONS = 100000 };
-#else
-enum { OPERATIONS = 1000000 };
-#endif
+enum { MIB = 1 << 20, OPERATIONS = 1000000 };
 
 /* ---- a device of limited memory: the CPU's, counted ---- */
 
