@@ -85,29 +85,17 @@ int command_fork(int argc, char **argv)
         return 0;
     }
     if (!status && !words.positional) return command_usage("fork", "which run?");
-    if (!status && words.watch)
-        status = err_set(&err, STATUS_USAGE, "--watch: only for train; open `anneal watch` beside it");
-    if (!status && (words.dry_run || words.json))
-        status = err_set(&err, STATUS_USAGE, "%s: only for train", words.dry_run ? "--dry-run" : "--json");
+    if (!status) status = training_words_of_a_recorded_run(&words, &err);
     if (!status) status = recorded_run_read(words.positional, &run, &err);
     options.config = run.config;
-    if (!status) status = training_words_apply(&words, &options.config, &err);
+    if (!status) status = training_words_take(&words, &options, &err);
     if (!status) status = recorded_run_check(&run, &options.config, "forked", &err);
     if (!status) status = find_checkpoint(&run, step, folder, sizeof folder, &err);
     snprintf(name, sizeof name, "%s-fork", run.info.name);
     origin = (struct fork_origin){run.info.id, folder, run.config_text};
     options.name = !status && words.name ? words.name : name;
     options.fork = &origin;
-    int code;
-    if (status) {
-        code = command_fail(&err);
-    } else {
-        options.device = words.device;
-        options.progress = words.progress;
-        options.wait = words.wait;
-        options.check_allocations = words.check_allocations;
-        code = training_start(&options);
-    }
+    int code = status ? command_fail(&err) : training_start(&options);
     recorded_run_release(&run);
     return code;
 }

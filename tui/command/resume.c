@@ -34,17 +34,10 @@ int command_resume(int argc, char **argv)
     }
     if (!status && !words.positional) return command_usage("resume", "which run?");
     if (!status && words.name) status = err_set(&err, STATUS_USAGE, "--name: a resumed run keeps its name");
-    if (!status && words.watch)
-        status = err_set(&err, STATUS_USAGE, "--watch: only for train; open `anneal watch` beside it");
-    if (!status && (words.dry_run || words.json))
-        status = err_set(&err, STATUS_USAGE, "%s: only for train", words.dry_run ? "--dry-run" : "--json");
+    if (!status) status = training_words_of_a_recorded_run(&words, &err);
     if (!status) status = recorded_run_read(words.positional, &run, &err);
     options.config = run.config;
-    options.device = words.device;
-    options.progress = words.progress;
-    options.wait = words.wait;
-    options.check_allocations = words.check_allocations;
-    if (!status) status = training_words_apply(&words, &options.config, &err);
+    if (!status) status = training_words_take(&words, &options, &err);
     if (!status) status = recorded_run_check(&run, &options.config, "resumed", &err);
     int code = status ? command_fail(&err) : training_resume(&options, &run.info);
     recorded_run_release(&run);

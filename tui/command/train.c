@@ -92,7 +92,7 @@ int command_train(int argc, char **argv)
     }
     config_init(&options.config);
     if (!status && words.positional) status = config_read_file(&options.config, words.positional, &err);
-    if (!status) status = training_words_apply(&words, &options.config, &err);
+    if (!status) status = training_words_take(&words, &options, &err);
     if (!status && words.json && !words.dry_run)
         status = err_set(&err, STATUS_USAGE, "--json: only with --dry-run (a run speaks --progress json)");
     if (!status && words.dry_run && words.watch)
@@ -100,9 +100,5 @@ int command_train(int argc, char **argv)
     if (status) return command_fail(&err);
     if (words.watch) return train_and_watch(argc, argv);
     options.name = words.name;
-    options.device = words.device;
-    options.progress = words.progress;
-    options.wait = words.wait;
-    options.check_allocations = words.check_allocations;
     return words.dry_run ? training_try(&options, words.json) : training_start(&options);
 }

@@ -93,6 +93,15 @@ static void make_absolute(char path[CONFIG_TEXT_MAX])
     if (n < CONFIG_TEXT_MAX) memcpy(path, whole, (size_t)n + 1);
 }
 
+enum status training_words_of_a_recorded_run(const struct training_words *words, struct err *err)
+{
+    if (words->watch)
+        return err_set(err, STATUS_USAGE, "--watch: only for train; open `anneal watch` beside it");
+    if (words->dry_run || words->json)
+        return err_set(err, STATUS_USAGE, "%s: only for train", words->dry_run ? "--dry-run" : "--json");
+    return STATUS_OK;
+}
+
 enum status training_words_apply(const struct training_words *words, struct config *config, struct err *err)
 {
     enum status status = STATUS_OK;
@@ -106,4 +115,14 @@ enum status training_words_apply(const struct training_words *words, struct conf
     if (strcmp(tokenizer, "bytes") != 0 && strncmp(tokenizer, "bpe:", 4) != 0) make_absolute(tokenizer);
     make_absolute(config->model.from);
     return STATUS_OK;
+}
+
+enum status training_words_take(const struct training_words *words, struct training_options *options,
+                                struct err *err)
+{
+    options->device = words->device;
+    options->progress = words->progress;
+    options->wait = words->wait;
+    options->check_allocations = words->check_allocations;
+    return training_words_apply(words, &options->config, err);
 }

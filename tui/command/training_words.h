@@ -1,4 +1,5 @@
-/* The words of `train` and `resume`: one positional, options, and --section.key=value in any order. */
+/* The words of `train`, `resume` and `fork`: one positional, options, and --section.key=value in any order.
+ */
 #ifndef ANNEAL_TUI_TRAINING_WORDS_H
 #define ANNEAL_TUI_TRAINING_WORDS_H
 
@@ -21,8 +22,15 @@ struct training_words {
 /* Borrowed from argv. STATUS_USAGE names the word that is wrong. */
 enum status training_words_parse(int argc, char **argv, struct training_words *out, struct err *err);
 
+/* Those that only a new run takes are an error, for commands that go out from a recorded one. */
+enum status training_words_of_a_recorded_run(const struct training_words *words, struct err *err);
+
 /* Applies the settings on top of `config` and finishes it; relative paths of an existing corpus or tokenizer
  * become absolute. */
 enum status training_words_apply(const struct training_words *words, struct config *config, struct err *err);
+
+/* Takes over all options but the name, and applies the settings on top of options->config. */
+enum status training_words_take(const struct training_words *words, struct training_options *options,
+                                struct err *err);
 
 #endif
