@@ -43,7 +43,8 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/cpu_select.c kernels/cuda_plugin.c kernels/workspace.c kernels/linear_cross_entropy.c \
-               kernels/gemm_choices.c kernels/chip.c kernels/gauge.c kernels/blas_core.c
+               kernels/gemm_choices.c kernels/chip.c kernels/gauge.c kernels/glance.c kernels/nvml.c \
+               kernels/blas_core.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c))
 ifeq ($(shell uname -m),x86_64)
 ISAS := baseline v3 v4
@@ -178,12 +179,15 @@ $(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS)
 
-# Under the name of NVIDIA's library, for the test of device metrics.
-NVML_STAND_IN := $(BUILD)/tests/kernels/stand_in/libnvidia-ml.so.1
+# Under the name of NVIDIA's library, for the tests of device metrics: of a driver of today, and of an old one.
+NVML_STAND_IN := $(BUILD)/tests/kernels/stand_in/libnvidia-ml.so.1 $(BUILD)/tests/kernels/stand_in/old/libnvidia-ml.so.1
 $(NVML_STAND_IN): tests/kernels/stand_in/nvml.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(filter-out $(SAN_FLAGS),$(BASE_CFLAGS)) -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
-$(BUILD)/tests/kernels/test_gauge: | $(NVML_STAND_IN)
+	$(Q)$(CC) $(filter-out $(SAN_FLAGS),$(BASE_CFLAGS)) $(if $(findstring /old/,$@),-DOLD_DRIVER) \
+	  -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
+$(BUILD)/tests/kernels/test_gauge $(BUILD)/tests/command/test_metrics $(BUILD)/tests/cuda_sim/test_sharing: | $(NVML_STAND_IN)
+# NVIDIA's header, where the toolkit has it, is only compared with.
+$(BUILD)/tests/kernels/test_nvml.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")

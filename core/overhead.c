@@ -4,18 +4,17 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/file.h"
-#include "kernels/gauge.h"
+#include "kernels/glance.h"
 
 int64_t overhead_measure(const struct device_info *device)
 {
-    struct gauge *gauge;
     struct gpu_record record;
-    if (gauge_open(device->uuid, &gauge, NULL)) return -1;
-    gauge_read(gauge, &record);
-    gauge_close(gauge);
+    if (glance_take(device->uuid, GLANCE_SECONDS, &record, NULL)) return -1;
+    free(record.processes);
     return record.process_bytes;
 }
 

@@ -8,7 +8,7 @@
 
 #include "kernels/backend.h"
 
-/* Bytes now; -1: nobody tells (no NVML, or a container that hides the process from it). */
+/* Bytes now; -1: nobody tells (no NVML or one that hangs, or a container that hides the process from it). */
 int64_t overhead_measure(const struct device_info *device);
 
 /* In a file of the folder, one a device; what cannot be written is measured next time. `folder` NULL:

@@ -1,8 +1,6 @@
-/* See gauge.h. The part of NVML's interface that is used is declared here by what its documentation says, so
- * that building needs none of NVIDIA's headers. */
+/* See gauge.h. */
 #include "kernels/gauge.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,105 +11,170 @@
 
 #include "core/base/clock.h"
 #include "core/base/memory.h"
+#include "kernels/nvml.h"
 
-enum { NVML_SUCCESS = 0, NVML_TEMPERATURE_GPU = 0, NVML_CLOCK_SM = 1, PROCESSES = 64 };
-
-typedef struct nvml_device *nvml_device;
-struct nvml_utilization {
-    unsigned gpu, memory; /* percent of the last sampling period */
-};
-struct nvml_memory {
-    unsigned long long total, free, used;
-};
-struct nvml_process {
-    unsigned pid;
-    unsigned long long used; /* bytes; all ones: not known */
-    unsigned gpu_instance, compute_instance;
-};
-
-struct nvml {
-    void *library;
-    bool initialised;
-    int (*init)(void);
-    int (*shutdown)(void);
-    int (*by_uuid)(const char *uuid, nvml_device *out);
-    int (*index)(nvml_device device, unsigned *out);
-    int (*utilization)(nvml_device device, struct nvml_utilization *out);
-    int (*memory)(nvml_device device, struct nvml_memory *out);
-    int (*power)(nvml_device device, unsigned *milliwatts);
-    int (*temperature)(nvml_device device, unsigned sensor, unsigned *celsius);
-    int (*clock)(nvml_device device, unsigned type, unsigned *megahertz);
-    int (*throttle)(nvml_device device, unsigned long long *reasons);
-    int (*processes)(nvml_device device, unsigned *count, struct nvml_process *out);
-};
+enum { PROCESSES = 64, TRIES = 4 };
 
 struct gauge {
     bool gpu;
     struct nvml nvml;
     nvml_device device;
     unsigned index;
+    /* of a GPU: one list as NVML gives it, and all of them as one; both grow when there are more, and stay */
+    struct nvml_process *listed;
+    struct gpu_process *processes;
+    size_t listed_room, room;
     /* of the CPU: the last reading */
     double cpu_seconds, at;
 };
 
+/* ---- who holds memory of a GPU ---- */
+
+static bool grow(void **array, size_t *room, size_t wanted, size_t element)
+{
+    if (wanted <= *room) return true;
+    void *more = realloc(*array, wanted * element);
+    if (!more) return false;
+    *array = more;
+    *room = wanted;
+    return true;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    unsigned left = ((const struct nvml_process *)a)->pid, right = ((const struct nvml_process *)b)->pid;
+    return (left > right) - (left < right);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t left = ((const struct gpu_process *)a)->pid, right = ((const struct gpu_process *)b)->pid;
+    return (left > right) - (left < right);
+}
+
+/* The processes that use the GPU in one way, by pid; false: NVML does not tell. There may be more by the time
+ * that there is room for those there were. */
+static bool list_use(struct gauge *g, enum nvml_use use, size_t *out)
+{
+    int code = NVML_CODE_INSUFFICIENT_SIZE;
+    unsigned count = PROCESSES;
+    if (!g->nvml.processes[use]) return false;
+    for (int i = 0; i < TRIES && code == NVML_CODE_INSUFFICIENT_SIZE; i++) {
+        size_t wanted = i ? (size_t)count + PROCESSES : PROCESSES;
+        if (!grow((void **)&g->listed, &g->listed_room, wanted, sizeof *g->listed)) return false;
+        count = (unsigned)g->listed_room;
+        code = g->nvml.processes[use](g->device, &count, g->listed);
+    }
+    if (code != NVML_CODE_SUCCESS || count > g->listed_room) return false;
+    qsort(g->listed, count, sizeof *g->listed, by_pid);
+    *out = count;
+    return true;
+}
+
+/* Of a process in several lists the driver tells all it holds in each, so the largest counts. */
+static bool merge(struct gauge *g, size_t *count, int64_t pid, int64_t bytes)
+{
+    size_t i = 0;
+    while (i < *count && g->processes[i].pid != pid) i++;
+    if (i == *count) {
+        if (i == g->room && !grow((void **)&g->processes, &g->room, i + PROCESSES, sizeof *g->processes))
+            return false;
+        g->processes[(*count)++] = (struct gpu_process){.pid = pid, .bytes = bytes};
+    } else if (bytes > g->processes[i].bytes) {
+        g->processes[i].bytes = bytes;
+    }
+    return true;
+}
+
+/* A process of several instances of one GPU stands in a list once for each. */
+static bool add_use(struct gauge *g, enum nvml_use use, size_t *count)
+{
+    size_t listed, next;
+    if (!list_use(g, use, &listed)) return false;
+    for (size_t i = 0; i < listed; i = next) {
+        int64_t bytes = -1;
+        for (next = i; next < listed && g->listed[next].pid == g->listed[i].pid; next++)
+            if (g->listed[next].used != NVML_BYTES_UNKNOWN)
+                bytes = (bytes < 0 ? 0 : bytes) + (int64_t)g->listed[next].used;
+        if (!merge(g, count, g->listed[i].pid, bytes)) return false;
+    }
+    return true;
+}
+
+/* Whether this process sees all numbers of the host, as the kernel's first namespace does. */
+static bool sees_the_host(void)
+{
+    char link[64];
+    ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
+    if (n < 0) return false;
+    link[n] = '\0';
+    return strcmp(link, "pid:[4026531836]") == 0; /* PROC_PID_INIT_INO, fixed since Linux 3.8 */
+}
+
+static void name_process(struct gpu_process *process)
+{
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%lld/comm", (long long)process->pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return;
+    if (!fgets(process->name, sizeof process->name, file)) process->name[0] = '\0';
+    fclose(file);
+    process->name[strcspn(process->name, "\n")] = '\0';
+    for (char *c = process->name; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?'; /* a program names itself as it likes */
+}
+
+/* In a container the numbers may be the host's, and the same number here another process: names are told only
+ * where the list has this very process, that is, where the driver speaks of our numbers. */
+static void read_processes(struct gauge *g, struct gpu_record *out)
+{
+    size_t count = 0;
+    bool own = false;
+    if (!add_use(g, NVML_USE_COMPUTE, &count)) return;
+    add_use(g, NVML_USE_GRAPHICS, &count);
+    add_use(g, NVML_USE_MPS, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (g->processes[i].pid != getpid()) continue;
+        own = true;
+        if (g->processes[i].bytes > 0) out->process_bytes = g->processes[i].bytes;
+    }
+    if (own || sees_the_host())
+        for (size_t i = 0; i < count; i++) name_process(&g->processes[i]);
+    if (count) qsort(g->processes, count, sizeof *g->processes, by_number);
+    out->processes = g->processes;
+    out->process_count = (int64_t)count;
+}
+
 /* ---- the GPU ---- */
 
-/* Why a GPU's clocks are lower than they could be, the bits of NVML's documentation in the order of their
- * weight. */
 static const struct {
     unsigned long long bit;
     const char *name;
-} reasons[] = {{0x40, "thermal (hardware)"}, {0x20, "thermal"},   {0x80, "power brake"},
-               {0x08, "hardware slowdown"},  {0x04, "power cap"}, {0x10, "sync boost"},
-               {0x02, "set clocks"}};
+} reasons[] = {/* in the order of their weight */
+               {NVML_REASON_HARDWARE_THERMAL, "thermal (hardware)"},
+               {NVML_REASON_THERMAL, "thermal"},
+               {NVML_REASON_POWER_BRAKE, "power brake"},
+               {NVML_REASON_HARDWARE, "hardware slowdown"},
+               {NVML_REASON_POWER_CAP, "power cap"},
+               {NVML_REASON_SYNC_BOOST, "sync boost"},
+               {NVML_REASON_SET_CLOCKS, "set clocks"},
+               {NVML_REASON_DISPLAY, "display clocks"}};
 
-static void load(struct nvml *n, const char *name, void *slot)
+/* Bits that a newer driver may set are told, too, without a name. */
+static void name_reasons(unsigned long long bits, char *out, size_t size)
 {
-    void *symbol = dlsym(n->library, name);
-    memcpy(slot, &symbol, sizeof symbol); /* an object pointer is not a function's in C */
+    size_t used = 0;
+    bits &= ~NVML_REASON_IDLE;
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (!(bits & reasons[i].bit)) continue;
+        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", reasons[i].name);
+        bits &= ~reasons[i].bit;
+    }
+    if (bits) snprintf(out + used, size - used, "%sother", used ? ", " : "");
 }
 
-static enum status open_nvml(struct nvml *n, struct err *err)
-{
-    n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!n->library)
-        return err_set(err, STATUS_NOT_FOUND,
-                       "no GPU metrics: libnvidia-ml.so.1 is not there (NVIDIA's driver has it)");
-    load(n, "nvmlInit_v2", &n->init);
-    load(n, "nvmlShutdown", &n->shutdown);
-    load(n, "nvmlDeviceGetHandleByUUID", &n->by_uuid);
-    load(n, "nvmlDeviceGetIndex", &n->index);
-    load(n, "nvmlDeviceGetUtilizationRates", &n->utilization);
-    load(n, "nvmlDeviceGetMemoryInfo", &n->memory);
-    load(n, "nvmlDeviceGetPowerUsage", &n->power);
-    load(n, "nvmlDeviceGetTemperature", &n->temperature);
-    load(n, "nvmlDeviceGetClockInfo", &n->clock);
-    load(n, "nvmlDeviceGetCurrentClocksThrottleReasons", &n->throttle);
-    load(n, "nvmlDeviceGetComputeRunningProcesses_v3", &n->processes);
-    if (!n->init || !n->shutdown || !n->by_uuid)
-        return err_set(err, STATUS_NOT_FOUND,
-                       "no GPU metrics: libnvidia-ml.so.1 is too old (update the driver)");
-    int code = n->init();
-    if (code != NVML_SUCCESS)
-        return err_set(err, STATUS_NOT_FOUND, "no GPU metrics: NVML does not start (error %d)", code);
-    n->initialised = true;
-    return STATUS_OK;
-}
-
-/* Bytes that this process holds on the device; -1: not known. */
-static int64_t own_memory(const struct gauge *g)
-{
-    struct nvml_process processes[PROCESSES];
-    unsigned count = PROCESSES;
-    int64_t bytes = 0;
-    if (!g->nvml.processes || g->nvml.processes(g->device, &count, processes) != NVML_SUCCESS) return -1;
-    for (unsigned i = 0; i < count && i < PROCESSES; i++)
-        if (processes[i].pid == (unsigned)getpid() && processes[i].used != ~0ull)
-            bytes += (int64_t)processes[i].used;
-    return bytes > 0 ? bytes : -1; /* in a container the numbers are the host's: nobody there is us */
-}
-
-static void read_gpu(const struct gauge *g, struct gpu_record *out)
+static void read_gpu(struct gauge *g, struct gpu_record *out)
 {
     const struct nvml *n = &g->nvml;
     struct nvml_utilization utilization;
@@ -119,20 +182,20 @@ static void read_gpu(const struct gauge *g, struct gpu_record *out)
     unsigned value;
     unsigned long long bits;
     out->gpu = (int)g->index;
-    if (n->utilization && n->utilization(g->device, &utilization) == NVML_SUCCESS)
+    if (n->utilization && n->utilization(g->device, &utilization) == NVML_CODE_SUCCESS)
         out->utilization_pct = utilization.gpu;
-    if (n->memory && n->memory(g->device, &memory) == NVML_SUCCESS) {
+    if (n->memory && n->memory(g->device, &memory) == NVML_CODE_SUCCESS) {
         out->memory_used_bytes = (int64_t)memory.used;
         out->memory_total_bytes = (int64_t)memory.total;
     }
-    if (n->power && n->power(g->device, &value) == NVML_SUCCESS) out->power_w = value / 1000.0;
-    if (n->temperature && n->temperature(g->device, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS)
+    if (n->power && n->power(g->device, &value) == NVML_CODE_SUCCESS) out->power_w = value / 1000.0;
+    if (n->temperature && n->temperature(g->device, NVML_SENSOR_GPU, &value) == NVML_CODE_SUCCESS)
         out->temperature_c = value;
-    if (n->clock && n->clock(g->device, NVML_CLOCK_SM, &value) == NVML_SUCCESS) out->sm_clock_mhz = value;
-    out->process_bytes = own_memory(g);
-    if (n->throttle && n->throttle(g->device, &bits) == NVML_SUCCESS)
-        for (size_t i = 0; !*out->throttle && i < sizeof reasons / sizeof *reasons; i++)
-            if (bits & reasons[i].bit) snprintf(out->throttle, sizeof out->throttle, "%s", reasons[i].name);
+    if (n->clock && n->clock(g->device, NVML_DOMAIN_SM, &value) == NVML_CODE_SUCCESS)
+        out->sm_clock_mhz = value;
+    if (n->throttle && n->throttle(g->device, &bits) == NVML_CODE_SUCCESS)
+        name_reasons(bits, out->throttle, sizeof out->throttle);
+    read_processes(g, out);
 }
 
 /* ---- the CPU ---- */
@@ -167,9 +230,9 @@ static void read_cpu(struct gauge *g, struct gpu_record *out)
         out->utilization_pct = 100 * (seconds - g->cpu_seconds) / (at - g->at) / processors;
     g->cpu_seconds = seconds;
     g->at = at;
-    out->memory_total_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
-    int64_t available = memory_available();
-    if (available > 0) out->memory_used_bytes = out->memory_total_bytes - available;
+    int64_t total = memory_total(), available = memory_available();
+    if (total > 0) out->memory_total_bytes = total;
+    if (total > 0 && available > 0 && available <= total) out->memory_used_bytes = total - available;
     out->process_bytes = resident_bytes();
 }
 
@@ -181,10 +244,10 @@ enum status gauge_open(const char *uuid, struct gauge **out, struct err *err)
     enum status status = STATUS_OK;
     if (!g) return err_set(err, STATUS_NO_MEMORY, "no memory for a device's metrics");
     g->gpu = uuid[0] != '\0';
-    if (g->gpu) status = open_nvml(&g->nvml, err);
-    if (!status && g->gpu && g->nvml.by_uuid(uuid, &g->device) != NVML_SUCCESS)
+    if (g->gpu) status = nvml_open(&g->nvml, err);
+    if (!status && g->gpu && g->nvml.by_uuid(uuid, &g->device) != NVML_CODE_SUCCESS)
         status = err_set(err, STATUS_NOT_FOUND, "no GPU metrics: NVML does not know %s", uuid);
-    if (!status && g->gpu && (!g->nvml.index || g->nvml.index(g->device, &g->index) != NVML_SUCCESS))
+    if (!status && g->gpu && (!g->nvml.index || g->nvml.index(g->device, &g->index) != NVML_CODE_SUCCESS))
         g->index = 0;
     if (status) {
         gauge_close(g);
@@ -201,8 +264,9 @@ enum status gauge_open(const char *uuid, struct gauge **out, struct err *err)
 void gauge_close(struct gauge *g)
 {
     if (!g) return;
-    if (g->nvml.initialised) g->nvml.shutdown();
-    if (g->nvml.library) dlclose(g->nvml.library);
+    nvml_close(&g->nvml);
+    free(g->listed);
+    free(g->processes);
     free(g);
 }
 
@@ -215,7 +279,10 @@ void gauge_read(struct gauge *g, struct gpu_record *out)
                                .power_w = NAN,
                                .temperature_c = NAN,
                                .sm_clock_mhz = NAN,
-                               .process_bytes = -1};
+                               .process_bytes = -1,
+                               .load_1m = NAN,
+                               .process_count = -1};
+    if (getloadavg(&out->load_1m, 1) != 1) out->load_1m = NAN;
     if (g->gpu)
         read_gpu(g, out);
     else

@@ -1,7 +1,7 @@
-/* What a device is doing right now: load, memory, power, temperature, clocks. Of a GPU through NVIDIA's
- * management library, which is opened at run time and needs no CUDA context; of the CPU the same of this
- * process and machine. Never touches a device's streams, so it may be read from any one thread while training
- * goes on in another. */
+/* What a device is doing right now: load, memory and who holds it, power, temperature, clocks and what holds
+ * them down. Of a GPU through NVIDIA's management library, which is opened at run time and needs no CUDA
+ * context; of the CPU the same of this process and machine. Never touches a device's streams, so it may be
+ * read from any one thread while training goes on in another. A sick GPU may never answer: see glance.h. */
 #ifndef ANNEAL_KERNELS_GAUGE_H
 #define ANNEAL_KERNELS_GAUGE_H
 
@@ -16,7 +16,8 @@ enum status gauge_open(const char *uuid, struct gauge **out, struct err *err);
 void gauge_close(struct gauge *gauge); /* NULL is harmless */
 
 /* Fills *out; what the device does not tell is NaN, -1 or "". Rates are over the time since the last reading.
- */
+ * Its processes are the gauge's, until the next reading; nothing is allocated unless there are more of them
+ * than ever before. */
 void gauge_read(struct gauge *gauge, struct gpu_record *out);
 
 #endif

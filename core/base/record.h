@@ -83,6 +83,14 @@ struct profile_record {
     int64_t flops;  /* two for a multiply-add */
 };
 
+/* A process that holds memory of a device. */
+struct gpu_process {
+    int64_t pid;
+    char
+        name[16]; /* as the kernel tells it; "": not known, as in a container, where numbers are the host's */
+    int64_t bytes; /* -1: not known */
+};
+
 /* What a device did at a moment; see kernels/gauge.h. Unknown numbers are NaN or -1. */
 struct gpu_record {
     double wall_time;
@@ -92,7 +100,12 @@ struct gpu_record {
     int64_t memory_used_bytes, memory_total_bytes; /* by all processes, and in all */
     double power_w, temperature_c, sm_clock_mhz;
     int64_t process_bytes; /* of the memory, what this process holds; of the CPU: resident */
-    char throttle[24];     /* why the clocks are low: "power cap", "thermal", …; "": they are not */
+    char throttle[160];    /* why the clocks are low, the weightiest first: "thermal, power cap"; "": they are
+                              not */
+    double load_1m;        /* of the host: processes that ran or wanted to, on average over the last minute */
+    /* who holds memory of a GPU, this process included, by pid; the array is of who fills this */
+    struct gpu_process *processes;
+    int64_t process_count; /* -1: not known */
 };
 
 /* Something worth a line in the run's history: a skipped update, a fallback, a changed schedule. */

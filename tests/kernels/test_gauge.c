@@ -2,39 +2,65 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "core/base/clock.h"
+#include "core/base/memory.h"
 #include "kernels/gauge.h"
+#include "kernels/glance.h"
+#include "tests/kernels/stand_in/nvml_stand_in.h"
 
-struct nvml_stand_in {
-    int start, failing;
-    unsigned pid;
-    unsigned long long reasons;
-    int opened;
-};
+#define MIB ((int64_t)1 << 20)
+#define GIB ((int64_t)1 << 30)
 
-/* Loaded under the real one's name, so that opening that name finds it. */
-static struct nvml_stand_in *stand_in(void)
+static void *library;
+
+/* Loaded under the real one's name, so that opening that name finds it; one at a time. */
+static struct nvml_stand_in *stand_in_of(const char *driver)
 {
     char path[4096];
+    if (library) dlclose(library);
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
     assert_true(n > 0);
     path[n] = '\0';
-    strcpy(strrchr(path, '/'), "/stand_in/libnvidia-ml.so.1");
-    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    sprintf(strrchr(path, '/'), "/stand_in/%slibnvidia-ml.so.1", driver);
+    library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (!library) fail_msg("%s", dlerror());
     struct nvml_stand_in *s = dlsym(library, "nvml_stand_in");
     assert_non_null(s);
     *s = (struct nvml_stand_in){.pid = (unsigned)getpid()};
     return s;
+}
+
+static struct nvml_stand_in *stand_in(void)
+{
+    return stand_in_of("");
+}
+
+static struct gauge *open_gauge(const char *uuid)
+{
+    struct gauge *gauge = NULL;
+    struct err err = {0};
+    if (gauge_open(uuid, &gauge, &err)) fail_msg("%s", err.text);
+    return gauge;
+}
+
+static const struct gpu_process *holder(const struct gpu_record *r, int64_t pid)
+{
+    for (int64_t i = 0; i < r->process_count; i++)
+        if (r->processes[i].pid == pid) return &r->processes[i];
+    fail_msg("process %lld is not listed", (long long)pid);
+    return NULL;
 }
 
 /* Before the stand-in is loaded, so this must come first: a machine without the library, as CI's is. */
@@ -56,27 +82,132 @@ static void a_gpu_tells_load_memory_power_and_clocks(void **state)
 {
     (void)state;
     struct nvml_stand_in *s = stand_in();
-    struct gauge *gauge;
     struct gpu_record r;
-    struct err err = {0};
-    s->reasons = 0x4 | 0x1;
-    assert_int_equal(gauge_open("GPU-stand-in", &gauge, &err), STATUS_OK);
+    struct gauge *gauge = open_gauge("GPU-stand-in");
     gauge_read(gauge, &r);
     assert_true(r.gpu == 2 && r.utilization_pct == 97 && r.power_w == 312.5 && r.temperature_c == 64 &&
                 r.sm_clock_mhz == 1980 && r.wall_time > 1e9);
-    assert_true(r.memory_used_bytes == (int64_t)10 << 30 && r.memory_total_bytes == (int64_t)80 << 30);
-    assert_int_equal(r.process_bytes, (int64_t)3 << 30);
-    assert_string_equal(r.throttle, "power cap");
-    s->reasons |= 0x40;
-    gauge_read(gauge, &r);
-    assert_string_equal(r.throttle, "thermal (hardware)");
-    s->reasons = 1; /* idle is no reason */
-    s->pid = 0;     /* a container: the numbers are the host's */
-    gauge_read(gauge, &r);
-    assert_string_equal(r.throttle, "");
-    assert_int_equal(r.process_bytes, -1);
+    assert_true(r.memory_used_bytes == 10 * GIB && r.memory_total_bytes == 80 * GIB);
+    assert_int_equal(r.process_bytes, 3 * GIB);
+    assert_true(r.load_1m >= 0); /* of the host */
     gauge_close(gauge);
     assert_int_equal(s->opened, 0);
+}
+
+static void every_reason_for_low_clocks_is_told_the_weightiest_first(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned long long bits;
+        const char *text;
+    } cases[] = {
+        {0x000, ""},
+        {0x001, ""}, /* idle is none */
+        {0x002, "set clocks"},
+        {0x004, "power cap"},
+        {0x008, "hardware slowdown"},
+        {0x010, "sync boost"},
+        {0x020, "thermal"},
+        {0x040, "thermal (hardware)"},
+        {0x080, "power brake"},
+        {0x100, "display clocks"},
+        {0x200, "other"}, /* of a driver that is newer than this program */
+        {0x045, "thermal (hardware), power cap"},
+        {0x3FF,
+         "thermal (hardware), thermal, power brake, hardware slowdown, power cap, sync boost, set clocks, "
+         "display clocks, other"},
+    };
+    struct nvml_stand_in *s = stand_in();
+    struct gpu_record r;
+    struct gauge *gauge = open_gauge("GPU-stand-in");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        s->reasons = cases[i].bits;
+        gauge_read(gauge, &r);
+        assert_string_equal(r.throttle, cases[i].text);
+    }
+    gauge_close(gauge);
+}
+
+static void who_holds_memory_is_listed_by_number_and_named(void **state)
+{
+    (void)state;
+    struct nvml_stand_in *s = stand_in();
+    struct gpu_record r;
+    char comm[64] = "";
+    FILE *file = fopen("/proc/self/comm", "r");
+    assert_non_null(file);
+    assert_non_null(fgets(comm, sizeof comm, file));
+    fclose(file);
+    comm[strcspn(comm, "\n")] = '\0';
+    s->unknown = 500007;
+    struct gauge *gauge = open_gauge("GPU-stand-in");
+    gauge_read(gauge, &r);
+    assert_int_equal(r.process_count, 4);
+    for (int i = 1; i < 4; i++) assert_true(r.processes[i - 1].pid < r.processes[i].pid);
+    assert_int_equal(holder(&r, getpid())->bytes, 3 * GIB); /* it computes and draws: told twice, held once */
+    assert_string_equal(holder(&r, getpid())->name, comm);
+    assert_int_equal(holder(&r, 500000)->bytes, 7 * GIB);
+    assert_int_equal(holder(&r, 500007)->bytes, -1);
+    assert_int_equal(holder(&r, 600000)->bytes, 200 * MIB); /* it only draws */
+    s->instances = 2;
+    gauge_read(gauge, &r);
+    assert_int_equal(holder(&r, getpid())->bytes, 6 * GIB); /* of each instance its own */
+    s->failing_graphics = 3;
+    gauge_read(gauge, &r);
+    assert_int_equal(r.process_count, 3);
+    gauge_close(gauge);
+}
+
+/* NVML's answer to an array that is too small is how many there are. */
+static void more_processes_than_there_is_room_for_are_asked_for_again(void **state)
+{
+    (void)state;
+    struct nvml_stand_in *s = stand_in();
+    struct gpu_record r;
+    s->more = 1000;
+    struct gauge *gauge = open_gauge("GPU-stand-in");
+    gauge_read(gauge, &r);
+    assert_int_equal(r.process_count, 1003);
+    assert_int_equal(holder(&r, 500001)->bytes, MIB);
+    assert_int_equal(holder(&r, 501000)->bytes, 1000 * MIB);
+    assert_int_equal(r.process_bytes, 3 * GIB);
+    assert_int_equal(s->asked, 3); /* compute twice, graphics once */
+    gauge_read(gauge, &r);
+    assert_int_equal(s->asked, 5); /* the room has stayed */
+    assert_int_equal(r.process_count, 1003);
+    gauge_close(gauge);
+}
+
+static bool is_own_namespace(void)
+{
+    char link[64] = "";
+    assert_true(readlink("/proc/self/ns/pid", link, sizeof link - 1) > 0);
+    return strcmp(link, "pid:[4026531836]") != 0;
+}
+
+/* Numbers of the host say nothing in a container, unless this process is among them. */
+static void in_a_container_nobody_has_a_name_that_might_be_another_ones(void **state)
+{
+    (void)state;
+    struct nvml_stand_in *s = stand_in();
+    struct gpu_record r;
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    s->pid = (unsigned)child; /* it exists; nobody there is us */
+    struct gauge *gauge = open_gauge("GPU-stand-in");
+    gauge_read(gauge, &r);
+    assert_int_equal(r.process_bytes, -1);
+    assert_int_equal(holder(&r, child)->name[0] == '\0', is_own_namespace());
+    assert_string_equal(holder(&r, 500000)->name, "");
+    s->unknown = (unsigned)getpid();
+    gauge_read(gauge, &r);
+    assert_true(holder(&r, child)->name[0] != '\0');
+    gauge_close(gauge);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
 }
 
 static void what_a_gpu_does_not_tell_is_unknown_not_zero(void **state)
@@ -87,11 +218,12 @@ static void what_a_gpu_does_not_tell_is_unknown_not_zero(void **state)
     struct gpu_record r;
     struct err err = {0};
     s->failing = 3; /* not supported */
-    assert_int_equal(gauge_open("GPU-stand-in", &gauge, &err), STATUS_OK);
+    gauge = open_gauge("GPU-stand-in");
     gauge_read(gauge, &r);
     assert_true(isnan(r.utilization_pct) && isnan(r.power_w) && isnan(r.temperature_c) &&
                 isnan(r.sm_clock_mhz));
     assert_true(r.memory_used_bytes == -1 && r.memory_total_bytes == -1 && r.process_bytes == -1);
+    assert_int_equal(r.process_count, -1);
     gauge_close(gauge);
     s->failing = 0;
     assert_int_equal(gauge_open("GPU-another", &gauge, &err), STATUS_NOT_FOUND);
@@ -102,14 +234,65 @@ static void what_a_gpu_does_not_tell_is_unknown_not_zero(void **state)
     assert_int_equal(s->opened, 0);
 }
 
+static void an_old_driver_tells_what_it_has(void **state)
+{
+    (void)state;
+    struct nvml_stand_in *s = stand_in_of("old/");
+    struct gpu_record r;
+    s->reasons = 0x4;
+    struct gauge *gauge = open_gauge("GPU-stand-in");
+    gauge_read(gauge, &r);
+    assert_true(r.utilization_pct == 97 && r.power_w == 312.5);
+    assert_string_equal(r.throttle, "power cap"); /* by the function's older name */
+    assert_true(r.process_bytes == -1 && r.process_count == -1);
+    gauge_close(gauge);
+}
+
+static void a_glance_has_what_the_gauge_says(void **state)
+{
+    (void)state;
+    struct nvml_stand_in *s = stand_in();
+    struct gpu_record r;
+    struct err err = {0};
+    s->more = 100;
+    if (glance_take("GPU-stand-in", 60, &r, &err)) fail_msg("%s", err.text);
+    assert_int_equal(r.process_count, 103);
+    assert_int_equal(holder(&r, 500100)->bytes, 100 * MIB);
+    free(r.processes);
+    assert_int_equal(glance_take("GPU-another", 60, &r, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "does not know GPU-another"));
+    assert_int_equal(glance_take("", 0, &r, &err), STATUS_OK); /* the CPU */
+    assert_int_equal(r.gpu, -1);
+    assert_int_equal(s->opened, 0);
+}
+
+static void a_glance_at_a_gpu_that_hangs_comes_back(void **state)
+{
+    (void)state;
+    struct nvml_stand_in *s = stand_in();
+    struct gpu_record r;
+    struct err err = {0};
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    s->hanging = ends[0];
+    double before = clock_monotonic();
+    assert_int_equal(glance_take("GPU-stand-in", 0.05, &r, &err), STATUS_BUSY);
+    assert_true(clock_monotonic() - before < 20);
+    assert_non_null(strstr(err.text, "NVML has not answered for 0.05 s"));
+    assert_int_equal(s->opened, 1); /* the thread that was left behind is still there */
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    while (*(volatile int *)&s->opened) { /* and ends when it is answered */
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* Work of some processor time between two readings shows as load. */
 static void the_processor_tells_load_and_memory(void **state)
 {
     (void)state;
-    struct gauge *gauge;
     struct gpu_record r;
-    struct err err = {0};
-    assert_int_equal(gauge_open("", &gauge, &err), STATUS_OK);
+    struct gauge *gauge = open_gauge("");
     size_t bytes = (size_t)64 << 20;
     unsigned char *memory = malloc(bytes);
     assert_non_null(memory);
@@ -119,8 +302,26 @@ static void the_processor_tells_load_and_memory(void **state)
     assert_true(r.utilization_pct > 0 && r.utilization_pct <= 110);
     assert_true(r.process_bytes >= (int64_t)bytes && r.process_bytes < r.memory_total_bytes);
     assert_true(r.memory_used_bytes > 0 && r.memory_used_bytes <= r.memory_total_bytes);
+    assert_int_equal(r.memory_total_bytes, memory_total()); /* of a control group with a limit: that */
     assert_true(isnan(r.power_w) && isnan(r.temperature_c));
+    assert_string_equal(r.throttle, "");
+    assert_int_equal(r.process_count, -1);
     free(memory);
+    gauge_close(gauge);
+}
+
+static void the_load_of_the_host_is_what_the_kernel_says(void **state)
+{
+    (void)state;
+    struct gpu_record r;
+    double before, after;
+    struct gauge *gauge = open_gauge("");
+    do { /* it changes every five seconds */
+        assert_int_equal(getloadavg(&before, 1), 1);
+        gauge_read(gauge, &r);
+        assert_int_equal(getloadavg(&after, 1), 1);
+    } while (before != after);
+    assert_true(r.load_1m == before);
     gauge_close(gauge);
 }
 
@@ -129,8 +330,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_machine_without_the_library_says_so),
         cmocka_unit_test(a_gpu_tells_load_memory_power_and_clocks),
+        cmocka_unit_test(every_reason_for_low_clocks_is_told_the_weightiest_first),
+        cmocka_unit_test(who_holds_memory_is_listed_by_number_and_named),
+        cmocka_unit_test(more_processes_than_there_is_room_for_are_asked_for_again),
+        cmocka_unit_test(in_a_container_nobody_has_a_name_that_might_be_another_ones),
         cmocka_unit_test(what_a_gpu_does_not_tell_is_unknown_not_zero),
+        cmocka_unit_test(an_old_driver_tells_what_it_has),
+        cmocka_unit_test(a_glance_has_what_the_gauge_says),
+        cmocka_unit_test(a_glance_at_a_gpu_that_hangs_comes_back),
         cmocka_unit_test(the_processor_tells_load_and_memory),
+        cmocka_unit_test(the_load_of_the_host_is_what_the_kernel_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,12 @@
-/* Stands in for NVIDIA's management library: one GPU with made-up numbers, under the name by which the real
- * one is opened. What it says can be changed through nvml_stand_in. */
+/* Stands in for NVIDIA's management library, under the name by which the real one is opened: one GPU with
+ * made-up numbers (see nvml_stand_in.h). Compiled with OLD_DRIVER it lacks what an old driver lacks. */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-struct nvml_stand_in {
-    int start;    /* what nvmlInit_v2 returns */
-    int failing;  /* what every question returns */
-    unsigned pid; /* of the process that holds 3 GiB */
-    unsigned long long reasons;
-    int opened; /* nvmlInit_v2 less nvmlShutdown */
-};
+#include "tests/kernels/stand_in/nvml_stand_in.h"
+
+enum { NOT_FOUND = 6, TOO_SMALL = 7, MIB = 1 << 20 };
 
 struct nvml_stand_in nvml_stand_in;
 
@@ -27,7 +25,11 @@ struct process {
     unsigned long long used;
     unsigned instance[2];
 };
+#ifndef OLD_DRIVER
+int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *out);
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *out);
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, struct process *out);
+#endif
 
 int nvmlInit_v2(void)
 {
@@ -44,7 +46,9 @@ int nvmlShutdown(void)
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **out)
 {
     *out = &nvml_stand_in;
-    return strcmp(uuid, "GPU-stand-in") == 0 ? 0 : 6; /* not found */
+    return strcmp(uuid, "GPU-stand-in") == 0 || strcmp(uuid, "GPU-00102030-4050-6070-8090-a0b0c0d0e0f0") == 0
+               ? 0
+               : NOT_FOUND;
 }
 
 int nvmlDeviceGetIndex(void *device, unsigned *out)
@@ -73,8 +77,10 @@ int nvmlDeviceGetMemoryInfo(void *device, unsigned long long out[3])
 
 int nvmlDeviceGetPowerUsage(void *device, unsigned *out)
 {
+    char byte;
     (void)device;
     *out = 312500;
+    if (nvml_stand_in.hanging && read(nvml_stand_in.hanging, &byte, 1) < 0) return 999;
     return nvml_stand_in.failing;
 }
 
@@ -92,6 +98,8 @@ int nvmlDeviceGetClockInfo(void *device, unsigned type, unsigned *out)
     return type == 1 ? nvml_stand_in.failing : 2;
 }
 
+#ifdef OLD_DRIVER
+
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out)
 {
     (void)device;
@@ -99,12 +107,67 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *
     return nvml_stand_in.failing;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *out)
+#else
+
+int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *out)
 {
     (void)device;
-    if (*count < 2) return 7;
-    out[0] = (struct process){.pid = 1, .used = 7ull << 30};
-    out[1] = (struct process){.pid = nvml_stand_in.pid, .used = 3ull << 30};
-    *count = 2;
+    *out = nvml_stand_in.reasons;
     return nvml_stand_in.failing;
 }
+
+/* The name it had before: whoever asks by it where there is the new one gets nothing to use. */
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out)
+{
+    (void)device;
+    *out = 0;
+    return 3;
+}
+
+struct list {
+    struct process *out;
+    unsigned room, count;
+};
+
+static void put(struct list *list, unsigned pid, unsigned long long bytes)
+{
+    if (list->count++ < list->room)
+        list->out[list->count - 1] = (struct process){.pid = pid, .used = bytes, .instance = {~0u, ~0u}};
+}
+
+/* Told like the real one does: what there is no room for is counted. */
+static int finish(struct list *list, unsigned *count, int failing)
+{
+    nvml_stand_in.asked++;
+    if (failing) return failing;
+    *count = list->count;
+    return list->count > list->room ? TOO_SMALL : 0;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *out)
+{
+    struct list list = {out, *count, 0};
+    const struct nvml_stand_in *s = &nvml_stand_in;
+    const char *given = getenv(NVML_STAND_IN_PID);
+    (void)device;
+    for (unsigned i = s->more; i > 0; i--) put(&list, 500000 + i, (unsigned long long)i * MIB);
+    if (given)
+        put(&list, strcmp(given, "own") == 0 ? (unsigned)getpid() : (unsigned)atoi(given), 40 * MIB);
+    else
+        for (unsigned i = 0; i < (s->instances ? s->instances : 1); i++) put(&list, s->pid, 3ull << 30);
+    put(&list, 500000, 7ull << 30);
+    if (s->unknown) put(&list, s->unknown, ~0ull);
+    return finish(&list, count, s->failing);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, struct process *out)
+{
+    struct list list = {out, *count, 0};
+    const struct nvml_stand_in *s = &nvml_stand_in;
+    (void)device;
+    put(&list, 600000, 200 * MIB);
+    if (!getenv(NVML_STAND_IN_PID)) put(&list, s->pid, 3ull << 30);
+    return finish(&list, count, s->failing ? s->failing : s->failing_graphics);
+}
+
+#endif

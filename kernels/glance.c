@@ -1,0 +1,129 @@
+/* See glance.h. */
+#include "kernels/glance.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/gauge.h"
+
+/* Of both threads: the last one to let go frees it. */
+struct glance {
+    pthread_mutex_t mutex;
+    pthread_cond_t answered;
+    bool done, left;
+    char uuid[64];
+    enum status status;
+    struct err err;
+    struct gpu_record record;
+};
+
+static enum status read_once(const char *uuid, struct gpu_record *out, struct err *err)
+{
+    struct gauge *gauge;
+    struct gpu_process *own = NULL;
+    enum status status = gauge_open(uuid, &gauge, err);
+    if (status) return status;
+    gauge_read(gauge, out);
+    if (out->process_count > 0) {
+        size_t bytes = (size_t)out->process_count * sizeof *own;
+        own = malloc(bytes);
+        if (own)
+            memcpy(own, out->processes, bytes);
+        else
+            out->process_count = -1;
+    }
+    out->processes = own;
+    gauge_close(gauge);
+    return STATUS_OK;
+}
+
+static void release(struct glance *g)
+{
+    pthread_cond_destroy(&g->answered);
+    pthread_mutex_destroy(&g->mutex);
+    free(g);
+}
+
+static void *body(void *argument)
+{
+    struct glance *g = argument;
+    struct gpu_record record;
+    struct err err = {0};
+    enum status status = read_once(g->uuid, &record, &err);
+    pthread_mutex_lock(&g->mutex);
+    g->status = status;
+    g->err = err;
+    if (!status) g->record = record;
+    g->done = true;
+    pthread_cond_signal(&g->answered);
+    bool left = g->left;
+    pthread_mutex_unlock(&g->mutex);
+    if (!left) return NULL;
+    if (!status) free(record.processes);
+    release(g);
+    return NULL;
+}
+
+/* Signals are for the other threads. */
+static bool start_thread(struct glance *g)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&thread, NULL, body, g) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started) pthread_detach(thread);
+    return started;
+}
+
+static bool wait_answer(struct glance *g, double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t nanoseconds = until.tv_nsec + (int64_t)(seconds * 1e9);
+    until.tv_sec += (time_t)(nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    pthread_mutex_lock(&g->mutex);
+    while (!g->done && pthread_cond_timedwait(&g->answered, &g->mutex, &until) == 0) {
+    }
+    bool done = g->done;
+    g->left = !done;
+    pthread_mutex_unlock(&g->mutex);
+    return done;
+}
+
+enum status glance_take(const char *uuid, double seconds, struct gpu_record *out, struct err *err)
+{
+    pthread_condattr_t monotonic;
+    if (uuid[0] == '\0') return read_once(uuid, out, err); /* a CPU always answers */
+    struct glance *g = calloc(1, sizeof *g);
+    if (!g) return err_set(err, STATUS_NO_MEMORY, "no memory for a device's metrics");
+    snprintf(g->uuid, sizeof g->uuid, "%s", uuid);
+    pthread_mutex_init(&g->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&g->answered, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (!start_thread(g)) {
+        release(g);
+        return err_set(err, STATUS_FAILED, "no GPU metrics: no thread to ask in can be started");
+    }
+    if (!wait_answer(g, seconds))
+        return err_set(err, STATUS_BUSY,
+                       "no GPU metrics: NVML has not answered for %g s (does nvidia-smi? a GPU or its driver "
+                       "that hangs wants a reset)",
+                       seconds);
+    enum status status = g->status;
+    if (status)
+        err_set(err, status, "%s", g->err.text);
+    else
+        *out = g->record;
+    release(g);
+    return status;
+}

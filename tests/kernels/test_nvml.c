@@ -1,0 +1,75 @@
+/* What kernels/nvml.h declares of NVIDIA's management library: by the offsets that its documentation implies
+ * on a 64-bit machine, and where the CUDA Toolkit has nvml.h, by that. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "kernels/nvml.h"
+
+#if __has_include(<nvml.h>)
+#include <nvml.h>
+#define HAVE_HEADER 1
+#endif
+
+static void structs_have_the_documented_layout(void **state)
+{
+    (void)state;
+    assert_int_equal(sizeof(struct nvml_utilization), 8);
+    assert_int_equal(offsetof(struct nvml_utilization, memory), 4);
+    assert_int_equal(sizeof(struct nvml_memory), 24);
+    assert_int_equal(offsetof(struct nvml_memory, free), 8);
+    assert_int_equal(offsetof(struct nvml_memory, used), 16);
+    assert_int_equal(sizeof(struct nvml_process), 24);
+    assert_int_equal(offsetof(struct nvml_process, used), 8);
+    assert_int_equal(offsetof(struct nvml_process, gpu_instance), 16);
+    assert_int_equal(offsetof(struct nvml_process, compute_instance), 20);
+}
+
+/* _Static_assert names the line, and fails before anything runs. */
+static void what_is_declared_is_what_nvidias_header_says(void **state)
+{
+    (void)state;
+#ifdef HAVE_HEADER
+#define SAME(ours, theirs) _Static_assert((ours) == (theirs), #ours " is not " #theirs)
+    SAME(sizeof(struct nvml_utilization), sizeof(nvmlUtilization_t));
+    SAME(offsetof(struct nvml_utilization, gpu), offsetof(nvmlUtilization_t, gpu));
+    SAME(offsetof(struct nvml_utilization, memory), offsetof(nvmlUtilization_t, memory));
+    SAME(sizeof(struct nvml_memory), sizeof(nvmlMemory_t));
+    SAME(offsetof(struct nvml_memory, total), offsetof(nvmlMemory_t, total));
+    SAME(offsetof(struct nvml_memory, free), offsetof(nvmlMemory_t, free));
+    SAME(offsetof(struct nvml_memory, used), offsetof(nvmlMemory_t, used));
+    SAME(sizeof(struct nvml_process), sizeof(nvmlProcessInfo_t));
+    SAME(offsetof(struct nvml_process, pid), offsetof(nvmlProcessInfo_t, pid));
+    SAME(offsetof(struct nvml_process, used), offsetof(nvmlProcessInfo_t, usedGpuMemory));
+    SAME(offsetof(struct nvml_process, gpu_instance), offsetof(nvmlProcessInfo_t, gpuInstanceId));
+    SAME(offsetof(struct nvml_process, compute_instance), offsetof(nvmlProcessInfo_t, computeInstanceId));
+    SAME((int)NVML_CODE_SUCCESS, (int)NVML_SUCCESS);
+    SAME((int)NVML_CODE_INSUFFICIENT_SIZE, (int)NVML_ERROR_INSUFFICIENT_SIZE);
+    SAME((int)NVML_SENSOR_GPU, (int)NVML_TEMPERATURE_GPU);
+    SAME((int)NVML_DOMAIN_SM, (int)NVML_CLOCK_SM);
+    SAME(NVML_REASON_IDLE, nvmlClocksEventReasonGpuIdle);
+    SAME(NVML_REASON_SET_CLOCKS, nvmlClocksEventReasonApplicationsClocksSetting);
+    SAME(NVML_REASON_POWER_CAP, nvmlClocksEventReasonSwPowerCap);
+    SAME(NVML_REASON_HARDWARE, nvmlClocksThrottleReasonHwSlowdown);
+    SAME(NVML_REASON_SYNC_BOOST, nvmlClocksEventReasonSyncBoost);
+    SAME(NVML_REASON_THERMAL, nvmlClocksEventReasonSwThermalSlowdown);
+    SAME(NVML_REASON_HARDWARE_THERMAL, nvmlClocksThrottleReasonHwThermalSlowdown);
+    SAME(NVML_REASON_POWER_BRAKE, nvmlClocksThrottleReasonHwPowerBrakeSlowdown);
+    SAME(NVML_REASON_DISPLAY, nvmlClocksEventReasonDisplayClockSetting);
+#else
+    print_message("no nvml.h beside nvcc to compare with (NVIDIA's package cuda-nvml-dev has it)\n");
+    skip();
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(structs_have_the_documented_layout),
+        cmocka_unit_test(what_is_declared_is_what_nvidias_header_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
