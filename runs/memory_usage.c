@@ -8,6 +8,7 @@
 
 #include "core/base/text.h"
 #include "runs/database.h"
+#include "runs/gpu_samples.h"
 
 enum { CATEGORIES_MAX = 64 }; /* of one step; a store that holds more shows the first */
 
@@ -44,32 +45,40 @@ static enum status read_categories(struct store *store, const char *run_id, stru
     return status;
 }
 
-static enum status read_sample(struct store *store, const char *run_id, struct memory_usage *out,
+static int most_first(const void *a, const void *b)
+{
+    const struct gpu_process *left = a, *right = b;
+    if (left->bytes != right->bytes) return left->bytes < right->bytes ? 1 : -1;
+    return (left->pid > right->pid) - (left->pid < right->pid);
+}
+
+/* The processes of the sample but the run's own, by what they hold. */
+static enum status sort_others(struct store *store, const char *run_id, struct memory_usage *out,
                                struct err *err)
 {
     sqlite3_stmt *select;
-    enum status status = store_prepare(
-        store,
-        "select wall_time, gpu, utilization_pct, memory_used_bytes, memory_total_bytes, power_w,"
-        " temperature_c, sm_clock_mhz, process_bytes, throttle from gpu_samples where"
-        " run_id = ?1 order by wall_time desc limit 1",
-        &select, err);
+    bool row;
+    int64_t own = -1;
+    enum status status = store_prepare(store, "select pid from runs where id = ?1", &select, err);
     if (status) return status;
     store_bind_text(select, 1, run_id);
-    status = store_step(store, select, &out->has_sample, err);
-    if (status || !out->has_sample) return status;
-    out->sample = (struct gpu_record){.wall_time = sqlite3_column_double(select, 0),
-                                      .gpu = sqlite3_column_int(select, 1),
-                                      .utilization_pct = store_column_double(select, 2),
-                                      .memory_used_bytes = store_column_int(select, 3, -1),
-                                      .memory_total_bytes = store_column_int(select, 4, -1),
-                                      .power_w = store_column_double(select, 5),
-                                      .temperature_c = store_column_double(select, 6),
-                                      .sm_clock_mhz = store_column_double(select, 7),
-                                      .process_bytes = store_column_int(select, 8, -1)};
-    store_column_text(select, 9, out->sample.throttle, sizeof out->sample.throttle);
+    status = store_step(store, select, &row, err);
+    if (status) return status;
+    if (row) own = store_column_int(select, 0, -1);
     sqlite3_reset(select);
+    struct gpu_process *processes = out->sample.processes;
+    for (int64_t i = 0; i < out->sample.process_count; i++)
+        if (processes[i].pid != own) processes[out->other_count++] = processes[i];
+    if (out->other_count) qsort(processes, out->other_count, sizeof *processes, most_first);
+    out->others = processes;
     return STATUS_OK;
+}
+
+static enum status read_sample(struct store *store, const char *run_id, struct arena *arena,
+                               struct memory_usage *out, struct err *err)
+{
+    enum status status = gpu_samples_last(store, run_id, arena, &out->sample, &out->has_sample, err);
+    return status || !out->has_sample ? status : sort_others(store, run_id, out, err);
 }
 
 static enum status read_reserve(struct store *store, const char *run_id, struct memory_usage *out,
@@ -99,7 +108,7 @@ enum status memory_usage_read(struct store *store, const char *run_id, struct ar
 {
     struct memory_usage usage = {.reserve = NAN};
     enum status status = read_categories(store, run_id, arena, &usage, err);
-    if (!status) status = read_sample(store, run_id, &usage, err);
+    if (!status) status = read_sample(store, run_id, arena, &usage, err);
     if (!status) status = read_reserve(store, run_id, &usage, err);
     if (!status) *out = usage;
     return status;

@@ -320,6 +320,7 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
         "delete from layer_profile where run_id = ?1",
         "delete from memory where run_id = ?1",
         "delete from gpu_samples where run_id = ?1",
+        "delete from gpu_processes where run_id = ?1",
         "delete from samples where run_id = ?1",
         "delete from checkpoints where run_id = ?1",
         "delete from orders where run_id = ?1",

@@ -99,7 +99,16 @@ static const char rates_and_forks[] = "alter table layer_profile add column byte
                                       "alter table runs add column parent_id text;"
                                       "alter table runs add column parent_step integer;";
 
-const char *const schema_migrations[] = {first_version, process_memory, rates_and_forks};
+/* who holds memory of the device: a set of processes is written when it has changed, and a sample says by
+   processes_at which one was there then; NULL: not known. bytes NULL: not known, name '': not known */
+static const char processes_and_load[] =
+    "alter table gpu_samples add column load_1m real;"
+    "alter table gpu_samples add column processes_at real;"
+    "create table gpu_processes("
+    " run_id text not null, wall_time real not null, gpu integer not null, pid integer not null,"
+    " name text not null, bytes integer, primary key(run_id, wall_time, gpu, pid)) without rowid;";
+
+const char *const schema_migrations[] = {first_version, process_memory, rates_and_forks, processes_and_load};
 const int schema_version = sizeof schema_migrations / sizeof *schema_migrations;
 
 static enum status read_number(struct store *store, const char *sql, int64_t *out, struct err *err)

@@ -50,15 +50,17 @@ static void what_is_declared_is_what_nvidias_header_says(void **state)
     SAME((int)NVML_CODE_INSUFFICIENT_SIZE, (int)NVML_ERROR_INSUFFICIENT_SIZE);
     SAME((int)NVML_SENSOR_GPU, (int)NVML_TEMPERATURE_GPU);
     SAME((int)NVML_DOMAIN_SM, (int)NVML_CLOCK_SM);
-    SAME(NVML_REASON_IDLE, nvmlClocksEventReasonGpuIdle);
-    SAME(NVML_REASON_SET_CLOCKS, nvmlClocksEventReasonApplicationsClocksSetting);
-    SAME(NVML_REASON_POWER_CAP, nvmlClocksEventReasonSwPowerCap);
+#ifdef nvmlClocksThrottleReasonGpuIdle /* the names that every header up to CUDA 13 has */
+    SAME(NVML_REASON_IDLE, nvmlClocksThrottleReasonGpuIdle);
+    SAME(NVML_REASON_SET_CLOCKS, nvmlClocksThrottleReasonApplicationsClocksSetting);
+    SAME(NVML_REASON_POWER_CAP, nvmlClocksThrottleReasonSwPowerCap);
     SAME(NVML_REASON_HARDWARE, nvmlClocksThrottleReasonHwSlowdown);
-    SAME(NVML_REASON_SYNC_BOOST, nvmlClocksEventReasonSyncBoost);
-    SAME(NVML_REASON_THERMAL, nvmlClocksEventReasonSwThermalSlowdown);
+    SAME(NVML_REASON_SYNC_BOOST, nvmlClocksThrottleReasonSyncBoost);
+    SAME(NVML_REASON_THERMAL, nvmlClocksThrottleReasonSwThermalSlowdown);
     SAME(NVML_REASON_HARDWARE_THERMAL, nvmlClocksThrottleReasonHwThermalSlowdown);
     SAME(NVML_REASON_POWER_BRAKE, nvmlClocksThrottleReasonHwPowerBrakeSlowdown);
-    SAME(NVML_REASON_DISPLAY, nvmlClocksEventReasonDisplayClockSetting);
+    SAME(NVML_REASON_DISPLAY, nvmlClocksThrottleReasonDisplayClockSetting);
+#endif
 #else
     print_message("no nvml.h beside nvcc to compare with (NVIDIA's package cuda-nvml-dev has it)\n");
     skip();

@@ -227,7 +227,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "run,segment,step,phase,layer,op,calls,time_us,bytes,flops",
         "run,segment,step,category,planned_bytes,live_bytes,peak_bytes",
         "run,wall_time,gpu,utilization_pct,memory_used_bytes,memory_total_bytes,power_w,temperature_c,sm_"
-        "clock_mhz,process_bytes,throttle",
+        "clock_mhz,process_bytes,throttle,load_1m",
         "run,segment,step,prompt,text",
         "run,issued_at,verb,argument,issuer,applied_step,result",
         "run,name,status,created_at,ended_at,device,precision,parameters,steps,tokens,final_loss,best_val_"
@@ -257,7 +257,8 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         home,
         "insert into layer_profile select id, 1, 1, 'forward', 0, 'gemm', 4, 12.25, 4096, 8192 from runs "
         "where "
-        "name = 'tables'; insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980, 3, '' from "
+        "name = 'tables'; insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980, 3, '', 0.25, "
+        "null from "
         "runs where name = 'tables'");
     const char *ids[] = {id, other};
     static const size_t records[EXPORT_TABLE_COUNT] = {1, 1, 1, 1, 1, 1, 0, 2, 2};

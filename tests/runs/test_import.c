@@ -109,7 +109,9 @@ static void make_run(const char *home, char id[RUN_ID_MAX])
     store_fixture_sql(
         home,
         "insert into layer_profile select id, 1, 1, 'forward', -1, 'gemm', 4, 12.25, 4096, 8192 from runs;"
-        "insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980, 3, 'power cap' from runs");
+        "insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980, 3, 'thermal, power cap', 7.5, "
+        "null"
+        " from runs");
 }
 
 static void what_was_exported_comes_back_byte_for_byte(void **state)

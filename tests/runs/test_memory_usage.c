@@ -77,8 +77,8 @@ static void the_last_look_at_the_device_keeps_what_is_unknown_unknown(void **sta
     assert_false(usage.has_sample);
     assert_int_equal(usage.category_count, 0);
     assert_true(isnan(usage.reserve));
-    struct gpu_record early = {1e9 + 2, 0, 50, 900, 1000, 70, 40, 1200, 300, "thermal"};
-    struct gpu_record late = {1e9 + 4, 0, 60, 950, 1000, NAN, 41, 1300, -1, ""};
+    struct gpu_record early = {1e9 + 2, 0, 50, 900, 1000, 70, 40, 1200, 300, "thermal", 2, NULL, -1};
+    struct gpu_record late = {1e9 + 4, 0, 60, 950, 1000, NAN, 41, 1300, -1, "", NAN, NULL, -1};
     assert_int_equal(gpu_samples_add(store, id, &late, &err), STATUS_OK);
     assert_int_equal(gpu_samples_add(store, id, &early, &err), STATUS_OK);
     store_fixture_sql(home, "insert into params select id, 'memory.reserve', '0.1' from runs");
@@ -87,10 +87,35 @@ static void the_last_look_at_the_device_keeps_what_is_unknown_unknown(void **sta
     assert_int_equal(usage.sample.memory_used_bytes, 950);
     assert_int_equal(usage.sample.memory_total_bytes, 1000);
     assert_int_equal(usage.sample.process_bytes, -1);
-    assert_true(isnan(usage.sample.power_w));
+    assert_true(isnan(usage.sample.power_w) && isnan(usage.sample.load_1m));
+    assert_true(usage.sample.process_count < 0 && usage.other_count == 0);
     assert_true(usage.reserve == 0.1);
     store_fixture_sql(home, "update params set value = 'auto'");
     assert_true(read_usage(store, id, &arena).reserve == ledger_auto_reserve(false)); /* of a GPU */
+    store_close(store);
+    arena_release(&arena);
+}
+
+static void others_are_all_but_the_runs_own_process_the_largest_first(void **state)
+{
+    (void)state;
+    char home[1024], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    struct gpu_process processes[] = {
+        {11, "unknown", -1}, {12, "small", MIB}, {4711, "anneal", 9 * MIB}, {5000, "large", 7 * MIB}};
+    struct gpu_record record = {.wall_time = 1e9, .processes = processes, .process_count = 4};
+    arena_init(&arena, 4096);
+    store_fixture_home("others", home, sizeof home);
+    store_fixture_run(home, "beside", id);
+    store_fixture_sql(home, "update runs set pid = 4711");
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(gpu_samples_add(store, id, &record, &err), STATUS_OK);
+    struct memory_usage usage = read_usage(store, id, &arena);
+    assert_int_equal(usage.other_count, 3);
+    assert_string_equal(usage.others[0].name, "large");
+    assert_string_equal(usage.others[1].name, "small");
+    assert_string_equal(usage.others[2].name, "unknown");
     store_close(store);
     arena_release(&arena);
 }
@@ -142,6 +167,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_record_of_the_newest_segment_counts),
         cmocka_unit_test(the_last_look_at_the_device_keeps_what_is_unknown_unknown),
+        cmocka_unit_test(others_are_all_but_the_runs_own_process_the_largest_first),
         cmocka_unit_test(holders_are_those_of_the_same_device_by_their_runs_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@
 
 #include "core/base/file.h"
 #include "runs/database.h"
+#include "runs/gpu_samples.h"
 #include "runs/schema.h"
 #include "store_fixture.h"
 
@@ -53,9 +54,10 @@ static void a_fresh_folder_becomes_a_store(void **state)
 static void every_table_of_the_design_is_there(void **state)
 {
     (void)state;
-    static const char *const tables[] = {
-        "runs",        "params",  "tags",        "steps",  "evals",  "early_stopping", "memory",
-        "gpu_samples", "samples", "checkpoints", "orders", "events", "rollup",         "layer_profile"};
+    static const char *const tables[] = {"runs",    "params",         "tags",         "steps",
+                                         "evals",   "early_stopping", "memory",       "gpu_samples",
+                                         "samples", "checkpoints",    "orders",       "events",
+                                         "rollup",  "layer_profile",  "gpu_processes"};
     char home[PATH_MAX], sql[128];
     store_fixture_home("tables", home, sizeof home);
     store_close(store_fixture_open(home));
@@ -113,7 +115,8 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
               "memory_total_bytes integer, power_w real, temperature_c real, sm_clock_mhz real, primary "
               "key(run_id, wall_time, gpu)) without rowid; alter table layer_profile drop column bytes; "
               "alter table layer_profile drop column flops; alter table runs drop column parent_id; "
-              "alter table runs drop column parent_step; pragma user_version = 1; insert into "
+              "alter table runs drop column parent_step; drop table gpu_processes; pragma user_version = 1; "
+              "insert into "
               "gpu_samples values('old', 1.5, 0, 98, 1, 2, 3, 4, 5)");
     store_close(store_fixture_open(home));
     assert_true(store_fixture_number(home, "pragma user_version") == schema_version);
@@ -121,6 +124,32 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
         store_fixture_number(
             home, "select count(*) from gpu_samples where process_bytes is null and sm_clock_mhz = 5") == 1);
     store_fixture_run(home, "new", id);
+}
+
+/* One that knew what the process held of the device, but not who else did. */
+static void a_database_without_processes_gets_them_and_keeps_its_samples(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct gpu_process process = {17, "python3", 5};
+    struct gpu_record record = {
+        .wall_time = 2.5, .throttle = "thermal", .load_1m = 0.5, .processes = &process, .process_count = 1};
+    store_fixture_home("third", home, sizeof home);
+    store_fixture_run(home, "old", id);
+    store_fixture_sql(home,
+                      "drop table gpu_processes; alter table gpu_samples drop column load_1m; alter "
+                      "table gpu_samples drop column processes_at; pragma user_version = 3; insert into "
+                      "gpu_samples select id, 1.5, 0, 98, 1, 2, 3, 4, 5, 6, 'power cap' from runs");
+    struct store *store = store_fixture_open(home);
+    assert_true(store_fixture_number(home, "pragma user_version") == schema_version);
+    assert_true(store_fixture_number(home,
+                                     "select count(*) from gpu_samples where throttle = 'power cap' and"
+                                     " process_bytes = 6 and load_1m is null and processes_at is null") == 1);
+    assert_int_equal(gpu_samples_add(store, id, &record, &err), STATUS_OK);
+    assert_true(store_fixture_number(home, "select count(*) from gpu_processes natural join gpu_samples where"
+                                           " pid = 17 and load_1m = 0.5") == 1);
+    store_close(store);
 }
 
 static void what_is_not_a_store_is_refused_untouched(void **state)
@@ -449,6 +478,10 @@ static void a_deleted_run_leaves_nothing(void **state)
         assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
     }
     struct store *store = store_fixture_open(home);
+    struct gpu_process process = {17, "python3", 5};
+    struct gpu_record record = {.wall_time = 2.5, .processes = &process, .process_count = 1};
+    assert_int_equal(gpu_samples_add(store, id, &record, &err), STATUS_OK);
+    assert_int_equal(gpu_samples_add(store, kept, &record, &err), STATUS_OK);
     run_folder(store, id, folder, sizeof folder);
     assert_true(file_is_folder(folder));
     assert_int_equal(run_delete(store, id, &err), STATUS_OK);
@@ -456,7 +489,8 @@ static void a_deleted_run_leaves_nothing(void **state)
     assert_int_equal(run_delete(store, id, &err), STATUS_NOT_FOUND);
     assert_int_equal(run_delete(store, "..", &err), STATUS_NOT_FOUND);
     store_close(store);
-    static const char *const tables[] = {"steps", "rollup", "segments", "params"};
+    static const char *const tables[] = {"steps",  "rollup",      "segments",
+                                         "params", "gpu_samples", "gpu_processes"};
     char sql[160];
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         snprintf(sql, sizeof sql, "select count(distinct run_id) from %s", tables[i]);
@@ -472,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_newer_version_is_refused_untouched),
         cmocka_unit_test(an_older_version_is_migrated_in_order_and_once),
         cmocka_unit_test(a_database_of_the_first_version_opens_with_all_it_holds),
+        cmocka_unit_test(a_database_without_processes_gets_them_and_keeps_its_samples),
         cmocka_unit_test(what_is_not_a_store_is_refused_untouched),
         cmocka_unit_test(a_damaged_database_is_called_so),
         cmocka_unit_test(a_place_that_cannot_be_written_is_named),
