@@ -146,7 +146,9 @@ static enum status read_header(struct reader *r)
         while (tables[t].columns[same].name && same < r->header_count &&
                strcmp(tables[t].columns[same].name, r->header[same]) == 0)
             same++;
-        if (tables[t].columns[same].name) continue;
+        bool whole = !tables[t].columns[same].name;
+        /* an earlier release knew fewer columns */
+        if (!whole && (!tables[t].first || same < tables[t].first || same < r->header_count)) continue;
         r->table = &tables[t];
         r->columns = same;
         enum status status = set_kind(r, IMPORT_CSV);

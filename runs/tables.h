@@ -23,6 +23,7 @@ struct table {
     const char *name, *sql_name, *order;
     int keys; /* this many columns after `run` tell the rows of a run apart; 0: nothing does */
     bool has_nan;
+    int first; /* columns of the first release, which its files have; 0: all. Later ones may be absent */
     struct column columns[COLUMNS_MAX]; /* ends with a NULL name */
 };
 

@@ -269,6 +269,39 @@ static void columns_of_a_newer_anneal_are_passed_over(void **state)
     store_close(store);
 }
 
+/* Columns are only ever appended, so a file of an earlier release ends sooner, in no other place. */
+static void files_of_an_older_anneal_have_fewer_columns(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text;
+    } files[] = {
+        {"evals.csv", EVALS_HEADER ID ",1,1,,,3,,\r\n"},
+        {"gpu.csv",
+         "run,wall_time,gpu,utilization_pct,memory_used_bytes,memory_total_bytes,power_w,temperature_c,"
+         "sm_clock_mhz\r\n" ID ",1.5,0,98,1,2,3,4,5\r\n"},
+        {"profile.csv",
+         "run,segment,step,phase,layer,op,calls,time_us\r\n" ID ",1,1,forward,0,gemm,4,12\r\n"},
+    };
+    char home[PATH_MAX], paths[3][PATH_MAX + 64];
+    const char *names[3];
+    struct err err = {0};
+    struct import_outcome outcome;
+    store_fixture_home("older", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    for (int i = 0; i < 3; i++) {
+        write_text(home, files[i].name, files[i].text, paths[i]);
+        names[i] = paths[i];
+    }
+    if (import_files(store, names, 3, NULL, &outcome, &err)) fail_msg("%s", err.text);
+    assert_true(store_fixture_number(home, "select sm_clock_mhz from gpu_samples where load_1m is null and"
+                                           " throttle is null and process_bytes is null") == 5);
+    assert_true(store_fixture_number(home, "select calls from layer_profile where flops is null") == 4);
+    write_text(home, "gpu.csv", "run,wall_time,gpu,utilization_pct\r\n" ID ",1.5,0,98\r\n", paths[1]);
+    assert_int_equal(import_files(store, names, 3, NULL, &outcome, &err), STATUS_CORRUPT); /* no release's */
+    store_close(store);
+}
+
 /* ---- what others write ---- */
 
 static void tensorboard_scalars_come_together_by_their_names(void **state)
@@ -537,6 +570,7 @@ int main(void)
         cmocka_unit_test(an_absent_value_stays_absent_and_is_no_nan),
         cmocka_unit_test(evaluations_alone_are_a_run_too),
         cmocka_unit_test(columns_of_a_newer_anneal_are_passed_over),
+        cmocka_unit_test(files_of_an_older_anneal_have_fewer_columns),
         cmocka_unit_test(tensorboard_scalars_come_together_by_their_names),
         cmocka_unit_test(llmc_logs_come_in_with_their_resumes),
         cmocka_unit_test(damage_is_named_by_file_and_line_and_leaves_nothing),

@@ -1,11 +1,13 @@
 /* See metrics.h. */
 #include "tui/command/metrics.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "kernels/gauge.h"
@@ -14,39 +16,77 @@
 
 enum { SECONDS = 2 };
 
+/* Of both threads: of the one that records, until metrics_stop has seen it end, or it sees that it was left.
+ */
 struct metrics {
     pthread_t thread;
     pthread_mutex_t mutex;
-    pthread_cond_t wake;
-    bool leave;
-    char id[RUN_ID_MAX];
+    pthread_cond_t changed;
+    bool leave, ended, left;
+    const char *asked; /* what the thread waits for */
+    char home[PATH_MAX], id[RUN_ID_MAX], uuid[64];
+    /* the thread's own */
     struct store *store;
     struct gauge *gauge;
 };
+
+/* What is waited for from here on; false: nobody waits for the answer any more. */
+static bool ask(struct metrics *m, const char *whom)
+{
+    pthread_mutex_lock(&m->mutex);
+    m->asked = whom;
+    bool left = m->left;
+    pthread_mutex_unlock(&m->mutex);
+    return !left;
+}
 
 /* A row that cannot be stored is left out: the next one comes soon. */
 static void take(struct metrics *m)
 {
     struct gpu_record record;
+    if (!ask(m, "NVML")) return;
     gauge_read(m->gauge, &record);
-    gpu_samples_add(m->store, m->id, &record, NULL);
+    if (ask(m, "the run store")) gpu_samples_add(m->store, m->id, &record, NULL);
+}
+
+/* The last one is taken after it was told, also by a run that was over before this thread began. */
+static void take_until_told(struct metrics *m)
+{
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (bool last = false; !last;) {
+        next.tv_sec += SECONDS;
+        pthread_mutex_lock(&m->mutex);
+        while (!m->leave && pthread_cond_timedwait(&m->changed, &m->mutex, &next) == 0) {
+        }
+        last = m->leave;
+        pthread_mutex_unlock(&m->mutex);
+        take(m);
+    }
+}
+
+static void release(struct metrics *m)
+{
+    pthread_cond_destroy(&m->changed);
+    pthread_mutex_destroy(&m->mutex);
+    free(m);
 }
 
 static void *body(void *argument)
 {
     struct metrics *m = argument;
-    struct timespec next;
-    clock_gettime(CLOCK_MONOTONIC, &next);
+    if (ask(m, "NVML") && !gauge_open(m->uuid, &m->gauge, NULL) && ask(m, "the run store") &&
+        !store_open(m->home, &m->store, NULL))
+        take_until_told(m);
+    ask(m, "NVML");
+    gauge_close(m->gauge);
+    store_close(m->store);
     pthread_mutex_lock(&m->mutex);
-    while (!m->leave) {
-        next.tv_sec += SECONDS;
-        while (!m->leave && pthread_cond_timedwait(&m->wake, &m->mutex, &next) == 0) {
-        }
-        pthread_mutex_unlock(&m->mutex);
-        take(m);
-        pthread_mutex_lock(&m->mutex);
-    }
+    m->ended = true;
+    pthread_cond_signal(&m->changed);
+    bool left = m->left;
     pthread_mutex_unlock(&m->mutex);
+    if (left) release(m);
     return NULL;
 }
 
@@ -61,15 +101,6 @@ static bool start_thread(struct metrics *m)
     return started;
 }
 
-static void release(struct metrics *m)
-{
-    gauge_close(m->gauge);
-    store_close(m->store);
-    pthread_cond_destroy(&m->wake);
-    pthread_mutex_destroy(&m->mutex);
-    free(m);
-}
-
 enum status metrics_start(const char *home, const char *run_id, const char *uuid, struct metrics **out,
                           struct err *err)
 {
@@ -79,28 +110,48 @@ enum status metrics_start(const char *home, const char *run_id, const char *uuid
     pthread_mutex_init(&m->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->wake, &monotonic);
+    pthread_cond_init(&m->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    snprintf(m->home, sizeof m->home, "%s", home);
     snprintf(m->id, sizeof m->id, "%s", run_id);
-    enum status status = gauge_open(uuid, &m->gauge, err);
-    if (!status) status = store_open(home, &m->store, err);
-    if (!status && !start_thread(m))
-        status = err_set(err, STATUS_FAILED, "cannot start a thread for metrics");
-    if (status) {
+    snprintf(m->uuid, sizeof m->uuid, "%s", uuid);
+    if (!start_thread(m)) {
         release(m);
-        return status;
+        return err_set(err, STATUS_FAILED, "cannot start a thread for metrics");
     }
     *out = m;
     return STATUS_OK;
 }
 
-void metrics_stop(struct metrics *m)
+enum status metrics_stop(struct metrics *m, double seconds, struct err *err)
 {
-    if (!m) return;
+    struct timespec until;
+    if (!m) return STATUS_OK;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t nanoseconds = until.tv_nsec + (int64_t)(seconds * 1e9);
+    until.tv_sec += (time_t)(nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
     pthread_mutex_lock(&m->mutex);
     m->leave = true;
-    pthread_cond_signal(&m->wake);
+    pthread_cond_signal(&m->changed);
+    while (!m->ended && pthread_cond_timedwait(&m->changed, &m->mutex, &until) == 0) {
+    }
+    pthread_t thread = m->thread;
+    const char *asked = m->asked;
+    m->left = !m->ended;
+    bool left = m->left;
     pthread_mutex_unlock(&m->mutex);
-    pthread_join(m->thread, NULL);
+    if (left) { /* m is the thread's from here on */
+        pthread_detach(thread);
+        return err_set(
+            err, STATUS_BUSY,
+            "device metrics end before the run: %s has not answered for %g s (the numbers of training "
+            "are not touched%s)",
+            asked, seconds,
+            strcmp(asked, "NVML") == 0 ? "; where nvidia-smi hangs, too, the GPU or its driver wants a reset"
+                                       : "");
+    }
+    pthread_join(thread, NULL);
     release(m);
+    return STATUS_OK;
 }

@@ -240,8 +240,7 @@ static int train(struct training_session *s)
     const char *message = status                                              ? err.text
                           : outcome == TRAIN_STOPPED && interrupt_requested() ? "stopped by a signal"
                                                                               : "";
-    metrics_stop(s->metrics);
-    s->metrics = NULL;
+    training_session_stop_metrics(s);
     enum status stored = writer_close(s->writer, final, message, &storing);
     train_report_end(&s->report, s->id, run_status_name(final), step, message);
     if (status) return command_fail(&err);

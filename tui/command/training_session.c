@@ -289,10 +289,17 @@ void training_session_start_metrics(struct training_session *s)
     metrics_start(s->home, s->id, s->choice.info.uuid, &s->metrics, NULL);
 }
 
+void training_session_stop_metrics(struct training_session *s)
+{
+    struct err err;
+    if (metrics_stop(s->metrics, METRICS_PATIENCE, &err))
+        training_session_event(s, s->trainer ? trainer_state(s->trainer)->step : -1, "warning", err.text);
+    s->metrics = NULL;
+}
+
 void training_session_close_trainer(struct training_session *s)
 {
-    metrics_stop(s->metrics);
-    s->metrics = NULL;
+    training_session_stop_metrics(s);
     trainer_close(s->trainer);
     s->trainer = NULL;
     memory_share_release(&s->share);

@@ -66,8 +66,10 @@ void training_session_find_checkpoints(struct training_session *s);
 /* Begins a segment of run `id`. */
 enum status training_session_record(struct training_session *s, struct err *err);
 
-/* Device metrics into run `id`, until the trainer is closed; where they cannot be had there are none. */
+/* Device metrics into run `id`, until they are stopped or the trainer is closed; where they cannot be had
+ * there are none. A device that hangs when it is asked does not hold up the end: an event says so. */
 void training_session_start_metrics(struct training_session *s);
+void training_session_stop_metrics(struct training_session *s);
 
 /* A line of the run's history, and of the report. step -1: before the first one. */
 void training_session_event(struct training_session *s, int64_t step, const char *level, const char *text);
