@@ -108,7 +108,12 @@ static struct memory_usage usage_of_five(void)
                                             .gpu = 0,
                                             .memory_used_bytes = 4 * GIB,
                                             .memory_total_bytes = 8 * GIB,
-                                            .process_bytes = 1536 * (int64_t)MIB}};
+                                            .process_bytes = 1536 * (int64_t)MIB,
+                                            .utilization_pct = NAN,
+                                            .power_w = NAN,
+                                            .temperature_c = NAN,
+                                            .sm_clock_mhz = NAN,
+                                            .load_1m = NAN}};
 }
 
 static char *drawn(const struct memory_panel *panel, int w, int h, enum glyph_level level, char *buf,
@@ -286,6 +291,60 @@ static void holders_are_shown_of_a_run_that_trains(void **state)
     assert_null(strstr(text, "run-0"));
 }
 
+static void other_processes_are_named_the_largest_first(void **state)
+{
+    (void)state;
+    char text[20000];
+    static const struct gpu_process others[] = {
+        {4243, "anneal", 2 * GIB}, {900, "Xorg", 300 * MIB}, {70, "", 100 * MIB}, {71, "", 28 * MIB}};
+    struct memory_usage usage = usage_of_five();
+    struct memory_holder holder = {.name = "wide", .pid = 4243, .bytes = 3 * GIB};
+    struct memory_panel panel = {
+        .usage = &usage, .holders = &holder, .holder_count = 1, .live = true, .now = 1e9};
+    usage.others = others;
+    usage.other_count = 3;
+    drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
+    assert_line(text, "    wide, 4243", "2.0 GiB"); /* by its run, which the ledger knows */
+    assert_line(text, "    Xorg, 900", "300.0 MiB");
+    assert_line(text, "    process 70", "100.0 MiB"); /* of a container: only its number */
+    assert_true(strstr(text, "others") < strstr(text, "    wide, 4243"));
+    assert_true(strstr(text, "process 70") < strstr(text, "headroom"));
+    usage.other_count = 4;
+    drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
+    assert_line(text, "    Xorg, 900", "300.0 MiB");
+    assert_line(text, "    and 2 more", "128.0 MiB");
+    assert_null(strstr(text, "process 70"));
+    assert_shows(text, "runs that hold some of it"); /* they push nothing else out */
+    drawn(&panel, 120, 17, GLYPHS_BRAILLE, text, sizeof text);
+    assert_null(strstr(text, "Xorg"));
+    assert_shows(text, "headroom");
+}
+
+static void how_busy_it_is_and_what_slows_it_stand_with_the_device(void **state)
+{
+    (void)state;
+    char text[20000];
+    struct memory_usage usage = usage_of_five();
+    struct memory_panel panel = {.usage = &usage, .now = 1e9};
+    usage.sample.utilization_pct = 97;
+    usage.sample.power_w = 312.5;
+    usage.sample.temperature_c = 84;
+    usage.sample.sm_clock_mhz = 1410;
+    usage.sample.load_1m = 12.26;
+    drawn(&panel, 80, 21, GLYPHS_ASCII, text, sizeof text);
+    assert_shows(text, "97 % busy, 312 W, 84 C, 1410 MHz");
+    assert_shows(text, "host load 12.3");
+    assert_null(strstr(text, "clocks low"));
+    snprintf(usage.sample.throttle, sizeof usage.sample.throttle, "thermal, power cap");
+    drawn(&panel, 120, 21, GLYPHS_ASCII, text, sizeof text);
+    assert_shows(text, "host load 12.3  clocks low: thermal, power cap");
+    usage = usage_of_five();
+    usage.sample.gpu = -1;
+    usage.sample.utilization_pct = 38;
+    drawn(&panel, 80, 21, GLYPHS_ASCII, text, sizeof text);
+    assert_shows(text, "38 % of all processors"); /* of which the run has so much */
+}
+
 static void a_category_of_its_own_gets_a_letter_of_its_own(void **state)
 {
     (void)state;
@@ -323,8 +382,14 @@ static void the_hosts_buffers_are_no_part_of_a_gpu(void **state)
 static void the_panel_stays_inside_any_area(void **state)
 {
     (void)state;
+    static const struct gpu_process others[] = {{4194304, "", GIB}, {900, "a-name-of-its-o", -1}};
     struct memory_usage usage = usage_of_five();
     struct memory_holder holder = {.name = "a run with quite a long name", .pid = 4194304, .bytes = GIB};
+    usage.others = others;
+    usage.other_count = 2;
+    usage.sample.utilization_pct = usage.sample.load_1m = 100;
+    snprintf(usage.sample.throttle, sizeof usage.sample.throttle,
+             "thermal (hardware), power brake, power cap");
     struct memory_panel panel = {
         .usage = &usage, .holders = &holder, .holder_count = 1, .live = true, .now = 1e9};
     for (int w = 1; w <= 130; w++) {
@@ -371,6 +436,8 @@ int main(void)
         cmocka_unit_test(a_process_smaller_than_its_allocations_is_one_part),
         cmocka_unit_test(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room),
         cmocka_unit_test(holders_are_shown_of_a_run_that_trains),
+        cmocka_unit_test(other_processes_are_named_the_largest_first),
+        cmocka_unit_test(how_busy_it_is_and_what_slows_it_stand_with_the_device),
         cmocka_unit_test(a_category_of_its_own_gets_a_letter_of_its_own),
         cmocka_unit_test(the_hosts_buffers_are_no_part_of_a_gpu),
         cmocka_unit_test(the_panel_stays_inside_any_area),

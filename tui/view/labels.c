@@ -58,6 +58,24 @@ double label_elapsed(const struct run_info *run, double now)
     return run->elapsed + (since > 0 ? since : 0);
 }
 
+char *label_device(const struct gpu_record *sample, char *buf, size_t size)
+{
+    const struct {
+        double value;
+        const char *unit;
+    } parts[] = {{sample->utilization_pct, sample->gpu < 0 ? "% of all processors" : "% busy"},
+                 {sample->power_w, "W"},
+                 {sample->temperature_c, "C"},
+                 {sample->sm_clock_mhz, "MHz"}};
+    size_t used = 0;
+    buf[0] = '\0';
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && used < size; i++)
+        if (!isnan(parts[i].value))
+            used += (size_t)snprintf(buf + used, size - used, "%s%.0f %s", used ? ", " : "", parts[i].value,
+                                     parts[i].unit);
+    return buf;
+}
+
 char *label_age(double since, double now, char *buf, size_t size)
 {
     double age = now - since;

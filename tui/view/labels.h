@@ -2,6 +2,7 @@
 #ifndef ANNEAL_TUI_LABELS_H
 #define ANNEAL_TUI_LABELS_H
 
+#include "core/base/record.h"
 #include "runs/run.h"
 #include "tui/widget/grid.h"
 
@@ -22,6 +23,10 @@ double label_progress(const struct run_info *run); /* in [0, 1]; NaN: unknown */
 double label_eta(const struct run_info *run);
 /* Seconds that trainers worked on it; the time between an end and a resume does not count. */
 double label_elapsed(const struct run_info *run, double now);
+
+/* "97 % busy, 312 W, 64 C, 1980 MHz": of a look at a device what is known; empty when nothing is. Returns
+ * buf. */
+char *label_device(const struct gpu_record *sample, char *buf, size_t size);
 
 /* "12s ago", "3h ago", "31 Jan" after 30 days, "2026-01" after 330. Returns buf. */
 char *label_age(double since, double now, char *buf, size_t size);

@@ -12,7 +12,9 @@
 #include "tui/view/run_panels.h"
 #include "tui/widget/stack.h"
 
-enum { PARTS_MAX = 24, LABEL_W = 9, AMOUNT_W = 11, DEVICE_FREE = 2, DEVICE_PARTS = 4 };
+enum { PARTS_MAX = 24, LABEL_W = 9, AMOUNT_W = 11, DEVICE_OTHERS = 1, DEVICE_FREE = 2, DEVICE_PARTS = 4 };
+
+enum { NAMED = 3, ROWS_OF_STATE = 2, ROWS_OF_HOLDERS = 5 }; /* other processes; rows kept for what follows */
 
 #define BLOCK  0x2588
 #define DARK   0x2593
@@ -274,6 +276,63 @@ static void draw_categories(struct grid *grid, struct rect area, const struct pi
     draw_category_row(grid, &area, "outside it", 0, (double[]){NAN, rest, NAN}, shown);
 }
 
+static void draw_amount(struct grid *grid, const struct rect *area, enum style style, int attr, double bytes)
+{
+    char text[32];
+    grid_text_right(grid, area->x + area->w - 1 - AMOUNT_W, area->y, AMOUNT_W, style, attr,
+                    bytes_text(bytes, text, sizeof text));
+}
+
+/* An anneal process by its run, another one as the kernel calls it. */
+static void draw_process(struct grid *grid, struct rect *area, const struct memory_panel *panel,
+                         const struct gpu_process *process)
+{
+    const char *name = process->name;
+    for (size_t i = 0; i < panel->holder_count; i++)
+        if (panel->holders[i].pid == process->pid) name = panel->holders[i].name;
+    grid_printf(grid, area->x + 6, area->y, area->w - 19, STYLE_DIM, 0,
+                *name ? "%s, %" PRId64 : "%sprocess %" PRId64, name, process->pid);
+    draw_amount(grid, area, STYLE_DIM, 0, known(process->bytes));
+    next_row(area);
+}
+
+/* The largest few; what has no row is one number. */
+static void draw_others(struct grid *grid, struct rect *area, const struct memory_panel *panel, int rows)
+{
+    const struct memory_usage *usage = panel->usage;
+    size_t count = usage->other_count, named = count;
+    double rest = NAN;
+    if (rows > NAMED) rows = NAMED;
+    if (rows <= 0 || count == 0) return;
+    if (named > (size_t)rows) named = (size_t)rows - 1;
+    for (size_t i = 0; i < named; i++) draw_process(grid, area, panel, &usage->others[i]);
+    if (named == count) return;
+    for (size_t i = named; i < count; i++)
+        if (usage->others[i].bytes >= 0) rest = (isnan(rest) ? 0 : rest) + (double)usage->others[i].bytes;
+    grid_printf(grid, area->x + 6, area->y, area->w - 19, STYLE_DIM, 0,
+                named ? "and %zu more" : "%zu processes", count - named);
+    draw_amount(grid, area, STYLE_DIM, 0, rest);
+    next_row(area);
+}
+
+/* How busy it is, and what slows it: its clocks held down, other work of the host. */
+static void draw_state(struct grid *grid, struct rect *area, const struct gpu_record *sample)
+{
+    char text[96];
+    int x = area->x + 4, end = area->x + area->w - 1;
+    if (area->h <= 0) return;
+    if (*label_device(sample, text, sizeof text)) {
+        grid_text(grid, x, area->y, end - x, STYLE_TEXT, 0, text);
+        if (!next_row(area)) return;
+    }
+    if (isnan(sample->load_1m) && !*sample->throttle) return;
+    if (!isnan(sample->load_1m))
+        x += grid_printf(grid, x, area->y, end - x, STYLE_TEXT, 0, "host load %.1f", sample->load_1m) + 2;
+    if (*sample->throttle && x < end)
+        grid_printf(grid, x, area->y, end - x, STYLE_WARN, 0, "clocks low: %s", sample->throttle);
+    next_row(area);
+}
+
 static void draw_device(struct grid *grid, struct rect *area, const struct picture *p,
                         const struct memory_panel *panel)
 {
@@ -292,15 +351,17 @@ static void draw_device(struct grid *grid, struct rect *area, const struct pictu
     else
         snprintf(text, sizeof text, "GPU %d, %s", sample->gpu, age);
     panel_title(grid, area, "device", text);
+    int spare = area->h - DEVICE_PARTS - ROWS_OF_STATE - (panel->live ? ROWS_OF_HOLDERS : 0);
     for (int i = 0; i < DEVICE_PARTS && area->h > 0; i++) {
         bool unknown = isnan(i == 0 ? p->process : i == 1 ? p->used : p->total);
         stack_key(grid, area->x + 1, area->y, &p->device[i]);
         grid_text(grid, area->x + 4, area->y, area->w - 17, STYLE_TEXT, 0, names[i]);
-        grid_text_right(grid, area->x + area->w - 1 - AMOUNT_W, area->y, AMOUNT_W, STYLE_TEXT,
-                        i == DEVICE_FREE ? ATTR_BOLD : 0,
-                        bytes_text(unknown ? NAN : p->device[i].amount, text, sizeof text));
+        draw_amount(grid, area, STYLE_TEXT, i == DEVICE_FREE ? ATTR_BOLD : 0,
+                    unknown ? NAN : p->device[i].amount);
         next_row(area);
+        if (i == DEVICE_OTHERS) draw_others(grid, area, panel, spare);
     }
+    if (usage->has_sample) draw_state(grid, area, sample);
 }
 
 static void draw_holders(struct grid *grid, struct rect area, const struct memory_panel *panel)

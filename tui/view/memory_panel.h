@@ -1,6 +1,6 @@
 /* The memory of a run as cells: what was planned by category, what its process holds, and what the device has
- * of it, three bars on one scale above their numbers; and who else holds memory of the device. Pure drawing:
- * nothing is read here. */
+ * of it, three bars on one scale above their numbers; who else holds memory of the device; and how busy it
+ * is, with what slows it down. Pure drawing: nothing is read here. */
 #ifndef ANNEAL_TUI_MEMORY_PANEL_H
 #define ANNEAL_TUI_MEMORY_PANEL_H
 
