@@ -3,11 +3,13 @@
  * One interface, four strategies:
  *
  *     basic     every request goes to the device
- *     pool      the device's own stream-ordered pool (CUDA: cudaMallocAsync)
+ *     pool      the device's own stream-ordered pool (CUDA: cudaMallocAsync); trimmed, and asked again, when
+ *               the device is full
  *     arena     one block taken at the start; requests follow each other in it, and when the last is freed it
  *               is empty again. What is freed in it may be given again whatever is queued on its
  *               stream: for memory whose users wait before they free it
- *     caching   blocks are split, merged and kept for the next request, in the order of their stream
+ *     caching   blocks are split, merged and kept for the next request, in the order of their stream;
+ *               trimmed when the device is full
  *
  * Memory is asked for in a scope and freed singly or with its scope, on every way out of a function; the
  * allocator's own scope lasts as long as it does. Freeing twice, freeing what is not ours, sizes that

@@ -79,6 +79,10 @@ static enum status pool_take(void *state, size_t bytes, struct stream *stream, s
     struct basic *b = state;
     void *memory;
     enum status status = b->backend->pool_alloc(b->device, bytes, stream, &memory, err);
+    if (status == STATUS_NO_MEMORY) { /* what was freed may only be free once its stream has come there */
+        b->backend->pool_trim(b->device);
+        status = b->backend->pool_alloc(b->device, bytes, stream, &memory, err);
+    }
     if (status) return status;
     *out = (struct allocator_block){memory, bytes, NULL, stream};
     return STATUS_OK;

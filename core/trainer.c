@@ -121,30 +121,53 @@ static enum status upload_initial_weights(struct trainer *t, struct err *err)
     return status ? status : t->setup.backend->stream_wait(net->stream, err);
 }
 
+/* What warming up has while it lasts. */
+struct warming {
+    const struct progress *progress; /* NULL: nobody looks */
+    struct allocator_scope scratch;
+};
+
 static bool on_warm_progress(void *context, int done, int total)
 {
-    return progress_report(context, "warming up", "products", (uint64_t)done, (uint64_t)total);
+    const struct warming *w = context;
+    return progress_report(w->progress, "warming up", "products", (uint64_t)done, (uint64_t)total);
 }
 
 static void on_warm_warning(void *context, const char *sentence)
 {
-    const struct progress *progress = context;
+    const struct progress *progress = ((const struct warming *)context)->progress;
     if (progress && progress->note) progress->note(progress->context, true, sentence);
 }
 
-/* Before the large allocations: code that is loaded and algorithms that are tried want memory, too. */
+static enum status on_warm_scratch(void *context, size_t bytes, void **out, struct err *err)
+{
+    struct warming *w = context;
+    return allocator_alloc(&w->scratch, "warming up", bytes, NULL, out, err);
+}
+
+/* Before the large allocations: code that is loaded and algorithms that are tried want memory, too. What is
+ * tried on is given back to the device, whatever the network's allocator will be. */
 static enum status warm_up(struct trainer *t, struct err *err)
 {
     const struct backend *be = t->setup.backend;
-    struct warm_watch watch = {t->setup.warm_folder, (void *)t->setup.progress, on_warm_progress,
-                               on_warm_warning};
+    struct warming w = {.progress = t->setup.progress};
+    struct warm_watch watch = {t->setup.warm_folder, &w, on_warm_progress, on_warm_warning, on_warm_scratch};
+    struct allocator_options options = {
+        .kind = ALLOCATOR_BASIC, .backend = be, .device = t->setup.device, .report = stderr};
+    struct allocator *allocator;
     struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
     struct stream *stream;
     int count = network_gemm_shapes(&t->plan, shapes);
-    enum status status = be->stream_open(t->setup.device, t->plan.input.precision, &stream, err);
+    enum status status = allocator_open(&options, &allocator, err);
     if (status) return status;
-    status = be->warm(stream, shapes, count, &watch, err);
-    be->stream_close(stream);
+    allocator_scope_begin(&w.scratch, allocator);
+    status = be->stream_open(t->setup.device, t->plan.input.precision, &stream, err);
+    if (!status) {
+        status = be->warm(stream, shapes, count, &watch, err);
+        allocator_scope_end(&w.scratch);
+        be->stream_close(stream);
+    }
+    allocator_close(allocator);
     return status;
 }
 

@@ -70,6 +70,8 @@ struct warm_watch {
     void *context;
     bool (*progress)(void *context, int done, int total); /* matrix products; false asks to stop */
     void (*warning)(void *context, const char *sentence); /* something is odd, and warming goes on */
+    /* device memory to try products on, 256-aligned; the caller of warm takes it back when that returns */
+    enum status (*scratch)(void *context, size_t bytes, void **out, struct err *err);
 };
 
 /* Device-resident: what differs from step to step. Operations read it from there, so that work which was

@@ -22,7 +22,7 @@ enum { RUNS = 5, REPEATS = 20, ALIGN = 256, PATTERN_BYTES = 1 << 20 };
 static const double ENOUGH = 200; /* microseconds */
 
 struct scratch {
-    unsigned char *memory; /* NULL: nothing allocated */
+    unsigned char *memory; /* borrowed; NULL: none */
     size_t bytes;          /* of the operands; behind them the workspace */
     void *workspace;
     cudaEvent_t from, to;
@@ -99,12 +99,11 @@ static void scratch_close(struct scratch *scratch, struct stream *stream)
     if (stream->device->lost) return; /* to the end of the process */
     if (scratch->from != NULL) cudaEventDestroy(scratch->from);
     if (scratch->to != NULL) cudaEventDestroy(scratch->to);
-    if (scratch->memory != NULL) cuda_table.mem_free(stream->device, scratch->memory);
     memset(scratch, 0, sizeof *scratch);
 }
 
 static enum status scratch_open(struct scratch *out, struct stream *stream, const struct gemm_shape *shapes,
-                                int count, struct err *err)
+                                int count, const struct warm_watch *watch, struct err *err)
 {
     struct scratch s;
     size_t workspace = gemm_workspace(stream->device);
@@ -114,7 +113,7 @@ static enum status scratch_open(struct scratch *out, struct stream *stream, cons
         size_t bytes = operand_bytes(&shapes[i], stream->precision);
         if (bytes > s.bytes) s.bytes = bytes;
     }
-    enum status status = cuda_table.mem_alloc(stream->device, s.bytes + workspace, &memory, err);
+    enum status status = watch->scratch(watch->context, s.bytes + workspace, &memory, err);
     if (status) return status;
     s.memory = (unsigned char *)memory;
     s.workspace = s.memory + s.bytes;
@@ -333,7 +332,7 @@ enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, in
     }
     for (int i = 0; i < GEMM_ENTRIES; i++) stream->device->gemm->entries[i].warmed = false;
     bool go_on = watch->progress(watch->context, 0, count);
-    status = scratch_open(&w.scratch, stream, shapes, count, err);
+    status = scratch_open(&w.scratch, stream, shapes, count, watch, err);
     for (int i = 0; i < count && !status && go_on; i++) {
         status = warm_one(&w, i, err);
         if (!status) go_on = watch->progress(watch->context, i + 1, count);

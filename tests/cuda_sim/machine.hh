@@ -17,6 +17,8 @@ void memory_open(bool open);
 void memory_check(const char *who);
 /* Ends one allocation; false: there is none at this address. */
 bool memory_free(void *memory);
+/* Bytes that the pool holds and nobody uses. */
+size_t pool_idle();
 /* Takes all of it back from whoever has it. */
 void memory_release();
 /* Forgets what is queued, and all events. */

@@ -36,8 +36,9 @@ struct allocation {
 };
 
 std::vector<allocation> allocations;
-bool open_now;
+bool open_now, free_waits = true;
 uint64_t mallocs;
+const size_t DEVICE_BYTES = (size_t)1 << 30;
 
 void protect(const allocation &a, bool open)
 {
@@ -138,6 +139,11 @@ extern "C" uint64_t sim_device_bytes(void)
     return bytes;
 }
 
+extern "C" void sim_set_free_waits(bool waits)
+{
+    free_waits = waits;
+}
+
 extern "C" uint64_t sim_mallocs(void)
 {
     return mallocs;
@@ -177,7 +183,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     *out = cudaDeviceProp();
     snprintf(out->name, sizeof out->name, "CUDA simulator");
     for (int i = 0; i < 16; i++) out->uuid.bytes[i] = (char)(16 * i + device);
-    out->totalGlobalMem = (size_t)1 << 30;
+    out->totalGlobalMem = DEVICE_BYTES;
     enum sim_machine now = sim::machine();
     bool old = now == SIM_MACHINE_OLD_DEVICE || (now == SIM_MACHINE_MIXED && device == 0);
     out->major = old ? 7 : 9;
@@ -199,7 +205,7 @@ cudaError_t cudaSetDevice(int device)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
-    *total = (size_t)1 << 30;
+    *total = DEVICE_BYTES;
     *free_bytes = sim::machine() == SIM_MACHINE_FULL ? 0 : *total;
     return fault_or(cudaSuccess);
 }
@@ -209,7 +215,8 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     *out = NULL;
     mallocs++;
     if (sim::faulted()) return sim::sticky_error();
-    if (sim::allocation_fails() || bytes > (size_t)1 << 30) return cudaErrorMemoryAllocation;
+    if (sim::allocation_fails() || bytes > DEVICE_BYTES) return cudaErrorMemoryAllocation;
+    if (sim_device_bytes() + sim::pool_idle() > DEVICE_BYTES - bytes) return cudaErrorMemoryAllocation;
     if (bytes == 0) return cudaSuccess;
     sim::catch_faults();
     size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
@@ -245,7 +252,7 @@ bool sim::memory_free(void *memory)
 
 cudaError_t cudaFree(void *memory)
 {
-    sim::drain_all(); /* the runtime waits for the device */
+    if (free_waits) sim::drain_all(); /* the runtime waits for the device */
     if (memory != NULL && !sim::memory_free(memory)) return cudaErrorInvalidValue;
     return fault_or(cudaSuccess);
 }

@@ -12,6 +12,11 @@ struct sim_pool {
 
 static sim_pool the_pool;
 
+size_t sim::pool_idle()
+{
+    return the_pool.idle;
+}
+
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
 {
     *out = &the_pool;
@@ -39,11 +44,15 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
 
 cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t pool, cudaStream_t)
 {
+    size_t idle = pool->idle;
+    pool->idle -= idle < bytes ? idle : bytes;
     cudaError_t error = cudaMalloc(out, bytes);
-    if (error != cudaSuccess) return error;
+    if (error != cudaSuccess) {
+        pool->idle = idle;
+        return error;
+    }
     pool->live[*out] = bytes;
     pool->used += bytes;
-    pool->idle -= pool->idle < bytes ? pool->idle : bytes;
     return cudaSuccess;
 }
 

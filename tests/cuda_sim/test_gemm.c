@@ -218,6 +218,8 @@ static void every_form_agrees_with_the_cpu(void **state)
 struct watcher {
     int reports, done, total, warnings, stop_at, fault_at; /* …_at: 0 never */
     char warning[512];
+    struct side *side;
+    void *scratch; /* what was asked for; NULL: nothing */
 };
 
 static bool on_progress(void *context, int done, int total)
@@ -237,6 +239,14 @@ static void on_warning(void *context, const char *sentence)
     snprintf(w->warning, sizeof w->warning, "%s", sentence);
 }
 
+static enum status on_scratch(void *context, size_t bytes, void **out, struct err *err)
+{
+    struct watcher *w = context;
+    enum status status = w->side->k->mem_alloc(w->side->device, bytes, &w->scratch, err);
+    if (!status) *out = w->scratch;
+    return status;
+}
+
 /* Wide: vector is fastest; long: split is. */
 static const struct gemm_shape wide = {.M = 32, .N = 48, .K = 16, .transpose_b = true},
                                lengthy = {.M = 24, .N = 8, .K = 160, .transpose_a = true, .accumulate = true};
@@ -244,8 +254,12 @@ static const struct gemm_shape wide = {.M = 32, .N = 48, .K = 16, .transpose_b =
 static enum status warm(struct side *s, struct watcher *w, struct err *err)
 {
     struct gemm_shape shapes[] = {wide, lengthy};
-    struct warm_watch watch = {NULL, w, on_progress, on_warning};
-    return s->k->warm(s->stream, shapes, 2, &watch, err);
+    struct warm_watch watch = {NULL, w, on_progress, on_warning, on_scratch};
+    w->side = s;
+    w->scratch = NULL;
+    enum status status = s->k->warm(s->stream, shapes, 2, &watch, err);
+    if (w->scratch) s->k->mem_free(s->device, w->scratch);
+    return status;
 }
 
 static void warm_well(struct side *s, struct watcher *w)

@@ -23,6 +23,8 @@ struct watcher {
     int warnings;
     char warning[512]; /* the last */
     void (*at_end)(void);
+    struct device *device;
+    void *scratch; /* what was asked for; NULL: nothing */
 };
 
 static bool on_progress(void *context, int done, int total)
@@ -39,6 +41,14 @@ static void on_warning(void *context, const char *sentence)
     snprintf(w->warning, sizeof w->warning, "%s", sentence);
 }
 
+static enum status on_scratch(void *context, size_t bytes, void **out, struct err *err)
+{
+    struct watcher *w = context;
+    enum status status = cuda_plugin.table->mem_alloc(w->device, bytes, &w->scratch, err);
+    if (!status) *out = w->scratch;
+    return status;
+}
+
 /* `vector` is the fastest for the first, `plain` next; `split` for the second. */
 static const struct gemm_shape shapes[] = {
     {.M = 32, .N = 48, .K = 16, .transpose_b = true},
@@ -49,14 +59,17 @@ static const char *live(const char *folder, struct watcher *w)
 {
     const struct backend *k = cuda_plugin.table;
     struct watcher nobody = {0};
-    struct warm_watch watch = {folder, w ? w : &nobody, on_progress, on_warning};
+    if (!w) w = &nobody;
+    struct warm_watch watch = {folder, w, on_progress, on_warning, on_scratch};
     struct gemm_shape g = shapes[0];
     struct device *device = NULL;
     struct stream *stream = NULL;
     struct err err = {0};
     void *memory = NULL, *workspace = NULL;
-    if (k->device_open(1, &device, &err) || k->stream_open(device, PRECISION_FP32, &stream, &err) ||
-        k->warm(stream, shapes, 2, &watch, &err) || k->mem_alloc(device, 16384, &memory, &err) ||
+    if (k->device_open(1, &device, &err) || k->stream_open(device, PRECISION_FP32, &stream, &err))
+        fail_msg("%s", err.text);
+    w->device = device;
+    if (k->warm(stream, shapes, 2, &watch, &err) || k->mem_alloc(device, 16384, &memory, &err) ||
         k->mem_alloc(device, k->gemm_workspace(device), &workspace, &err))
         fail_msg("%s", err.text);
     k->mem_zero(memory, 16384, stream);
@@ -65,7 +78,7 @@ static const char *live(const char *folder, struct watcher *w)
     k->gemm(at, at + 8192, at + 12288, g.M, g.N, g.K, g.transpose_a, g.transpose_b, g.accumulate, stream);
     if (k->stream_wait(stream, &err)) fail_msg("%s", err.text);
     const char *algorithm = sim_last_algorithm();
-    k->mem_free(device, memory), k->mem_free(device, workspace);
+    k->mem_free(device, memory), k->mem_free(device, workspace), k->mem_free(device, w->scratch);
     k->stream_close(stream), k->device_close(device);
     return algorithm;
 }

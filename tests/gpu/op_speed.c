@@ -503,7 +503,7 @@ static enum status warm_up(struct op_bench *b, struct err *err)
 {
     struct gemm_shape shapes[PRODUCTS];
     for (int i = 0; i < PRODUCTS; i++) shapes[i] = product_shape(b, i);
-    return warm_products(b->backend, b->stream, shapes, PRODUCTS, NULL, err);
+    return warm_products(b->backend, b->device, b->stream, shapes, PRODUCTS, NULL, err);
 }
 
 enum status op_bench_open(const struct backend *backend, enum precision precision,

@@ -55,7 +55,7 @@ static enum status warm_up(struct bench *bench, const char *folder, struct err *
     enum status status =
         bench->backend->stream_open(bench->device, bench->plan.input.precision, &stream, err);
     if (status) return status;
-    status = warm_products(bench->backend, stream, shapes, count, folder, err);
+    status = warm_products(bench->backend, bench->device, stream, shapes, count, folder, err);
     bench->backend->stream_close(stream);
     return status;
 }

@@ -6,7 +6,7 @@
 
 /* For these products in the stream's precision. folder: where choices are kept, so that the next call makes
  * the same; NULL: they are not, and two runs may round differently. Warnings are printed. */
-enum status warm_products(const struct backend *backend, struct stream *stream,
+enum status warm_products(const struct backend *backend, struct device *device, struct stream *stream,
                           const struct gemm_shape *shapes, int count, const char *folder, struct err *err);
 
 #endif

@@ -1,0 +1,319 @@
+/* Memory that is given again while work is queued on it, on streams that run as late as they may: whoever was
+ * given it must not write before the last user has read. Each strategy of the allocator keeps its promise,
+ * and each promise is broken once on purpose: the wrong value, or the simulator's finding, shows that the
+ * lateness would tell. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/allocator.h"
+#include "kernels/cuda_plugin.h"
+#include "tests/cuda_sim/child.h"
+#include "tests/cuda_sim/simulator.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+#define MIB ((size_t)1 << 20)
+
+enum { N = 64, LARGE_MIB = 700 }; /* of a device of 1 GiB two large ones are too many */
+
+/* How a run in a process of its own ends. */
+enum outcome { RIGHT = 0, WRONG = 3, REFUSED = 4, FOUND = SIM_FAILURE_STATUS };
+
+enum plant {
+    NOTHING,
+    LAST_USER_FORGOTTEN, /* it is freed as if its own stream had used it last */
+    STREAMS_MIXED,       /* it is asked for on one stream and used on another */
+    WAIT_MISSING,        /* a stream does not wait for the other's event */
+    MARK_MISSING,        /* the event is not recorded */
+    NOT_WAITED,          /* what an arena asks of its users: to wait before they free */
+    FREE_IN_A_HURRY,     /* the device takes memory back at once */
+    TRIM_IN_A_HURRY,     /* likewise, and a trim does not wait for the stream */
+    TRIM_MISSING,        /* a full pool is not trimmed */
+};
+
+struct lab {
+    struct backend backend;
+    struct device *device;
+    struct stream *streams[3];
+    struct event *written;
+    struct allocator *allocator;
+    float *ones, *twos, *seen; /* (N) page-locked */
+    enum plant plant;
+};
+
+static void no_stream_after(struct stream *stream, struct event *event)
+{
+    (void)stream;
+    (void)event;
+}
+
+static void no_event_record(struct event *event, struct stream *stream)
+{
+    (void)event;
+    (void)stream;
+}
+
+static enum status no_stream_wait(struct stream *stream, struct err *err)
+{
+    (void)stream;
+    (void)err;
+    return STATUS_OK;
+}
+
+static void no_pool_trim(struct device *device)
+{
+    (void)device;
+}
+
+static const struct backend *real(void)
+{
+    return cuda_plugin.table;
+}
+
+static float *numbers(struct lab *lab, float value)
+{
+    void *memory = NULL;
+    if (allocator_alloc_host(allocator_root(lab->allocator), "numbers", N * sizeof(float), &memory, NULL))
+        _exit(1);
+    for (int i = 0; i < N; i++) ((float *)memory)[i] = value;
+    return memory;
+}
+
+static void lab_open(struct lab *lab, enum allocator_kind kind, enum plant plant, bool late)
+{
+    *lab = (struct lab){.backend = *real(), .plant = plant};
+    sim_set_machine(SIM_MACHINE_GOOD);
+    sim_set_late(late);
+    sim_set_free_waits(plant != FREE_IN_A_HURRY && plant != TRIM_IN_A_HURRY);
+    if (plant == WAIT_MISSING) lab->backend.stream_after = no_stream_after;
+    if (plant == MARK_MISSING) lab->backend.event_record = no_event_record;
+    if (plant == TRIM_IN_A_HURRY) lab->backend.stream_wait = no_stream_wait;
+    if (plant == TRIM_MISSING) lab->backend.pool_trim = no_pool_trim;
+    struct allocator_options options = {
+        .kind = kind, .backend = &lab->backend, .arena_bytes = LARGE_MIB * MIB};
+    if (real()->device_open(0, &lab->device, NULL)) _exit(1);
+    for (int i = 0; i < 3; i++)
+        if (real()->stream_open(lab->device, PRECISION_FP32, &lab->streams[i], NULL)) _exit(1);
+    options.device = lab->device;
+    if (real()->event_open(lab->device, &lab->written, NULL) ||
+        allocator_open(&options, &lab->allocator, NULL))
+        _exit(1);
+    lab->ones = numbers(lab, 1);
+    lab->twos = numbers(lab, 2);
+    lab->seen = numbers(lab, 0);
+}
+
+/* Memory of stream 0, written there and read by stream `reader` last; freed with all of that still queued. */
+static void *use_and_free(struct lab *lab, size_t bytes, int reader)
+{
+    void *memory = NULL;
+    struct stream *last = lab->streams[lab->plant == LAST_USER_FORGOTTEN ? 0 : reader];
+    if (allocator_alloc(allocator_root(lab->allocator), "first", bytes, lab->streams[0], &memory, NULL))
+        _exit(1);
+    real()->mem_upload(memory, lab->ones, N * sizeof(float), lab->streams[0]);
+    real()->event_record(lab->written, lab->streams[0]);
+    real()->stream_after(lab->streams[reader], lab->written);
+    real()->mem_download_async(lab->seen, memory, N * sizeof(float), lab->streams[reader]);
+    if (allocator_free(lab->allocator, memory, last, NULL)) _exit(1);
+    return memory;
+}
+
+/* Asks again, for stream `taker`, and writes there, before anyone waits for the reader. */
+static void *take_and_write(struct lab *lab, size_t bytes, int taker)
+{
+    void *memory = NULL;
+    struct stream *told = lab->streams[lab->plant == STREAMS_MIXED ? 0 : taker];
+    if (allocator_alloc(allocator_root(lab->allocator), "second", bytes, told, &memory, NULL)) _exit(REFUSED);
+    real()->mem_upload(memory, lab->twos, N * sizeof(float), lab->streams[taker]);
+    real()->stream_wait(lab->streams[taker], NULL);
+    return memory;
+}
+
+/* The reader has seen what was written for it, and who was given the memory next has what it wrote. */
+static void judge(struct lab *lab, const void *second)
+{
+    float left[N];
+    for (int i = 0; i < 3; i++)
+        if (real()->stream_wait(lab->streams[i], NULL)) _exit(1);
+    for (int i = 0; i < N; i++)
+        if (lab->seen[i] != 1) _exit(WRONG);
+    if (second) real()->mem_download(left, second, sizeof left, lab->streams[0]);
+    for (int i = 0; second && i < N; i++)
+        if (left[i] != 2) _exit(WRONG);
+    _exit(RIGHT);
+}
+
+/* ---- the runs ---- */
+
+struct run {
+    enum allocator_kind kind;
+    enum plant plant;
+    int reader, taker; /* streams */
+    enum outcome outcome;
+    bool again; /* of an arena and caching: the taker has the same memory */
+};
+
+static bool late;
+
+static void run_reuse(const struct run *run, size_t bytes)
+{
+    struct lab lab;
+    lab_open(&lab, run->kind, run->plant, late);
+    if (run->kind == ALLOCATOR_ARENA && run->plant != NOT_WAITED) {
+        /* its users wait before they free: the same work, and nothing queued */
+        void *memory = NULL;
+        struct allocator_scope *root = allocator_root(lab.allocator);
+        if (allocator_alloc(root, "first", bytes, lab.streams[0], &memory, NULL)) _exit(1);
+        real()->mem_upload(memory, lab.ones, N * sizeof(float), lab.streams[0]);
+        real()->mem_download_async(lab.seen, memory, N * sizeof(float), lab.streams[0]);
+        real()->stream_wait(lab.streams[0], NULL);
+        if (allocator_free(lab.allocator, memory, NULL, NULL)) _exit(1);
+        if (take_and_write(&lab, bytes, run->taker) != memory) _exit(1);
+        judge(&lab, memory);
+    }
+    void *first = use_and_free(&lab, bytes, run->reader);
+    void *second = take_and_write(&lab, bytes, run->taker);
+    bool ours = run->kind == ALLOCATOR_ARENA || run->kind == ALLOCATOR_CACHING; /* to say */
+    if (ours && (second == first) != run->again) _exit(1);
+    judge(&lab, second);
+}
+
+static char said[65536];
+
+static void expect(void (*work)(int), const struct run *run, int number, enum outcome outcome)
+{
+    int status = child_run(work, number, said, sizeof said);
+    if (status != (int)outcome)
+        fail_msg("%s, plant %d, read on stream %d, taken on %d, %s: ended with %d, not %d: %s",
+                 allocator_kind_name(run->kind), (int)run->plant, run->reader, run->taker,
+                 late ? "late" : "at once", status, (int)outcome, said);
+}
+
+static const struct run reuses[] = {
+    {ALLOCATOR_BASIC, NOTHING, 1, 0, RIGHT, false},
+    {ALLOCATOR_BASIC, NOTHING, 1, 2, RIGHT, false},
+    {ALLOCATOR_BASIC, FREE_IN_A_HURRY, 1, 0, WRONG, false},
+    {ALLOCATOR_POOL, NOTHING, 0, 2, RIGHT, false},
+    {ALLOCATOR_POOL, NOTHING, 1, 0, RIGHT, false},
+    {ALLOCATOR_POOL, NOTHING, 1, 2, RIGHT, false},
+    {ALLOCATOR_POOL, LAST_USER_FORGOTTEN, 1, 0, FOUND, false},
+    {ALLOCATOR_ARENA, NOTHING, 0, 0, RIGHT, true},
+    {ALLOCATOR_ARENA, NOTHING, 0, 2, RIGHT, true},
+    {ALLOCATOR_ARENA, NOT_WAITED, 0, 0, RIGHT, true}, /* one stream keeps its order */
+    {ALLOCATOR_ARENA, NOT_WAITED, 1, 0, WRONG, true},
+    {ALLOCATOR_CACHING, NOTHING, 0, 0, RIGHT, true},
+    {ALLOCATOR_CACHING, NOTHING, 0, 2, RIGHT, false},
+    {ALLOCATOR_CACHING, NOTHING, 1, 0, RIGHT, true},
+    {ALLOCATOR_CACHING, NOTHING, 1, 1, RIGHT, false},
+    {ALLOCATOR_CACHING, NOTHING, 1, 2, RIGHT, false},
+    {ALLOCATOR_CACHING, LAST_USER_FORGOTTEN, 1, 0, WRONG, true},
+    {ALLOCATOR_CACHING, WAIT_MISSING, 1, 0, WRONG, true},
+    {ALLOCATOR_CACHING, MARK_MISSING, 1, 0, WRONG, true},
+    {ALLOCATOR_CACHING, STREAMS_MIXED, 1, 2, WRONG, true},
+    {ALLOCATOR_CACHING, STREAMS_MIXED, 0, 2, WRONG, true},
+};
+
+static void reuse(int i)
+{
+    run_reuse(&reuses[i], N * sizeof(float));
+}
+
+static void nobody_writes_before_the_last_user_has_read(void **state)
+{
+    (void)state;
+    late = true;
+    for (int i = 0; i < (int)(sizeof reuses / sizeof *reuses); i++)
+        expect(reuse, &reuses[i], i, reuses[i].outcome);
+}
+
+/* Or it would not be the lateness that tells. */
+static void streams_that_run_at_once_hide_it(void **state)
+{
+    (void)state;
+    late = false;
+    for (int i = 0; i < (int)(sizeof reuses / sizeof *reuses); i++)
+        if (reuses[i].plant != NOTHING) expect(reuse, &reuses[i], i, RIGHT);
+}
+
+/* ---- trimming ---- */
+
+static const struct run trims[] = {
+    {ALLOCATOR_POOL, NOTHING, 0, 0, RIGHT, false},
+    {ALLOCATOR_POOL, NOTHING, 1, 0, RIGHT, false},
+    {ALLOCATOR_CACHING, NOTHING, 0, 0, RIGHT, false},
+    {ALLOCATOR_CACHING, NOTHING, 1, 0, RIGHT, false},
+    {ALLOCATOR_CACHING, FREE_IN_A_HURRY, 0, 0, RIGHT, false}, /* it has waited itself */
+    {ALLOCATOR_CACHING, FREE_IN_A_HURRY, 1, 0, RIGHT, false},
+    {ALLOCATOR_CACHING, TRIM_IN_A_HURRY, 0, 0, FOUND, false},
+    {ALLOCATOR_CACHING, TRIM_IN_A_HURRY, 1, 0, FOUND, false},
+};
+
+static void trim(int i)
+{
+    struct lab lab;
+    struct allocator_usage sum;
+    lab_open(&lab, trims[i].kind, trims[i].plant, late);
+    use_and_free(&lab, N * sizeof(float), trims[i].reader);
+    if (allocator_trim(lab.allocator) == 0) _exit(1);
+    allocator_sum(lab.allocator, &sum);
+    if (sum.reserved != 0) _exit(1);
+    judge(&lab, NULL);
+}
+
+static void a_trim_waits_for_what_is_queued(void **state)
+{
+    (void)state;
+    late = true;
+    for (int i = 0; i < (int)(sizeof trims / sizeof *trims); i++)
+        expect(trim, &trims[i], i, trims[i].outcome);
+}
+
+/* ---- a device that is full of what is freed but not yet free ---- */
+
+static const struct run refills[] = {
+    {ALLOCATOR_BASIC, NOTHING, 1, 2, RIGHT, false},
+    {ALLOCATOR_POOL, NOTHING, 0, 2, RIGHT, false},
+    {ALLOCATOR_POOL, NOTHING, 1, 2, RIGHT, false},
+    {ALLOCATOR_POOL, TRIM_MISSING, 1, 2, REFUSED, false},
+    {ALLOCATOR_ARENA, NOTHING, 0, 2, RIGHT, true},
+    {ALLOCATOR_CACHING, NOTHING, 0, 2, RIGHT, false},
+    {ALLOCATOR_CACHING, NOTHING, 1, 2, RIGHT, false},
+    {ALLOCATOR_CACHING, FREE_IN_A_HURRY, 1, 2, RIGHT, false},
+    {ALLOCATOR_CACHING, TRIM_IN_A_HURRY, 1, 2, WRONG, false},
+};
+
+static void refill(int i)
+{
+    struct lab lab;
+    const struct run *run = &refills[i];
+    if (run->kind == ALLOCATOR_ARENA) run_reuse(run, LARGE_MIB * MIB);
+    lab_open(&lab, run->kind, run->plant, late);
+    use_and_free(&lab, LARGE_MIB * MIB, run->reader);
+    judge(&lab, take_and_write(&lab, LARGE_MIB * MIB, run->taker));
+}
+
+static void a_full_device_is_asked_again_when_work_has_ended(void **state)
+{
+    (void)state;
+    late = true;
+    for (int i = 0; i < (int)(sizeof refills / sizeof *refills); i++)
+        expect(refill, &refills[i], i, refills[i].outcome);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_writes_before_the_last_user_has_read),
+        cmocka_unit_test(streams_that_run_at_once_hide_it),
+        cmocka_unit_test(a_trim_waits_for_what_is_queued),
+        cmocka_unit_test(a_full_device_is_asked_again_when_work_has_ended),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
