@@ -291,11 +291,11 @@ static struct {
     int calls, from, until; /* of cross_entropy_fused, one a step here */
 } poison;
 
-static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *targets, float loss_scale,
-                                   int N, int V, struct stream *stream)
+static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *targets,
+                                   const struct step_control *control, int N, int V, struct stream *stream)
 {
     static const float bad = NAN;
-    cuda_plugin.table->cross_entropy_fused(losses, logits, targets, loss_scale, N, V, stream);
+    cuda_plugin.table->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
     if (poison.calls >= poison.from && poison.calls < poison.until)
         cuda_plugin.table->mem_upload(logits, &bad, sizeof bad, stream);
     poison.calls++;
