@@ -156,6 +156,59 @@ static void whatever_a_step_is_made_of_the_bits_are_the_same(void **state)
         }
 }
 
+/* When the third step is told: another learning rate, an evaluation, a sample, a checkpoint. */
+static const struct story_order script[] = {
+    {3, {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 0.5}, 0, false},
+    {3, {.id = 2, .verb = ORDER_EVAL}, 0, false},
+    {3, {.id = 3, .verb = ORDER_SAMPLE}, 0, false},
+    {3, {.id = 4, .verb = ORDER_CHECKPOINT}, 0, false},
+    {.order = {.id = 0}},
+};
+
+static long graphs_at_last;
+
+static void note_graphs(struct story *story)
+{
+    if (story->done == 6) graphs_at_last = sim_graphs();
+}
+
+static void train_with_orders(struct session *s, const char *graph, bool resume)
+{
+    struct story_order orders[sizeof script / sizeof *script];
+    memcpy(orders, script, sizeof script);
+    session_open(s, graph, cuda_plugin.table, variant_words(&variants[1], "train.async=true", graph), 900);
+    s->story.orders = orders;
+    s->story.on_step = note_graphs;
+    if (resume) s->story.leave_at = 4;
+    session_start(s, false);
+    assert_int_equal(session_run(s), resume ? TRAIN_STOPPED : TRAIN_FINISHED);
+    s->story.orders = NULL;
+    s->story.leave_at = 0;
+    if (!resume) return;
+    trainer_close(s->trainer);
+    session_start(s, true);
+    assert_int_equal(session_run(s), TRAIN_FINISHED);
+}
+
+/* Orders and evaluations change what is in device memory: the same recording serves on. A resumed run records
+ * its own, of the same bits. */
+static void what_happens_between_steps_needs_no_new_recording(void **state)
+{
+    (void)state;
+    struct session plain, graphs, resumed;
+    train_with_orders(&plain, "train.graph=off", false);
+    assert_int_equal(graphs_at_last, 0);
+    uint64_t before = sim_graph_launches();
+    train_with_orders(&graphs, "train.graph=on", false);
+    assert_int_equal(sim_graph_launches() - before, 5 * 2);
+    assert_int_equal(graphs_at_last, 3); /* a pass for either place of a batch, and the update */
+    story_expect_same(&plain.story, &graphs.story, "graphs");
+    assert_true(graphs.story.steps[3].lr < 0.6 * graphs.story.steps[2].lr); /* the order was obeyed */
+    train_with_orders(&resumed, "train.graph=on", true);
+    story_expect_same(&plain.story, &resumed.story, "resumed");
+    session_close(&plain), session_close(&graphs), session_close(&resumed);
+}
+
 static void forget_to_wait(struct stream *stream, struct event *event)
 {
     (void)stream;
@@ -318,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(however_steps_are_queued_the_bits_are_the_same),
         cmocka_unit_test(whatever_a_step_is_made_of_the_bits_are_the_same),
+        cmocka_unit_test(what_happens_between_steps_needs_no_new_recording),
         cmocka_unit_test(without_its_waits_between_streams_the_curve_is_another),
         cmocka_unit_test(graphs_are_for_devices_that_are_faster_than_the_host),
         cmocka_unit_test(a_step_is_queued_before_the_one_before_it_is_told),
