@@ -330,12 +330,6 @@ enum status config_finish(struct config *config, struct err *err)
                        "eval.at_epoch_end) and "
                        "data.val_fraction must be above 0",
                        (long long)config->eval.early_stopping_patience);
-    if (config->data.padding >= 0 && strcmp(config->train.graph, "on") == 0)
-        return err_set(
-            err, STATUS_USAGE,
-            "train.graph = on: a recorded step cannot weigh labels that data.padding = %lld leaves out "
-            "(leave train.graph at auto)",
-            (long long)config->data.padding);
     if (config->health.plateau_steps > 0 && config->health.plateau_steps < HEALTH_GROUPS)
         return err_set(err, STATUS_USAGE, "health.plateau_steps = %lld: must be 0 (off) or at least %d",
                        (long long)config->health.plateau_steps, HEALTH_GROUPS);

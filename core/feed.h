@@ -2,8 +2,10 @@
  * own, into one of the network's two places for a batch, while the network computes on the other.
  *
  * Always: a place is filled only after the work that was queued on it, and work that is queued on it comes
- * after the filling; both are ordered by the device. The host waits for nothing but its own page-locked
- * buffer, which is free once the batch before the last has arrived. Nothing is allocated after feed_open. */
+ * after the filling; both are ordered by the device. The host waits for nothing but a page-locked buffer of
+ * its own. There are as many as two steps have batches, so that it is free where the step before the last is
+ * done; of many micro-batches fewer, and the host waits where it is sixteen of them ahead of the device.
+ * Nothing is allocated after feed_open. */
 #ifndef ANNEAL_CORE_FEED_H
 #define ANNEAL_CORE_FEED_H
 
@@ -14,12 +16,13 @@
 #include "datasets/prefetch.h"
 
 struct feed {
-    struct network *network;                /* borrowed */
-    struct prefetch *batches;               /* borrowed */
-    struct stream *stream;                  /* owned: of the copies */
-    struct event *arrived[2], *consumed[2]; /* owned, by place */
-    int32_t *host[2];                       /* (2,B,T), page-locked, of the plan */
-    int next;                               /* place of the next batch */
+    struct network *network;                      /* borrowed */
+    struct prefetch *batches;                     /* borrowed */
+    struct stream *stream;                        /* owned: of the copies */
+    struct event *arrived[PLAN_HOST_BATCHES_MAX]; /* owned, by slot of the page-locked memory */
+    struct event *consumed[2];                    /* owned, by place */
+    int32_t *host;                                /* (host_batch_count,2,B,T), page-locked, of the plan */
+    int next;                                     /* slot of the next batch; its place is that modulo 2 */
 };
 
 /* For batches (B,T) as the network's plan has them. On failure feed_close is still harmless. */

@@ -67,16 +67,15 @@ void network_weights_written(struct network *network);
 /* Where batch `slot`, 0 or 1, lies: (2,B,T) int32 in device memory, inputs and then targets. */
 int32_t *network_batch(struct network *network, int slot);
 
-/* What the step's operations read: seed, step and micro-batch of dropout, learning rate. */
+/* What the step's operations read: seed, step and micro-batch of dropout, loss scale, learning rate. */
 void network_control(struct network *network, struct step_control control);
 
 /* Before a step's first micro-batch: gradients and the sum of losses are zero. */
 void network_clear(struct network *network);
 
-/* Forward and backward pass over tokens (2,B,T) in device memory: adds the gradients of loss_scale · Σ losses
- * to `gradients` and Σ losses to the step's result. */
-void network_micro_batch(struct network *network, const int32_t *tokens, int B, int T, float loss_scale,
-                         float dropout);
+/* Forward and backward pass over tokens (2,B,T) in device memory: adds the gradients of the control's
+ * loss_scale · Σ losses to `gradients` and Σ losses to the step's result. */
+void network_micro_batch(struct network *network, const int32_t *tokens, int B, int T, float dropout);
 
 /* ---- from host memory ---- */
 
@@ -90,7 +89,8 @@ void network_forward(struct network *network, const int32_t *inputs, int B, int 
 double network_loss(struct network *network, const int32_t *targets, int B, int T);
 
 /* After network_forward: adds the gradients of loss_scale · Σ losses to `gradients`, and the sum of the
- * losses (unscaled) to the step's result. Same dropout as in the forward pass. */
+ * losses (unscaled) to the step's result. Same dropout as in the forward pass. Writes the control, so the
+ * learning rate of an update comes after it. */
 void network_backward(struct network *network, const int32_t *targets, int B, int T, float loss_scale,
                       struct network_dropout dropout);
 

@@ -17,11 +17,13 @@ static void drop(struct network *net, enum phase phase, void *x, size_t n, float
     net->backend->dropout(x, n, probability, where, net->stream);
 }
 
-static void control_masks(struct network *net, struct network_dropout dropout)
+static void control_pass(struct network *net, struct network_dropout dropout, float loss_scale)
 {
-    struct step_control control = {
-        .seed = dropout.seed, .step = dropout.step, .micro_batch = dropout.micro_batch};
-    if (dropout.probability > 0) network_control(net, control);
+    struct step_control control = {.seed = dropout.seed,
+                                   .step = dropout.step,
+                                   .micro_batch = dropout.micro_batch,
+                                   .loss_scale = loss_scale};
+    network_control(net, control);
 }
 
 /* From the normalised stream to rotated q, k, v. */
@@ -132,7 +134,7 @@ void network_forward(struct network *net, const int32_t *inputs, int B, int T, s
 {
     net->backend->mem_upload(network_batch(net, 0), inputs, (size_t)B * (size_t)T * sizeof *inputs,
                              net->stream);
-    control_masks(net, dropout);
+    if (dropout.probability > 0) control_pass(net, dropout, 0);
     forward(net, network_batch(net, 0), B, T, dropout.probability);
 }
 
@@ -292,7 +294,7 @@ static void backward_attention(struct network *net, int l, int B, int T, float d
 
 /* tokens and targets (B,T) in device memory. */
 static void backward(struct network *net, const int32_t *tokens, const int32_t *targets, int B, int T,
-                     float loss_scale, float dropout)
+                     float dropout)
 {
     const struct backend *be = net->backend;
     const struct plan *plan = net->plan;
@@ -307,8 +309,9 @@ static void backward(struct network *net, const int32_t *tokens, const int32_t *
 
     network_mark(net, PHASE_BACKWARD, -1, OP_HEAD_AND_LOSS);
     linear_cross_entropy(be, losses, dnorm, net->gradients + model->head, workspace(net, plan->norm),
-                         parameter(net, model->head), targets, loss_scale, plan->loss_chunk,
-                         workspace(net, plan->logits), N, C, V, plan->input.precision, stream);
+                         parameter(net, model->head), targets, workspace(net, plan->control),
+                         plan->loss_chunk, workspace(net, plan->logits), N, C, V, plan->input.precision,
+                         stream);
     network_mark(net, PHASE_BACKWARD, -1, OP_LOSS_SUM);
     be->sum(&result->loss_sum, losses, (size_t)N, true, scratch, stream);
     network_mark(net, PHASE_BACKWARD, -1, OP_ZERO_DX);
@@ -331,13 +334,12 @@ void network_backward(struct network *net, const int32_t *targets, int B, int T,
                       struct network_dropout dropout)
 {
     net->backend->mem_upload(labels(net), targets, (size_t)B * (size_t)T * sizeof *targets, net->stream);
-    control_masks(net, dropout);
-    backward(net, network_batch(net, 0), labels(net), B, T, loss_scale, dropout.probability);
+    control_pass(net, dropout, loss_scale);
+    backward(net, network_batch(net, 0), labels(net), B, T, dropout.probability);
 }
 
-void network_micro_batch(struct network *net, const int32_t *tokens, int B, int T, float loss_scale,
-                         float dropout)
+void network_micro_batch(struct network *net, const int32_t *tokens, int B, int T, float dropout)
 {
     forward(net, tokens, B, T, dropout);
-    backward(net, tokens, tokens + (size_t)B * (size_t)T, B, T, loss_scale, dropout);
+    backward(net, tokens, tokens + (size_t)B * (size_t)T, B, T, dropout);
 }

@@ -360,8 +360,11 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     plan->staging_bytes = bytes < STAGING_BYTES ? bytes : STAGING_BYTES;
     plan->staging = add(plan, PLAN_HOST, -1, "staging of weights", plan->staging_bytes);
     if (training) {
-        plan->host_batch[0] = add(plan, PLAN_HOST, -1, "batch on its way", 2 * N * sizeof(int32_t));
-        plan->host_batch[1] = add(plan, PLAN_HOST, -1, "next batch on its way", 2 * N * sizeof(int32_t));
+        int each = input->micro_batches > 0 ? input->micro_batches : 1;
+        plan->host_batch_count =
+            each < PLAN_HOST_BATCHES_MAX / PLAN_FLIGHTS ? PLAN_FLIGHTS * each : PLAN_HOST_BATCHES_MAX;
+        plan->host_batches = add(plan, PLAN_HOST, -1, "batches on their way",
+                                 (size_t)plan->host_batch_count * 2 * N * sizeof(int32_t));
         plan->host_results =
             add(plan, PLAN_HOST, -1, "results on their way", PLAN_FLIGHTS * sizeof(struct step_result));
     }

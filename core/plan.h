@@ -60,6 +60,8 @@ struct plan_buffer {
 };
 
 enum { PLAN_FLIGHTS = 2 }; /* training steps that may be under way */
+/* Batches that may be on their way to the device: those of as many steps, but no more than this. */
+enum { PLAN_HOST_BATCHES_MAX = 16 };
 
 /* What a training step leaves on the device for the host to read. */
 struct step_result {
@@ -74,6 +76,7 @@ enum plan_loss plan_loss_parse(const char *name); /* "auto", "fused", "plain" */
 struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
     int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
+    int micro_batches;         /* of a training step; 0 counts as 1 */
     int moments;               /* 2 AdamW, 1 Lion, 0 no training */
     enum precision precision;  /* of weights as computed with, activations and their gradients */
     int activation_interval;   /* layers 0, n, 2n, … save only what enters them; 0: all save everything */
@@ -140,7 +143,8 @@ struct plan {
     /* host */
     size_t host_logits;            /* (V) fp32, of the next token */
     size_t host_context;           /* (T) int32, what comes before it */
-    size_t host_batch[2];          /* (2, N) int32 each, on their way to `batch` */
+    size_t host_batches;           /* (host_batch_count, 2, N) int32, on their way to `batch` */
+    int host_batch_count;          /* even */
     size_t host_results;           /* (PLAN_FLIGHTS) struct step_result, on their way from `result` */
     size_t staging, staging_bytes; /* through which weights come a piece at a time */
 };

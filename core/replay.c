@@ -16,7 +16,7 @@ static void pass(void *context)
     const struct replay_piece *piece = context;
     struct network *net = piece->replay->network;
     network_micro_batch(net, network_batch(net, piece->place), net->plan->input.B, net->plan->input.T,
-                        piece->replay->loss_scale, piece->replay->dropout);
+                        piece->replay->dropout);
 }
 
 static void update(void *context)
@@ -26,7 +26,7 @@ static void update(void *context)
 }
 
 enum status replay_open(struct replay *r, struct network *network, const struct optimizer *optimizer,
-                        enum replay_mode mode, float loss_scale, float dropout, struct err *err)
+                        enum replay_mode mode, float dropout, struct err *err)
 {
     const struct backend *be = network->backend;
     /* where a call returns when its work is done, queueing is the work */
@@ -34,7 +34,6 @@ enum status replay_open(struct replay *r, struct network *network, const struct 
     *r = (struct replay){.network = network,
                          .optimizer = optimizer,
                          .mode = mode,
-                         .loss_scale = loss_scale,
                          .dropout = dropout,
                          .pieces = {{r, 0}, {r, 1}},
                          .host_seconds = INFINITY,

@@ -26,7 +26,7 @@ struct replay_piece {
 struct replay {
     struct network *network;           /* borrowed */
     const struct optimizer *optimizer; /* borrowed */
-    float loss_scale, dropout;
+    float dropout;
     enum replay_mode mode;
     struct replay_piece pieces[2];
     struct graph *passes[2], *update;    /* owned; NULL until recorded */
@@ -37,7 +37,7 @@ struct replay {
 
 /* The structs must stay where they are. */
 enum status replay_open(struct replay *replay, struct network *network, const struct optimizer *optimizer,
-                        enum replay_mode mode, float loss_scale, float dropout, struct err *err);
+                        enum replay_mode mode, float dropout, struct err *err);
 void replay_close(struct replay *replay); /* before the network; harmless on a zeroed struct */
 
 /* Before each step. Records the graphs once it is known that they are wanted. STATUS_FAILED: the device would

@@ -209,6 +209,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     struct plan_input input = {.model = &t->model,
                                .B = (int)c->train.batch_size,
                                .T = (int)c->train.seq_len,
+                               .micro_batches = (int)c->train.accumulation_steps,
                                .moments = optimizer_moments(t->optimizer.kind)};
     setup->backend->device_describe(setup->device, &t->device);
     input.precision = plan_precision(c->train.precision, t->device.best);

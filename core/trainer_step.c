@@ -15,17 +15,12 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
     const struct backend *be = t->setup.backend;
-    double tokens =
-        (double)c->train.accumulation_steps * (double)c->train.batch_size * (double)c->train.seq_len;
     enum replay_mode mode = strcmp(c->train.graph, "on") == 0    ? REPLAY_ON
                             : strcmp(c->train.graph, "off") == 0 ? REPLAY_OFF
                                                                  : REPLAY_AUTO;
-    if (c->data.padding >= 0)
-        mode = REPLAY_OFF; /* a graph repeats the loss scale that it was recorded with */
     enum status status = feed_open(&t->feed, &t->network, t->train_batches, err);
     if (!status)
-        status = replay_open(&t->replay, &t->network, &t->optimizer, mode, (float)(1.0 / tokens),
-                             (float)c->train.dropout, err);
+        status = replay_open(&t->replay, &t->network, &t->optimizer, mode, (float)c->train.dropout, err);
     t->results = (struct step_result *)(t->network.memory[PLAN_HOST] + t->plan.host_results);
     for (int i = 0; !status && i < PLAN_FLIGHTS; i++)
         status = be->event_open(t->setup.device, &t->landed[i], err);
@@ -76,7 +71,6 @@ static void queue_step(struct trainer *t, struct flight *f)
     uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
     /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
     f->labels = fmax(1, (double)split_labels(&t->train, f->cursor, sequences));
-    t->replay.loss_scale = (float)(1.0 / f->labels);
     network_clear(net);
     for (int64_t i = 0; i < c->train.accumulation_steps; i++) {
         network_mark(net, PHASE_DATA, -1, OP_BATCH);
@@ -84,6 +78,7 @@ static void queue_step(struct trainer *t, struct flight *f)
         network_control(net, (struct step_control){.seed = (uint64_t)c->train.seed,
                                                    .step = (uint32_t)f->step,
                                                    .micro_batch = (uint32_t)i,
+                                                   .loss_scale = (float)(1.0 / f->labels),
                                                    .lr = (float)f->lr});
         replay_micro_batch(&t->replay, place, graph);
         feed_release(&t->feed, place);

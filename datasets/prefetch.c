@@ -172,8 +172,3 @@ struct prefetch_waits prefetch_waits(const struct prefetch *p)
 {
     return p->waits;
 }
-
-bool prefetch_is_async(const struct prefetch *p)
-{
-    return p->async;
-}

@@ -34,6 +34,4 @@ struct prefetch_waits {
 };
 struct prefetch_waits prefetch_waits(const struct prefetch *prefetch); /* by the thread that takes */
 
-bool prefetch_is_async(const struct prefetch *prefetch);
-
 #endif

@@ -79,6 +79,7 @@ struct warm_watch {
 struct step_control {
     uint64_t seed;              /* of dropout */
     uint32_t step, micro_batch; /* likewise */
+    float loss_scale; /* of the loss whose gradients the step adds up: 1 / labels that count, in all of it */
     float lr;
     float rate, root; /* worked out by adamw_step, from lr and the updates so far */
 };
@@ -297,12 +298,12 @@ struct backend {
     void (*dropout)(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream);
 
     /* cross_entropy.h: losses (N) = lse(logits) - logits[target], 0 where target is -100; logits (N,V),
-     * targets (N) int32. The fused form then overwrites logits with loss_scale * (softmax - onehot), 0 rows
-     * where ignored. */
+     * targets (N) int32. The fused form then overwrites logits with the control's loss_scale *
+     * (softmax - onehot), 0 rows where ignored. */
     void (*cross_entropy_forward)(float *losses, const void *logits, const int32_t *targets, int N, int V,
                                   struct stream *stream);
-    void (*cross_entropy_fused)(float *losses, void *logits_dlogits, const int32_t *targets, float loss_scale,
-                                int N, int V, struct stream *stream);
+    void (*cross_entropy_fused)(float *losses, void *logits_dlogits, const int32_t *targets,
+                                const struct step_control *control, int N, int V, struct stream *stream);
 
     /* reduce.h: out (1) = sum of x (n) in a fixed order, in fp64; or, when accumulate, out += it;
      * workspace: reduce_workspace(n) bytes */

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/backend.h"
 #include "kernels/cpu_device.h"
 #include "kernels/simd.h"
 
@@ -56,10 +57,10 @@ void cross_entropy_forward(float *losses, const void *logits_, const int32_t *ta
     }
 }
 
-void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *targets, float loss_scale,
-                         int N, int V, struct stream *stream)
+void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *targets,
+                         const struct step_control *control, int N, int V, struct stream *stream)
 {
-    float *logits_dlogits = logits_dlogits_;
+    float *logits_dlogits = logits_dlogits_, loss_scale = control->loss_scale;
     int length = block_length(V);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {

@@ -47,7 +47,7 @@ __global__ void cross_entropy_rows(float *losses, const T *__restrict__ logits,
 
 template <typename T, int W>
 __global__ void cross_entropy_gradient(float *losses, T *logits, const int32_t *__restrict__ targets,
-                                       float loss_scale, int V)
+                                       const struct step_control *control, int V)
 {
     int n = (int)blockIdx.x, target = targets[n];
     T *row = logits + (size_t)n * (unsigned)V;
@@ -60,7 +60,8 @@ __global__ void cross_entropy_gradient(float *losses, T *logits, const int32_t *
     __syncwarp(); /* where a block is one warp, row_lse has no barrier between this and the first write */
     double lse = row_lse<W>(row, V);
     /* exp(x − lse) from an fp32 difference would lose what lse has beyond fp32: the rest is a factor */
-    float base = (float)lse, factor = loss_scale * expf((float)(base - lse));
+    float loss_scale = control->loss_scale, base = (float)lse,
+          factor = loss_scale * expf((float)(base - lse));
     for (int i = (int)threadIdx.x * W; i < V; i += (int)blockDim.x * W) {
         floats<W> x = load<W>(row + i);
         for (int k = 0; k < W; k++)
@@ -79,11 +80,11 @@ void cross_entropy_forward(float *losses, const void *logits, const int32_t *tar
     });
 }
 
-void cross_entropy_fused(float *losses, void *logits_dlogits, const int32_t *targets, float loss_scale, int N,
-                         int V, struct stream *stream)
+void cross_entropy_fused(float *losses, void *logits_dlogits, const int32_t *targets,
+                         const struct step_control *control, int N, int V, struct stream *stream)
 {
     dispatch(stream, V, {logits_dlogits}, [&]<typename T, int W>() {
         LAUNCH((cross_entropy_gradient<T, W>), (unsigned)N, row_threads(V, W), 0, stream, losses,
-               (T *)logits_dlogits, targets, loss_scale, V);
+               (T *)logits_dlogits, targets, control, V);
     });
 }

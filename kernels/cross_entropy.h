@@ -9,15 +9,16 @@
 
 #include <stdint.h>
 
+struct step_control;
 struct stream;
 
 /* losses (N) =. */
 void cross_entropy_forward(float *losses, const void *logits, const int32_t *targets, int N, int V,
                            struct stream *stream);
 
-/* losses (N) =, and logits (N,V) is overwritten with its gradient, loss_scale · (softmax − onehot(target));
- * rows that do not count become 0. */
-void cross_entropy_fused(float *losses, void *logits_dlogits, const int32_t *targets, float loss_scale, int N,
-                         int V, struct stream *stream);
+/* losses (N) =, and logits (N,V) is overwritten with its gradient, loss_scale · (softmax − onehot(target)),
+ * the scale that of `control` in device memory; rows that do not count become 0. */
+void cross_entropy_fused(float *losses, void *logits_dlogits, const int32_t *targets,
+                         const struct step_control *control, int N, int V, struct stream *stream);
 
 #endif

@@ -8,9 +8,9 @@ static size_t row_offset(int start, int C, enum precision precision)
 }
 
 void linear_cross_entropy(const struct backend *backend, float *losses, void *dx, float *dweight,
-                          const void *x, const void *weight, const int32_t *targets, float loss_scale,
-                          int chunk_rows, void *workspace, int N, int C, int V, enum precision precision,
-                          struct stream *stream)
+                          const void *x, const void *weight, const int32_t *targets,
+                          const struct step_control *control, int chunk_rows, void *workspace, int N, int C,
+                          int V, enum precision precision, struct stream *stream)
 {
     void *logits = workspace; /* (rows,V), then dlogits */
     for (int start = 0; start < N; start += chunk_rows) {
@@ -18,7 +18,7 @@ void linear_cross_entropy(const struct backend *backend, float *losses, void *dx
         size_t offset = row_offset(start, C, precision);
         const unsigned char *chunk = (const unsigned char *)x + offset;
         backend->gemm(logits, chunk, weight, rows, V, C, false, true, false, stream);
-        backend->cross_entropy_fused(losses + start, logits, targets + start, loss_scale, rows, V, stream);
+        backend->cross_entropy_fused(losses + start, logits, targets + start, control, rows, V, stream);
         backend->gemm((unsigned char *)dx + offset, logits, weight, rows, C, V, false, false, false, stream);
         backend->gemm(dweight, logits, chunk, V, C, rows, true, false, true, stream);
     }

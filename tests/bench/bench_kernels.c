@@ -192,12 +192,14 @@ static void cross_entropy_forward_body(struct bench *b)
 }
 static void cross_entropy_fused_body(struct bench *b)
 {
-    b->k->cross_entropy_fused(b->losses, b->big, b->tokens, 1.0f / N, CHUNK, V, b->stream);
+    b->k->cross_entropy_fused(b->losses, b->big, b->tokens, &(struct step_control){.loss_scale = 1.0f / N},
+                              CHUNK, V, b->stream);
 }
 static void linear_cross_entropy_body(struct bench *b)
 {
-    linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, b->w, b->tokens, 1.0f / N, CHUNK, b->big, N, C,
-                         V, PRECISION_FP32, b->stream);
+    linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, b->w, b->tokens,
+                         &(struct step_control){.loss_scale = 1.0f / N}, CHUNK, b->big, N, C, V,
+                         PRECISION_FP32, b->stream);
 }
 static void grad_norm_body(struct bench *b)
 {

@@ -260,3 +260,21 @@ enum train_outcome session_run(struct session *s)
     s->trainer = NULL;
     return outcome;
 }
+
+void story_expect_same(const struct story *a, const struct story *b, const char *what)
+{
+    if (a->step_count != b->step_count)
+        fail_msg("%s: %d steps instead of %d", what, b->step_count, a->step_count);
+    for (int i = 0; i < a->step_count; i++) {
+        const struct step_record *x = &a->steps[i], *y = &b->steps[i];
+        if (memcmp(&x->loss, &y->loss, sizeof x->loss) != 0 ||
+            memcmp(&x->grad_norm, &y->grad_norm, sizeof x->grad_norm) != 0)
+            fail_msg("%s: step %d: loss %.17g instead of %.17g", what, i, y->loss, x->loss);
+    }
+    assert_int_equal(a->eval_count, b->eval_count);
+    for (int i = 0; i < a->eval_count; i++)
+        if (memcmp(&a->evals[i].val_loss, &b->evals[i].val_loss, sizeof(double)) != 0)
+            fail_msg("%s: evaluation %d: %.17g instead of %.17g", what, i, b->evals[i].val_loss,
+                     a->evals[i].val_loss);
+    assert_string_equal(a->last_sample, b->last_sample);
+}

@@ -70,4 +70,7 @@ enum status session_try(struct session *s, struct err *err);
 /* Runs to the end and closes the trainer. */
 enum train_outcome session_run(struct session *s);
 
+/* The same losses, gradient norms, evaluations and sample to the bit; `what` names the other one. */
+void story_expect_same(const struct story *story, const struct story *other, const char *what);
+
 #endif

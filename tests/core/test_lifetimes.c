@@ -73,12 +73,12 @@ static void swiglu_forward(void *out, const void *gate_up, int n, int F, struct 
     if (!spoiler.backward) spoil_all_but(STAGE_DOWN);
 }
 
-static void cross_entropy_fused(float *losses, void *logits, const int32_t *targets, float scale, int n,
-                                int V, struct stream *stream)
+static void cross_entropy_fused(float *losses, void *logits, const int32_t *targets,
+                                const struct step_control *control, int n, int V, struct stream *stream)
 {
     spoil_all_but(STAGE_LOSS);
     spoiler.backward = true;
-    cpu_backend()->cross_entropy_fused(losses, logits, targets, scale, n, V, stream);
+    cpu_backend()->cross_entropy_fused(losses, logits, targets, control, n, V, stream);
 }
 
 static void sum(double *out, const float *x, size_t n, bool accumulate, void *workspace,

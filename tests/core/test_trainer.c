@@ -485,11 +485,11 @@ static void watched_embedding_backward(float *dweight, const void *dout, const i
     cpu_backend()->embedding_backward(dweight, dout, tokens, workspace, N, V, C, stream);
 }
 
-static void watched_cross_entropy(float *losses, void *logits, const int32_t *targets, float loss_scale,
-                                  int N, int V, struct stream *stream)
+static void watched_cross_entropy(float *losses, void *logits, const int32_t *targets,
+                                  const struct step_control *control, int N, int V, struct stream *stream)
 {
     for (int i = 0; i < N; i++) watched.validation_in_training |= targets[i] == VALIDATION_TOKEN;
-    cpu_backend()->cross_entropy_fused(losses, logits, targets, loss_scale, N, V, stream);
+    cpu_backend()->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
 }
 
 static void validation_tokens_are_never_trained_on(void **state)

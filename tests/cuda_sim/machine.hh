@@ -26,8 +26,8 @@ void streams_release();
 /* Fails unless [memory, memory + bytes) lies in one allocation. */
 void memory_expect(const void *memory, size_t bytes, const char *what);
 enum sim_machine machine();
-/* Lets the pretended time pass that a piece of work on the device takes, see clock.cc, and tells the pretended
- * CUPTI of it, see cupti.cc. */
+/* Lets the pretended time pass that a piece of work on the device takes, see clock.cc, and tells the
+ * pretended CUPTI of it, see cupti.cc. */
 enum work { KERNEL, UPLOAD, DOWNLOAD, COPY, FILL };
 void work_done(work kind, const char *name, size_t bytes, double microseconds);
 /* Pretended microseconds since the start. */
@@ -46,6 +46,8 @@ bool late();
 /* For calls that may not be in a capture: whether the stream is captured, which is then spoilt. */
 bool spoils_capture(cudaStream_t stream);
 bool is_pinned(const void *memory, size_t bytes);
+/* Counts a wait of the host for the device. */
+void host_waits();
 
 /* What a launch of this kernel may have of dynamic shared memory from here on; false: more than there is. */
 bool allow_shared(const void *kernel, size_t bytes);

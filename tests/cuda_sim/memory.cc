@@ -252,7 +252,10 @@ bool sim::memory_free(void *memory)
 
 cudaError_t cudaFree(void *memory)
 {
-    if (free_waits) sim::drain_all(); /* the runtime waits for the device */
+    if (free_waits) { /* the runtime waits for the device */
+        sim::host_waits();
+        sim::drain_all();
+    }
     if (memory != NULL && !sim::memory_free(memory)) return cudaErrorInvalidValue;
     return fault_or(cudaSuccess);
 }
@@ -291,6 +294,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     bool down = kind == cudaMemcpyDeviceToHost, up = kind == cudaMemcpyHostToDevice;
     bool pageable = (down && !sim::is_pinned(to, bytes)) || (up && !sim::is_pinned(from, bytes));
     if (pageable && sim::spoils_capture(stream)) return cudaErrorStreamCaptureUnsupported;
+    if (pageable) sim::host_waits();
     if (down && pageable) sim::drain(stream);
     if (down && (pageable || !sim::late())) sim::download_begins(bytes);
     if (sim::faulted()) return sim::sticky_error();

@@ -77,6 +77,11 @@ void sim_set_late(bool late);
  * is given back too early is gone for who still uses it, and that is a finding. */
 void sim_set_free_waits(bool waits);
 
+/* How often so far the host has waited for the device: for a stream or all of them, for an event that had not
+ * happened, in a copy from or to ordinary memory, in freeing memory. Where streams are late, an event has
+ * happened only once somebody waited for it or for later work. */
+uint64_t sim_waits(void);
+
 /* Allocations of device memory asked for so far. */
 uint64_t sim_mallocs(void);
 

@@ -42,7 +42,7 @@ struct mark {
 };
 
 bool late_now;
-uint64_t graph_launches;
+uint64_t graph_launches, waits;
 auto &pinned = *new std::map<const unsigned char *, size_t>;
 
 void run_to(const std::shared_ptr<line> &l, uint64_t count)
@@ -78,7 +78,7 @@ namespace {
 auto &streams = *new std::vector<sim_stream *>;
 auto &events = *new std::vector<sim_event *>;
 auto &graphs = *new std::vector<sim_graph *>; /* those that can be launched */
-auto &nobodys = *new sim_stream; /* work on the stream NULL */
+auto &nobodys = *new sim_stream;              /* work on the stream NULL */
 
 sim_stream *of(cudaStream_t stream)
 {
@@ -143,6 +143,11 @@ void streams_release()
     graphs.clear();
 }
 
+void host_waits()
+{
+    waits++;
+}
+
 bool is_pinned(const void *memory, size_t bytes)
 {
     const unsigned char *at = (const unsigned char *)memory;
@@ -175,6 +180,11 @@ extern "C" uint64_t sim_graph_launches(void)
     return graph_launches;
 }
 
+extern "C" uint64_t sim_waits(void)
+{
+    return waits;
+}
+
 /* ---- streams ---- */
 
 static cudaError_t fault_or(cudaError_t error)
@@ -199,12 +209,14 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     if (sim::spoils_capture(stream)) return cudaErrorStreamCaptureUnsupported;
+    waits++;
     sim::drain(stream);
     return fault_or(cudaSuccess);
 }
 
 cudaError_t cudaDeviceSynchronize()
 {
+    waits++;
     sim::drain_all();
     return fault_or(cudaSuccess);
 }
@@ -234,6 +246,7 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
 
 cudaError_t cudaFreeHost(void *memory)
 {
+    waits++;
     sim::drain_all(); /* the runtime waits for the device */
     pinned.erase((const unsigned char *)memory);
     free(memory);
@@ -275,7 +288,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    if (event->last) run_to(event->last->of, event->last->count);
+    if (event->last && !event->last->happened) {
+        waits++;
+        run_to(event->last->of, event->last->count);
+    }
     return fault_or(cudaSuccess); /* also of one that was never recorded */
 }
 

@@ -189,16 +189,20 @@ static void losses_of_logits_that_are_not_finite(void **state)
     const struct op_side *sides[] = {&f->cpu, &f->cuda};
     for (int i = 0; i < 2; i++) {
         const struct backend *k = sides[i]->backend;
-        void *x, *y, *t;
+        void *x, *y, *t, *control;
+        assert_int_equal(k->mem_alloc(sides[i]->device, sizeof(struct step_control), &control, &err),
+                         STATUS_OK);
+        k->control_set(control, (struct step_control){.loss_scale = 1}, sides[i]->stream);
         assert_int_equal(k->mem_alloc(sides[i]->device, sizeof logits, &x, &err), STATUS_OK);
         assert_int_equal(k->mem_alloc(sides[i]->device, sizeof losses[0], &y, &err), STATUS_OK);
         assert_int_equal(k->mem_alloc(sides[i]->device, sizeof targets, &t, &err), STATUS_OK);
         k->mem_upload(x, logits, sizeof logits, sides[i]->stream);
         k->mem_upload(t, targets, sizeof targets, sides[i]->stream);
-        k->cross_entropy_fused(y, x, t, 1.0f, ROWS, V, sides[i]->stream);
+        k->cross_entropy_fused(y, x, t, control, ROWS, V, sides[i]->stream);
         k->mem_download(losses[i], y, sizeof losses[i], sides[i]->stream);
         k->mem_download(gradients[i], x, sizeof gradients[i], sides[i]->stream);
         k->mem_free(sides[i]->device, x), k->mem_free(sides[i]->device, y), k->mem_free(sides[i]->device, t);
+        k->mem_free(sides[i]->device, control);
         assert_true(losses[i][0] != losses[i][0] && losses[i][1] != losses[i][1]); /* NaN */
         assert_true(losses[i][2] > 0 && losses[i][2] < 100);
         assert_true(losses[i][3] == 0 && losses[i][4] == 0);

@@ -109,193 +109,17 @@ static void two_runs_are_the_same_bits(void **state)
     session_close(&a), session_close(&b);
 }
 
-static void expect_same_bits(const struct session *a, const struct session *b, const char *what)
-{
-    assert_int_equal(a->story.step_count, b->story.step_count);
-    for (int i = 0; i < a->story.step_count; i++) {
-        const struct step_record *x = &a->story.steps[i], *y = &b->story.steps[i];
-        if (memcmp(&x->loss, &y->loss, sizeof x->loss) != 0 ||
-            memcmp(&x->grad_norm, &y->grad_norm, sizeof x->grad_norm) != 0)
-            fail_msg("%s: step %d: loss %.17g instead of %.17g", what, i, y->loss, x->loss);
-    }
-    assert_int_equal(a->story.eval_count, b->story.eval_count);
-    for (int i = 0; i < a->story.eval_count; i++)
-        assert_memory_equal(&a->story.evals[i].val_loss, &b->story.evals[i].val_loss, sizeof(double));
-    assert_string_equal(a->story.last_sample, b->story.last_sample);
-}
-
-#define TEN(...)                                                                                             \
-    WORDS("train.total_steps=10", "model.num_layers=1", "train.dropout=0.2", "train.accumulation_steps=2",   \
-          "eval.every=4", "eval.batches=2", "sample.every=5", "sample.max_tokens=2", "checkpoint.every=5",   \
-          "profile.every=0", __VA_ARGS__)
-
-/* Streams at once and as late as they may be, one step after the other or two under way, call by call or as
- * graphs, on either device: not one bit of the curve, of an evaluation or of a sample may differ. */
-static void however_steps_are_queued_the_bits_are_the_same(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *async, *graph;
-        bool late;
-    } ways[] = {
-        {"train.async=false", "train.graph=on", false}, {"train.async=true", "train.graph=off", false},
-        {"train.async=true", "train.graph=on", true},   {"train.async=true", "train.graph=off", true},
-        {"train.async=false", "train.graph=on", true},  {"train.async=true", "train.graph=auto", true},
-    };
-    for (int device = 0; device < 2; device++) {
-        const struct backend *backend = device ? cuda_plugin.table : NULL;
-        struct session plain;
-        train(&plain, "plain", backend, TEN("train.async=false", "train.graph=off"), false);
-        assert_int_equal(plain.story.step_count, 10);
-        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-            struct session other;
-            uint64_t before = sim_graph_launches();
-            char name[96];
-            sim_set_late(ways[i].late);
-            snprintf(name, sizeof name, "%s, %s, %s, %s", device ? "cuda" : "cpu", ways[i].async,
-                     ways[i].graph, ways[i].late ? "late" : "at once");
-            train(&other, "other", backend, TEN(ways[i].async, ways[i].graph), false);
-            sim_set_late(false);
-            expect_same_bits(&plain, &other, name);
-            /* the first step goes call by call, the nine after it as two passes and an update */
-            if (device && !strstr(ways[i].graph, "auto"))
-                assert_int_equal(sim_graph_launches() - before, strstr(ways[i].graph, "on") ? 9 * 3 : 0);
-            session_close(&other);
-        }
-        session_close(&plain);
-    }
-    assert_int_equal(sim_graphs(), 0);
-    assert_int_equal(sim_events(), 0);
-}
-
-static void forget_to_wait(struct stream *stream, struct event *event)
-{
-    (void)stream;
-    (void)event;
-}
-
-/* That the test above can fail: the trainer on a device whose streams do not wait for each other. */
-static void without_its_waits_between_streams_the_curve_is_another(void **state)
-{
-    (void)state;
-    struct backend careless = *cuda_plugin.table;
-    careless.stream_after = forget_to_wait;
-    struct session right, wrong;
-    train(&right, "right", cuda_plugin.table, WORDS("train.total_steps=4"), false);
-    sim_set_late(true);
-    train(&wrong, "wrong", &careless, WORDS("train.total_steps=4"), false);
-    sim_set_late(false);
-    assert_true(right.story.steps[3].loss != wrong.story.steps[3].loss);
-    session_close(&right), session_close(&wrong);
-}
-
-static double pretended_milliseconds;
-
-static double pretend_elapsed(struct event *from, struct event *to)
-{
-    (void)from;
-    (void)to;
-    return pretended_milliseconds;
-}
-
-static uint64_t graphs_launched(double milliseconds)
-{
-    struct session s;
-    struct backend pretending = *cuda_plugin.table;
-    uint64_t before = sim_graph_launches();
-    pretending.event_elapsed = pretend_elapsed;
-    pretended_milliseconds = milliseconds;
-    train(&s, "auto", &pretending,
-          WORDS("train.total_steps=7", "train.graph=auto", "model.num_layers=1", "profile.every=0"), false);
-    session_close(&s);
-    return sim_graph_launches() - before;
-}
-
-/* The first step warms up, three are measured, and the three after them are graphs, of a pass and an update
- * each, where the host is what a step waits for. */
-static void graphs_are_for_devices_that_are_faster_than_the_host(void **state)
-{
-    (void)state;
-    assert_int_equal(graphs_launched(1e-6), 3 * 2);
-    assert_int_equal(graphs_launched(1e9), 0);
-}
-
-/* Counts what the trainer asks of a device: updates queued, and calls that wait for it. */
-static struct {
-    const struct backend *table;
-    int updates, waits, waits_at_first, waits_at_last, ahead[10];
-    uint64_t mallocs_at_first, mallocs_at_last;
-} asked;
-
-static void count_update(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                         const struct update_range *ranges, int range_count, struct adamw_params params,
-                         struct step_control *control, const struct clip_state *clip, struct stream *stream)
-{
-    asked.updates++;
-    asked.table->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
-}
-
-static void count_download(void *host, const void *memory, size_t bytes, struct stream *stream)
-{
-    asked.waits++;
-    asked.table->mem_download(host, memory, bytes, stream);
-}
-
-static enum status count_wait(struct stream *stream, struct err *err)
-{
-    asked.waits++;
-    return asked.table->stream_wait(stream, err);
-}
-
-static void note_step(struct story *story)
-{
-    asked.ahead[story->done - 1] = asked.updates - (int)story->done;
-    if (story->done == 1) asked.waits_at_first = asked.waits, asked.mallocs_at_first = sim_mallocs();
-    if (story->done == 10) asked.waits_at_last = asked.waits, asked.mallocs_at_last = sim_mallocs();
-}
-
-static void expect_ahead(const char *async, int ahead)
-{
-    struct session s;
-    struct backend counting = *cuda_plugin.table;
-    counting.adamw_step = count_update;
-    counting.mem_download = count_download;
-    counting.stream_wait = count_wait;
-    memset(&asked, 0, sizeof asked);
-    asked.table = cuda_plugin.table;
-    sim_set_late(true);
-    session_open(&s, "ahead", &counting, WORDS("train.total_steps=10", "train.graph=off", async), 900);
-    s.story.on_step = note_step;
-    session_start(&s, false);
-    assert_int_equal(session_run(&s), TRAIN_FINISHED);
-    sim_set_late(false);
-    for (int i = 0; i < 9; i++) assert_int_equal(asked.ahead[i], ahead);
-    assert_int_equal(asked.ahead[9], 0); /* there is no eleventh */
-    assert_int_equal(asked.waits_at_last - asked.waits_at_first, 0);
-    assert_int_equal(asked.mallocs_at_last - asked.mallocs_at_first, 0);
-    session_close(&s);
-}
-
-/* When a step is told, the next one is queued; nothing waits for the device but the look at one event, and
- * nothing asks it for memory. */
-static void a_step_is_queued_before_the_one_before_it_is_told(void **state)
-{
-    (void)state;
-    expect_ahead("train.async=true", 1);
-    expect_ahead("train.async=false", 0);
-}
-
 /* ---- skipped updates: a table whose loss gradient is not finite in chosen steps ---- */
 
 static struct {
     int calls, from, until; /* of cross_entropy_fused, one a step here */
 } poison;
 
-static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *targets, float loss_scale,
-                                   int N, int V, struct stream *stream)
+static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *targets,
+                                   const struct step_control *control, int N, int V, struct stream *stream)
 {
     static const float bad = NAN;
-    cuda_plugin.table->cross_entropy_fused(losses, logits, targets, loss_scale, N, V, stream);
+    cuda_plugin.table->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
     if (poison.calls >= poison.from && poison.calls < poison.until)
         cuda_plugin.table->mem_upload(logits, &bad, sizeof bad, stream);
     poison.calls++;
@@ -304,7 +128,8 @@ static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *t
 static enum train_outcome train_poisoned(struct session *s, bool late, int from, int until,
                                          const char *const *words)
 {
-    struct backend poisoned = *cuda_plugin.table;
+    static struct backend poisoned; /* the session closes its device with it */
+    poisoned = *cuda_plugin.table;
     poisoned.cross_entropy_fused = poisoned_cross_entropy;
     poison.calls = 0, poison.from = from, poison.until = until;
     sim_set_late(late);
@@ -325,7 +150,7 @@ static void a_skipped_update_is_the_same_however_late_it_is_seen(void **state)
     assert_int_equal(a.story.steps[3].clip_scale, 0);
     assert_int_equal(a.story.event_count, 1); /* one incident of two steps */
     assert_int_equal(b.story.event_count, 1);
-    expect_same_bits(&a, &b, "skipped");
+    story_expect_same(&a.story, &b.story, "skipped");
     session_close(&a), session_close(&b);
 }
 
@@ -452,10 +277,6 @@ int main(void)
         cmocka_unit_test(qwen_with_lion_and_everything_learns_as_on_the_cpu),
         cmocka_unit_test(in_bf16_it_learns_almost_as_on_the_cpu),
         cmocka_unit_test(two_runs_are_the_same_bits),
-        cmocka_unit_test(however_steps_are_queued_the_bits_are_the_same),
-        cmocka_unit_test(without_its_waits_between_streams_the_curve_is_another),
-        cmocka_unit_test(graphs_are_for_devices_that_are_faster_than_the_host),
-        cmocka_unit_test(a_step_is_queued_before_the_one_before_it_is_told),
         cmocka_unit_test(a_skipped_update_is_the_same_however_late_it_is_seen),
         cmocka_unit_test(the_hundredth_skipped_update_in_a_row_is_the_last_step),
         cmocka_unit_test(a_checkpoint_of_one_device_resumes_on_the_other),

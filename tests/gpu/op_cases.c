@@ -309,8 +309,9 @@ static void cross_entropy_case(const struct op_side *side, struct op_shape s, st
     void *logits = desk_tensor(&d, N * V, 0, s.seed % 3 ? 5 : 80);
     float *losses = desk_blank(&d, N), *fused = desk_blank(&d, N);
     int32_t *t = desk_tokens(&d, N, s.V, true);
+    const struct step_control *control = control_of(&d, (struct step_control){.loss_scale = 0.125f});
     side->backend->cross_entropy_forward(losses, logits, t, (int)N, s.V, side->stream);
-    side->backend->cross_entropy_fused(fused, logits, t, 0.125f, (int)N, s.V, side->stream);
+    side->backend->cross_entropy_fused(fused, logits, t, control, (int)N, s.V, side->stream);
     desk_result(&d, out, "losses", losses, N, REDUCTION);
     desk_result(&d, out, "fused losses", fused, N, REDUCTION);
     desk_tensor_result(&d, out, "dlogits", logits, N * V, REDUCTION);

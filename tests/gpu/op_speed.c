@@ -299,7 +299,8 @@ static struct op_work cross_entropy_forward(struct op_bench *b)
 
 static struct op_work cross_entropy_fused(struct op_bench *b)
 {
-    b->backend->cross_entropy_fused(b->losses, b->a, b->tokens, 1.0f, b->s.rows, b->s.V, b->stream);
+    if (b->first) b->backend->control_set(b->control, (struct step_control){.loss_scale = 1}, b->stream);
+    b->backend->cross_entropy_fused(b->losses, b->a, b->tokens, b->control, b->s.rows, b->s.V, b->stream);
     return (struct op_work){.bytes = elements(b, 2.0 * b->s.rows * b->s.V)};
 }
 

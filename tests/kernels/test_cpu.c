@@ -187,7 +187,7 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
 {
     const struct backend *k = t->backend;
     enum { B = 2, T = 70, N = B * T, NH = 4, NKV = 2, HS = 16, C = NH * HS, F = 96, V = 333 };
-    struct step_control control = {.seed = 1, .step = 2, .micro_batch = 3, .lr = 1e-3f};
+    struct step_control control = {.seed = 1, .step = 2, .micro_batch = 3, .loss_scale = 1, .lr = 1e-3f};
     const struct dropout_site site = {&control, 4, 0};
     struct clip_state clip = {1, 1, 0};
     struct adamw_params adamw = {0.9, 0.95, 1e-8f};
@@ -217,7 +217,7 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->gemm(f[0], f[1], f[2], N, F, C, false, true, false, t->stream);
     k->gemm(f[0], f[1], f[2], 1, F, C, false, false, true, t->stream);
     k->gemm(f[0], f[1], f[2], C, F, N, true, false, true, t->stream);
-    linear_cross_entropy(k, f[0], f[1], f[2], f[3], f[4], tokens, 1.0f, 32, f[5], N, C, V, PRECISION_FP32,
+    linear_cross_entropy(k, f[0], f[1], f[2], f[3], f[4], tokens, &control, 32, f[5], N, C, V, PRECISION_FP32,
                          t->stream);
     linear_cross_entropy_forward(k, f[0], f[3], f[4], tokens, 32, f[5], N, C, V, PRECISION_FP32, t->stream);
     k->sum(&total, f[0], N * C, false, workspace, t->stream);

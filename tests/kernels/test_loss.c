@@ -51,7 +51,8 @@ static void cross_entropy_body(const struct check_target *t)
             reference_loss(losses64, dlogits64, logits64, targets, 0.25, N, V);
             t->backend->cross_entropy_forward(losses, logits, targets, N, V, t->stream);
             check_near("cross_entropy_forward", losses, losses64, N, CHECK_REDUCTION);
-            t->backend->cross_entropy_fused(fused, logits, targets, 0.25f, N, V, t->stream);
+            t->backend->cross_entropy_fused(fused, logits, targets,
+                                            &(struct step_control){.loss_scale = 0.25f}, N, V, t->stream);
             check_near("cross_entropy_fused losses", fused, losses64, N, CHECK_REDUCTION);
             check_near("cross_entropy_fused dlogits", logits, dlogits64, n, CHECK_REDUCTION);
             free(logits), free(losses), free(fused), free(targets), free(logits64), free(losses64),
@@ -87,7 +88,8 @@ static void gradient_body(const struct check_target *t)
     struct loss_context c = {check_doubles(logits, N * V), check_doubles(NULL, N), make_targets(N, V), N, V};
     double *differences = check_doubles(NULL, N * V);
     check_differences(differences, c.logits, N * V, mean_loss, &c);
-    t->backend->cross_entropy_fused(losses, logits, c.targets, 0.5f, N, V, t->stream);
+    t->backend->cross_entropy_fused(losses, logits, c.targets, &(struct step_control){.loss_scale = 0.5f}, N,
+                                    V, t->stream);
     check_near("dlogits against central differences", logits, differences, N * V, CHECK_ELEMENTWISE);
     for (int v = 0; v < V; v++) assert_true(logits[2 * V + v] == 0); /* the ignored row */
     free(logits), free(losses), free(c.logits), free(c.losses), free(c.targets), free(differences);
@@ -112,7 +114,8 @@ static void extremes_body(const struct check_target *t)
     x[4 * V + 3] = -INFINITY; /* the target itself impossible */
     float *forward = malloc(5 * sizeof *forward);
     t->backend->cross_entropy_forward(forward, x, targets, 5, V, t->stream);
-    t->backend->cross_entropy_fused(losses, x, targets, 1.0f, 5, V, t->stream);
+    t->backend->cross_entropy_fused(losses, x, targets, &(struct step_control){.loss_scale = 1}, 5, V,
+                                    t->stream);
     const float *both[2] = {forward, losses};
     for (int i = 0; i < 2; i++) {
         assert_true(both[i][0] == 0);
@@ -160,8 +163,9 @@ static void head_body(const struct check_target *t)
                     dx64[(size_t)i * C + c] += d * (double)weight[(size_t)v * C + c];
                     dweight64[(size_t)v * C + c] += d * (double)x[(size_t)i * C + c];
                 }
-        linear_cross_entropy(t->backend, losses, dx, dweight, x, weight, targets, 0.125f, chunk, workspace, N,
-                             C, V, PRECISION_FP32, t->stream);
+        linear_cross_entropy(t->backend, losses, dx, dweight, x, weight, targets,
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
+                             PRECISION_FP32, t->stream);
         linear_cross_entropy_forward(t->backend, forward, x, weight, targets, chunk, workspace, N, C, V,
                                      PRECISION_FP32, t->stream);
         check_near("linear_cross_entropy losses", losses, losses64, N, CHECK_REDUCTION);

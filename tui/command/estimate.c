@@ -167,6 +167,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     allocator_kind_parse(c->memory.allocator, &e->input.allocator);
     e->input.B = (int)c->train.batch_size;
     e->input.T = (int)c->train.seq_len;
+    e->input.micro_batches = (int)c->train.accumulation_steps;
     e->input.activation_interval = (int)c->checkpoint.activation_interval;
     e->input.moments =
         optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);

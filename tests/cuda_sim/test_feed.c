@@ -1,0 +1,127 @@
+/* The feed on streams that are as late as they may be: what the device computes on is the batch that was cut
+ * for it, though the host has long gone on to cut others; also across the ends of epochs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/feed.h"
+#include "kernels/cuda_plugin.h"
+#include "tests/cuda_sim/simulator.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+enum { B = 3, T = 4, BATCHES = 40, TOKENS = 31, BATCH = 2 * B * T };
+
+/* What the device found in its places, BATCHES batches from `first` on, of which nobody waits for any while
+ * they are queued; expects it to be what split_batch cuts, or returns how many are not. */
+static int wrong_batches(const struct backend *backend, int micro_batches, bool async, uint64_t first)
+{
+    static const struct model_config config = {.vocab_size = 64,
+                                               .hidden_dim = 8,
+                                               .num_layers = 1,
+                                               .num_heads = 1,
+                                               .num_kv_heads = 1,
+                                               .head_dim = 8,
+                                               .intermediate_dim = 8,
+                                               .max_seq_len = T,
+                                               .rope_base = 100,
+                                               .norm_eps = 1e-5};
+    uint32_t tokens[TOKENS];
+    int32_t *found = malloc(sizeof *found * BATCHES * BATCH), want[BATCH];
+    int wrong = 0;
+    void *saved = NULL;
+    struct err err = {0};
+    struct device *device;
+    struct model model;
+    struct plan plan;
+    struct network network;
+    struct feed feed;
+    struct split train, validation;
+    struct prefetch *batches;
+    for (uint32_t i = 0; i < TOKENS; i++) tokens[i] = i;
+    struct token_file file = {.tokens = tokens, .count = TOKENS};
+    assert_int_equal(split_files(&file, 1, 0, T, 5, SHUFFLE_RANDOM, &train, &validation, &err), STATUS_OK);
+    assert_true(train.sequences % B != 0); /* epochs end in the midst of batches */
+    assert_int_equal(prefetch_open(&train, B, async, &batches, &err), STATUS_OK);
+    assert_int_equal(backend->device_open(0, &device, &err), STATUS_OK);
+    assert_int_equal(model_init(&model, &config, &err), STATUS_OK);
+    struct plan_input input = {.model = &model, .B = B, .T = T, .micro_batches = micro_batches, .moments = 1};
+    assert_int_equal(plan_init(&plan, &input, &err), STATUS_OK);
+    assert_int_equal(network_open(&network, backend, device, &model, &plan, &err), STATUS_OK);
+    assert_int_equal(backend->mem_alloc(device, sizeof *found * BATCHES * BATCH, &saved, &err), STATUS_OK);
+    assert_int_equal(feed_open(&feed, &network, batches, &err), STATUS_OK);
+    for (int i = 0; i < BATCHES; i++) {
+        int place = feed_take(&feed, first + (uint64_t)i * B);
+        backend->mem_copy((int32_t *)saved + i * BATCH, network_batch(&network, place), sizeof *found * BATCH,
+                          network.stream);
+        feed_release(&feed, place);
+    }
+    backend->mem_download(found, saved, sizeof *found * BATCHES * BATCH, network.stream);
+    for (int i = 0; i < BATCHES; i++) {
+        split_batch(&train, first + (uint64_t)i * B, B, want, want + B * T);
+        wrong += memcmp(want, found + i * BATCH, sizeof want) != 0;
+    }
+    backend->mem_free(device, saved);
+    feed_close(&feed);
+    network_close(&network);
+    backend->device_close(device);
+    plan_release(&plan);
+    model_release(&model);
+    prefetch_close(batches);
+    split_release(&train);
+    split_release(&validation);
+    free(found);
+    return wrong;
+}
+
+static void the_device_finds_each_batch_as_it_was_cut(void **state)
+{
+    (void)state;
+    static const int micro_batches[] = {1, 2, 3, 8, 100};
+    sim_set_late(true);
+    for (size_t i = 0; i < sizeof micro_batches / sizeof *micro_batches; i++)
+        for (int async = 0; async < 2; async++)
+            for (uint64_t first = 0; first < 12; first += 11) /* the second begins in the midst of an epoch */
+                assert_int_equal(wrong_batches(cuda_plugin.table, micro_batches[i], async, first), 0);
+    sim_set_late(false);
+}
+
+static enum status do_not_wait(struct event *event, struct stream *stream, struct err *err)
+{
+    (void)event, (void)stream, (void)err;
+    return STATUS_OK;
+}
+
+static void do_not_wait_for(struct stream *stream, struct event *event)
+{
+    (void)stream, (void)event;
+}
+
+/* A race planted in each of the feed's waits. */
+static void without_waiting_a_copy_reads_what_the_host_writes_after_it(void **state)
+{
+    (void)state;
+    struct backend host_runs_ahead = *cuda_plugin.table, streams_run_ahead = *cuda_plugin.table;
+    host_runs_ahead.event_wait = do_not_wait;
+    streams_run_ahead.stream_after = do_not_wait_for;
+    sim_set_late(true);
+    assert_true(wrong_batches(&host_runs_ahead, 1, true, 0) > 0);
+    assert_true(wrong_batches(&host_runs_ahead, 8, true, 0) > 0);
+    assert_true(wrong_batches(&streams_run_ahead, 1, true, 0) > 0);
+    sim_set_late(false);
+    assert_int_equal(wrong_batches(&host_runs_ahead, 1, true, 0), 0); /* it is the lateness that shows it */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_device_finds_each_batch_as_it_was_cut),
+        cmocka_unit_test(without_waiting_a_copy_reads_what_the_host_writes_after_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
