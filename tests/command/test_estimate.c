@@ -147,7 +147,7 @@ static void what_others_have_reserved_is_not_there_to_fit_into(void **state)
     struct stage s;
     struct ledger *ledger;
     int64_t id;
-    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false};
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false, 0};
     stage_open(&s, "reserved");
     assert_true(fitting(s.config, "--fit") > 0);
     assert_int_equal(ledger_open(getenv("ANNEAL_HOME"), &ledger, NULL), STATUS_OK);

@@ -130,7 +130,7 @@ static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
     struct err err = {0};
     int64_t id;
     char data[700];
-    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false};
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false, 0};
     stage_open(&s, "reserve");
     snprintf(data, sizeof data, "--data=%s", s.corpus);
     process_close(process_run(0, "train", s.config, "--train.total_steps=1", "--progress=none", NULL));

@@ -19,7 +19,7 @@
 
 enum { MIB = 1 << 20, CHILDREN = 40 };
 
-static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, false};
+static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, false, 0};
 
 static const char *home(const char *name)
 {
@@ -89,7 +89,7 @@ static void devices_have_their_own_memory(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1, 0, false};
+    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1, 0, false, 0};
     int64_t id;
     struct ledger *ledger = opened("devices");
     second.device = "gpu2";
