@@ -64,6 +64,8 @@ static enum status failed(struct ledger *l, struct err *err)
     if (code == SQLITE_READONLY || code == SQLITE_PERM || code == SQLITE_CANTOPEN)
         return err_set(err, STATUS_IO, "%s: %s (make the file and its folder writable for this user)",
                        l->path, why);
+    if (code == SQLITE_IOERR)
+        return err_set(err, STATUS_IO, "%s: %s (look whether its disk is full or failing)", l->path, why);
     return err_set(err, code == SQLITE_NOTADB || code == SQLITE_CORRUPT ? STATUS_CORRUPT : STATUS_IO,
                    "%s: %s (it only holds reservations of memory: it may be deleted while nothing trains)",
                    l->path, why);
