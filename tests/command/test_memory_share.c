@@ -25,7 +25,8 @@ static void busy_at_first(struct device *device, struct device_info *out)
 {
     (void)device;
     looks++;
-    *out = (struct device_info){.short_name = "cpu",
+    *out = (struct device_info){.short_name = "cuda:0",
+                                .uuid = "GPU-busy",
                                 .total_bytes = 1000 * MIB,
                                 .available_bytes = looks < LOOKS ? 150 * MIB : 700 * MIB};
 }
