@@ -14,35 +14,61 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/process_mark.h"
 
-enum { BUSY_MS = 10000, BOOT_BYTES = 64 };
+enum { BUSY_MS = 10000 };
 
 struct ledger {
     sqlite3 *db;
     char path[PATH_MAX];
-    char boot[BOOT_BYTES]; /* of this system */
-    int64_t place;         /* in the queue; 0: none */
+    char boot[PROCESS_BOOT_BYTES]; /* of this system */
+    int64_t place;                 /* in the queue; 0: none */
 };
 
+/* A larger id came later. */
 #define COLUMNS                                                                                              \
     "(id integer primary key autoincrement, boot text not null, pid integer not null, started integer not"   \
     " null, device text not null, holder text not null, bytes integer not null, used integer not null"       \
     " default 0, since real not null);"
+#define LATER_COLUMNS(table)                                                                                 \
+    "alter table " table " add column beside integer not null default 0;"                                    \
+    "alter table " table " add column passes integer not null default 0;"                                    \
+    "alter table " table " add column reserve real not null default 0;"
 
-/* A larger id came later. */
-static const char schema[] =
-    "create table if not exists reservations" COLUMNS "create table if not exists waiting" COLUMNS;
+/* What each version adds to the one before. One of a later program is read as it is: it only adds. */
+static const char *const versions[] = {
+    "create table if not exists reservations" COLUMNS "create table if not exists waiting" COLUMNS,
+    LATER_COLUMNS("reservations") LATER_COLUMNS("waiting"),
+};
+enum { VERSION = sizeof versions / sizeof *versions };
 
+enum table { RESERVATIONS, WAITING };
 static const char *const tables[] = {"reservations", "waiting"};
-enum { RESERVATIONS, WAITING, TABLES };
 
 /* ---- SQLite ---- */
 
+/* What is wrong with the file, and what its user can do about it. */
 static enum status failed(struct ledger *l, struct err *err)
 {
-    return err_set(err, sqlite3_errcode(l->db) == SQLITE_NOTADB ? STATUS_CORRUPT : STATUS_IO,
+    int code = sqlite3_errcode(l->db) & 0xff;
+    const char *why = sqlite3_errmsg(l->db);
+    int64_t locking = code == SQLITE_BUSY ? process_locking(l->path) : 0;
+    if (locking)
+        return err_set(err, STATUS_IO,
+                       "%s: process %" PRId64 " has kept it locked for %d s (end or continue that process)",
+                       l->path, locking, BUSY_MS / 1000);
+    if (code == SQLITE_BUSY)
+        return err_set(err, STATUS_IO, "%s: kept locked for %d s (`fuser %s` shows the process: end it)",
+                       l->path, BUSY_MS / 1000, l->path);
+    if (code == SQLITE_FULL) return err_set(err, STATUS_IO, "%s: %s (make room on its disk)", l->path, why);
+    if (code == SQLITE_READONLY || code == SQLITE_PERM || code == SQLITE_CANTOPEN)
+        return err_set(err, STATUS_IO, "%s: %s (make the file and its folder writable for this user)",
+                       l->path, why);
+    if (code == SQLITE_IOERR)
+        return err_set(err, STATUS_IO, "%s: %s (look whether its disk is full or failing)", l->path, why);
+    return err_set(err, code == SQLITE_NOTADB || code == SQLITE_CORRUPT ? STATUS_CORRUPT : STATUS_IO,
                    "%s: %s (it only holds reservations of memory: it may be deleted while nothing trains)",
-                   l->path, sqlite3_errmsg(l->db));
+                   l->path, why);
 }
 
 static enum status run(struct ledger *l, const char *sql, struct err *err)
@@ -72,31 +98,23 @@ static enum status complete(struct ledger *l, sqlite3_stmt *statement, struct er
     return status;
 }
 
-/* ---- processes ---- */
-
-/* When a process started, in ticks since the boot; 0: there is none of that number. */
-static int64_t started(int64_t pid)
+/* Whether there is another row; an error ends them with *status. */
+static bool next_row(struct ledger *l, sqlite3_stmt *select, enum status *status, struct err *err)
 {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    size_t n = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[n] = '\0';
-    /* the second field is a name in parentheses that may hold anything; the start time is the 22nd */
-    char *at = strrchr(text, ')');
-    if (at && (at[1] != ' ' || strchr("ZX", at[2]))) return 0; /* dead, and nobody has asked how it ended */
-    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-    return at ? strtoll(at, NULL, 10) : 0;
+    if (*status) return false;
+    int code = sqlite3_step(select);
+    if (code != SQLITE_ROW && code != SQLITE_DONE) *status = failed(l, err);
+    return code == SQLITE_ROW;
 }
+
+/* ---- processes ---- */
 
 static bool alive(const struct ledger *l, const char *boot, int64_t pid, int64_t start)
 {
-    return strcmp(boot, l->boot) == 0 && started(pid) == start;
+    return boot && strcmp(boot, l->boot) == 0 && process_started(pid) == start;
 }
 
-static enum status delete_row(struct ledger *l, int table, int64_t id, struct err *err)
+static enum status delete_row(struct ledger *l, enum table table, int64_t id, struct err *err)
 {
     char sql[80];
     sqlite3_stmt *statement;
@@ -107,14 +125,14 @@ static enum status delete_row(struct ledger *l, int table, int64_t id, struct er
     return complete(l, statement, err);
 }
 
-static enum status prune_table(struct ledger *l, int table, struct err *err)
+static enum status prune_table(struct ledger *l, enum table table, struct err *err)
 {
     char sql[80];
     sqlite3_stmt *all;
     snprintf(sql, sizeof sql, "select id, boot, pid, started from %s", tables[table]);
     enum status status = prepare(l, sql, &all, err);
     if (status) return status;
-    while (!status && sqlite3_step(all) == SQLITE_ROW) {
+    while (next_row(l, all, &status, err)) {
         if (alive(l, (const char *)sqlite3_column_text(all, 1), sqlite3_column_int64(all, 2),
                   sqlite3_column_int64(all, 3)))
             continue;
@@ -132,15 +150,6 @@ static enum status prune(struct ledger *l, struct err *err)
 
 /* ---- opening ---- */
 
-static void read_boot(char boot[BOOT_BYTES])
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    snprintf(boot, BOOT_BYTES, "unknown");
-    if (!file) return;
-    if (fgets(boot, BOOT_BYTES, file)) boot[strcspn(boot, "\n")] = '\0';
-    fclose(file);
-}
-
 /* A host's name as a file name can hold it. */
 static void host_name(char *out, size_t size)
 {
@@ -155,12 +164,38 @@ double ledger_auto_reserve(bool shared)
     return shared ? 0.10 : 0.02;
 }
 
+static enum status read_version(struct ledger *l, int *version, struct err *err)
+{
+    sqlite3_stmt *select;
+    enum status status = prepare(l, "pragma user_version", &select, err);
+    if (status) return status;
+    if (next_row(l, select, &status, err)) *version = sqlite3_column_int(select, 0);
+    sqlite3_finalize(select);
+    return status;
+}
+
+/* Where it is of this version it is only read: whoever opens waits for no other. */
+static enum status bring_up_to_date(struct ledger *l, struct err *err)
+{
+    char sql[40];
+    int version = 0;
+    enum status status = read_version(l, &version, err);
+    if (status || version >= VERSION) return status;
+    status = run(l, "begin immediate", err);
+    if (status) return status;
+    status = read_version(l, &version, err); /* another may have been faster */
+    for (; !status && version < VERSION; version++) status = run(l, versions[version], err);
+    snprintf(sql, sizeof sql, "pragma user_version = %d", version);
+    if (!status) status = run(l, sql, err);
+    return finish(l, status, err);
+}
+
 enum status ledger_open(const char *home, struct ledger **out, struct err *err)
 {
     char host[65];
     struct ledger *l = calloc(1, sizeof *l);
     if (!l) return err_set(err, STATUS_NO_MEMORY, "no memory for the ledger of device memory");
-    read_boot(l->boot);
+    process_boot(l->boot);
     host_name(host, sizeof host);
     enum status status = file_make_folders(home, err);
     if (!status && snprintf(l->path, sizeof l->path, "%s/ledger-%s.db", home, host) >= (int)sizeof l->path)
@@ -174,7 +209,7 @@ enum status ledger_open(const char *home, struct ledger **out, struct err *err)
         sqlite3_db_config(l->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
         status = run(l, "pragma trusted_schema = off; pragma synchronous = off", err);
     }
-    if (!status) status = run(l, schema, err);
+    if (!status) status = bring_up_to_date(l, err);
     if (status)
         ledger_close(l);
     else
@@ -198,20 +233,24 @@ static void copy_text(char out[LEDGER_TEXT], sqlite3_stmt *row, int column)
     snprintf(out, LEDGER_TEXT, "%s", text ? (const char *)text : "");
 }
 
-/* Within a transaction. */
-static enum status list(struct ledger *l, const char *device, struct reservation **out, size_t *count,
-                        struct err *err)
+/* In the order they came; of one device, or of all with NULL. Within a transaction. There is room for one
+ * more. */
+static enum status list(struct ledger *l, enum table table, const char *device, struct reservation **out,
+                        size_t *count, struct err *err)
 {
-    static const char sql[] = "select id, pid, device, holder, bytes, used, since from reservations"
-                              " where ?1 is null or device = ?1 order by since, id";
+    char sql[200];
     struct reservation *rows = NULL;
     size_t n = 0, capacity = 0;
     sqlite3_stmt *select;
+    snprintf(sql, sizeof sql,
+             "select id, pid, device, holder, bytes, used, since, beside, passes, reserve from %s"
+             " where ?1 is null or device = ?1 order by id",
+             tables[table]);
     enum status status = prepare(l, sql, &select, err);
     if (status) return status;
     if (device) sqlite3_bind_text(select, 1, device, -1, SQLITE_STATIC);
-    while (!status && sqlite3_step(select) == SQLITE_ROW) {
-        if (n == capacity) {
+    do {
+        if (n + 1 >= capacity) {
             capacity = capacity ? capacity * 2 : 16;
             struct reservation *more = realloc(rows, capacity * sizeof *rows);
             if (!more) {
@@ -220,6 +259,7 @@ static enum status list(struct ledger *l, const char *device, struct reservation
             }
             rows = more;
         }
+        if (!next_row(l, select, &status, err)) break;
         struct reservation *r = &rows[n++];
         r->id = sqlite3_column_int64(select, 0);
         r->pid = sqlite3_column_int64(select, 1);
@@ -228,7 +268,10 @@ static enum status list(struct ledger *l, const char *device, struct reservation
         r->bytes = sqlite3_column_int64(select, 4);
         r->used = sqlite3_column_int64(select, 5);
         r->since = sqlite3_column_double(select, 6);
-    }
+        r->beside = sqlite3_column_int64(select, 7);
+        r->passes = sqlite3_column_int(select, 8) != 0;
+        r->reserve = sqlite3_column_double(select, 9);
+    } while (true);
     sqlite3_finalize(select);
     if (status) {
         free(rows);
@@ -239,14 +282,26 @@ static enum status list(struct ledger *l, const char *device, struct reservation
     return STATUS_OK;
 }
 
-enum status ledger_list(struct ledger *l, const char *device, struct reservation **out, size_t *count,
-                        struct err *err)
+static enum status list_living(struct ledger *l, enum table table, const char *device,
+                               struct reservation **out, size_t *count, struct err *err)
 {
     enum status status = run(l, "begin immediate", err);
     if (status) return status;
     status = prune(l, err);
-    if (!status) status = list(l, device, out, count, err);
+    if (!status) status = list(l, table, device, out, count, err);
     return finish(l, status, err);
+}
+
+enum status ledger_list(struct ledger *l, const char *device, struct reservation **out, size_t *count,
+                        struct err *err)
+{
+    return list_living(l, RESERVATIONS, device, out, count, err);
+}
+
+enum status ledger_queue(struct ledger *l, const char *device, struct reservation **out, size_t *count,
+                         struct err *err)
+{
+    return list_living(l, WAITING, device, out, count, err);
 }
 
 /* ---- reserving ---- */
@@ -264,28 +319,47 @@ static void name_holders(const struct reservation *rows, size_t count, char *buf
     if (count > 4 && used < size) snprintf(buf + used, size - used, " and %zu more", count - 4);
 }
 
+/* Who has to do with a device, in order of arrival. */
+struct crowd {
+    struct reservation *holding, *waiting; /* of holding there is room for one more */
+    size_t holding_count, waiting_count;
+};
+
+static void crowd_release(struct crowd *crowd)
+{
+    free(crowd->holding);
+    free(crowd->waiting);
+}
+
 /* "; other programs hold 3.0 GiB": what nobody has told the ledger of. */
-static void name_others(const struct ledger_room *room, int64_t used, char *buf, size_t size)
+static void name_others(const struct ledger *l, const struct ledger_room *room, const struct crowd *crowd,
+                        char *buf, size_t size)
 {
     char bytes[32];
-    int64_t others = room->total - room->available - used - room->taken;
+    int64_t others = room->total - room->available - room->taken - room->beside;
+    for (size_t i = 0; i < crowd->holding_count; i++)
+        others -= crowd->holding[i].used + crowd->holding[i].beside;
+    for (size_t i = 0; i < crowd->waiting_count; i++)
+        if (crowd->waiting[i].id != l->place) others -= crowd->waiting[i].used + crowd->waiting[i].beside;
     buf[0] = '\0';
     if (room->available > 0 && others >= room->total / 100)
         snprintf(buf, size, "; other programs hold %s",
                  text_format_bytes((uint64_t)others, bytes, sizeof bytes));
 }
 
-/* What is left beside the reservations, and of what is free less what stays free and what was reserved and
- * not yet taken. *used: what the reservations hold. */
-static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count,
-                       int64_t *used)
+static int64_t kept_free(int64_t total, double reserve)
 {
-    int64_t kept = (int64_t)((double)room->total * room->reserve), reserved = 0, coming = 0;
-    *used = 0;
+    return (int64_t)((double)total * reserve);
+}
+
+/* What is left beside the reservations, and of what is free less what stays free and what was reserved and
+ * not yet taken. */
+static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count)
+{
+    int64_t kept = kept_free(room->total, room->reserve), reserved = 0, coming = 0;
     if (room->total <= 0) return INT64_MAX;
     for (size_t i = 0; i < count; i++) {
         reserved += rows[i].bytes;
-        *used += rows[i].used;
         if (rows[i].used < rows[i].bytes) coming += rows[i].bytes - rows[i].used;
     }
     int64_t left = room->total - kept - reserved, free_now = room->available - kept - coming + room->taken;
@@ -293,114 +367,177 @@ static int64_t left_of(const struct ledger_room *room, const struct reservation 
     return left < 0 ? 0 : left;
 }
 
-static enum status check(const struct ledger_room *room, const struct reservation *rows, size_t count,
+static const struct ledger nowhere; /* no place in a queue */
+
+static enum status check(const struct ledger *l, const struct ledger_room *room, const struct crowd *crowd,
                          int64_t bytes, struct err *err)
 {
     char wanted[32], free_bytes[32], all[32], holders[300], others[64];
-    int64_t used, left = left_of(room, rows, count, &used);
+    int64_t left = left_of(room, crowd->holding, crowd->holding_count);
     if (bytes <= left) return STATUS_OK;
     text_format_bytes((uint64_t)bytes, wanted, sizeof wanted);
     text_format_bytes((uint64_t)left, free_bytes, sizeof free_bytes);
     text_format_bytes((uint64_t)room->total, all, sizeof all);
-    if (bytes > room->total - (int64_t)((double)room->total * room->reserve))
+    if (bytes > room->total - kept_free(room->total, room->reserve))
         return err_set(err, STATUS_NO_MEMORY,
                        "%s: %s are needed, it has %s, of which %.0f %% stay free (use a smaller model, "
                        "train.batch_size or train.seq_len)",
                        room->name, wanted, all, room->reserve * 100);
-    name_holders(rows, count, holders, sizeof holders);
-    name_others(room, used, others, sizeof others);
+    name_holders(crowd->holding, crowd->holding_count, holders, sizeof holders);
+    name_others(l, room, crowd, others, sizeof others);
     return err_set(err, STATUS_BUSY,
                    "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s%s", room->name,
-                   wanted, free_bytes, all, room->reserve * 100, count ? "; reserved: " : "", holders,
-                   others);
+                   wanted, free_bytes, all, room->reserve * 100, crowd->holding_count ? "; reserved: " : "",
+                   holders, others);
 }
 
 enum status ledger_left(struct ledger *l, const struct ledger_room *room, int64_t *left, struct err *err)
 {
     struct reservation *rows = NULL;
     size_t count = 0;
-    int64_t used;
     enum status status = STATUS_OK;
     if (l) status = ledger_list(l, room->device, &rows, &count, err);
-    if (!status) *left = left_of(room, rows, count, &used);
+    if (!status) *left = left_of(room, rows, count);
     free(rows);
     return status;
 }
 
 enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct err *err)
 {
-    return check(room, NULL, 0, bytes, err);
+    return check(&nowhere, room, &(struct crowd){0}, bytes, err);
+}
+
+/* "cuda:0: run-a (process 17) waits for 3.0 GiB and" what `rest` says. */
+static enum status waits(const struct ledger_room *room, const struct reservation *first, const char *rest,
+                         struct err *err)
+{
+    char bytes[32];
+    return err_set(err, STATUS_BUSY, "%s: %.40s (process %" PRId64 ") waits for %s and %s", room->name,
+                   first->holder, first->pid, text_format_bytes((uint64_t)first->bytes, bytes, sizeof bytes),
+                   rest);
+}
+
+/* Whether who waits longest is passed only as long as it waits for others, too: it will fit beside this one,
+ * or would not fit if those who passed it were gone. So it waits for whoever passes at most as long as one of
+ * them takes. Reorders the holding. */
+static enum status check_passing(const struct ledger_room *room, struct crowd *crowd, int64_t bytes,
+                                 struct err *err)
+{
+    const struct reservation *first = &crowd->waiting[0];
+    struct ledger_room seen = *room; /* by it */
+    size_t lasting = 0;
+    seen.taken = first->used;
+    seen.reserve = first->reserve;
+    crowd->holding[crowd->holding_count] = (struct reservation){.bytes = bytes, .used = room->taken};
+    if (first->bytes <= left_of(&seen, crowd->holding, crowd->holding_count + 1)) return STATUS_OK;
+    for (size_t i = 0; i < crowd->holding_count; i++)
+        if (crowd->holding[i].passes)
+            seen.available += crowd->holding[i].used + crowd->holding[i].beside;
+        else
+            crowd->holding[lasting++] = crowd->holding[i];
+    if (first->bytes > left_of(&seen, crowd->holding, lasting)) return STATUS_OK;
+    return waits(room, first, "only for those who passed it (try again when it has come in)", err);
 }
 
 /* STATUS_BUSY where somebody came for the device before us. */
-static enum status check_queue(struct ledger *l, const struct ledger_room *room, struct err *err)
+static enum status check_queue(const struct ledger *l, const struct ledger_room *room, struct crowd *crowd,
+                               int64_t bytes, struct err *err)
 {
-    static const char sql[] =
-        "select holder, pid, bytes from waiting where device = ?1 and (?2 = 0 or id < ?2)"
-        " order by id limit 1";
-    char first[LEDGER_TEXT], bytes[32];
-    sqlite3_stmt *select;
-    enum status status = prepare(l, sql, &select, err);
-    if (status) return status;
-    sqlite3_bind_text(select, 1, room->device, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(select, 2, l->place);
-    if (sqlite3_step(select) == SQLITE_ROW) {
-        copy_text(first, select, 0);
-        status = err_set(err, STATUS_BUSY, "%s: %.40s (process %" PRId64 ") waits for %s and came before",
-                         room->name, first, (int64_t)sqlite3_column_int64(select, 1),
-                         text_format_bytes((uint64_t)sqlite3_column_int64(select, 2), bytes, sizeof bytes));
-    }
-    sqlite3_finalize(select);
-    return status;
+    if (!crowd->waiting_count || crowd->waiting[0].id == l->place) return STATUS_OK;
+    if (room->passes) return check_passing(room, crowd, bytes, err);
+    return waits(room, &crowd->waiting[0], "came before", err);
 }
 
-static enum status insert(struct ledger *l, int table, const struct ledger_room *room, const char *holder,
-                          int64_t bytes, int64_t *id, struct err *err)
+/* Whether everyone who waits can come in, in order, while those behind it hold what they hold already and we
+ * what we have: else it would wait for us and we for it. */
+static enum status check_standing(const struct ledger_room *room, const struct crowd *crowd, struct err *err)
 {
-    char sql[160];
+    char held[32], rest[120];
+    int64_t behind = room->taken + room->beside;
+    text_format_bytes((uint64_t)behind, held, sizeof held);
+    if (room->total <= 0) return STATUS_OK;
+    for (size_t i = crowd->waiting_count; i-- > 0;) {
+        const struct reservation *w = &crowd->waiting[i];
+        snprintf(rest, sizeof rest,
+                 "needs the %s that this process holds already (start this one when that one trains)", held);
+        if (w->bytes + behind > room->total - kept_free(room->total, w->reserve))
+            return waits(room, w, rest, err);
+        behind += w->used + w->beside;
+    }
+    return STATUS_OK;
+}
+
+static enum status insert(struct ledger *l, enum table table, const struct ledger_room *room,
+                          const char *holder, int64_t bytes, int64_t *id, struct err *err)
+{
+    char sql[200];
     sqlite3_stmt *statement;
     snprintf(sql, sizeof sql,
-             "insert into %s(boot, pid, started, device, holder, bytes, since, used)"
-             " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+             "insert into %s(boot, pid, started, device, holder, bytes, since, used, beside, passes, reserve)"
+             " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
              tables[table]);
     enum status status = prepare(l, sql, &statement, err);
     if (status) return status;
     sqlite3_bind_text(statement, 1, l->boot, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 2, getpid());
-    sqlite3_bind_int64(statement, 3, started(getpid()));
+    sqlite3_bind_int64(statement, 3, process_started(getpid()));
     sqlite3_bind_text(statement, 4, room->device, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 5, holder, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 6, bytes);
     sqlite3_bind_double(statement, 7, clock_wall());
     sqlite3_bind_int64(statement, 8, room->taken);
+    sqlite3_bind_int64(statement, 9, room->beside);
+    sqlite3_bind_int(statement, 10, room->passes);
+    sqlite3_bind_double(statement, 11, room->reserve);
     status = complete(l, statement, err);
     if (!status) *id = sqlite3_last_insert_rowid(l->db);
     return status;
 }
 
-enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, const char *holder,
-                           int64_t bytes, int64_t *id, struct err *err)
+/* Begins a transaction and reads who is there. */
+static enum status begin(struct ledger *l, const char *device, struct crowd *crowd, struct err *err)
 {
-    struct reservation *rows = NULL;
-    size_t count = 0;
+    *crowd = (struct crowd){0};
     enum status status = run(l, "begin immediate", err);
     if (status) return status;
     status = prune(l, err);
-    if (!status) status = list(l, room->device, &rows, &count, err);
-    if (!status) status = check(room, rows, count, bytes, err);
-    if (!status && !room->passes) status = check_queue(l, room, err);
-    if (!status) status = insert(l, RESERVATIONS, room, holder, bytes, id, err);
-    if (!status && l->place) status = delete_row(l, WAITING, l->place, err);
-    free(rows);
-    status = finish(l, status, err);
-    if (!status) l->place = 0;
+    if (!status) status = list(l, RESERVATIONS, device, &crowd->holding, &crowd->holding_count, err);
+    if (!status) status = list(l, WAITING, device, &crowd->waiting, &crowd->waiting_count, err);
+    return status ? finish(l, status, err) : STATUS_OK;
+}
+
+enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, const char *holder,
+                           int64_t bytes, int64_t *id, struct err *err)
+{
+    struct crowd crowd;
+    enum status status = begin(l, room->device, &crowd, err);
+    if (!status) {
+        status = check(l, room, &crowd, bytes, err);
+        if (!status) status = check_queue(l, room, &crowd, bytes, err);
+        if (!status) status = insert(l, RESERVATIONS, room, holder, bytes, id, err);
+        if (!status && l->place) status = delete_row(l, WAITING, l->place, err);
+        status = finish(l, status, err);
+        if (!status) l->place = 0;
+    }
+    crowd_release(&crowd);
     return status;
 }
 
 enum status ledger_wait(struct ledger *l, const struct ledger_room *room, const char *holder, int64_t bytes,
                         struct err *err)
 {
-    return l->place ? STATUS_OK : insert(l, WAITING, room, holder, bytes, &l->place, err);
+    struct crowd crowd;
+    int64_t place = 0;
+    if (l->place) return STATUS_OK;
+    enum status status = begin(l, room->device, &crowd, err);
+    if (!status) {
+        status = check_standing(room, &crowd, err);
+        if (!status) status = insert(l, WAITING, room, holder, bytes, &place, err);
+        status = finish(l, status, err);
+        if (!status) l->place = place;
+    }
+    crowd_release(&crowd);
+    return status;
 }
 
 enum status ledger_use(struct ledger *l, int64_t id, const char *holder, int64_t used, struct err *err)

@@ -3,7 +3,9 @@
  * are told so before either has failed.
  *
  * Who waits queues in order of arrival, and nobody reserves of a device for which an earlier one waits: a
- * large run would else wait for ever behind small ones.
+ * large run would else wait for ever behind small ones. But what is short and cannot wait (generating,
+ * evaluating) passes the queue where it fits, until the first there waits for nobody but those who passed it:
+ * so it waits for them at most as long as one of them takes, however many come.
  *
  * One SQLite file a host, $ANNEAL_HOME/ledger-<host>.db. A reservation, and a place in the queue, belong to a
  * process, known by its number, the time it started and the boot it started in: those of processes that are
@@ -27,7 +29,10 @@ struct reservation {
     char device[LEDGER_TEXT]; /* what names the device on this host: "cpu", a GPU's UUID */
     char holder[LEDGER_TEXT]; /* what it is for: a run's id */
     int64_t bytes;            /* reserved */
-    int64_t used;             /* bytes that are really allocated, as last told; 0: not told yet */
+    int64_t used;             /* of them really allocated, as last told; 0: not told yet */
+    int64_t beside;           /* what the process holds of the device beside that, as it told first */
+    bool passes;              /* those who wait: see struct ledger_room */
+    double reserve;           /* the share of the device that stays free for it */
     double since;             /* Unix seconds */
 };
 
@@ -40,6 +45,7 @@ struct ledger_room {
     double reserve;     /* the share of the total that stays free: 0.05 */
     int64_t taken;      /* of what is asked for, what this process has taken already: a GPU's context */
     bool passes;        /* for a short while, and cannot wait: those who do are passed where there is room */
+    int64_t beside;     /* what this process holds of it beside what is asked for: of a CPU, the program */
 };
 
 enum status ledger_open(const char *home, struct ledger **out, struct err *err);
@@ -61,21 +67,26 @@ enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct er
 
 /* Reserves for this process. STATUS_BUSY: it does not fit beside what others hold, with a reservation or
  * without; the sentence has the numbers and the holders. STATUS_NO_MEMORY: it would not fit if this process
- * were alone. STATUS_BUSY too while an earlier one waits for the device, unless the room says `passes`. *id
- * for what follows. */
+ * were alone. STATUS_BUSY too while an earlier one waits for the device; where the room says `passes`, only
+ * when that waits for nobody else. *id for what follows. */
 enum status ledger_reserve(struct ledger *ledger, const struct ledger_room *room, const char *holder,
                            int64_t bytes, int64_t *id, struct err *err);
 /* Takes a place in the queue for the device, once; it lasts until ledger_reserve has succeeded or the ledger
- * is closed. Whoever waits asks ledger_reserve again and again. */
+ * is closed. Whoever waits asks ledger_reserve again and again. STATUS_BUSY: one who waits could never come
+ * in beside what this process holds already (a GPU's context). */
 enum status ledger_wait(struct ledger *ledger, const struct ledger_room *room, const char *holder,
                         int64_t bytes, struct err *err);
 /* What is really allocated under a reservation, and what for by now. */
 enum status ledger_use(struct ledger *ledger, int64_t id, const char *holder, int64_t used, struct err *err);
 enum status ledger_release(struct ledger *ledger, int64_t id, struct err *err);
 
-/* The reservations of living processes, oldest first; of one device, or of all with NULL. *count of them are
- * yours to free. */
+/* The reservations of living processes, in the order they came; of one device, or of all with NULL. *count of
+ * them are yours to free. */
 enum status ledger_list(struct ledger *ledger, const char *device, struct reservation **out, size_t *count,
                         struct err *err);
+/* The same of those who wait, in the order in which they come in: the bytes they ask for, and of them what
+ * they have taken already. */
+enum status ledger_queue(struct ledger *ledger, const char *device, struct reservation **out, size_t *count,
+                         struct err *err);
 
 #endif

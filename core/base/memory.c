@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The number on the line of /proc/meminfo that begins with `name`, in bytes; -1 without one. */
 static int64_t meminfo(const char *name)
@@ -45,4 +46,14 @@ int64_t memory_available(void)
     if (limit >= 0 && used >= 0 && (free_bytes < 0 || limit - used < free_bytes))
         free_bytes = limit > used ? limit - used : 0;
     return free_bytes < 0 ? 0 : free_bytes;
+}
+
+int64_t memory_private(void)
+{
+    int64_t resident = 0, shared = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file) return 0;
+    if (fscanf(file, "%*d %" SCNd64 " %" SCNd64, &resident, &shared) != 2) resident = shared = 0;
+    fclose(file);
+    return resident > shared ? (resident - shared) * sysconf(_SC_PAGESIZE) : 0;
 }

@@ -11,4 +11,8 @@ int64_t memory_available(void);
 /* Bytes: what the machine has, or the control group's limit where that is less. 0: not known. */
 int64_t memory_total(void);
 
+/* Bytes of the available that this process has taken: its resident pages but those it shares with a file. 0:
+ * not known. */
+int64_t memory_private(void);
+
 #endif

@@ -10,9 +10,14 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "core/base/memory.h"
+#include "core/config.h"
+#include "core/overhead.h"
 #include "runs/ledger.h"
 #include "tests/command/process.h"
+#include "tests/command/recommended.h"
 #include "tests/command/stage.h"
+#include "tui/command/fit_report.h"
 
 static json_t *estimate(const char *config, const char *word)
 {
@@ -147,7 +152,7 @@ static void what_others_have_reserved_is_not_there_to_fit_into(void **state)
     struct stage s;
     struct ledger *ledger;
     int64_t id;
-    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false};
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false, 0};
     stage_open(&s, "reserved");
     assert_true(fitting(s.config, "--fit") > 0);
     assert_int_equal(ledger_open(getenv("ANNEAL_HOME"), &ledger, NULL), STATUS_OK);
@@ -155,6 +160,203 @@ static void what_others_have_reserved_is_not_there_to_fit_into(void **state)
     assert_int_equal(fitting(s.config, "--fit"), 0);
     assert_true(fitting(s.config, "--fit=8MiB") > 0); /* what is given is not asked of anybody */
     ledger_close(ledger);
+}
+
+/* ---- beside others ---- */
+
+enum { MIB = 1 << 20 };
+
+/* Of the CPU all but so much is reserved, and said to be in use. */
+static struct ledger *hold_all_but(int64_t left)
+{
+    struct ledger *ledger;
+    struct err err = {0};
+    int64_t id, total = memory_total(), bytes = total - (int64_t)((double)total * 0.1) - left;
+    const struct ledger_room cpu = {"cpu", "cpu", total, 0, 0.1, 0, false, 0};
+    if (ledger_open(getenv("ANNEAL_HOME"), &ledger, &err)) fail_msg("%s", err.text);
+    if (ledger_reserve(ledger, &cpu, "holder", bytes, &id, &err)) fail_msg("%s", err.text);
+    assert_int_equal(ledger_use(ledger, id, "holder", bytes, &err), STATUS_OK);
+    return ledger;
+}
+
+static void what_fits_beside_a_holder_starts_there(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "beside");
+    struct ledger *ledger = hold_all_but(400 * MIB);
+    struct process *p = process_run(0, "estimate", s.config, "--fit", NULL);
+    const char *text = process_stdout(p);
+    if (!strstr(text, "could be reserved                             400.0 MiB")) fail_msg("%s", text);
+    char *batch = recommended_command(text, "train.batch_size"),
+         *length = recommended_command(text, "train.seq_len");
+    assert_int_equal(recommended_run(batch, "--train.total_steps=1 --eval.every=0 --dry-run"), 0);
+    assert_int_equal(recommended_run(length, "--train.total_steps=1 --progress=none"), 0);
+    /* the holder is really in the way: that many more do not start */
+    assert_int_equal(recommended_run(batch, "--train.seq_len=64 --dry-run"), 1);
+    free(batch);
+    free(length);
+    ledger_close(ledger);
+}
+
+/* What is said of the amount adds up, and the plan of the batch takes no more than its part. */
+static void the_memory_to_fit_into_is_accounted_for(void **state)
+{
+    (void)state;
+    struct stage s;
+    char word[64];
+    stage_open(&s, "account");
+    struct device_info cpu = {.uuid = ""};
+    char folder[700];
+    snprintf(folder, sizeof folder, "%s/cuda", s.home);
+    overhead_keep(folder, &cpu, 100 * MIB); /* as a run has measured it */
+    struct ledger *ledger = hold_all_but(400 * MIB);
+    json_t *json = estimate(s.config, "--fit");
+    json_t *fit = json_object_get(json, "fit");
+    assert_int_equal(stage_int(fit, "memory_bytes"), 400 * MIB);
+    assert_int_equal(stage_int(fit, "beside_bytes"), 100 * MIB);
+    assert_int_equal(stage_int(fit, "margin_bytes"), fit_margin(400 * MIB));
+    assert_int_equal(stage_int(fit, "waiting"), 0);
+    assert_int_equal(stage_int(fit, "plan_bytes"), 300 * MIB - fit_margin(400 * MIB));
+    snprintf(word, sizeof word, "--train.batch_size=%d", (int)stage_int(fit, "batch_size"));
+    json_t *plan = estimate(s.config, word);
+    assert_true(stage_int(plan, "reserved_bytes") <= stage_int(fit, "plan_bytes"));
+    assert_true(stage_int(plan, "reserved_bytes") > stage_int(fit, "plan_bytes") - MIB);
+    json_decref(plan);
+    json_decref(json);
+    ledger_close(ledger);
+}
+
+/* They come first: what they wait for is not there to fit into, and who comes now has to wait, too. */
+static void those_who_wait_are_told_and_come_first(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    struct ledger *waiter, *second;
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 30 * MIB, false, 20 * MIB};
+    stage_open(&s, "queue");
+    struct ledger *ledger = hold_all_but(600 * MIB);
+    assert_int_equal(ledger_open(s.home, &waiter, &err), STATUS_OK);
+    assert_int_equal(ledger_open(s.home, &second, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(waiter, &unknown, "patient", 90 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(second, &unknown, "too", 50 * MIB, &err), STATUS_OK);
+    json_t *json = estimate(s.config, "--fit");
+    json_t *fit = json_object_get(json, "fit");
+    assert_int_equal(stage_int(fit, "waiting"), 2);
+    assert_int_equal(stage_int(fit, "waiting_bytes"), 80 * MIB);
+    assert_int_equal(stage_int(fit, "plan_bytes"), stage_int(fit, "memory_bytes") - 80 * MIB -
+                                                       stage_int(fit, "beside_bytes") -
+                                                       stage_int(fit, "margin_bytes"));
+    json_decref(json);
+    char *text = process_output("estimate", s.config, "--fit", NULL);
+    assert_non_null(strstr(text, "asked for by 2 that wait "));
+    char *command = recommended_command(text, "train.batch_size");
+    assert_non_null(strstr(command, " --wait"));
+    free(command);
+    free(text);
+    text = process_output("devices", NULL);
+    char *first_line = strstr(text, "90.0 MiB waited for by patient, process "),
+         *second_line = strstr(text, "50.0 MiB waited for by too, process ");
+    if (!first_line || !second_line || second_line < first_line) fail_msg("%s", text);
+    assert_non_null(strstr(first_line, ", no. 1 in the queue, holds 50.0 MiB meanwhile\n"));
+    assert_non_null(strstr(second_line, ", no. 2 in the queue, holds 50.0 MiB meanwhile\n"));
+    free(text);
+    ledger_close(waiter);
+    ledger_close(second);
+    ledger_close(ledger);
+}
+
+/* A path with a blank and a quote comes back out of the shell as it went in. */
+static void the_command_keeps_the_words_it_was_asked_with(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700], word[800];
+    stage_open(&s, "quoted");
+    snprintf(path, sizeof path, "%s/it's a text.txt", s.folder);
+    char *corpus = stage_read(s.corpus);
+    stage_write(path, corpus, strlen(corpus));
+    snprintf(word, sizeof word, "--data.train=%s", path);
+    char *text = process_output("estimate", s.config, word, "--fit=8MiB", "--train.batch_size=3", NULL);
+    char *command = recommended_command(text, "train.batch_size");
+    assert_null(strstr(command, "--train.batch_size=3 "));
+    assert_null(strstr(command, "--fit"));
+    assert_int_equal(recommended_run(command, "--train.total_steps=1 --progress=none"), 0);
+    free(command);
+    free(text);
+    free(corpus);
+}
+
+/* Page-locked memory of a GPU's host: where it lacks only the snapshot, a run without one starts; where it
+ * lacks more, none does. */
+static void memory_that_the_host_has_not_is_not_fit_into(void **state)
+{
+    (void)state;
+    struct config config;
+    struct model model;
+    struct err err = {0};
+    struct fit_report report;
+    config_init(&config);
+    assert_int_equal(config_finish(&config, &err), STATUS_OK);
+    assert_int_equal(model_init(&model, &config.model.sizes, &err), STATUS_OK);
+    struct plan_input input = {.model = &model, .B = 2, .T = 64, .moments = 2, .snapshot = 3};
+    int64_t snapshot = 3 * (int64_t)model.elements * 4;
+    const struct {
+        int64_t host_free;
+        bool fits, without;
+    } hosts[] = {{4 * snapshot, true, false}, {snapshot, true, true}, {fit_margin(0), false, false}};
+    for (int i = 0; i < 3; i++) {
+        fit_report_give(&report, true, (size_t)2 << 30, 0);
+        report.host_free = hosts[i].host_free;
+        assert_int_equal(fit_report_solve(&report, &input, 64, &err), STATUS_OK);
+        assert_int_equal(report.batch > 0, hosts[i].fits);
+        assert_int_equal(report.length > 0, hosts[i].fits);
+        assert_int_equal(report.no_snapshot, hosts[i].without);
+    }
+    model_release(&model);
+}
+
+/* ---- sums ---- */
+
+/* Of the layers by category, of the categories, and of the places of the buffers. */
+static void all_sums_agree(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"--train.precision=fp32",
+                                        "--train.loss=plain",
+                                        "--checkpoint.activation_interval=1",
+                                        "--train.optimizer=lion",
+                                        "--checkpoint.background=false",
+                                        "--model.num_layers=3"};
+    struct stage s;
+    stage_open(&s, "sums");
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        json_t *json = estimate(s.config, words[w]), *value, *entry;
+        const char *name;
+        json_int_t total = 0;
+        size_t i;
+        json_object_foreach(json_object_get(json, "categories"), name, value)
+        {
+            json_int_t of_layers = 0, end = 0;
+            total += json_integer_value(value);
+            json_array_foreach(json_object_get(json, "layers"), i, entry) of_layers +=
+                json_integer_value(json_object_get(entry, name));
+            json_array_foreach(json_object_get(json, "buffers"), i, entry)
+            {
+                if (strcmp(stage_text(entry, "category"), name) != 0) continue;
+                json_int_t last = stage_int(entry, "offset") + (stage_int(entry, "bytes") + 255) / 256 * 256;
+                if (last > end) end = last;
+            }
+            assert_int_equal(of_layers, json_integer_value(value));
+            assert_int_equal(end, json_integer_value(value));
+        }
+        assert_int_equal(total, stage_int(json, "total_bytes"));
+        total = 0;
+        json_array_foreach(json_object_get(json, "layers"), i, entry) total += stage_int(entry, "bytes");
+        assert_int_equal(total, stage_int(json, "total_bytes"));
+        json_decref(json);
+    }
 }
 
 int main(void)
@@ -168,6 +370,12 @@ int main(void)
         cmocka_unit_test_teardown(the_estimate_knows_what_the_allocator_takes_beside_the_plan,
                                   process_close_all),
         cmocka_unit_test_teardown(what_others_have_reserved_is_not_there_to_fit_into, process_close_all),
+        cmocka_unit_test_teardown(what_fits_beside_a_holder_starts_there, process_close_all),
+        cmocka_unit_test_teardown(the_memory_to_fit_into_is_accounted_for, process_close_all),
+        cmocka_unit_test_teardown(those_who_wait_are_told_and_come_first, process_close_all),
+        cmocka_unit_test_teardown(the_command_keeps_the_words_it_was_asked_with, process_close_all),
+        cmocka_unit_test(memory_that_the_host_has_not_is_not_fit_into),
+        cmocka_unit_test_teardown(all_sums_agree, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

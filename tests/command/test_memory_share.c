@@ -25,7 +25,8 @@ static void busy_at_first(struct device *device, struct device_info *out)
 {
     (void)device;
     looks++;
-    *out = (struct device_info){.short_name = "cpu",
+    *out = (struct device_info){.short_name = "cuda:0",
+                                .uuid = "GPU-busy",
                                 .total_bytes = 1000 * MIB,
                                 .available_bytes = looks < LOOKS ? 150 * MIB : 700 * MIB};
 }
@@ -130,7 +131,7 @@ static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
     struct err err = {0};
     int64_t id;
     char data[700];
-    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false};
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false, 0};
     stage_open(&s, "reserve");
     snprintf(data, sizeof data, "--data=%s", s.corpus);
     process_close(process_run(0, "train", s.config, "--train.total_steps=1", "--progress=none", NULL));

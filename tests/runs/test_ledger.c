@@ -1,4 +1,4 @@
-/* The ledger of device memory: what is refused, whose reservations count, and forty processes at once. */
+/* The ledger of device memory: what is refused, whose reservations count, who waits and who passes. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,15 +11,17 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 #include <sqlite3.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runs/ledger.h"
 
-enum { MIB = 1 << 20, CHILDREN = 40 };
+enum { MIB = 1 << 20 };
 
-static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, false};
+static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, false, 0};
+
+/* Of one that cannot wait: takes what is there, and gives it back. */
+static const struct ledger_room brief = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, true, 0};
 
 static const char *home(const char *name)
 {
@@ -45,6 +47,18 @@ static size_t held(struct ledger *ledger, int64_t *bytes)
     for (size_t i = 0; i < count; i++) *bytes += rows[i].bytes;
     free(rows);
     return count;
+}
+
+static void change(const char *name, const char *sql)
+{
+    char path[1000], host[65];
+    sqlite3 *db;
+    char *message = NULL;
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    snprintf(path, sizeof path, "%s/ledger-%s.db", home(name), host);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) fail_msg("%s: %s", sql, message);
+    sqlite3_close(db);
 }
 
 static void what_does_not_fit_is_refused_with_numbers_and_holders(void **state)
@@ -89,7 +103,7 @@ static void devices_have_their_own_memory(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1, 0, false};
+    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1, 0, false, 0};
     int64_t id;
     struct ledger *ledger = opened("devices");
     second.device = "gpu2";
@@ -126,61 +140,17 @@ static void reservations_of_dead_processes_do_not_count(void **state)
 static void a_reused_process_number_is_not_the_same_process(void **state)
 {
     (void)state;
-    char path[1000], host[65], command[200];
+    char command[200];
     int64_t id, bytes;
-    sqlite3 *db;
     static const char *const lies[] = {"started = started - 1", "boot = 'of yesterday'"};
     for (int i = 0; i < 2; i++) {
         struct ledger *ledger = opened(i ? "boot" : "reused");
         assert_int_equal(ledger_reserve(ledger, &room, "impostor", 800 * MIB, &id, NULL), STATUS_OK);
-        assert_int_equal(gethostname(host, sizeof host), 0);
-        snprintf(path, sizeof path, "%s/ledger-%s.db", home(i ? "boot" : "reused"), host);
-        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
         snprintf(command, sizeof command, "update reservations set %s", lies[i]);
-        assert_int_equal(sqlite3_exec(db, command, NULL, NULL, NULL), SQLITE_OK);
-        sqlite3_close(db);
+        change(i ? "boot" : "reused", command);
         assert_int_equal(held(ledger, &bytes), 0);
         ledger_close(ledger);
     }
-}
-
-/* Each of forty wants 100 of 900: never more than nine hold at once, and in the end everyone has had a turn.
- */
-static void take_a_turn(int number)
-{
-    struct ledger *ledger;
-    int64_t id, bytes;
-    enum status status;
-    char holder[32];
-    struct err err = {0};
-    snprintf(holder, sizeof holder, "child-%d", number);
-    if (ledger_open(home("forty"), &ledger, &err)) _exit(2);
-    while ((status = ledger_reserve(ledger, &room, holder, 100 * MIB, &id, &err)) == STATUS_BUSY)
-        usleep(1000);
-    if (status) _exit(3);
-    for (int i = 0; i < 5; i++) {
-        if (held(ledger, &bytes) > 9 || bytes > 900 * MIB) _exit(4);
-        if (ledger_use(ledger, id, holder, i * MIB, &err)) _exit(5);
-    }
-    if (number % 4 && ledger_release(ledger, id, &err)) _exit(6); /* every fourth just dies */
-    _exit(0);
-}
-
-static void forty_processes_share_the_memory(void **state)
-{
-    (void)state;
-    int64_t bytes;
-    int status;
-    ledger_close(opened("forty"));
-    for (int i = 0; i < CHILDREN; i++)
-        if (fork() == 0) take_a_turn(i);
-    for (int i = 0; i < CHILDREN; i++) {
-        assert_true(wait(&status) > 0);
-        assert_int_equal(status, 0);
-    }
-    struct ledger *ledger = opened("forty");
-    assert_int_equal(held(ledger, &bytes), 0);
-    ledger_close(ledger);
 }
 
 /* Wants 500 of the 900, says when it is in the queue, and waits for them; then holds them until it is told.
@@ -226,8 +196,6 @@ static void a_later_one_does_not_overtake_who_waits(void **state)
     assert_int_equal(ledger_reserve(other, &room, "small", 100 * MIB, &small, &err), STATUS_BUSY);
     assert_non_null(strstr(err.text, "gpu: large (process "));
     assert_non_null(strstr(err.text, ") waits for 500.0 MiB and came before"));
-    struct ledger_room brief = room; /* one that cannot wait takes what is there, and gives it back */
-    brief.passes = true;
     assert_int_equal(ledger_reserve(other, &brief, "generate", 100 * MIB, &small, &err), STATUS_OK);
     assert_int_equal(ledger_release(other, small, &err), STATUS_OK);
     assert_int_equal(ledger_wait(other, &room, "small", 100 * MIB, &err), STATUS_OK);
@@ -266,21 +234,137 @@ static void who_stops_waiting_stands_in_nobodys_way(void **state)
     ledger_close(ledger);
 }
 
-static void a_file_that_is_no_ledger_is_told(void **state)
+/* ---- who passes ---- */
+
+/* One trains, one waits for it: whoever is short passes. Once nobody but those who passed stand in the way,
+ * no other does: the first in the queue waits for the ones that are there, however many come. */
+static void those_who_pass_keep_nobody_out_for_longer_than_one_of_them_takes(void **state)
 {
     (void)state;
-    char path[1000], host[65];
-    struct ledger *ledger;
     struct err err = {0};
-    mkdir(home("garbage"), 0777);
-    assert_int_equal(gethostname(host, sizeof host), 0);
-    snprintf(path, sizeof path, "%s/ledger-%s.db", home("garbage"), host);
-    FILE *file = fopen(path, "w");
-    for (int i = 0; i < 1000; i++) fputs("this is not a database ", file);
-    fclose(file);
-    assert_int_equal(ledger_open(home("garbage"), &ledger, &err), STATUS_CORRUPT);
-    assert_non_null(strstr(err.text, path));
-    assert_non_null(strstr(err.text, "it may be deleted while nothing trains"));
+    int64_t train, first, second, more;
+    struct ledger *ledger = opened("passing"), *waiter = opened("passing");
+    assert_int_equal(ledger_reserve(ledger, &room, "train", 300 * MIB, &train, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(waiter, &room, "large", 700 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &brief, "short", 300 * MIB, &first, &err), STATUS_OK);
+    assert_int_equal(ledger_release(ledger, train, &err), STATUS_OK);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(ledger_reserve(ledger, &brief, "next", 250 * MIB, &second, &err), STATUS_BUSY);
+        assert_non_null(strstr(err.text, "gpu: large (process "));
+        assert_non_null(strstr(err.text, ") waits for 700.0 MiB and only for those who passed it"));
+    }
+    assert_int_equal(ledger_reserve(waiter, &room, "large", 700 * MIB, &more, &err), STATUS_BUSY);
+    assert_int_equal(ledger_release(ledger, first, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &brief, "beside", 200 * MIB, &first, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(waiter, &room, "large", 700 * MIB, &more, &err), STATUS_OK);
+    ledger_close(waiter);
+    ledger_close(ledger);
+}
+
+/* The one who waits leaves half of the device free: what fits into the whole is no room that it has. */
+static void who_waits_is_judged_by_the_share_that_it_leaves_free(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t first, second;
+    struct ledger_room modest = room;
+    struct ledger *ledger = opened("modest"), *waiter = opened("modest");
+    modest.reserve = 0.5;
+    assert_int_equal(ledger_reserve(ledger, &brief, "short", 200 * MIB, &first, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(waiter, &modest, "large", 400 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &brief, "next", 200 * MIB, &second, &err), STATUS_BUSY);
+    ledger_close(waiter);
+    ledger_close(ledger);
+}
+
+/* ---- what who waits holds meanwhile ---- */
+
+static void what_who_waits_holds_is_no_other_programs(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id;
+    struct ledger_room busy = room, context = room;
+    struct ledger *ledger = opened("context"), *waiter = opened("context");
+    context.taken = 200 * MIB; /* of the 500 */
+    context.beside = 50 * MIB;
+    busy.available = 750 * MIB;
+    assert_int_equal(ledger_wait(waiter, &context, "large", 500 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &busy, "run", 660 * MIB, &id, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "650.0 MiB of 1000.0 MiB are left"));
+    assert_null(strstr(err.text, "other programs"));
+    context.available = 700 * MIB; /* its own 250, and 50 that nobody told of */
+    assert_int_equal(ledger_reserve(waiter, &context, "large", 850 * MIB, &id, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "; other programs hold 50.0 MiB"));
+    ledger_close(waiter);
+    ledger_close(ledger);
+}
+
+/* Both would wait for ever: the first for what the second holds, the second for its turn. */
+static void nobody_waits_in_a_way_that_keeps_out_who_came_before(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct ledger_room context = room;
+    struct ledger *first = opened("standing"), *second = opened("standing"), *third = opened("standing");
+    context.taken = 60 * MIB;
+    assert_int_equal(ledger_wait(first, &context, "large", 800 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(second, &context, "small", 100 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(third, &context, "another", 100 * MIB, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "large (process "));
+    assert_non_null(strstr(err.text, ") waits for 800.0 MiB and needs the 60.0 MiB that this process holds"));
+    ledger_close(second);
+    assert_int_equal(ledger_wait(third, &context, "another", 100 * MIB, &err), STATUS_OK);
+    ledger_close(third);
+    ledger_close(first);
+}
+
+/* ---- the file ---- */
+
+/* The clock was set back after the first had come, and far ahead after the second. */
+static void the_order_is_that_of_arrival_whatever_the_clock_says(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct reservation *rows;
+    size_t count;
+    struct ledger *ledgers[3];
+    static const char *const names[] = {"one", "two", "three"};
+    for (int i = 0; i < 3; i++) {
+        ledgers[i] = opened("clock");
+        assert_int_equal(ledger_wait(ledgers[i], &room, names[i], (i + 1) * 100 * MIB, &err), STATUS_OK);
+    }
+    change("clock", "update waiting set since = case id when 1 then 9e9 when 2 then 0 else since end");
+    assert_int_equal(ledger_queue(ledgers[0], "gpu", &rows, &count, &err), STATUS_OK);
+    assert_int_equal(count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(rows[i].holder, names[i]);
+        assert_int_equal(rows[i].bytes, (i + 1) * 100 * MIB);
+    }
+    free(rows);
+    assert_int_equal(ledger_reserve(ledgers[1], &room, "two", 200 * MIB, &(int64_t){0}, &err), STATUS_BUSY);
+    assert_int_equal(ledger_reserve(ledgers[0], &room, "one", 100 * MIB, &(int64_t){0}, &err), STATUS_OK);
+    for (int i = 0; i < 3; i++) ledger_close(ledgers[i]);
+}
+
+static void a_ledger_of_the_first_version_is_brought_up_to_date_with_what_it_holds(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id, bytes;
+    struct ledger *ledger = opened("old");
+    assert_int_equal(ledger_reserve(ledger, &room, "long-running", 600 * MIB, &id, &err), STATUS_OK);
+    ledger_close(ledger);
+    change("old", "alter table reservations drop column beside; alter table reservations drop column passes;"
+                  "alter table reservations drop column reserve; alter table waiting drop column beside;"
+                  "alter table waiting drop column passes; alter table waiting drop column reserve;"
+                  "pragma user_version = 0");
+    ledger = opened("old");
+    assert_int_equal(held(ledger, &bytes), 1);
+    assert_int_equal(bytes, 600 * MIB);
+    assert_int_equal(ledger_reserve(ledger, &room, "new", 301 * MIB, &id, &err), STATUS_BUSY);
+    assert_int_equal(ledger_reserve(ledger, &room, "new", 300 * MIB, &id, &err), STATUS_OK);
+    ledger_close(ledger);
 }
 
 int main(void)
@@ -291,10 +375,14 @@ int main(void)
         cmocka_unit_test(devices_have_their_own_memory),
         cmocka_unit_test(reservations_of_dead_processes_do_not_count),
         cmocka_unit_test(a_reused_process_number_is_not_the_same_process),
-        cmocka_unit_test(forty_processes_share_the_memory),
         cmocka_unit_test(a_later_one_does_not_overtake_who_waits),
         cmocka_unit_test(who_stops_waiting_stands_in_nobodys_way),
-        cmocka_unit_test(a_file_that_is_no_ledger_is_told),
+        cmocka_unit_test(those_who_pass_keep_nobody_out_for_longer_than_one_of_them_takes),
+        cmocka_unit_test(who_waits_is_judged_by_the_share_that_it_leaves_free),
+        cmocka_unit_test(what_who_waits_holds_is_no_other_programs),
+        cmocka_unit_test(nobody_waits_in_a_way_that_keeps_out_who_came_before),
+        cmocka_unit_test(the_order_is_that_of_arrival_whatever_the_clock_says),
+        cmocka_unit_test(a_ledger_of_the_first_version_is_brought_up_to_date_with_what_it_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,8 +123,8 @@ static void others_are_all_but_the_runs_own_process_the_largest_first(void **sta
 static void holders_are_those_of_the_same_device_by_their_runs_names(void **state)
 {
     (void)state;
-    static const struct ledger_room gpu = {"GPU-1", "cuda:0", 1000 * MIB, 0, 0.05, 0, false},
-                                    cpu = {"cpu", "cpu", 1000 * MIB, 0, 0.05, 0, false};
+    static const struct ledger_room gpu = {"GPU-1", "cuda:0", 1000 * MIB, 0, 0.05, 0, false, 0},
+                                    cpu = {"cpu", "cpu", 1000 * MIB, 0, 0.05, 0, false, 0};
     char home[1024], mine[RUN_ID_MAX], other[RUN_ID_MAX], third[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena;

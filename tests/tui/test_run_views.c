@@ -42,7 +42,7 @@ static void record_memory(const struct fixture *fixture)
 
 static void the_memory_of_a_living_run_names_who_else_holds_some(void **state)
 {
-    static const struct ledger_room cpu = {"cpu", "cpu", 1024 * MIB, 0, 0.05, 0, false};
+    static const struct ledger_room cpu = {"cpu", "cpu", 1024 * MIB, 0, 0.05, 0, false, 0};
     struct fixture *fixture = *state;
     struct err err = {0};
     struct ledger *ledger;

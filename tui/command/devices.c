@@ -1,56 +1,32 @@
 /* anneal devices: what it can train on, and why not. A line a device: its name for --device and the runs'
- * device column, what it is, its memory; of a GPU also what of it is free, compute capability, driver and the
- * peaks of matrix products, published for the chip or worked out from its clock. Training takes the first GPU
- * that can be used; CUDA_VISIBLE_DEVICES chooses another. */
-#include <inttypes.h>
-#include <limits.h>
+ * device column, what it is, its memory and what of it is free; of a GPU also compute capability, driver and
+ * the peaks of matrix products, published for the chip or worked out from its clock. Training takes the first
+ * GPU that can be used; CUDA_VISIBLE_DEVICES chooses another. Below each who holds some of it, and who waits.
+ */
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "core/base/file.h"
 #include "core/base/text.h"
 #include "kernels/backend.h"
 #include "kernels/cuda_plugin.h"
-#include "tui/command/clean.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/memory_share.h"
-
-/* The reservations on a device, a line each. A ledger that cannot be read has none to show. */
-static void show_holders(const char *device)
-{
-    char home[PATH_MAX], bytes[32], used[32], holder[3 * LEDGER_TEXT];
-    struct ledger *ledger = NULL;
-    struct reservation *rows = NULL;
-    size_t count = 0;
-    if (file_anneal_home(home, sizeof home, NULL) || !file_exists(home) || ledger_open(home, &ledger, NULL))
-        return;
-    if (ledger_list(ledger, device, &rows, &count, NULL)) count = 0;
-    for (size_t i = 0; i < count; i++) {
-        clean_line(holder, sizeof holder, rows[i].holder);
-        printf("         %s reserved by %s, process %" PRId64,
-               text_format_bytes((uint64_t)rows[i].bytes, bytes, sizeof bytes), holder, rows[i].pid);
-        if (rows[i].used > 0)
-            printf(", %s in use", text_format_bytes((uint64_t)rows[i].used, used, sizeof used));
-        putchar('\n');
-    }
-    free(rows);
-    ledger_close(ledger);
-}
+#include "tui/command/reservation_list.h"
 
 static enum status show_cpu(struct err *err)
 {
     struct device *device;
     struct device_info info;
-    char memory[32];
+    char memory[32], available[32];
     enum status status = cpu_backend()->device_open(0, &device, err);
     if (status) return status;
     cpu_backend()->device_describe(device, &info);
     cpu_backend()->device_close(device);
-    printf("%-8s %s, %s\n", info.short_name, info.name,
-           text_format_bytes((uint64_t)info.total_bytes, memory, sizeof memory));
-    show_holders(memory_share_device(&info));
+    printf("%-8s %s, %s (%s free)\n", info.short_name, info.name,
+           text_format_bytes((uint64_t)info.total_bytes, memory, sizeof memory),
+           text_format_bytes((uint64_t)info.available_bytes, available, sizeof available));
+    reservation_list_print(memory_share_device(&info));
     return STATUS_OK;
 }
 
@@ -86,7 +62,7 @@ static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_
     show_peaks(&report);
     putchar('\n');
     if (!usable) printf("         cannot be used: %s\n", report.why_not);
-    show_holders(report.uuid);
+    reservation_list_print(report.uuid);
     return usable;
 }
 

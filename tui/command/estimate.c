@@ -16,6 +16,7 @@
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/device_choice.h"
+#include "tui/command/fit_report.h"
 #include "tui/command/group_table.h"
 #include "tui/command/json_document.h"
 #include "tui/command/memory_share.h"
@@ -62,10 +63,10 @@ struct estimate {
     struct plan plan;
     size_t reserved; /* of the device: the plan, and what the allocator takes beside it */
     bool fit, layers, json;
-    size_t memory;     /* to fit into */
-    size_t context;    /* of it, what a GPU's context takes */
-    int batch, length; /* that fit; 0: none */
-    int64_t overhead;  /* bytes of the device that are not the plan's; -1: not known */
+    size_t memory; /* to fit into, as given; 0: what the device has */
+    struct fit_report report;
+    const char *words[SETTINGS_MAX + 16]; /* that `train` takes, too, NULL at the end; borrowed */
+    int64_t overhead;                     /* bytes of the device that are not the plan's; -1: not known */
     struct activation_trade trades[TRADES];
     int trade_count; /* an interval above the number of layers saves as many as there are: it is left out */
 };
@@ -101,6 +102,7 @@ static enum status parse_words(int argc, char **argv, struct estimate *e, bool *
                                "MB or GB)",
                                value);
         } else if (count < SETTINGS_MAX + 15) {
+            e->words[count] = argv[i];
             words[count++] = argv[i];
         }
     }
@@ -140,18 +142,12 @@ static enum status ask_device(struct estimate *e, struct err *err)
     snprintf(folder, sizeof folder, "%s/cuda", at_home ? home : "");
     if (!status) e->overhead = overhead_recall(folder, &e->info);
     if (!status && !gpu && e->overhead < 0) e->overhead = overhead_measure(&e->info);
-    if (!status && gpu && e->overhead > 0) e->context = (size_t)e->overhead;
     struct memory_wish wish = {.home = at_home ? home : NULL,
                                .backend = choice.backend,
                                .device = choice.device,
                                .reserve = e->config.memory.reserve};
-    if (!status && e->fit && !e->memory) { /* with the context, which is taken off again */
-        int64_t left = memory_share_left(&wish);
-        if (left == INT64_MAX)
-            status = err_set(err, STATUS_USAGE, "--fit: %s does not say what it has (give --fit MEMORY)",
-                             e->info.short_name);
-        e->memory = (size_t)left + e->context;
-    }
+    if (!status && e->fit && e->memory) fit_report_give(&e->report, gpu, e->memory, e->overhead);
+    if (!status && e->fit && !e->memory) status = fit_report_look(&e->report, &wish, e->overhead, err);
     device_choice_close(&choice);
     return status;
 }
@@ -177,9 +173,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     for (int i = 0; !status && i < TRADES && intervals[i] <= c->model.sizes.num_layers; i++)
         status = fit_trade(e->input, intervals[i], &e->trades[e->trade_count++], err);
     if (status || !e->fit) return status;
-    size_t room = e->memory > e->context ? e->memory - e->context : 0;
-    status = fit_batch(e->input, room, &e->batch, err);
-    return status ? status : fit_length(e->input, room, c->model.sizes.max_seq_len, &e->length, err);
+    return fit_report_solve(&e->report, &e->input, c->model.sizes.max_seq_len, err);
 }
 
 /* ---- text ---- */
@@ -334,19 +328,7 @@ static void print_text(const struct estimate *e)
     print_beside(e);
     if (e->layers) print_layers(e);
     print_trades(e);
-    if (!e->fit) return;
-    printf("\nInto %s", text_format_bytes(e->memory, text, sizeof text));
-    if (e->context)
-        printf(", %s of them the driver's context,", text_format_bytes(e->context, text, sizeof text));
-    printf(" fit");
-    if (e->batch)
-        printf(" a batch of %d sequences of %d tokens", e->batch, e->input.T);
-    else
-        printf(" not even one sequence of %d tokens", e->input.T);
-    if (e->length)
-        printf(", or %d sequences of %d tokens.\n", e->input.B, e->length);
-    else
-        printf(", nor %d sequences of any length.\n", e->input.B);
+    if (e->fit) fit_report_print(&e->report, &e->input, e->words + 1);
 }
 
 /* ---- JSON ---- */
@@ -392,10 +374,7 @@ static json_t *plan_json(const struct estimate *e)
 static enum status print_json(const struct estimate *e, struct err *err)
 {
     json_t *json = plan_json(e);
-    if (json && e->fit)
-        json_object_set_new(json, "fit",
-                            json_pack("{s:I, s:i, s:i}", "memory_bytes", (json_int_t)e->memory, "batch_size",
-                                      e->batch, "seq_len", e->length));
+    if (json && e->fit) json_object_set_new(json, "fit", fit_report_json(&e->report));
     bool printed = json && json_document_print(json);
     json_decref(json);
     return printed ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory to print the plan");

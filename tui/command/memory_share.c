@@ -4,8 +4,10 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
+#include "core/base/memory.h"
 #include "core/overhead.h"
 #include "tui/command/interrupt.h"
 
@@ -35,6 +37,7 @@ static void look(const struct memory_wish *wish, struct device_info *info, struc
     room->available = info->available_bytes;
     room->reserve = memory_share_reserve(info, wish->reserve);
     room->passes = !wish->may_wait;
+    if (info->uuid[0] == '\0') room->beside = memory_private();
 }
 
 /* What this process takes of a GPU beside what it allocates; *taken of it is taken already. */
@@ -73,13 +76,17 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     if (!wish->home) err_set(&why, STATUS_USAGE, "there is no folder for the ledger (set ANNEAL_HOME)");
     if (!wish->home || ledger_open(wish->home, &share->ledger, &why)) warn(&why);
     enum status status = attempt(share, wish, &room, err);
-    if (status == STATUS_BUSY && wish->wait) {
-        fprintf(stderr, "anneal: waiting: %s\n", err->text);
-        if (share->ledger &&
-            ledger_wait(share->ledger, &room, wish->holder, wish->bytes + share->overhead, &why))
+    bool waiting = status == STATUS_BUSY && wish->wait;
+    if (waiting) fprintf(stderr, "anneal: waiting: %s\n", err->text);
+    if (waiting && share->ledger) {
+        enum status queued =
+            ledger_wait(share->ledger, &room, wish->holder, wish->bytes + share->overhead, &why);
+        if (queued == STATUS_BUSY) /* waiting would not help: who came before waits for us */
+            *err = why, waiting = false;
+        else if (queued)
             warn(&why);
     }
-    while (status == STATUS_BUSY && wish->wait) {
+    while (status == STATUS_BUSY && waiting) {
         if (interrupt_requested()) {
             status = err_set(err, STATUS_INTERRUPTED, "interrupted while waiting for memory");
             break;
@@ -92,7 +99,7 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     ledger_close(share->ledger);
     share->ledger = NULL;
     why = *err;
-    if (status == STATUS_BUSY && wish->may_wait)
+    if (status == STATUS_BUSY && wish->may_wait && !wish->wait)
         return err_set(err, status, "%s (--wait waits for them)", why.text);
     if (status == STATUS_BUSY || status == STATUS_NO_MEMORY || status == STATUS_INTERRUPTED) return status;
     warn(err);
@@ -111,6 +118,24 @@ int64_t memory_share_left(const struct memory_wish *wish)
     if (ledger_left(ledger, &room, &left, NULL)) left = 0;
     ledger_close(ledger);
     return left == INT64_MAX ? left : left > overhead ? left - overhead : 0;
+}
+
+int64_t memory_share_promised(const struct memory_wish *wish, int *count)
+{
+    struct device_info info;
+    struct ledger *ledger = NULL;
+    struct reservation *rows = NULL;
+    size_t n = 0;
+    int64_t bytes = 0;
+    wish->backend->device_describe(wish->device, &info);
+    if (wish->home && !ledger_open(wish->home, &ledger, NULL) &&
+        ledger_queue(ledger, memory_share_device(&info), &rows, &n, NULL))
+        n = 0;
+    for (size_t i = 0; i < n; i++) bytes += rows[i].bytes - rows[i].used;
+    free(rows);
+    ledger_close(ledger);
+    *count = (int)n;
+    return bytes;
 }
 
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes)

@@ -40,12 +40,15 @@ double memory_share_reserve(const struct device_info *device, double wanted);
 int64_t memory_share_overhead(const char *home, const struct device_info *device);
 
 /* STATUS_BUSY: others hold what is missing. STATUS_NO_MEMORY: the device has less. STATUS_INTERRUPTED: a
- * signal ended the waiting. */
+ * signal ended the waiting. One who waits may be told STATUS_BUSY, too: where who came before could not come
+ * in beside what this process holds already. */
 enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err);
 /* So much of it is allocated by now, for `holder`; the context beside it is known. */
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes);
 /* What a network could still take of the wish's device, its own bytes aside; INT64_MAX: nobody knows. */
 int64_t memory_share_left(const struct memory_wish *wish);
+/* What those who wait for the device will still take of it, and how many they are. */
+int64_t memory_share_promised(const struct memory_wish *wish, int *count);
 void memory_share_release(struct memory_share *share); /* harmless on a zeroed struct */
 
 #endif

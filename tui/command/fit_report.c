@@ -1,0 +1,171 @@
+/* See fit_report.h. */
+#include "tui/command/fit_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/text.h"
+#include "core/fit.h"
+
+int64_t fit_margin(int64_t memory)
+{
+    return memory / FIT_MARGIN_SHARE + (int64_t)PLAN_CATEGORIES * FIT_MARGIN_PAGE;
+}
+
+static void find_room(struct fit_report *r)
+{
+    int64_t room = r->memory - r->beside - r->promised - r->margin;
+    r->room = room > 0 ? (size_t)room : 0;
+}
+
+void fit_report_give(struct fit_report *r, bool gpu, size_t memory, int64_t beside)
+{
+    *r = (struct fit_report){.gpu = gpu, .memory = (int64_t)memory, .beside = gpu && beside > 0 ? beside : 0};
+    find_room(r);
+}
+
+enum status fit_report_look(struct fit_report *r, const struct memory_wish *wish, int64_t beside,
+                            struct err *err)
+{
+    struct device_info info;
+    wish->backend->device_describe(wish->device, &info);
+    *r = (struct fit_report){.gpu = info.uuid[0] != '\0', .now = true, .beside = beside > 0 ? beside : 0};
+    int64_t left = memory_share_left(wish); /* of a GPU less its context, which is taken off here */
+    if (left == INT64_MAX)
+        return err_set(err, STATUS_USAGE, "--fit: %s does not say what it has (give --fit MEMORY)",
+                       info.short_name);
+    r->memory = left + (r->gpu ? r->beside : 0);
+    r->promised = memory_share_promised(wish, &r->waiting);
+    r->margin = fit_margin(r->memory);
+    if (r->gpu) r->host_free = memory_available();
+    find_room(r);
+    return STATUS_OK;
+}
+
+/* Page-locked memory is not the device's: a batch that fits there may still find too little of it. */
+static enum status ask_host(struct fit_report *r, struct plan_input input, struct err *err)
+{
+    struct plan plan;
+    int64_t left = r->host_free - fit_margin(r->host_free);
+    input.B = r->batch ? r->batch : input.B;
+    enum status status = plan_init(&plan, &input, err);
+    if (status) return status;
+    int64_t rest = (int64_t)plan.category_bytes[PLAN_HOST],
+            snapshot = (int64_t)plan.category_bytes[PLAN_SNAPSHOT];
+    plan_release(&plan);
+    r->host_needed = rest + snapshot;
+    r->no_snapshot = r->host_needed > left && snapshot > 0 && rest <= left;
+    if (r->host_needed > left && !r->no_snapshot) r->batch = r->length = 0;
+    return STATUS_OK;
+}
+
+enum status fit_report_solve(struct fit_report *r, const struct plan_input *input, int longest,
+                             struct err *err)
+{
+    enum status status = fit_batch(*input, r->room, &r->batch, err);
+    if (!status) status = fit_length(*input, r->room, longest, &r->length, err);
+    return status || !r->host_free ? status : ask_host(r, *input, err);
+}
+
+/* ---- text ---- */
+
+static void print_line(const char *what, const char *sign, int64_t bytes, const char *why)
+{
+    char text[32], amount[40];
+    snprintf(amount, sizeof amount, "%s%s", sign, text_format_bytes((uint64_t)bytes, text, sizeof text));
+    printf("  %-42s %12s%s%s\n", what, amount, *why ? "   " : "", why);
+}
+
+/* How the memory for the plan comes about. */
+static void print_account(const struct fit_report *r)
+{
+    char who[64];
+    snprintf(who, sizeof who, "asked for by %d that wait%s", r->waiting, r->waiting == 1 ? "s" : "");
+    printf("\nmemory for the plan, now:\n");
+    print_line("could be reserved", "", r->memory, "memory.reserve and what others hold are taken off");
+    if (r->beside)
+        print_line(r->gpu ? "driver's context and libraries" : "the program and what it reads", "-",
+                   r->beside, r->gpu ? "as last measured" : "beside the plan");
+    if (r->waiting) print_line(who, "-", r->promised, "they come first: see `anneal devices`");
+    print_line("margin", "-", r->margin, "a 32nd, and 14 MiB for rounding up to pages");
+    print_line("left for the plan", "", (int64_t)r->room, "");
+}
+
+/* As a shell reads it back. */
+static void print_word(const char *word)
+{
+    if (*word &&
+        !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+@%-")]) {
+        printf(" %s", word);
+        return;
+    }
+    fputs(" '", stdout);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*word);
+    putchar('\'');
+}
+
+static void print_command(const struct fit_report *r, const char *const *words, const char *key, int value)
+{
+    size_t n = strlen(key);
+    bool waits = false;
+    fputs("  anneal train", stdout);
+    for (; *words; words++) {
+        const char *bare = *words + (strncmp(*words, "--", 2) == 0 ? 2 : 0);
+        waits = waits || strcmp(bare, "wait") == 0;
+        if (strncmp(bare, key, n) != 0 || bare[n] != '=') print_word(*words);
+    }
+    printf(" --%s=%d", key, value);
+    if (r->no_snapshot) fputs(" --checkpoint.background=false", stdout);
+    if (r->waiting && !waits) fputs(" --wait", stdout);
+    putchar('\n');
+}
+
+static void print_host(const struct fit_report *r)
+{
+    char needed[32], available[32];
+    if (r->host_needed <= r->host_free - fit_margin(r->host_free)) return;
+    text_format_bytes((uint64_t)r->host_needed, needed, sizeof needed);
+    text_format_bytes((uint64_t)r->host_free, available, sizeof available);
+    printf("It also wants %s of the host's memory, of which %s are free%s\n", needed, available,
+           r->no_snapshot ? ": without a snapshot for checkpoints it fits." : ": that is not enough.");
+}
+
+void fit_report_print(const struct fit_report *r, const struct plan_input *input, const char *const *words)
+{
+    char text[32];
+    if (r->now) print_account(r);
+    printf("\nInto %s",
+           text_format_bytes(r->now ? (uint64_t)r->room : (uint64_t)r->memory, text, sizeof text));
+    if (!r->now && r->beside)
+        printf(", %s of them the driver's context,",
+               text_format_bytes((uint64_t)r->beside, text, sizeof text));
+    printf(" fit");
+    if (r->batch)
+        printf(" a batch of %d sequences of %d tokens", r->batch, input->T);
+    else
+        printf(" not even one sequence of %d tokens", input->T);
+    if (r->length)
+        printf(", or %d sequences of %d tokens%s:\n", input->B, r->length,
+               r->length == input->model->config.max_seq_len ? " (model.max_seq_len)" : "");
+    else
+        printf(", nor %d sequences of any length.\n", input->B);
+    if (r->host_free) print_host(r);
+    if (r->batch) print_command(r, words, "train.batch_size", r->batch);
+    if (r->length) print_command(r, words, "train.seq_len", r->length);
+}
+
+/* ---- JSON ---- */
+
+json_t *fit_report_json(const struct fit_report *r)
+{
+    return json_pack("{s:I, s:I, s:I, s:i, s:I, s:I, s:i, s:i, s:b}", "memory_bytes", (json_int_t)r->memory,
+                     "beside_bytes", (json_int_t)r->beside, "waiting_bytes", (json_int_t)r->promised,
+                     "waiting", r->waiting, "margin_bytes", (json_int_t)r->margin, "plan_bytes",
+                     (json_int_t)r->room, "batch_size", r->batch, "seq_len", r->length, "needs_no_snapshot",
+                     r->no_snapshot);
+}

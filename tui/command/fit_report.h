@@ -1,0 +1,49 @@
+/* What fits into a device's memory: the answer of `anneal estimate --fit`, as text and as JSON.
+ *
+ * Of an amount that is given the whole is the plan's, but a GPU's context. Of what the device has now, the
+ * plan gets what really starts there: what could be reserved, less what the program takes beside its plan,
+ * less what those who wait will take first, less a margin. */
+#ifndef ANNEAL_TUI_FIT_REPORT_H
+#define ANNEAL_TUI_FIT_REPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/plan.h"
+#include "tui/command/memory_share.h"
+
+/* The margin: a 32nd of what could be reserved, for what comes and goes between this answer and the run, and
+ * a large page for each block of the plan, to whose multiple the driver or the system rounds it up. */
+enum { FIT_MARGIN_SHARE = 32, FIT_MARGIN_PAGE = 2 << 20 };
+
+struct fit_report {
+    bool gpu, now;     /* now: into what the device has; else an amount that was given */
+    int64_t memory;    /* bytes: given, or that could be reserved now */
+    int64_t beside;    /* of them not the plan's: a GPU's context; now, on a CPU: the program */
+    int64_t promised;  /* to those who wait, */
+    int waiting;       /* so many */
+    int64_t margin;    /* that stays */
+    size_t room;       /* what is left of all that, for the plan */
+    int batch, length; /* that fit; 0: none */
+    bool no_snapshot;  /* the host has no room for it, but for the rest: only where the device is a GPU */
+    int64_t host_needed, host_free; /* page-locked memory of the host; host_free 0: not asked */
+};
+
+int64_t fit_margin(int64_t memory);
+
+/* Into `memory` bytes. */
+void fit_report_give(struct fit_report *report, bool gpu, size_t memory, int64_t beside);
+/* Into what the wish's device has now, its own bytes aside. */
+enum status fit_report_look(struct fit_report *report, const struct memory_wish *wish, int64_t beside,
+                            struct err *err);
+/* The largest batch and the longest sequence, of at most `longest` tokens, with the rest as in the input. */
+enum status fit_report_solve(struct fit_report *report, const struct plan_input *input, int longest,
+                             struct err *err);
+
+/* `words` of `estimate` that `train` takes, too, NULL at the end: for the commands it recommends. */
+void fit_report_print(const struct fit_report *report, const struct plan_input *input,
+                      const char *const *words);
+json_t *fit_report_json(const struct fit_report *report); /* NULL: no memory */
+
+#endif
