@@ -426,16 +426,18 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
         if (*outcome != TRAIN_DIVERGED && *outcome != TRAIN_NOT_FINITE) /* their own sentence says it */
             trainer_event(t, "error",
                           "no checkpoint at step %" PRId64
-                          ": its gradient is not finite, the weights may be ruined; the last checkpoint is "
-                          "from before",
-                          t->state.step);
+                          ": its gradient is not finite, the weights may be ruined; %s",
+                          t->state.step,
+                          trainer_has_checkpoint(t) ? "the last checkpoint is from before"
+                                                    : "there is none from before");
         return STATUS_OK;
     }
     bool finite = trainer_weights_are_finite(t);
     if ((status = trainer_device_status(t, err))) return status;
     if (!finite) {
-        trainer_event(t, "error",
-                      "the weights are no longer finite; the last checkpoint holds the last good ones");
+        trainer_event(t, "error", "the weights are no longer finite; %s",
+                      trainer_has_checkpoint(t) ? "the last checkpoint holds the last good ones"
+                                                : "there is no checkpoint of good ones");
         return STATUS_OK;
     }
     return trainer_save_now(t, "last", err);

@@ -146,6 +146,8 @@ bool trainer_saves_full(const struct config *config);
 enum status trainer_save_checkpoint(struct trainer *trainer, const char *kind, struct err *err);
 /* The same, and returns when it is on disk, or why it is not. */
 enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
+/* Whether one that is whole is there, of this life of the run or an earlier. Reads it. */
+bool trainer_has_checkpoint(const struct trainer *trainer);
 /* The checkpoint of `step` could not be written, which is no reason to end the run: told when it is the
  * first, or has another cause than the one before. The next that is written tells how many were not. */
 void trainer_tolerate_save(struct trainer *trainer, int64_t step, const struct err *problem);

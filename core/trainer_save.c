@@ -5,6 +5,7 @@
 #include "core/trainer_parts.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,12 @@ bool trainer_weights_are_finite(struct trainer *t)
 bool trainer_weights_are_in_doubt(const struct trainer *t)
 {
     return t->halted || t->state.skipped_in_a_row > 0;
+}
+
+bool trainer_has_checkpoint(const struct trainer *t)
+{
+    char path[PATH_MAX];
+    return checkpoint_find(t->setup.checkpoints, -1, path, sizeof path, NULL) == STATUS_OK;
 }
 
 bool trainer_saves_full(const struct config *config)
