@@ -396,7 +396,8 @@ static enum status between_steps(struct trainer *t, struct err *err)
     if (due(c->sample.every, step) && trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
     if (due(c->checkpoint.every, step) && step < c->train.total_steps && t->last_checkpoint_step != step &&
         !trainer_weights_are_in_doubt(t)) {
-        if (trainer_save_checkpoint(t, "periodic", &problem)) trainer_tolerate(t, "error", &problem);
+        if (trainer_save_checkpoint(t, "periodic", &problem))
+            trainer_tolerate_save(t, t->state.step, &problem);
     }
     return trainer_device_status(t, err);
 }
@@ -443,22 +444,24 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
         *outcome = TRAIN_EARLY_STOPPED;
     else if (t->last_eval_step != t->state.step)
         trainer_evaluate(t);
-    if (trainer_wait_for_save(t, &problem)) trainer_tolerate(t, "error", &problem);
+    if (trainer_wait_for_save(t, &problem)) trainer_tolerate_save(t, t->job.state.step, &problem);
     if ((status = trainer_device_status(t, err)) || t->last_checkpoint_step == t->state.step) return status;
     if (trainer_weights_are_in_doubt(t)) {
         if (*outcome != TRAIN_DIVERGED && *outcome != TRAIN_NOT_FINITE) /* their own sentence says it */
             trainer_event(t, "error",
                           "no checkpoint at step %" PRId64
-                          ": its gradient is not finite, the weights may be ruined; the last checkpoint is "
-                          "from before",
-                          t->state.step);
+                          ": its gradient is not finite, the weights may be ruined; %s",
+                          t->state.step,
+                          trainer_has_checkpoint(t) ? "the last checkpoint is from before"
+                                                    : "there is none from before");
         return STATUS_OK;
     }
     bool finite = trainer_weights_are_finite(t);
     if ((status = trainer_device_status(t, err))) return status;
     if (!finite) {
-        trainer_event(t, "error",
-                      "the weights are no longer finite; the last checkpoint holds the last good ones");
+        trainer_event(t, "error", "the weights are no longer finite; %s",
+                      trainer_has_checkpoint(t) ? "the last checkpoint holds the last good ones"
+                                                : "there is no checkpoint of good ones");
         return STATUS_OK;
     }
     return trainer_save_now(t, "last", err);
@@ -471,6 +474,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     if (trainer_wait_for_save(t, &problem)) trainer_event(t, "error", "%s", problem.text);
     enum status device = status ? trainer_device_status(t, NULL) : STATUS_OK;
     if (device == STATUS_NO_MEMORY) rescue(t);
+    trainer_tell_unsaved(t);
     if (status == STATUS_NO_MEMORY && !device)
         status = err->status = STATUS_FAILED; /* the host's: not ours to say */
     return status;

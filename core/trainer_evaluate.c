@@ -43,7 +43,7 @@ void trainer_evaluate(struct trainer *t)
     struct err problem = {0};
     trainer_report_memory(t);
     if (decision.improved && !trainer_weights_are_in_doubt(t) && trainer_save_checkpoint(t, "best", &problem))
-        trainer_tolerate(t, "error", &problem);
+        trainer_tolerate_save(t, t->state.step, &problem);
 }
 
 enum status trainer_sample(struct trainer *t, struct err *err)

@@ -25,6 +25,13 @@ struct flight {
     double labels; /* of its loss, at least 1 */
 };
 
+/* Checkpoints in a row that could not be written. */
+struct save_trouble {
+    int64_t count, first; /* count 0: none; the step of the first */
+    int64_t untold;       /* of count: of the same cause as the one told before */
+    struct err told;
+};
+
 /* The step that is to be traced, or is. */
 struct tracing {
     bool ordered; /* by order_id, which waits for its answer */
@@ -62,6 +69,7 @@ struct trainer {
     bool sampling;
     struct saver *saver; /* NULL: checkpoints are written by the training thread */
     struct save_job job; /* the newest */
+    struct save_trouble trouble;
     struct tracing tracing;
     struct health health;
     double waited; /* seconds for batches, by the last step told */
@@ -138,6 +146,13 @@ bool trainer_saves_full(const struct config *config);
 enum status trainer_save_checkpoint(struct trainer *trainer, const char *kind, struct err *err);
 /* The same, and returns when it is on disk, or why it is not. */
 enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
+/* Whether one that is whole is there, of this life of the run or an earlier. Reads it. */
+bool trainer_has_checkpoint(const struct trainer *trainer);
+/* The checkpoint of `step` could not be written, which is no reason to end the run: told when it is the
+ * first, or has another cause than the one before. The next that is written tells how many were not. */
+void trainer_tolerate_save(struct trainer *trainer, int64_t step, const struct err *problem);
+/* When no other will be written: how many were not, of those that were not told. */
+void trainer_tell_unsaved(struct trainer *trainer);
 /* Until nothing is being written, and what was is told; its failure is returned instead. */
 enum status trainer_wait_for_save(struct trainer *trainer, struct err *err);
 /* Tells how a save in the background ended, where it has. */

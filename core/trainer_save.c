@@ -5,6 +5,7 @@
 #include "core/trainer_parts.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,12 @@ bool trainer_weights_are_in_doubt(const struct trainer *t)
     return t->halted || t->state.skipped_in_a_row > 0;
 }
 
+bool trainer_has_checkpoint(const struct trainer *t)
+{
+    char path[PATH_MAX];
+    return checkpoint_find(t->setup.checkpoints, -1, path, sizeof path, NULL) == STATUS_OK;
+}
+
 bool trainer_saves_full(const struct config *config)
 {
     return strcmp(config->checkpoint.contents, "full") == 0;
@@ -37,6 +44,64 @@ int trainer_snapshot_arenas(const struct config *config, int moments)
 {
     if (!config->checkpoint.background) return 0;
     return 1 + (trainer_saves_full(config) ? moments : 0);
+}
+
+/* Sentences name the step, and a folder called after it. */
+static bool differ_in_numbers_alone(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+    for (;; a++, b++) {
+        a += strspn(a, digits);
+        b += strspn(b, digits);
+        if (*a != *b || !*a) return *a == *b;
+    }
+}
+
+void trainer_tolerate_save(struct trainer *t, int64_t step, const struct err *problem)
+{
+    struct save_trouble *trouble = &t->trouble;
+    struct err more = *problem;
+    if (trainer_device_status(t, NULL)) return; /* it ends the run, and says so there */
+    if (trouble->count++ == 0) {
+        trouble->first = step;
+    } else if (problem->status == trouble->told.status &&
+               differ_in_numbers_alone(problem->text, trouble->told.text)) {
+        trouble->untold++;
+        return;
+    } else {
+        err_set(&more, problem->status,
+                "%.300s (the %" PRId64 " before, since step %" PRId64 ", failed, too)", problem->text,
+                trouble->count - 1, trouble->first);
+    }
+    trouble->untold = 0;
+    trouble->told = *problem;
+    trainer_tolerate(t, "error", &more);
+}
+
+static void tell_recovery(struct trainer *t, int64_t step)
+{
+    const struct save_trouble *trouble = &t->trouble;
+    if (trouble->count == 1)
+        trainer_event(t, "info",
+                      "checkpoints are written again: that of step %" PRId64
+                      " is there, that of step %" PRId64 " could not be written",
+                      step, trouble->first);
+    else if (trouble->count)
+        trainer_event(t, "info",
+                      "checkpoints are written again: that of step %" PRId64 " is there, %" PRId64
+                      " before it, since step %" PRId64 ", could not be written",
+                      step, trouble->count, trouble->first);
+    t->trouble = (struct save_trouble){0};
+}
+
+void trainer_tell_unsaved(struct trainer *t)
+{
+    if (t->trouble.untold)
+        trainer_event(t, "error",
+                      "%" PRId64 " checkpoints since step %" PRId64
+                      " could not be written, the newest %" PRId64 " of them for the reason told last",
+                      t->trouble.count, t->trouble.first, t->trouble.untold + 1);
+    t->trouble = (struct save_trouble){0};
 }
 
 /* What became of `job`. A failed one leaves its step without a checkpoint. */
@@ -57,6 +122,7 @@ static enum status tell(struct trainer *t, const struct save_job *job, const str
                                        .kind = job->kind,
                                        .bytes = result->bytes};
     t->setup.observer.checkpoint(t->setup.observer.context, &record);
+    tell_recovery(t, job->state.step);
     return STATUS_OK;
 }
 
@@ -72,7 +138,7 @@ void trainer_collect_save(struct trainer *t)
     struct save_result result;
     struct err problem = {0};
     if (t->saver && saver_collect(t->saver, false, &result) && tell(t, &t->job, &result, &problem))
-        trainer_tolerate(t, "error", &problem);
+        trainer_tolerate_save(t, t->job.state.step, &problem);
 }
 
 /* For the one before, whose failure is told and is no reason against this one. */
@@ -82,7 +148,7 @@ static void wait_for_turn(struct trainer *t)
     char waited[32];
     double start = clock_monotonic();
     if (!t->saver || !saver_is_busy(t->saver)) return;
-    if (trainer_wait_for_save(t, &problem)) trainer_tolerate(t, "error", &problem);
+    if (trainer_wait_for_save(t, &problem)) trainer_tolerate_save(t, t->job.state.step, &problem);
     double seconds = clock_monotonic() - start;
     if (seconds < 1) return;
     trainer_event(t, "warning",

@@ -173,10 +173,13 @@ enum status series_checkpoints(struct store *store, const char *run_id, size_t l
                                struct checkpoint_record **out, size_t *count, struct err *err)
 {
     struct rows rows = {.arena = arena, .size = sizeof **out};
-    enum status status = read_rows(store, run_id,
-                                   "select segment, step, wall_time, path, kind, bytes from checkpoints where"
-                                   " run_id = ?1 order by segment desc, step desc, wall_time desc",
-                                   limit, true, &rows, fill_checkpoint, err);
+    enum status status = read_rows(
+        store, run_id,
+        "select segment, step, wall_time, path, kind, bytes from checkpoints as c where run_id = ?1 and not "
+        "exists (select 1 from checkpoints where run_id = ?1 and path = c.path and (segment > c.segment or "
+        "(segment = c.segment and wall_time > c.wall_time)))"
+        " order by segment desc, step desc, wall_time desc",
+        limit, true, &rows, fill_checkpoint, err);
     if (status) return status;
     *out = rows.data;
     *count = rows.count;

@@ -70,6 +70,7 @@ enum status series_samples(struct store *store, const char *run_id, size_t limit
                            struct sample_record **out, size_t *count, struct err *err);
 enum status series_events(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                           struct event_record **out, size_t *count, struct err *err);
+/* Of those that took the place of an earlier one, of the same path, only the newest. */
 enum status series_checkpoints(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                                struct checkpoint_record **out, size_t *count, struct err *err);
 /* The steps whose newest checkpoint was written as the best, the newest first. */

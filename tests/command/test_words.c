@@ -274,10 +274,94 @@ static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
     assert_int_equal(truncate(weights, 100), 0);
     process_expect_sentence(process_run(0, "generate", "mine", "--max-tokens=2", NULL),
                             "checkpoints/step-40: the newest checkpoint is damaged, generating from step-30");
+    process_expect_sentence(process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL),
+                            "checkpoints/step-40: the newest checkpoint is damaged, forking from step-30");
+    struct process *p = process_run(2, "resume", "mine", "--train.total_steps=20", "--progress=none", NULL);
+    assert_non_null(strstr(process_stderr(p), "the newest checkpoint is damaged, going on from step-30"));
+    assert_non_null(strstr(process_stderr(p), "train.total_steps = 20 is below the 30 steps"));
     process_expect_sentence(
         process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=none", NULL),
         "checkpoints/step-40: the newest checkpoint is damaged, going on from step-30");
     free(weights);
+}
+
+/* How often `text` has `part`. */
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text += strlen(part)) count++;
+    return count;
+}
+
+static void a_checkpoint_passed_over_is_told_in_the_history_and_its_place_is_listed_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "damaged-history");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
+    char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
+    assert_int_equal(truncate(weights, 100), 0);
+    process_close(process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL));
+    struct process *p = process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=plain", NULL);
+    assert_int_equal(count_of(process_stderr(p), "the newest checkpoint is damaged"), 1);
+    char *page = process_output("show", "mine", NULL);
+    assert_non_null(strstr(page, "  warning  checkpoints/step-40: the newest checkpoint is damaged, going on "
+                                 "from step-30 (damaged ones are renamed to step-N.damaged)\n"));
+    assert_non_null(strstr(page, "checkpoints/step-40 (damaged)\n"));
+    free(page);
+    page = process_output("show", "mine-fork", NULL);
+    assert_non_null(strstr(page, "  warning  checkpoints/step-40: the newest checkpoint is damaged, forking "
+                                 "from step-30\n"));
+    free(page);
+    process_close(process_run(0, "resume", "mine", "--train.total_steps=40", "--progress=none", NULL));
+    page = process_output("show", "mine", NULL);
+    assert_int_equal(count_of(page, "checkpoints/step-40\n"), 1);
+    free(page);
+    free(weights);
+}
+
+static void where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"generate", "model", "evaluate"};
+    static const char none[] = " has no checkpoint that is whole: train it again, `anneal show ";
+    struct stage s;
+    char data[700];
+    stage_open(&s, "damaged-best");
+    snprintf(data, sizeof data, "--data=%s", s.corpus);
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--checkpoint.keep=2", "--progress=none", NULL));
+    char *last = checkpoint_path(&s, "mine", "/step-40/model.safetensors"),
+         *before = checkpoint_path(&s, "mine", "/step-30/model.safetensors");
+    assert_int_equal(truncate(last, 100), 0); /* the best */
+    for (int all = 0; all < 2; all++) {
+        const char *said = all ? none : "(the newest that is whole: --step 30)";
+        if (all) assert_int_equal(truncate(before, 100), 0);
+        process_expect_sentence(process_run(1, commands[0], "mine", "--best", NULL), said);
+        process_expect_sentence(process_run(1, commands[1], "info", "mine", "--best", NULL), said);
+        process_expect_sentence(process_run(1, commands[2], "mine", data, "--best", NULL), said);
+        process_expect_sentence(process_run(1, "fork", "mine", "--step=40", "--progress=none", NULL), said);
+    }
+    process_close_all(state);
+    process_expect_sentence(process_run(1, "generate", "mine", NULL), none);
+    process_expect_sentence(process_run(1, "fork", "mine", "--progress=none", NULL), none);
+    process_expect_sentence(
+        process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), none);
+    free(last);
+    free(before);
+}
+
+static void a_run_that_diverges_before_its_first_checkpoint_is_told_to_train_again(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "diverged-early");
+    struct process *p =
+        process_run(1, "train", s.config, "--name=mine", "--train.learning_rate=1000",
+                    "--train.max_grad_norm=0", "--health.on_nan=stop", "--train.warmup_steps=0",
+                    "--eval.every=0", "--sample.every=0", "--progress=none", NULL);
+    process_expect_sentence(p, "train again: there is no checkpoint from before)");
+    process_expect_sentence(p, "health.on_nan = stop (lower train.learning_rate, then ");
 }
 
 static void a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them(void **state)
@@ -413,6 +497,9 @@ int main(void)
         TEST(a_text_can_come_from_any_checkpoint_that_is_left),
         TEST(the_best_is_the_one_that_was_saved_as_the_best),
         TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
+        TEST(a_checkpoint_passed_over_is_told_in_the_history_and_its_place_is_listed_once),
+        TEST(where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none),
+        TEST(a_run_that_diverges_before_its_first_checkpoint_is_told_to_train_again),
         TEST(a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

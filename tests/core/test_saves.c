@@ -260,11 +260,88 @@ static void a_best_that_could_not_be_saved_takes_the_one_before_from_nobody(void
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
     for (int i = 0; i < 3; i++) assert_true(s.story.stoppings[i].improved);
-    assert_non_null(strstr(s.story.last_event, "checkpoint at step 8"));
+    assert_non_null(strstr(s.story.last_event, "that of step 8 could not be written"));
     assert_true(older_best_stayed);
     assert_false(is_whole(&s, 8));
     assert_false(is_whole(&s, 4)); /* the newer best is on disk: now it may go */
     assert_true(is_whole(&s, 12));
+    session_close(&s);
+}
+
+/* From the checkpoint of step 2 to that of step 6. */
+static void fill_disk_for_three(struct story *story, bool begins)
+{
+    let_files_be(begins && story->done <= 6 ? 1000 : RLIM_INFINITY);
+}
+
+static int events_at_step_7;
+
+static void count_events(struct story *story)
+{
+    let_files_be(RLIM_INFINITY);
+    if (story->done == 7) events_at_step_7 = story->event_count;
+}
+
+static void a_full_disk_is_told_once_and_again_when_it_is_no_longer_full(void **state)
+{
+    (void)state;
+    struct session s;
+    signal(SIGXFSZ, SIG_IGN);
+    session_open(&s, "told-once", NULL,
+                 WORDS("checkpoint.every=2", "checkpoint.background=false", "data.val_fraction=0"), 900);
+    s.story.on_saving = fill_disk_for_three;
+    s.story.on_step = count_events;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(events_at_step_7, 1);
+    assert_int_equal(s.story.event_count, 2);
+    assert_string_equal(s.story.last_level, "info");
+    assert_string_equal(s.story.last_event,
+                        "checkpoints are written again: that of step 8 is there, 3 before it, since step 2, "
+                        "could not be written");
+    session_close(&s);
+}
+
+static char *event_of_other_cause;
+
+/* Steps 2 and 4: full; from step 6 on there is a file in the place of the folder. */
+static void change_the_cause(struct story *story, bool begins)
+{
+    if (begins && story->done <= 4) let_files_be(1000);
+    if (begins && story->done == 6) {
+        assert_int_equal(file_remove_tree(watched->folder, NULL), STATUS_OK);
+        rig_write(watched->folder, "a file", 6);
+    }
+}
+
+static void keep_event(struct story *story)
+{
+    let_files_be(RLIM_INFINITY);
+    if (story->done == 11) event_of_other_cause = strdup(story->last_event);
+}
+
+static void another_cause_is_told_and_the_end_counts_what_was_not(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    enum train_outcome outcome;
+    signal(SIGXFSZ, SIG_IGN);
+    session_open(&s, "two-causes", NULL,
+                 WORDS("checkpoint.every=2", "checkpoint.background=false", "data.val_fraction=0"), 900);
+    watched = &s;
+    s.story.on_saving = change_the_cause;
+    s.story.on_step = keep_event;
+    session_start(&s, false);
+    assert_int_not_equal(trainer_run(s.trainer, &outcome, &err), STATUS_OK); /* the last one is not there */
+    assert_int_equal(s.story.event_count, 3);
+    assert_non_null(strstr(event_of_other_cause, "checkpoint at step 6: "));
+    assert_non_null(
+        strstr(event_of_other_cause, " (the 2 before, since step 2, failed, too); training goes on"));
+    assert_string_equal(s.story.last_event,
+                        "5 checkpoints since step 2 could not be written, the newest 3 of "
+                        "them for the reason told last");
+    free(event_of_other_cause);
     session_close(&s);
 }
 
@@ -349,6 +426,8 @@ int main(void)
         cmocka_unit_test(a_checkpoint_that_had_to_wait_long_says_so),
         cmocka_unit_test(an_ordered_checkpoint_is_on_disk_when_it_is_answered),
         cmocka_unit_test(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody),
+        cmocka_unit_test(a_full_disk_is_told_once_and_again_when_it_is_no_longer_full),
+        cmocka_unit_test(another_cause_is_told_and_the_end_counts_what_was_not),
         cmocka_unit_test(without_moments_a_checkpoint_is_smaller_and_resumes_no_run),
         cmocka_unit_test(
             a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer),

@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/checkpoint.h"
+#include "tui/command/checkpoint_choice.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/recorded_run.h"
@@ -60,6 +62,8 @@ static enum status find_checkpoint(const struct recorded_run *run, int64_t step,
 {
     char there[200];
     enum status status = checkpoint_find(run->checkpoints, step, folder, size, err);
+    if (status && file_is_folder(folder))
+        return checkpoint_choice_refuse(run->checkpoints, run->info.id, err);
     if (status != STATUS_NOT_FOUND) return status;
     checkpoint_list(run->checkpoints, there, sizeof there);
     if (step < 0 || strcmp(there, "none") == 0)
@@ -75,7 +79,7 @@ int command_fork(int argc, char **argv)
     struct recorded_run run = {0};
     struct fork_origin origin;
     struct err err = {0};
-    char *rest[SETTINGS_MAX + 17], folder[PATH_MAX] = "", name[RUN_NAME_MAX + 8];
+    char *rest[SETTINGS_MAX + 17], folder[PATH_MAX] = "", passed_over[160] = "", name[RUN_NAME_MAX + 8];
     int64_t step = -1;
     int count;
     enum status status = take_step(argc, argv, rest, &count, &step, &err);
@@ -92,7 +96,9 @@ int command_fork(int argc, char **argv)
     if (!status) status = recorded_run_check(&run, &options.config, "forked", &err);
     if (!status) status = find_checkpoint(&run, step, folder, sizeof folder, &err);
     snprintf(name, sizeof name, "%s-fork", run.info.name);
-    origin = (struct fork_origin){run.info.id, folder, run.config_text};
+    if (!status && step < 0)
+        checkpoint_choice_passed_over(run.checkpoints, folder, "forking", passed_over, sizeof passed_over);
+    origin = (struct fork_origin){run.info.id, folder, run.config_text, passed_over};
     options.name = !status && words.name ? words.name : name;
     options.fork = &origin;
     int code = status ? command_fail(&err) : training_start(&options);

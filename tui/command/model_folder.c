@@ -11,7 +11,7 @@
 #include "core/checkpoint.h"
 #include "runs/run.h"
 #include "runs/series.h"
-#include "tui/command/clean.h"
+#include "tui/command/checkpoint_choice.h"
 
 /* Whether a word on the command line is the folder of a checkpoint, not just a folder named like a run. */
 static bool is_model_folder(const char *word)
@@ -35,6 +35,7 @@ static enum status find_best(struct store *store, const char *checkpoints, const
     }
     if (!status && i < count) {
         status = checkpoint_find(checkpoints, steps[i], folder, size, err);
+        if (status) checkpoint_choice_refuse(checkpoints, run->id, err);
         if (!status && i > 0)
             fprintf(stderr,
                     "anneal: warning: run %s: the checkpoint of its best step %" PRId64
@@ -61,7 +62,7 @@ static enum status find_best(struct store *store, const char *checkpoints, const
 static enum status find_checkpoint(struct store *store, const char *checkpoints, const struct run_info *run,
                                    const struct model_choice *c, char *folder, size_t size, struct err *err)
 {
-    char newest[PATH_MAX];
+    char passed_over[160];
     if (c->best) return find_best(store, checkpoints, run, c, folder, size, err);
     enum status status = checkpoint_find(checkpoints, c->step, folder, size, err);
     if (status == STATUS_NOT_FOUND && !file_is_folder(folder)) {
@@ -72,13 +73,11 @@ static enum status find_checkpoint(struct store *store, const char *checkpoints,
                              " is not there, or no longer (leave --step out for the newest one)",
                              run->id, c->step);
     }
-    if (!status && c->step < 0 && checkpoint_passed_over(checkpoints, folder, newest, sizeof newest)) {
-        char shown[PATH_MAX];
-        clean_line(shown, sizeof shown, newest);
-        fprintf(stderr, "anneal: warning: %s: the newest checkpoint is damaged, %s from %s\n", shown,
-                c->doing, strrchr(folder, '/') + 1);
-    }
-    return status;
+    if (status) return checkpoint_choice_refuse(checkpoints, run->id, err);
+    if (c->step < 0 &&
+        checkpoint_choice_passed_over(checkpoints, folder, c->doing, passed_over, sizeof passed_over))
+        fprintf(stderr, "anneal: warning: run %s: %s\n", run->id, passed_over);
+    return STATUS_OK;
 }
 
 enum status model_choice_find(const struct model_choice *c, char *folder, size_t size, struct err *err)

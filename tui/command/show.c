@@ -93,6 +93,14 @@ bool show_checkpoint_exists(const struct show *show, const struct checkpoint_rec
     return n < (int)sizeof path && file_exists(path);
 }
 
+/* Renamed by a resume that found it so. */
+static bool is_set_aside(const struct show *show, const struct checkpoint_record *checkpoint)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s.damaged", show->folder, checkpoint->path);
+    return n < (int)sizeof path && file_exists(path);
+}
+
 /* ---- the page: every recorded text passes through line() or clean_block_new() ---- */
 
 static const char *line(struct show *show, const char *text)
@@ -150,10 +158,10 @@ static void print_identity(struct show *show)
         printf("  trainer     process %lld, last sign of life %s ago\n", (long long)run->pid,
                clock_format_duration(clock_wall() - run->heartbeat, a, sizeof a));
     else if (run->status == RUN_CRASHED)
-        printf("  trainer     process %lld died without a word, last heard of %s (anneal resume goes on from "
-               "the "
-               "last checkpoint)\n",
-               (long long)run->pid, format_time(run->heartbeat, a, sizeof a));
+        printf("  trainer     process %lld died without a word, last heard of %s (anneal resume %s)\n",
+               (long long)run->pid, format_time(run->heartbeat, a, sizeof a),
+               show->checkpoint_count ? "goes on from the last checkpoint"
+                                      : "begins again: it has no checkpoint yet");
     printf("  folder      %s\n", line(show, show->folder));
 }
 
@@ -198,7 +206,9 @@ static void print_checkpoints(struct show *show)
         printf("  %8lld  %-9s %10s  %s  %s%s\n", (long long)c->step, kind,
                text_format_bytes(c->bytes > 0 ? (uint64_t)c->bytes : 0, b, sizeof b),
                format_time(c->wall_time, a, sizeof a), line(show, c->path),
-               show_checkpoint_exists(show, c) ? "" : " (removed)");
+               show_checkpoint_exists(show, c) ? ""
+               : is_set_aside(show, c)         ? " (damaged)"
+                                               : " (removed)");
     }
 }
 

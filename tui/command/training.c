@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "tui/command/checkpoint_choice.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
 #include "tui/command/interrupt.h"
@@ -131,9 +132,12 @@ static void introduce(struct training_session *s)
 /* The newest checkpoint; where there is none yet, the initial weights are the last good state. */
 static enum status load_last_good(struct training_session *s, struct err *err)
 {
-    char checkpoint[PATH_MAX];
+    char checkpoint[PATH_MAX], passed_over[sizeof s->passed_over];
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    if (!status && checkpoint_choice_passed_over(s->checkpoints, checkpoint, "going on", passed_over,
+                                                 sizeof passed_over))
+        training_session_event(s, checkpoint_step(checkpoint), "warning", passed_over);
     if (!status) checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
     bool fresh; /* a fork of weights alone, before its first checkpoint */
     return status ? status : trainer_fork(s->trainer, checkpoint, &fresh, err);
@@ -182,6 +186,16 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     return STATUS_OK;
 }
 
+/* What there is to do with a lower learning rate. */
+static const char *after_divergence(const struct training_session *s)
+{
+    char checkpoint[PATH_MAX];
+    if (checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL))
+        return "train again: there is no checkpoint from before";
+    return strcmp(s->report.go_on_with, "fork") == 0 ? "fork: the last checkpoint is from before"
+                                                     : "resume: the last checkpoint is from before";
+}
+
 /* To the sentence about a failed device, what its user can do. */
 static void add_remedy(struct training_session *s, struct err *err)
 {
@@ -228,14 +242,14 @@ static int train(struct training_session *s)
         status =
             err_set(&err, STATUS_FAILED,
                     "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
-                    "train.learning_rate, then resume: the last checkpoint is from before%s)",
-                    ordered);
+                    "train.learning_rate, then %s%s)",
+                    after_divergence(s), ordered);
     if (!status && outcome == TRAIN_NOT_FINITE)
         status = err_set(&err, STATUS_FAILED,
                          "step %" PRId64
                          ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
-                         "train.learning_rate, then resume: the last checkpoint is from before%s)",
-                         step - 1, ordered);
+                         "train.learning_rate, then %s%s)",
+                         step - 1, after_divergence(s), ordered);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];
     const char *message = status                                              ? err.text
                           : outcome == TRAIN_STOPPED && interrupt_requested() ? "stopped by a signal"
@@ -323,6 +337,7 @@ int training_resume(const struct training_options *options, const struct run_inf
                       precision_name(trainer_plan(s.trainer)->input.precision));
         introduce(&s);
     }
+    training_tell_passed_over(&s, !status);
     if (!status && (s.anew || s.fresh))
         training_session_event(&s, trainer_state(s.trainer)->step, "info",
                                s.anew ? "begins again: it had no checkpoint yet"

@@ -8,9 +8,10 @@
 
 /* Where a fork goes out from. */
 struct fork_origin {
-    const char *run;        /* id */
-    const char *checkpoint; /* folder */
-    const char *config;     /* of that run, as text */
+    const char *run;         /* id */
+    const char *checkpoint;  /* folder */
+    const char *config;      /* of that run, as text */
+    const char *passed_over; /* a sentence about a newer one that is damaged; "": there is none */
 };
 
 /* What the words of the commands say. */

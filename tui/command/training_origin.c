@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "runs/series.h"
+#include "tui/command/checkpoint_choice.h"
 
 /* After the trainer has loaded a checkpoint of `run`: whether there is anything left to do. */
 static enum status check_rest(const struct training_session *s, const char *run, struct err *err)
@@ -92,7 +93,10 @@ static enum status find_origin(struct training_session *s, const struct run_info
         s->fresh = *run->parent_id && checkpoint_step(newest) == run->parent_step;
         return file_format_path(checkpoint, size, err, "%s", newest); /* else it is refused for what it is */
     }
-    if (found && found != STATUS_NOT_FOUND) return err_set(err, found, "%s", problem.text);
+    if (found && found != STATUS_NOT_FOUND) {
+        err_set(err, found, "%s", problem.text);
+        return checkpoint_choice_refuse(s->checkpoints, run->id, err);
+    }
     if (found) status = had_none(s, run, &s->anew, err);
     if (status) return status;
     if (found && !s->anew)
@@ -105,33 +109,31 @@ static enum status find_origin(struct training_session *s, const struct run_info
 }
 
 /* What there is beside the checkpoint that the run goes on from, and newer. */
-static void tell_passed_over(const struct training_session *s, const char *checkpoint)
+static void find_passed_over(struct training_session *s)
 {
     char newest[PATH_MAX];
-    const char *name = strrchr(checkpoint, '/') + 1;
-    if (checkpoint_passed_over(s->checkpoints, checkpoint, newest, sizeof newest))
-        fprintf(stderr,
-                "anneal: warning: %s: the newest checkpoint is damaged, going on from %s (damaged ones are "
-                "renamed to step-N.damaged)\n",
-                newest, name);
-    else if (!checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL) &&
-             checkpoint_step(newest) > checkpoint_step(checkpoint))
-        fprintf(stderr, "anneal: warning: %s: holds weights alone, going on from %s, which is full\n", newest,
-                name);
+    if (checkpoint_choice_passed_over(s->checkpoints, s->origin, "going on", s->passed_over,
+                                      sizeof s->passed_over) ||
+        checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL) ||
+        checkpoint_step(newest) <= checkpoint_step(s->origin))
+        return;
+    snprintf(s->passed_over, sizeof s->passed_over,
+             "checkpoints/step-%" PRId64 ": holds weights alone, going on from step-%" PRId64
+             ", which is full",
+             checkpoint_step(newest), checkpoint_step(s->origin));
 }
 
 enum status training_open_resumed(struct training_session *s, struct err *err)
 {
-    char checkpoint[PATH_MAX];
+    char *checkpoint = s->origin;
     s->fresh = s->anew = false;
     struct run_info run;
     enum status status = run_find(s->store, s->id, &run, err);
-    if (!status) status = find_origin(s, &run, checkpoint, sizeof checkpoint, err);
+    if (!status) status = find_origin(s, &run, checkpoint, sizeof s->origin, err);
     if (!status && s->anew && *s->config.model.from) s->weights = s->config.model.from;
     if (!status) status = training_open_anew(s, err);
     if (status || s->anew) return status;
-    tell_passed_over(s, checkpoint);
-    checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
+    find_passed_over(s);
     status = s->fresh ? trainer_fork(s->trainer, checkpoint, &s->fresh, err)
                       : trainer_resume(s->trainer, checkpoint, err);
     if (!status && *run.parent_id && checkpoint_step(checkpoint) == run.parent_step) {
@@ -143,6 +145,28 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
         free(parent);
     }
     return status ? status : check_rest(s, s->id, err);
+}
+
+/* To a user whom no report tells. */
+static void warn(const struct training_session *s, const char *text)
+{
+    fprintf(stderr, "anneal: warning: run %s: %s\n", s->id, text);
+}
+
+static bool is_silent(const struct training_session *s)
+{
+    return s->options->progress == REPORT_NONE || s->options->progress == REPORT_JSON;
+}
+
+void training_tell_passed_over(struct training_session *s, bool resumed)
+{
+    char text[sizeof s->passed_over + 80];
+    if (*s->passed_over && (!resumed || is_silent(s))) warn(s, s->passed_over);
+    if (!resumed || s->anew) return;
+    bool moved = checkpoint_set_damaged_aside(s->checkpoints, s->origin);
+    snprintf(text, sizeof text, "%s%s", s->passed_over,
+             moved ? " (damaged ones are renamed to step-N.damaged)" : "");
+    if (*s->passed_over) training_session_event(s, trainer_state(s->trainer)->step, "warning", text);
 }
 
 enum status training_recall_orders(struct training_session *s, struct err *err)
@@ -240,6 +264,8 @@ void training_tell_fork(struct training_session *s)
              s->fresh ? ", from weights alone: the optimizer begins anew" : "", rate,
              *changes ? ", with " : "", changes);
     training_session_event(s, step, "info", text);
+    if (*fork->passed_over && is_silent(s)) warn(s, fork->passed_over);
+    if (*fork->passed_over) training_session_event(s, step, "warning", fork->passed_over);
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, step);
     training_session_checkpoint(s, &(struct checkpoint_record){.step = step,
                                                                .wall_time = clock_wall(),

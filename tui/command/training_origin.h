@@ -13,6 +13,10 @@ enum status training_open_anew(struct training_session *s, struct err *err);
  * gone, or hold weights alone, or that has nothing left to do, is an error with its remedy. */
 enum status training_open_resumed(struct training_session *s, struct err *err);
 
+/* Says that a newer checkpoint was passed over, where one was: on standard error where the report does not,
+ * and once the run is `resumed`, in its history. Then those that are damaged are set aside, too. */
+void training_tell_passed_over(struct training_session *s, bool resumed);
+
 /* After that: the learning rates that were ordered and obeyed since the checkpoint are found in the store, to
  * be set again at the steps where they were: what is trained again is what was trained before. An order that
  * came later and was obeyed at an earlier step (after another resume) puts them out of force. */

@@ -33,6 +33,8 @@ struct training_session {
     struct metrics *metrics; /* NULL: none are taken */
     struct trainer *trainer;
     struct train_report report;
+    char origin[PATH_MAX]; /* the checkpoint that a resumed run goes on from */
+    char passed_over[160]; /* a sentence about a newer one, which is none to go on from; "": there is none */
     bool fresh;            /* a fork of weights alone */
     bool anew;             /* resumed without a checkpoint: from the beginning */
     int64_t adopted_bytes; /* size of the checkpoint that a fork began with */

@@ -172,9 +172,10 @@ static int draw_story(struct grid *grid, int x, int y, int w, const struct run_m
         return grid_text(grid, x, y, w, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, run->message);
     }
     if (run->status == RUN_CRASHED)
-        return grid_printf(grid, x, y, w, STYLE_BAD, ATTR_BOLD,
-                           "its trainer died; `anneal resume %s` goes on from the last checkpoint",
-                           run->name);
+        return grid_printf(grid, x, y, w, STYLE_BAD, ATTR_BOLD, "its trainer died; `anneal resume %s` %s",
+                           run->name,
+                           model->checkpoint_count ? "goes on from the last checkpoint"
+                                                   : "begins again: it has no checkpoint yet");
     if (!model->stopping_count) return 0;
     const struct stopping_record *now = &model->stopping[0].record;
     if (now->verdict != VERDICT_STOP) return draw_waiting(grid, x, y, w, now);
