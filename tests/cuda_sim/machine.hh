@@ -24,8 +24,8 @@ void streams_release();
 /* Fails unless [memory, memory + bytes) lies in one allocation. */
 void memory_expect(const void *memory, size_t bytes, const char *what);
 enum sim_machine machine();
-/* Lets the pretended time pass that a piece of work on the device takes, see clock.cc, and tells the pretended
- * CUPTI of it, see cupti.cc. */
+/* Lets the pretended time pass that a piece of work on the device takes, see clock.cc, and tells the
+ * pretended CUPTI of it, see cupti.cc. */
 enum work { KERNEL, UPLOAD, DOWNLOAD, COPY, FILL };
 void work_done(work kind, const char *name, size_t bytes, double microseconds);
 /* Pretended microseconds since the start. */
@@ -43,6 +43,8 @@ void drain_all();
 bool late();
 /* For calls that may not be in a capture: whether the stream is captured, which is then spoilt. */
 bool spoils_capture(cudaStream_t stream);
+/* For calls that the thread that captures may not make at all. */
+bool spoils_capture();
 bool is_pinned(const void *memory, size_t bytes);
 
 /* What a launch of this kernel may have of dynamic shared memory from here on; false: more than there is. */

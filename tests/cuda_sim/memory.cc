@@ -36,7 +36,7 @@ struct allocation {
 };
 
 std::vector<allocation> allocations;
-bool open_now;
+bool open_now, reads_host_memory;
 uint64_t mallocs;
 
 void protect(const allocation &a, bool open)
@@ -138,6 +138,11 @@ extern "C" uint64_t sim_device_bytes(void)
     return bytes;
 }
 
+extern "C" void sim_set_reads_host_memory(bool reads)
+{
+    reads_host_memory = reads;
+}
+
 extern "C" uint64_t sim_mallocs(void)
 {
     return mallocs;
@@ -182,6 +187,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     bool old = now == SIM_MACHINE_OLD_DEVICE || (now == SIM_MACHINE_MIXED && device == 0);
     out->major = old ? 7 : 9;
     out->multiProcessorCount = 1;
+    out->pageableMemoryAccess = reads_host_memory;
     return cudaSuccess;
 }
 
@@ -209,6 +215,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     *out = NULL;
     mallocs++;
     if (sim::faulted()) return sim::sticky_error();
+    if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     if (sim::allocation_fails() || bytes > (size_t)1 << 30) return cudaErrorMemoryAllocation;
     if (bytes == 0) return cudaSuccess;
     sim::catch_faults();
@@ -245,6 +252,7 @@ bool sim::memory_free(void *memory)
 
 cudaError_t cudaFree(void *memory)
 {
+    if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     sim::drain_all(); /* the runtime waits for the device */
     if (memory != NULL && !sim::memory_free(memory)) return cudaErrorInvalidValue;
     return fault_or(cudaSuccess);
@@ -276,8 +284,9 @@ static void copy_now(void *to, const void *from, size_t bytes, enum cudaMemcpyKi
     sim::memory_open(false);
 }
 
-/* Ordinary host memory is read before the call returns, and written before it returns, after all that is
- * queued; page-locked memory is read and written when the stream comes to it. */
+/* Ordinary host memory is read before the call returns, unless the device reads it by itself, and written
+ * before it returns, after all that is queued; page-locked memory is read and written when the stream comes
+ * to it. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
@@ -289,7 +298,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (sim::faulted()) return sim::sticky_error();
     if (!down) sim::memory_expect(to, bytes, "the target of cudaMemcpyAsync");
     if (!up) sim::memory_expect(from, bytes, "the source of cudaMemcpyAsync");
-    if (up && pageable && sim::late()) {
+    if (up && pageable && sim::late() && !reads_host_memory) {
         const unsigned char *at = (const unsigned char *)from;
         std::vector<unsigned char> staged(at, at + bytes);
         sim::queue(stream, [=] { copy_now(to, staged.data(), bytes, kind); });

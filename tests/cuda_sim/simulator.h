@@ -73,6 +73,10 @@ uint64_t sim_graph_launches(void);
  * once. $ANNEAL_SIM_STREAMS=late says so at the start. */
 void sim_set_late(bool late);
 
+/* Whether devices that are opened from here on read ordinary host memory by themselves: then an upload from
+ * it is read when the stream comes to it. */
+void sim_set_reads_host_memory(bool reads);
+
 /* Allocations of device memory asked for so far. */
 uint64_t sim_mallocs(void);
 
