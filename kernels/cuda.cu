@@ -244,13 +244,26 @@ static void mem_zero(void *memory, size_t bytes, struct stream *stream)
     check(stream, "a kernel, or zeroing memory after it,", cudaMemsetAsync(memory, 0, bytes, stream->queue));
 }
 
-/* From pageable memory the copy returns once the bytes are staged: the caller may reuse `host` at once. From
- * page-locked memory it is read later, without the host. */
+/* Neither page-locked nor the device's. */
+static bool is_ordinary(const void *host)
+{
+    cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, host) == cudaSuccess)
+        return attributes.type == cudaMemoryTypeUnregistered;
+    cudaGetLastError();
+    return true;
+}
+
+/* Ordinary memory is staged before the call returns, and the caller may reuse it at once; but a device that
+ * reads such memory by itself need not stage it, and then the copy is waited for. Page-locked memory is read
+ * later, without the host. */
 static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || !stream_usable(stream)) return;
     check(stream, "a kernel, or the upload after it,",
           cudaMemcpyAsync(device_memory, host, bytes, cudaMemcpyHostToDevice, stream->queue));
+    if (stream->device->properties.pageableMemoryAccess && stream_usable(stream) && is_ordinary(host))
+        check(stream, "a kernel, or the upload after it,", cudaStreamSynchronize(stream->queue));
 }
 
 static void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)

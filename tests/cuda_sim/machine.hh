@@ -45,6 +45,8 @@ void drain_all();
 bool late();
 /* For calls that may not be in a capture: whether the stream is captured, which is then spoilt. */
 bool spoils_capture(cudaStream_t stream);
+/* For calls that the thread that captures may not make at all. */
+bool spoils_capture();
 bool is_pinned(const void *memory, size_t bytes);
 /* Counts a wait of the host for the device. */
 void host_waits();

@@ -36,7 +36,7 @@ struct allocation {
 };
 
 std::vector<allocation> allocations;
-bool open_now, free_waits = true;
+bool open_now, free_waits = true, reads_host_memory;
 uint64_t mallocs;
 const size_t DEVICE_BYTES = (size_t)1 << 30;
 
@@ -144,6 +144,11 @@ extern "C" void sim_set_free_waits(bool waits)
     free_waits = waits;
 }
 
+extern "C" void sim_set_reads_host_memory(bool reads)
+{
+    reads_host_memory = reads;
+}
+
 extern "C" uint64_t sim_mallocs(void)
 {
     return mallocs;
@@ -188,6 +193,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     bool old = now == SIM_MACHINE_OLD_DEVICE || (now == SIM_MACHINE_MIXED && device == 0);
     out->major = old ? 7 : 9;
     out->multiProcessorCount = 1;
+    out->pageableMemoryAccess = reads_host_memory;
     return cudaSuccess;
 }
 
@@ -215,6 +221,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     *out = NULL;
     mallocs++;
     if (sim::faulted()) return sim::sticky_error();
+    if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     if (sim::allocation_fails() || bytes > DEVICE_BYTES) return cudaErrorMemoryAllocation;
     if (sim_device_bytes() + sim::pool_idle() > DEVICE_BYTES - bytes) return cudaErrorMemoryAllocation;
     if (bytes == 0) return cudaSuccess;
@@ -252,6 +259,7 @@ bool sim::memory_free(void *memory)
 
 cudaError_t cudaFree(void *memory)
 {
+    if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     if (free_waits) { /* the runtime waits for the device */
         sim::host_waits();
         sim::drain_all();
@@ -286,8 +294,9 @@ static void copy_now(void *to, const void *from, size_t bytes, enum cudaMemcpyKi
     sim::memory_open(false);
 }
 
-/* Ordinary host memory is read before the call returns, and written before it returns, after all that is
- * queued; page-locked memory is read and written when the stream comes to it. */
+/* Ordinary host memory is read before the call returns, unless the device reads it by itself, and written
+ * before it returns, after all that is queued; page-locked memory is read and written when the stream comes
+ * to it. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
@@ -300,7 +309,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (sim::faulted()) return sim::sticky_error();
     if (!down) sim::memory_expect(to, bytes, "the target of cudaMemcpyAsync");
     if (!up) sim::memory_expect(from, bytes, "the source of cudaMemcpyAsync");
-    if (up && pageable && sim::late()) {
+    if (up && pageable && sim::late() && !reads_host_memory) {
         const unsigned char *at = (const unsigned char *)from;
         std::vector<unsigned char> staged(at, at + bytes);
         sim::queue(stream, [=] { copy_now(to, staged.data(), bytes, kind); });

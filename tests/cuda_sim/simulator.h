@@ -82,6 +82,10 @@ void sim_set_free_waits(bool waits);
  * happened only once somebody waited for it or for later work. */
 uint64_t sim_waits(void);
 
+/* Whether devices that are opened from here on read ordinary host memory by themselves: then an upload from
+ * it is read when the stream comes to it. */
+void sim_set_reads_host_memory(bool reads);
+
 /* Allocations of device memory asked for so far. */
 uint64_t sim_mallocs(void);
 

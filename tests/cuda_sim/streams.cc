@@ -4,8 +4,9 @@
  * somebody waited, and work of two streams that no event orders runs in the order least expected: a missing
  * wait is a wrong result. A stream that is captured runs nothing; what it would have run is a graph.
  *
- * What the runtime refuses within a capture (waiting, ordinary host memory, events) is refused here, and
- * spoils the capture. */
+ * What the runtime refuses within a capture is refused here, and spoils the capture: on the captured stream
+ * waiting, ordinary host memory and events; of the thread that captures, on whatever stream, memory, asking
+ * for events and waiting for the device. */
 #include <stdlib.h>
 
 #include <deque>
@@ -79,6 +80,7 @@ auto &streams = *new std::vector<sim_stream *>;
 auto &events = *new std::vector<sim_event *>;
 auto &graphs = *new std::vector<sim_graph *>; /* those that can be launched */
 auto &nobodys = *new sim_stream;              /* work on the stream NULL */
+thread_local sim_stream *capturing;           /* of this thread */
 
 sim_stream *of(cudaStream_t stream)
 {
@@ -107,6 +109,12 @@ bool spoils_capture(cudaStream_t stream)
     sim_stream *s = of(stream);
     if (s->captured) s->spoilt = true;
     return s->captured;
+}
+
+bool spoils_capture()
+{
+    if (capturing) capturing->spoilt = true;
+    return capturing;
 }
 
 void queue(cudaStream_t stream, task run)
@@ -216,6 +224,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaDeviceSynchronize()
 {
+    if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     waits++;
     sim::drain_all();
     return fault_or(cudaSuccess);
@@ -238,6 +247,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
     if (sim::faulted()) return sim::sticky_error();
+    if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (*out == NULL) return cudaErrorMemoryAllocation;
     pinned[(const unsigned char *)*out] = bytes;
@@ -246,11 +256,18 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
 
 cudaError_t cudaFreeHost(void *memory)
 {
+    if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     waits++;
     sim::drain_all(); /* the runtime waits for the device */
     pinned.erase((const unsigned char *)memory);
     free(memory);
     return fault_or(cudaSuccess);
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *memory)
+{
+    out->type = sim::is_pinned(memory, 1) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+    return cudaSuccess;
 }
 
 /* ---- events ---- */
@@ -288,6 +305,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     if (event->last && !event->last->happened) {
         waits++;
         run_to(event->last->of, event->last->count);
@@ -298,6 +316,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     if (sim::faulted()) return sim::sticky_error();
+    if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     return event->last && !event->last->happened ? cudaErrorNotReady : cudaSuccess;
 }
 
@@ -319,6 +338,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     stream->captured = true;
     stream->spoilt = false;
     stream->graph = new sim_graph();
+    capturing = stream;
     return cudaSuccess;
 }
 
@@ -329,6 +349,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     sim_graph *graph = stream->graph;
     stream->captured = false;
     stream->graph = NULL;
+    capturing = NULL;
     if (stream->spoilt) {
         delete graph;
         return cudaErrorStreamCaptureInvalidated;

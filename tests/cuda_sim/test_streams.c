@@ -158,6 +158,23 @@ static void ordinary_memory_is_read_before_the_call_returns(void **state)
     fixture_close(&f);
 }
 
+/* Nothing is staged for a device that reads such memory by itself. */
+static void ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself(void **state)
+{
+    (void)state;
+    struct fixture f;
+    float host[N] = {0}, back[N];
+    sim_set_reads_host_memory(true);
+    fixture_open(&f, true);
+    host[3] = 5;
+    f.backend->mem_upload(f.sum, host, sizeof host, f.compute);
+    host[3] = 6;
+    f.backend->mem_download(back, f.sum, sizeof back, f.compute);
+    assert_true(back[3] == 5);
+    fixture_close(&f);
+    sim_set_reads_host_memory(false);
+}
+
 /* ---- faults ---- */
 
 /* The first mark is behind what worked: whoever waits for it hears nothing of what failed later, unless the
@@ -255,6 +272,22 @@ static void add_from_ordinary_memory(void *context)
     f->backend->add(f->sum, f->place[0], N, f->compute);
 }
 
+static void add_and_allocate(void *context)
+{
+    struct fixture *f = context;
+    struct err err;
+    void *memory;
+    f->backend->add(f->sum, f->place[0], N, f->compute);
+    f->backend->mem_alloc(f->device, 64, &memory, &err);
+}
+
+static void add_and_ask(void *context)
+{
+    struct fixture *f = context;
+    f->backend->add(f->sum, f->place[0], N, f->compute);
+    f->backend->event_done(f->landed);
+}
+
 static void work_that_cannot_be_recorded_leaves_the_stream_as_it_was(void **state)
 {
     (void)state;
@@ -267,6 +300,8 @@ static void work_that_cannot_be_recorded_leaves_the_stream_as_it_was(void **stat
     assert_non_null(strstr(err.text, "cannot be captured"));
     assert_int_equal(f.backend->graph_open(f.compute, add_from_ordinary_memory, &f, &graph, &err),
                      STATUS_FAILED);
+    assert_int_equal(f.backend->graph_open(f.compute, add_and_allocate, &f, &graph, &err), STATUS_FAILED);
+    assert_int_equal(f.backend->graph_open(f.compute, add_and_ask, &f, &graph, &err), STATUS_FAILED);
     assert_null(graph);
     assert_int_equal(f.backend->stream_wait(f.compute, &err), STATUS_OK);
     f.backend->mem_download(back, f.sum, sizeof back, f.compute);
@@ -295,6 +330,7 @@ int main(void)
         cmocka_unit_test(each_wait_left_out_is_a_wrong_sum),
         cmocka_unit_test(an_event_has_not_happened_before_somebody_waits),
         cmocka_unit_test(ordinary_memory_is_read_before_the_call_returns),
+        cmocka_unit_test(ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself),
         cmocka_unit_test(a_mark_before_a_refused_launch_is_good),
         cmocka_unit_test(a_fault_is_told_with_its_reason_by_whoever_finds_it),
         cmocka_unit_test(a_graph_runs_when_it_is_queued_and_not_when_it_is_recorded),

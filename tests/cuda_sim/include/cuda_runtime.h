@@ -263,6 +263,11 @@ struct cudaDeviceProp {
     } uuid;
     size_t totalGlobalMem;
     int major, minor, multiProcessorCount;
+    int pageableMemoryAccess; /* the device reads ordinary host memory by itself */
+};
+enum cudaMemoryType { cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1 };
+struct cudaPointerAttributes {
+    enum cudaMemoryType type;
 };
 
 cudaError_t cudaGetDeviceCount(int *count);
@@ -279,6 +284,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t stream);
 cudaError_t cudaMallocHost(void **out, size_t bytes);
 cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *memory);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value);
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value);
