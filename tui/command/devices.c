@@ -1,32 +1,46 @@
 /* anneal devices: what it can train on, and why not. A line a device: its name for --device and the runs'
  * device column, what it is, its memory; of a GPU also what of it is free, compute capability, driver and the
- * peaks of matrix products, published for the chip or worked out from its clock. Training takes the first GPU
- * that can be used; CUDA_VISIBLE_DEVICES chooses another. */
+ * peaks of matrix products, published for the chip or worked out from its clock, how busy it is and what
+ * slows it; below it who has reserved memory of it and who holds some. Training takes the first GPU that can
+ * be used; CUDA_VISIBLE_DEVICES chooses another. */
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "kernels/backend.h"
 #include "kernels/cuda_plugin.h"
+#include "kernels/glance.h"
 #include "tui/command/clean.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/memory_share.h"
+#include "tui/view/labels.h"
 
-/* The reservations on a device, a line each. A ledger that cannot be read has none to show. */
-static void show_holders(const char *device)
+enum { HOLDERS = 8 };
+
+/* The reservations on a device; none where the ledger cannot be read. *count of them are yours to free. */
+static struct reservation *read_reservations(const char *device, size_t *count)
 {
-    char home[PATH_MAX], bytes[32], used[32], holder[3 * LEDGER_TEXT];
+    char home[PATH_MAX];
     struct ledger *ledger = NULL;
     struct reservation *rows = NULL;
-    size_t count = 0;
+    *count = 0;
     if (file_anneal_home(home, sizeof home, NULL) || !file_exists(home) || ledger_open(home, &ledger, NULL))
-        return;
-    if (ledger_list(ledger, device, &rows, &count, NULL)) count = 0;
+        return NULL;
+    if (ledger_list(ledger, device, &rows, count, NULL)) *count = 0;
+    ledger_close(ledger);
+    return rows;
+}
+
+static void show_reservations(const struct reservation *rows, size_t count)
+{
+    char bytes[32], used[32], holder[3 * LEDGER_TEXT];
     for (size_t i = 0; i < count; i++) {
         clean_line(holder, sizeof holder, rows[i].holder);
         printf("         %s reserved by %s, process %" PRId64,
@@ -35,8 +49,62 @@ static void show_holders(const char *device)
             printf(", %s in use", text_format_bytes((uint64_t)rows[i].used, used, sizeof used));
         putchar('\n');
     }
-    free(rows);
-    ledger_close(ledger);
+}
+
+static int most_first(const void *a, const void *b)
+{
+    const struct gpu_process *left = a, *right = b;
+    if (left->bytes != right->bytes) return left->bytes < right->bytes ? 1 : -1;
+    return (left->pid > right->pid) - (left->pid < right->pid);
+}
+
+/* Who holds memory: an anneal process by what the ledger says of it, another one as the kernel calls it. */
+static void show_processes(struct gpu_record *now, const struct reservation *rows, size_t count)
+{
+    char bytes[32], name[3 * LEDGER_TEXT];
+    if (now->process_count < 0) puts("         who holds its memory is not told by the driver");
+    if (now->process_count > 0)
+        qsort(now->processes, (size_t)now->process_count, sizeof *now->processes, most_first);
+    for (int64_t i = 0; i < now->process_count; i++) {
+        const struct gpu_process *process = &now->processes[i];
+        const char *called = process->name;
+        if (i == HOLDERS && now->process_count > HOLDERS + 1) {
+            printf("         and %" PRId64 " processes with less\n", now->process_count - HOLDERS);
+            return;
+        }
+        for (size_t k = 0; k < count; k++)
+            if (rows[k].pid == process->pid) called = rows[k].holder;
+        clean_line(name, sizeof name, called);
+        printf("         %s held by %s%sprocess %" PRId64 "\n",
+               process->bytes < 0 ? "an unknown amount"
+                                  : text_format_bytes((uint64_t)process->bytes, bytes, sizeof bytes),
+               name, *name ? ", " : "", process->pid);
+    }
+}
+
+/* What a GPU is doing now, or why nobody can tell. */
+static void show_gpu_state(const char *uuid, const struct reservation *rows, size_t count)
+{
+    struct gpu_record now;
+    struct err err = {0};
+    char state[96];
+    if (glance_take(uuid, GLANCE_SECONDS, &now, &err)) {
+        printf("         %s\n", err.text);
+        return;
+    }
+    label_device(&now, state, sizeof state);
+    if (*state || *now.throttle)
+        printf("         %s%s%s%s\n", state, *state && *now.throttle ? ", " : "",
+               *now.throttle ? "clocks low: " : "", now.throttle);
+    show_processes(&now, rows, count);
+    free(now.processes);
+}
+
+static void show_cpu_state(void)
+{
+    struct gpu_record now;
+    if (!glance_take("", 0, &now, NULL) && !isnan(now.load_1m))
+        printf("         host load %.1f, %ld processors\n", now.load_1m, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 static enum status show_cpu(struct err *err)
@@ -50,7 +118,11 @@ static enum status show_cpu(struct err *err)
     cpu_backend()->device_close(device);
     printf("%-8s %s, %s\n", info.short_name, info.name,
            text_format_bytes((uint64_t)info.total_bytes, memory, sizeof memory));
-    show_holders(memory_share_device(&info));
+    show_cpu_state();
+    size_t count;
+    struct reservation *rows = read_reservations(memory_share_device(&info), &count);
+    show_reservations(rows, count);
+    free(rows);
     return STATUS_OK;
 }
 
@@ -86,7 +158,11 @@ static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_
     show_peaks(&report);
     putchar('\n');
     if (!usable) printf("         cannot be used: %s\n", report.why_not);
-    show_holders(report.uuid);
+    size_t count;
+    struct reservation *rows = read_reservations(report.uuid, &count);
+    show_reservations(rows, count);
+    if (usable) show_gpu_state(report.uuid, rows, count);
+    free(rows);
     return usable;
 }
 
