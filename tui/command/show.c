@@ -282,20 +282,20 @@ static void print_page(struct show *show)
 
 static void print_help(void)
 {
-    puts(
-        "usage: anneal show RUN [--profile [--layers]] [--json]\n"
-        "\n"
-        "Shows one run: what it is and how it goes, its evaluations, the early-stopping story, checkpoints,\n"
-        "traces, the newest sample, orders given to it, events, and its complete configuration.\n"
-        "\n"
-        "  --profile   instead, where the time of its steps goes: phase and operation with calls, time, "
-        "share "
-        "and\n"
-        "              the rates achieved, of an average profiled step (one in profile.every)\n"
-        "  --layers    of the profile, each layer by itself\n"
-        "  --json      one JSON object with all of it\n"
-        "\n"
-        "RUN is an id, the start of one, a name (the newest of that name), or latest.");
+    puts("usage: anneal show RUN [--profile [--layers]] [--json]\n"
+         "\n"
+         "Shows one run: what it is and how it goes, its device as last seen, its evaluations, the\n"
+         "early-stopping story, checkpoints, traces, the newest sample, orders given to it, events, and its\n"
+         "complete configuration.\n"
+         "\n"
+         "  --profile   instead, where the time of its steps goes: phase and operation with calls, time, "
+         "share "
+         "and\n"
+         "              the rates achieved, of an average profiled step (one in profile.every)\n"
+         "  --layers    of the profile, each layer by itself\n"
+         "  --json      one JSON object with all of it\n"
+         "\n"
+         "RUN is an id, the start of one, a name (the newest of that name), or latest.");
 }
 
 static enum status show_whole(struct store *store, const char *word, bool json, struct err *err)
