@@ -188,7 +188,7 @@ $(NVML_STAND_IN): tests/kernels/stand_in/nvml.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS),$(BASE_CFLAGS)) $(if $(findstring /old/,$@),-DOLD_DRIVER) \
 	  -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
-$(BUILD)/tests/kernels/test_gauge $(BUILD)/tests/command/test_metrics $(BUILD)/tests/cuda_sim/test_sharing: | $(NVML_STAND_IN)
+$(BUILD)/tests/kernels/test_gauge $(BUILD)/tests/command/test_metrics $(BUILD)/tests/cuda_sim/test_gpu_metrics: | $(NVML_STAND_IN)
 # NVIDIA's header, where the toolkit has it, is only compared with.
 $(BUILD)/tests/kernels/test_nvml.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 

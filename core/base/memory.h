@@ -4,15 +4,25 @@
 
 #include <stdint.h>
 
-/* Bytes: what the kernel calls available, or what is left of the control group's limit where that is less. 0:
+/* Bytes: what the kernel calls available, or what is left of a control group's limit where that is less. 0:
  * not known. */
 int64_t memory_available(void);
 
-/* Bytes: what the machine has, or the control group's limit where that is less. 0: not known. */
+/* Bytes: what the machine has, or a control group's limit where that is less. 0: not known. */
 int64_t memory_total(void);
 
 /* Bytes of the available that this process has taken: its resident pages but those it shares with a file. 0:
  * not known. */
 int64_t memory_private(void);
+
+/* What the control groups of a process allow, its own and all that this one lies in, of version 1 or 2. */
+struct memory_group {
+    int64_t limit; /* the lowest; -1: none has one */
+    int64_t left;  /* the least that any of them leaves, pages of files that it could drop included; -1: not
+                      known */
+};
+
+/* `groups` is a process's /proc/<pid>/cgroup, `mounted` where control groups are mounted: /sys/fs/cgroup. */
+struct memory_group memory_group_read(const char *groups, const char *mounted);
 
 #endif

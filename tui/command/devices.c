@@ -1,23 +1,87 @@
 /* anneal devices: what it can train on, and why not. A line a device: its name for --device and the runs'
  * device column, what it is, its memory and what of it is free; of a GPU also compute capability, driver and
- * the peaks of matrix products, published for the chip or worked out from its clock. Training takes the first
- * GPU that can be used; CUDA_VISIBLE_DEVICES chooses another. Below each who holds some of it, and who waits.
- */
+ * the peaks of matrix products, published for the chip or worked out from its clock, how busy it is and what
+ * slows it. Below each who has reserved some of its memory, who waits, and of a GPU who holds some. Training
+ * takes the first GPU that can be used; CUDA_VISIBLE_DEVICES chooses another. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "core/base/text.h"
 #include "kernels/backend.h"
 #include "kernels/cuda_plugin.h"
+#include "kernels/glance.h"
+#include "tui/command/clean.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/memory_share.h"
 #include "tui/command/reservation_list.h"
+#include "tui/view/labels.h"
+
+enum { HOLDERS = 8 };
+
+static int most_first(const void *a, const void *b)
+{
+    const struct gpu_process *left = a, *right = b;
+    if (left->bytes != right->bytes) return left->bytes < right->bytes ? 1 : -1;
+    return (left->pid > right->pid) - (left->pid < right->pid);
+}
+
+/* Who holds memory: an anneal process by what the ledger says of it, another one as the kernel calls it. */
+static void show_processes(struct gpu_record *now, const struct reservation_list *reservations)
+{
+    char bytes[32], name[3 * LEDGER_TEXT];
+    if (now->process_count < 0) puts("         who holds its memory is not told by the driver");
+    if (now->process_count > 0)
+        qsort(now->processes, (size_t)now->process_count, sizeof *now->processes, most_first);
+    for (int64_t i = 0; i < now->process_count; i++) {
+        const struct gpu_process *process = &now->processes[i];
+        const char *holder = reservation_list_holder(reservations, process->pid);
+        if (i == HOLDERS && now->process_count > HOLDERS + 1) {
+            printf("         and %" PRId64 " processes with less\n", now->process_count - HOLDERS);
+            return;
+        }
+        clean_line(name, sizeof name, holder ? holder : process->name);
+        printf("         %s held by %s%sprocess %" PRId64 "\n",
+               process->bytes < 0 ? "an unknown amount"
+                                  : text_format_bytes((uint64_t)process->bytes, bytes, sizeof bytes),
+               name, *name ? ", " : "", process->pid);
+    }
+}
+
+/* What a GPU is doing now, or why nobody can tell. */
+static void show_gpu_state(const char *uuid, const struct reservation_list *reservations)
+{
+    struct gpu_record now;
+    struct err err = {0};
+    char state[96];
+    if (glance_take(uuid, GLANCE_SECONDS, &now, &err)) {
+        printf("         %s\n", err.text);
+        return;
+    }
+    label_device(&now, state, sizeof state);
+    if (*state || *now.throttle)
+        printf("         %s%s%s%s\n", state, *state && *now.throttle ? ", " : "",
+               *now.throttle ? "clocks low: " : "", now.throttle);
+    show_processes(&now, reservations);
+    free(now.processes);
+}
+
+static void show_cpu_state(void)
+{
+    struct gpu_record now;
+    if (!glance_take("", 0, &now, NULL) && !isnan(now.load_1m))
+        printf("         host load %.1f, %ld processors\n", now.load_1m, sysconf(_SC_NPROCESSORS_ONLN));
+}
 
 static enum status show_cpu(struct err *err)
 {
     struct device *device;
     struct device_info info;
+    struct reservation_list reservations;
     char memory[32], available[32];
     enum status status = cpu_backend()->device_open(0, &device, err);
     if (status) return status;
@@ -26,7 +90,10 @@ static enum status show_cpu(struct err *err)
     printf("%-8s %s, %s (%s free)\n", info.short_name, info.name,
            text_format_bytes((uint64_t)info.total_bytes, memory, sizeof memory),
            text_format_bytes((uint64_t)info.available_bytes, available, sizeof available));
-    reservation_list_print(memory_share_device(&info));
+    show_cpu_state();
+    reservation_list_open(memory_share_device(&info), &reservations);
+    reservation_list_print(&reservations);
+    reservation_list_close(&reservations);
     return STATUS_OK;
 }
 
@@ -47,6 +114,7 @@ static void show_peaks(const struct cuda_device_report *report)
 static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver, int index)
 {
     struct cuda_device_report report;
+    struct reservation_list reservations;
     struct err err;
     char memory[32];
     if (plugin->inspect_device(index, &report, &err)) {
@@ -62,7 +130,10 @@ static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_
     show_peaks(&report);
     putchar('\n');
     if (!usable) printf("         cannot be used: %s\n", report.why_not);
-    reservation_list_print(report.uuid);
+    reservation_list_open(report.uuid, &reservations);
+    reservation_list_print(&reservations);
+    if (usable) show_gpu_state(report.uuid, &reservations);
+    reservation_list_close(&reservations);
     return usable;
 }
 

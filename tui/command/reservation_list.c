@@ -9,7 +9,6 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "runs/ledger.h"
 #include "tui/command/clean.h"
 
 /* ", process 17, for 4m 05s": a clock that was set back since has no time to tell. */
@@ -44,21 +43,38 @@ static void print_waiter(const struct reservation *row, size_t place)
     putchar('\n');
 }
 
-void reservation_list_print(const char *device)
+void reservation_list_open(const char *device, struct reservation_list *out)
 {
     char home[PATH_MAX];
     struct err err = {0};
     struct ledger *ledger = NULL;
-    struct reservation *holding = NULL, *waiting = NULL;
-    size_t holders = 0, waiters = 0;
+    *out = (struct reservation_list){0};
     if (file_anneal_home(home, sizeof home, NULL) || !file_exists(home)) return;
     enum status status = ledger_open(home, &ledger, &err);
-    if (!status) status = ledger_list(ledger, device, &holding, &holders, &err);
-    if (!status) status = ledger_queue(ledger, device, &waiting, &waiters, &err);
-    for (size_t i = 0; !status && i < holders; i++) print_holder(&holding[i]);
-    for (size_t i = 0; !status && i < waiters; i++) print_waiter(&waiting[i], i + 1);
-    if (status) fprintf(stderr, "anneal: warning: who holds memory is not known: %s\n", err.text);
-    free(holding);
-    free(waiting);
+    if (!status) status = ledger_list(ledger, device, &out->holding, &out->holders, &err);
+    if (!status) status = ledger_queue(ledger, device, &out->waiting, &out->waiters, &err);
     ledger_close(ledger);
+    if (!status) return;
+    fprintf(stderr, "anneal: warning: who holds memory is not known: %s\n", err.text);
+    reservation_list_close(out);
+}
+
+void reservation_list_close(struct reservation_list *list)
+{
+    free(list->holding);
+    free(list->waiting);
+    *list = (struct reservation_list){0};
+}
+
+void reservation_list_print(const struct reservation_list *list)
+{
+    for (size_t i = 0; i < list->holders; i++) print_holder(&list->holding[i]);
+    for (size_t i = 0; i < list->waiters; i++) print_waiter(&list->waiting[i], i + 1);
+}
+
+const char *reservation_list_holder(const struct reservation_list *list, int64_t pid)
+{
+    for (size_t i = 0; i < list->holders; i++)
+        if (list->holding[i].pid == pid) return list->holding[i].holder;
+    return NULL;
 }

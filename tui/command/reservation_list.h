@@ -1,8 +1,25 @@
-/* Who holds memory of a device, and who waits for some: lines below that device's. */
+/* Who has reserved memory of a device, and who waits for some: lines below that device's. */
 #ifndef ANNEAL_TUI_RESERVATION_LIST_H
 #define ANNEAL_TUI_RESERVATION_LIST_H
 
-/* `device` as the ledger names it. A ledger that cannot be read is a warning. */
-void reservation_list_print(const char *device);
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runs/ledger.h"
+
+struct reservation_list {
+    struct reservation *holding, *waiting; /* owned */
+    size_t holders, waiters;
+};
+
+/* `device` as the ledger names it. Empty where nobody has reserved, and, with a warning, where the ledger
+ * cannot be read. */
+void reservation_list_open(const char *device, struct reservation_list *out);
+void reservation_list_close(struct reservation_list *list);
+
+void reservation_list_print(const struct reservation_list *list);
+
+/* What the ledger calls this process; NULL where it holds nothing. Borrowed. */
+const char *reservation_list_holder(const struct reservation_list *list, int64_t pid);
 
 #endif

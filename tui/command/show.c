@@ -14,11 +14,13 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/gpu_samples.h"
 #include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 #include "tui/command/run_table.h"
 #include "tui/command/show_profile.h"
 #include "tui/command/stopping_story.h"
+#include "tui/view/labels.h"
 
 /* The step of a trace's file; -1: it is none. */
 static int64_t trace_step(const char *name)
@@ -74,6 +76,7 @@ enum status show_read(struct store *store, const char *word, size_t limit, struc
     if (!status) status = series_samples(store, id, limit, &s->arena, &s->samples, &s->sample_count, err);
     if (!status) status = order_list(store, id, limit, &s->arena, &s->orders, &s->order_count, err);
     if (!status) status = series_events(store, id, limit, &s->arena, &s->events, &s->event_count, err);
+    if (!status) status = gpu_samples_last(store, id, &s->arena, &s->device, &s->looked_at, err);
     if (status) return status;
     run_folder(store, id, s->folder, sizeof s->folder);
     return read_traces(s, limit, err);
@@ -127,6 +130,20 @@ static const char *format_loss(double value, char *buf, size_t size)
     return buf;
 }
 
+/* "last seen   2026-01-31 12:00:00: 97 % busy, 312 W, 64 C, 1980 MHz, host load 3.2, clocks low: power cap"
+ */
+static void print_device(struct show *show)
+{
+    const struct gpu_record *device = &show->device;
+    char state[96], when[48];
+    if (!show->looked_at) return;
+    printf("  last seen   %s: %s", format_time(device->wall_time, when, sizeof when),
+           *label_device(device, state, sizeof state) ? state : "the device tells nothing");
+    if (!isnan(device->load_1m)) printf(", host load %.1f", device->load_1m);
+    if (*device->throttle) printf(", clocks low: %s", line(show, device->throttle));
+    putchar('\n');
+}
+
 static void print_identity(struct show *show)
 {
     const struct run_info *run = &show->run;
@@ -162,6 +179,7 @@ static void print_identity(struct show *show)
                (long long)run->pid, format_time(run->heartbeat, a, sizeof a),
                show->checkpoint_count ? "goes on from the last checkpoint"
                                       : "begins again: it has no checkpoint yet");
+    print_device(show);
     printf("  folder      %s\n", line(show, show->folder));
 }
 
@@ -274,20 +292,20 @@ static void print_page(struct show *show)
 
 static void print_help(void)
 {
-    puts(
-        "usage: anneal show RUN [--profile [--layers]] [--json]\n"
-        "\n"
-        "Shows one run: what it is and how it goes, its evaluations, the early-stopping story, checkpoints,\n"
-        "traces, the newest sample, orders given to it, events, and its complete configuration.\n"
-        "\n"
-        "  --profile   instead, where the time of its steps goes: phase and operation with calls, time, "
-        "share "
-        "and\n"
-        "              the rates achieved, of an average profiled step (one in profile.every)\n"
-        "  --layers    of the profile, each layer by itself\n"
-        "  --json      one JSON object with all of it\n"
-        "\n"
-        "RUN is an id, the start of one, a name (the newest of that name), or latest.");
+    puts("usage: anneal show RUN [--profile [--layers]] [--json]\n"
+         "\n"
+         "Shows one run: what it is and how it goes, its device as last seen, its evaluations, the\n"
+         "early-stopping story, checkpoints, traces, the newest sample, orders given to it, events, and its\n"
+         "complete configuration.\n"
+         "\n"
+         "  --profile   instead, where the time of its steps goes: phase and operation with calls, time, "
+         "share "
+         "and\n"
+         "              the rates achieved, of an average profiled step (one in profile.every)\n"
+         "  --layers    of the profile, each layer by itself\n"
+         "  --json      one JSON object with all of it\n"
+         "\n"
+         "RUN is an id, the start of one, a name (the newest of that name), or latest.");
 }
 
 static enum status show_whole(struct store *store, const char *word, bool json, struct err *err)

@@ -22,6 +22,8 @@ struct show {
     struct event_record *events;
     int64_t *traces; /* steps of those in the run's folder, traces/step-N.json */
     size_t trace_count;
+    bool looked_at;           /* the device was */
+    struct gpu_record device; /* as last seen */
     size_t eval_count, stopping_count, checkpoint_count, sample_count, order_count, event_count;
 };
 
@@ -37,7 +39,8 @@ bool show_checkpoint_exists(const struct show *show, const struct checkpoint_rec
 json_t *show_config_value(const char *value);
 
 /* A new JSON object: the columns of the run, config, evals, early_stopping, checkpoints, traces, samples,
- * orders, events; lists oldest first, as in the CSV. NULL when memory is short. */
+ * orders, events, device_sample (as last seen, null: never); lists oldest first, as in the CSV. NULL when
+ * memory is short. */
 json_t *show_json(const struct show *show);
 
 #endif

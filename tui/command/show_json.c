@@ -142,6 +142,32 @@ static json_t *traces_json(const struct show *show)
     return list;
 }
 
+/* "processes" is null where nobody told. */
+static json_t *processes_json(const struct gpu_record *device)
+{
+    json_t *list = device->process_count < 0 ? json_null() : json_array();
+    for (int64_t i = 0; list && i < device->process_count; i++) {
+        const struct gpu_process *p = &device->processes[i];
+        json_array_append_new(list,
+                              json_pack("{sI so so}", "pid", (json_int_t)p->pid, "name",
+                                        *p->name ? text(p->name) : json_null(), "bytes", whole(p->bytes)));
+    }
+    return list;
+}
+
+static json_t *device_json(const struct show *show)
+{
+    const struct gpu_record *r = &show->device;
+    if (!show->looked_at) return json_null();
+    return json_pack("{so si so so so so so so so ss so so}", "wall_time", run_table_number(r->wall_time),
+                     "gpu", r->gpu, "utilization_pct", run_table_number(r->utilization_pct),
+                     "memory_used_bytes", whole(r->memory_used_bytes), "memory_total_bytes",
+                     whole(r->memory_total_bytes), "power_w", run_table_number(r->power_w), "temperature_c",
+                     run_table_number(r->temperature_c), "sm_clock_mhz", run_table_number(r->sm_clock_mhz),
+                     "process_bytes", whole(r->process_bytes), "throttle", r->throttle, "load_1m",
+                     run_table_number(r->load_1m), "processes", processes_json(r));
+}
+
 json_t *show_json(const struct show *show)
 {
     json_t *object = run_table_json(&show->run);
@@ -155,6 +181,7 @@ json_t *show_json(const struct show *show)
     failed |= json_object_set_new(object, "samples", samples_json(show));
     failed |= json_object_set_new(object, "orders", orders_json(show));
     failed |= json_object_set_new(object, "events", events_json(show));
+    failed |= json_object_set_new(object, "device_sample", device_json(show));
     if (!failed) return object;
     json_decref(object);
     return NULL;

@@ -1,0 +1,120 @@
+/* What a run on a GPU records of it, and what is shown of that: the real binary, the simulator for a GPU, and
+ * a stand-in for NVIDIA's management library. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "tests/command/process.h"
+#include "tests/command/stage.h"
+#include "tests/cuda_sim/simulated_plugin.h"
+#include "tests/kernels/stand_in/nvml_stand_in.h"
+
+/* The library lies beside the tests, which the binary is one folder above. */
+static void use_stand_in(const char *pid)
+{
+    char path[4096];
+    const char *binary = getenv("ANNEAL_BINARY");
+    assert_non_null(binary);
+    snprintf(path, sizeof path, "%.*s/tests/kernels/stand_in", (int)(strrchr(binary, '/') - binary), binary);
+    setenv("LD_LIBRARY_PATH", path, 1);
+    setenv(NVML_STAND_IN_PID, pid, 1);
+}
+
+static int forget(void **state)
+{
+    unsetenv("LD_LIBRARY_PATH");
+    unsetenv(NVML_STAND_IN_PID);
+    return simulated_plugin_forget(state);
+}
+
+static void assert_shows(const char *text, const char *wanted)
+{
+    if (!strstr(text, wanted)) fail_msg("\"%s\" is not in:\n%s", wanted, text);
+}
+
+static void a_run_records_its_gpu_and_who_holds_memory_of_it(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "recorded");
+    simulated_plugin_use("good");
+    use_stand_in("own");
+    process_close(process_run(0, "train", s.config, "--model.hidden_dim=16", "--train.total_steps=2",
+                              "--device=cuda", "--progress=none", NULL));
+    char *text = process_output("show", "latest", NULL);
+    assert_shows(text, ": 97 % busy, 312 W, 64 C, 1980 MHz, host load ");
+    free(text);
+    text = process_output("show", "latest", "--json", NULL);
+    json_t *shown = json_loads(text, 0, NULL), *device = json_object_get(shown, "device_sample");
+    assert_int_equal(stage_int(device, "gpu"), 2);
+    assert_int_equal(stage_int(device, "process_bytes"), 40 << 20);
+    assert_int_equal(json_array_size(json_object_get(device, "processes")),
+                     3); /* it, a larger one, a screen's */
+    json_decref(shown);
+    free(text);
+    text = process_output("export", "latest", "--table", "gpu", NULL);
+    assert_shows(text, ",sm_clock_mhz,process_bytes,throttle,load_1m");
+    assert_shows(text, ",64,1980,41943040,\"\",");
+    free(text);
+    text = stage_query(&s, "select count(*), sum(p.bytes) >> 20, max(p.name <> '') from gpu_processes p join"
+                           " gpu_samples s on p.wall_time = s.processes_at and p.run_id = s.run_id");
+    assert_string_equal(text, "3|7408|1"); /* 7 GiB, 200 and 40 MiB; its own process has a name */
+    free(text);
+}
+
+static void devices_tells_who_holds_memory_by_run_or_by_number(void **state)
+{
+    (void)state;
+    struct stage s;
+    char pid[16], line[96];
+    stage_open(&s, "holders");
+    simulated_plugin_use("good");
+    use_stand_in("own");
+    struct process *run =
+        process_start("train", s.config, "--model.hidden_dim=16", "--train.total_steps=1000000",
+                      "--device=cuda", "--name=wide", "--progress=json", NULL);
+    process_wait_lines(run, 3);
+    snprintf(pid, sizeof pid, "%d", (int)process_pid(run));
+    use_stand_in(pid);
+    char *text = process_output("devices", NULL);
+    assert_shows(text, "         97 % busy, 312 W, 64 C, 1980 MHz\n");
+    snprintf(line, sizeof line, "-wide, process %s\n", pid);
+    assert_shows(text, "         40.0 MiB held by ");
+    assert_shows(text, line);
+    assert_shows(text, "         7.0 GiB held by process 500000\n"); /* it has no name here */
+    assert_shows(text, "host load ");
+    assert_true(strstr(text, "7.0 GiB held") < strstr(text, "40.0 MiB held"));
+    free(text);
+    process_signal(run, SIGTERM);
+    process_expect(0, run);
+}
+
+static void devices_says_why_nobody_can_tell(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "untold");
+    simulated_plugin_use("good");
+    char *text = process_output("devices", NULL);
+    if (strstr(text, "libnvidia-ml.so.1 is not there") == NULL) { /* a machine with a driver */
+        assert_shows(text, "no GPU metrics: NVML ");
+    }
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_run_records_its_gpu_and_who_holds_memory_of_it, forget),
+        cmocka_unit_test_teardown(devices_tells_who_holds_memory_by_run_or_by_number, forget),
+        cmocka_unit_test_teardown(devices_says_why_nobody_can_tell, forget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
