@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/rotary.h"
 
 void network_mark(struct network *net, enum phase phase, int layer, enum operation operation)
@@ -80,6 +81,20 @@ static enum status allocate(struct network *net, enum plan_category category, st
     return STATUS_OK;
 }
 
+/* To the listener, behind the allocator's table: what should have had room. */
+static void tell_plan(const struct plan *plan)
+{
+    char line[400], bytes[32];
+    size_t used = (size_t)snprintf(line, sizeof line, "planned:");
+    const struct allocator_listener *full = &plan->input.full;
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (plan->category_bytes[i])
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s %s %s", i ? "," : "",
+                                     plan_category_name((enum plan_category)i),
+                                     text_format_bytes(plan->category_bytes[i], bytes, sizeof bytes));
+    if (full->line) full->line(full->context, line);
+}
+
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
@@ -94,13 +109,18 @@ enum status network_open(struct network *net, const struct backend *backend, str
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
     net->shape = (struct operation_shape){model, plan->input.precision, plan->input.B, plan->input.T,
                                           plan->loss_chunk};
-    struct allocator_options options = {plan->input.allocator, backend, device, plan_device_bytes(plan),
-                                        stderr};
+    struct allocator_options options = {.kind = plan->input.allocator,
+                                        .backend = backend,
+                                        .device = device,
+                                        .arena_bytes = plan_device_bytes(plan),
+                                        .report = stderr,
+                                        .full = plan->input.full};
     enum status status = allocator_open(&options, &net->allocator, err);
     if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
         if (plan->category_bytes[i]) status = allocate(net, (enum plan_category)i, err);
     }
+    if (status == STATUS_NO_MEMORY) tell_plan(plan);
     if (!status) status = upload_rope_table(net, err);
     if (status) {
         network_close(net);
