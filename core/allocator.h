@@ -69,9 +69,9 @@ struct allocator_scope {
 };
 
 /* What this strategy takes of a device for `count` requests of these sizes in this order, without a stream
- * and before any is freed: of the caching one to the byte, of a GPU's pool a bound. `host`: the device is the
- * CPU. */
-enum status allocator_rehearse(enum allocator_kind kind, bool host, const size_t *sizes, int count,
+ * and before any is freed: to the byte, but of the pool only a bound, as each request is taken to have it
+ * grow by whole units. pool_unit: of the device (backend->pool_unit); looked at for the pool alone. */
+enum status allocator_rehearse(enum allocator_kind kind, size_t pool_unit, const size_t *sizes, int count,
                                size_t *out, struct err *err);
 
 enum status allocator_open(const struct allocator_options *options, struct allocator **out, struct err *err);

@@ -221,6 +221,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     input.loss = plan_loss_parse(c->train.loss);
     input.host_counts = t->device.uuid[0] == '\0';
     allocator_kind_parse(c->memory.allocator, &input.allocator);
+    if (input.allocator == ALLOCATOR_POOL) input.pool_unit = setup->backend->pool_unit(setup->device);
     input.full = setup->full;
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
