@@ -53,6 +53,14 @@ static size_t zeroed_bytes(const struct plan *plan, int category)
     return lent ? plan->gemm_workspace : plan->category_bytes[category];
 }
 
+/* Whether all of a category is fp32; the others are of several types. */
+static bool holds_floats(const struct plan *plan, enum plan_category category)
+{
+    bool follows = category == PLAN_WEIGHTS || category == PLAN_ACTIVATIONS; /* the plan's precision */
+    return category == PLAN_GRADIENTS || category == PLAN_MOMENTS ||
+           (follows && precision_bytes(plan->input.precision) == sizeof(float));
+}
+
 /* One category's memory, cleared; but a snapshot is not read before it is written, and its pages are the
  * system's until then. */
 static enum status allocate(struct network *net, enum plan_category category, struct err *err)
@@ -64,7 +72,7 @@ static enum status allocate(struct network *net, enum plan_category category, st
     enum status status;
     if (plan_category_is_host(category)) {
         status = allocator_alloc_host(root, tag, bytes, &memory, err);
-    } else if (category == PLAN_GRADIENTS || category == PLAN_MOMENTS) {
+    } else if (holds_floats(net->plan, category)) {
         float *numbers = NULL;
         status = allocator_alloc_f32(root, tag, bytes / sizeof *numbers, NULL, &numbers, err);
         memory = numbers;
