@@ -394,7 +394,8 @@ static void a_device_without_room_leaves_the_table_in_the_log(void **state)
                             ", moments ", ", activations ", ", workspace ", "finished after step 8"));
     simulated_plugin_use("oom_at:2"); /* the arena is one block: nobody holds any of it yet */
     process_close(process_run(0, "train", s.config, EIGHT, "--progress=none", NULL));
-    expect_logged(&s, WORDS("training on the CPU: ", "planned: weights ", "finished after step 8"));
+    expect_logged(
+        &s, WORDS("training on the CPU: arena: no room for ", "planned: weights ", "finished after step 8"));
     simulated_plugin_use("no_room_at:3:adamw_update"); /* in the midst of a step */
     process_close(process_run(0, "train", s.config, EIGHT, "--progress=none", NULL));
     expect_logged(&s, WORDS("device memory, arena allocator:", "  weights ", "  gradients ", "  moments ",
