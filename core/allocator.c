@@ -167,24 +167,40 @@ static void sum_of(struct allocator *a, struct allocator_usage *out)
     out->peak_reserved = a->peak_reserved;
 }
 
-static void print_usage(const struct allocator_usage *u, const char *name, FILE *file)
+static void tell_usage(const struct allocator_usage *u, const char *name,
+                       const struct allocator_listener *listener)
 {
-    char live[32], peak[32], reserved[32];
-    fprintf(file, "  %-32s %12s %12s %12s %8" PRId64 "\n", name,
-            text_format_bytes((uint64_t)u->live, live, sizeof live),
-            text_format_bytes((uint64_t)u->peak, peak, sizeof peak),
-            text_format_bytes((uint64_t)u->reserved, reserved, sizeof reserved), u->count);
+    char line[160], live[32], peak[32], reserved[32];
+    snprintf(line, sizeof line, "  %-32s %12s %12s %12s %8" PRId64, name,
+             text_format_bytes((uint64_t)u->live, live, sizeof live),
+             text_format_bytes((uint64_t)u->peak, peak, sizeof peak),
+             text_format_bytes((uint64_t)u->reserved, reserved, sizeof reserved), u->count);
+    listener->line(listener->context, line);
+}
+
+/* The lock is held. */
+static void tell(struct allocator *a, const struct allocator_listener *listener)
+{
+    char line[160];
+    struct allocator_usage sum;
+    if (!listener->line) return;
+    sum_of(a, &sum);
+    snprintf(line, sizeof line, "device memory, %s allocator:", allocator_kind_name(a->options.kind));
+    listener->line(listener->context, line);
+    snprintf(line, sizeof line, "  %-32s %12s %12s %12s %8s", "tag", "live", "peak", "reserved", "blocks");
+    listener->line(listener->context, line);
+    for (int i = 0; i < a->tag_count; i++) tell_usage(&a->tags[i].usage, a->tags[i].name, listener);
+    tell_usage(&sum, "all", listener);
+}
+
+static void print_line(void *context, const char *line)
+{
+    fprintf(context, "%s\n", line);
 }
 
 static void print(struct allocator *a, FILE *file)
 {
-    struct allocator_usage sum;
-    if (!file) return;
-    sum_of(a, &sum);
-    fprintf(file, "device memory, %s allocator:\n  %-32s %12s %12s %12s %8s\n",
-            allocator_kind_name(a->options.kind), "tag", "live", "peak", "reserved", "blocks");
-    for (int i = 0; i < a->tag_count; i++) print_usage(&a->tags[i].usage, a->tags[i].name, file);
-    print_usage(&sum, "all", file);
+    if (file) tell(a, &(struct allocator_listener){print_line, file});
 }
 
 /* ---- opening ---- */
@@ -316,7 +332,10 @@ static enum status take(struct allocator_scope *scope, const char *tag, size_t b
     } else if (!status) {
         status = a->strategy->take(a->state, rounded, stream, &block, err);
     }
-    if (status == STATUS_NO_MEMORY) status = no_room(a, tag, bytes, err);
+    if (status == STATUS_NO_MEMORY) {
+        status = no_room(a, tag, bytes, err);
+        tell(a, &a->options.full);
+    }
     if (!status) {
         enter(a, scope, tag_of(a, tag), bytes, host, &block);
         *out = block.memory;
@@ -427,6 +446,13 @@ enum status allocator_stream_closes(struct allocator *a, struct stream *stream, 
 }
 
 /* ---- telling ---- */
+
+void allocator_tell(struct allocator *a, const struct allocator_listener *listener)
+{
+    pthread_mutex_lock(&a->lock);
+    tell(a, listener);
+    pthread_mutex_unlock(&a->lock);
+}
 
 void allocator_sum(struct allocator *a, struct allocator_usage *out)
 {

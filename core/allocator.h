@@ -36,14 +36,21 @@ bool allocator_kind_parse(const char *name, enum allocator_kind *out);
 
 struct allocator; /* opaque */
 
+/* Hears a text, a line at a time. */
+struct allocator_listener {
+    void (*line)(void *context, const char *line); /* borrowed for the call; NULL: nobody hears */
+    void *context;
+};
+
 struct allocator_options {
     enum allocator_kind kind;
     const struct backend *backend; /* borrowed */
     struct device *device;         /* borrowed */
     size_t arena_bytes;            /* arena: its size, each request rounded up to 256 */
     FILE *report; /* where the table goes after a misuse (freed twice, never given, a size that
-                     overflows) and leaks are named; NULL: nowhere. A device without room is no misuse: its
-                     sentence has the table */
+                     overflows) and leaks are named; NULL: nowhere */
+    struct allocator_listener full; /* hears the table when there is no room; the sentence of the error has
+                                       what is live of it, as far as a line holds that */
 };
 
 /* What the memory of one tag, or all of it, comes to, in bytes. */
@@ -62,9 +69,9 @@ struct allocator_scope {
 };
 
 /* What this strategy takes of a device for `count` requests of these sizes in this order, without a stream
- * and before any is freed: of the caching one to the byte, of a GPU's pool a bound. `host`: the device is the
- * CPU. */
-enum status allocator_rehearse(enum allocator_kind kind, bool host, const size_t *sizes, int count,
+ * and before any is freed: to the byte, but of the pool only a bound, as each request is taken to have it
+ * grow by whole units. pool_unit: of the device (backend->pool_unit); looked at for the pool alone. */
+enum status allocator_rehearse(enum allocator_kind kind, size_t pool_unit, const size_t *sizes, int count,
                                size_t *out, struct err *err);
 
 enum status allocator_open(const struct allocator_options *options, struct allocator **out, struct err *err);
@@ -94,6 +101,9 @@ enum status allocator_free(struct allocator *allocator, void *memory, struct str
 size_t allocator_trim(struct allocator *allocator);
 /* Before stream_close: nothing asked for on it may be live. */
 enum status allocator_stream_closes(struct allocator *allocator, struct stream *stream, struct err *err);
+
+/* The table of tags, with their sum, as of now. The listener must not call the allocator. */
+void allocator_tell(struct allocator *allocator, const struct allocator_listener *listener);
 
 void allocator_sum(struct allocator *allocator, struct allocator_usage *out);
 /* The tags in the order they first came; returns how many of them `out` holds. */

@@ -2,8 +2,6 @@
  * and no memory. */
 #include "core/allocator_strategy.h"
 
-#define MIB ((size_t)1 << 20)
-
 /* Stands in for the device: where the next block would lie. */
 struct ghost {
     uintptr_t next;
@@ -60,11 +58,10 @@ static enum status rehearse_caching(const size_t *sizes, int count, size_t *out,
     return status;
 }
 
-enum status allocator_rehearse(enum allocator_kind kind, bool host, const size_t *sizes, int count,
+enum status allocator_rehearse(enum allocator_kind kind, size_t pool_unit, const size_t *sizes, int count,
                                size_t *out, struct err *err)
 {
-    /* a driver's pool grows by 32 MiB; that of the CPU takes what it is asked for */
-    size_t unit = kind == ALLOCATOR_POOL && !host ? 32 * MIB : ALLOCATOR_ALIGN;
+    size_t unit = kind == ALLOCATOR_POOL && pool_unit > ALLOCATOR_ALIGN ? pool_unit : ALLOCATOR_ALIGN;
     *out = 0;
     if (kind == ALLOCATOR_CACHING) return rehearse_caching(sizes, count, out, err);
     for (int i = 0; i < count; i++) *out += (sizes[i] + unit - 1) / unit * unit;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/allocator_strategy.h"
+#include "core/base/text.h"
 
 /* ---- basic: every request goes to the device ---- */
 
@@ -136,10 +137,13 @@ static enum status arena_open(const struct allocator_options *options, void **st
 {
     struct bump *b = malloc(sizeof *b);
     void *memory = NULL;
+    char text[32];
     if (!b) return err_set(err, STATUS_NO_MEMORY, "no memory for an allocator");
     *b = (struct bump){.backend = options->backend, .device = options->device};
     b->bytes = (options->arena_bytes + ALLOCATOR_ALIGN - 1) & ~(size_t)(ALLOCATOR_ALIGN - 1);
     enum status status = b->bytes ? b->backend->mem_alloc(b->device, b->bytes, &memory, err) : STATUS_OK;
+    if (status == STATUS_NO_MEMORY)
+        err_prefix(err, "arena: no room for %s", text_format_bytes(b->bytes, text, sizeof text));
     if (status) {
         free(b);
         return status;

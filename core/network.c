@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/rotary.h"
 
 void network_mark(struct network *net, enum phase phase, int layer, enum operation operation)
@@ -52,6 +53,14 @@ static size_t zeroed_bytes(const struct plan *plan, int category)
     return lent ? plan->gemm_workspace : plan->category_bytes[category];
 }
 
+/* Whether all of a category is fp32; the others are of several types. */
+static bool holds_floats(const struct plan *plan, enum plan_category category)
+{
+    bool follows = category == PLAN_WEIGHTS || category == PLAN_ACTIVATIONS; /* the plan's precision */
+    return category == PLAN_GRADIENTS || category == PLAN_MOMENTS ||
+           (follows && precision_bytes(plan->input.precision) == sizeof(float));
+}
+
 /* One category's memory, cleared; but a snapshot is not read before it is written, and its pages are the
  * system's until then. */
 static enum status allocate(struct network *net, enum plan_category category, struct err *err)
@@ -63,7 +72,7 @@ static enum status allocate(struct network *net, enum plan_category category, st
     enum status status;
     if (plan_category_is_host(category)) {
         status = allocator_alloc_host(root, tag, bytes, &memory, err);
-    } else if (category == PLAN_GRADIENTS || category == PLAN_MOMENTS) {
+    } else if (holds_floats(net->plan, category)) {
         float *numbers = NULL;
         status = allocator_alloc_f32(root, tag, bytes / sizeof *numbers, NULL, &numbers, err);
         memory = numbers;
@@ -80,6 +89,20 @@ static enum status allocate(struct network *net, enum plan_category category, st
     return STATUS_OK;
 }
 
+/* To the listener, behind the allocator's table: what should have had room. */
+static void tell_plan(const struct plan *plan)
+{
+    char line[400], bytes[32];
+    size_t used = (size_t)snprintf(line, sizeof line, "planned:");
+    const struct allocator_listener *full = &plan->input.full;
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (plan->category_bytes[i])
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s %s %s", i ? "," : "",
+                                     plan_category_name((enum plan_category)i),
+                                     text_format_bytes(plan->category_bytes[i], bytes, sizeof bytes));
+    if (full->line) full->line(full->context, line);
+}
+
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
@@ -94,13 +117,18 @@ enum status network_open(struct network *net, const struct backend *backend, str
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
     net->shape = (struct operation_shape){model, plan->input.precision, plan->input.B, plan->input.T,
                                           plan->loss_chunk};
-    struct allocator_options options = {plan->input.allocator, backend, device, plan_device_bytes(plan),
-                                        stderr};
+    struct allocator_options options = {.kind = plan->input.allocator,
+                                        .backend = backend,
+                                        .device = device,
+                                        .arena_bytes = plan_device_bytes(plan),
+                                        .report = stderr,
+                                        .full = plan->input.full};
     enum status status = allocator_open(&options, &net->allocator, err);
     if (!status) status = backend->stream_open(device, plan->input.precision, &net->stream, err);
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
         if (plan->category_bytes[i]) status = allocate(net, (enum plan_category)i, err);
     }
+    if (status == STATUS_NO_MEMORY) tell_plan(plan);
     if (!status) status = upload_rope_table(net, err);
     if (status) {
         network_close(net);

@@ -103,7 +103,7 @@ enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err)
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (!plan_category_is_host((enum plan_category)i)) sizes[count++] = plan->category_bytes[i];
     enum status status =
-        allocator_rehearse(plan->input.allocator, plan->input.host_counts, sizes, count, out, err);
+        allocator_rehearse(plan->input.allocator, plan->input.pool_unit, sizes, count, out, err);
     *out += plan->total_bytes - device;
     return status;
 }

@@ -83,7 +83,9 @@ struct plan_input {
     size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
     enum plan_loss loss;
     bool host_counts; /* the device computes in the host's memory: the host's buffers are its own, too */
-    enum allocator_kind allocator; /* what the network's memory is cut from */
+    enum allocator_kind allocator;  /* what the network's memory is cut from */
+    size_t pool_unit;               /* of the device, where the allocator is its pool: backend->pool_unit */
+    struct allocator_listener full; /* hears who holds what, and what was planned, when there is no room */
     int snapshot; /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
 };
 

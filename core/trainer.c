@@ -152,8 +152,11 @@ static enum status warm_up(struct trainer *t, struct err *err)
     const struct backend *be = t->setup.backend;
     struct warming w = {.progress = t->setup.progress};
     struct warm_watch watch = {t->setup.warm_folder, &w, on_warm_progress, on_warm_warning, on_warm_scratch};
-    struct allocator_options options = {
-        .kind = ALLOCATOR_BASIC, .backend = be, .device = t->setup.device, .report = stderr};
+    struct allocator_options options = {.kind = ALLOCATOR_BASIC,
+                                        .backend = be,
+                                        .device = t->setup.device,
+                                        .report = stderr,
+                                        .full = t->setup.full};
     struct allocator *allocator;
     struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
     struct stream *stream;
@@ -219,6 +222,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     input.loss = plan_loss_parse(c->train.loss);
     input.host_counts = t->device.uuid[0] == '\0';
     allocator_kind_parse(c->memory.allocator, &input.allocator);
+    if (input.allocator == ALLOCATOR_POOL) input.pool_unit = setup->backend->pool_unit(setup->device);
+    input.full = setup->full;
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
     if (!status) status = trainer_allocations_open(t, err);
@@ -471,6 +476,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
 {
     struct err problem = {0};
     enum status status = train(t, outcome, err);
+    if (status == STATUS_NO_MEMORY) allocator_tell(t->network.allocator, &t->setup.full);
     if (trainer_wait_for_save(t, &problem)) trainer_event(t, "error", "%s", problem.text);
     enum status device = status ? trainer_device_status(t, NULL) : STATUS_OK;
     if (device == STATUS_NO_MEMORY) rescue(t);

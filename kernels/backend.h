@@ -148,6 +148,10 @@ struct backend {
     void (*pool_free)(struct device *device, void *memory, size_t bytes, struct stream *stream);
     size_t (*pool_reserved)(struct device *device); /* bytes that the pool holds, in use or not */
     void (*pool_trim)(struct device *device);       /* gives back what is not in use */
+    /* By how many bytes, or a multiple of them, the pool grows for a request that finds no room in it:
+     * measured, where the device does not say, by asking for little and giving it back. 1: by what is asked
+     * for */
+    size_t (*pool_unit)(struct device *device);
     /* host memory that copies need not stage: page-locked on CUDA; 256-aligned */
     enum status (*host_alloc)(struct device *device, size_t bytes, void **out, struct err *err);
     void (*host_free)(struct device *device, void *memory);

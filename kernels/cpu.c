@@ -188,6 +188,12 @@ static void pool_trim(struct device *device)
     (void)device;
 }
 
+static size_t pool_unit(struct device *device)
+{
+    (void)device;
+    return 1;
+}
+
 static void stream_after(struct stream *stream, struct event *event)
 {
     (void)stream;
@@ -329,6 +335,7 @@ const struct backend cpu_table = {
     .pool_free = pool_free,
     .pool_reserved = pool_reserved,
     .pool_trim = pool_trim,
+    .pool_unit = pool_unit,
     .host_alloc = mem_alloc,
     .host_free = mem_free,
     .mem_zero = mem_zero,

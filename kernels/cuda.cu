@@ -387,6 +387,7 @@ const struct backend cuda_table = {
     .pool_free = pool_free,
     .pool_reserved = pool_reserved,
     .pool_trim = pool_trim,
+    .pool_unit = pool_unit,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .mem_zero = mem_zero,

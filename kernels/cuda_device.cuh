@@ -58,6 +58,7 @@ enum status pool_alloc(struct device *device, size_t bytes, struct stream *strea
 void pool_free(struct device *device, void *memory, size_t bytes, struct stream *stream);
 size_t pool_reserved(struct device *device);
 void pool_trim(struct device *device);
+size_t pool_unit(struct device *device);
 enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err);
 void host_free(struct device *device, void *memory);
 enum status event_open(struct device *device, struct event **out, struct err *err);

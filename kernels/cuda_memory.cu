@@ -82,6 +82,30 @@ void pool_trim(struct device *device)
         device->lost = true;
 }
 
+/* What an empty pool holds once it has given so many bytes; 0: it gave none. */
+static size_t pool_held_for(struct device *device, size_t bytes)
+{
+    void *memory = NULL;
+    size_t held = 0;
+    pool_trim(device);
+    if (pool_reserved(device) > 0 || pool_alloc(device, bytes, NULL, &memory, NULL)) return 0;
+    held = pool_reserved(device);
+    pool_free(device, memory, bytes, NULL);
+    pool_trim(device);
+    return held;
+}
+
+/* No document says how a pool grows, and drivers differ; so one is watched: for a byte, and for one byte more
+ * than it then has. Where that cannot be seen, as with a full device, the largest unit known of any is said.
+ */
+size_t pool_unit(struct device *device)
+{
+    const size_t unseen = (size_t)32 << 20;
+    size_t first = pool_held_for(device, 1), second = first > 0 ? pool_held_for(device, first + 1) : 0;
+    if (first == 0 || second <= first) return unseen;
+    return second - first > first ? second - first : first;
+}
+
 enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err)
 {
     void *memory = NULL;

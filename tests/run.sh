@@ -14,7 +14,7 @@ export ASAN_OPTIONS=allocator_may_return_null=1
 export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
 if [[ $build == *-tsan ]]; then # OpenMP's library is not instrumented: what its threads wait for is not seen
     export OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1
-    export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp:die_after_fork=0:allocator_may_return_null=1"
+    export TSAN_OPTIONS=die_after_fork=0:allocator_may_return_null=1
 fi
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT

@@ -110,8 +110,11 @@ static void measure(const struct backend *backend, int operations)
         printf("  %-8s %10.0f ns a free and an allocation\n", "malloc",
                median(malloc_trace, NULL, operations));
     for (int kind = 0; kind < ALLOCATOR_KINDS; kind++) {
-        struct allocator_options options = {(enum allocator_kind)kind, backend, device, (size_t)1 << 30,
-                                            stderr};
+        struct allocator_options options = {.kind = (enum allocator_kind)kind,
+                                            .backend = backend,
+                                            .device = device,
+                                            .arena_bytes = (size_t)1 << 30,
+                                            .report = stderr};
         struct allocator_usage sum;
         if (allocator_open(&options, &t.allocator, &err)) {
             fprintf(stderr, "bench_allocator: %s\n", err.text);

@@ -242,6 +242,72 @@ static void a_full_device_names_the_tag_and_who_holds_what(void **state)
     }
 }
 
+/* What a listener has heard, a line after the other. */
+static void hear(void *context, const char *line)
+{
+    char *heard = context;
+    assert_true(strlen(heard) + strlen(line) + 2 <= 4096);
+    strcat(strcat(heard, line), "\n");
+}
+
+/* More tags than the sentence has room for, each in its line of the table. */
+static void a_full_device_tells_the_whole_table(void **state)
+{
+    (void)state;
+    struct rationed f;
+    struct allocator *allocator;
+    struct err err = {0};
+    char heard[4096] = "", tag[32], line[64];
+    void *memory;
+    rationed_open(&f, ALLOCATOR_BASIC, 64 * MIB, NULL);
+    struct allocator_options options = {
+        .kind = ALLOCATOR_BASIC, .backend = &f.backend, .device = f.device, .full = {hear, heard}};
+    assert_int_equal(allocator_open(&options, &allocator, &err), STATUS_OK);
+    for (int i = 0; i < 20; i++) {
+        snprintf(tag, sizeof tag, "a part with number %d", i);
+        assert_int_equal(allocator_alloc(allocator_root(allocator), tag, MIB, NULL, &memory, &err),
+                         STATUS_OK);
+    }
+    assert_string_equal(heard, "");
+    assert_int_equal(allocator_alloc(allocator_root(allocator), "logits", 60 * MIB, NULL, &memory, &err),
+                     STATUS_NO_MEMORY);
+    assert_null(strchr(err.text, '\n'));
+    assert_null(strstr(err.text, "number 19"));
+    for (int i = 0; i < 20; i++) {
+        snprintf(line, sizeof line, "\n  a part with number %-13d %12s", i, "1.0 MiB");
+        if (!strstr(heard, line)) fail_msg("no \"%s\" in:\n%s", line, heard);
+    }
+    snprintf(line, sizeof line, "\n  %-32s %12s", "all", "20.0 MiB");
+    assert_non_null(strstr(heard, line));
+    assert_int_equal(allocator_close(allocator), 20);
+    rationed_close(&f);
+}
+
+static void sizes_that_overflow_are_refused_with_their_tag(void **state)
+{
+    (void)state;
+    struct rationed f;
+    struct err err = {0};
+    void *memory = NULL;
+    float *numbers = NULL;
+    rationed_open(&f, ALLOCATOR_BASIC, 64 * MIB, NULL);
+    struct allocator_scope *root = allocator_root(f.allocator);
+    static const size_t counts[] = {SIZE_MAX / sizeof(float) + 1, SIZE_MAX / 2, SIZE_MAX};
+    static const size_t bytes[] = {(size_t)PTRDIFF_MAX + 1, SIZE_MAX - 255, SIZE_MAX};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(allocator_alloc_f32(root, "logits", counts[i], NULL, &numbers, &err),
+                         STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "logits: a size of"));
+        assert_int_equal(allocator_alloc(root, "scratch", bytes[i], NULL, &memory, &err), STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "scratch: a size of"));
+        assert_int_equal(allocator_alloc_host(root, "staging", bytes[i], &memory, &err), STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "staging: a size of"));
+    }
+    assert_true(!memory && !numbers);
+    assert_int_equal(rationed_now().calls, 0);
+    assert_int_equal(rationed_close(&f), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +319,8 @@ int main(void)
         cmocka_unit_test(a_scope_frees_what_it_holds),
         cmocka_unit_test(misuse_is_told_with_its_tag),
         cmocka_unit_test(a_full_device_names_the_tag_and_who_holds_what),
+        cmocka_unit_test(a_full_device_tells_the_whole_table),
+        cmocka_unit_test(sizes_that_overflow_are_refused_with_their_tag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@
 
 #include "tests/core/story.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -160,7 +160,11 @@ static void the_count_sees_every_way_to_allocate(void **state)
         assert_non_null(memory[i]);
         free(memory[i]);
     }
+#ifdef __SANITIZE_THREAD__ /* its hook is not told of aligned memory */
+    assert_int_equal(atomic_load(&heap.count), 3);
+#else
     assert_int_equal(atomic_load(&heap.count), 5);
+#endif
 }
 
 static void expect_no_allocation(const char *const *words, struct story_order *orders)

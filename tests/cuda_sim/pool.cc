@@ -1,6 +1,6 @@
-/* The simulator's memory pool. A pool's memory is device memory like any other (memory.cc),
- * counted; what is freed is gone at once, so that a use after it is a finding, and held by the pool until a
- * trim, as the runtime reports it. */
+/* The simulator's memory pool, which says that it grows by whole chunks. A pool's memory is device memory
+ * like any other (memory.cc), counted; what is freed is gone at once, so that a use after it is a finding,
+ * and held by the pool until a trim, as the runtime reports it. */
 #include <map>
 
 #include "tests/cuda_sim/machine.hh"
@@ -11,6 +11,7 @@ struct sim_pool {
 };
 
 static sim_pool the_pool;
+static const size_t CHUNK = (size_t)2 << 20;
 
 size_t sim::pool_idle()
 {
@@ -31,7 +32,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr attribut
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
 {
     if (attribute != cudaMemPoolAttrReservedMemCurrent) return cudaErrorInvalidValue;
-    *(uint64_t *)value = pool->used + pool->idle;
+    *(uint64_t *)value = (pool->used + pool->idle + CHUNK - 1) / CHUNK * CHUNK;
     return cudaSuccess;
 }
 

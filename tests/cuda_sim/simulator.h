@@ -73,8 +73,8 @@ uint64_t sim_graph_launches(void);
  * once. $ANNEAL_SIM_STREAMS=late says so at the start. */
 void sim_set_late(bool late);
 
-/* Whether cudaFree waits for what is queued, as at first and as the runtime does: where it does not, memory that
- * is given back too early is gone for who still uses it, and that is a finding. */
+/* Whether cudaFree waits for what is queued, as at first and as the runtime does: where it does not, memory
+ * that is given back too early is gone for who still uses it, and that is a finding. */
 void sim_set_free_waits(bool waits);
 
 /* How often so far the host has waited for the device: for a stream or all of them, for an event that had not

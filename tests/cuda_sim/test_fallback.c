@@ -366,6 +366,57 @@ static void a_resume_falls_back_too(void **state)
                  "1");
 }
 
+/* The log of the newest run has all these words, in this order. */
+static void expect_logged(const struct stage *s, const char *const *words)
+{
+    char *id = stage_query(s, "select id from runs order by created_at desc limit 1"), path[1200];
+    snprintf(path, sizeof path, "%s/runs/%s/log.txt", s->home, id);
+    char *text = stage_read(path);
+    const char *at = text;
+    for (int i = 0; words[i]; i++)
+        if (!(at = strstr(at, words[i]))) fail_msg("no \"%s\" in its place:\n%s", words[i], text);
+    free(text);
+    free(id);
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* A sentence is one line; who holds what, and what was wanted, is in the log of the run. */
+static void a_device_without_room_leaves_the_table_in_the_log(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "table");
+    simulated_plugin_use("oom_at:3");
+    process_close(process_run(0, "train", s.config, EIGHT, BY_CATEGORY, "--progress=none", NULL));
+    expect_logged(&s, WORDS("training on the CPU: gradients: no room for", "device memory, basic allocator:",
+                            "  tag ", "  weights ", "  all ", "planned: weights ", ", gradients ",
+                            ", moments ", ", activations ", ", workspace ", "finished after step 8"));
+    simulated_plugin_use("oom_at:2"); /* the arena is one block: nobody holds any of it yet */
+    process_close(process_run(0, "train", s.config, EIGHT, "--progress=none", NULL));
+    expect_logged(
+        &s, WORDS("training on the CPU: arena: no room for ", "planned: weights ", "finished after step 8"));
+    simulated_plugin_use("no_room_at:3:adamw_update"); /* in the midst of a step */
+    process_close(process_run(0, "train", s.config, EIGHT, "--progress=none", NULL));
+    expect_logged(&s, WORDS("device memory, arena allocator:", "  weights ", "  gradients ", "  moments ",
+                            "  all ", "the CPU trains on from the checkpoint of step 2", "finished"));
+}
+
+static void a_resume_without_room_leaves_the_table_in_the_log(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "resume-table");
+    simulated_plugin_use("good");
+    process_close(process_run(0, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL));
+    simulated_plugin_use("oom_at:3");
+    process_expect_sentence(process_run(1, "resume", "latest", "--train.total_steps=10", BY_CATEGORY,
+                                        "--device=cuda", "--progress=none", NULL),
+                            "gradients: no room for");
+    expect_logged(&s, WORDS("finished after step 8", "gradients: no room for",
+                            "device memory, basic allocator:", "  weights ", "planned: weights "));
+}
+
 static void a_head_too_wide_for_the_gpu_is_known_before_the_first_step(void **state)
 {
     (void)state;
@@ -495,6 +546,8 @@ int main(void)
         cmocka_unit_test_teardown(a_device_without_room_for_a_category_falls_back_with_the_numbers,
                                   simulated_plugin_forget),
         cmocka_unit_test_teardown(a_resume_falls_back_too, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_device_without_room_leaves_the_table_in_the_log, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_resume_without_room_leaves_the_table_in_the_log, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_head_too_wide_for_the_gpu_is_known_before_the_first_step,
                                   simulated_plugin_forget),
         cmocka_unit_test_teardown(a_precision_that_the_cpu_lacks_names_its_key, simulated_plugin_forget),

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -33,7 +34,8 @@ static void fixture_open(struct fixture *f, enum allocator_kind kind)
     for (int i = 0; i < 2; i++)
         assert_int_equal(f->backend->stream_open(f->device, PRECISION_FP32, &f->streams[i], &err), STATUS_OK);
     f->bytes_before = sim_device_bytes();
-    struct allocator_options options = {kind, f->backend, f->device, 64 * MIB, NULL};
+    struct allocator_options options = {
+        .kind = kind, .backend = f->backend, .device = f->device, .arena_bytes = 64 * MIB};
     assert_int_equal(allocator_open(&options, &f->allocator, &err), STATUS_OK);
 }
 
@@ -124,12 +126,55 @@ static void a_full_gpu_is_told_with_the_tag(void **state)
     }
 }
 
+/* The simulator's pool grows by 2 MiB. */
+static void how_the_pool_grows_is_seen_and_bounds_what_it_takes(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 256, 3 * MIB, 2 * MIB, 20 * MIB + 1, 100000};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    struct fixture f;
+    struct allocator_usage sum;
+    void *memory;
+    size_t bound;
+    fixture_open(&f, ALLOCATOR_POOL);
+    size_t unit = f.backend->pool_unit(f.device);
+    assert_int_equal(unit, 2 * MIB);
+    assert_int_equal(f.backend->pool_reserved(f.device), 0);
+    assert_int_equal(sim_device_bytes(), f.bytes_before);
+    assert_int_equal(allocator_rehearse(ALLOCATOR_POOL, unit, sizes, COUNT, &bound, NULL), STATUS_OK);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(allocator_alloc(allocator_root(f.allocator), "piece", sizes[i], NULL, &memory, NULL),
+                         STATUS_OK);
+    allocator_sum(f.allocator, &sum);
+    assert_true((size_t)sum.reserved <= bound);
+    assert_true(bound < (size_t)sum.live + COUNT * unit);
+    allocator_scope_end(allocator_root(f.allocator));
+    fixture_close(&f);
+}
+
+static void a_pool_that_cannot_be_watched_is_taken_to_grow_by_much(void **state)
+{
+    (void)state;
+    struct fixture f;
+    for (int nth = 1; nth <= 2; nth++) {
+        char fault[16];
+        fixture_open(&f, ALLOCATOR_POOL);
+        snprintf(fault, sizeof fault, "oom_at:%d", nth);
+        sim_set_fault(fault);
+        assert_int_equal(f.backend->pool_unit(f.device), 32 * MIB);
+        assert_int_equal(f.backend->pool_reserved(f.device), 0);
+        fixture_close(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_strategy_hands_out_device_memory),
         cmocka_unit_test(page_locked_memory_is_the_hosts),
         cmocka_unit_test(a_full_gpu_is_told_with_the_tag),
+        cmocka_unit_test(how_the_pool_grows_is_seen_and_bounds_what_it_takes),
+        cmocka_unit_test(a_pool_that_cannot_be_watched_is_taken_to_grow_by_much),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,9 @@ static enum status ask_device(struct estimate *e, struct err *err)
         e->info = choice.info;
         e->input.host_counts = choice.info.uuid[0] == '\0';
         e->input.gemm_workspace = choice.backend->gemm_workspace(choice.device);
+        allocator_kind_parse(e->config.memory.allocator, &e->input.allocator);
+        if (e->input.allocator == ALLOCATOR_POOL)
+            e->input.pool_unit = choice.backend->pool_unit(choice.device);
         e->input.precision = plan_precision(e->config.train.precision, choice.info.best);
     }
     char home[PATH_MAX - 8], folder[PATH_MAX];
@@ -160,7 +163,6 @@ static enum status make_plan(struct estimate *e, struct err *err)
     if (!status) status = ask_device(e, err);
     e->input.model = &e->model;
     e->input.loss = plan_loss_parse(c->train.loss);
-    allocator_kind_parse(c->memory.allocator, &e->input.allocator);
     e->input.B = (int)c->train.batch_size;
     e->input.T = (int)c->train.seq_len;
     e->input.micro_batches = (int)c->train.accumulation_steps;
@@ -222,9 +224,11 @@ static void print_beside(const struct estimate *e)
         print_buffers(plan, (enum plan_category)c);
     }
     if (e->reserved > plan->total_bytes)
-        printf("  %-42s %12s   memory.allocator = %s\n", "what the allocator takes more",
+        printf("  %-42s %12s   memory.allocator = %s%s\n", "what the allocator takes more",
                text_format_bytes(e->reserved - plan->total_bytes, text, sizeof text),
-               e->config.memory.allocator);
+               e->config.memory.allocator,
+               e->input.allocator == ALLOCATOR_POOL ? ", at most, as the driver's pool has been seen to grow"
+                                                    : "");
     const char *what = gpu ? "driver's context and libraries" : "the program and what it reads";
     if (e->overhead >= 0)
         printf("  %-42s %12s   %s\n", what, text_format_bytes((uint64_t)e->overhead, text, sizeof text),

@@ -125,6 +125,7 @@ static void introduce(struct training_session *s)
     char text[sizeof s->choice.why + 32];
     snprintf(text, sizeof text, "training on the CPU: %s", s->choice.why);
     training_session_event(s, -1, "warning", text);
+    training_session_log_memory(s);
 }
 
 /* ---- when the device fails while it trains ---- */
@@ -328,7 +329,8 @@ int training_resume(const struct training_options *options, const struct run_inf
         training_session_find_checkpoints(&s);
         status = run_lock_acquire(s.store, s.id, &s.lock, &err);
     }
-    if (!status) status = prepare(&s, training_open_resumed, &err);
+    if (!status && (status = prepare(&s, training_open_resumed, &err)))
+        training_session_log_failure(&s, err.text);
     if (!status) status = training_recall_orders(&s, &err);
     if (!status) status = training_keep_changes(&s, changes, sizeof changes, &err);
     if (!status) status = training_session_record(&s, &err);

@@ -101,6 +101,17 @@ static void on_paused(void *context, bool paused)
     train_report_status(&s->report, s->id, trainer_state(s->trainer)->step, run_status_name(status));
 }
 
+/* One line is what standard error has; the log has them all. */
+static void on_full(void *context, const char *line)
+{
+    struct training_session *s = context;
+    size_t used = strlen(s->full), length = strlen(line);
+    if (s->report.log.fd >= 0)
+        run_log_line(&s->report.log, line);
+    else if (used + length + 2 <= sizeof s->full)
+        snprintf(s->full + used, sizeof s->full - used, "%s\n", line);
+}
+
 /* The next rate that was ordered before the run was interrupted, where its step has come. */
 static bool recall_order(struct training_session *s, int64_t step, struct order *out)
 {
@@ -201,7 +212,8 @@ void training_session_checkpoint(struct training_session *s, const struct checkp
 enum status training_session_open(struct training_session *s, const struct training_options *options,
                                   struct err *err)
 {
-    *s = (struct training_session){.options = options, .config = options->config, .lock = {-1}};
+    *s = (struct training_session){
+        .options = options, .config = options->config, .lock = {-1}, .report = {.log = {.fd = -1}}};
     interrupt_catch();
     signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
     signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
@@ -242,6 +254,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .traces = s->traces,
                                 .warm_folder = warm_folder,
                                 .progress = &progress,
+                                .full = {on_full, s},
                                 .check_allocations = s->options->check_allocations,
                                 .observer = {.context = s,
                                              .reserve = on_reserve,
@@ -275,6 +288,26 @@ void training_session_find_checkpoints(struct training_session *s)
     run_folder(s->store, s->id, folder, sizeof folder);
     snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", folder);
     snprintf(s->traces, sizeof s->traces, "%s/traces", folder);
+}
+
+void training_session_log_memory(struct training_session *s)
+{
+    for (char *line = s->full, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        run_log_line(&s->report.log, line);
+    }
+    s->full[0] = '\0';
+}
+
+void training_session_log_failure(struct training_session *s, const char *sentence)
+{
+    char folder[PATH_MAX];
+    if (s->full[0] == '\0') return;
+    run_folder(s->store, s->id, folder, sizeof folder);
+    run_log_open(&s->report.log, folder);
+    run_log_line(&s->report.log, sentence);
+    training_session_log_memory(s);
+    run_log_close(&s->report.log);
 }
 
 enum status training_session_record(struct training_session *s, struct err *err)

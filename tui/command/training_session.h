@@ -35,6 +35,7 @@ struct training_session {
     struct train_report report;
     char origin[PATH_MAX]; /* the checkpoint that a resumed run goes on from */
     char passed_over[160]; /* a sentence about a newer one, which is none to go on from; "": there is none */
+    char full[4096];       /* lines about a device that had no room, until there is a log to hold them */
     bool fresh;            /* a fork of weights alone */
     bool anew;             /* resumed without a checkpoint: from the beginning */
     int64_t adopted_bytes; /* size of the checkpoint that a fork began with */
@@ -65,6 +66,11 @@ void training_session_close_trainer(struct training_session *s);
 
 /* Fills `checkpoints` and `traces`, folders of run `id`. */
 void training_session_find_checkpoints(struct training_session *s);
+/* Moves to the log of run `id`, which is open, what was said of a device without room before it was. */
+void training_session_log_memory(struct training_session *s);
+/* The same for a run that could not go on, which the sentence says: opens its log for that, where there is
+ * anything to hold. */
+void training_session_log_failure(struct training_session *s, const char *sentence);
 /* Begins a segment of run `id`. */
 enum status training_session_record(struct training_session *s, struct err *err);
 
