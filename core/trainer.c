@@ -418,6 +418,14 @@ static void rescue(struct trainer *t)
         trainer_event(t, "error", "no checkpoint at step %" PRId64 ": %s", t->state.step, problem.text);
 }
 
+/* Whether an evaluation of these very weights, which a skipped update left as they were, has a finite loss:
+ * then the last step's batch was at fault. The checkpoints from before stay, all the same. */
+static bool validation_clears(const struct trainer *t, enum train_outcome outcome)
+{
+    bool ended_well = outcome == TRAIN_FINISHED || outcome == TRAIN_EARLY_STOPPED || outcome == TRAIN_STOPPED;
+    return ended_well && t->last_eval_step == t->state.step && isfinite(t->last_val_loss);
+}
+
 /* Until done, told to leave, or failed. */
 static enum status train(struct trainer *t, enum train_outcome *outcome, struct err *err)
 {
@@ -451,7 +459,7 @@ static enum status train(struct trainer *t, enum train_outcome *outcome, struct 
         trainer_evaluate(t);
     if (trainer_wait_for_save(t, &problem)) trainer_tolerate_save(t, t->job.state.step, &problem);
     if ((status = trainer_device_status(t, err)) || t->last_checkpoint_step == t->state.step) return status;
-    if (trainer_weights_are_in_doubt(t)) {
+    if (trainer_weights_are_in_doubt(t) && !validation_clears(t, *outcome)) {
         if (*outcome != TRAIN_DIVERGED && *outcome != TRAIN_NOT_FINITE) /* their own sentence says it */
             trainer_event(t, "error",
                           "no checkpoint at step %" PRId64

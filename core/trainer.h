@@ -5,8 +5,9 @@
  * order, and whatever needs the state (an evaluation, a sample, a checkpoint, an order, leaving) comes after
  * all steps that are queued. After the first step the step loop allocates nothing, but for a step that is
  * traced. A trainer killed at any moment loses at most what came after its last checkpoint; one that leaves
- * by itself writes a checkpoint first, but where the newest gradient is not finite: of weights that an update
- * may have ruined only an ordered one is written. */
+ * by itself writes a checkpoint first, but where the newest gradient is not finite and no evaluation of the
+ * same weights says that they are good: of weights that an update may have ruined only an ordered one is
+ * written. */
 #ifndef ANNEAL_CORE_TRAINER_H
 #define ANNEAL_CORE_TRAINER_H
 

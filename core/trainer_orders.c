@@ -76,6 +76,7 @@ bool trainer_obey_orders(struct trainer *t)
             else
                 apply_order(t, &order, &leave, &pause);
         if (o->request(o->context) == TRAIN_LEAVE) leave = true;
+        if (pause && !told) trainer_decide_save(t);
         if (pause != told && !leave) o->paused(o->context, told = pause);
         if (pause) trainer_collect_save(t);
         if (pause && !leave) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);

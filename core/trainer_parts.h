@@ -70,6 +70,7 @@ struct trainer {
     struct saver *saver; /* NULL: checkpoints are written by the training thread */
     struct save_job job; /* the newest */
     struct save_trouble trouble;
+    bool held;           /* it is not given to the saver before a finite gradient speaks for its weights */
     struct tracing tracing;
     struct health health;
     double waited; /* seconds for batches, by the last step told */
@@ -142,7 +143,8 @@ bool trainer_weights_are_finite(struct trainer *trainer);
 /* By checkpoint.contents and checkpoint.background: whether checkpoints hold moments; plan_input.snapshot. */
 bool trainer_saves_full(const struct config *config);
 /* Takes a snapshot and goes on, or in the foreground writes it; one that is being written is waited for.
- * `kind` is static text. A failure in the background is told when it is collected. */
+ * `kind` is static text. What is written in the background begins when trainer_confirm_save is called, or
+ * when somebody waits for it; a failure is told when it is collected. */
 enum status trainer_save_checkpoint(struct trainer *trainer, const char *kind, struct err *err);
 /* The same, and returns when it is on disk, or why it is not. */
 enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
@@ -153,7 +155,14 @@ bool trainer_has_checkpoint(const struct trainer *trainer);
 void trainer_tolerate_save(struct trainer *trainer, int64_t step, const struct err *problem);
 /* When no other will be written: how many were not, of those that were not told. */
 void trainer_tell_unsaved(struct trainer *trainer);
-/* Until nothing is being written, and what was is told; its failure is returned instead. */
+/* A step's gradient was finite: the weights it was taken from, those of the snapshot that is held, may be
+ * written. */
+void trainer_confirm_save(struct trainer *trainer);
+/* No step will follow soon: the snapshot that is held is written, or given up where the weights are in doubt,
+ * which an event tells. */
+void trainer_decide_save(struct trainer *trainer);
+/* Until nothing is being written, and what was is told; its failure is returned instead. A snapshot that is
+ * held is decided on first. */
 enum status trainer_wait_for_save(struct trainer *trainer, struct err *err);
 /* Tells how a save in the background ended, where it has. */
 void trainer_collect_save(struct trainer *trainer);

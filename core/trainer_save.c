@@ -1,7 +1,9 @@
 /* The trainer's checkpoints: when one is good, who writes it, and what is told when it is there.
  *
- * In the background a checkpoint is a snapshot, taken between two steps, and a job for the saver; how that
- * ends is told between two later steps, or when somebody has to know. One is written at a time. */
+ * In the background a checkpoint is a snapshot, taken between two steps, and a job for the saver, which gets
+ * it when the next step's gradient is finite: only that shows that the update before the snapshot has not
+ * ruined the weights. How the job ends is told between two later steps, or when somebody has to know. One is
+ * written at a time. In the foreground, and where no step follows, finite weights have to be enough. */
 #include "core/trainer_parts.h"
 
 #include <inttypes.h>
@@ -126,9 +128,35 @@ static enum status tell(struct trainer *t, const struct save_job *job, const str
     return STATUS_OK;
 }
 
+void trainer_confirm_save(struct trainer *t)
+{
+    if (!t->held) return;
+    t->held = false;
+    saver_start(t->saver, &t->job);
+}
+
+/* No step will speak for what is held any more. The snapshot of weights that may be ruined would only push
+ * good checkpoints out. */
+void trainer_decide_save(struct trainer *t)
+{
+    if (!t->held) return;
+    if (!trainer_weights_are_in_doubt(t)) {
+        trainer_confirm_save(t);
+        return;
+    }
+    t->held = false;
+    if (t->last_checkpoint_step == t->job.state.step) t->last_checkpoint_step = -1;
+    trainer_event(
+        t, "warning",
+        "no checkpoint at step %" PRId64
+        ": no finite gradient followed, its weights may be ruined; the checkpoints from before stay",
+        t->job.state.step);
+}
+
 enum status trainer_wait_for_save(struct trainer *t, struct err *err)
 {
     struct save_result result;
+    trainer_decide_save(t);
     bool ended = t->saver && saver_collect(t->saver, true, &result);
     return ended ? tell(t, &t->job, &result, err) : STATUS_OK;
 }
@@ -147,7 +175,7 @@ static void wait_for_turn(struct trainer *t)
     struct err problem = {0};
     char waited[32];
     double start = clock_monotonic();
-    if (!t->saver || !saver_is_busy(t->saver)) return;
+    if (!t->saver || (!t->held && !saver_is_busy(t->saver))) return;
     if (trainer_wait_for_save(t, &problem)) trainer_tolerate_save(t, t->job.state.step, &problem);
     double seconds = clock_monotonic() - start;
     if (seconds < 1) return;
@@ -186,10 +214,8 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
     o->saving(o->context);
     t->last_checkpoint_step = t->state.step;
     trainer_report_memory(t);
-    if (t->saver) {
-        saver_start(t->saver, &t->job);
-        return STATUS_OK;
-    }
+    t->held = t->saver != NULL;
+    if (t->held) return STATUS_OK;
     save_carry_out(&t->job, &result);
     return tell(t, &t->job, &result, err);
 }
@@ -197,5 +223,6 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
 enum status trainer_save_now(struct trainer *t, const char *kind, struct err *err)
 {
     enum status status = trainer_save_checkpoint(t, kind, err);
+    if (!status) trainer_confirm_save(t); /* whoever asks takes the weights as they are */
     return status ? status : trainer_wait_for_save(t, err);
 }

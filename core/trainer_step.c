@@ -110,6 +110,7 @@ static void tell(struct trainer *t)
     t->state.tokens += tokens;
     t->state.updates = result->clip.updates;
     t->state.skipped_in_a_row = result->clip.scale == 0 ? t->state.skipped_in_a_row + 1 : 0;
+    if (t->state.skipped_in_a_row == 0 && isfinite(record.loss)) trainer_confirm_save(t);
     record.epoch = (double)t->state.cursor / (double)t->train.sequences;
     record.tokens = t->state.tokens;
     record.wall_time = clock_wall();

@@ -104,6 +104,8 @@ static void on_profile(void *context, const struct profile_record *record)
 static void on_event(void *context, const struct event_record *record)
 {
     struct story *story = context;
+    if (story->event_count < 8)
+        snprintf(story->events[story->event_count], sizeof story->events[0], "%s", record->text);
     story->event_count++;
     story->last_event_step = record->step;
     snprintf(story->last_event, sizeof story->last_event, "%s", record->text);

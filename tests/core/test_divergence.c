@@ -167,6 +167,71 @@ static void a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it(void
     session_close(&whole);
 }
 
+/* The fourth update ruins the weights, a checkpoint is due at once, and the fifth gradient tells. */
+static void a_checkpoint_due_before_the_ruin_is_discovered_is_not_written(void **state)
+{
+    (void)state;
+    static const char *const asyncs[] = {"train.async=true", "train.async=false"};
+    for (int i = 0; i < 2; i++) {
+        struct backend backend = *cpu_backend();
+        struct session s;
+        backend.adamw_step = ruinous_adamw;
+        updates = 0;
+        ruinous = 3;
+        session_open(&s, "between", &backend,
+                     WORDS("train.total_steps=10", "checkpoint.every=2", "checkpoint.keep=1", asyncs[i]),
+                     900);
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_true(s.story.steps[3].clip_scale > 0 && s.story.steps[4].clip_scale == 0);
+        assert_int_equal(s.story.checkpoint_count, 1);
+        assert_int_equal(s.story.checkpoints[0].step, 2);
+        assert_int_equal(s.story.event_count, 3); /* the first skip, this, and that there is no last one */
+        assert_non_null(strstr(s.story.events[1], "no checkpoint at step 4: no finite gradient followed"));
+        expect_finite_checkpoint(s.folder);
+        session_close(&s);
+    }
+}
+
+static void a_skipped_update_delays_a_checkpoint_and_costs_none(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(4, 6);
+    struct session s;
+    session_open(&s, "delayed", &backend, WORDS("checkpoint.every=4"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.checkpoint_count, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(s.story.checkpoints[i].step, 4 * (i + 1));
+    assert_int_equal(s.story.event_count, 1);
+    session_close(&s);
+}
+
+/* Of the same weights the last evaluation has a finite loss: it was the batch. Without an evaluation nobody
+ * knows. */
+static void a_run_whose_last_step_is_skipped_saves_what_validation_clears(void **state)
+{
+    (void)state;
+    for (int validated = 0; validated < 2; validated++) {
+        struct backend backend = poisoned_backend(11, 12);
+        struct session s;
+        char path[4096];
+        session_open(&s, "last", &backend,
+                     WORDS("checkpoint.every=5", "checkpoint.keep=1",
+                           validated ? "data.val_fraction=0.1" : "data.val_fraction=0"),
+                     900);
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_true(s.story.steps[11].clip_scale == 0);
+        assert_int_equal(s.story.checkpoint_count, validated ? 3 : 2);
+        assert_int_equal(checkpoint_find(s.folder, 12, path, sizeof path, NULL) == STATUS_OK, validated);
+        assert_int_equal(checkpoint_find(s.folder, 10, path, sizeof path, NULL), STATUS_OK); /* it stays */
+        assert_int_equal(s.story.event_count, validated ? 1 : 2);
+        if (!validated) assert_non_null(strstr(s.story.last_event, "no checkpoint at step 12"));
+        session_close(&s);
+    }
+}
+
 static void a_hundred_skipped_updates_in_a_row_end_the_run(void **state)
 {
     (void)state;
@@ -234,7 +299,7 @@ static void a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint(vo
     for (int i = 0; i < 2; i++) {
         struct session s;
         session_open(&s, "huge", NULL,
-                     WORDS("train.learning_rate=1000", "train.schedule=constant", "train.weight_decay=100",
+                     WORDS("train.learning_rate=30", "train.schedule=constant", "train.weight_decay=100",
                            "train.total_steps=130", "checkpoint.every=1", "health.loss_spike=0",
                            optimizers[i]),
                      900);
@@ -245,6 +310,8 @@ static void a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint(vo
         for (int k = 0; k < s.story.step_count; k++) skipped += s.story.steps[k].clip_scale == 0;
         assert_true((skipped > 0) == (s.story.event_count > 0));
         expect_finite_checkpoint(s.folder);
+        for (int k = 0; k < s.story.checkpoint_count; k++) /* and a finite gradient was taken from it */
+            assert_true(s.story.steps[s.story.checkpoints[k].step].clip_scale > 0);
         session_close(&s);
     }
 }
@@ -255,6 +322,9 @@ int main(void)
         cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
         cmocka_unit_test(a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_before),
         cmocka_unit_test(a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it),
+        cmocka_unit_test(a_checkpoint_due_before_the_ruin_is_discovered_is_not_written),
+        cmocka_unit_test(a_skipped_update_delays_a_checkpoint_and_costs_none),
+        cmocka_unit_test(a_run_whose_last_step_is_skipped_saves_what_validation_clears),
         cmocka_unit_test(a_hundred_skipped_updates_in_a_row_end_the_run),
         cmocka_unit_test(ninety_nine_skipped_updates_do_not),
         cmocka_unit_test(one_good_update_starts_the_count_anew),

@@ -215,6 +215,32 @@ static void an_ordered_checkpoint_is_on_disk_when_it_is_answered(void **state)
     session_close(&s);
 }
 
+static struct story_order pause_script[] = {
+    {.at = 4, .order = {.id = 1, .verb = ORDER_PAUSE}},
+    {.at = 4, .order = {.id = 2, .verb = ORDER_CONTINUE}, .wait = 1000},
+    {0}};
+
+/* The pause ends when the checkpoint is told, or after 20 seconds. */
+static void continue_when_saved(struct story *story, bool begins)
+{
+    if (!begins) pause_script[1].wait = 0;
+    if (!begins && story->checkpoint_count == 1) seen_at = story->done;
+}
+
+static void a_pause_does_not_hold_a_checkpoint_up(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "paused", NULL, WORDS("checkpoint.every=4"), 900);
+    s.story.orders = pause_script;
+    s.story.on_saving = continue_when_saved;
+    seen_at = 0;
+    session_start(&s, false);
+    session_run(&s);
+    assert_int_equal(seen_at, 4); /* and not when the next step is done */
+    session_close(&s);
+}
+
 /* ---- a full disk ---- */
 
 static bool is_whole(const struct session *s, int64_t step)
@@ -425,6 +451,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_waits_for_the_one_before_and_none_is_lost),
         cmocka_unit_test(a_checkpoint_that_had_to_wait_long_says_so),
         cmocka_unit_test(an_ordered_checkpoint_is_on_disk_when_it_is_answered),
+        cmocka_unit_test(a_pause_does_not_hold_a_checkpoint_up),
         cmocka_unit_test(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody),
         cmocka_unit_test(a_full_disk_is_told_once_and_again_when_it_is_no_longer_full),
         cmocka_unit_test(another_cause_is_told_and_the_end_counts_what_was_not),
