@@ -28,8 +28,9 @@ enum { MIB = 1 << 20, CONTEXT = 20 * MIB };
 /* Of the simulator's 1 GiB a fifth may be used, 204.8 MiB; each of these takes 55, most of it the products'
  * workspace, and a context of 20. */
 #define SMALL                                                                                                \
-    "--device=cuda", "--memory.reserve=0.8", "--model.vocab_size=40000", "--train.seq_len=8",                \
-        "--train.batch_size=1", "--eval.batches=1", "--eval.every=0", "--sample.every=0"
+    "--device=cuda", "--memory.reserve=0.8", "--model.vocab_size=40000", "--model.max_seq_len=64",           \
+        "--train.seq_len=8", "--train.batch_size=1", "--eval.batches=1", "--eval.every=0",                   \
+        "--sample.every=0"
 
 static void gpu_info(struct device_info *info)
 {
