@@ -139,6 +139,11 @@ void fit_report_print(const struct fit_report *r, const struct plan_input *input
 {
     char text[32];
     if (r->now) print_account(r);
+    if (r->now && !r->room) {
+        printf("\nNothing is left for a plan now%s.\n",
+               r->waiting ? "; with --wait a run comes in after those who wait" : "");
+        return;
+    }
     printf("\nInto %s",
            text_format_bytes(r->now ? (uint64_t)r->room : (uint64_t)r->memory, text, sizeof text));
     if (!r->now && r->beside)
