@@ -418,8 +418,8 @@ static enum status waits(const struct ledger_room *room, const struct reservatio
 }
 
 /* Whether who waits longest is passed only as long as it waits for others, too: it will fit beside this one,
- * or would not fit if those who passed it were gone. So it waits for whoever passes at most as long as one of
- * them takes. Reorders the holding. */
+ * or would not fit if those who passed it were gone. So it waits only for those who are there already,
+ * however many come. Reorders the holding. */
 static enum status check_passing(const struct ledger_room *room, struct crowd *crowd, int64_t bytes,
                                  struct err *err)
 {

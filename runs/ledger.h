@@ -5,7 +5,7 @@
  * Who waits queues in order of arrival, and nobody reserves of a device for which an earlier one waits: a
  * large run would else wait for ever behind small ones. But what is short and cannot wait (generating,
  * evaluating) passes the queue where it fits, until the first there waits for nobody but those who passed it:
- * so it waits for them at most as long as one of them takes, however many come.
+ * so it waits only for those that are there already, however many come.
  *
  * One SQLite file a host, $ANNEAL_HOME/ledger-<host>.db. A reservation, and a place in the queue, belong to a
  * process, known by its number, the time it started and the boot it started in: those of processes that are

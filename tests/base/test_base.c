@@ -18,6 +18,7 @@
 #include "core/base/decimal.h"
 #include "core/base/err.h"
 #include "core/base/file.h"
+#include "core/base/memory.h"
 #include "core/base/philox.h"
 #include "core/base/ring.h"
 #include "core/base/text.h"
@@ -333,6 +334,19 @@ static void a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite(void **st
     assert_string_equal(text_format_loss(12.5, buf, 4), "12."); /* cut, never beyond the buffer */
 }
 
+static void memory_that_was_written_to_is_private(void **state)
+{
+    (void)state;
+    size_t bytes = (size_t)64 << 20;
+    int64_t before = memory_private();
+    assert_true(before > 0);
+    unsigned char *memory = malloc(bytes);
+    assert_non_null(memory);
+    for (size_t i = 0; i < bytes; i += 1024) ((volatile unsigned char *)memory)[i] = 1;
+    assert_in_range(memory_private() - before, 60 << 20, 80 << 20);
+    free(memory);
+}
+
 static void amounts_of_memory_are_read_with_their_units(void **state)
 {
     (void)state;
@@ -370,6 +384,7 @@ int main(void)
         cmocka_unit_test(durations_are_readable),
         cmocka_unit_test(text_suggests_the_nearest_name),
         cmocka_unit_test(a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite),
+        cmocka_unit_test(memory_that_was_written_to_is_private),
         cmocka_unit_test(amounts_of_memory_are_read_with_their_units),
         cmocka_unit_test(numbers_are_written_short_and_read_back),
         cmocka_unit_test(doubles_are_written_as_short_as_can_be),

@@ -12,8 +12,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/base/memory.h"
 #include "core/config.h"
 #include "core/schedule.h"
+#include "runs/ledger.h"
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
 #include "tui/command/schedule_plan.h"
@@ -135,6 +137,26 @@ static void what_it_says_is_what_training_does(void **state)
         free(text);
     }
     json_decref(json);
+}
+
+/* Another run has reserved all but 300 MiB, and is said to use it: what is left is that less this plan. */
+static void what_others_have_reserved_is_not_left(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct ledger *ledger;
+    struct err err = {0};
+    int64_t id, left = (int64_t)300 << 20, total = memory_total(),
+                bytes = total - (int64_t)((double)total * 0.1) - left;
+    const struct ledger_room cpu = {"cpu", "cpu", total, 0, 0.1, 0, false, 0};
+    stage_open(&s, "headroom");
+    if (ledger_open(s.home, &ledger, &err)) fail_msg("%s", err.text);
+    if (ledger_reserve(ledger, &cpu, "holder", bytes, &id, &err)) fail_msg("%s", err.text);
+    assert_int_equal(ledger_use(ledger, id, "holder", bytes, &err), STATUS_OK);
+    json_t *json = dry_run(&s, "--memory.allocator=arena"), *memory = json_object_get(json, "memory");
+    assert_int_equal(stage_int(memory, "headroom_bytes"), left - stage_int(memory, "planned_bytes"));
+    json_decref(json);
+    ledger_close(ledger);
 }
 
 static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
@@ -291,6 +313,7 @@ int main(void)
         cmocka_unit_test(points_cover_every_step_once_and_keep_the_peak),
         cmocka_unit_test(moments_name_each_step_once_in_order),
         cmocka_unit_test_teardown(what_it_says_is_what_training_does, process_close_all),
+        cmocka_unit_test_teardown(what_others_have_reserved_is_not_left, process_close_all),
         cmocka_unit_test_teardown(the_page_draws_the_schedule_in_what_the_terminal_has, process_close_all),
         cmocka_unit_test_teardown(what_would_fail_in_training_fails_here_with_the_same_sentence,
                                   process_close_all),

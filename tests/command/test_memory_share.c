@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
+#include "tui/command/fit_report.h"
 #include "tui/command/memory_share.h"
 
 enum { MIB = 1 << 20, LOOKS = 3 };
@@ -71,13 +72,21 @@ static void without_a_ledger_what_is_free_decides(void **state)
     memory_share_release(&share);
 }
 
+static int64_t gone; /* bytes that another program has taken since */
+
 static void a_gpu(struct device *device, struct device_info *out)
 {
     (void)device;
     *out = (struct device_info){.short_name = "cuda:0",
                                 .uuid = "GPU-stand-in",
                                 .total_bytes = 1000 * MIB,
-                                .available_bytes = 900 * MIB};
+                                .available_bytes = 900 * MIB - gone};
+}
+
+static void on_the_cpu(struct device *device, struct device_info *out)
+{
+    (void)device;
+    *out = (struct device_info){.short_name = "cpu", .total_bytes = 1000 * MIB};
 }
 
 /* A run has measured 300 MiB there; nobody tells how much of them this process has by now. */
@@ -110,6 +119,72 @@ static void a_gpu_reservation_has_the_context_that_was_measured(void **state)
     assert_int_equal(rows[0].used, 310 * MIB);
     free(rows);
     memory_share_release(&share);
+}
+
+/* A 32nd of what could be reserved goes while the user reads the answer: it starts all the same. Without the
+ * margin it would not. */
+static void what_was_said_to_fit_starts_though_some_memory_has_gone_since(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    struct memory_share share = {0};
+    struct device_info gpu;
+    struct fit_report report;
+    struct backend backend = *cpu_backend();
+    char folder[700];
+    stage_open(&s, "margin");
+    gone = 0;
+    a_gpu(NULL, &gpu);
+    snprintf(folder, sizeof folder, "%s/cuda", s.home);
+    overhead_keep(folder, &gpu, 300 * MIB);
+    backend.device_describe = a_gpu;
+    struct memory_wish wish = {.home = s.home, .holder = "run", .backend = &backend, .reserve = 0.1};
+    assert_int_equal(fit_report_look(&report, &wish, 300 * MIB, &err), STATUS_OK);
+    assert_int_equal(report.memory, 800 * MIB);
+    assert_int_equal(report.room, 500 * MIB - fit_margin(800 * MIB));
+    gone = report.memory / 32;
+    wish.bytes = (int64_t)report.room + report.margin;
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
+    wish.bytes = (int64_t)report.room;
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_OK);
+    memory_share_release(&share);
+    gone = 0;
+}
+
+/* The first waits for all that may be used, and this process has a context there already: neither would ever
+ * come in. */
+static void who_would_keep_the_first_in_the_queue_out_does_not_wait(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    struct memory_share share = {0};
+    struct ledger *ledger, *first;
+    struct device_info info;
+    struct backend backend = *cpu_backend();
+    int64_t id;
+    stage_open(&s, "standing");
+    backend.device_describe = on_the_cpu;
+    on_the_cpu(NULL, &info);
+    struct ledger_room room = {"cpu", "cpu", info.total_bytes, 0, 0.1, 0, false, 0};
+    assert_int_equal(ledger_open(s.home, &ledger, &err), STATUS_OK);
+    assert_int_equal(ledger_open(s.home, &first, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &room, "trains", 800 * MIB, &id, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(first, &room, "first", 900 * MIB, &err), STATUS_OK);
+    struct memory_wish wish = {.home = s.home,
+                               .holder = "second",
+                               .backend = &backend,
+                               .reserve = 0.1,
+                               .bytes = 200 * MIB,
+                               .may_wait = true,
+                               .wait = true};
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "cpu: first (process "));
+    assert_non_null(
+        strstr(err.text, " that this process holds already (start this one when that one trains)"));
+    ledger_close(first);
+    ledger_close(ledger);
 }
 
 /* ---- commands that compute and do not train ---- */
@@ -151,6 +226,9 @@ int main(void)
         cmocka_unit_test_teardown(who_waits_comes_in_when_the_memory_is_really_free, process_close_all),
         cmocka_unit_test_teardown(without_a_ledger_what_is_free_decides, process_close_all),
         cmocka_unit_test_teardown(a_gpu_reservation_has_the_context_that_was_measured, process_close_all),
+        cmocka_unit_test_teardown(what_was_said_to_fit_starts_though_some_memory_has_gone_since,
+                                  process_close_all),
+        cmocka_unit_test_teardown(who_would_keep_the_first_in_the_queue_out_does_not_wait, process_close_all),
         cmocka_unit_test_teardown(generate_evaluate_and_bench_reserve_as_training_does, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

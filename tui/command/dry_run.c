@@ -31,8 +31,7 @@ struct outlook {
     int64_t checkpoints;                 /* the last one included, those of a best evaluation not */
     int64_t checkpoint_bytes;            /* weights and moments of each */
     int64_t samples;
-    int64_t
-        headroom; /* bytes left beside what is reserved for the plan, the reserve kept free; -1: unknown */
+    int64_t headroom; /* bytes that another run could reserve now beside this one; -1: unknown */
 };
 
 static int64_t lesser(int64_t a, int64_t b)
@@ -67,12 +66,12 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
     o->checkpoint_bytes =
         (int64_t)o->model->elements * (int64_t)sizeof(float) * (1 + (int64_t)plan->input.moments);
     if (s->corpus.tokenizer && c->sample.every) o->samples = steps / c->sample.every;
-    if (o->device->total_bytes > 0 && o->device->available_bytes > 0) {
-        int64_t kept =
-            (int64_t)((double)o->device->total_bytes * memory_share_reserve(o->device, c->memory.reserve));
-        o->headroom = o->device->available_bytes - kept - s->share.bytes;
-        if (o->headroom < 0) o->headroom = 0;
-    }
+    struct memory_wish wish = {.home = s->home,
+                               .backend = s->choice.backend,
+                               .device = s->choice.device,
+                               .reserve = c->memory.reserve};
+    int64_t left = memory_share_left(&wish);
+    if (left != INT64_MAX) o->headroom = left;
 }
 
 /* ---- text ---- */
@@ -122,8 +121,8 @@ static void print_memory(const struct outlook *o)
                    text_format_bytes(o->plan->category_bytes[i], total, sizeof total));
     printf("\n");
     if (o->headroom < 0) return;
-    printf("             it fits: %s has %s, %s of them free; beside the plan and %.0f %% kept free %s are "
-           "left\n",
+    printf("             it fits: %s has %s, %s of them free; beside the plan, %.0f %% kept free and what "
+           "others have reserved, %s are left\n",
            o->device->short_name, measured(o->device->total_bytes, total, sizeof total),
            measured(o->device->available_bytes, available, sizeof available),
            memory_share_reserve(o->device, o->config->memory.reserve) * 100,

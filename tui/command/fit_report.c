@@ -139,6 +139,11 @@ void fit_report_print(const struct fit_report *r, const struct plan_input *input
 {
     char text[32];
     if (r->now) print_account(r);
+    if (r->now && !r->room) {
+        printf("\nNothing is left for a plan now%s.\n",
+               r->waiting ? "; with --wait a run comes in after those who wait" : "");
+        return;
+    }
     printf("\nInto %s",
            text_format_bytes(r->now ? (uint64_t)r->room : (uint64_t)r->memory, text, sizeof text));
     if (!r->now && r->beside)
@@ -146,14 +151,14 @@ void fit_report_print(const struct fit_report *r, const struct plan_input *input
                text_format_bytes((uint64_t)r->beside, text, sizeof text));
     printf(" fit");
     if (r->batch)
-        printf(" a batch of %d sequences of %d tokens", r->batch, input->T);
+        printf(" a batch of %d sequence%s of %d tokens", r->batch, r->batch == 1 ? "" : "s", input->T);
     else
         printf(" not even one sequence of %d tokens", input->T);
     if (r->length)
-        printf(", or %d sequences of %d tokens%s:\n", input->B, r->length,
+        printf(", or %d sequence%s of %d tokens%s:\n", input->B, input->B == 1 ? "" : "s", r->length,
                r->length == input->model->config.max_seq_len ? " (model.max_seq_len)" : "");
     else
-        printf(", nor %d sequences of any length.\n", input->B);
+        printf(", nor %d sequence%s of any length.\n", input->B, input->B == 1 ? "" : "s");
     if (r->host_free) print_host(r);
     if (r->batch) print_command(r, words, "train.batch_size", r->batch);
     if (r->length) print_command(r, words, "train.seq_len", r->length);

@@ -22,10 +22,13 @@ double memory_share_reserve(const struct device_info *device, double wanted)
     return ledger_auto_reserve(device->uuid[0] == '\0' || device->has_display);
 }
 
-static void warn(const struct err *err)
+static void warn(const char *what, const struct err *err)
 {
-    fprintf(stderr, "anneal: warning: device memory is not reserved: %s\n", err->text);
+    fprintf(stderr, "anneal: warning: %s: %s\n", what, err->text);
 }
+
+static const char not_reserved[] = "device memory is not reserved",
+                  not_known[] = "what others have reserved is not known";
 
 /* What the device has now. */
 static void look(const struct memory_wish *wish, struct device_info *info, struct ledger_room *room)
@@ -74,7 +77,7 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     look(wish, &info, &room);
     if (wish->home) share->overhead = context_bytes(wish->home, &info, &room.taken);
     if (!wish->home) err_set(&why, STATUS_USAGE, "there is no folder for the ledger (set ANNEAL_HOME)");
-    if (!wish->home || ledger_open(wish->home, &share->ledger, &why)) warn(&why);
+    if (!wish->home || ledger_open(wish->home, &share->ledger, &why)) warn(not_reserved, &why);
     enum status status = attempt(share, wish, &room, err);
     bool waiting = status == STATUS_BUSY && wish->wait;
     if (waiting) fprintf(stderr, "anneal: waiting: %s\n", err->text);
@@ -84,7 +87,7 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
         if (queued == STATUS_BUSY) /* waiting would not help: who came before waits for us */
             *err = why, waiting = false;
         else if (queued)
-            warn(&why);
+            warn(not_reserved, &why);
     }
     while (status == STATUS_BUSY && waiting) {
         if (interrupt_requested()) {
@@ -102,7 +105,7 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     if (status == STATUS_BUSY && wish->may_wait && !wish->wait)
         return err_set(err, status, "%s (--wait waits for them)", why.text);
     if (status == STATUS_BUSY || status == STATUS_NO_MEMORY || status == STATUS_INTERRUPTED) return status;
-    warn(err);
+    warn(not_reserved, err);
     return attempt(share, wish, &room, err); /* without a ledger */
 }
 
@@ -111,11 +114,16 @@ int64_t memory_share_left(const struct memory_wish *wish)
     struct device_info info;
     struct ledger_room room = {0};
     struct ledger *ledger = NULL;
+    struct err err;
     int64_t left, overhead = 0;
     look(wish, &info, &room);
     if (wish->home) overhead = context_bytes(wish->home, &info, &room.taken);
-    if (wish->home) ledger_open(wish->home, &ledger, NULL);
-    if (ledger_left(ledger, &room, &left, NULL)) left = 0;
+    enum status status = wish->home ? ledger_open(wish->home, &ledger, &err) : STATUS_OK;
+    if (!status) status = ledger_left(ledger, &room, &left, &err);
+    if (status) {
+        warn(not_known, &err);
+        ledger_left(NULL, &room, &left, NULL); /* what is free decides alone, as it will for the run */
+    }
     ledger_close(ledger);
     return left == INT64_MAX ? left : left > overhead ? left - overhead : 0;
 }

@@ -1,0 +1,181 @@
+/* What fits into a GPU that others use, too: beside who holds memory there, behind who waits for some, and
+ * with the page-locked memory that it wants of its host. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "core/overhead.h"
+#include "kernels/cuda_plugin.h"
+#include "tests/command/process.h"
+#include "tests/command/recommended.h"
+#include "tests/command/stage.h"
+#include "tests/core/story.h"
+#include "tests/cuda_sim/simulated_plugin.h"
+#include "tests/cuda_sim/simulator.h"
+#include "tui/command/fit_report.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+enum { MIB = 1 << 20, CONTEXT = 20 * MIB };
+
+/* Of the simulator's 1 GiB a fifth may be used, 204.8 MiB; each of these takes 55, most of it the products'
+ * workspace, and a context of 20. */
+#define SMALL                                                                                                \
+    "--device=cuda", "--memory.reserve=0.8", "--model.vocab_size=40000", "--model.max_seq_len=64",           \
+        "--train.seq_len=8", "--train.batch_size=1", "--eval.batches=1", "--eval.every=0",                   \
+        "--sample.every=0"
+
+static void gpu_info(struct device_info *info)
+{
+    struct device *device;
+    sim_set_machine(SIM_MACHINE_GOOD);
+    assert_int_equal(cuda_plugin.table->device_open(0, &device, NULL), STATUS_OK);
+    cuda_plugin.table->device_describe(device, info);
+    cuda_plugin.table->device_close(device);
+}
+
+/* A stage where a run has measured what a context takes of the GPU. */
+static void open_stage(struct stage *s, const char *name)
+{
+    struct device_info gpu;
+    char folder[700];
+    gpu_info(&gpu);
+    stage_open(s, name);
+    snprintf(folder, sizeof folder, "%s/cuda", s->home);
+    overhead_keep(folder, &gpu, CONTEXT);
+    simulated_plugin_use("good");
+}
+
+static struct process *start_holder(const struct stage *s)
+{
+    struct process *holder = process_start("train", s->config, SMALL, "--train.total_steps=1000000",
+                                           "--name=holder", "--progress=json", NULL);
+    process_wait_lines(holder, 3); /* it trains */
+    return holder;
+}
+
+static json_t *fit_of(const struct stage *s)
+{
+    json_error_t problem;
+    char *text = process_output("estimate", s->config, SMALL, "--fit", "--json", NULL);
+    json_t *json = json_loads(text, 0, &problem), *fit = json_incref(json_object_get(json, "fit"));
+    json_decref(json);
+    free(text);
+    return fit;
+}
+
+static void what_fits_beside_a_run_on_the_gpu_starts_there(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_stage(&s, "beside");
+    json_t *alone = fit_of(&s);
+    struct process *holder = start_holder(&s);
+    json_t *beside = fit_of(&s);
+    int64_t memory = stage_int(beside, "memory_bytes");
+    /* of the GPU's memory, all of which the simulator calls free, a fifth and no more */
+    assert_int_equal(stage_int(alone, "memory_bytes"),
+                     ((int64_t)1 << 30) - (int64_t)((double)(1 << 30) * 0.8));
+    assert_in_range(stage_int(alone, "memory_bytes") - memory, CONTEXT + 50 * MIB, CONTEXT + 60 * MIB);
+    assert_int_equal(stage_int(beside, "beside_bytes"), CONTEXT);
+    assert_int_equal(stage_int(beside, "margin_bytes"), fit_margin(memory));
+    assert_int_equal(stage_int(beside, "plan_bytes"), memory - CONTEXT - fit_margin(memory));
+    char *text = process_output("estimate", s.config, SMALL, "--fit", NULL);
+    char *batch = recommended_command(text, "train.batch_size"),
+         *length = recommended_command(text, "train.seq_len");
+    assert_int_equal(recommended_run(batch, "--dry-run"), 0);
+    assert_int_equal(recommended_run(length, "--train.total_steps=1 --progress=none"), 0);
+    assert_int_equal(recommended_run(batch, "--model.vocab_size=100000 --dry-run"),
+                     1); /* it is really full */
+    free(batch);
+    free(length);
+    free(text);
+    json_decref(alone);
+    json_decref(beside);
+    process_close(holder);
+}
+
+/* And a short command passes who waits: it fits beside the one that trains. */
+static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
+{
+    (void)state;
+    struct stage s;
+    char words[160];
+    open_stage(&s, "queue");
+    process_close(process_run(0, "train", s.config, "--device=cuda", "--train.total_steps=1",
+                              "--name=trained", "--progress=none", NULL));
+    struct process *holder = start_holder(&s);
+    struct process *waiting = process_start("train", s.config, SMALL, "--model.vocab_size=200000",
+                                            "--name=patient", "--wait", "--progress=none", NULL);
+    process_wait_text(waiting, "anneal: waiting: cuda:0: ");
+    char *devices = NULL;
+    do { /* it says so before it has its place */
+        free(devices);
+        devices = process_output("devices", NULL);
+    } while (!strstr(devices, " waited for by "));
+    snprintf(words, sizeof words, " waited for by patient, process %d, for ", (int)process_pid(waiting));
+    if (!strstr(devices, words) || !strstr(devices, ", no. 1 in the queue")) fail_msg("%s", devices);
+    free(devices);
+    json_t *fit = fit_of(&s);
+    assert_int_equal(stage_int(fit, "waiting"), 1);
+    assert_true(stage_int(fit, "waiting_bytes") > 100 * MIB);
+    assert_int_equal(stage_int(fit, "batch_size"), 0); /* beside all of them nothing fits */
+    json_decref(fit);
+    process_expect_sentence(process_run(1, "train", s.config, SMALL, "--progress=none", NULL),
+                            "cuda:0: patient (process ");
+    process_close(process_run(0, "generate", "trained", "--device=cuda", "--max-tokens=1", NULL));
+    process_close(waiting);
+    process_close(holder);
+}
+
+/* ---- the host ---- */
+
+/* The simulated GPU, with room for anything: what a run can never have is then only the host's memory. */
+static void boundless(struct device *device, struct device_info *out)
+{
+    cuda_plugin.table->device_describe(device, out);
+    out->total_bytes = (int64_t)1 << 60;
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define HUGE_MODEL "model.vocab_size=16777216", "model.hidden_dim=65536"
+
+/* 4 TiB of weights, and three times as much in the snapshot that checkpoints are written from. */
+static void page_locked_memory_that_the_host_has_not_is_told_before_anything_is_allocated(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    struct backend backend = *cuda_plugin.table;
+    sim_set_machine(SIM_MACHINE_GOOD);
+    backend.device_describe = boundless;
+    session_open(&s, "host", &backend, WORDS(HUGE_MODEL), 900);
+    assert_int_equal(session_try(&s, &err), STATUS_BUSY);
+    if (!strstr(err.text, "training on cuda:0 needs 12.0 TiB of the host's memory, "))
+        fail_msg("%s", err.text);
+    assert_non_null(strstr(err.text, "or set checkpoint.background = false)"));
+    assert_int_equal(sim_device_bytes(), 0);
+    session_close(&s);
+    session_open(&s, "no-snapshot", &backend, WORDS(HUGE_MODEL, "checkpoint.background=false"), 900);
+    err = (struct err){0};
+    assert_int_equal(session_try(&s, &err), STATUS_NO_MEMORY); /* the simulator has 1 GiB */
+    assert_null(strstr(err.text, "the host's memory"));
+    session_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(what_fits_beside_a_run_on_the_gpu_starts_there, simulated_plugin_forget),
+        cmocka_unit_test_teardown(who_waits_for_the_gpu_is_seen_and_comes_first, simulated_plugin_forget),
+        cmocka_unit_test(page_locked_memory_that_the_host_has_not_is_told_before_anything_is_allocated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

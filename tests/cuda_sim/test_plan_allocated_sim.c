@@ -1,0 +1,37 @@
+/* The plan of any configuration is what is allocated on the GPU, to the byte, in every precision: what
+ * tests/core/test_plan_allocated.c is for the CPU, on the simulated one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "kernels/cuda_plugin.h"
+#include "tests/core/plan_trial.h"
+#include "tests/cuda_sim/simulator.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+static void the_plan_of_any_configuration_is_what_the_gpu_gives(void **state)
+{
+    (void)state;
+    struct plan_trial trial;
+    int of_strategy[ALLOCATOR_KINDS] = {0}, of_precision[PRECISIONS] = {0};
+    sim_set_machine(SIM_MACHINE_GOOD);
+    for (uint64_t seed = 101; seed <= 150; seed++) {
+        plan_trial_draw(seed, false, &trial);
+        plan_trial_run(cuda_plugin.table, &trial);
+        of_strategy[trial.input.allocator]++;
+        of_precision[trial.input.precision]++;
+        assert_int_equal(sim_device_bytes(), 0);
+    }
+    for (int i = 0; i < ALLOCATOR_KINDS; i++) assert_true(of_strategy[i] >= 5);
+    for (int i = 0; i < PRECISIONS; i++) assert_true(of_precision[i] >= 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_plan_of_any_configuration_is_what_the_gpu_gives)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
