@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <ini.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "core/base/text.h"
 #include "core/health.h"
 #include "core/hugging_face.h"
+#include "core/imported_model.h"
 
 enum kind { KIND_INT, KIND_REAL, KIND_BOOL, KIND_TEXT, KIND_CHOICE };
 
@@ -273,6 +275,20 @@ static bool is_size(const struct key *key)
            key->offset < offsetof(struct config, model.sizes) + sizeof(struct model_config);
 }
 
+/* The name of an imported model becomes its folder. */
+static enum status find_from(struct config *config, struct err *err)
+{
+    char path[CONFIG_TEXT_MAX + 32], folder[PATH_MAX];
+    snprintf(path, sizeof path, "%s/config.json", config->model.from);
+    if (file_exists(path) || !imported_model_find(config->model.from, folder, sizeof folder))
+        return STATUS_OK;
+    if (strlen(folder) >= sizeof config->model.from)
+        return err_set(err, STATUS_USAGE, "model.from = %s: the path %s is too long", config->model.from,
+                       folder);
+    strcpy(config->model.from, folder);
+    return STATUS_OK;
+}
+
 /* The sizes that keys override. A run's stored configuration gives all of them: its folder need not be there
  * any more. */
 static enum status read_base(struct config *config, struct err *err)
@@ -282,12 +298,14 @@ static enum status read_base(struct config *config, struct err *err)
     for (size_t i = 0; i < KEY_COUNT; i++) complete = complete && (!is_size(&keys[i]) || config->set[i]);
     model_preset(config->model.preset, &config->model.sizes);
     if (!*config->model.from || complete) return STATUS_OK;
+    enum status status = find_from(config, err);
+    if (status) return status;
     snprintf(path, sizeof path, "%s/tokenizer.json", config->model.from);
     if (!*is_set(config, "data.tokenizer") && strlen(path) < sizeof config->data.tokenizer &&
         file_exists(path))
         strcpy(config->data.tokenizer, path);
     snprintf(path, sizeof path, "%s/config.json", config->model.from);
-    enum status status = hugging_face_read_config(path, &config->model.sizes, err);
+    status = hugging_face_read_config(path, &config->model.sizes, err);
     return status ? err_prefix(err, "model.from") : STATUS_OK;
 }
 
