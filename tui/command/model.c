@@ -91,7 +91,7 @@ static int read_options(int argc, char **argv, struct options *o)
     bool info = strcmp(o->verb, "info") == 0, export = strcmp(o->verb, "export") == 0,
          import = strcmp(o->verb, "import") == 0;
     if (!info && !export && !import) return command_usage("model", "there is info, export and import");
-    if (argc - optind != 2)
+    if (argc - optind != 2 || !*argv[optind + 1])
         return command_usage("model", import ? "import needs one folder" : "name one run or one folder");
     if (import && (o->model.best || o->model.step >= 0))
         return command_usage("model", "--step and --best are for runs, import takes a folder");
@@ -194,7 +194,7 @@ int command_model(int argc, char **argv)
     struct err err = {0};
     char folder[PATH_MAX];
     for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             fputs(help, stdout);
             return 0;
         }
