@@ -13,6 +13,7 @@
 #include "core/health.h"
 #include "core/hugging_face.h"
 #include "core/imported_model.h"
+#include "datasets/preparation.h"
 
 enum kind { KIND_INT, KIND_REAL, KIND_BOOL, KIND_TEXT, KIND_CHOICE };
 
@@ -309,6 +310,25 @@ static enum status read_base(struct config *config, struct err *err)
     return status ? err_prefix(err, "model.from") : STATUS_OK;
 }
 
+/* The tokens that data.tokenizer has, or is to learn; 0: not known here, and whoever opens it says why. */
+static int64_t tokenizer_size(const char *word)
+{
+    struct tokenizer *tokenizer;
+    int64_t size = preparation_bpe_size(word);
+    if (size || tokenizer_open(word, &tokenizer, NULL)) return size;
+    size = tokenizer_vocab_size(tokenizer);
+    tokenizer_close(tokenizer);
+    return size;
+}
+
+/* A preset's vocabulary that nobody asked for gives way to a larger tokenizer's. */
+static void follow_tokenizer(struct config *config)
+{
+    if (*is_set(config, "model.vocab_size") || *config->model.from) return;
+    int64_t size = tokenizer_size(config->data.tokenizer);
+    if (size > config->model.sizes.vocab_size && size <= 1 << 24) config->model.sizes.vocab_size = (int)size;
+}
+
 enum status config_finish(struct config *config, struct err *err)
 {
     struct model_config given = config->model.sizes, *sizes = &config->model.sizes;
@@ -320,6 +340,7 @@ enum status config_finish(struct config *config, struct err *err)
             memcpy((char *)config + from, (char *)&given + (from - offsetof(struct config, model.sizes)),
                    keys[i].size);
     }
+    follow_tokenizer(config);
     if (*is_set(config, "model.num_heads") && !*is_set(config, "model.num_kv_heads"))
         sizes->num_kv_heads = sizes->num_heads;
     if (!*is_set(config, "model.head_dim") && (!*config->model.from || *is_set(config, "model.hidden_dim"))) {
