@@ -167,6 +167,22 @@ static void a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it(void
     session_close(&whole);
 }
 
+static void a_checkpoint_from_before_is_spoken_of_only_where_there_is_one(void **state)
+{
+    (void)state;
+    for (int saved = 0; saved < 2; saved++) {
+        struct backend backend = poisoned_backend(5, INT64_MAX);
+        struct session s;
+        session_open(&s, "before", &backend, WORDS(saved ? "checkpoint.every=2" : "checkpoint.every=0"), 900);
+        s.story.leave_at = 9;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_STOPPED);
+        assert_non_null(strstr(s.story.last_event, saved ? "may be ruined; the last checkpoint is from before"
+                                                         : "may be ruined; there is none from before"));
+        session_close(&s);
+    }
+}
+
 static void a_hundred_skipped_updates_in_a_row_end_the_run(void **state)
 {
     (void)state;
@@ -255,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
         cmocka_unit_test(a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_before),
         cmocka_unit_test(a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it),
+        cmocka_unit_test(a_checkpoint_from_before_is_spoken_of_only_where_there_is_one),
         cmocka_unit_test(a_hundred_skipped_updates_in_a_row_end_the_run),
         cmocka_unit_test(ninety_nine_skipped_updates_do_not),
         cmocka_unit_test(one_good_update_starts_the_count_anew),
