@@ -102,50 +102,6 @@ static void expect_file_refused(const char *text, const char *part)
     expect_text(&err, "run.ini");
 }
 
-static void a_vocabulary_that_is_not_set_follows_a_larger_tokenizer(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *words[4];
-        int vocabulary;
-    } cases[] = {{{"model.preset=shakespeare", "data.tokenizer=bpe:2048"}, 2048},
-                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000"}, 5000},
-                 {{"model.preset=shakespeare", "data.tokenizer=bytes"}, 2048},
-                 {{"model.preset=tiny", "data.tokenizer=bpe:5000"}, 32000},
-                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000", "model.vocab_size=3000"}, 3000},
-                 {{"model.preset=shakespeare", "data.tokenizer=bpe:2000000000"}, 2048},
-                 {{"model.preset=shakespeare", "data.tokenizer=/nowhere/tokenizer.json"}, 2048},
-                 {{"model.preset=shakespeare", "data.tokenizer=tests/fixtures/tokenizer/trained.json",
-                   "model.vocab_size=9"},
-                  9}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct config config;
-        struct err err = {0};
-        config_init(&config);
-        for (int w = 0; w < 4 && cases[i].words[w]; w++)
-            if (config_read_word(&config, cases[i].words[w], &err)) fail_msg("%s", err.text);
-        finish(&config);
-        assert_int_equal(config.model.sizes.vocab_size, cases[i].vocabulary);
-    }
-}
-
-/* A stored configuration says what it was trained with, whatever its tokenizer has become. */
-static void a_stored_vocabulary_stays_beside_a_larger_tokenizer(void **state)
-{
-    (void)state;
-    struct config config, back;
-    struct err err = {0};
-    config_init(&config);
-    finish(&config);
-    snprintf(config.data.tokenizer, sizeof config.data.tokenizer, "bpe:5000");
-    char *text = config_text(&config);
-    config_init(&back);
-    if (config_read_effective(&back, text, "stored", &err)) fail_msg("%s", err.text);
-    finish(&back);
-    assert_int_equal(back.model.sizes.vocab_size, 2048);
-    free(text);
-}
-
 /* Words, then config_finish, which must refuse them together. */
 static void expect_sizes_refused(const char *const words[], const char *part)
 {
@@ -588,8 +544,6 @@ static void an_unknown_key_has_no_value(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_vocabulary_that_is_not_set_follows_a_larger_tokenizer),
-        cmocka_unit_test(a_stored_vocabulary_stays_beside_a_larger_tokenizer),
         cmocka_unit_test(defaults_are_complete_and_consistent),
         cmocka_unit_test(every_key_can_be_given_as_a_word),
         cmocka_unit_test(every_key_can_be_given_in_a_file),

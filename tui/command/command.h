@@ -21,8 +21,8 @@ extern const struct command commands[];
 /* Prints "anneal: TEXT" on stderr and returns the exit status that goes with err->status. */
 int command_fail(const struct err *err);
 
-/* The words of command `name` cannot be meant so: "anneal: NAME: WHY (see anneal NAME --help)" on stderr; returns
- * 2. */
+/* The words of command `name` cannot be meant so: "anneal: NAME: WHY (see anneal NAME --help)" on stderr;
+ * returns 2. */
 int command_usage(const char *name, const char *why);
 
 #endif

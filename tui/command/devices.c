@@ -6,8 +6,8 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
