@@ -11,7 +11,7 @@
 
 #include "core/early_stopping.h"
 #include "core/network.h"
-#include "core/safetensors.h"
+#include "core/weight_files.h"
 #include "datasets/corpus_mark.h"
 #include "datasets/tokenizer.h"
 
@@ -70,17 +70,22 @@ void checkpoint_list(const char *parent, char *buf, size_t size);
  * can spoil it for the other. */
 enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err);
 
-/* Copies what Hugging Face reads of a model (weights, config.json, the tokenizer) into a new folder `to`. One
- * that is there already is refused, unless it is empty; on failure none is left. */
+/* Copies what Hugging Face reads of a model (weights, as one file, config.json, the tokenizer) into a new
+ * folder `to`. One that is there already is refused, unless it is empty; on failure none is left. */
 enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err);
 
 /* Whether a folder that checkpoint_find gave holds moments. */
 bool checkpoint_is_full(const char *folder);
 
-/* Uploads the weights of FOLDER/model.safetensors. A model that differs is refused, naming the field of its
- * configuration or the tensor. F32, or BF16 and F16, as others write them. Host memory: 1 MiB, whatever the
- * size. */
+/* Uploads the weights that weight_files_open finds in FOLDER. A model that differs is refused, naming the
+ * field of its configuration or the tensor. F32, or BF16 and F16, as others write them. Host memory: 1 MiB,
+ * whatever the size. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
+
+/* Whether they are the weights of `model`: every tensor there, of its shape and of a type that is read, and
+ * none beside them. */
+enum status checkpoint_check_weights(const struct weight_files *files, const struct model *model,
+                                     struct err *err);
 
 /* How far training was. */
 enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err);

@@ -51,21 +51,6 @@ static enum status check_model(const char *folder, const struct model_config *wa
     return STATUS_OK;
 }
 
-/* Weights that the model has no place for would be left out in silence. Older files of others bring the
- * rotary frequencies, which say nothing new. */
-static enum status refuse_unknown(const char *path, const struct safetensors *file, const struct model *model,
-                                  struct err *err)
-{
-    for (size_t i = 0; i < file->count; i++) {
-        const char *name = file->tensors[i].name;
-        bool known = model_find(model, name) || strstr(name, "rotary_emb.inv_freq");
-        if (!known)
-            return err_set(err, STATUS_USAGE, "%s: has a tensor %.80s, which this model does not have", path,
-                           name);
-    }
-    return STATUS_OK;
-}
-
 /* ---- numbers ---- */
 
 static enum status read_at(int fd, void *buffer, size_t bytes, size_t offset, const char *path,
@@ -115,18 +100,25 @@ static void widen(unsigned char *piece, size_t size, size_t count, bool bf16)
     }
 }
 
-/* Through the plan's staging memory. */
-static enum status upload_tensor(int fd, const char *path, const struct safetensors *file,
-                                 const struct safetensor *t, struct network *net, float *to, struct err *err)
+/* Of a tensor's data in its file. */
+static size_t start_of(const struct weight_file *file, const struct safetensor *t)
 {
-    size_t start = (size_t)((const unsigned char *)t->data - file->map.data);
+    return (size_t)((const unsigned char *)t->data - file->content.map.data);
+}
+
+/* Through the plan's staging memory. */
+static enum status upload_tensor(int fd, const struct weight_file *file, const struct safetensor *t,
+                                 struct network *net, float *to, struct err *err)
+{
+    size_t start = start_of(file, t);
     size_t width = strcmp(t->dtype, "F32") == 0 ? 4 : 2, count = t->bytes / width,
            size = net->plan->staging_bytes, most = size / 4;
     unsigned char *piece = net->memory[PLAN_HOST] + net->plan->staging;
     enum status status = STATUS_OK;
     for (size_t at = 0; !status && at < count; at += most) {
         size_t n = count - at < most ? count - at : most;
-        status = read_at(fd, width == 4 ? piece : piece + size / 2, n * width, start + at * width, path, err);
+        status = read_at(fd, width == 4 ? piece : piece + size / 2, n * width, start + at * width, file->path,
+                         err);
         if (status) break;
         if (width == 2) widen(piece, size, n, strcmp(t->dtype, "BF16") == 0);
         net->backend->mem_upload(to + at, piece, n * sizeof *to, net->stream);
@@ -150,30 +142,83 @@ static enum status check_tensor(const char *path, const struct safetensor *t, co
     return STATUS_OK;
 }
 
-/* All of a file's tensors are looked at before the first is copied. */
-static enum status upload(const char *path, struct network *net, const char *prefix, float *base,
-                          struct err *err)
+/* Two tensors of the same bytes, read piece by piece. */
+static bool same_data(const struct weight_file *file, const struct safetensor *a,
+                      const struct weight_file *other, const struct safetensor *b)
 {
-    struct safetensors file;
-    char name[96];
-    const struct model *model = net->model;
-    enum status status = safetensors_open(path, &file, err);
-    if (status) return status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) status = err_set(err, STATUS_IO, "%s: cannot open: %s", path, strerror(errno));
-    if (!status && !*prefix) status = refuse_unknown(path, &file, model, err);
-    for (size_t i = 0; !status && i < model->param_count; i++) {
-        snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
-        status =
-            check_tensor(path, safetensors_find(&file, name), name, &model->params[i], *prefix != '\0', err);
-    }
-    for (size_t i = 0; !status && i < model->param_count; i++) {
-        snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
-        status = upload_tensor(fd, path, &file, safetensors_find(&file, name), net,
-                               base + model->params[i].offset, err);
+    enum { PIECE = 16384 };
+    unsigned char x[PIECE], y[PIECE];
+    bool same = strcmp(a->dtype, b->dtype) == 0 && a->bytes == b->bytes;
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC), fd_b = open(other->path, O_RDONLY | O_CLOEXEC);
+    same = same && fd >= 0 && fd_b >= 0;
+    for (size_t at = 0; same && at < a->bytes; at += PIECE) {
+        size_t n = a->bytes - at < PIECE ? a->bytes - at : PIECE;
+        same = !read_at(fd, x, n, start_of(file, a) + at, file->path, NULL) &&
+               !read_at(fd_b, y, n, start_of(other, b) + at, other->path, NULL) && memcmp(x, y, n) == 0;
     }
     if (fd >= 0) close(fd);
-    safetensors_close(&file);
+    if (fd_b >= 0) close(fd_b);
+    return same;
+}
+
+/* Some write the embedding a second time, as the head that it is tied to: that says nothing new. */
+static bool is_tied_head(const struct weight_files *files, const struct weight_file *file,
+                         const struct safetensor *t, const struct model *model)
+{
+    const struct weight_file *other;
+    if (!model->config.tie_weights || strcmp(t->name, "lm_head.weight") != 0) return false;
+    const struct safetensor *embedding = weight_files_find(files, "model.embed_tokens.weight", &other);
+    return embedding && same_data(file, t, other, embedding);
+}
+
+/* Weights that the model has no place for would be left out in silence. Older files of others bring the
+ * rotary frequencies, which say nothing new. */
+static enum status refuse_unknown(const struct weight_files *files, const struct model *model,
+                                  struct err *err)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        const struct weight_file *file = &files->files[i];
+        for (size_t k = 0; k < file->content.count; k++) {
+            const struct safetensor *t = &file->content.tensors[k];
+            if (!model_find(model, t->name) && !strstr(t->name, "rotary_emb.inv_freq") &&
+                !is_tied_head(files, file, t, model))
+                return err_set(err, STATUS_USAGE, "%s: has a tensor %.80s, which this model does not have",
+                               file->path, t->name);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* All tensors are looked at before the first is copied. */
+static enum status check_all(const struct weight_files *files, const struct model *model, const char *prefix,
+                             struct err *err)
+{
+    char name[96];
+    enum status status = *prefix ? STATUS_OK : refuse_unknown(files, model, err);
+    for (size_t i = 0; !status && i < model->param_count; i++) {
+        const struct weight_file *file = NULL;
+        snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
+        const struct safetensor *t = weight_files_find(files, name, &file);
+        status = check_tensor(t ? file->path : files->path, t, name, &model->params[i], *prefix != '\0', err);
+    }
+    return status;
+}
+
+static enum status upload(const struct weight_files *files, struct network *net, const char *prefix,
+                          float *base, struct err *err)
+{
+    char name[96];
+    const struct model *model = net->model;
+    enum status status = check_all(files, model, prefix, err);
+    for (size_t i = 0; !status && i < model->param_count; i++) {
+        const struct weight_file *file = NULL;
+        snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
+        const struct safetensor *t = weight_files_find(files, name, &file);
+        int fd = open(file->path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", file->path, strerror(errno));
+        status = upload_tensor(fd, file, t, net, base + model->params[i].offset, err);
+        close(fd);
+    }
     return status;
 }
 
@@ -222,12 +267,19 @@ enum status checkpoint_load_state(const char *folder, struct train_state *state,
 
 enum status checkpoint_load_weights(const char *folder, struct network *net, struct err *err)
 {
-    char path[CHECKPOINT_PATH];
+    struct weight_files files = {0};
     enum status status = check_model(folder, &net->model->config, err);
-    if (!status) status = checkpoint_join(path, folder, "model.safetensors", err);
-    if (!status) status = upload(path, net, "", net->weights, err);
+    if (!status) status = weight_files_open(folder, &files, err);
+    if (!status) status = upload(&files, net, "", net->weights, err);
     if (!status) network_weights_written(net);
+    weight_files_close(&files);
     return status;
+}
+
+enum status checkpoint_check_weights(const struct weight_files *files, const struct model *model,
+                                     struct err *err)
+{
+    return check_all(files, model, "", err);
 }
 
 static float *moment(const struct network *net, int which)
@@ -240,9 +292,12 @@ enum status checkpoint_load(const char *folder, struct network *net, struct trai
                             struct err *err)
 {
     char path[CHECKPOINT_PATH];
+    struct weight_files files = {0};
     enum status status = checkpoint_load_weights(folder, net, err);
     if (!status) status = checkpoint_join(path, folder, "optimizer.safetensors", err);
-    if (!status) status = upload(path, net, "m.", moment(net, 0), err);
-    if (!status && net->plan->input.moments > 1) status = upload(path, net, "v.", moment(net, 1), err);
+    if (!status) status = weight_files_open_one(path, &files, err);
+    if (!status) status = upload(&files, net, "m.", moment(net, 0), err);
+    if (!status && net->plan->input.moments > 1) status = upload(&files, net, "v.", moment(net, 1), err);
+    weight_files_close(&files);
     return status ? status : checkpoint_load_state(folder, state, err);
 }

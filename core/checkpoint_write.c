@@ -259,16 +259,49 @@ static enum status export_file(const char *folder, const char *temporary, const 
     struct stat st;
     enum status status = checkpoint_join(from, folder, name, err);
     if (!status) status = checkpoint_join(to, temporary, name, err);
-    if (status || (strncmp(name, "tokenizer", 9) == 0 && !file_exists(from))) return status;
+    if (status || (strcmp(name, "config.json") != 0 && !file_exists(from))) return status;
     status = copy_file(from, to, err);
     if (!status && stat(to, &st) == 0) *bytes += st.st_size;
     return status;
 }
 
+/* All shards as one file. */
+static enum status join_shards(const char *folder, const char *temporary, int64_t *bytes, struct err *err)
+{
+    struct weight_files files = {0};
+    char to[CHECKPOINT_PATH];
+    size_t count = 0;
+    struct stat st;
+    enum status status = checkpoint_join(to, temporary, "model.safetensors", err);
+    if (!status) status = weight_files_open(folder, &files, err);
+    if (status) return status;
+    for (size_t i = 0; i < files.count; i++) count += files.files[i].content.count;
+    struct safetensor *tensors = arena_alloc_array(&files.arena, count, sizeof *tensors), *next = tensors;
+    if (!tensors) status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", to);
+    for (size_t i = 0; !status && i < files.count; i++) {
+        const struct safetensors *shard = &files.files[i].content;
+        memcpy(next, shard->tensors, shard->count * sizeof *next);
+        next += shard->count;
+    }
+    if (!status) status = safetensors_write(to, tensors, count, fetch_from_host, NULL, err);
+    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
+    weight_files_close(&files);
+    return status;
+}
+
+static enum status export_weights(const char *folder, const char *temporary, int64_t *bytes, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    enum status status = checkpoint_join(path, folder, "model.safetensors", err);
+    if (status) return status;
+    return file_exists(path) ? export_file(folder, temporary, "model.safetensors", bytes, err)
+                             : join_shards(folder, temporary, bytes, err);
+}
+
 enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err)
 {
-    static const char *const names[] = {"model.safetensors", "config.json", "tokenizer.json",
-                                        "tokenizer_config.json"};
+    static const char *const names[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                        "special_tokens_map.json", "generation_config.json"};
     char temporary[CHECKPOINT_PATH];
     int length = (int)strlen(to);
     while (length > 1 && to[length - 1] == '/') length--;
@@ -280,6 +313,7 @@ enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes
                        to);
     *bytes = 0;
     status = file_make_folders(temporary, err);
+    if (!status) status = export_weights(folder, temporary, bytes, err);
     for (size_t i = 0; !status && i < sizeof names / sizeof *names; i++)
         status = export_file(folder, temporary, names[i], bytes, err);
     if (!status && rename(temporary, to) != 0)

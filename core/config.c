@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <ini.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include "core/base/text.h"
 #include "core/health.h"
 #include "core/hugging_face.h"
+#include "core/imported_model.h"
+#include "datasets/preparation.h"
 
 enum kind { KIND_INT, KIND_REAL, KIND_BOOL, KIND_TEXT, KIND_CHOICE };
 
@@ -273,6 +276,20 @@ static bool is_size(const struct key *key)
            key->offset < offsetof(struct config, model.sizes) + sizeof(struct model_config);
 }
 
+/* The name of an imported model becomes its folder. */
+static enum status find_from(struct config *config, struct err *err)
+{
+    char path[CONFIG_TEXT_MAX + 32], folder[PATH_MAX];
+    snprintf(path, sizeof path, "%s/config.json", config->model.from);
+    if (file_exists(path) || !imported_model_find(config->model.from, folder, sizeof folder))
+        return STATUS_OK;
+    if (strlen(folder) >= sizeof config->model.from)
+        return err_set(err, STATUS_USAGE, "model.from = %s: the path %s is too long", config->model.from,
+                       folder);
+    strcpy(config->model.from, folder);
+    return STATUS_OK;
+}
+
 /* The sizes that keys override. A run's stored configuration gives all of them: its folder need not be there
  * any more. */
 static enum status read_base(struct config *config, struct err *err)
@@ -282,13 +299,34 @@ static enum status read_base(struct config *config, struct err *err)
     for (size_t i = 0; i < KEY_COUNT; i++) complete = complete && (!is_size(&keys[i]) || config->set[i]);
     model_preset(config->model.preset, &config->model.sizes);
     if (!*config->model.from || complete) return STATUS_OK;
+    enum status status = find_from(config, err);
+    if (status) return status;
     snprintf(path, sizeof path, "%s/tokenizer.json", config->model.from);
     if (!*is_set(config, "data.tokenizer") && strlen(path) < sizeof config->data.tokenizer &&
         file_exists(path))
         strcpy(config->data.tokenizer, path);
     snprintf(path, sizeof path, "%s/config.json", config->model.from);
-    enum status status = hugging_face_read_config(path, &config->model.sizes, err);
+    status = hugging_face_read_config(path, &config->model.sizes, err);
     return status ? err_prefix(err, "model.from") : STATUS_OK;
+}
+
+/* The tokens that data.tokenizer has, or is to learn; 0: not known here, and whoever opens it says why. */
+static int64_t tokenizer_size(const char *word)
+{
+    struct tokenizer *tokenizer;
+    int64_t size = preparation_bpe_size(word);
+    if (size || tokenizer_open(word, &tokenizer, NULL)) return size;
+    size = tokenizer_vocab_size(tokenizer);
+    tokenizer_close(tokenizer);
+    return size;
+}
+
+/* A preset's vocabulary that nobody asked for gives way to a larger tokenizer's. */
+static void follow_tokenizer(struct config *config)
+{
+    if (*is_set(config, "model.vocab_size") || *config->model.from) return;
+    int64_t size = tokenizer_size(config->data.tokenizer);
+    if (size > config->model.sizes.vocab_size && size <= 1 << 24) config->model.sizes.vocab_size = (int)size;
 }
 
 enum status config_finish(struct config *config, struct err *err)
@@ -302,6 +340,7 @@ enum status config_finish(struct config *config, struct err *err)
             memcpy((char *)config + from, (char *)&given + (from - offsetof(struct config, model.sizes)),
                    keys[i].size);
     }
+    follow_tokenizer(config);
     if (*is_set(config, "model.num_heads") && !*is_set(config, "model.num_kv_heads"))
         sizes->num_kv_heads = sizes->num_heads;
     if (!*is_set(config, "model.head_dim") && (!*config->model.from || *is_set(config, "model.hidden_dim"))) {

@@ -57,7 +57,5 @@ struct process *process_run(int status, const char *argument, ...) __attribute__
 char *process_output(const char *argument, ...) __attribute__((sentinel));
 /* Fails the test unless standard error is exactly one line "anneal: ..." that holds `sentence`. */
 void process_expect_sentence(const struct process *process, const char *sentence);
-/* The same for its first line alone: a usage error goes on with the usage. */
-void process_expect_first_line(const struct process *process, const char *sentence);
 
 #endif

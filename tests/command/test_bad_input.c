@@ -452,32 +452,6 @@ static void an_unknown_terminal_is_named_with_the_remedy(void **state)
     pty_close(pty);
 }
 
-static void an_unknown_command_or_option_suggests_the_nearest(void **state)
-{
-    (void)state;
-    struct stage s;
-    stage_open(&s, "words");
-    process_expect_sentence(process_run(2, "trian", NULL), "no command \"trian\"; did you mean \"train\"?");
-    process_expect_sentence(process_run(2, "xyzzy", NULL), "no command \"xyzzy\" (anneal --help lists them)");
-    process_expect_first_line(process_run(2, "runs", "--jsno", NULL), "no option --jsno");
-    process_expect_first_line(process_run(2, "resume", NULL), "which run?");
-    process_expect_first_line(process_run(2, "order", "latest", "puase", NULL),
-                              "no verb \"puase\"; did you mean \"pause\"?");
-    process_expect_first_line(process_run(2, "order", "latest", "lr-factor", "-1", NULL),
-                              "lr-factor needs one number from 0 to 1000");
-    process_expect_first_line(process_run(2, "export", "latest", "--table", "stpes", NULL),
-                              "no table \"stpes\" (tables: steps, ");
-    process_expect_sentence(process_run(2, "generate", "x", "--promt", "y", NULL),
-                            "unknown option --promt (did you mean --prompt?)");
-    process_expect_sentence(process_run(2, "generate", "x", "--top-p", "1.5", NULL),
-                            "--top-p 1.5: must be a probability above 0, at most 1");
-    process_close_all(state);
-    process_expect_sentence(process_run(2, "resume", "latest", "--name", "x", NULL),
-                            "--name: a resumed run keeps its name");
-    process_expect_sentence(process_run(1, "resume", "latest", NULL),
-                            "run \"latest\": there are no runs yet (start one with `anneal train`)");
-}
-
 static void a_run_that_does_not_exist_suggests_the_nearest(void **state)
 {
     (void)state;
@@ -549,7 +523,6 @@ int main(void)
         TEST(a_file_size_limit_is_an_error_not_a_death),
         TEST(the_workbench_without_a_terminal_says_what_prints_the_same),
         TEST(an_unknown_terminal_is_named_with_the_remedy),
-        TEST(an_unknown_command_or_option_suggests_the_nearest),
         TEST(a_run_that_does_not_exist_suggests_the_nearest),
         TEST(an_output_that_cannot_be_written_is_an_error),
     };

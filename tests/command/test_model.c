@@ -148,8 +148,8 @@ static void an_exported_model_stands_on_its_own(void **state)
                             "/proc/mine");
     process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
                             "the checkpoint of its step 7 is not there, or no longer");
-    process_expect_first_line(process_run(2, "model", "export", "base", NULL), "export needs -o FOLDER");
-    process_expect_first_line(process_run(2, "model", NULL), "what: info or export?");
+    process_expect_sentence(process_run(2, "model", "export", "base", NULL), "export needs -o FOLDER");
+    process_expect_sentence(process_run(2, "model", NULL), "what: info, export or import?");
     snprintf(path, sizeof path, "%s/best/", s.folder); /* a slash at the end names the same folder */
     said = process_output("model", "export", "base", "--best", "-o", path, NULL);
     char *best = stage_query(&s, "select 'from step-' || best_step from runs");
@@ -197,6 +197,84 @@ static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(vo
     process_close(process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL));
 }
 
+/* A checkout is imported by a name, which then stands for it everywhere. */
+static void an_imported_model_goes_by_its_name(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600], data[700], train[700], path[700];
+    open_base(&s, "import");
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    snprintf(data, sizeof data, "--data=%s", s.corpus);
+    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
+    free(process_output("model", "export", "base", "-o", folder, NULL));
+    char *said = process_output("model", "import", folder, NULL);
+    assert_non_null(strstr(said, "mine: 11 tensors, 72.0 KiB, in "));
+    assert_non_null(strstr(said, "anneal train --model.from=mine "));
+    free(said);
+    said = process_output("model", "import", folder, "--name", "kept", NULL);
+    free(said);
+    assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK); /* nothing depends on where it came from */
+    char *from_run = process_output("generate", "base", "--prompt=the", "--max-tokens=20", NULL);
+    char *from_import = process_output("generate", "kept", "--prompt=the", "--max-tokens=20", NULL);
+    assert_string_equal(from_run, from_import);
+    free(from_run);
+    free(from_import);
+    process_close(process_run(0, "evaluate", "mine", data, "--seq-len=32", NULL));
+    json_t *described = info("kept", NULL);
+    assert_int_equal(json_array_size(json_object_get(described, "tensors")), 11);
+    json_decref(described);
+    process_close(process_run(0, "train", "--model.from=kept", train, "--name=child", "--train.seq_len=32",
+                              "--train.batch_size=4", "--train.total_steps=2", "--eval.batches=4",
+                              "--sample.every=0", "--progress=none", NULL));
+    char *row = stage_query(&s, "select text from events where text like 'starts with the weights of "
+                                "/%/models/kept'");
+    assert_string_not_equal(row, "");
+    free(row);
+    snprintf(path, sizeof path, "%s/models/kept", s.home);
+    process_expect_sentence(
+        process_run(2, "model", "import", path, NULL),
+        "/models/kept: a model of this name was imported before (choose another with --name");
+    process_expect_sentence(process_run(2, "generate", "kept", "--best", NULL),
+                            "kept is an imported model, --best is for runs");
+    process_expect_sentence(process_run(1, "model", "import", "/nowhere", NULL), "/nowhere: cannot open");
+    process_expect_sentence(process_run(1, "model", "import", s.folder, NULL), "config.json: cannot open");
+    process_expect_sentence(process_run(2, "model", "import", path, "--name=a/b", NULL),
+                            "--name \"a/b\": must be a plain word, no path");
+    process_expect_sentence(process_run(2, "model", "import", path, "--name=latest", NULL),
+                            "--name latest: this word stands for the newest run");
+    assert_int_equal(stage_count_leftovers(&s), 0);
+}
+
+static void a_checkout_in_shards_is_evaluated_and_exported_as_one(void **state)
+{
+    (void)state;
+    static const char checkout[] = "tests/fixtures/sharded/qwen3_fp32";
+    struct stage s;
+    char text[700], tokens[700], data[720], out[700], digits[4000];
+    stage_open(&s, "shards");
+    for (size_t i = 0; i < sizeof digits; i++) digits[i] = (char)('0' + i * i / 7 % 10);
+    snprintf(text, sizeof text, "%s/digits", s.folder);
+    stage_write(text, digits, sizeof digits);
+    snprintf(tokens, sizeof tokens, "%s/digits.tok", s.folder); /* all ids are below the model's 67 */
+    process_close(
+        process_run(0, "data", "prepare", text, "-t", "bytes", "-o", tokens, "--progress=none", NULL));
+    snprintf(data, sizeof data, "--data=%s", tokens);
+    snprintf(out, sizeof out, "%s/whole", s.folder);
+    process_close(process_run(0, "model", "export", checkout, "-o", out, NULL));
+    const char *const folders[] = {checkout, out};
+    double losses[2];
+    for (int i = 0; i < 2; i++) {
+        json_error_t problem;
+        char *said = process_output("evaluate", folders[i], data, "--seq-len=16", "--json", NULL);
+        json_t *json = json_loads(said, 0, &problem);
+        losses[i] = stage_real(json, "loss");
+        json_decref(json);
+        free(said);
+    }
+    assert_true(losses[0] > 0 && losses[0] == losses[1]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
@@ -204,6 +282,8 @@ int main(void)
         TEST(info_counts_what_training_counted),
         TEST(a_checkout_of_several_files_and_another_kind_is_described_all_the_same),
         TEST(an_exported_model_stands_on_its_own),
+        TEST(an_imported_model_goes_by_its_name),
+        TEST(a_checkout_in_shards_is_evaluated_and_exported_as_one),
         TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

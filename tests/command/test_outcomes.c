@@ -210,11 +210,11 @@ static void compare_says_what_it_cannot(void **state)
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
     open_home("compare-errors", home);
     make_three(home, ids);
-    process_expect_first_line(process_run(2, "compare", NULL), "needs at least two RUNs");
-    process_expect_first_line(process_run(2, "compare", "base", NULL), "needs at least two RUNs");
+    process_expect_sentence(process_run(2, "compare", NULL), "needs at least two RUNs");
+    process_expect_sentence(process_run(2, "compare", "base", NULL), "needs at least two RUNs");
     process_expect_sentence(process_run(1, "compare", "base", "bass", NULL), "did you mean \"base\"");
     process_expect_sentence(process_run(2, "compare", "base", "fast", ids[0], NULL), "which is named before");
-    process_expect_first_line(process_run(2, "compare", "base", "fast", "--wide", NULL), "no option --wide");
+    process_expect_sentence(process_run(2, "compare", "base", "fast", "--wide", NULL), "no option --wide");
     char *out = process_output("compare", "--help", NULL);
     assert_non_null(strstr(out, "anneal compare base wide latest"));
     free(out);
@@ -279,7 +279,7 @@ static void export_writes_every_format_where_it_is_told(void **state)
         const char *arguments[8] = {"export"};
         for (int w = 0; w < 5; w++) arguments[w + 1] = cases[i].words[w];
         struct process *p = process_open(&(struct process_options){.arguments = arguments});
-        process_expect_first_line(process_expect(2, p), cases[i].sentence);
+        process_expect_sentence(process_expect(2, p), cases[i].sentence);
     }
     store_fixture_sql(home, "update runs set id = '../../escaped' where name = 'odd'");
     process_expect_sentence(process_run(1, "export", "odd", "base", "--format", "json", "-o", path, NULL),
@@ -325,8 +325,8 @@ static void import_prints_the_id_and_every_command_knows_the_run(void **state)
     free(out);
     process_expect_sentence(process_run(1, "resume", "base", NULL), "no checkpoint to go on from");
 
-    process_expect_first_line(process_run(2, "import", NULL), "needs a FILE");
-    process_expect_first_line(process_run(2, "import", steps, "--name", "", NULL), "--name needs a name");
+    process_expect_sentence(process_run(2, "import", NULL), "needs a FILE");
+    process_expect_sentence(process_run(2, "import", steps, "--name", "", NULL), "--name needs a name");
     process_expect_sentence(process_run(1, "import", "/nowhere.csv", NULL), "/nowhere.csv: cannot open");
     process_expect_sentence(process_run(2, "import", home, NULL), "is a folder");
     out = process_output("import", "--help", NULL);

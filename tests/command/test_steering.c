@@ -133,7 +133,7 @@ a_run_told_to_stop_at_a_non_finite_number_saves_no_such_weights_and_goes_on_from
                                     "--train.schedule=constant", "--train.weight_decay=100",
                                     "--train.warmup_steps=0", "--train.max_grad_norm=0", "--eval.every=0",
                                     "--health.on_nan=stop", "--progress=none", NULL);
-    process_expect_first_line(p, "is not finite, and health.on_nan = stop");
+    process_expect_sentence(p, "is not finite, and health.on_nan = stop");
     assert_string_equal(stage_status(), "failed");
     p = process_run(0, "show", "halted", NULL);
     assert_non_null(strstr(process_stdout(p), "the update was skipped; the run ends here"));

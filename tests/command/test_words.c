@@ -125,16 +125,16 @@ static void words_of_an_order_are_checked_before_it_is_given(void **state)
     struct stage s;
     stage_open(&s, "orders");
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
-        process_expect_first_line(process_run(2, "order", "latest", "lr-factor", factors[i], NULL),
-                                  "lr-factor needs one number from 0 to 1000");
+        process_expect_sentence(process_run(2, "order", "latest", "lr-factor", factors[i], NULL),
+                                "lr-factor needs one number from 0 to 1000");
     process_close_all(state);
-    process_expect_first_line(process_run(2, "order", "latest", "lr-factor", "-1", "--wait", NULL),
-                              "lr-factor needs one number from 0 to 1000");
-    process_expect_first_line(process_run(2, "order", "latest", "pause", "-1", NULL), "only lr-factor takes");
-    process_expect_first_line(process_run(2, "order", "latest", "pause", "--wiat", NULL), "no option --wiat");
-    process_expect_first_line(process_run(2, "order", "latest", "puase", NULL),
-                              "no verb \"puase\"; did you mean \"pause\"? (verbs: pause, ");
-    process_expect_first_line(process_run(2, "order", "latest", "xyzzy", NULL), "no verb \"xyzzy\" (verbs: ");
+    process_expect_sentence(process_run(2, "order", "latest", "lr-factor", "-1", "--wait", NULL),
+                            "lr-factor needs one number from 0 to 1000");
+    process_expect_sentence(process_run(2, "order", "latest", "pause", "-1", NULL), "only lr-factor takes");
+    process_expect_sentence(process_run(2, "order", "latest", "pause", "--wiat", NULL), "no option --wiat");
+    process_expect_sentence(process_run(2, "order", "latest", "puase", NULL),
+                            "no verb \"puase\"; did you mean \"pause\"? (verbs: pause, ");
+    process_expect_sentence(process_run(2, "order", "latest", "xyzzy", NULL), "no verb \"xyzzy\" (verbs: ");
 }
 
 /* ---- help ---- */

@@ -232,6 +232,22 @@ static void a_run_whose_last_step_is_skipped_saves_what_validation_clears(void *
     }
 }
 
+static void a_checkpoint_from_before_is_spoken_of_only_where_there_is_one(void **state)
+{
+    (void)state;
+    for (int saved = 0; saved < 2; saved++) {
+        struct backend backend = poisoned_backend(5, INT64_MAX);
+        struct session s;
+        session_open(&s, "before", &backend, WORDS(saved ? "checkpoint.every=2" : "checkpoint.every=0"), 900);
+        s.story.leave_at = 9;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_STOPPED);
+        assert_non_null(strstr(s.story.last_event, saved ? "may be ruined; the last checkpoint is from before"
+                                                         : "may be ruined; there is none from before"));
+        session_close(&s);
+    }
+}
+
 static void a_hundred_skipped_updates_in_a_row_end_the_run(void **state)
 {
     (void)state;
@@ -325,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_due_before_the_ruin_is_discovered_is_not_written),
         cmocka_unit_test(a_skipped_update_delays_a_checkpoint_and_costs_none),
         cmocka_unit_test(a_run_whose_last_step_is_skipped_saves_what_validation_clears),
+        cmocka_unit_test(a_checkpoint_from_before_is_spoken_of_only_where_there_is_one),
         cmocka_unit_test(a_hundred_skipped_updates_in_a_row_end_the_run),
         cmocka_unit_test(ninety_nine_skipped_updates_do_not),
         cmocka_unit_test(one_good_update_starts_the_count_anew),

@@ -1,4 +1,5 @@
-/* The presets: their sizes are those of the table, their parameters as many as published. */
+/* The presets: their sizes are those of the table, their parameters as many as published; and
+ * how their vocabulary goes with a tokenizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,10 +47,56 @@ static void every_preset_has_its_table_sizes(void **state)
     assert_null(model_presets[4]);
 }
 
+static void a_vocabulary_that_is_not_set_follows_a_larger_tokenizer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[4];
+        int vocabulary;
+    } cases[] = {{{"model.preset=shakespeare", "data.tokenizer=bpe:2048"}, 2048},
+                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000"}, 5000},
+                 {{"model.preset=shakespeare", "data.tokenizer=bytes"}, 2048},
+                 {{"model.preset=tiny", "data.tokenizer=bpe:5000"}, 32000},
+                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000", "model.vocab_size=3000"}, 3000},
+                 {{"model.preset=shakespeare", "data.tokenizer=bpe:2000000000"}, 2048},
+                 {{"model.preset=shakespeare", "data.tokenizer=/nowhere/tokenizer.json"}, 2048},
+                 {{"model.preset=shakespeare", "data.tokenizer=tests/fixtures/tokenizer/trained.json",
+                   "model.vocab_size=9"},
+                  9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config config;
+        struct err err = {0};
+        config_init(&config);
+        for (int w = 0; w < 4 && cases[i].words[w]; w++)
+            if (config_read_word(&config, cases[i].words[w], &err)) fail_msg("%s", err.text);
+        if (config_finish(&config, &err)) fail_msg("%s", err.text);
+        assert_int_equal(config.model.sizes.vocab_size, cases[i].vocabulary);
+    }
+}
+
+/* A stored configuration says what it was trained with, whatever its tokenizer has become. */
+static void a_stored_vocabulary_stays_beside_a_larger_tokenizer(void **state)
+{
+    (void)state;
+    struct config config, back;
+    struct err err = {0};
+    config_init(&config);
+    if (config_finish(&config, &err)) fail_msg("%s", err.text);
+    snprintf(config.data.tokenizer, sizeof config.data.tokenizer, "bpe:5000");
+    char *text = config_text(&config);
+    config_init(&back);
+    if (config_read_effective(&back, text, "stored", &err)) fail_msg("%s", err.text);
+    if (config_finish(&back, &err)) fail_msg("%s", err.text);
+    assert_int_equal(back.model.sizes.vocab_size, 2048);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_tiny_preset_has_the_published_number_of_parameters),
+        cmocka_unit_test(a_vocabulary_that_is_not_set_follows_a_larger_tokenizer),
+        cmocka_unit_test(a_stored_vocabulary_stays_beside_a_larger_tokenizer),
         cmocka_unit_test(every_preset_has_its_table_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -319,11 +319,41 @@ static void merging_two_points_is_the_point_of_all_their_values(void **state)
     assert_true(late.min == 0.5 && late.max == 2 && late.mean == 1 && late.last == 1.5);
 }
 
+static void of_checkpoints_in_one_place_the_newest_is_listed(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    struct checkpoint_record *rows;
+    size_t count;
+    arena_init(&arena, 0);
+    store_fixture_home("places", home, sizeof home);
+    store_fixture_run(home, "places", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    writer_checkpoint(writer, &(struct checkpoint_record){3, 100, "checkpoints/step-3", "periodic", 10});
+    writer_checkpoint(writer, &(struct checkpoint_record){6, 200, "checkpoints/step-6", "periodic", 20});
+    writer_checkpoint(writer, &(struct checkpoint_record){6, 210, "checkpoints/step-6", "ordered", 30});
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    writer = store_fixture_writer(home, id); /* a resume that passes step 6 again */
+    writer_checkpoint(writer, &(struct checkpoint_record){6, 300, "checkpoints/step-6", "last", 40});
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(series_checkpoints(store, id, 10, &arena, &rows, &count, &err), STATUS_OK);
+    assert_int_equal(count, 2);
+    assert_true(rows[0].step == 6 && rows[0].bytes == 40);
+    assert_string_equal(rows[0].kind, "last");
+    assert_true(rows[1].step == 3 && rows[1].bytes == 10);
+    store_close(store);
+    arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merging_two_points_is_the_point_of_all_their_values),
         cmocka_unit_test(every_level_equals_the_raw_rows),
+        cmocka_unit_test(of_checkpoints_in_one_place_the_newest_is_listed),
         cmocka_unit_test(a_resumed_run_rebuilds_the_buckets_it_replaces),
         cmocka_unit_test(lost_rollups_are_healed_on_read_and_at_the_next_segment),
         cmocka_unit_test(updates_follow_a_live_run_through_coarsening_and_resume),

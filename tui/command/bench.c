@@ -211,8 +211,9 @@ int command_bench(int argc, char **argv)
         asked = asked || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
     if (asked || argc < 2 || strcmp(argv[1], "step") != 0) {
         free(b);
-        fputs(help, asked ? stdout : stderr);
-        return asked ? 0 : 2;
+        if (!asked) return command_usage("bench", "which benchmark? There is one: step");
+        fputs(help, stdout);
+        return 0;
     }
     interrupt_catch();
     if (!status) config_init(&b->config);
@@ -226,6 +227,10 @@ int command_bench(int argc, char **argv)
             status = parse_rounds(argv[i] + 9, &b->rounds, &err);
         else
             status = config_read_word(&b->config, argv[i], &err);
+    if (status == STATUS_USAGE) {
+        free(b);
+        return command_usage("bench", err.text);
+    }
     if (!status) status = config_finish(&b->config, &err);
     if (!status) status = open_bench(b, &err);
     for (int i = -WARM_UP; !status && i < b->rounds; i++) {

@@ -10,7 +10,6 @@
 
 struct command {
     const char *name;
-    const char *arguments;             /* "RUN [--json]": for the usage line */
     const char *summary;               /* one line for `anneal --help` */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 };
@@ -22,7 +21,8 @@ extern const struct command commands[];
 /* Prints "anneal: TEXT" on stderr and returns the exit status that goes with err->status. */
 int command_fail(const struct err *err);
 
-/* "anneal NAME ARGUMENTS" and the summary on stderr; returns 2. `why` (may be NULL) comes first. */
+/* The words of command `name` cannot be meant so: "anneal: NAME: WHY (see anneal NAME --help)" on stderr;
+ * returns 2. */
 int command_usage(const char *name, const char *why);
 
 #endif

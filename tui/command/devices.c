@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/text.h"
@@ -151,6 +152,15 @@ int command_devices(int argc, char **argv)
     const struct cuda_plugin *plugin;
     struct cuda_driver_report driver;
     struct err err = {0};
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        puts("usage: anneal devices\n"
+             "\n"
+             "Prints what anneal can train on here, what of its memory is free and who holds the rest, and "
+             "why a GPU "
+             "cannot\n"
+             "be used.");
+        return 0;
+    }
     if (argc > 1) return command_usage(argv[0], "takes no arguments");
     if (show_cpu(&err)) return command_fail(&err);
     enum status status = cuda_plugin_open(&plugin, &err);

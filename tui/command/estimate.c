@@ -95,12 +95,11 @@ static bool is_amount(const char *word)
     return !strpbrk(word, "/=") && !strstr(word, ".ini") && !file_exists(word);
 }
 
-static enum status parse_words(int argc, char **argv, struct estimate *e, bool *asked_for_help,
+static enum status parse_words(int argc, char **argv, struct estimate *e, struct training_words *training,
                                struct err *err)
 {
     char *words[SETTINGS_MAX + 16];
     int count = 0;
-    struct training_words training;
     for (int i = 0; i < argc; i++) {
         const char *value = NULL;
         if (strcmp(argv[i], "--json") == 0) {
@@ -124,22 +123,26 @@ static enum status parse_words(int argc, char **argv, struct estimate *e, bool *
         }
     }
     words[count] = NULL;
-    enum status status = training_words_parse(count, words, &training, err);
-    if (!status && training.dry_run)
+    enum status status = training_words_parse(count, words, training, err);
+    if (!status && training->dry_run)
         status = err_set(err, STATUS_USAGE, "--dry-run: only for train; nothing is allocated here anyway");
-    *asked_for_help = training.help;
-    e->device = training.device;
-    if (status || training.help) return status;
-    config_init(&e->config);
-    if (training.positional) {
-        status = config_read_file(&e->config, training.positional, err);
-        if (status && !file_exists(training.positional))
+    e->device = training->device;
+    return status;
+}
+
+static enum status read_config(const struct training_words *words, struct config *config, struct err *err)
+{
+    enum status status = STATUS_OK;
+    config_init(config);
+    if (words->positional) {
+        status = config_read_file(config, words->positional, err);
+        if (status && !file_exists(words->positional))
             err_set(err, status,
                     "%.200s: there is no such file (estimate takes a configuration, not a run; `anneal show` "
                     "prints a run's)",
-                    training.positional);
+                    words->positional);
     }
-    return status ? status : training_words_apply(&training, &e->config, err);
+    return status ? status : training_words_apply(words, config, err);
 }
 
 /* What the plan depends on of the device, which is closed again. */
@@ -405,12 +408,13 @@ int command_estimate(int argc, char **argv)
 {
     struct estimate e = {0};
     struct err err = {0};
-    bool asked_for_help = false;
-    enum status status = parse_words(argc, argv, &e, &asked_for_help, &err);
-    if (!status && asked_for_help) {
+    struct training_words words;
+    if (parse_words(argc, argv, &e, &words, &err)) return command_usage("estimate", err.text);
+    if (words.help) {
         fputs(help, stdout);
         return 0;
     }
+    enum status status = read_config(&words, &e.config, &err);
     if (!status) status = make_plan(&e, &err);
     if (!status && e.json)
         status = print_json(&e, &err);

@@ -89,9 +89,8 @@ static enum status bad_option(const char *word, const struct option *longs, stru
     size_t count = 0;
     for (; longs[count].name && count < 16; count++) names[count] = longs[count].name;
     const char *nearest = text_nearest(word + strspn(word, "-"), names, count);
-    return err_set(err, STATUS_USAGE, "evaluate: unknown option %.60s%s%s%s", word,
-                   nearest ? " (did you mean --" : " (see anneal evaluate --help", nearest ? nearest : "",
-                   nearest ? "?)" : ")");
+    return err_set(err, STATUS_USAGE, "unknown option %.60s%s%s%s", word, nearest ? " (did you mean --" : "",
+                   nearest ? nearest : "", nearest ? "?)" : "");
 }
 
 static enum status read_options(int argc, char **argv, struct options *o, struct err *err)
@@ -122,16 +121,14 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
             o->json = true;
             break;
         case 'd':
-            if (device_choice_check(optarg, err)) return err_prefix(err, "evaluate");
+            if (device_choice_check(optarg, err)) return err->status;
             o->device = optarg;
             break;
         case 'P':
             if (text_options_progress(optarg, &o->progress)) break;
-            return err_set(err, STATUS_USAGE, "evaluate: --progress %.40s: must be auto, bar, plain or none",
-                           optarg);
+            return err_set(err, STATUS_USAGE, "--progress %.40s: must be auto, bar, plain or none", optarg);
         case ':':
-            return err_set(err, STATUS_USAGE, "evaluate: %.60s needs a value (see anneal evaluate --help)",
-                           argv[optind - 1]);
+            return err_set(err, STATUS_USAGE, "%.60s needs a value", argv[optind - 1]);
         case '?':
             return bad_option(argv[optind - 1], longs, err);
         default:
@@ -139,17 +136,13 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
             const struct option *option = longs;
             while (option->val != c) option++;
             return err_set(err, STATUS_USAGE,
-                           "evaluate: --%s %.60s: must be a whole number from %" PRId64 " to %" PRId64,
-                           option->name, optarg, least, most);
+                           "--%s %.60s: must be a whole number from %" PRId64 " to %" PRId64, option->name,
+                           optarg, least, most);
         }
     }
-    if (optind + 1 != argc)
-        return err_set(err, STATUS_USAGE, "evaluate: name one run or one checkpoint folder");
-    if (!o->data)
-        return err_set(err, STATUS_USAGE,
-                       "evaluate: --data is missing: which text or tokens (see anneal evaluate --help)");
-    if (o->model.best && o->model.step >= 0)
-        return err_set(err, STATUS_USAGE, "evaluate: --best or --step, not both");
+    if (optind + 1 != argc) return err_set(err, STATUS_USAGE, "name one run or one checkpoint folder");
+    if (!o->data) return err_set(err, STATUS_USAGE, "--data is missing: which text or tokens");
+    if (o->model.best && o->model.step >= 0) return err_set(err, STATUS_USAGE, "--best or --step, not both");
     o->model.source = argv[optind];
     return STATUS_OK;
 }
@@ -345,12 +338,11 @@ int command_evaluate(int argc, char **argv)
             fputs(help, stdout);
             return 0;
         }
-    enum status status = read_options(argc, argv, &options, &err);
-    if (status) return command_fail(&err);
+    if (read_options(argc, argv, &options, &err)) return command_usage("evaluate", err.text);
     interrupt_catch();
     progress_bar_init(&bar, stderr, options.progress);
     struct progress progress = progress_bar_observer(&bar);
-    status = model_choice_find(&options.model, folder, sizeof folder, &err);
+    enum status status = model_choice_find(&options.model, folder, sizeof folder, &err);
     if (!status) status = open_evaluation(&e, &options, folder, &progress, &err);
     if (!status) status = measure(&e, &bar, &err);
     progress_bar_clear(&bar);

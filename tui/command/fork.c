@@ -84,13 +84,14 @@ int command_fork(int argc, char **argv)
     int count;
     enum status status = take_step(argc, argv, rest, &count, &step, &err);
     if (!status) status = training_words_parse(count, rest, &words, &err);
-    if (!status && words.help) {
+    if (!status && !words.help && !words.positional) return command_usage("fork", "which run?");
+    if (!status && !words.help) status = training_words_of_a_recorded_run(&words, &err);
+    if (status) return command_usage("fork", err.text);
+    if (words.help) {
         fputs(help, stdout);
         return 0;
     }
-    if (!status && !words.positional) return command_usage("fork", "which run?");
-    if (!status) status = training_words_of_a_recorded_run(&words, &err);
-    if (!status) status = recorded_run_read(words.positional, &run, &err);
+    status = recorded_run_read(words.positional, &run, &err);
     options.config = run.config;
     if (!status) status = training_words_take(&words, &options, &err);
     if (!status) status = recorded_run_check(&run, &options.config, "forked", &err);

@@ -48,9 +48,8 @@ static enum status unknown_option(const char *word, const struct option *longs, 
     size_t count = 0;
     for (; longs[count].name && count < 16; count++) names[count] = longs[count].name;
     const char *nearest = text_nearest(word + strspn(word, "-"), names, count);
-    return err_set(err, STATUS_USAGE, "generate: unknown option %.60s%s%s%s", word,
-                   nearest ? " (did you mean --" : " (see anneal generate --help", nearest ? nearest : "",
-                   nearest ? "?)" : ")");
+    return err_set(err, STATUS_USAGE, "unknown option %.60s%s%s%s", word, nearest ? " (did you mean --" : "",
+                   nearest ? nearest : "", nearest ? "?)" : "");
 }
 
 /* What the value of an option must be. */
@@ -120,26 +119,22 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
             good = text_parse_int(optarg, &o->model.step) && o->model.step >= 0;
             break;
         case 'd':
-            if (device_choice_check(optarg, err)) return err_prefix(err, "generate");
+            if (device_choice_check(optarg, err)) return err->status;
             o->device = optarg;
             break;
         case ':':
-            return err_set(err, STATUS_USAGE, "generate: %.60s needs a value (see anneal generate --help)",
-                           argv[optind - 1]);
+            return err_set(err, STATUS_USAGE, "%.60s needs a value", argv[optind - 1]);
         default:
             return unknown_option(argv[optind - 1], longs, err);
         }
         if (!good) {
             const struct option *option = longs;
             while (option->val != c) option++;
-            return err_set(err, STATUS_USAGE, "generate: --%s %.60s: must be %s", option->name, optarg,
-                           wanted(c));
+            return err_set(err, STATUS_USAGE, "--%s %.60s: must be %s", option->name, optarg, wanted(c));
         }
     }
-    if (optind + 1 != argc)
-        return err_set(err, STATUS_USAGE, "generate: name one run or one checkpoint folder");
-    if (o->model.best && o->model.step >= 0)
-        return err_set(err, STATUS_USAGE, "generate: --best or --step, not both");
+    if (optind + 1 != argc) return err_set(err, STATUS_USAGE, "name one run or one checkpoint folder");
+    if (o->model.best && o->model.step >= 0) return err_set(err, STATUS_USAGE, "--best or --step, not both");
     o->model.source = argv[optind];
     return STATUS_OK;
 }
@@ -240,13 +235,13 @@ int command_generate(int argc, char **argv)
     struct err err = {0};
     char folder[PATH_MAX];
     for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             fputs(help, stdout);
             return 0;
         }
+    if (read_options(argc, argv, &options, &err)) return command_usage("generate", err.text);
     interrupt_catch();
-    enum status status = read_options(argc, argv, &options, &err);
-    if (!status) status = model_choice_find(&options.model, folder, sizeof folder, &err);
+    enum status status = model_choice_find(&options.model, folder, sizeof folder, &err);
     if (!status) status = open_voice(&voice, folder, options.device, &err);
     if (!status) status = speak(&voice, &options, &err);
     close_voice(&voice);

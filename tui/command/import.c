@@ -49,6 +49,8 @@ int command_import(int argc, char **argv)
         name = optarg;
     }
     if (optind == argc) return command_usage("import", "needs a FILE");
+    for (int i = optind; i < argc; i++)
+        if (!*argv[i]) return command_usage("import", "the name of a FILE is empty");
     if (name && !*name) return command_usage("import", "--name needs a name");
 
     struct store *store = NULL;

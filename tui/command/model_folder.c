@@ -9,6 +9,7 @@
 #include "core/base/arena.h"
 #include "core/base/file.h"
 #include "core/checkpoint.h"
+#include "core/imported_model.h"
 #include "runs/run.h"
 #include "runs/series.h"
 #include "tui/command/checkpoint_choice.h"
@@ -80,21 +81,31 @@ static enum status find_checkpoint(struct store *store, const char *checkpoints,
     return STATUS_OK;
 }
 
+/* What is no run has no checkpoints to choose among. */
+static enum status check_alone(const struct model_choice *c, const char *what, struct err *err)
+{
+    if (!c->best && c->step < 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "%s: %s is %s, --%s is for runs", c->command, c->source, what,
+                   c->best ? "best" : "step");
+}
+
 enum status model_choice_find(const struct model_choice *c, char *folder, size_t size, struct err *err)
 {
     char path[PATH_MAX], run_path[PATH_MAX - 16];
     struct store *store = NULL;
     struct run_info run;
     if (is_model_folder(c->source)) {
-        if (c->best || c->step >= 0)
-            return err_set(err, STATUS_USAGE, "%s: %s is a checkpoint folder, --%s is for runs", c->command,
-                           c->source, c->best ? "best" : "step");
-        return file_format_path(folder, size, err, "%s", c->source);
+        enum status status = check_alone(c, "a checkpoint folder", err);
+        return status ? status : file_format_path(folder, size, err, "%s", c->source);
     }
     *folder = '\0';
     enum status status = file_anneal_home(path, sizeof path, err);
     if (!status) status = store_open(path, &store, err);
     if (!status) status = run_find(store, c->source, &run, err);
+    if (status == STATUS_NOT_FOUND && imported_model_find(c->source, folder, size)) {
+        store_close(store);
+        return check_alone(c, "an imported model", err);
+    }
     if (status == STATUS_NOT_FOUND && file_is_folder(c->source))
         err_set(err, status, "%s: there is no run of this name, and the folder holds no config.json",
                 c->source);

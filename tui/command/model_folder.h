@@ -1,5 +1,5 @@
 /* RUN|FOLDER on the command line: the folder of a model, ours or any checkout with a config.json. A folder
- * stands for itself, any other word for a run. */
+ * stands for itself, any other word for a run, or for an imported model where there is no such run. */
 #ifndef ANNEAL_TUI_COMMAND_MODEL_FOLDER_H
 #define ANNEAL_TUI_COMMAND_MODEL_FOLDER_H
 

@@ -28,14 +28,16 @@ int command_resume(int argc, char **argv)
     struct recorded_run run = {0};
     struct err err = {0};
     enum status status = training_words_parse(argc, argv, &words, &err);
-    if (!status && words.help) {
+    if (!status && !words.help && !words.positional) return command_usage("resume", "which run?");
+    if (!status && !words.help && words.name)
+        status = err_set(&err, STATUS_USAGE, "--name: a resumed run keeps its name");
+    if (!status && !words.help) status = training_words_of_a_recorded_run(&words, &err);
+    if (status) return command_usage("resume", err.text);
+    if (words.help) {
         fputs(help, stdout);
         return 0;
     }
-    if (!status && !words.positional) return command_usage("resume", "which run?");
-    if (!status && words.name) status = err_set(&err, STATUS_USAGE, "--name: a resumed run keeps its name");
-    if (!status) status = training_words_of_a_recorded_run(&words, &err);
-    if (!status) status = recorded_run_read(words.positional, &run, &err);
+    status = recorded_run_read(words.positional, &run, &err);
     options.config = run.config;
     if (!status) status = training_words_take(&words, &options, &err);
     if (!status) status = recorded_run_check(&run, &options.config, "resumed", &err);

@@ -12,9 +12,9 @@ enum { TEXT = 'x', VOCAB = 'v', JSON = 'j', PROGRESS = 'p', DRY_RUN = 'n' };
 
 static int wrong(const char *command, const struct subcommand *sub, const char *what, const char *word)
 {
-    fprintf(stderr, "anneal %s %s: %s%s%s (anneal %s --help shows what it takes)\n", command, sub->name, what,
-            word ? " " : "", word ? word : "", command);
-    return 2;
+    char why[300];
+    snprintf(why, sizeof why, "%s: %s%s%.160s", sub->name, what, word ? " " : "", word ? word : "");
+    return command_usage(command, why);
 }
 
 bool text_options_progress(const char *word, enum progress_style *out)

@@ -87,7 +87,12 @@ int command_train(int argc, char **argv)
     struct training_options options = {0};
     struct err err = {0};
     enum status status = training_words_parse(argc, argv, &words, &err);
-    if (!status && (words.help || words.help_config)) {
+    if (!status && !words.help && !words.help_config && words.json && !words.dry_run)
+        status = err_set(&err, STATUS_USAGE, "--json: only with --dry-run (a run speaks --progress json)");
+    if (!status && words.dry_run && words.watch)
+        status = err_set(&err, STATUS_USAGE, "--watch: a dry run leaves nothing to look at");
+    if (status) return command_usage("train", err.text);
+    if ((words.help || words.help_config)) {
         if (words.help)
             fputs(help, stdout);
         else
@@ -95,12 +100,8 @@ int command_train(int argc, char **argv)
         return 0;
     }
     config_init(&options.config);
-    if (!status && words.positional) status = config_read_file(&options.config, words.positional, &err);
+    if (words.positional) status = config_read_file(&options.config, words.positional, &err);
     if (!status) status = training_words_take(&words, &options, &err);
-    if (!status && words.json && !words.dry_run)
-        status = err_set(&err, STATUS_USAGE, "--json: only with --dry-run (a run speaks --progress json)");
-    if (!status && words.dry_run && words.watch)
-        status = err_set(&err, STATUS_USAGE, "--watch: a dry run leaves nothing to look at");
     if (status) return command_fail(&err);
     if (words.watch) return train_and_watch(argc, argv);
     options.name = words.name;

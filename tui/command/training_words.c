@@ -71,6 +71,8 @@ enum status training_words_parse(int argc, char **argv, struct training_words *o
                                "%.80s: more than %d settings (put them into a file: anneal train CONFIG.ini)",
                                word, SETTINGS_MAX);
             w.settings[w.setting_count++] = word;
+        } else if (!*word) {
+            return err_set(err, STATUS_USAGE, "a word is empty");
         } else if (word[0] == '-') {
             return strchr(word, '.') ? err_set(err, STATUS_USAGE, "%.80s: must be --section.key=value", word)
                                      : unknown(word, err);

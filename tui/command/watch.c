@@ -8,6 +8,7 @@
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/form_preview.h"
+#include "tui/command/run_commands.h"
 #include "tui/view/keys.h"
 #include "tui/view/session.h"
 
@@ -52,8 +53,9 @@ int command_watch(int argc, char **argv)
 {
     static const struct option options[] = {
         {"keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'}, {0}};
-    optind = 1;
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    opterr = 0;
+    optind = 0;
+    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
         switch (option) {
         case 'k':
             keys_print_markdown(stdout);
@@ -65,7 +67,7 @@ int command_watch(int argc, char **argv)
                  "Leaving it (q, Ctrl-C) stops no run. --keys prints the keys as a Markdown table.");
             return 0;
         default:
-            return command_usage("watch", NULL);
+            return run_option_error(argv, option);
         }
     }
     if (argc - optind > 1) return command_usage("watch", "more than one run was named");
