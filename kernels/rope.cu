@@ -173,9 +173,10 @@ __global__ void __launch_bounds__(WEIGHT_WARPS * 32)
     float *out = partial + ((size_t)chunk * 2 + key) * (unsigned)p.HS;
     for (int base = 0; base < half; base += 32) {
         int i = base + lane;
+        int own = i < half ? count : 0;
         float low = 0, high = 0;
 #pragma unroll 4
-        for (int of = warp; of < count && i < half; of += WEIGHT_WARPS) {
+        for (int of = warp; of < own; of += WEIGHT_WARPS) {
             int n = start + of / heads, h = first + of % heads;
             size_t at = p.head(n, h);
             float r = rstd[(size_t)n * (unsigned)(p.NH + p.NKV) + (unsigned)h];

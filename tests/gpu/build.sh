@@ -38,7 +38,10 @@ compile() {
     if [ -f "$object" ] && [ -z "$(find kernels core tests/gpu "$1" -newer "$object" \( -name '*.[ch]' -o -name '*.cu*' \
         -o -name '*.flags' -o -name build.sh \) -print -quit)" ]; then return 0; fi
     case $1 in
-    *.cu) echo "  NVCC $1" && "$NVCC" --options-file kernels/nvcc.flags -c "$1" -o "$object.new" ;;
+    *.cu)
+        echo "  NVCC $1"
+        "$NVCC" --options-file kernels/nvcc.flags -I"${NVCC%/*}/../extras/CUPTI/include" -c "$1" -o "$object.new"
+        ;;
     *) echo "  CC   $1" && "$CC" $C_FLAGS -c "$1" -o "$object.new" -MF "$object.deps" ;;
     esac
     mv "$object.new" "$object"
