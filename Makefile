@@ -140,9 +140,9 @@ $(MAIN): $(BUILD)/tui/main.o $(LIB)
 # ---- the CUDA plugin ----
 # Machine code for compute capability 8.0 (and 8.6, 8.9) and 9.0, and PTX that a newer GPU's driver compiles. The CUDA
 # runtime is linked in, cuBLASLt is found beside the plugin or where the system has it. The flags are in a file of their
-# own because tests/gpu/build.sh compiles the plugin where there is no make. Of the C++ library the few functions that
-# nvcc's launch code calls are linked in, too.
-NVCC_FLAGS := --options-file kernels/nvcc.flags -Werror all-warnings
+# own because tests/gpu/build.sh compiles the plugin where there is no make; some Toolkits keep CUPTI's headers apart. Of
+# the C++ library the few functions that nvcc's launch code calls are linked in, too.
+NVCC_FLAGS := --options-file kernels/nvcc.flags -I$(dir $(NVCC))../extras/CUPTI/include -Werror all-warnings
 PLUGIN_BASE := core/base/err.c core/base/file.c kernels/gemm_choices.c kernels/chip.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 

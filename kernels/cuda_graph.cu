@@ -46,10 +46,14 @@ enum status graph_open(struct stream *stream, void (*work)(void *context), void 
     if (error == cudaSuccess && stream->fault_at == NULL)
         error = cudaGraphInstantiateWithFlags(&graph->exec, captured, 0);
     if (captured != NULL) cudaGraphDestroy(captured);
+    /* now, while there is a way without graphs: else the first launch takes the device memory that it needs
+     */
+    if (error == cudaSuccess && stream->fault_at == NULL) error = cudaGraphUpload(graph->exec, stream->queue);
     if (error == cudaSuccess && stream->fault_at == NULL) {
         *out = graph;
         return STATUS_OK;
     }
+    if (graph->exec != NULL) cudaGraphExecDestroy(graph->exec);
     free(graph);
     return not_captured(stream, error, err);
 }

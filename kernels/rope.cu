@@ -4,13 +4,13 @@
  * between a load and the store of the result is rounded to them. The weights' gradients are summed in the row
  * chunks of partition.h, before dqkv is overwritten.
  *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 22 to 48 registers, no spills; plain rotation moves 16 bytes an
+ * ptxas (CUDA 13.0) for sm_80 and sm_90a: 22 to 55 registers, no spills; plain rotation moves 16 bytes an
  * instruction, QK-norm one element. Not yet measured on a GPU. */
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
 #include "kernels/rope.h"
 
-enum { BLOCK = 256, HEAD_WARPS = 4 };
+enum { BLOCK = 256, HEAD_WARPS = 4, WEIGHT_WARPS = 16 };
 
 /* Offsets within qkv (B,T,NH+2*NKV,HS) and cos_sin (T,HS/2,2). */
 struct rope_shape {
@@ -156,21 +156,28 @@ __global__ void qk_norm_dx(T *dqkv, const T *__restrict__ qkv, const float *__re
     }
 }
 
-/* partial (chunks, 2, HS): what a chunk of rows adds to dq_weight and dk_weight. blockIdx.y: the chunk; a
- * thread takes a pair of elements of one of the two. */
+/* partial (chunks, 2, HS): what a chunk of rows adds to dq_weight and dk_weight. blockIdx.x: which of the
+ * two, blockIdx.y: the chunk. Of the chunk's heads, row by row, a warp takes every WEIGHT_WARPS-th and a lane
+ * a pair of elements of each; then the warps' sums are added up. */
 template <typename T>
-__global__ void qk_norm_dweight(float *partial, const T *__restrict__ dqkv, const T *__restrict__ qkv,
-                                const float *__restrict__ rstd, const float *__restrict__ cos_sin,
-                                struct rope_shape p, int rows)
+__global__ void __launch_bounds__(WEIGHT_WARPS * 32)
+    qk_norm_dweight(float *partial, const T *__restrict__ dqkv, const T *__restrict__ qkv,
+                    const float *__restrict__ rstd, const float *__restrict__ cos_sin, struct rope_shape p,
+                    int rows)
 {
-    int half = p.HS / 2, pair = (int)(blockIdx.x * COLUMN_BLOCK + threadIdx.x), chunk = (int)blockIdx.y;
-    if (pair >= 2 * half) return;
-    bool key = pair >= half;
-    int i = key ? pair - half : pair, end = p.rows - chunk * rows < rows ? p.rows : (chunk + 1) * rows;
-    int first = key ? p.NH : 0, last = key ? p.NH + p.NKV : p.NH;
-    float low = 0, high = 0;
-    for (int n = chunk * rows; n < end; n++)
-        for (int h = first; h < last; h++) {
+    SHARED_ARRAY(float, sums, WEIGHT_WARPS * 64); /* of a warp: 32 low, 32 high */
+    int half = p.HS / 2, chunk = (int)blockIdx.y, warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    bool key = blockIdx.x == 1;
+    int first = key ? p.NH : 0, heads = key ? p.NKV : p.NH, start = chunk * rows;
+    int count = (p.rows - start < rows ? p.rows - start : rows) * heads;
+    float *out = partial + ((size_t)chunk * 2 + key) * (unsigned)p.HS;
+    for (int base = 0; base < half; base += 32) {
+        int i = base + lane;
+        int own = i < half ? count : 0;
+        float low = 0, high = 0;
+#pragma unroll 4
+        for (int of = warp; of < own; of += WEIGHT_WARPS) {
+            int n = start + of / heads, h = first + of % heads;
             size_t at = p.head(n, h);
             float r = rstd[(size_t)n * (unsigned)(p.NH + p.NKV) + (unsigned)h];
             struct pair d = pair_turned(dqkv + at, cos_sin + p.angles(n), i, half, -1.0f),
@@ -178,9 +185,16 @@ __global__ void qk_norm_dweight(float *partial, const T *__restrict__ dqkv, cons
             low += d.low * (a.low * r);
             high += d.high * (a.high * r);
         }
-    float *sums = partial + ((size_t)chunk * 2 + key) * (unsigned)p.HS;
-    sums[i] = low;
-    sums[half + i] = high;
+        sums[warp * 64 + lane] = low;
+        sums[warp * 64 + 32 + lane] = high;
+        __syncthreads();
+        if (warp < 2 && i < half) { /* the first warp adds up the low ones, the second the high */
+            float total = 0;
+            for (int w = 0; w < WEIGHT_WARPS; w++) total += sums[w * 64 + warp * 32 + lane];
+            out[warp * half + i] = total;
+        }
+        __syncthreads();
+    }
 }
 
 void qk_norm_rope_forward(void *out, float *rstd, const void *qkv, const void *q_weight, const void *k_weight,
@@ -205,7 +219,7 @@ void qk_norm_rope_backward(void *dqkv, float *dq_weight, float *dk_weight, const
     unsigned columns = block_count((size_t)HS, COLUMN_BLOCK);
     unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + NKV), HEAD_WARPS);
     dispatch_scalar(stream, [&]<typename E>() {
-        LAUNCH(qk_norm_dweight<E>, dim3(columns, (unsigned)chunks), COLUMN_BLOCK, 0, stream, partial,
+        LAUNCH(qk_norm_dweight<E>, dim3(2, (unsigned)chunks), WEIGHT_WARPS * 32, 0, stream, partial,
                (const E *)dqkv, (const E *)qkv, rstd, cos_sin, p, row_chunk_rows(p.rows));
         LAUNCH(qk_norm_dx<E>, blocks, HEAD_WARPS * 32, 0, stream, (E *)dqkv, (const E *)qkv, rstd,
                (const E *)q_weight, (const E *)k_weight, cos_sin, p);

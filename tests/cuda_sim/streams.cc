@@ -371,6 +371,12 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t grap
     return cudaSuccess;
 }
 
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
+{
+    if (sim::faulted()) return sim::sticky_error();
+    return sim::allocation_fails() ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 {
     sim::drain_all(); /* what is under way holds on to it */

@@ -166,6 +166,36 @@ static void a_presets_steps_are_timed(void **state)
     assert_true(speed.last_loss < speed.first_loss);
 }
 
+static const struct model_config minute = {.vocab_size = 31,
+                                           .hidden_dim = 16,
+                                           .num_layers = 1,
+                                           .num_heads = 2,
+                                           .num_kv_heads = 1,
+                                           .head_dim = 8,
+                                           .intermediate_dim = 24,
+                                           .max_seq_len = 9,
+                                           .rope_base = 10000,
+                                           .norm_eps = 1e-5};
+
+static void every_way_of_queueing_computes_the_same(void **state)
+{
+    (void)state;
+    struct training_ways ways;
+    struct err err = {0};
+    uint64_t graphs = sim_graph_launches();
+    sim_set_late(true);
+    if (training_ways_measure(cuda_plugin.table, PRECISION_BF16, &minute, 2, 9, 12, NULL, &ways, &err))
+        fail_msg("%s", err.text);
+    sim_set_late(false);
+    assert_true(ways.same);
+    /* a pass and an update a step but for the first, twice */
+    assert_int_equal(sim_graph_launches() - graphs, 2 * 2 * 11);
+    for (int way = 0; way < TRAINING_WAYS; way++) assert_true(ways.ms[way] > 0);
+    assert_int_equal(sim_device_bytes(), 0);
+    assert_int_equal(sim_events(), 0);
+    assert_int_equal(sim_graphs(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +206,7 @@ int main(void)
         cmocka_unit_test(operands_that_do_not_fit_are_refused_and_leave_nothing),
         cmocka_unit_test(the_curve_in_each_precision_is_the_cpus_and_another_one_is_not),
         cmocka_unit_test(a_presets_steps_are_timed),
+        cmocka_unit_test(every_way_of_queueing_computes_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -323,6 +323,24 @@ static void a_launch_without_memory_is_no_graph_and_no_fault(void **state)
     fixture_close(&f);
 }
 
+/* A graph takes device memory of its own: better asked for where steps can go on without it. */
+static void a_graph_without_memory_is_refused_when_it_is_recorded(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct graph *graph = NULL;
+    struct err err = {0};
+    fixture_open(&f, false);
+    sim_set_machine(SIM_MACHINE_FULL);
+    assert_int_equal(f.backend->graph_open(f.compute, add_a_round, &f, &graph, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "out of memory"));
+    sim_set_machine(SIM_MACHINE_GOOD);
+    assert_null(graph);
+    assert_int_equal(sim_graphs(), 0);
+    assert_int_equal(f.backend->stream_wait(f.compute, &err), STATUS_OK);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +354,7 @@ int main(void)
         cmocka_unit_test(a_graph_runs_when_it_is_queued_and_not_when_it_is_recorded),
         cmocka_unit_test(work_that_cannot_be_recorded_leaves_the_stream_as_it_was),
         cmocka_unit_test(a_launch_without_memory_is_no_graph_and_no_fault),
+        cmocka_unit_test(a_graph_without_memory_is_refused_when_it_is_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,11 @@
 #
 #     tests/gpu/build.sh [OUT]      default build/gpu
 #
-# Makes OUT/gpu_check, OUT/anneal_cuda.so (from kernels/nvcc.flags, as the Makefile does) and OUT/torch_step.py, which
-# find each other there. The CPU twins are compiled for one instruction set and stand on tests/gpu/plain_sgemm.c in
-# place of OpenBLAS. Where ANNEAL_CUDA_PLUGIN names a plugin, or nvcc is missing, none is built. What is newer than all
-# sources is not built again. CC and NVCC name other compilers, JOBS how many run at once (default: all cores).
+# Makes OUT/gpu_check, OUT/bench_allocator, OUT/anneal_cuda.so (from kernels/nvcc.flags, as the Makefile does) and
+# OUT/torch_step.py, which find each other there. The CPU twins are compiled for one instruction set and stand on
+# tests/gpu/plain_sgemm.c in place of OpenBLAS. Where ANNEAL_CUDA_PLUGIN names a plugin, or nvcc is missing, none is
+# built. What is newer than all sources is not built again. CC and NVCC name other compilers, JOBS how many run at once
+# (default: all cores).
 # shellcheck disable=SC2010,SC2011,SC2046 # the tree's file names hold no blanks
 set -eu
 cd "$(dirname "$0")/../.."
@@ -23,7 +24,9 @@ export C_FLAGS="-std=c17 -D_GNU_SOURCE -O3 -g -ffp-contract=fast -fno-math-errno
 core=$(grep -LE '#include <(jansson|ini|xxhash|pcre2|utf8proc|sqlite3|csv)' core/*.c)
 base=$(ls core/base/*.c)
 twins=$(ls kernels/*.c | grep -v -e kernels/cpu_select.c -e kernels/blas_core.c)
-check="tests/gpu/plain/one_isa.c $(ls tests/gpu/*.c | grep -v /test_)"
+bench=tests/bench/bench_allocator.c
+plain="tests/gpu/plain/one_isa.c tests/gpu/plain_sgemm.c"
+check=$(ls tests/gpu/*.c | grep -v -e /test_ -e /plain_sgemm)
 beside=$(sed -n 's/^PLUGIN_BASE := //p' Makefile) # of what the plugin links, the part that is no .cu
 plugin=
 if [ -z "${ANNEAL_CUDA_PLUGIN:-}" ] && [ -n "$NVCC" ]; then plugin=$(ls kernels/*.cu); fi
@@ -32,10 +35,13 @@ if [ -z "${ANNEAL_CUDA_PLUGIN:-}" ] && [ -n "$NVCC" ]; then plugin=$(ls kernels/
 compile() {
     local object=$OBJ/$1.o # adamw.c and adamw.cu are two
     mkdir -p "${object%/*}"
-    if [ -f "$object" ] && [ -z "$(find kernels core tests/gpu -newer "$object" \( -name '*.[ch]' -o -name '*.cu*' \
+    if [ -f "$object" ] && [ -z "$(find kernels core tests/gpu "$1" -newer "$object" \( -name '*.[ch]' -o -name '*.cu*' \
         -o -name '*.flags' -o -name build.sh \) -print -quit)" ]; then return 0; fi
     case $1 in
-    *.cu) echo "  NVCC $1" && "$NVCC" --options-file kernels/nvcc.flags -c "$1" -o "$object.new" ;;
+    *.cu)
+        echo "  NVCC $1"
+        "$NVCC" --options-file kernels/nvcc.flags -I"${NVCC%/*}/../extras/CUPTI/include" -c "$1" -o "$object.new"
+        ;;
     *) echo "  CC   $1" && "$CC" $C_FLAGS -c "$1" -o "$object.new" -MF "$object.deps" ;;
     esac
     mv "$object.new" "$object"
@@ -49,11 +55,17 @@ objects() { # the objects of these sources
 
 mkdir -p "$OBJ"
 # the largest first, so that none of them is the last one running
-ls -S $plugin $twins $core $base $check | xargs -P "$jobs" -I{} bash -euc 'compile {}'
+ls -S $plugin $twins $core $base $check $plain $bench | xargs -P "$jobs" -I{} bash -euc 'compile {}'
 rm -f "$OBJ/core.a" "$OBJ/base.a"
 ar rcs "$OBJ/base.a" $(objects $base)
 ar rcs "$OBJ/core.a" $(objects $core)
-"$CC" -fopenmp -pthread -o "$out/gpu_check" $(objects $check $twins) "$OBJ/core.a" "$OBJ/base.a" -lm -ldl
+link() { # $1: a program, of the sources that follow
+    local program=$1
+    shift
+    "$CC" -fopenmp -pthread -o "$out/$program" $(objects "$@" $plain $twins) "$OBJ/core.a" "$OBJ/base.a" -lm -ldl
+}
+link gpu_check $check
+link bench_allocator $bench
 if [ -n "$plugin" ]; then
     "$NVCC" -shared -cudart static -Xcompiler -static-libstdc++ -Xlinker --exclude-libs,ALL -o "$out/anneal_cuda.so" \
         $(objects $plugin $beside) -lcublasLt -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64,-rpath,/usr/local/cuda/lib64"

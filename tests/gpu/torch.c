@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "core/base/file.h"
 
 /* torch.compile of a preset takes a minute; a process that hangs must not hold up the rest. */
-#define SECONDS "120"
+static const double MOST_SECONDS = 120;
 
 /* The value of "key" in a line of JSON as torch_step.py prints it; NULL: it has none. */
 static const char *value_of(const char *line, const char *key)
@@ -80,24 +81,24 @@ static enum status last_line_of(char *const arguments[], char *line, size_t size
     return STATUS_OK;
 }
 
-enum status torch_speed_measure(const struct training_preset *preset, const char *mode,
+enum status torch_speed_measure(const struct training_preset *preset, const char *mode, double seconds,
                                 struct torch_speed *out, struct err *err)
 {
-    char script[PATH_MAX], line[4096], why[200], batch[16], length[16];
+    char script[PATH_MAX], line[4096], why[200], batch[16], length[16], limit[16];
     const char *python = getenv("ANNEAL_BENCH_PYTHON");
     int code = 0;
     enum status status = script_path(script, sizeof script, err);
     if (status) return status;
     snprintf(batch, sizeof batch, "%d", preset->B);
     snprintf(length, sizeof length, "%d", preset->T);
-    const char *arguments[] = {"timeout",  SECONDS,      python && *python ? python : "python3",
-                               script,     "--mode",     mode,
-                               "--preset", preset->name, "--batch",
-                               batch,      "--seq",      length,
-                               NULL};
+    snprintf(limit, sizeof limit, "%.0f", ceil(fmax(1, fmin(seconds, MOST_SECONDS))));
+    const char *arguments[] = {
+        "timeout", "-k",     "10",    limit,      python && *python ? python : "python3",
+        script,    "--mode", mode,    "--preset", preset->name,
+        "--batch", batch,    "--seq", length,     NULL};
     status = last_line_of((char *const *)arguments, line, sizeof line, &code, err);
     if (status) return status;
-    if (code == 124) return err_set(err, STATUS_FAILED, "no end after " SECONDS " seconds");
+    if (code == 124 || code == 137) return err_set(err, STATUS_FAILED, "no end after %s seconds", limit);
     if (code == 126 || code == 127)
         return err_set(err, STATUS_NOT_FOUND, "no %s to run (ANNEAL_BENCH_PYTHON names another)",
                        arguments[2]);

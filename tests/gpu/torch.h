@@ -12,9 +12,10 @@ struct torch_speed {
     char version[32];
 };
 
-/* mode: "eager" or "compile". ANNEAL_BENCH_PYTHON names the interpreter (default python3). STATUS_NOT_FOUND:
- * no Python, or none with PyTorch that sees a GPU; STATUS_FAILED: it ran and did not come to an end. */
-enum status torch_speed_measure(const struct training_preset *preset, const char *mode,
+/* mode: "eager" or "compile"; seconds: the time it has at most, if that is less than two minutes.
+ * ANNEAL_BENCH_PYTHON names the interpreter (default python3). STATUS_NOT_FOUND: no Python, or none with
+ * PyTorch that sees a GPU; STATUS_FAILED: it ran and did not come to an end. */
+enum status torch_speed_measure(const struct training_preset *preset, const char *mode, double seconds,
                                 struct torch_speed *out, struct err *err);
 
 #endif

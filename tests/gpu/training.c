@@ -11,6 +11,7 @@
 #include "core/network.h"
 #include "core/optimizer.h"
 #include "core/plan.h"
+#include "core/replay.h"
 #include "tests/gpu/warming.h"
 
 /* A model on a device, with one batch. */
@@ -210,5 +211,141 @@ enum status training_speed_measure(const struct backend *backend, enum precision
         out->flops = out->tokens_per_second * model_flops_per_token(&bench.model, preset->T);
     }
     bench_close(&bench);
+    return status;
+}
+
+/* ---- ways of queueing ---- */
+
+enum { UNTIMED_STEPS = 10 };
+
+struct pipeline {
+    struct bench bench;
+    struct optimizer optimizer;
+    struct replay replay;
+    struct stream *copies;
+    struct event *arrived[2], *consumed[2], *landed[PLAN_FLIGHTS];
+};
+
+static void pipeline_close(struct pipeline *p)
+{
+    const struct backend *be = p->bench.backend;
+    if (p->copies) be->stream_close(p->copies);
+    if (p->bench.net.stream) be->stream_wait(p->bench.net.stream, NULL);
+    replay_close(&p->replay);
+    for (int i = 0; i < 2; i++) {
+        if (p->arrived[i]) be->event_close(p->arrived[i]);
+        if (p->consumed[i]) be->event_close(p->consumed[i]);
+        if (p->landed[i]) be->event_close(p->landed[i]);
+    }
+    bench_close(&p->bench);
+}
+
+/* The replay points into the pipeline, which must stay where it is. */
+static enum status pipeline_open(struct pipeline *p, const struct backend *be, enum precision precision,
+                                 const struct model_config *config, int B, int T, bool graphs,
+                                 const char *folder, struct err *err)
+{
+    *p = (struct pipeline){0};
+    enum status status = bench_open(&p->bench, be, precision, config, B, T, folder, err);
+    if (status) return status;
+    p->optimizer = (struct optimizer){OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, p->bench.range_count};
+    status = be->stream_open(p->bench.device, precision, &p->copies, err);
+    if (!status)
+        status = replay_open(&p->replay, &p->bench.net, &p->optimizer, graphs ? REPLAY_ON : REPLAY_OFF,
+                             1.0f / (float)(B * T), 0.1f, err);
+    for (int i = 0; i < 2 && !status; i++) {
+        status = be->event_open(p->bench.device, &p->arrived[i], err);
+        if (!status) status = be->event_open(p->bench.device, &p->consumed[i], err);
+        if (!status) status = be->event_open(p->bench.device, &p->landed[i], err);
+    }
+    if (status) pipeline_close(p);
+    return status;
+}
+
+/* The tokens of this step, another batch each time, to the place they are computed from. */
+static void send_batch(struct pipeline *p, int step)
+{
+    const struct backend *be = p->bench.backend;
+    struct network *net = &p->bench.net;
+    int place = step % 2, V = p->bench.model.config.vocab_size, rows = p->bench.B * p->bench.T;
+    int32_t *host = (int32_t *)(net->memory[PLAN_HOST] + p->bench.plan.host_batch[place]);
+    be->event_wait(p->arrived[place], p->copies, NULL);
+    for (int i = 0; i < rows; i++) {
+        host[i] = (p->bench.inputs[i] + step) % V;
+        host[rows + i] = (host[i] * 7 + 3) % V;
+    }
+    be->stream_after(p->copies, p->consumed[place]);
+    be->mem_upload(network_batch(net, place), host, 2 * (size_t)rows * sizeof *host, p->copies);
+    be->event_record(p->arrived[place], p->copies);
+    be->stream_after(net->stream, p->arrived[place]);
+}
+
+static enum status pipeline_step(struct pipeline *p, int step, struct err *err)
+{
+    const struct backend *be = p->bench.backend;
+    struct network *net = &p->bench.net;
+    enum status status = replay_prepare(&p->replay, err);
+    bool graph = replay_ready(&p->replay);
+    int at = step % PLAN_FLIGHTS;
+    if (status) return status;
+    network_clear(net);
+    send_batch(p, step);
+    network_control(net, (struct step_control){.seed = 5, .step = (uint32_t)step, .lr = 1e-3f});
+    replay_micro_batch(&p->replay, step % 2, graph);
+    be->event_record(p->consumed[step % 2], net->stream);
+    replay_update(&p->replay, graph);
+    struct step_result *results = (struct step_result *)(net->memory[PLAN_HOST] + p->bench.plan.host_results);
+    be->mem_download_async(&results[at], net->memory[PLAN_WORKSPACE] + p->bench.plan.result, sizeof *results,
+                           net->stream);
+    be->event_record(p->landed[at], net->stream);
+    return be->stream_check(net->stream, err);
+}
+
+static enum status pipeline_result(struct pipeline *p, int step, double *loss, struct err *err)
+{
+    struct network *net = &p->bench.net;
+    const struct step_result *results =
+        (const struct step_result *)(net->memory[PLAN_HOST] + p->bench.plan.host_results);
+    enum status status = p->bench.backend->event_wait(p->landed[step % PLAN_FLIGHTS], net->stream, err);
+    if (!status) *loss = results[step % PLAN_FLIGHTS].loss_sum;
+    return status;
+}
+
+static enum status run_way(struct pipeline *p, bool ahead, int steps, double *losses, double *ms,
+                           struct err *err)
+{
+    enum status status = STATUS_OK;
+    double start = 0;
+    int told = 0;
+    for (int step = 0; step < steps && !status; step++) {
+        int behind = ahead && step != UNTIMED_STEPS ? 1 : 0; /* the time begins with nothing under way */
+        for (; told < step - behind && !status; told++) status = pipeline_result(p, told, &losses[told], err);
+        if (step == UNTIMED_STEPS) start = clock_monotonic();
+        if (!status) status = pipeline_step(p, step, err);
+    }
+    for (; told < steps && !status; told++) status = pipeline_result(p, told, &losses[told], err);
+    *ms = (clock_monotonic() - start) * 1e3 / (steps - UNTIMED_STEPS);
+    return status;
+}
+
+enum status training_ways_measure(const struct backend *backend, enum precision precision,
+                                  const struct model_config *config, int B, int T, int steps,
+                                  const char *folder, struct training_ways *out, struct err *err)
+{
+    enum status status = STATUS_OK;
+    double *first = malloc((size_t)steps * sizeof *first), *losses = malloc((size_t)steps * sizeof *losses);
+    *out = (struct training_ways){.same = true};
+    if (!first || !losses) status = err_set(err, STATUS_NO_MEMORY, "no memory for %d losses", steps);
+    for (int way = 0; way < TRAINING_WAYS && !status; way++) {
+        struct pipeline p;
+        bool graphs = way == WAY_GRAPHS || way == WAY_GRAPHS_AHEAD,
+             ahead = way == WAY_CALLS_AHEAD || way == WAY_GRAPHS_AHEAD;
+        status = pipeline_open(&p, backend, precision, config, B, T, graphs, folder, err);
+        if (status) break;
+        status = run_way(&p, ahead, steps, way == 0 ? first : losses, &out->ms[way], err);
+        if (!status && way > 0) out->same &= memcmp(losses, first, (size_t)steps * sizeof *first) == 0;
+        pipeline_close(&p);
+    }
+    free(first), free(losses);
     return status;
 }

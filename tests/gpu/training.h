@@ -6,6 +6,7 @@
 #ifndef ANNEAL_TESTS_GPU_TRAINING_H
 #define ANNEAL_TESTS_GPU_TRAINING_H
 
+#include "core/model.h"
 #include "kernels/backend.h"
 
 enum { TRAINING_STEPS = 10 };
@@ -37,5 +38,21 @@ struct training_speed {
 enum status training_speed_measure(const struct backend *backend, enum precision precision,
                                    const struct training_preset *preset, const char *folder,
                                    struct training_speed *out, struct err *err);
+
+/* How steps are queued: call by call or as graphs; the next one after the result of the one before, or ahead
+ * of it. In all of them batches come from page-locked memory over a stream of their own, as in core/feed.c.
+ */
+enum training_way { WAY_CALLS, WAY_CALLS_AHEAD, WAY_GRAPHS, WAY_GRAPHS_AHEAD, TRAINING_WAYS };
+
+struct training_ways {
+    double ms[TRAINING_WAYS]; /* a step, the mean of all but the first ten */
+    bool same;                /* the losses of every step, whatever the way, bit for bit */
+};
+
+/* The same `steps` steps, more than ten, with dropout and a batch each, in every way.
+ * STATUS_FAILED, with the reason: the device does not record graphs. */
+enum status training_ways_measure(const struct backend *backend, enum precision precision,
+                                  const struct model_config *config, int B, int T, int steps,
+                                  const char *folder, struct training_ways *out, struct err *err);
 
 #endif
