@@ -251,8 +251,8 @@ static enum status pipeline_open(struct pipeline *p, const struct backend *be, e
     p->optimizer = (struct optimizer){OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, p->bench.range_count};
     status = be->stream_open(p->bench.device, precision, &p->copies, err);
     if (!status)
-        status = replay_open(&p->replay, &p->bench.net, &p->optimizer, graphs ? REPLAY_ON : REPLAY_OFF,
-                             1.0f / (float)(B * T), 0.1f, err);
+        status =
+            replay_open(&p->replay, &p->bench.net, &p->optimizer, graphs ? REPLAY_ON : REPLAY_OFF, 0.1f, err);
     for (int i = 0; i < 2 && !status; i++) {
         status = be->event_open(p->bench.device, &p->arrived[i], err);
         if (!status) status = be->event_open(p->bench.device, &p->consumed[i], err);
@@ -268,7 +268,7 @@ static void send_batch(struct pipeline *p, int step)
     const struct backend *be = p->bench.backend;
     struct network *net = &p->bench.net;
     int place = step % 2, V = p->bench.model.config.vocab_size, rows = p->bench.B * p->bench.T;
-    int32_t *host = (int32_t *)(net->memory[PLAN_HOST] + p->bench.plan.host_batch[place]);
+    int32_t *host = (int32_t *)(net->memory[PLAN_HOST] + p->bench.plan.host_batches) + 2 * place * rows;
     be->event_wait(p->arrived[place], p->copies, NULL);
     for (int i = 0; i < rows; i++) {
         host[i] = (p->bench.inputs[i] + step) % V;
@@ -290,7 +290,9 @@ static enum status pipeline_step(struct pipeline *p, int step, struct err *err)
     if (status) return status;
     network_clear(net);
     send_batch(p, step);
-    network_control(net, (struct step_control){.seed = 5, .step = (uint32_t)step, .lr = 1e-3f});
+    float loss_scale = 1.0f / (float)(p->bench.B * p->bench.T);
+    network_control(
+        net, (struct step_control){.seed = 5, .step = (uint32_t)step, .loss_scale = loss_scale, .lr = 1e-3f});
     replay_micro_batch(&p->replay, step % 2, graph);
     be->event_record(p->consumed[step % 2], net->stream);
     replay_update(&p->replay, graph);
