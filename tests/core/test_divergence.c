@@ -326,8 +326,10 @@ static void a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint(vo
         for (int k = 0; k < s.story.step_count; k++) skipped += s.story.steps[k].clip_scale == 0;
         assert_true((skipped > 0) == (s.story.event_count > 0));
         expect_finite_checkpoint(s.folder);
-        for (int k = 0; k < s.story.checkpoint_count; k++) /* and a finite gradient was taken from it */
-            assert_true(s.story.steps[s.story.checkpoints[k].step].clip_scale > 0);
+        int64_t good = s.story.step_count; /* steps up to the last with a finite gradient */
+        while (good > 0 && s.story.steps[good - 1].clip_scale == 0) good--;
+        if (outcome == TRAIN_DIVERGED)
+            assert_true(s.story.checkpoints[s.story.checkpoint_count - 1].step < good);
         session_close(&s);
     }
 }
