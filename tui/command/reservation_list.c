@@ -9,7 +9,6 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "runs/ledger.h"
 #include "tui/command/clean.h"
 
 /* ", process 17, for 4m 05s": a clock that was set back since has no time to tell. */
@@ -32,7 +31,7 @@ static void print_holder(const struct reservation *row)
 }
 
 /* What it holds meanwhile is there already: a GPU's context, or of a CPU the program itself. */
-static void print_waiter(const struct reservation *row, size_t place)
+void reservation_list_waiter(const struct reservation *row, size_t place)
 {
     char bytes[32];
     printf("         %s waited for by ", text_format_bytes((uint64_t)row->bytes, bytes, sizeof bytes));
@@ -56,7 +55,7 @@ void reservation_list_print(const char *device)
     if (!status) status = ledger_list(ledger, device, &holding, &holders, &err);
     if (!status) status = ledger_queue(ledger, device, &waiting, &waiters, &err);
     for (size_t i = 0; !status && i < holders; i++) print_holder(&holding[i]);
-    for (size_t i = 0; !status && i < waiters; i++) print_waiter(&waiting[i], i + 1);
+    for (size_t i = 0; !status && i < waiters; i++) reservation_list_waiter(&waiting[i], i + 1);
     if (status) fprintf(stderr, "anneal: warning: who holds memory is not known: %s\n", err.text);
     free(holding);
     free(waiting);
