@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "core/base/memory.h"
 #include "core/config.h"
@@ -246,7 +247,7 @@ static void the_memory_to_fit_into_is_accounted_for(void **state)
     assert_int_equal(stage_int(fit, "memory_bytes"), 400 * MIB);
     assert_int_equal(stage_int(fit, "beside_bytes"), 100 * MIB);
     assert_int_equal(stage_int(fit, "margin_bytes"), fit_margin(400 * MIB));
-    assert_int_equal(stage_int(fit, "waiting"), 0);
+    assert_int_equal(json_array_size(json_object_get(fit, "waiting")), 0);
     assert_int_equal(stage_int(fit, "plan_bytes"), 300 * MIB - fit_margin(400 * MIB));
     snprintf(word, sizeof word, "--train.batch_size=%d", (int)stage_int(fit, "batch_size"));
     json_t *plan = estimate(s.config, word);
@@ -273,7 +274,13 @@ static void those_who_wait_are_told_and_come_first(void **state)
     assert_int_equal(ledger_wait(second, &unknown, "too", 50 * MIB, &err), STATUS_OK);
     json_t *json = estimate(s.config, "--fit");
     json_t *fit = json_object_get(json, "fit");
-    assert_int_equal(stage_int(fit, "waiting"), 2);
+    json_t *waiting = json_object_get(fit, "waiting");
+    assert_int_equal(json_array_size(waiting), 2);
+    assert_string_equal(stage_text(json_array_get(waiting, 0), "holder"), "patient");
+    assert_int_equal(stage_int(json_array_get(waiting, 0), "bytes"), 90 * MIB);
+    assert_int_equal(stage_int(json_array_get(waiting, 0), "process"), getpid());
+    assert_true(stage_real(json_array_get(waiting, 0), "since") > 1e9);
+    assert_string_equal(stage_text(json_array_get(waiting, 1), "holder"), "too");
     assert_int_equal(stage_int(fit, "waiting_bytes"), 80 * MIB);
     assert_int_equal(stage_int(fit, "plan_bytes"), stage_int(fit, "memory_bytes") - 80 * MIB -
                                                        stage_int(fit, "beside_bytes") -
@@ -281,6 +288,8 @@ static void those_who_wait_are_told_and_come_first(void **state)
     json_decref(json);
     char *text = process_output("estimate", s.config, "--fit", NULL);
     assert_non_null(strstr(text, "asked for by 2 that wait "));
+    assert_non_null(strstr(text, "90.0 MiB waited for by patient, process "));
+    assert_non_null(strstr(text, ", no. 2 in the queue"));
     char *command = recommended_command(text, "train.batch_size");
     assert_non_null(strstr(command, " --wait"));
     free(command);

@@ -55,7 +55,7 @@ static const char help[] =
     "name, category, layer, bytes, offset in the category; those of the workspace may share a place.\n"
     "activation_checkpointing: interval, total_bytes, extra_flops (a share of a step's). fit: memory_bytes "
     "(given, or\n"
-    "what could be reserved) less beside_bytes, waiting_bytes (of `waiting` runs) and margin_bytes is "
+    "what could be reserved) less beside_bytes, waiting_bytes (of those in `waiting`) and margin_bytes is "
     "plan_bytes;\n"
     "batch_size and seq_len fit into it (0: none), needs_no_snapshot only with "
     "checkpoint.background=false.\n"
@@ -421,6 +421,7 @@ int command_estimate(int argc, char **argv)
     else if (!status)
         print_text(&e);
     if (!status && fflush(stdout) != 0) status = err_set(&err, STATUS_IO, "standard output: cannot write");
+    fit_report_release(&e.report);
     plan_release(&e.plan);
     model_release(&e.model);
     return status ? command_fail(&err) : 0;

@@ -2,11 +2,14 @@
 #include "tui/command/fit_report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/fit.h"
+#include "tui/command/clean.h"
+#include "tui/command/reservation_list.h"
 
 int64_t fit_margin(int64_t memory)
 {
@@ -36,7 +39,8 @@ enum status fit_report_look(struct fit_report *r, const struct memory_wish *wish
         return err_set(err, STATUS_USAGE, "--fit: %s does not say what it has (give --fit MEMORY)",
                        info.short_name);
     r->memory = left + (r->gpu ? r->beside : 0);
-    r->promised = memory_share_promised(wish, &r->waiting);
+    r->waiting = memory_share_queue(wish, &r->queue);
+    for (size_t i = 0; i < r->waiting; i++) r->promised += r->queue[i].bytes - r->queue[i].used;
     r->margin = fit_margin(r->memory);
     if (r->gpu) r->host_free = memory_available();
     find_room(r);
@@ -81,13 +85,14 @@ static void print_line(const char *what, const char *sign, int64_t bytes, const 
 static void print_account(const struct fit_report *r)
 {
     char who[64];
-    snprintf(who, sizeof who, "asked for by %d that wait%s", r->waiting, r->waiting == 1 ? "s" : "");
+    snprintf(who, sizeof who, "asked for by %zu that wait%s", r->waiting, r->waiting == 1 ? "s" : "");
     printf("\nmemory for the plan, now:\n");
     print_line("could be reserved", "", r->memory, "memory.reserve and what others hold are taken off");
     if (r->beside)
         print_line(r->gpu ? "driver's context and libraries" : "the program and what it reads", "-",
                    r->beside, r->gpu ? "as last measured" : "beside the plan");
-    if (r->waiting) print_line(who, "-", r->promised, "they come first: see `anneal devices`");
+    if (r->waiting) print_line(who, "-", r->promised, "they come first:");
+    for (size_t i = 0; i < r->waiting; i++) reservation_list_waiter(&r->queue[i], i + 1);
     print_line("margin", "-", r->margin, "a 32nd, and 14 MiB for rounding up to pages");
     print_line("left for the plan", "", (int64_t)r->room, "");
 }
@@ -166,11 +171,30 @@ void fit_report_print(const struct fit_report *r, const struct plan_input *input
 
 /* ---- JSON ---- */
 
+static json_t *queue_json(const struct fit_report *r)
+{
+    json_t *list = json_array();
+    char holder[3 * LEDGER_TEXT];
+    for (size_t i = 0; i < r->waiting; i++) {
+        clean_line(holder, sizeof holder, r->queue[i].holder); /* a JSON text must be UTF-8 */
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:f}", "holder", holder, "process",
+                                              (json_int_t)r->queue[i].pid, "bytes",
+                                              (json_int_t)r->queue[i].bytes, "since", r->queue[i].since));
+    }
+    return list;
+}
+
+void fit_report_release(struct fit_report *r)
+{
+    free(r->queue);
+    *r = (struct fit_report){0};
+}
+
 json_t *fit_report_json(const struct fit_report *r)
 {
-    return json_pack("{s:I, s:I, s:I, s:i, s:I, s:I, s:i, s:i, s:b}", "memory_bytes", (json_int_t)r->memory,
+    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:i, s:i, s:b}", "memory_bytes", (json_int_t)r->memory,
                      "beside_bytes", (json_int_t)r->beside, "waiting_bytes", (json_int_t)r->promised,
-                     "waiting", r->waiting, "margin_bytes", (json_int_t)r->margin, "plan_bytes",
+                     "waiting", queue_json(r), "margin_bytes", (json_int_t)r->margin, "plan_bytes",
                      (json_int_t)r->room, "batch_size", r->batch, "seq_len", r->length, "needs_no_snapshot",
                      r->no_snapshot);
 }

@@ -18,15 +18,16 @@
 enum { FIT_MARGIN_SHARE = 32, FIT_MARGIN_PAGE = 2 << 20 };
 
 struct fit_report {
-    bool gpu, now;     /* now: into what the device has; else an amount that was given */
-    int64_t memory;    /* bytes: given, or that could be reserved now */
-    int64_t beside;    /* of them not the plan's: a GPU's context; now, on a CPU: the program */
-    int64_t promised;  /* to those who wait, */
-    int waiting;       /* so many */
-    int64_t margin;    /* that stays */
-    size_t room;       /* what is left of all that, for the plan */
-    int batch, length; /* that fit; 0: none */
-    bool no_snapshot;  /* the host has no room for it, but for the rest: only where the device is a GPU */
+    bool gpu, now;             /* now: into what the device has; else an amount that was given */
+    int64_t memory;            /* bytes: given, or that could be reserved now */
+    int64_t beside;            /* of them not the plan's: a GPU's context; now, on a CPU: the program */
+    struct reservation *queue; /* who waits, in order; owned */
+    size_t waiting;            /* how many */
+    int64_t promised;          /* what they will still take */
+    int64_t margin;            /* that stays */
+    size_t room;               /* what is left of all that, for the plan */
+    int batch, length;         /* that fit; 0: none */
+    bool no_snapshot; /* the host has no room for it, but for the rest: only where the device is a GPU */
     int64_t host_needed, host_free; /* page-locked memory of the host; host_free 0: not asked */
 };
 
@@ -45,5 +46,6 @@ enum status fit_report_solve(struct fit_report *report, const struct plan_input 
 void fit_report_print(const struct fit_report *report, const struct plan_input *input,
                       const char *const *words);
 json_t *fit_report_json(const struct fit_report *report); /* NULL: no memory */
+void fit_report_release(struct fit_report *report);       /* harmless on a zeroed struct */
 
 #endif

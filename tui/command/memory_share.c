@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "core/base/memory.h"
@@ -128,22 +127,20 @@ int64_t memory_share_left(const struct memory_wish *wish)
     return left == INT64_MAX ? left : left > overhead ? left - overhead : 0;
 }
 
-int64_t memory_share_promised(const struct memory_wish *wish, int *count)
+size_t memory_share_queue(const struct memory_wish *wish, struct reservation **out)
 {
     struct device_info info;
     struct ledger *ledger = NULL;
-    struct reservation *rows = NULL;
-    size_t n = 0;
-    int64_t bytes = 0;
+    struct err err;
+    size_t count = 0;
+    *out = NULL;
+    if (!wish->home) return 0;
     wish->backend->device_describe(wish->device, &info);
-    if (wish->home && !ledger_open(wish->home, &ledger, NULL) &&
-        ledger_queue(ledger, memory_share_device(&info), &rows, &n, NULL))
-        n = 0;
-    for (size_t i = 0; i < n; i++) bytes += rows[i].bytes - rows[i].used;
-    free(rows);
+    enum status status = ledger_open(wish->home, &ledger, &err);
+    if (!status) status = ledger_queue(ledger, memory_share_device(&info), out, &count, &err);
+    if (status) warn("who waits is not known", &err);
     ledger_close(ledger);
-    *count = (int)n;
-    return bytes;
+    return count;
 }
 
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes)

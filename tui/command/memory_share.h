@@ -47,8 +47,8 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes);
 /* What a network could still take of the wish's device, its own bytes aside; INT64_MAX: nobody knows. */
 int64_t memory_share_left(const struct memory_wish *wish);
-/* What those who wait for the device will still take of it, and how many they are. */
-int64_t memory_share_promised(const struct memory_wish *wish, int *count);
+/* Who waits for the wish's device, in order: how many, and *out, yours to free. */
+size_t memory_share_queue(const struct memory_wish *wish, struct reservation **out);
 void memory_share_release(struct memory_share *share); /* harmless on a zeroed struct */
 
 #endif

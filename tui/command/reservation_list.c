@@ -31,7 +31,7 @@ static void print_holder(const struct reservation *row)
 }
 
 /* What it holds meanwhile is there already: a GPU's context, or of a CPU the program itself. */
-static void print_waiter(const struct reservation *row, size_t place)
+void reservation_list_waiter(const struct reservation *row, size_t place)
 {
     char bytes[32];
     printf("         %s waited for by ", text_format_bytes((uint64_t)row->bytes, bytes, sizeof bytes));
@@ -69,7 +69,7 @@ void reservation_list_close(struct reservation_list *list)
 void reservation_list_print(const struct reservation_list *list)
 {
     for (size_t i = 0; i < list->holders; i++) print_holder(&list->holding[i]);
-    for (size_t i = 0; i < list->waiters; i++) print_waiter(&list->waiting[i], i + 1);
+    for (size_t i = 0; i < list->waiters; i++) reservation_list_waiter(&list->waiting[i], i + 1);
 }
 
 const char *reservation_list_holder(const struct reservation_list *list, int64_t pid)

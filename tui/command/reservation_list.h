@@ -22,4 +22,7 @@ void reservation_list_print(const struct reservation_list *list);
 /* What the ledger calls this process; NULL where it holds nothing. Borrowed. */
 const char *reservation_list_holder(const struct reservation_list *list, int64_t pid);
 
+/* The line of one who waits alone, the `place`-th from 1. */
+void reservation_list_waiter(const struct reservation *row, size_t place);
+
 #endif
