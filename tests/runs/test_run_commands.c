@@ -196,6 +196,10 @@ static void show_tells_the_whole_story(void **state)
                                         "41.0 MiB"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect(home, "show psalms", 0, words[i]);
     expect(home, "show job", 0, "died without a word");
+    expect(home, "show job", 0, "(its checkpoints are no longer there: train it again)");
+    store_fixture_sql(home,
+                      "delete from checkpoints where run_id = (select id from runs where name = 'job')");
+    expect(home, "show job", 0, "(anneal resume begins again: it has no checkpoint yet)");
     expect(home, "show latest", 0, "created");
     expect(home, "show psalm", 1, "did you mean \"psalms\"");
     expect(home, "show 2", 2, "fits 3 runs");

@@ -117,6 +117,28 @@ static void a_past_run_shows_its_memory_as_last_seen(void **state)
     pty_close(pty);
 }
 
+static void a_crashed_run_without_a_checkpoint_is_not_said_to_have_one(void **state)
+{
+    char home[1024], environment[1100];
+    const char *arguments[] = {"watch", "dead", NULL};
+    struct fill_run run;
+    (void)state;
+    store_fixture_home("crashed", home, sizeof home);
+    fill_run(home,
+             &(struct fill){.name = "dead",
+                            .steps = 20,
+                            .total_steps = 50,
+                            .spike_step = -1,
+                            .status = RUN_CRASHED,
+                            .message = ""},
+             &run);
+    store_fixture_sql(home, "delete from checkpoints");
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    struct pty *pty = terminal_open(environment, 30, 120, NULL, NULL, arguments);
+    pty_wait_text(pty, "its trainer died; `anneal resume dead` begins again: it has no checkpoint yet");
+    pty_close(pty);
+}
+
 static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
 {
     char home[1024], environment[1100], path[1200];
@@ -284,6 +306,7 @@ int main(void)
         cmocka_unit_test(the_memory_of_a_living_run_names_who_else_holds_some),
         cmocka_unit_test(the_memory_reads_without_colours_and_without_unicode),
         cmocka_unit_test(a_past_run_shows_its_memory_as_last_seen),
+        cmocka_unit_test(a_crashed_run_without_a_checkpoint_is_not_said_to_have_one),
         cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
         cmocka_unit_test(the_loss_of_another_run_lies_beside_a_runs_own),
         cmocka_unit_test(a_long_run_is_compared_step_by_step_with_a_short_one),

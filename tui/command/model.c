@@ -33,7 +33,6 @@ static const char help[] =
     "a new FOLDER that Hugging "
     "Face's\n"
     "         transformers opens with from_pretrained, and anneal generate, too.\n"
-    "\n"
     "import   takes a Hugging Face checkout over (Llama, Qwen2 or Qwen3; one "
     "model.safetensors, or shards and their\n"
     "         model.safetensors.index.json), once every tensor has been checked by name, "

@@ -144,6 +144,17 @@ static void print_device(struct show *show)
     putchar('\n');
 }
 
+/* Of a run that died. */
+static const char *what_a_resume_does(const struct show *show)
+{
+    bool there = false;
+    for (size_t i = 0; i < show->checkpoint_count; i++)
+        there = there || show_checkpoint_exists(show, &show->checkpoints[i]);
+    return there                    ? "anneal resume goes on from the last checkpoint"
+           : show->checkpoint_count ? "its checkpoints are no longer there: train it again"
+                                    : "anneal resume begins again: it has no checkpoint yet";
+}
+
 static void print_identity(struct show *show)
 {
     const struct run_info *run = &show->run;
@@ -175,10 +186,8 @@ static void print_identity(struct show *show)
         printf("  trainer     process %lld, last sign of life %s ago\n", (long long)run->pid,
                clock_format_duration(clock_wall() - run->heartbeat, a, sizeof a));
     else if (run->status == RUN_CRASHED)
-        printf("  trainer     process %lld died without a word, last heard of %s (anneal resume %s)\n",
-               (long long)run->pid, format_time(run->heartbeat, a, sizeof a),
-               show->checkpoint_count ? "goes on from the last checkpoint"
-                                      : "begins again: it has no checkpoint yet");
+        printf("  trainer     process %lld died without a word, last heard of %s (%s)\n", (long long)run->pid,
+               format_time(run->heartbeat, a, sizeof a), what_a_resume_does(show));
     print_device(show);
     printf("  folder      %s\n", line(show, show->folder));
 }
