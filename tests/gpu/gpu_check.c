@@ -12,9 +12,9 @@
  *    and as graphs, each waited for and ahead, bit for bit the same; and where PyTorch is installed, its
  *    steps.
  *
- * --only keeps what has WORD in its name: an operation, "training", "activity", "speed" or a preset. Each
- * line is written as soon as it is known; the last is "N passed, N failed, N skipped". Where no GPU can be
- * used everything is SKIP, with the sentence that says why, and the exit status is 0. */
+ * --only keeps what has WORD in its name: an operation, "training", "activity", "speed", "queueing" or a
+ * preset. Each line is written as soon as it is known; the last is "N passed, N failed, N skipped". Where no
+ * GPU can be used everything is SKIP, with the sentence that says why, and the exit status is 0. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
