@@ -431,10 +431,10 @@ static enum status check_passing(const struct ledger_room *room, struct crowd *c
     crowd->holding[crowd->holding_count] = (struct reservation){.bytes = bytes, .used = room->taken};
     if (first->bytes <= left_of(&seen, crowd->holding, crowd->holding_count + 1)) return STATUS_OK;
     for (size_t i = 0; i < crowd->holding_count; i++)
-        if (crowd->holding[i].passes)
-            seen.available += crowd->holding[i].used + crowd->holding[i].beside;
-        else
+        if (!crowd->holding[i].passes)
             crowd->holding[lasting++] = crowd->holding[i];
+        else if (room->available > 0) /* else it is not known, and stays so */
+            seen.available += crowd->holding[i].used + crowd->holding[i].beside;
     if (first->bytes > left_of(&seen, crowd->holding, lasting)) return STATUS_OK;
     return waits(room, first, "only for those who passed it (try again when it has come in)", err);
 }

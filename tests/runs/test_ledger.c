@@ -247,6 +247,7 @@ static void those_who_pass_keep_nobody_out_for_longer_than_one_of_them_takes(voi
     assert_int_equal(ledger_reserve(ledger, &room, "train", 300 * MIB, &train, &err), STATUS_OK);
     assert_int_equal(ledger_wait(waiter, &room, "large", 700 * MIB, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &brief, "short", 300 * MIB, &first, &err), STATUS_OK);
+    assert_int_equal(ledger_use(ledger, first, "short", 300 * MIB, &err), STATUS_OK);
     assert_int_equal(ledger_release(ledger, train, &err), STATUS_OK);
     for (int i = 0; i < 100; i++) {
         assert_int_equal(ledger_reserve(ledger, &brief, "next", 250 * MIB, &second, &err), STATUS_BUSY);
