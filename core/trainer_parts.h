@@ -70,7 +70,7 @@ struct trainer {
     struct saver *saver; /* NULL: checkpoints are written by the training thread */
     struct save_job job; /* the newest */
     struct save_trouble trouble;
-    bool held;           /* it is not given to the saver before a finite gradient speaks for its weights */
+    bool held; /* it is not given to the saver before a finite gradient speaks for its weights */
     struct tracing tracing;
     struct health health;
     double waited; /* seconds for batches, by the last step told */

@@ -235,6 +235,8 @@ void plan_trial_run(const struct backend *real, const struct plan_trial *t)
     if (model_init(&model, &t->config, &err)) fail_msg("%s: %s", t->story, err.text);
     input.model = &model;
     input.gemm_workspace = backend.gemm_workspace(device);
+    if (input.allocator == ALLOCATOR_POOL) input.pool_unit = backend.pool_unit(device);
+    input.micro_batches = t->micro_batches;
     if (plan_init(&plan, &input, &err)) fail_msg("%s: %s", t->story, err.text);
     if (network_open(&network, &backend, device, &model, &plan, &err)) fail_msg("%s: %s", t->story, err.text);
     expect_the_plan(t, &network, "opened");
