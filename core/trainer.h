@@ -73,7 +73,8 @@ struct train_setup {
     const struct progress *progress; /* of opening; NULL: nobody looks; borrowed until trainer_open returns */
     struct allocator_listener full;  /* hears who holds which memory when the device has no more, a line at a
                                         time: while it opens, or when a step fails for that */
-    bool check_allocations; /* a step after the first that allocates memory ends the run with a sentence */
+    bool check_allocations; /* a step after the first that allocates memory ends the run with a sentence: see
+                               trainer_allocations.c */
     struct train_observer observer;
 };
 

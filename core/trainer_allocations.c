@@ -1,6 +1,8 @@
-/* That steps allocate nothing, checked while they run: the trainer's own thread's heap, and the allocator of
- * device and page-locked memory. What the observer does when it is told of a step is no part of it, nor is
- * the recording of graphs, which happens once. */
+/* That steps allocate nothing, checked while they run: the heap by the trainer's own thread, and device and
+ * page-locked memory where the device gives it. No part of a step are what comes between two (evaluations,
+ * samples, saves, the recording of graphs), what the observer does when it is told of it, the beginning and
+ * the end of a trace and, where the device's own tools look on, the heap in the traced step: they allocate
+ * inside the calls that they see. */
 #include <inttypes.h>
 
 #include "core/base/heap.h"
@@ -8,9 +10,7 @@
 
 static int64_t device_allocations(const struct trainer *t)
 {
-    struct allocator_usage usage;
-    allocator_sum(t->network.allocator, &usage);
-    return usage.total;
+    return t->setup.backend->allocations(t->setup.device);
 }
 
 enum status trainer_allocations_open(struct trainer *t, struct err *err)
@@ -27,17 +27,23 @@ bool trainer_allocations_watch(struct trainer *t, bool on)
     return t->setup.check_allocations && heap_watch(on);
 }
 
+void trainer_allocations_begin(struct trainer *t)
+{
+    if (!t->setup.check_allocations) return;
+    t->heap_allocations = heap_allocations();
+    t->device_allocations = device_allocations(t);
+    heap_watch(true);
+}
+
 enum status trainer_allocations_check(struct trainer *t, struct err *err)
 {
     if (!t->setup.check_allocations) return STATUS_OK;
-    int64_t heap = heap_allocations(), device = device_allocations(t);
-    int64_t new_heap = heap - t->heap_allocations, new_device = device - t->device_allocations;
+    int64_t heap = heap_allocations() - t->heap_allocations,
+            device = device_allocations(t) - t->device_allocations;
     bool first = t->replay.steps <= 1; /* it may: code is loaded, buffers of libraries are made */
-    t->heap_allocations = heap;
-    t->device_allocations = device;
-    if (first || (new_heap == 0 && new_device == 0)) return STATUS_OK;
+    if (first || (heap == 0 && device == 0)) return STATUS_OK;
     return err_set(err, STATUS_FAILED,
                    "--check-allocations: step %" PRId64 " made %" PRId64 " heap allocation%s and %" PRId64
                    " of device memory; after the first step there should be none",
-                   trainer_queued(t) - 1, new_heap, new_heap == 1 ? "" : "s", new_device);
+                   trainer_queued(t) - 1, heap, heap == 1 ? "" : "s", device);
 }

@@ -60,8 +60,8 @@ struct trainer {
     struct event *landed[PLAN_FLIGHTS];  /* its result is on the host */
     struct step_result *results;         /* (PLAN_FLIGHTS) page-locked, of the plan */
     int in_flight;
-    double told_at; /* of clock_monotonic */
-    int64_t heap_allocations, device_allocations;
+    double told_at;                               /* of clock_monotonic */
+    int64_t heap_allocations, device_allocations; /* before the step, where they are checked */
     char *sample_bytes, *sample_text;
     int64_t last_eval_step, last_checkpoint_step;
     int64_t last_memory_step; /* when what is held was told last */
@@ -104,6 +104,8 @@ void trainer_judge_health(struct trainer *trainer, const struct step_record *rec
 void trainer_judge_evaluation(struct trainer *trainer, const struct eval_record *record);
 /* trainer_allocations.c: nothing where the setup does not ask for it */
 enum status trainer_allocations_open(struct trainer *trainer, struct err *err);
+/* A step begins: what is there is counted, and from here on this thread's heap is watched. */
+void trainer_allocations_begin(struct trainer *trainer);
 bool trainer_allocations_watch(struct trainer *trainer, bool on); /* returns what was before */
 /* After a step is queued and others are told: whether any of that allocated. */
 enum status trainer_allocations_check(struct trainer *trainer, struct err *err);
@@ -120,6 +122,8 @@ void trainer_report_memory_due(struct trainer *trainer); /* where it was told lo
  * when no step will follow. */
 bool trainer_trace_order(struct trainer *trainer, const struct order *order);
 bool trainer_trace_wants(const struct trainer *trainer); /* the next step, or the one under way */
+/* Whether the device's own tools look on: they work inside the calls of the step. */
+bool trainer_trace_listens(const struct trainer *trainer);
 void trainer_trace_begin(struct trainer *trainer, int64_t step);
 void trainer_trace_end(struct trainer *trainer);
 void trainer_trace_tell(struct trainer *trainer, const struct step_record *step, const struct span *spans,

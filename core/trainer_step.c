@@ -177,7 +177,7 @@ enum status trainer_step(struct trainer *t, struct err *err)
         trainer_tolerate(t, "warning", &problem);
     else if (status)
         return err_set(err, status, "%s", problem.text);
-    trainer_allocations_watch(t, true);
+    trainer_allocations_begin(t);
     status = advance(t, err);
     trainer_allocations_watch(t, false);
     return status ? status : trainer_allocations_check(t, err);

@@ -22,6 +22,11 @@ bool trainer_trace_wants(const struct trainer *t)
     return t->tracing.ordered || t->tracing.running || (configured > 0 && configured == trainer_queued(t));
 }
 
+bool trainer_trace_listens(const struct trainer *t)
+{
+    return t->tracing.running && t->setup.backend->queues;
+}
+
 void trainer_trace_begin(struct trainer *t, int64_t step)
 {
     struct tracing *tracing = &t->tracing;

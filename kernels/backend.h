@@ -155,6 +155,9 @@ struct backend {
     /* host memory that copies need not stage: page-locked on CUDA; 256-aligned */
     enum status (*host_alloc)(struct device *device, size_t bytes, void **out, struct err *err);
     void (*host_free)(struct device *device, void *memory);
+    /* How often, ever and by any thread, the device has been asked for memory: by mem_alloc, pool_alloc,
+     * host_alloc, and graph_open where a graph lies in it. */
+    int64_t (*allocations)(struct device *device);
     void (*mem_zero)(void *memory, size_t bytes, struct stream *stream);
     /* ordinary host memory may be reused on return; that of host_alloc once the copy has happened */
     void (*mem_upload)(void *device_memory, const void *host, size_t bytes, struct stream *stream);

@@ -99,7 +99,7 @@ static void device_describe(struct device *device, struct device_info *out)
 
 static enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err)
 {
-    (void)device;
+    device->allocations++;
     char text[32];
     void *memory = NULL;
     size_t unit = bytes < HUGE_PAGE ? 256 : HUGE_PAGE;
@@ -120,6 +120,11 @@ static void mem_free(struct device *device, void *memory)
 {
     (void)device;
     free(memory);
+}
+
+static int64_t allocations(struct device *device)
+{
+    return device->allocations;
 }
 
 /* In pieces that the threads share statically, as the operations share their rows: where memory belongs to a
@@ -338,6 +343,7 @@ const struct backend cpu_table = {
     .pool_unit = pool_unit,
     .host_alloc = mem_alloc,
     .host_free = mem_free,
+    .allocations = allocations,
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,

@@ -8,12 +8,14 @@
 #define ANNEAL_KERNELS_CPU_DEVICE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "kernels/partition.h"
 
 struct device {
     int threads;                  /* 1 to CPU_THREADS_MAX */
     _Atomic size_t pool_reserved; /* bytes handed out by pool_alloc */
+    _Atomic int64_t allocations;  /* ever */
 };
 
 /* Calls are synchronous on the CPU: a stream only carries the thread count. */

@@ -1,4 +1,4 @@
-/* The CUDA table, and its device, memory and streams. Built into anneal_cuda.so, whose one symbol is
+/* The CUDA table, and its device, copies and streams. Built into anneal_cuda.so, whose one symbol is
  * `cuda_plugin`; see cuda_plugin.h for how it is found.
  *
  * A stream keeps its first fault: nothing runs on it afterwards, downloads fill with NaN, and stream_wait
@@ -203,36 +203,6 @@ static void device_describe(struct device *device, struct device_info *out)
 
 /* ---- memory ---- */
 
-static enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err)
-{
-    void *memory = NULL;
-    size_t free_bytes = 0, total = 0;
-    if (device->lost)
-        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s has failed", device->properties.name);
-    cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
-    if (error == cudaErrorMemoryAllocation) {
-        cudaGetLastError(); /* this one is not sticky: leave no trace of it for the next launch */
-        if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) free_bytes = 0;
-        return err_set(err, STATUS_NO_MEMORY,
-                       "cuda: no memory for %.1f MiB, %.1f MiB of %.1f MiB are free (use a smaller model or "
-                       "batch, or end what else runs on %s)",
-                       (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576,
-                       device->properties.name);
-    }
-    if (error != cudaSuccess) {
-        device->lost = true;
-        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s", cudaGetErrorString(error));
-    }
-    *out = memory;
-    return STATUS_OK;
-}
-
-static void mem_free(struct device *device, void *memory)
-{
-    if (!device->lost && cudaFree(memory) != cudaSuccess)
-        device->lost = true; /* the error of an earlier launch */
-}
-
 static void check(struct stream *stream, const char *at, cudaError_t error)
 {
     if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
@@ -390,6 +360,7 @@ const struct backend cuda_table = {
     .pool_unit = pool_unit,
     .host_alloc = host_alloc,
     .host_free = host_free,
+    .allocations = allocations,
     .mem_zero = mem_zero,
     .mem_upload = mem_upload,
     .mem_download = mem_download,

@@ -34,6 +34,7 @@ struct device {
     cublasLtHandle_t blas;
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
     cudaMemPool_t pool;
+    int64_t allocations; /* ever, by several threads: see allocations() */
     bool lost;     /* it has failed for good: no call may touch it any more */
     char why[160]; /* what CUDA said first; "": not known */
 };
@@ -51,7 +52,9 @@ struct stream {
     bool full;            /* it failed for want of memory alone: the device is not lost */
 };
 
-/* cuda_memory.cu: pools, page-locked memory and events */
+/* cuda_memory.cu: memory and events */
+enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err);
+void mem_free(struct device *device, void *memory);
 enum status pool_open(struct device *device, struct err *err);
 enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
                        struct err *err);
@@ -61,6 +64,8 @@ void pool_trim(struct device *device);
 size_t pool_unit(struct device *device);
 enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err);
 void host_free(struct device *device, void *memory);
+int64_t allocations(struct device *device);
+void allocations_count(struct device *device); /* one more, of what CUDA takes by itself */
 enum status event_open(struct device *device, struct event **out, struct err *err);
 void event_close(struct event *event);
 void event_record(struct event *event, struct stream *stream);

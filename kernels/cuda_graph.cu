@@ -37,6 +37,7 @@ enum status graph_open(struct stream *stream, void (*work)(void *context), void 
     struct graph *graph = (struct graph *)calloc(1, sizeof *graph);
     if (graph == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a graph's handle");
     graph->device = stream->device;
+    allocations_count(graph->device);
     /* of this thread alone: what others ask of the device meanwhile is neither captured nor refused */
     cudaError_t error = cudaStreamBeginCapture(stream->queue, cudaStreamCaptureModeThreadLocal);
     if (error == cudaSuccess) {

@@ -1,4 +1,4 @@
-/* Device memory in the order of a stream, page-locked host memory, and events.
+/* Where all memory of a device and all page-locked host memory comes from, which is counted; and events.
  *
  * The pool is the driver's own (cudaMallocAsync). It keeps what is freed until it is trimmed: its default
  * is to give memory back to the system at every wait, and to ask for it again.
@@ -26,6 +26,47 @@ static enum status lost(const struct device *device, struct err *err)
     return err_set(err, STATUS_DEVICE, "cuda: %s has failed", device->properties.name);
 }
 
+void allocations_count(struct device *device)
+{
+    __atomic_fetch_add(&device->allocations, 1, __ATOMIC_RELAXED);
+}
+
+int64_t allocations(struct device *device)
+{
+    return __atomic_load_n(&device->allocations, __ATOMIC_RELAXED);
+}
+
+enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err)
+{
+    void *memory = NULL;
+    size_t free_bytes = 0, total = 0;
+    if (device->lost)
+        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s has failed", device->properties.name);
+    allocations_count(device);
+    cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); /* this one is not sticky: leave no trace of it for the next launch */
+        if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) free_bytes = 0;
+        return err_set(err, STATUS_NO_MEMORY,
+                       "cuda: no memory for %.1f MiB, %.1f MiB of %.1f MiB are free (use a smaller model or "
+                       "batch, or end what else runs on %s)",
+                       (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576,
+                       device->properties.name);
+    }
+    if (error != cudaSuccess) {
+        device->lost = true;
+        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s", cudaGetErrorString(error));
+    }
+    *out = memory;
+    return STATUS_OK;
+}
+
+void mem_free(struct device *device, void *memory)
+{
+    if (!device->lost && cudaFree(memory) != cudaSuccess)
+        device->lost = true; /* the error of an earlier launch */
+}
+
 enum status pool_open(struct device *device, struct err *err)
 {
     uint64_t keep = UINT64_MAX;
@@ -49,6 +90,7 @@ enum status pool_alloc(struct device *device, size_t bytes, struct stream *strea
     if (device->pool == NULL)
         return err_set(err, STATUS_USAGE, "cuda: %s has no memory pool (set memory.allocator to arena)",
                        device->properties.name);
+    allocations_count(device);
     cudaError_t error = cudaMallocFromPoolAsync(&memory, bytes > 0 ? bytes : 1, device->pool,
                                                 stream != NULL ? stream->queue : NULL);
     /* without a stream: for whoever uses it without looking at the pool's */
@@ -110,6 +152,7 @@ enum status host_alloc(struct device *device, size_t bytes, void **out, struct e
 {
     void *memory = NULL;
     if (device->lost) return lost(device, err);
+    allocations_count(device);
     cudaError_t error = cudaMallocHost(&memory, bytes > 0 ? bytes : 1);
     if (error != cudaSuccess) return refused(device, "no page-locked memory", error, err);
     *out = memory;

@@ -97,6 +97,13 @@ include_arrows() {
         }'
 }
 
+# Whoever allocates elsewhere is not counted by --check-allocations.
+device_memory() {
+    files '*.c' '*.h' '*.cu' '*.cuh' | grep -Ev '^(tests/|kernels/cuda_memory\.cu$)' |
+        xargs -r grep -nE '\b(cudaMalloc[A-Za-z0-9]*|cudaHostAlloc|cudaHostRegister|cuMem[A-Za-z]*Alloc[A-Za-z]*)\(' /dev/null |
+        sed -E 's/^([^:]*:[0-9]+):.*/\1: memory of the device comes from kernels\/cuda_memory.cu alone/'
+}
+
 # ---- layout ----
 file_openings() {
     local file
@@ -191,6 +198,7 @@ shell_scripts() {
 only=$(IFS='|'; echo "$*")
 [ -n "$(files '*.c')" ] || { echo "check.sh: no source files below $PWD" >&2; exit 1; }
 check 'include arrows' include_arrows
+check 'one file asks CUDA for memory' device_memory
 check 'every file says what it is for' file_openings
 check 'include guards' header_guards
 check 'no file over 600 lines' file_lengths

@@ -84,16 +84,22 @@ static void steps_that_allocate_nothing_pass(void **state)
 }
 
 static int updates, leak_at;
+static struct device *device;
+static void *taken; /* of it, in the step */
 
 static void careless_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
                           const struct update_range *ranges, int range_count, struct adamw_params params,
                           struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
-    if (++updates == leak_at) free(get(10)), free(get(10));
+    if (++updates == leak_at && device)
+        assert_int_equal(cpu_backend()->mem_alloc(device, 1000, &taken, NULL), STATUS_OK);
+    else if (updates == leak_at)
+        free(get(10)), free(get(10));
     cpu_backend()->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
 }
 
-static enum status run_careless(int at, struct err *err, int *told)
+/* In update number `at` it allocates: of its device, or of the heap. */
+static enum status run_careless(int at, bool of_device, struct err *err, int *told)
 {
     struct session s;
     struct backend careless = *cpu_backend();
@@ -104,7 +110,10 @@ static enum status run_careless(int at, struct err *err, int *told)
     session_open(&s, "careless", &careless, WORDS("train.total_steps=5"), 900);
     s.check_allocations = true;
     session_start(&s, false);
+    device = of_device ? s.device : NULL;
     enum status status = trainer_run(s.trainer, &outcome, err);
+    if (taken) cpu_backend()->mem_free(s.device, taken);
+    taken = NULL;
     *told = s.story.step_count;
     session_close(&s);
     return status;
@@ -115,13 +124,50 @@ static void a_step_that_allocates_ends_the_run_with_a_sentence(void **state)
     struct err err = {0};
     int told;
     need_counting(state);
-    assert_int_equal(run_careless(1, &err, &told), STATUS_OK); /* the first may */
+    assert_int_equal(run_careless(1, false, &err, &told), STATUS_OK); /* the first may */
     assert_int_equal(told, 5);
-    assert_int_equal(run_careless(3, &err, &told), STATUS_FAILED);
+    assert_int_equal(run_careless(3, false, &err, &told), STATUS_FAILED);
     assert_string_equal(err.text,
                         "--check-allocations: step 2 made 2 heap allocations and 0 of device memory; "
                         "after the first step there should be none");
     assert_int_equal(told, 3);
+}
+
+/* A CPU's memory is of the heap, too. */
+static void a_step_that_takes_device_memory_ends_the_run_with_a_sentence(void **state)
+{
+    struct err err = {0};
+    int told;
+    need_counting(state);
+    assert_int_equal(run_careless(1, true, &err, &told), STATUS_OK);
+    assert_int_equal(run_careless(4, true, &err, &told), STATUS_FAILED);
+    assert_string_equal(err.text,
+                        "--check-allocations: step 3 made 1 heap allocation and 1 of device memory; "
+                        "after the first step there should be none");
+    assert_int_equal(told, 4);
+}
+
+static void memory_of_every_kind_counts_for_the_device(void **state)
+{
+    (void)state;
+    const struct backend *be = cpu_backend();
+    void *memory[3];
+    assert_int_equal(be->device_open(1, &device, NULL), STATUS_OK);
+    int64_t before = be->allocations(device);
+    assert_int_equal(be->mem_alloc(device, 10, &memory[0], NULL), STATUS_OK);
+    assert_int_equal(be->pool_alloc(device, 10, NULL, &memory[1], NULL), STATUS_OK);
+    assert_int_equal(be->host_alloc(device, 10, &memory[2], NULL), STATUS_OK);
+    assert_int_equal(be->allocations(device) - before, 3);
+    be->mem_free(device, memory[0]), be->pool_free(device, memory[1], 10, NULL);
+    be->host_free(device, memory[2]);
+    assert_int_equal(be->allocations(device) - before, 3);
+    be->device_close(device);
+}
+
+static void a_traced_step_is_checked_but_for_its_trace(void **state)
+{
+    need_counting(state);
+    expect_clean(WORDS("profile.trace_step=3", "profile.every=0"));
 }
 
 int main(void)
@@ -130,6 +176,9 @@ int main(void)
         cmocka_unit_test(a_thread_counts_its_own_allocations_while_it_is_watched),
         cmocka_unit_test(steps_that_allocate_nothing_pass),
         cmocka_unit_test(a_step_that_allocates_ends_the_run_with_a_sentence),
+        cmocka_unit_test(a_step_that_takes_device_memory_ends_the_run_with_a_sentence),
+        cmocka_unit_test(memory_of_every_kind_counts_for_the_device),
+        cmocka_unit_test(a_traced_step_is_checked_but_for_its_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

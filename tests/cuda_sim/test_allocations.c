@@ -29,13 +29,18 @@ static void need_counting(void)
     if (!heap_counts()) skip();
 }
 
+static struct device *device; /* of the run */
+static struct story_order *orders;
+
 static enum status train(const struct backend *backend, const char *const *words, struct err *err)
 {
     struct session s;
     enum train_outcome outcome;
     session_open(&s, "steps", backend, words, 900);
     s.check_allocations = true;
+    s.story.orders = orders;
     session_start(&s, false);
+    device = s.device;
     enum status status = trainer_run(s.trainer, &outcome, err);
     session_close(&s);
     return status;
@@ -65,13 +70,37 @@ static void steps_on_a_gpu_allocate_nothing(void **state)
     }
 }
 
+enum kind { HEAP, DEVICE, POOL, HOST, KINDS };
+
 static int updates;
+static enum kind kind;
+static void *taken;
+
+static void allocate(struct stream *stream)
+{
+    const struct backend *be = cuda_plugin.table;
+    struct err err = {0};
+    enum status status = kind == DEVICE ? be->mem_alloc(device, 1000, &taken, &err)
+                         : kind == POOL ? be->pool_alloc(device, 1000, stream, &taken, &err)
+                         : kind == HOST ? be->host_alloc(device, 1000, &taken, &err)
+                                        : STATUS_OK;
+    if (status) fail_msg("%s", err.text);
+    if (kind == HEAP) free(get(10));
+}
+
+static void give_back(struct stream *stream)
+{
+    const struct backend *be = cuda_plugin.table;
+    if (kind == DEVICE) be->mem_free(device, taken);
+    if (kind == POOL) be->pool_free(device, taken, 1000, stream);
+    if (kind == HOST) be->host_free(device, taken);
+}
 
 static void careless_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
                           const struct update_range *ranges, int range_count, struct adamw_params params,
                           struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
-    if (++updates == 3) free(get(10));
+    if (++updates == 3) allocate(stream), give_back(stream);
     cuda_plugin.table->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
 }
 
@@ -82,9 +111,63 @@ static void a_step_on_a_gpu_that_allocates_is_found(void **state)
     struct backend careless = *cuda_plugin.table;
     need_counting();
     careless.adamw_step = careless_step;
+    for (kind = HEAP; kind < KINDS; kind++) {
+        updates = 0;
+        assert_int_equal(train(&careless, WORDS("train.total_steps=5", "train.graph=off"), &err),
+                         STATUS_FAILED);
+        /* the simulated device's own memory is of the heap, too */
+        const char *wanted =
+            kind == HEAP ? "1 heap allocation and 0 of device memory" : "and 1 of device memory";
+        if (!strstr(err.text, "step 2 made ") || !strstr(err.text, wanted))
+            fail_msg("%s; not: %s", wanted, err.text);
+    }
+}
+
+/* NVIDIA's own tools allocate inside the calls that they see, so the heap is not watched; the device is. */
+static void a_traced_step_may_use_the_heap_alone(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct backend careless = *cuda_plugin.table;
+    const char *const *words = WORDS("train.total_steps=5", "train.graph=off", "profile.trace_step=2");
+    need_counting();
+    if (train(cuda_plugin.table, words, &err)) fail_msg("%s", err.text);
+    careless.adamw_step = careless_step;
     updates = 0;
-    assert_int_equal(train(&careless, WORDS("train.total_steps=5", "train.graph=off"), &err), STATUS_FAILED);
-    assert_non_null(strstr(err.text, "step 2 made 1 heap allocation and 0 of device memory"));
+    kind = HEAP;
+    if (train(&careless, words, &err)) fail_msg("%s", err.text);
+    updates = 0;
+    kind = DEVICE;
+    assert_int_equal(train(&careless, words, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "step 2 made 0 heap allocations and 1 of device memory"));
+}
+
+static void a_trace_that_is_ordered_passes(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_TRACE}}, {0}};
+    need_counting();
+    orders = script;
+    enum status status = train(cuda_plugin.table, WORDS("train.total_steps=6"), &err);
+    orders = NULL;
+    if (status) fail_msg("%s", err.text);
+    assert_true(script[0].taken);
+}
+
+static void the_step_after_a_trace_is_watched_again(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct backend careless = *cuda_plugin.table;
+    need_counting();
+    careless.adamw_step = careless_step;
+    updates = 0;
+    kind = HEAP;
+    assert_int_equal(
+        train(&careless, WORDS("train.total_steps=5", "train.graph=off", "profile.trace_step=1"), &err),
+        STATUS_FAILED);
+    assert_non_null(strstr(err.text, "step 2 made 1 heap allocation and"));
 }
 
 /* The binary itself, which opens the plugin. */
@@ -98,7 +181,13 @@ static void a_whole_run_on_a_gpu_passes(void **state)
     struct process *p = process_run(0, "train", s.config, "--device=cuda", "--check-allocations",
                                     "--train.total_steps=12", "--progress=none", NULL);
     process_close(p);
-    char *steps = stage_query(&s, "select steps from runs");
+    p = process_run(0, "train", s.config, "--device=cuda", "--check-allocations", "--train.total_steps=12",
+                    "--profile.trace_step=3", "--progress=none", NULL);
+    process_close(p);
+    char *traces = stage_query(&s, "select count(*) from events where text like 'trace of step 3: written%'");
+    assert_string_equal(traces, "1");
+    free(traces);
+    char *steps = stage_query(&s, "select distinct steps from runs");
     assert_string_equal(steps, "12");
     free(steps);
 }
@@ -108,6 +197,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_on_a_gpu_allocate_nothing),
         cmocka_unit_test(a_step_on_a_gpu_that_allocates_is_found),
+        cmocka_unit_test(a_traced_step_may_use_the_heap_alone),
+        cmocka_unit_test(a_trace_that_is_ordered_passes),
+        cmocka_unit_test(the_step_after_a_trace_is_watched_again),
         cmocka_unit_test_teardown(a_whole_run_on_a_gpu_passes, simulated_plugin_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
