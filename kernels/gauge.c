@@ -181,7 +181,6 @@ static void read_gpu(struct gauge *g, struct gpu_record *out)
     struct nvml_memory memory;
     unsigned value;
     unsigned long long bits;
-    out->gpu = (int)g->index;
     if (n->utilization && n->utilization(g->device, &utilization) == NVML_CODE_SUCCESS)
         out->utilization_pct = utilization.gpu;
     if (n->memory && n->memory(g->device, &memory) == NVML_CODE_SUCCESS) {
@@ -225,7 +224,6 @@ static void read_cpu(struct gauge *g, struct gpu_record *out)
 {
     double seconds = cpu_seconds(), at = clock_monotonic(),
            processors = (double)sysconf(_SC_NPROCESSORS_ONLN);
-    out->gpu = -1;
     if (g->at > 0 && at > g->at && processors > 0)
         out->utilization_pct = 100 * (seconds - g->cpu_seconds) / (at - g->at) / processors;
     g->cpu_seconds = seconds;
@@ -270,9 +268,10 @@ void gauge_close(struct gauge *g)
     free(g);
 }
 
-void gauge_read(struct gauge *g, struct gpu_record *out)
+void gauge_read_host(int gpu, struct gpu_record *out)
 {
     *out = (struct gpu_record){.wall_time = clock_wall(),
+                               .gpu = gpu,
                                .utilization_pct = NAN,
                                .memory_used_bytes = -1,
                                .memory_total_bytes = -1,
@@ -283,6 +282,11 @@ void gauge_read(struct gauge *g, struct gpu_record *out)
                                .load_1m = NAN,
                                .process_count = -1};
     if (getloadavg(&out->load_1m, 1) != 1) out->load_1m = NAN;
+}
+
+void gauge_read(struct gauge *g, struct gpu_record *out)
+{
+    gauge_read_host(g->gpu ? (int)g->index : -1, out);
     if (g->gpu)
         read_gpu(g, out);
     else

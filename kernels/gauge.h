@@ -20,4 +20,7 @@ void gauge_close(struct gauge *gauge); /* NULL is harmless */
  * than ever before. */
 void gauge_read(struct gauge *gauge, struct gpu_record *out);
 
+/* The same for a GPU that no gauge can be had of: `gpu` as it is numbered, and of the host its load. */
+void gauge_read_host(int gpu, struct gpu_record *out);
+
 #endif

@@ -38,9 +38,11 @@ static struct metrics *start(const char *name, const char *uuid, char *home, siz
     char id[RUN_ID_MAX];
     struct metrics *metrics = NULL;
     struct err err = {0};
+    struct device_info device = {.short_name = "cuda:3"};
+    snprintf(device.uuid, sizeof device.uuid, "%s", uuid);
     store_fixture_home(name, home, size);
     store_fixture_run(home, name, id);
-    if (metrics_start(home, id, uuid, &metrics, &err)) fail_msg("%s", err.text);
+    if (metrics_start(home, id, &device, &metrics, &err)) fail_msg("%s", err.text);
     return metrics;
 }
 
@@ -83,15 +85,20 @@ static void a_gpu_that_hangs_does_not_hold_up_the_end(void **state)
     close(ends[0]);
 }
 
-static void without_the_gpu_it_is_silent(void **state)
+static void without_nvml_the_host_is_recorded(void **state)
 {
     (void)state;
     char home[1024];
     struct err err = {0};
     stand_in();
-    struct metrics *metrics = start("silent", "GPU-another", home, sizeof home);
+    struct metrics *metrics = start("host", "GPU-another", home, sizeof home);
     if (metrics_stop(metrics, 60, &err)) fail_msg("%s", err.text);
-    assert_true(store_fixture_number(home, "select count(*) from gpu_samples") == 0);
+    assert_true(store_fixture_number(home,
+                                     "select count(*) from gpu_samples where gpu = 3 and load_1m >= 0 and"
+                                     " utilization_pct is null and memory_used_bytes is null and"
+                                     " memory_total_bytes is null and power_w is null and"
+                                     " process_bytes is null and processes_at is null") == 1);
+    assert_true(store_fixture_number(home, "select count(*) from gpu_samples") == 1);
     assert_int_equal(metrics_stop(NULL, 60, &err), STATUS_OK);
 }
 
@@ -100,7 +107,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_is_sampled_with_who_holds_memory),
         cmocka_unit_test(a_gpu_that_hangs_does_not_hold_up_the_end),
-        cmocka_unit_test(without_the_gpu_it_is_silent),
+        cmocka_unit_test(without_nvml_the_host_is_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

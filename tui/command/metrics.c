@@ -24,10 +24,11 @@ struct metrics {
     pthread_cond_t changed;
     bool leave, ended, left;
     const char *asked; /* what the thread waits for */
-    char home[PATH_MAX], id[RUN_ID_MAX], uuid[64];
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct device_info device;
     /* the thread's own */
     struct store *store;
-    struct gauge *gauge;
+    struct gauge *gauge; /* NULL: nobody tells of the GPU */
 };
 
 /* What is waited for from here on; false: nobody waits for the answer any more. */
@@ -40,12 +41,22 @@ static bool ask(struct metrics *m, const char *whom)
     return !left;
 }
 
+/* 1 of "cuda:1"; -1 of the CPU. */
+static int device_number(const struct device_info *device)
+{
+    int number;
+    return sscanf(device->short_name, "cuda:%d", &number) == 1 ? number : -1;
+}
+
 /* A row that cannot be stored is left out: the next one comes soon. */
 static void take(struct metrics *m)
 {
     struct gpu_record record;
     if (!ask(m, "NVML")) return;
-    gauge_read(m->gauge, &record);
+    if (m->gauge)
+        gauge_read(m->gauge, &record);
+    else
+        gauge_read_host(device_number(&m->device), &record);
     if (ask(m, "the run store")) gpu_samples_add(m->store, m->id, &record, NULL);
 }
 
@@ -75,9 +86,8 @@ static void release(struct metrics *m)
 static void *body(void *argument)
 {
     struct metrics *m = argument;
-    if (ask(m, "NVML") && !gauge_open(m->uuid, &m->gauge, NULL) && ask(m, "the run store") &&
-        !store_open(m->home, &m->store, NULL))
-        take_until_told(m);
+    if (ask(m, "NVML")) gauge_open(m->device.uuid, &m->gauge, NULL);
+    if (ask(m, "the run store") && !store_open(m->home, &m->store, NULL)) take_until_told(m);
     ask(m, "NVML");
     gauge_close(m->gauge);
     store_close(m->store);
@@ -101,8 +111,8 @@ static bool start_thread(struct metrics *m)
     return started;
 }
 
-enum status metrics_start(const char *home, const char *run_id, const char *uuid, struct metrics **out,
-                          struct err *err)
+enum status metrics_start(const char *home, const char *run_id, const struct device_info *device,
+                          struct metrics **out, struct err *err)
 {
     struct metrics *m = calloc(1, sizeof *m);
     pthread_condattr_t monotonic;
@@ -114,7 +124,7 @@ enum status metrics_start(const char *home, const char *run_id, const char *uuid
     pthread_condattr_destroy(&monotonic);
     snprintf(m->home, sizeof m->home, "%s", home);
     snprintf(m->id, sizeof m->id, "%s", run_id);
-    snprintf(m->uuid, sizeof m->uuid, "%s", uuid);
+    m->device = *device;
     if (!start_thread(m)) {
         release(m);
         return err_set(err, STATUS_FAILED, "cannot start a thread for metrics");

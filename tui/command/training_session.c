@@ -319,7 +319,7 @@ enum status training_session_record(struct training_session *s, struct err *err)
 
 void training_session_start_metrics(struct training_session *s)
 {
-    metrics_start(s->home, s->id, s->choice.info.uuid, &s->metrics, NULL);
+    metrics_start(s->home, s->id, &s->choice.info, &s->metrics, NULL);
 }
 
 void training_session_stop_metrics(struct training_session *s)
