@@ -14,6 +14,8 @@
 
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
+#include "tui/command/loaded_model.h"
+#include "tui/command/model_folder.h"
 
 static json_t *parse(const char *text)
 {
@@ -172,6 +174,44 @@ static void what_does_not_fit_is_a_sentence(void **state)
     process_close_all(state);
 }
 
+static enum allocator_kind allocator_of(const char *source, char folder[1024])
+{
+    struct model_choice choice = {.command = "evaluate", .doing = "evaluating", .source = source, .step = -1};
+    enum allocator_kind kind = ALLOCATOR_KINDS;
+    struct err err = {0};
+    if (model_choice_find(&choice, folder, 1024, &kind, &err)) fail_msg("%s", err.text);
+    return kind;
+}
+
+static void memory_of_a_run_comes_from_where_its_configuration_says(void **state)
+{
+    (void)state;
+    struct stage s;
+    char key[64], folder[1024], same[1024], first[4096] = "";
+    struct err err = {0};
+    stage_open(&s, "allocators");
+    for (enum allocator_kind kind = 0; kind < ALLOCATOR_KINDS; kind++) {
+        const char *name = allocator_kind_name(kind);
+        struct loaded_model loaded;
+        snprintf(key, sizeof key, "--memory.allocator=%s", name);
+        process_close(process_run(0, "train", s.config, key, "--train.total_steps=1", "--progress=none",
+                                  "--name", name, NULL));
+        assert_int_equal(allocator_of(name, folder), kind);
+        struct loaded_wish wish = {.B = 1, .T = 16, .allocator = kind};
+        if (loaded_model_describe(&loaded, folder, &err) ||
+            loaded_model_load(&loaded, folder, "cpu", wish, "evaluating", &err))
+            fail_msg("%s: %s", name, err.text);
+        assert_int_equal(loaded.plan.input.allocator, kind);
+        loaded_model_close(&loaded);
+        char *text = process_output("generate", name, "--max-tokens=9", "--seed=1", "--prompt=a", NULL);
+        if (kind == 0) snprintf(first, sizeof first, "%s", text);
+        assert_string_equal(text, first);
+        free(text);
+        free(process_output("evaluate", name, "--data", s.corpus, "--batches=1", NULL));
+    }
+    assert_int_equal(allocator_of(folder, same), ALLOCATOR_ARENA); /* a folder: the key's default */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +220,7 @@ int main(void)
         cmocka_unit_test_teardown(ctrl_c_prints_what_is_measured_so_far, process_close_all),
         cmocka_unit_test_teardown(a_text_shorter_than_a_sequence_is_evaluated_as_it_is, process_close_all),
         cmocka_unit_test_teardown(what_does_not_fit_is_a_sentence, process_close_all),
+        cmocka_unit_test_teardown(memory_of_a_run_comes_from_where_its_configuration_says, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,11 +40,11 @@ struct bench {
     struct device_info info;
     struct network network;
     struct memory_share share;
-    int rounds;                      /* steps that count, up to STEPS */
-    int range_count;                 /* of the optimizer's table */
-    int32_t *tokens;                 /* (B, T+1): inputs, and targets one further */
-    float *a, *b, *c;                /* (GEMM_SIZE, GEMM_SIZE), of the scope */
-    struct allocator_scope operands; /* of the network's allocator */
+    int rounds;                 /* steps that count, up to STEPS */
+    int range_count;            /* of the optimizer's table */
+    int32_t *tokens;            /* (B, T+1): inputs, and targets one further */
+    float *a, *b, *c;           /* (GEMM_SIZE, GEMM_SIZE), of the allocator */
+    struct allocator *operands; /* theirs: the network's may be an arena of its plan's size */
     double step_seconds[STEPS], gemm_flops[STEPS];
 };
 
@@ -78,6 +78,8 @@ static enum status open_bench(struct bench *b, struct err *err)
                                .activation_interval = (int)c->checkpoint.activation_interval,
                                .loss = plan_loss_parse(c->train.loss),
                                .host_counts = true};
+    allocator_kind_parse(c->memory.allocator, &input.allocator);
+    if (!status && input.allocator == ALLOCATOR_POOL) input.pool_unit = backend->pool_unit(b->device);
     if (!status) input.gemm_workspace = backend->gemm_workspace(b->device);
     if (!status) status = plan_init(&b->plan, &input, err);
     if (!status) status = reserve(b, err);
@@ -85,10 +87,13 @@ static enum status open_bench(struct bench *b, struct err *err)
     if (status) return status;
     backend->device_describe(b->device, &b->info);
     b->tokens = malloc((N + 1) * sizeof *b->tokens);
-    allocator_scope_begin(&b->operands, b->network.allocator);
+    struct allocator_options options = {
+        .kind = ALLOCATOR_BASIC, .backend = backend, .device = b->device, .report = stderr};
+    status = allocator_open(&options, &b->operands, err);
     float **operands[] = {&b->a, &b->b, &b->c};
     for (int i = 0; !status && i < 3; i++)
-        status = allocator_alloc_f32(&b->operands, "operands of the product", n, NULL, operands[i], err);
+        status = allocator_alloc_f32(allocator_root(b->operands), "operands of the product", n, NULL,
+                                     operands[i], err);
     if (status) return status;
     if (!b->tokens) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
     memory_share_used(&b->share, "bench", b->share.bytes);
@@ -105,7 +110,8 @@ static enum status open_bench(struct bench *b, struct err *err)
 
 static void close_bench(struct bench *b)
 {
-    allocator_scope_end(&b->operands);
+    if (b->operands) allocator_scope_end(allocator_root(b->operands));
+    allocator_close(b->operands);
     network_close(&b->network);
     memory_share_release(&b->share);
     if (b->device) cpu_backend()->device_close(b->device);

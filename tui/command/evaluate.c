@@ -217,7 +217,8 @@ static enum status cut_sequences(struct evaluation *e, const struct options *o, 
 }
 
 static enum status open_evaluation(struct evaluation *e, const struct options *o, const char *folder,
-                                   const struct progress *progress, struct err *err)
+                                   enum allocator_kind allocator, const struct progress *progress,
+                                   struct err *err)
 {
     enum status status = loaded_model_describe(&e->loaded, folder, err);
     if (status || (status = open_data(e, o, folder, progress, err))) return status;
@@ -244,8 +245,8 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
         tokenizer_token_bytes(e->corpus.tokenizer, (uint32_t)i, &bytes);
         e->lengths[i] = (uint32_t)bytes;
     }
-    return loaded_model_load(&e->loaded, folder, o->device, (struct loaded_shape){e->B, e->T}, "evaluating",
-                             err);
+    return loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
+                             "evaluating", err);
 }
 
 static void close_evaluation(struct evaluation *e)
@@ -336,6 +337,7 @@ int command_evaluate(int argc, char **argv)
     struct progress_bar bar;
     struct err err = {0};
     char folder[PATH_MAX];
+    enum allocator_kind allocator;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             fputs(help, stdout);
@@ -345,8 +347,8 @@ int command_evaluate(int argc, char **argv)
     interrupt_catch();
     progress_bar_init(&bar, stderr, options.progress);
     struct progress progress = progress_bar_observer(&bar);
-    enum status status = model_choice_find(&options.model, folder, sizeof folder, &err);
-    if (!status) status = open_evaluation(&e, &options, folder, &progress, &err);
+    enum status status = model_choice_find(&options.model, folder, sizeof folder, &allocator, &err);
+    if (!status) status = open_evaluation(&e, &options, folder, allocator, &progress, &err);
     if (!status) status = measure(&e, &bar, &err);
     progress_bar_clear(&bar);
     if (!status && options.json)

@@ -147,12 +147,13 @@ struct voice {
     struct generator generator;
 };
 
-static enum status open_voice(struct voice *v, const char *folder, const char *device, struct err *err)
+static enum status open_voice(struct voice *v, const char *folder, const char *device,
+                              enum allocator_kind allocator, struct err *err)
 {
     char path[PATH_MAX + 32];
-    struct loaded_shape shape = {.B = 1, .T = 512};
+    struct loaded_wish wish = {.B = 1, .T = 512, .allocator = allocator};
     enum status status = loaded_model_describe(&v->loaded, folder, err);
-    if (!status) status = loaded_model_load(&v->loaded, folder, device, shape, "generating", err);
+    if (!status) status = loaded_model_load(&v->loaded, folder, device, wish, "generating", err);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path))
         status = err_set(
@@ -235,6 +236,7 @@ int command_generate(int argc, char **argv)
     struct voice voice = {0};
     struct err err = {0};
     char folder[PATH_MAX];
+    enum allocator_kind allocator;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             fputs(help, stdout);
@@ -242,8 +244,8 @@ int command_generate(int argc, char **argv)
         }
     if (read_options(argc, argv, &options, &err)) return command_usage("generate", err.text);
     interrupt_catch();
-    enum status status = model_choice_find(&options.model, folder, sizeof folder, &err);
-    if (!status) status = open_voice(&voice, folder, options.device, &err);
+    enum status status = model_choice_find(&options.model, folder, sizeof folder, &allocator, &err);
+    if (!status) status = open_voice(&voice, folder, options.device, allocator, &err);
     if (!status) status = speak(&voice, &options, &err);
     close_voice(&voice);
     return status ? command_fail(&err) : 0;

@@ -22,16 +22,18 @@ static enum status reserve(struct loaded_model *m, const char *doing, struct err
     return memory_share_take(&m->share, &wish, err);
 }
 
-static enum status open_network(struct loaded_model *m, const char *folder, struct loaded_shape shape,
+static enum status open_network(struct loaded_model *m, const char *folder, struct loaded_wish wish,
                                 const char *doing, struct err *err)
 {
     const struct backend *backend = m->choice.backend;
     int longest = m->model.config.max_seq_len;
     struct plan_input input = {.model = &m->model,
-                               .B = shape.B,
-                               .T = shape.T < longest ? shape.T : longest,
+                               .B = wish.B,
+                               .T = wish.T < longest ? wish.T : longest,
                                .host_counts = m->choice.info.uuid[0] == '\0',
-                               .gemm_workspace = backend->gemm_workspace(m->choice.device)};
+                               .gemm_workspace = backend->gemm_workspace(m->choice.device),
+                               .allocator = wish.allocator};
+    if (input.allocator == ALLOCATOR_POOL) input.pool_unit = backend->pool_unit(m->choice.device);
     enum status status = plan_init(&m->plan, &input, err);
     if (status) return status;
     status = reserve(m, doing, err);
@@ -58,14 +60,14 @@ enum status loaded_model_describe(struct loaded_model *m, const char *folder, st
 }
 
 enum status loaded_model_load(struct loaded_model *m, const char *folder, const char *device,
-                              struct loaded_shape shape, const char *doing, struct err *err)
+                              struct loaded_wish wish, const char *doing, struct err *err)
 {
     enum status status = device_choice_open(&m->choice, device, 0, err);
-    if (!status) status = open_network(m, folder, shape, doing, err);
+    if (!status) status = open_network(m, folder, wish, doing, err);
     if (status && m->choice.device && device_choice_may_fall_back(&m->choice, err)) {
         struct err why = *err;
         status = device_choice_fall_back(&m->choice, &why, err);
-        if (!status) status = open_network(m, folder, shape, doing, err);
+        if (!status) status = open_network(m, folder, wish, doing, err);
     }
     if (!status && m->choice.why[0] != '\0') {
         char shown[sizeof m->choice.why];

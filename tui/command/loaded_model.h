@@ -19,8 +19,9 @@ struct loaded_model {
     struct memory_share share;
 };
 
-struct loaded_shape {
+struct loaded_wish {
     int B, T; /* the largest batch and sequence; T no longer than the model's */
+    enum allocator_kind allocator;
 };
 
 /* Reads FOLDER/config.json into loaded->model, and leaves the rest zero. To be closed, whatever is returned.
@@ -31,7 +32,7 @@ enum status loaded_model_describe(struct loaded_model *loaded, const char *folde
  * "auto" onto the CPU where the GPU cannot, which is a warning on standard error ("`doing` on the CPU: why").
  */
 enum status loaded_model_load(struct loaded_model *loaded, const char *folder, const char *device,
-                              struct loaded_shape shape, const char *doing, struct err *err);
+                              struct loaded_wish wish, const char *doing, struct err *err);
 void loaded_model_close(struct loaded_model *loaded); /* harmless on a zeroed struct */
 
 #endif

@@ -201,7 +201,7 @@ int command_model(int argc, char **argv)
     if (code) return code;
     bool import = strcmp(o.verb, "import") == 0;
     enum status status =
-        import ? import_model(&o, &err) : model_choice_find(&o.model, folder, sizeof folder, &err);
+        import ? import_model(&o, &err) : model_choice_find(&o.model, folder, sizeof folder, NULL, &err);
     if (!status && !import)
         status = strcmp(o.verb, "info") == 0 ? model_info_print(folder, o.json, &err)
                                              : export_model(&o, folder, &err);

@@ -4,11 +4,13 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/arena.h"
 #include "core/base/file.h"
 #include "core/checkpoint.h"
+#include "core/config.h"
 #include "core/imported_model.h"
 #include "runs/run.h"
 #include "runs/series.h"
@@ -89,11 +91,27 @@ static enum status check_alone(const struct model_choice *c, const char *what, s
                    c->best ? "best" : "step");
 }
 
-enum status model_choice_find(const struct model_choice *c, char *folder, size_t size, struct err *err)
+/* `run` NULL: the key's default. */
+static enum allocator_kind find_allocator(struct store *store, const char *run)
+{
+    struct config config;
+    enum allocator_kind kind = ALLOCATOR_BASIC;
+    char *stored = NULL;
+    config_init(&config);
+    if (run && !run_config(store, run, &stored, NULL) && config_read_effective(&config, stored, run, NULL))
+        config_init(&config); /* half of it was read */
+    free(stored);
+    allocator_kind_parse(config.memory.allocator, &kind);
+    return kind;
+}
+
+enum status model_choice_find(const struct model_choice *c, char *folder, size_t size,
+                              enum allocator_kind *allocator, struct err *err)
 {
     char path[PATH_MAX], run_path[PATH_MAX - 16];
     struct store *store = NULL;
     struct run_info run;
+    if (allocator) *allocator = find_allocator(NULL, NULL);
     if (is_model_folder(c->source)) {
         enum status status = check_alone(c, "a checkpoint folder", err);
         return status ? status : file_format_path(folder, size, err, "%s", c->source);
@@ -113,6 +131,7 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
         run_folder(store, run.id, run_path, sizeof run_path);
         snprintf(path, sizeof path, "%s/checkpoints", run_path);
         status = find_checkpoint(store, path, &run, c, folder, size, err);
+        if (allocator) *allocator = find_allocator(store, run.id);
     }
     store_close(store);
     return status;

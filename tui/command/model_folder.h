@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/err.h"
+#include "core/allocator.h"
 
 /* A run, and which of its checkpoints; or the folder of a checkpoint, which stands for itself. */
 struct model_choice {
@@ -18,7 +18,9 @@ struct model_choice {
 };
 
 /* The folder that is meant. A newest checkpoint that is damaged is passed over with a warning on standard
- * error. */
-enum status model_choice_find(const struct model_choice *choice, char *folder, size_t size, struct err *err);
+ * error. `allocator` (or NULL): memory.allocator of the run's configuration; of what is no run, and where the
+ * configuration cannot be read, the key's default. */
+enum status model_choice_find(const struct model_choice *choice, char *folder, size_t size,
+                              enum allocator_kind *allocator, struct err *err);
 
 #endif
