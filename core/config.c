@@ -378,11 +378,12 @@ enum status config_finish(struct config *config, struct err *err)
                        "are numbered from 0, the last one is %lld)",
                        (long long)config->profile.trace_step, (long long)config->train.total_steps,
                        (long long)config->train.total_steps - 1);
-    if (config->train.batch_size * config->train.seq_len > 1 << 26)
+    if (config->train.batch_size * config->train.seq_len > CONFIG_MICRO_BATCH_TOKENS)
         return err_set(err, STATUS_USAGE,
-                       "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most 67108864 (use "
+                       "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most %d (use "
                        "train.accumulation_steps)",
-                       (long long)(config->train.batch_size * config->train.seq_len));
+                       (long long)(config->train.batch_size * config->train.seq_len),
+                       CONFIG_MICRO_BATCH_TOKENS);
     return STATUS_OK;
 }
 
@@ -437,6 +438,12 @@ bool config_get(const struct config *config, const char *full, char *buf, size_t
     const struct key *key = find_key(full);
     if (key) format_value(config, key, buf, size);
     return key != NULL;
+}
+
+int64_t config_most(const char *full)
+{
+    const struct key *key = find_key(full);
+    return key && key->kind == KIND_INT ? (int64_t)key->most : 0;
 }
 
 char *config_text(const struct config *config)

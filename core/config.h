@@ -15,6 +15,7 @@
 #include "core/param_group.h"
 
 enum { CONFIG_TEXT_MAX = 1024, CONFIG_KEY_MAX = 96 };
+enum { CONFIG_MICRO_BATCH_TOKENS = 1 << 26 }; /* the most that train.batch_size x train.seq_len may be */
 
 /* Field names are the keys; see config.def for units and defaults. */
 struct config {
@@ -85,6 +86,9 @@ enum status config_finish(struct config *config, struct err *err);
 enum { CONFIG_WARNINGS_MAX = 3, CONFIG_WARNING_SIZE = 200 };
 /* What a finished configuration says without effect, a sentence each; returns how many. */
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE]);
+
+/* The most that a whole number "section.key" may be, whatever the others are; 0: there is no such key. */
+int64_t config_most(const char *key);
 
 /* The complete effective configuration as INI text, yours to free; config_read_effective
  * gives an equal configuration. */

@@ -67,15 +67,19 @@ static enum status largest(struct plan_input *input, int *field, int most, size_
 }
 
 /* Rows are counted in an int: B · T stays below it. */
-enum status fit_batch(struct plan_input input, size_t bytes, int *out, struct err *err)
+static int lesser(int most, int other)
 {
-    return largest(&input, &input.B, INT_MAX / input.T, bytes, out, err);
+    return most < INT_MAX / other ? most : INT_MAX / other;
 }
 
-enum status fit_length(struct plan_input input, size_t bytes, int longest, int *out, struct err *err)
+enum status fit_batch(struct plan_input input, size_t bytes, int most, int *out, struct err *err)
 {
-    int most = INT_MAX / input.B;
-    return largest(&input, &input.T, longest < most ? longest : most, bytes, out, err);
+    return largest(&input, &input.B, lesser(most, input.T), bytes, out, err);
+}
+
+enum status fit_length(struct plan_input input, size_t bytes, int most, int *out, struct err *err)
+{
+    return largest(&input, &input.T, lesser(most, input.B), bytes, out, err);
 }
 
 /* Of one token in one layer: all products before the feed-forward's last, and attention over T tokens. */

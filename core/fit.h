@@ -8,12 +8,12 @@
 /* The bytes that a network with a plan for this input takes: plan_reserved. */
 enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *err);
 
-/* The largest B for the input's T; 0: not even one sequence fits. A plan may shrink where a batch grows: what
- * fits is looked for up to plans a sixteenth larger than `bytes`, at most 4096 sizes on. */
-enum status fit_batch(struct plan_input input, size_t bytes, int *out, struct err *err);
+/* The largest B for the input's T, up to most; 0: not even one sequence fits. A plan may shrink where a batch
+ * grows: what fits is looked for up to plans a sixteenth larger than `bytes`, at most 4096 sizes on. */
+enum status fit_batch(struct plan_input input, size_t bytes, int most, int *out, struct err *err);
 
-/* The same for the largest T for the input's B, up to longest; 0: not even one token fits. */
-enum status fit_length(struct plan_input input, size_t bytes, int longest, int *out, struct err *err);
+/* The same for the largest T for the input's B, up to most; 0: not even one token fits. */
+enum status fit_length(struct plan_input input, size_t bytes, int most, int *out, struct err *err);
 
 /* Activation checkpointing every so many layers, as checkpoint.activation_interval has it. */
 struct activation_trade {

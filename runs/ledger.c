@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/ledger_file.h"
 #include "runs/process_mark.h"
 
 enum { BUSY_MS = 10000 };
@@ -22,7 +23,8 @@ struct ledger {
     sqlite3 *db;
     char path[PATH_MAX];
     char boot[PROCESS_BOOT_BYTES]; /* of this system */
-    int64_t place;                 /* in the queue; 0: none */
+    char home[LEDGER_HOME];
+    int64_t place; /* in the queue; 0: none */
 };
 
 /* A larger id came later. */
@@ -39,6 +41,8 @@ struct ledger {
 static const char *const versions[] = {
     "create table if not exists reservations" COLUMNS "create table if not exists waiting" COLUMNS,
     LATER_COLUMNS("reservations") LATER_COLUMNS("waiting"),
+    "alter table reservations add column home text not null default '';"
+    "alter table waiting add column home text not null default '';",
 };
 enum { VERSION = sizeof versions / sizeof *versions };
 
@@ -150,15 +154,6 @@ static enum status prune(struct ledger *l, struct err *err)
 
 /* ---- opening ---- */
 
-/* A host's name as a file name can hold it. */
-static void host_name(char *out, size_t size)
-{
-    if (gethostname(out, size) != 0) snprintf(out, size, "host");
-    out[size - 1] = '\0';
-    for (char *c = out; *c; c++)
-        if (*c == '/' || *c < ' ') *c = '_';
-}
-
 double ledger_auto_reserve(bool shared)
 {
     return shared ? 0.10 : 0.02;
@@ -190,16 +185,14 @@ static enum status bring_up_to_date(struct ledger *l, struct err *err)
     return finish(l, status, err);
 }
 
-enum status ledger_open(const char *home, struct ledger **out, struct err *err)
+enum status ledger_open(const char *folder, struct ledger **out, struct err *err)
 {
-    char host[65];
     struct ledger *l = calloc(1, sizeof *l);
     if (!l) return err_set(err, STATUS_NO_MEMORY, "no memory for the ledger of device memory");
     process_boot(l->boot);
-    host_name(host, sizeof host);
-    enum status status = file_make_folders(home, err);
-    if (!status && snprintf(l->path, sizeof l->path, "%s/ledger-%s.db", home, host) >= (int)sizeof l->path)
-        status = err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long: %.80s...", home);
+    enum status status = file_make_folders(folder, err);
+    if (!status) status = ledger_file_path(folder, l->path, sizeof l->path, err);
+    if (!status) ledger_file_create(folder, l->path);
     if (!status &&
         sqlite3_open_v2(l->path, &l->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)
@@ -217,6 +210,11 @@ enum status ledger_open(const char *home, struct ledger **out, struct err *err)
     return status;
 }
 
+void ledger_set_home(struct ledger *l, const char *home)
+{
+    snprintf(l->home, sizeof l->home, "%s", home);
+}
+
 void ledger_close(struct ledger *l)
 {
     if (!l) return;
@@ -227,10 +225,10 @@ void ledger_close(struct ledger *l)
 
 /* ---- listing ---- */
 
-static void copy_text(char out[LEDGER_TEXT], sqlite3_stmt *row, int column)
+static void copy_text(char *out, size_t size, sqlite3_stmt *row, int column)
 {
     const unsigned char *text = sqlite3_column_text(row, column);
-    snprintf(out, LEDGER_TEXT, "%s", text ? (const char *)text : "");
+    snprintf(out, size, "%s", text ? (const char *)text : "");
 }
 
 /* In the order they came; of one device, or of all with NULL. Within a transaction. There is room for one
@@ -243,7 +241,7 @@ static enum status list(struct ledger *l, enum table table, const char *device, 
     size_t n = 0, capacity = 0;
     sqlite3_stmt *select;
     snprintf(sql, sizeof sql,
-             "select id, pid, device, holder, bytes, used, since, beside, passes, reserve from %s"
+             "select id, pid, device, holder, bytes, used, since, beside, passes, reserve, home from %s"
              " where ?1 is null or device = ?1 order by id",
              tables[table]);
     enum status status = prepare(l, sql, &select, err);
@@ -263,14 +261,15 @@ static enum status list(struct ledger *l, enum table table, const char *device, 
         struct reservation *r = &rows[n++];
         r->id = sqlite3_column_int64(select, 0);
         r->pid = sqlite3_column_int64(select, 1);
-        copy_text(r->device, select, 2);
-        copy_text(r->holder, select, 3);
+        copy_text(r->device, sizeof r->device, select, 2);
+        copy_text(r->holder, sizeof r->holder, select, 3);
         r->bytes = sqlite3_column_int64(select, 4);
         r->used = sqlite3_column_int64(select, 5);
         r->since = sqlite3_column_double(select, 6);
         r->beside = sqlite3_column_int64(select, 7);
         r->passes = sqlite3_column_int(select, 8) != 0;
         r->reserve = sqlite3_column_double(select, 9);
+        copy_text(r->home, sizeof r->home, select, 10);
     } while (true);
     sqlite3_finalize(select);
     if (status) {
@@ -285,6 +284,9 @@ static enum status list(struct ledger *l, enum table table, const char *device, 
 static enum status list_living(struct ledger *l, enum table table, const char *device,
                                struct reservation **out, size_t *count, struct err *err)
 {
+    *out = NULL;
+    *count = 0;
+    if (!l) return STATUS_OK;
     enum status status = run(l, "begin immediate", err);
     if (status) return status;
     status = prune(l, err);
@@ -395,8 +397,7 @@ enum status ledger_left(struct ledger *l, const struct ledger_room *room, int64_
 {
     struct reservation *rows = NULL;
     size_t count = 0;
-    enum status status = STATUS_OK;
-    if (l) status = ledger_list(l, room->device, &rows, &count, err);
+    enum status status = ledger_list(l, room->device, &rows, &count, err);
     if (!status) *left = left_of(room, rows, count);
     free(rows);
     return status;
@@ -473,8 +474,8 @@ static enum status insert(struct ledger *l, enum table table, const struct ledge
     char sql[200];
     sqlite3_stmt *statement;
     snprintf(sql, sizeof sql,
-             "insert into %s(boot, pid, started, device, holder, bytes, since, used, beside, passes, reserve)"
-             " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+             "insert into %s(boot, pid, started, device, holder, bytes, since, used, beside, passes, reserve,"
+             " home) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
              tables[table]);
     enum status status = prepare(l, sql, &statement, err);
     if (status) return status;
@@ -489,6 +490,7 @@ static enum status insert(struct ledger *l, enum table table, const struct ledge
     sqlite3_bind_int64(statement, 9, room->beside);
     sqlite3_bind_int(statement, 10, room->passes);
     sqlite3_bind_double(statement, 11, room->reserve);
+    sqlite3_bind_text(statement, 12, l->home, -1, SQLITE_STATIC);
     status = complete(l, statement, err);
     if (!status) *id = sqlite3_last_insert_rowid(l->db);
     return status;

@@ -1,13 +1,13 @@
 /* The ledger of device memory: who on this host has reserved how much of which device, for all anneal
- * processes of one ANNEAL_HOME. A process reserves before it allocates, so two that would not fit together
- * are told so before either has failed.
+ * processes that keep it in the same folder (runs/ledger_place.h). A process reserves before it allocates, so
+ * two that would not fit together are told so before either has failed.
  *
  * Who waits queues in order of arrival, and nobody reserves of a device for which an earlier one waits: a
  * large run would else wait for ever behind small ones. But what is short and cannot wait (generating,
  * evaluating) passes the queue where it fits, until the first there waits for nobody but those who passed it:
  * so it waits only for those that are there already, however many come.
  *
- * One SQLite file a host, $ANNEAL_HOME/ledger-<host>.db. A reservation, and a place in the queue, belong to a
+ * One SQLite file a host, FOLDER/ledger-<host>.db. A reservation, and a place in the queue, belong to a
  * process, known by its number, the time it started and the boot it started in: those of processes that are
  * gone count no more, and are removed by whoever looks next. */
 #ifndef ANNEAL_RUNS_LEDGER_H
@@ -21,7 +21,7 @@
 
 struct ledger; /* opaque; belongs to one thread */
 
-enum { LEDGER_TEXT = 96 };
+enum { LEDGER_TEXT = 96, LEDGER_HOME = 512 };
 
 struct reservation {
     int64_t id;
@@ -34,6 +34,7 @@ struct reservation {
     bool passes;              /* those who wait: see struct ledger_room */
     double reserve;           /* the share of the device that stays free for it */
     double since;             /* Unix seconds */
+    char home[LEDGER_HOME];   /* its process's ANNEAL_HOME; "": not told */
 };
 
 /* What a device has. */
@@ -48,7 +49,11 @@ struct ledger_room {
     int64_t beside;     /* what this process holds of it beside what is asked for: of a CPU, the program */
 };
 
-enum status ledger_open(const char *home, struct ledger **out, struct err *err);
+/* Creates folder and file where they are missing; the file with the rights that the folder gives to write in
+ * it, and its group. */
+enum status ledger_open(const char *folder, struct ledger **out, struct err *err);
+/* What this process reserves from now on is told to be of this ANNEAL_HOME. */
+void ledger_set_home(struct ledger *ledger, const char *home);
 /* NULL is harmless. Leaves the queue; reservations stay until released. */
 void ledger_close(struct ledger *ledger);
 
@@ -81,7 +86,7 @@ enum status ledger_use(struct ledger *ledger, int64_t id, const char *holder, in
 enum status ledger_release(struct ledger *ledger, int64_t id, struct err *err);
 
 /* The reservations of living processes, in the order they came; of one device, or of all with NULL. *count of
- * them are yours to free. */
+ * them are yours to free. Without a ledger (NULL) there are none. */
 enum status ledger_list(struct ledger *ledger, const char *device, struct reservation **out, size_t *count,
                         struct err *err);
 /* The same of those who wait, in the order in which they come in: the bytes they ask for, and of them what

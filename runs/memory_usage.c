@@ -114,6 +114,12 @@ enum status memory_usage_read(struct store *store, const char *run_id, struct ar
     return status;
 }
 
+/* Two homes may give the same id; older programs do not tell theirs. */
+static bool is_of_home(const struct store *store, const struct reservation *row)
+{
+    return row->home[0] == '\0' || strncmp(row->home, store_home(store), sizeof row->home - 1) == 0;
+}
+
 /* The name of the run with this id; `holder` itself where there is none. */
 static enum status name_of(struct store *store, const char *holder, char name[LEDGER_TEXT], struct err *err)
 {
@@ -130,6 +136,11 @@ static enum status name_of(struct store *store, const char *holder, char name[LE
     return STATUS_OK;
 }
 
+static bool is_own(const struct store *store, const struct reservation *row, const char *run_id)
+{
+    return strcmp(row->holder, run_id) == 0 && is_of_home(store, row);
+}
+
 enum status memory_usage_holders(struct store *store, struct ledger *ledger, const char *run_id,
                                  struct arena *arena, struct memory_holder **out, size_t *count,
                                  struct err *err)
@@ -142,15 +153,16 @@ enum status memory_usage_holders(struct store *store, struct ledger *ledger, con
     struct memory_holder *holders = arena_alloc_array(arena, all_count + 1, sizeof *holders);
     if (!holders) status = err_set(err, STATUS_NO_MEMORY, "no memory to list who holds memory");
     for (size_t i = 0; i < all_count; i++)
-        if (strcmp(all[i].holder, run_id) == 0) device = all[i].device;
+        if (is_own(store, &all[i], run_id)) device = all[i].device;
     for (size_t i = 0; !status && device && i < all_count; i++) {
         if (strcmp(all[i].device, device) != 0) continue;
         struct memory_holder *holder = &holders[used++];
-        *holder = (struct memory_holder){.own = strcmp(all[i].holder, run_id) == 0,
+        *holder = (struct memory_holder){.own = is_own(store, &all[i], run_id),
                                          .pid = all[i].pid,
                                          .bytes = all[i].bytes,
                                          .used = all[i].used};
-        status = name_of(store, all[i].holder, holder->name, err);
+        snprintf(holder->name, sizeof holder->name, "%s", all[i].holder);
+        if (is_of_home(store, &all[i])) status = name_of(store, all[i].holder, holder->name, err);
     }
     free(all);
     if (status) return status;

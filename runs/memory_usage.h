@@ -40,7 +40,7 @@ enum status memory_usage_read(struct store *store, const char *run_id, struct ar
                               struct memory_usage *out, struct err *err);
 
 /* Living processes that hold memory of the device that run `run_id` holds some of, oldest first; none when it
- * holds none (it has ended, or trains under another ANNEAL_HOME). An array in `arena`. */
+ * holds none (it has ended), or there is no ledger (NULL). An array in `arena`. */
 enum status memory_usage_holders(struct store *store, struct ledger *ledger, const char *run_id,
                                  struct arena *arena, struct memory_holder **out, size_t *count,
                                  struct err *err);

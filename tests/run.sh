@@ -27,6 +27,7 @@ for program in "$build"/tests/*/test_*; do
         [ -n "$match" ] || continue
     fi
     export ANNEAL_TEST_DIR="$scratch/$(basename "$program")" ANNEAL_HOME="$scratch/$(basename "$program")/home"
+    export ANNEAL_LEDGER=$ANNEAL_HOME # apart from each other, and from what the user runs
     mkdir -p "$ANNEAL_HOME"
     start=${EPOCHREALTIME/./}
     CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 "$program" >"$scratch/log" 2>&1

@@ -23,7 +23,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$(nproc)}
 export LC_ALL=C.UTF-8
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-export ANNEAL_HOME="$scratch/home"
+export ANNEAL_HOME="$scratch/home" ANNEAL_LEDGER="$scratch/home"
 mkdir -p "$ANNEAL_HOME"
 
 wanted() { # NAME WORD...: no words, or one of them is part of the name

@@ -66,6 +66,7 @@ void stage_open(struct stage *s, const char *name)
     snprintf(s->config, sizeof s->config, "%s/tiny.ini", s->folder);
     if (file_remove_tree(s->folder, &err) || file_make_folders(s->folder, &err)) fail_msg("%s", err.text);
     setenv("ANNEAL_HOME", s->home, 1);
+    setenv("ANNEAL_LEDGER", s->home, 1);
     write_corpus(s->corpus);
     int n = snprintf(text, sizeof text,
                      "[model]\nvocab_size = 256\nhidden_dim = 32\nnum_layers = 1\nnum_heads = 2\n"

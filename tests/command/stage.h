@@ -10,12 +10,12 @@
 
 struct stage {
     char folder[512];
-    char home[600];   /* also $ANNEAL_HOME */
+    char home[600];   /* also $ANNEAL_HOME and $ANNEAL_LEDGER */
     char corpus[600]; /* text.txt: some 17,000 bytes of words */
     char config[600]; /* tiny.ini: one layer of width 32 on that text, bytes, one thread, 40 steps */
 };
 
-/* Empty and fresh; sets ANNEAL_HOME. */
+/* Empty and fresh; sets ANNEAL_HOME, and ANNEAL_LEDGER to the same. */
 void stage_open(struct stage *stage, const char *name);
 
 void stage_write(const char *path, const void *data, size_t size);

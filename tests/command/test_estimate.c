@@ -327,6 +327,45 @@ static void the_command_keeps_the_words_it_was_asked_with(void **state)
     free(corpus);
 }
 
+/* Memory for more than the keys accept: what is said is what they accept, and no more of it. */
+static void what_memory_does_not_limit_the_keys_do(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more, *key, *limit; /* more: a word beside --fit */
+        int most;
+    } cases[] = {
+        {"--train.seq_len=32", "batch_size", "train.batch_size", 65535},
+        {"--train.seq_len=2048", "batch_size", "the most tokens of a micro-batch", (1 << 26) / 2048},
+        {"--train.batch_size=4", "seq_len", "model.max_seq_len", 100},
+        {"--model.max_seq_len=1048576", "seq_len", "model.max_seq_len", 1048576},
+        {"--train.batch_size=65535", "seq_len", "the most tokens of a micro-batch", (1 << 26) / 65535},
+    };
+    struct stage s;
+    char name[32], word[64];
+    stage_open(&s, "keys");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool short_model = cases[i].most == 100;
+        const char *length = short_model ? "--model.max_seq_len=100" : "--model.max_seq_len=1048576";
+        char *text =
+            process_output("estimate", s.config, length, cases[i].more, "--fit=4096GiB", "--json", NULL);
+        json_t *json = json_loads(text, 0, NULL), *fit = json_object_get(json, "fit");
+        assert_int_equal(stage_int(fit, cases[i].key), cases[i].most);
+        snprintf(name, sizeof name, "%s_limit", cases[i].key);
+        assert_string_equal(stage_text(fit, name), cases[i].limit);
+        json_decref(json);
+        free(text);
+        snprintf(word, sizeof word, "--train.%s=%d", cases[i].key, cases[i].most);
+        process_close(process_run(0, "estimate", s.config, length, cases[i].more, word, NULL));
+        snprintf(word, sizeof word, "--train.%s=%d", cases[i].key, cases[i].most + 1);
+        process_close(process_run(1, "estimate", s.config, length, cases[i].more, word, NULL));
+    }
+    char *text = process_output("estimate", s.config, "--fit=4096GiB", NULL);
+    assert_non_null(
+        strstr(text, " 65535 sequences of 32 tokens (train.batch_size is the limit, not memory)"));
+    free(text);
+}
+
 /* Page-locked memory of a GPU's host: where it lacks only the snapshot, a run without one starts; where it
  * lacks more, none does. */
 static void memory_that_the_host_has_not_is_not_fit_into(void **state)
@@ -413,6 +452,7 @@ int main(void)
         cmocka_unit_test_teardown(the_memory_to_fit_into_is_accounted_for, process_close_all),
         cmocka_unit_test_teardown(those_who_wait_are_told_and_come_first, process_close_all),
         cmocka_unit_test_teardown(the_command_keeps_the_words_it_was_asked_with, process_close_all),
+        cmocka_unit_test_teardown(what_memory_does_not_limit_the_keys_do, process_close_all),
         cmocka_unit_test(memory_that_the_host_has_not_is_not_fit_into),
         cmocka_unit_test_teardown(all_sums_agree, process_close_all),
     };

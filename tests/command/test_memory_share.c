@@ -7,6 +7,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "core/overhead.h"
@@ -65,6 +66,7 @@ static void without_a_ledger_what_is_free_decides(void **state)
     struct backend backend = *cpu_backend();
     backend.device_describe = busy_at_first;
     struct memory_wish wish = {.backend = &backend, .reserve = 0.1, .bytes = 51 * MIB};
+    setenv("ANNEAL_LEDGER", getenv("ANNEAL_BINARY"), 1); /* no folder */
     looks = 0;
     assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
     wish.bytes = 50 * MIB;
@@ -210,7 +212,7 @@ static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
     stage_open(&s, "reserve");
     snprintf(data, sizeof data, "--data=%s", s.corpus);
     process_close(process_run(0, "train", s.config, "--train.total_steps=1", "--progress=none", NULL));
-    if (ledger_open(getenv("ANNEAL_HOME"), &ledger, &err)) fail_msg("%s", err.text);
+    if (ledger_open(getenv("ANNEAL_LEDGER"), &ledger, &err)) fail_msg("%s", err.text);
     assert_int_equal(ledger_reserve(ledger, &unknown, "greedy", (int64_t)1 << 50, &id, &err), STATUS_OK);
     expect_refused("generate", "latest", "--max-tokens=1", NULL);
     expect_refused("evaluate", "latest", "--batches=1", data);
@@ -218,6 +220,68 @@ static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
     assert_int_equal(ledger_release(ledger, id, &err), STATUS_OK);
     ledger_close(ledger);
     process_close(process_run(0, "generate", "latest", "--max-tokens=1", NULL));
+}
+
+/* ---- several homes ---- */
+
+static void a_run_of_one_home_is_seen_from_another_and_its_home_is_told(void **state)
+{
+    (void)state;
+    struct stage s;
+    char other[700], told[1200];
+    const char *const devices[] = {"devices", NULL}, *const at_other[] = {other, NULL};
+    stage_open(&s, "homes");
+    snprintf(other, sizeof other, "ANNEAL_HOME=%s/other", s.folder);
+    struct process *run = process_start("train", s.config, "--name", "seen", "--train.total_steps=100000000",
+                                        "--progress=json", NULL);
+    process_wait_lines(run, 3);
+    struct process *p = process_expect(
+        0, process_open(&(struct process_options){.arguments = devices, .environment = at_other}));
+    const char *line = strstr(process_stdout(p), "-seen, process ");
+    snprintf(told, sizeof told, ", of ANNEAL_HOME=%s, ", s.home);
+    if (!line || !strstr(line, told)) fail_msg("%s", process_stdout(p));
+    assert_int_equal(atoi(line + strlen("-seen, process ")), (int)process_pid(run));
+    process_close(p);
+    char *own = process_output("devices", NULL);
+    assert_non_null(strstr(own, "-seen, process "));
+    assert_null(strstr(own, "ANNEAL_HOME"));
+    free(own);
+    process_signal(run, SIGTERM);
+    process_expect(0, run);
+}
+
+/* With a /dev/shm of its own, in a namespace: the ledger is there by default, for who reserves; one that
+ * others may write is not trusted, which is said. */
+static void without_a_word_the_ledger_is_in_memory_and_this_user_s_alone(void **state)
+{
+    (void)state;
+    static const char script[] =
+        "mount -t tmpfs none /dev/shm || exit 99; unset ANNEAL_LEDGER; train=\"--train.total_steps=1 "
+        "--eval.every=0 --progress=none\"\n"
+        "\"$0\" devices >/dev/null && \"$0\" estimate \"$1\" --fit >/dev/null; ls -A /dev/shm\n"
+        "umask 0; \"$0\" train \"$1\" $train || exit 98; (cd /dev/shm && stat -c '%n %a' *)\n"
+        "ls \"$ANNEAL_HOME\" | grep -c ledger\n"
+        "echo open >&2; chmod 777 /dev/shm/anneal-0; \"$0\" devices >/dev/null; \"$0\" train \"$1\" $train\n"
+        "ls \"$ANNEAL_HOME\" | grep -c ledger\n";
+    static const char warning[] = "anneal: warning: runs of another ANNEAL_HOME are not seen: "
+                                  "/dev/shm/anneal-0: others may write there "
+                                  "(set ANNEAL_LEDGER to a folder that all your runs may write)\n";
+    struct stage s;
+    char expected[600];
+    stage_open(&s, "memory");
+    struct process *p = process_open(&(struct process_options){
+        .program = "unshare",
+        .arguments =
+            (const char *const[]){"-rm", "/bin/sh", "-c", script, getenv("ANNEAL_BINARY"), s.config, NULL}});
+    int code = process_wait_exit(p);
+    if (code == 99 || strncmp(process_stderr(p), "unshare:", 8) == 0) {
+        print_message("SKIP: no mounting here: %s", process_stderr(p));
+        skip();
+    }
+    assert_string_equal(process_stdout(p), "anneal-0 700\n0\n1\n");
+    snprintf(expected, sizeof expected, "open\n%s%s", warning, warning);
+    assert_string_equal(process_stderr(p), expected);
+    process_close(p);
 }
 
 int main(void)
@@ -229,6 +293,10 @@ int main(void)
         cmocka_unit_test_teardown(what_was_said_to_fit_starts_though_some_memory_has_gone_since,
                                   process_close_all),
         cmocka_unit_test_teardown(who_would_keep_the_first_in_the_queue_out_does_not_wait, process_close_all),
+        cmocka_unit_test_teardown(a_run_of_one_home_is_seen_from_another_and_its_home_is_told,
+                                  process_close_all),
+        cmocka_unit_test_teardown(without_a_word_the_ledger_is_in_memory_and_this_user_s_alone,
+                                  process_close_all),
         cmocka_unit_test_teardown(generate_evaluate_and_bench_reserve_as_training_does, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -318,7 +318,7 @@ static void what_fits_is_the_most_that_fits(void **state)
             struct plan_input input = {.model = &model, .B = 3, .T = 7, .moments = 2};
             size_t bytes;
             assert_int_equal(length ? fit_length(input, memory, 1 << 20, &size, NULL)
-                                    : fit_batch(input, memory, &size, NULL),
+                                    : fit_batch(input, memory, INT_MAX, &size, NULL),
                              STATUS_OK);
             int *field = length ? &input.T : &input.B;
             if ((*field = size) > 0) {
@@ -331,6 +331,8 @@ static void what_fits_is_the_most_that_fits(void **state)
         }
     struct plan_input input = {.model = &model, .B = 3, .T = 7, .moments = 2};
     assert_int_equal(fit_length(input, (size_t)1 << 40, 100, &size, NULL), STATUS_OK);
+    assert_int_equal(size, 100);
+    assert_int_equal(fit_batch(input, (size_t)1 << 40, 100, &size, NULL), STATUS_OK);
     assert_int_equal(size, 100);
     model_release(&model);
 }
@@ -392,7 +394,7 @@ static void what_fits_is_the_most_also_where_a_plan_shrinks_with_its_batch(void 
     for (int B = 1; B <= MOST / 2; B++) {
         int most = MOST;
         while (bytes[most] > bytes[B]) most--;
-        assert_int_equal(fit_batch(input, bytes[B], &size, NULL), STATUS_OK);
+        assert_int_equal(fit_batch(input, bytes[B], INT_MAX, &size, NULL), STATUS_OK);
         assert_int_equal(size, most);
     }
     model_release(&model);

@@ -157,6 +157,12 @@ static void holders_are_those_of_the_same_device_by_their_runs_names(void **stat
     assert_string_equal(holders[1].name, "mine");
     assert_true(holders[1].own);
     assert_string_equal(holders[2].name, "starting"); /* of no run of this store: the ledger's own word */
+    ledger_set_home(ledger, "/elsewhere");            /* where another run has the same id by chance */
+    assert_int_equal(ledger_reserve(ledger, &gpu, mine, 10 * MIB, &word, &err), STATUS_OK);
+    assert_int_equal(memory_usage_holders(store, ledger, mine, &arena, &holders, &count, &err), STATUS_OK);
+    assert_true(holders[count - 2].bytes != 10 * MIB && holders[count - 1].bytes == 10 * MIB);
+    assert_false(holders[count - 1].own);
+    assert_string_equal(holders[count - 1].name, mine);
     ledger_close(ledger);
     store_close(store);
     arena_release(&arena);

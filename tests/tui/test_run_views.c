@@ -49,7 +49,7 @@ static void the_memory_of_a_living_run_names_who_else_holds_some(void **state)
     int64_t own, other;
     const char *arguments[] = {"watch", "kjv-live", NULL};
     record_memory(fixture);
-    assert_int_equal(ledger_open(fixture->home, &ledger, &err), STATUS_OK);
+    assert_int_equal(ledger_open(getenv("ANNEAL_LEDGER"), &ledger, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &cpu, fixture->run.id, 100 * MIB, &own, &err), STATUS_OK);
     for (int s = 0; s < 3; s++) {
         struct pty *pty = terminal_open(fixture->environment, terminal_sizes[s][0], terminal_sizes[s][1],

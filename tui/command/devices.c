@@ -78,7 +78,7 @@ static void show_cpu_state(void)
         printf("         host load %.1f, %ld processors\n", now.load_1m, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-static enum status show_cpu(struct err *err)
+static enum status show_cpu(struct ledger *ledger, struct err *err)
 {
     struct device *device;
     struct device_info info;
@@ -92,7 +92,7 @@ static enum status show_cpu(struct err *err)
            text_format_bytes((uint64_t)info.total_bytes, memory, sizeof memory),
            text_format_bytes((uint64_t)info.available_bytes, available, sizeof available));
     show_cpu_state();
-    reservation_list_open(memory_share_device(&info), &reservations);
+    reservation_list_open(ledger, memory_share_device(&info), &reservations);
     reservation_list_print(&reservations);
     reservation_list_close(&reservations);
     return STATUS_OK;
@@ -112,7 +112,8 @@ static void show_peaks(const struct cuda_device_report *report)
 }
 
 /* Returns whether it can be used. */
-static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver, int index)
+static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver, int index,
+                     struct ledger *ledger)
 {
     struct cuda_device_report report;
     struct reservation_list reservations;
@@ -131,18 +132,19 @@ static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_
     show_peaks(&report);
     putchar('\n');
     if (!usable) printf("         cannot be used: %s\n", report.why_not);
-    reservation_list_open(report.uuid, &reservations);
+    reservation_list_open(ledger, report.uuid, &reservations);
     reservation_list_print(&reservations);
     if (usable) show_gpu_state(report.uuid, &reservations);
     reservation_list_close(&reservations);
     return usable;
 }
 
-static void show_gpus(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver)
+static void show_gpus(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver,
+                      struct ledger *ledger)
 {
     int first = -1;
     for (int i = 0; i < driver->devices; i++)
-        if (show_gpu(plugin, driver, i) && first < 0) first = i;
+        if (show_gpu(plugin, driver, i, ledger) && first < 0) first = i;
     if (driver->devices > 1 && first >= 0)
         printf("         training takes cuda:%d (CUDA_VISIBLE_DEVICES chooses another)\n", first);
 }
@@ -158,17 +160,29 @@ int command_devices(int argc, char **argv)
              "Prints what anneal can train on here, what of its memory is free and who holds the rest, and "
              "why a GPU "
              "cannot\n"
-             "be used.");
+             "be used.\n"
+             "\n"
+             "Who holds it is seen of all your runs on this host, of whatever ANNEAL_HOME (those of another "
+             "one "
+             "are\n"
+             "listed with it): they meet in /dev/shm, or in the folder that ANNEAL_LEDGER names, which users "
+             "may share.");
         return 0;
     }
     if (argc > 1) return command_usage(argv[0], "takes no arguments");
-    if (show_cpu(&err)) return command_fail(&err);
-    enum status status = cuda_plugin_open(&plugin, &err);
+    struct ledger *ledger = reservation_list_ledger();
+    enum status status = show_cpu(ledger, &err);
+    if (status) {
+        ledger_close(ledger);
+        return command_fail(&err);
+    }
+    status = cuda_plugin_open(&plugin, &err);
     if (!status) status = plugin->inspect(&driver, &err);
     if (status)
         printf("cuda     cannot be used: %s\n", err.text);
     else
-        show_gpus(plugin, &driver);
+        show_gpus(plugin, &driver, ledger);
+    ledger_close(ledger);
     if (fflush(stdout) == 0) return 0;
     err_set(&err, STATUS_IO, "standard output: cannot write");
     return command_fail(&err);

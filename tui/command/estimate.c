@@ -58,7 +58,10 @@ static const char help[] =
     "what could be reserved) less beside_bytes, waiting_bytes (of those in `waiting`) and margin_bytes is "
     "plan_bytes;\n"
     "batch_size and seq_len fit into it (0: none), needs_no_snapshot only with "
-    "checkpoint.background=false.\n"
+    "checkpoint.background=false;\n"
+    "batch_size_limit and seq_len_limit say what keeps them from being larger: \"memory\", or the key that "
+    "may be no\n"
+    "larger.\n"
     "\n"
     "  anneal estimate --model.preset=small --train.seq_len=1024\n"
     "  anneal estimate my.ini --fit 8GiB\n";

@@ -7,6 +7,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/text.h"
+#include "core/config.h"
 #include "core/fit.h"
 #include "tui/command/clean.h"
 #include "tui/command/reservation_list.h"
@@ -64,12 +65,33 @@ static enum status ask_host(struct fit_report *r, struct plan_input input, struc
     return STATUS_OK;
 }
 
+/* What a configuration accepts, and what sets that limit. */
+struct limit {
+    int64_t most;
+    const char *by;
+};
+
+static struct limit lower_limit(struct limit a, struct limit b)
+{
+    return b.most < a.most ? b : a;
+}
+
+static const char micro_batch[] = "the most tokens of a micro-batch";
+
 enum status fit_report_solve(struct fit_report *r, const struct plan_input *input, int longest,
                              struct err *err)
 {
-    enum status status = fit_batch(*input, r->room, &r->batch, err);
-    if (!status) status = fit_length(*input, r->room, longest, &r->length, err);
-    return status || !r->host_free ? status : ask_host(r, *input, err);
+    struct limit batch = {config_most("train.batch_size"), "train.batch_size"},
+                 length = {config_most("train.seq_len"), "train.seq_len"};
+    batch = lower_limit(batch, (struct limit){CONFIG_MICRO_BATCH_TOKENS / input->T, micro_batch});
+    length = lower_limit(length, (struct limit){CONFIG_MICRO_BATCH_TOKENS / input->B, micro_batch});
+    length = lower_limit((struct limit){longest, "model.max_seq_len"}, length);
+    enum status status = fit_batch(*input, r->room, (int)batch.most, &r->batch, err);
+    if (!status) status = fit_length(*input, r->room, (int)length.most, &r->length, err);
+    if (!status && r->host_free) status = ask_host(r, *input, err);
+    r->batch_limit = r->batch == batch.most ? batch.by : "memory";
+    r->length_limit = r->length == length.most ? length.by : "memory";
+    return status;
 }
 
 /* ---- text ---- */
@@ -140,6 +162,11 @@ static void print_host(const struct fit_report *r)
            r->no_snapshot ? ": without a snapshot for checkpoints it fits." : ": that is not enough.");
 }
 
+static void print_limit(const char *limit)
+{
+    if (strcmp(limit, "memory") != 0) printf(" (%s is the limit, not memory)", limit);
+}
+
 void fit_report_print(const struct fit_report *r, const struct plan_input *input, const char *const *words)
 {
     char text[32];
@@ -155,15 +182,19 @@ void fit_report_print(const struct fit_report *r, const struct plan_input *input
         printf(", %s of them the driver's context,",
                text_format_bytes((uint64_t)r->beside, text, sizeof text));
     printf(" fit");
-    if (r->batch)
+    if (r->batch) {
         printf(" a batch of %d sequence%s of %d tokens", r->batch, r->batch == 1 ? "" : "s", input->T);
-    else
+        print_limit(r->batch_limit);
+    } else {
         printf(" not even one sequence of %d tokens", input->T);
-    if (r->length)
-        printf(", or %d sequence%s of %d tokens%s:\n", input->B, input->B == 1 ? "" : "s", r->length,
-               r->length == input->model->config.max_seq_len ? " (model.max_seq_len)" : "");
-    else
+    }
+    if (r->length) {
+        printf(", or %d sequence%s of %d tokens", input->B, input->B == 1 ? "" : "s", r->length);
+        print_limit(r->length_limit);
+        puts(":");
+    } else {
         printf(", nor %d sequence%s of any length.\n", input->B, input->B == 1 ? "" : "s");
+    }
     if (r->host_free) print_host(r);
     if (r->batch) print_command(r, words, "train.batch_size", r->batch);
     if (r->length) print_command(r, words, "train.seq_len", r->length);
@@ -174,11 +205,12 @@ void fit_report_print(const struct fit_report *r, const struct plan_input *input
 static json_t *queue_json(const struct fit_report *r)
 {
     json_t *list = json_array();
-    char holder[3 * LEDGER_TEXT];
+    char holder[3 * LEDGER_TEXT], home[3 * LEDGER_HOME];
     for (size_t i = 0; i < r->waiting; i++) {
         clean_line(holder, sizeof holder, r->queue[i].holder); /* a JSON text must be UTF-8 */
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:f}", "holder", holder, "process",
-                                              (json_int_t)r->queue[i].pid, "bytes",
+        clean_line(home, sizeof home, r->queue[i].home);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:f}", "holder", holder, "home", home,
+                                              "process", (json_int_t)r->queue[i].pid, "bytes",
                                               (json_int_t)r->queue[i].bytes, "since", r->queue[i].since));
     }
     return list;
@@ -192,9 +224,10 @@ void fit_report_release(struct fit_report *r)
 
 json_t *fit_report_json(const struct fit_report *r)
 {
-    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:i, s:i, s:b}", "memory_bytes", (json_int_t)r->memory,
-                     "beside_bytes", (json_int_t)r->beside, "waiting_bytes", (json_int_t)r->promised,
-                     "waiting", queue_json(r), "margin_bytes", (json_int_t)r->margin, "plan_bytes",
-                     (json_int_t)r->room, "batch_size", r->batch, "seq_len", r->length, "needs_no_snapshot",
-                     r->no_snapshot);
+    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:i, s:s, s:i, s:s, s:b}", "memory_bytes",
+                     (json_int_t)r->memory, "beside_bytes", (json_int_t)r->beside, "waiting_bytes",
+                     (json_int_t)r->promised, "waiting", queue_json(r), "margin_bytes", (json_int_t)r->margin,
+                     "plan_bytes", (json_int_t)r->room, "batch_size", r->batch, "batch_size_limit",
+                     r->batch_limit, "seq_len", r->length, "seq_len_limit", r->length_limit,
+                     "needs_no_snapshot", r->no_snapshot);
 }

@@ -27,6 +27,8 @@ struct fit_report {
     int64_t margin;            /* that stays */
     size_t room;               /* what is left of all that, for the plan */
     int batch, length;         /* that fit; 0: none */
+    const char *batch_limit;   /* what keeps the batch from being larger: "memory", or what names a limit */
+    const char *length_limit;
     bool no_snapshot; /* the host has no room for it, but for the rest: only where the device is a GPU */
     int64_t host_needed, host_free; /* page-locked memory of the host; host_free 0: not asked */
 };

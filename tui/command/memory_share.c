@@ -8,6 +8,7 @@
 
 #include "core/base/memory.h"
 #include "core/overhead.h"
+#include "runs/ledger_place.h"
 #include "tui/command/interrupt.h"
 
 const char *memory_share_device(const struct device_info *device)
@@ -27,7 +28,8 @@ static void warn(const char *what, const struct err *err)
 }
 
 static const char not_reserved[] = "device memory is not reserved",
-                  not_known[] = "what others have reserved is not known";
+                  not_known[] = "what others have reserved is not known",
+                  not_seen[] = "runs of another ANNEAL_HOME are not seen";
 
 /* What the device has now. */
 static void look(const struct memory_wish *wish, struct device_info *info, struct ledger_room *room)
@@ -71,12 +73,12 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
 {
     struct device_info info;
     struct ledger_room room = {0};
-    struct err why;
+    struct err why, apart;
     *share = (struct memory_share){.bytes = wish->bytes};
     look(wish, &info, &room);
     if (wish->home) share->overhead = context_bytes(wish->home, &info, &room.taken);
-    if (!wish->home) err_set(&why, STATUS_USAGE, "there is no folder for the ledger (set ANNEAL_HOME)");
-    if (!wish->home || ledger_open(wish->home, &share->ledger, &why)) warn(not_reserved, &why);
+    if (ledger_place_open(wish->home, false, &share->ledger, &apart, &why)) warn(not_reserved, &why);
+    if (apart.status) warn(not_seen, &apart);
     enum status status = attempt(share, wish, &room, err);
     bool waiting = status == STATUS_BUSY && wish->wait;
     if (waiting) fprintf(stderr, "anneal: waiting: %s\n", err->text);
@@ -112,12 +114,13 @@ int64_t memory_share_left(const struct memory_wish *wish)
 {
     struct device_info info;
     struct ledger_room room = {0};
-    struct ledger *ledger = NULL;
-    struct err err;
+    struct ledger *ledger;
+    struct err err, apart;
     int64_t left, overhead = 0;
     look(wish, &info, &room);
     if (wish->home) overhead = context_bytes(wish->home, &info, &room.taken);
-    enum status status = wish->home ? ledger_open(wish->home, &ledger, &err) : STATUS_OK;
+    enum status status = ledger_place_open(wish->home, true, &ledger, &apart, &err);
+    if (apart.status) warn(not_seen, &apart);
     if (!status) status = ledger_left(ledger, &room, &left, &err);
     if (status) {
         warn(not_known, &err);
@@ -130,13 +133,12 @@ int64_t memory_share_left(const struct memory_wish *wish)
 size_t memory_share_queue(const struct memory_wish *wish, struct reservation **out)
 {
     struct device_info info;
-    struct ledger *ledger = NULL;
-    struct err err;
+    struct ledger *ledger;
+    struct err err, apart;
     size_t count = 0;
     *out = NULL;
-    if (!wish->home) return 0;
     wish->backend->device_describe(wish->device, &info);
-    enum status status = ledger_open(wish->home, &ledger, &err);
+    enum status status = ledger_place_open(wish->home, true, &ledger, &apart, &err);
     if (!status) status = ledger_queue(ledger, memory_share_device(&info), out, &count, &err);
     if (status) warn("who waits is not known", &err);
     ledger_close(ledger);

@@ -1,7 +1,7 @@
 /* A command's entry in the ledger of device memory: reserved before anything is allocated, corrected by what
  * is really allocated, given up with the network. On a GPU it has also what this process's context takes
  * there, as a run has measured it (core/overhead.h). A ledger that cannot be kept is a warning, and what is
- * free now decides alone. */
+ * free now decides alone; so is one that those of another ANNEAL_HOME do not see. */
 #ifndef ANNEAL_TUI_MEMORY_SHARE_H
 #define ANNEAL_TUI_MEMORY_SHARE_H
 

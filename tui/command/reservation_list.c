@@ -5,20 +5,33 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/ledger_place.h"
 #include "tui/command/clean.h"
 
-/* ", process 17, for 4m 05s": a clock that was set back since has no time to tell. */
+/* Whether the commands of this ANNEAL_HOME do not know it. */
+static bool is_elsewhere(const struct reservation *row)
+{
+    char home[PATH_MAX];
+    return row->home[0] && (file_anneal_home(home, sizeof home, NULL) || strcmp(row->home, home) != 0);
+}
+
+/* ", process 17, for 4m 05s, of ANNEAL_HOME=/scratch/runs": a clock that was set back since has no time to
+ * tell.
+ */
 static void print_who(const struct reservation *row)
 {
-    char holder[3 * LEDGER_TEXT], since[32];
+    char holder[3 * LEDGER_TEXT], home[3 * LEDGER_HOME], since[32];
     double seconds = clock_wall() - row->since;
     clean_line(holder, sizeof holder, row->holder);
     printf("%s, process %" PRId64, holder, row->pid);
     if (seconds >= 0) printf(", for %s", clock_format_duration(seconds, since, sizeof since));
+    clean_line(home, sizeof home, row->home);
+    if (is_elsewhere(row)) printf(", of ANNEAL_HOME=%s", home);
 }
 
 static void print_holder(const struct reservation *row)
@@ -43,19 +56,32 @@ void reservation_list_waiter(const struct reservation *row, size_t place)
     putchar('\n');
 }
 
-void reservation_list_open(const char *device, struct reservation_list *out)
+static void warn(const char *what, const struct err *err)
+{
+    fprintf(stderr, "anneal: warning: %s: %s\n", what, err->text);
+}
+
+static const char not_known[] = "who holds memory is not known";
+
+struct ledger *reservation_list_ledger(void)
 {
     char home[PATH_MAX];
+    struct err err, apart;
+    struct ledger *ledger;
+    bool at_home = !file_anneal_home(home, sizeof home, NULL);
+    if (ledger_place_open(at_home ? home : NULL, true, &ledger, &apart, &err)) warn(not_known, &err);
+    if (apart.status) warn("runs of another ANNEAL_HOME are not seen", &apart);
+    return ledger;
+}
+
+void reservation_list_open(struct ledger *ledger, const char *device, struct reservation_list *out)
+{
     struct err err = {0};
-    struct ledger *ledger = NULL;
     *out = (struct reservation_list){0};
-    if (file_anneal_home(home, sizeof home, NULL) || !file_exists(home)) return;
-    enum status status = ledger_open(home, &ledger, &err);
-    if (!status) status = ledger_list(ledger, device, &out->holding, &out->holders, &err);
+    enum status status = ledger_list(ledger, device, &out->holding, &out->holders, &err);
     if (!status) status = ledger_queue(ledger, device, &out->waiting, &out->waiters, &err);
-    ledger_close(ledger);
     if (!status) return;
-    fprintf(stderr, "anneal: warning: who holds memory is not known: %s\n", err.text);
+    warn(not_known, &err);
     reservation_list_close(out);
 }
 

@@ -12,9 +12,13 @@ struct reservation_list {
     size_t holders, waiters;
 };
 
-/* `device` as the ledger names it. Empty where nobody has reserved, and, with a warning, where the ledger
- * cannot be read. */
-void reservation_list_open(const char *device, struct reservation_list *out);
+/* The ledger to list, only looked at; close it with ledger_close. NULL where nobody keeps one, and, with a
+ * warning, where it cannot be read. */
+struct ledger *reservation_list_ledger(void);
+
+/* `device` as the ledger (NULL: nobody reserves) names it. Empty where nobody has reserved, and, with a
+ * warning, where the ledger cannot be read. */
+void reservation_list_open(struct ledger *ledger, const char *device, struct reservation_list *out);
 void reservation_list_close(struct reservation_list *list);
 
 void reservation_list_print(const struct reservation_list *list);

@@ -51,6 +51,10 @@ static const char help[] =
     "  anneal train --data.train='shards/train_*.bin' --data.val='shards/val_*.bin' "
     "--model.vocab_size=50257\n"
     "\n"
+    "What a run takes of a device it reserves first, beside all your runs on this host, of whatever "
+    "ANNEAL_HOME;\n"
+    "ANNEAL_LEDGER=/FOLDER, the same for all, makes it all users' who may write there.\n"
+    "\n"
     "Ctrl-C saves a checkpoint and leaves (twice: leaves at once); `anneal resume RUN` goes on from there.\n";
 
 /* Starts the same command without --watch in the background, waits for its run, opens the workbench on it. */

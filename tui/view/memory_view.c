@@ -2,6 +2,7 @@
  * once a second while the run trains the ledger of device memory, which changes without the store. */
 #include <stdlib.h>
 
+#include "runs/ledger_place.h"
 #include "runs/memory_usage.h"
 #include "runs/run.h"
 #include "tui/view/labels.h"
@@ -16,7 +17,7 @@ struct memory_state {
     struct arena holders_arena;
     struct memory_holder *holders;
     size_t holder_count;
-    struct ledger *ledger; /* NULL: not needed yet, or it cannot be opened */
+    struct ledger *ledger; /* NULL: not needed yet, nobody keeps one, or it cannot be opened */
     double holders_read;   /* Unix seconds */
     enum memory_scale scale;
 };
@@ -49,12 +50,14 @@ static enum status read_holders(struct workbench *workbench, struct memory_state
     struct memory_holder *holders;
     struct arena arena;
     size_t count;
+    struct err apart; /* told by who trains, and by `anneal devices` */
     state->holders_read = workbench_now(workbench);
     if (!label_is_live(state->run.status)) {
         state->holder_count = 0;
         return STATUS_OK;
     }
-    if (!state->ledger && ledger_open(store_home(store), &state->ledger, err)) return err->status;
+    if (!state->ledger && ledger_place_open(store_home(store), true, &state->ledger, &apart, err))
+        return err->status;
     arena_init(&arena, 4096);
     if (memory_usage_holders(store, state->ledger, state->run.id, &arena, &holders, &count, err)) {
         arena_release(&arena);
