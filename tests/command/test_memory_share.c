@@ -151,6 +151,7 @@ static void what_was_said_to_fit_starts_though_some_memory_has_gone_since(void *
     wish.bytes = (int64_t)report.room;
     assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_OK);
     memory_share_release(&share);
+    fit_report_release(&report);
     gone = 0;
 }
 
