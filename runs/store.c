@@ -90,11 +90,6 @@ static enum status set_up(struct store *store, struct err *err)
 
 /* ---- where nothing can be written ---- */
 
-static bool is_denied(const char *path)
-{
-    return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0 && (errno == EROFS || errno == EACCES);
-}
-
 /* Size of a file that belongs to the database, -1: there is none. */
 static int64_t companion_size(const struct store *store, const char *suffix)
 {
@@ -160,7 +155,7 @@ static enum status open_at(const char *home, int busy_ms, bool to_read, struct s
         status = err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long: %.80s...", home);
         goto out;
     }
-    if (to_read && (is_denied(home) || is_denied(store->path))) {
+    if (to_read && (file_is_read_only(home) || file_is_read_only(store->path))) {
         status = set_up_to_read(store, err);
         goto out;
     }

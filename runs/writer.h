@@ -18,7 +18,7 @@ struct writer;
 struct writer_options {
     const char *home;
     const char *run_id;
-    void (*on_error)(void *context, const char *sentence); /* from the writer's thread */
+    void (*on_error)(void *context, const char *sentence); /* from the writer's thread; also that it waits */
     void *context;
 };
 
