@@ -31,7 +31,7 @@ struct training_session {
     struct corpus corpus;
     struct memory_share share;
     char starting[LEDGER_TEXT]; /* what the share is for while there is no run yet */
-    struct metrics *metrics; /* NULL: none are taken */
+    struct metrics *metrics;    /* NULL: none are taken */
     struct trainer *trainer;
     struct train_report report;
     char origin[PATH_MAX]; /* the checkpoint that a resumed run goes on from */
