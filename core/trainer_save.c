@@ -98,11 +98,17 @@ static void tell_recovery(struct trainer *t, int64_t step)
 
 void trainer_tell_unsaved(struct trainer *t)
 {
-    if (t->trouble.untold)
+    const struct save_trouble *trouble = &t->trouble;
+    if (trouble->untold && trouble->untold + 1 == trouble->count)
+        trainer_event(t, "error",
+                      "%" PRId64 " checkpoints since step %" PRId64
+                      " could not be written, all for the reason told for the first",
+                      trouble->count, trouble->first);
+    else if (trouble->untold)
         trainer_event(t, "error",
                       "%" PRId64 " checkpoints since step %" PRId64
                       " could not be written, the newest %" PRId64 " of them for the reason told last",
-                      t->trouble.count, t->trouble.first, t->trouble.untold + 1);
+                      trouble->count, trouble->first, trouble->untold + 1);
     t->trouble = (struct save_trouble){0};
 }
 

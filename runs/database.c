@@ -10,6 +10,14 @@
 
 #include "core/base/clock.h"
 
+static enum status refuse_writing(const struct store *store, struct err *err)
+{
+    return err_set(err, STATUS_IO,
+                   "%s: cannot write: the file or its folder is read-only (set ANNEAL_HOME to a folder you "
+                   "may write to)",
+                   store->path);
+}
+
 enum status store_error(struct store *store, struct err *err)
 {
     int code = sqlite3_errcode(store->db), system = sqlite3_system_errno(store->db);
@@ -35,11 +43,7 @@ enum status store_error(struct store *store, struct err *err)
         return err_set(err, STATUS_IO, "%s: cannot write: the disk is full (free some space)", path);
     case SQLITE_READONLY:
     case SQLITE_PERM:
-        return err_set(
-            err, STATUS_IO,
-            "%s: cannot write: the file or its folder is read-only (set ANNEAL_HOME to a folder you may "
-            "write to)",
-            path);
+        return refuse_writing(store, err);
     case SQLITE_CANTOPEN:
         return err_set(err, STATUS_IO, "%s: cannot open: %s (set ANNEAL_HOME to a folder you may write to)",
                        path, system ? strerror(system) : sqlite3_errmsg(store->db));
@@ -127,6 +131,7 @@ void store_unlock(struct store *store)
 
 enum status store_begin(struct store *store, struct err *err)
 {
+    if (store->lock_fd < 0) return refuse_writing(store, err);
     enum status status = store->serialize ? store_lock(store, store->busy_ms, err) : STATUS_OK;
     if (status) return status;
     sqlite3_stmt *begin;

@@ -27,7 +27,7 @@ struct store {
     sqlite3 *db;
     char home[PATH_MAX];
     char path[PATH_MAX]; /* the database file */
-    int lock_fd;         /* anneal.db.lock */
+    int lock_fd;         /* anneal.db.lock; -1: nothing can be written */
     bool serialize;      /* this SQLite needs the lock around writes; else only the set-up takes it */
     int busy_ms;
     int log_pages; /* in the write-ahead log after the newest commit of this handle */

@@ -1,9 +1,15 @@
-/* See store.h. Opening and closing a handle, and noticing what other connections commit. */
+/* See store.h. Opening and closing a handle, and noticing what other connections commit.
+ *
+ * Where nothing can be written, SQLite reads a database with its write-ahead log in three ways. With the
+ * log's index (anneal.db-shm) at hand it needs nothing more, and sees what a trainer elsewhere commits.
+ * Without the index it makes one in memory, in exclusive mode, if it need not lock the file for that; this
+ * and what has no log are of a database that nobody has open. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -27,8 +33,11 @@ static enum status open_lock(struct store *store, struct err *err)
     snprintf(path, sizeof path, "%s.lock", store->path);
     store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (store->lock_fd >= 0) return STATUS_OK;
-    return err_set(err, STATUS_IO, "%s: cannot create: %s (set ANNEAL_HOME to a folder you may write to)",
-                   path, strerror(errno));
+    return err_set(
+        err, STATUS_IO,
+        "%s: cannot be written: %s (set ANNEAL_HOME to a folder you may write to; what is there can "
+        "only be looked at)",
+        store->path, strerror(errno));
 }
 
 /* Turns the write-ahead log on, once in a database's life. */
@@ -51,11 +60,12 @@ static enum status set_mode(struct store *store, struct err *err)
     return status;
 }
 
+static const char settings[] =
+    "pragma synchronous = normal; pragma journal_size_limit = 16777216;"
+    "pragma cache_size = -8000; pragma trusted_schema = off; pragma temp_store = memory";
+
 static enum status set_up(struct store *store, struct err *err)
 {
-    static const char settings[] =
-        "pragma synchronous = normal; pragma journal_size_limit = 16777216;"
-        "pragma cache_size = -8000; pragma trusted_schema = off; pragma temp_store = memory";
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(store->path, &store->db, flags, NULL) != SQLITE_OK)
         return store->db ? store_error(store, err)
@@ -78,7 +88,62 @@ static enum status set_up(struct store *store, struct err *err)
     return status ? status : schema_migrate(store, schema_migrations, schema_version, err);
 }
 
-enum status store_open_patiently(const char *home, int busy_ms, struct store **out, struct err *err)
+/* ---- where nothing can be written ---- */
+
+/* Size of a file that belongs to the database, -1: there is none. */
+static int64_t companion_size(const struct store *store, const char *suffix)
+{
+    char path[PATH_MAX + 8];
+    struct stat found;
+    snprintf(path, sizeof path, "%s%s", store->path, suffix);
+    return stat(path, &found) == 0 ? (int64_t)found.st_size : -1;
+}
+
+/* "file:PATH?immutable=1", with what an URI gives a meaning to in %XX. */
+static void immutable_uri(const char *path, char out[3 * PATH_MAX + 32])
+{
+    out += sprintf(out, "file:");
+    for (; *path; path++) out += sprintf(out, strchr("%?#", *path) ? "%%%02X" : "%c", (unsigned char)*path);
+    sprintf(out, "?immutable=1");
+}
+
+static enum status set_up_to_read(struct store *store, struct err *err)
+{
+    char uri[3 * PATH_MAX + 32];
+    int64_t log = companion_size(store, "-wal"), index = companion_size(store, "-shm"), version;
+    int code, flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
+    bool alone = log > 0 && index < 0;
+    if (!file_exists(store->path))
+        return err_set(
+            err, STATUS_NOT_FOUND,
+            "%s: there is no run database, and the folder is read-only (set ANNEAL_HOME to a folder "
+            "with runs, or to one you may write to)",
+            store->path);
+    if (alone || (log >= 0 && index >= 0)) {
+        code = sqlite3_open_v2(store->path, &store->db, flags, alone ? "unix-none" : NULL);
+    } else {
+        immutable_uri(store->path, uri);
+        code = sqlite3_open_v2(uri, &store->db, flags | SQLITE_OPEN_URI, NULL);
+    }
+    if (code != SQLITE_OK)
+        return store->db ? store_error(store, err)
+                         : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", store->path);
+    sqlite3_extended_result_codes(store->db, 1);
+    sqlite3_busy_timeout(store->db, store->busy_ms);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    enum status status = alone ? store_exec(store, "pragma locking_mode = exclusive", err) : STATUS_OK;
+    if (!status) status = schema_check(store, schema_version, &version, err);
+    if (!status && version < schema_version)
+        return err_set(err, STATUS_FAILED,
+                       "%s: was written by an older anneal and must be brought up to date, but is read-only "
+                       "(open it once, or a copy of its folder, where it can be written: `anneal runs`)",
+                       store->path);
+    return status ? status : store_exec(store, settings, err);
+}
+
+/* ---- opening ---- */
+
+static enum status open_at(const char *home, int busy_ms, bool to_read, struct store **out, struct err *err)
 {
     struct store *store = calloc(1, sizeof *store);
     if (!store) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", home);
@@ -88,6 +153,10 @@ enum status store_open_patiently(const char *home, int busy_ms, struct store **o
     if (snprintf(store->home, sizeof store->home, "%s", home) >= (int)sizeof store->home ||
         snprintf(store->path, sizeof store->path, "%s/anneal.db", home) >= (int)sizeof store->path) {
         status = err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long: %.80s...", home);
+        goto out;
+    }
+    if (to_read && (file_is_read_only(home) || file_is_read_only(store->path))) {
+        status = set_up_to_read(store, err);
         goto out;
     }
     status = file_make_folders(home, err);
@@ -110,9 +179,19 @@ out:
     return status;
 }
 
+enum status store_open_patiently(const char *home, int busy_ms, struct store **out, struct err *err)
+{
+    return open_at(home, busy_ms, false, out, err);
+}
+
 enum status store_open(const char *home, struct store **out, struct err *err)
 {
-    return store_open_patiently(home, STORE_BUSY_MS, out, err);
+    return open_at(home, STORE_BUSY_MS, false, out, err);
+}
+
+enum status store_open_to_read(const char *home, struct store **out, struct err *err)
+{
+    return open_at(home, STORE_BUSY_MS, true, out, err);
 }
 
 void store_close(struct store *store)

@@ -16,6 +16,13 @@ struct store;
  * newer anneal, one that is not a database, a read-only or full disk, a lock held too long: each is one
  * sentence. */
 enum status store_open(const char *home, struct store **out, struct err *err);
+
+/* The same for who only looks. Where the folder or the database may not be written (an archive, somebody
+ * else's runs) it is read as it is: what a trainer has left in the write-ahead log is seen, nothing is
+ * created or migrated, one of an older anneal is refused, and whatever would write fails with one sentence.
+ */
+enum status store_open_to_read(const char *home, struct store **out, struct err *err);
+
 void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);

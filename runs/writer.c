@@ -194,7 +194,9 @@ uint64_t writer_flush_begin(struct writer *writer)
     return mark;
 }
 
-enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err)
+/* `patient`: also while the store cannot be written. */
+static enum status wait_for_commit(struct writer *writer, uint64_t mark, double seconds, bool patient,
+                                   struct err *err)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -208,7 +210,7 @@ enum status writer_flush_wait(struct writer *writer, uint64_t mark, double secon
     }
     int late = 0;
     pthread_mutex_lock(&writer->mutex);
-    while (writer->committed < mark && late != ETIMEDOUT)
+    while (writer->committed < mark && late != ETIMEDOUT && (patient || !writer->failure.status))
         late = pthread_cond_timedwait(&writer->settled, &writer->mutex, &until);
     uint64_t missing = writer->committed < mark ? mark - writer->committed : 0;
     struct err why = writer->failure;
@@ -218,9 +220,14 @@ enum status writer_flush_wait(struct writer *writer, uint64_t mark, double secon
                    (unsigned long long)missing, why.status ? ": " : "", why.status ? why.text : "");
 }
 
+enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err)
+{
+    return wait_for_commit(writer, mark, seconds, false, err);
+}
+
 enum status writer_flush(struct writer *writer, double seconds, struct err *err)
 {
-    return writer_flush_wait(writer, writer_flush_begin(writer), seconds, err);
+    return wait_for_commit(writer, writer_flush_begin(writer), seconds, true, err);
 }
 
 enum status writer_close(struct writer *writer, enum run_status final, const char *message, struct err *err)

@@ -18,7 +18,7 @@ struct writer;
 struct writer_options {
     const char *home;
     const char *run_id;
-    void (*on_error)(void *context, const char *sentence); /* from the writer's thread */
+    void (*on_error)(void *context, const char *sentence); /* from the writer's thread; also that it waits */
     void *context;
 };
 
@@ -52,7 +52,8 @@ void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_
 enum status writer_flush(struct writer *writer, double seconds, struct err *err);
 
 /* The same in two halves, so that another thread can do the waiting: the mark that writer_flush_begin, one of
- * the record calls, returns is that of all handed over before; writer_flush_wait is for any thread. */
+ * the record calls, returns is that of all handed over before; writer_flush_wait is for any thread. It does
+ * not wait for storage that fails: STATUS_BUSY at once, `on_error` has the reason. */
 uint64_t writer_flush_begin(struct writer *writer);
 enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err);
 

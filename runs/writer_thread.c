@@ -227,6 +227,8 @@ static void *run(void *argument)
             if (leaving_since == 0) {
                 leaving_since = now;
                 next_attempt = fmin(next_attempt, now + retry_after);
+                if (failing && writer->on_error)
+                    writer->on_error(writer->context, "trying for up to 10 s to store the last records");
             }
             bool quiet = atomic_load_explicit(&writer->lost, memory_order_relaxed) == 0 && !failing;
             if (quiet && writer->batch_count == 0 && ring_count(&writer->records) == 0) break;

@@ -173,6 +173,11 @@ bool file_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+bool file_is_read_only(const char *path)
+{
+    return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0 && (errno == EROFS || errno == EACCES);
+}
+
 bool file_is_folder(const char *path)
 {
     struct stat st;

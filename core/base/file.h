@@ -42,6 +42,9 @@ enum status file_format_path(char *buf, size_t size, struct err *err, const char
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 
+/* Whether it is there but this user may not write it: for want of a permission, or on a read-only disk. */
+bool file_is_read_only(const char *path);
+
 /* Where anneal keeps its state: $ANNEAL_HOME, else $XDG_DATA_HOME/anneal, else $HOME/.local/share/anneal.
  * Writes an absolute path without a trailing slash; STATUS_FAILED with a remedy if none of them is set. */
 enum status file_anneal_home(char *buf, size_t size, struct err *err);

@@ -342,8 +342,28 @@ static void a_read_only_disk_says_so(void **state)
         run_on_small_disk(&s, "8m", "mount -o remount,ro \"$1\" || exit 99; exec \"$0\" train \"$2\"");
     process_expect(1, p);
     process_expect_sentence(p,
-                            "cannot create: Read-only file system (set ANNEAL_HOME to a folder you may write "
-                            "to)");
+                            "cannot be written: Read-only file system (set ANNEAL_HOME to a folder you may "
+                            "write to; what is there can only be looked at)");
+}
+
+static void an_archive_on_a_read_only_disk_can_be_looked_at(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "archive");
+    struct process *p = run_on_small_disk(
+        &s, "8m",
+        "for run in old new; do \"$0\" train \"$2\" --name $run --progress=none || exit 98; done\n"
+        "mount -o remount,ro \"$1\" || exit 99\n"
+        "export TMPDIR=$(dirname \"$2\")/tmp; mkdir \"$TMPDIR\"; told=${TMPDIR}ld\n"
+        "\"$0\" runs | grep -c finished; \"$0\" export old | wc -l\n"
+        "for verb in 'show old' 'compare old new' 'model info old' \"evaluate old --data=$2\" \\\n"
+        "            'generate old --max-tokens=2'; do\n"
+        "  \"$0\" $verb > $told 2>&1 || cat $told\n"
+        "done; ls \"$TMPDIR\"; \"$0\" order old stop\n");
+    process_expect(1, p);
+    assert_string_equal(process_stdout(p), "2\n41\n"); /* and nothing is left where the tokens were */
+    process_expect_sentence(p, "cannot be written: Read-only file system (set ANNEAL_HOME to");
 }
 
 static void a_full_disk_refuses_a_run_and_loses_none(void **state)
@@ -517,6 +537,7 @@ int main(void)
         TEST(a_locked_database_says_so_and_loses_nothing),
         TEST(a_second_trainer_on_a_run_is_told_the_process_of_the_first),
         TEST(a_read_only_disk_says_so),
+        TEST(an_archive_on_a_read_only_disk_can_be_looked_at),
         TEST(a_full_disk_refuses_a_run_and_loses_none),
         TEST(a_disk_that_fills_while_training_fails_the_run_with_a_reason),
         TEST(a_disk_that_fills_during_saves_costs_no_older_checkpoint_and_no_step),

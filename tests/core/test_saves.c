@@ -328,6 +328,39 @@ static void a_full_disk_is_told_once_and_again_when_it_is_no_longer_full(void **
     session_close(&s);
 }
 
+static void fill_disk_for_good(struct story *story, bool begins)
+{
+    (void)story;
+    if (begins) let_files_be(1000);
+}
+
+static void free_disk(struct story *story)
+{
+    (void)story;
+    let_files_be(RLIM_INFINITY);
+}
+
+static void the_end_counts_those_that_failed_like_the_first(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    enum train_outcome outcome;
+    signal(SIGXFSZ, SIG_IGN);
+    session_open(&s, "one-cause", NULL,
+                 WORDS("checkpoint.every=2", "checkpoint.background=false", "data.val_fraction=0"), 900);
+    s.story.on_saving = fill_disk_for_good;
+    s.story.on_step = free_disk;
+    session_start(&s, false);
+    assert_int_not_equal(trainer_run(s.trainer, &outcome, &err), STATUS_OK); /* the last one is not there */
+    let_files_be(RLIM_INFINITY);
+    assert_int_equal(s.story.event_count, 2);
+    assert_string_equal(
+        s.story.last_event,
+        "5 checkpoints since step 2 could not be written, all for the reason told for the first");
+    session_close(&s);
+}
+
 static char *event_of_other_cause;
 
 /* Steps 2 and 4: full; from step 6 on there is a file in the place of the folder. */
@@ -454,6 +487,7 @@ int main(void)
         cmocka_unit_test(a_pause_does_not_hold_a_checkpoint_up),
         cmocka_unit_test(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody),
         cmocka_unit_test(a_full_disk_is_told_once_and_again_when_it_is_no_longer_full),
+        cmocka_unit_test(the_end_counts_those_that_failed_like_the_first),
         cmocka_unit_test(another_cause_is_told_and_the_end_counts_what_was_not),
         cmocka_unit_test(without_moments_a_checkpoint_is_smaller_and_resumes_no_run),
         cmocka_unit_test(

@@ -11,6 +11,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include "core/base/clock.h"
 #include "core/config.h"
 #include "tests/command/process.h"
 #include "tests/command/stage.h"
@@ -50,6 +51,13 @@ static void a_run_that_does_not_fit_beside_another_is_refused_or_waits(void **st
     struct process *waiting = process_start("train", s.config, LARGE, "--name=third", "--wait",
                                             "--train.total_steps=1", "--progress=none", NULL);
     process_wait_text(waiting, "anneal: waiting: cuda:0: ");
+    /* no order knows it yet: its place in the queue comes right after it said that it waits */
+    bool listed = false;
+    for (double end = clock_monotonic() + 60; !listed && clock_monotonic() < end; process_close(devices)) {
+        devices = process_run(0, "devices", NULL);
+        listed = strstr(process_stdout(devices), " waited for by third (starting), process ");
+    }
+    assert_true(listed);
     process_signal(first, SIGTERM);
     process_expect(0, first);
     process_expect(0, waiting);

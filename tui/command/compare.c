@@ -197,7 +197,7 @@ int command_compare(int argc, char **argv)
     struct store *store = NULL;
     struct comparison c = {0};
     struct err err = {0};
-    enum status status = run_open_store(&store, &err);
+    enum status status = run_open_store_to_read(&store, &err);
     if (!status) status = comparison_read(store, argv + optind, (size_t)(argc - optind), &c, &err);
     if (!status) status = json ? run_print_json(comparison_json(&c), &err) : print_page(&c, &err);
     if (!status) status = run_check_stdout(&err);

@@ -1,6 +1,7 @@
 /* anneal evaluate: how well a checkpoint predicts a text: loss, perplexity, bits a byte. Every sequence of
  * the data is read once, in file order, without dropout; nothing is recorded. What is left at the end of a
  * file, shorter than a sequence, is not predicted, as in training's evaluations: it is counted and told. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -152,16 +153,35 @@ static enum status read_options(int argc, char **argv, struct options *o, struct
 
 /* ---- opening ---- */
 
+/* Text becomes tokens in ANNEAL_HOME; where that may only be read and has not got them, in a folder of our
+ * own, which goes at once: what is open stays. */
+static enum status open_corpus(struct evaluation *e, const char *data, const char *tokenizer,
+                               const char *home, const struct progress *progress, struct err *err)
+{
+    char cache[PATH_MAX + 8];
+    const char *temporary = getenv("TMPDIR");
+    snprintf(cache, sizeof cache, "%s/data", home);
+    enum status status = corpus_open(data, tokenizer, cache, progress, &e->corpus, err);
+    if (status != STATUS_IO || !file_is_read_only(home)) return status;
+    snprintf(cache, sizeof cache, "%s/anneal-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    if (!mkdtemp(cache))
+        return err_set(err, STATUS_IO,
+                       "%s: cannot create the folder: %s (set TMPDIR to one you may write to)", cache,
+                       strerror(errno));
+    status = corpus_open(data, tokenizer, cache, progress, &e->corpus, err);
+    file_remove_tree(cache, NULL);
+    return status;
+}
+
 /* The data as tokens of this model. */
 static enum status open_data(struct evaluation *e, const struct options *o, const char *folder,
                              const struct progress *progress, struct err *err)
 {
-    char home[PATH_MAX], cache[PATH_MAX + 8], tokenizer[PATH_MAX + 32];
+    char home[PATH_MAX], tokenizer[PATH_MAX + 32];
     struct corpus_place place;
     int V = e->loaded.model.config.vocab_size;
     enum status status = file_anneal_home(home, sizeof home, err);
     if (status) return status;
-    snprintf(cache, sizeof cache, "%s/data", home);
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", folder);
     bool known = file_exists(tokenizer);
     struct data_words words = {0};
@@ -174,8 +194,7 @@ static enum status open_data(struct evaluation *e, const struct options *o, cons
             tokenizer);
     data_words_close(&words);
     /* "bpe:256" says nothing to token files */
-    if (!status)
-        status = corpus_open(o->data, known ? tokenizer : "bpe:256", cache, progress, &e->corpus, err);
+    if (!status) status = open_corpus(e, o->data, known ? tokenizer : "bpe:256", home, progress, err);
     if (status) return status;
     if (!corpus_find_id(&e->corpus, (uint32_t)V, &place)) return STATUS_OK;
     return err_set(err, STATUS_USAGE,

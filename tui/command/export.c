@@ -293,7 +293,7 @@ int command_export(int argc, char **argv)
     struct store *store = NULL;
     struct err err = {0};
     arena_init(&arena, 0);
-    enum status status = run_open_store(&store, &err);
+    enum status status = run_open_store_to_read(&store, &err);
     if (!status) status = find_runs(store, argv + optind, (size_t)(argc - optind), &arena, &request, &err);
     if (!status) status = export_all(store, &request, &err);
     store_close(store);

@@ -118,7 +118,7 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
     }
     *folder = '\0';
     enum status status = file_anneal_home(path, sizeof path, err);
-    if (!status) status = store_open(path, &store, err);
+    if (!status) status = store_open_to_read(path, &store, err);
     if (!status) status = run_find(store, c->source, &run, err);
     if (status == STATUS_NOT_FOUND && imported_model_find(c->source, folder, size)) {
         store_close(store);

@@ -14,7 +14,7 @@ enum status recorded_run_read(const char *word, struct recorded_run *out, struct
     char *stored = NULL;
     char folder[PATH_MAX - 16];
     *out = (struct recorded_run){0};
-    enum status status = run_open_store(&store, err);
+    enum status status = run_open_store_to_read(&store, err);
     if (!status) status = run_find(store, word, &out->info, err);
     if (!status) status = run_config(store, out->info.id, &stored, err);
     config_init(&out->config);

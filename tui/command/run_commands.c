@@ -17,6 +17,13 @@ enum status run_open_store(struct store **out, struct err *err)
     return status ? status : store_open(home, out, err);
 }
 
+enum status run_open_store_to_read(struct store **out, struct err *err)
+{
+    char home[PATH_MAX];
+    enum status status = file_anneal_home(home, sizeof home, err);
+    return status ? status : store_open_to_read(home, out, err);
+}
+
 enum status run_print_json(json_t *value, struct err *err)
 {
     if (!value) return err_set(err, STATUS_NO_MEMORY, "writing JSON: not enough memory");

@@ -10,6 +10,8 @@
 
 /* Opens the store below $ANNEAL_HOME; close it with store_close. */
 enum status run_open_store(struct store **out, struct err *err);
+/* Likewise, for commands that only look (store_open_to_read). */
+enum status run_open_store_to_read(struct store **out, struct err *err);
 
 /* Prints a JSON value on standard output (json_document.h), and frees it; NULL is STATUS_NO_MEMORY. Ask
  * run_check_stdout whether it arrived. */

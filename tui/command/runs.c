@@ -197,7 +197,7 @@ int command_runs(int argc, char **argv)
     size_t count = 0;
     struct err err = {0};
     arena_init(&arena, 0);
-    enum status status = run_open_store(&store, &err);
+    enum status status = run_open_store_to_read(&store, &err);
     if (!status) status = run_list(store, &arena, &runs, &count, &err);
     bool any = count > 0;
     if (!status && filter) status = run_table_filter(store, filter, runs, &count, &err);

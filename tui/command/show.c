@@ -373,7 +373,7 @@ int command_show(int argc, char **argv)
 
     struct store *store = NULL;
     struct err err = {0};
-    enum status status = run_open_store(&store, &err);
+    enum status status = run_open_store_to_read(&store, &err);
     if (!status)
         status = profile ? show_profile(store, argv[optind], layers, json, &err)
                          : show_whole(store, argv[optind], json, &err);

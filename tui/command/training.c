@@ -284,6 +284,7 @@ int training_start(const struct training_options *options)
     if (!options->fork && *s.config.model.from) s.weights = s.config.model.from;
     if (!status) status = prepare(&s, options->fork ? training_open_forked : training_open_anew, &err);
     if (!status && !(status = create_run(&s, &err))) {
+        training_session_hold(&s);
         training_session_find_checkpoints(&s);
         status = run_lock_acquire(s.store, s.id, &s.lock, &err);
         if (!status && options->fork) status = training_take_checkpoint(&s, &err);

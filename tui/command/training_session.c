@@ -68,11 +68,18 @@ static void on_memory(void *context, const struct memory_record *record)
     writer_memory(((struct training_session *)context)->writer, record);
 }
 
-/* The run's id, once it has one. */
-static const char *holder(const struct training_session *s)
+/* The run's id, once it has one; until then no order can reach it by its name. */
+static const char *holder(struct training_session *s)
 {
     if (s->id[0] != '\0') return s->id;
-    return s->options->name ? s->options->name : s->config.model.preset;
+    snprintf(s->starting, sizeof s->starting, "%.70s (starting)",
+             s->options->name ? s->options->name : s->config.model.preset);
+    return s->starting;
+}
+
+void training_session_hold(struct training_session *s)
+{
+    memory_share_used(&s->share, holder(s), s->share.bytes);
 }
 
 static void on_used(void *context, int64_t bytes)
@@ -278,7 +285,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
     if (status)
         memory_share_release(&s->share);
     else
-        memory_share_used(&s->share, holder(s), s->share.bytes);
+        training_session_hold(s);
     return status;
 }
 

@@ -30,7 +30,8 @@ struct training_session {
     struct device_choice choice;
     struct corpus corpus;
     struct memory_share share;
-    struct metrics *metrics; /* NULL: none are taken */
+    char starting[LEDGER_TEXT]; /* what the share is for while there is no run yet */
+    struct metrics *metrics;    /* NULL: none are taken */
     struct trainer *trainer;
     struct train_report report;
     char origin[PATH_MAX]; /* the checkpoint that a resumed run goes on from */
@@ -63,6 +64,8 @@ enum status training_session_open_corpus(struct training_session *s, struct err 
 /* On the device chosen. */
 enum status training_session_open_trainer(struct training_session *s, struct err *err);
 void training_session_close_trainer(struct training_session *s);
+/* Tells the ledger that the trainer has what was reserved, and for which run. */
+void training_session_hold(struct training_session *s);
 
 /* Fills `checkpoints` and `traces`, folders of run `id`. */
 void training_session_find_checkpoints(struct training_session *s);

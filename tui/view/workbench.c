@@ -40,7 +40,7 @@ enum status workbench_open(const struct workbench_options *options, struct workb
     if (!workbench) return err_set(err, STATUS_NO_MEMORY, "no memory for the workbench");
     workbench->options = *options;
     workbench->now = clock_wall();
-    enum status status = store_open(options->home, &workbench->store, err);
+    enum status status = store_open_to_read(options->home, &workbench->store, err);
     if (status) goto out;
     workbench->version = store_version(workbench->store);
     void *state;

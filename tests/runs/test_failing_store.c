@@ -1,0 +1,82 @@
+/* A writer whose store refuses what is recorded: who waits for it, and for how long. */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/clock.h"
+#include "store_fixture.h"
+
+struct complaints {
+    char home[PATH_MAX], newest[512];
+    atomic_int count;
+    int mend_at; /* the complaint after which the store takes everything again */
+};
+
+static void complain(void *context, const char *sentence)
+{
+    struct complaints *c = context;
+    snprintf(c->newest, sizeof c->newest, "%s", sentence);
+    if (++c->count == c->mend_at) store_fixture_sql(c->home, "drop trigger no");
+}
+
+/* A writer whose first step the database refuses. */
+static struct writer *open_refused(const char *name, struct complaints *c)
+{
+    char id[RUN_ID_MAX];
+    struct err err = {0};
+    struct writer *writer = NULL;
+    store_fixture_home(name, c->home, sizeof c->home);
+    store_fixture_run(c->home, name, id);
+    store_fixture_sql(c->home,
+                      "create trigger no before insert on steps begin select raise(abort, 'no'); end");
+    struct writer_options options = {c->home, id, complain, c};
+    if (writer_open(&options, &writer, &err)) fail_msg("%s", err.text);
+    struct step_record record = store_fixture_step(0, 1);
+    writer_step(writer, &record);
+    return writer;
+}
+
+static void a_checkpoint_waits_for_no_store_that_fails(void **state)
+{
+    (void)state;
+    struct complaints c = {0};
+    struct err err = {0};
+    struct writer *writer = open_refused("no-wait", &c);
+    double start = clock_monotonic();
+    assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 300, &err), STATUS_BUSY);
+    assert_true(clock_monotonic() - start < 150);
+    if (!strstr(err.text, "are not stored yet: ") || !strstr(err.text, "anneal.db: no"))
+        fail_msg("%s", err.text);
+    store_fixture_sql(c.home, "drop trigger no");
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    assert_true(store_fixture_number(c.home, "select count(*) from steps") == 1);
+}
+
+static void who_leaves_a_failing_store_says_that_it_waits(void **state)
+{
+    (void)state;
+    struct complaints c = {.mend_at = 2};
+    struct err err = {0};
+    struct writer *writer = open_refused("leaves", &c);
+    writer_flush_wait(writer, writer_flush_begin(writer), 300, NULL); /* it has failed */
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    assert_int_equal(c.count, 2);
+    assert_string_equal(c.newest, "trying for up to 10 s to store the last records");
+    assert_true(store_fixture_number(c.home, "select count(*) from steps") == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_checkpoint_waits_for_no_store_that_fails),
+        cmocka_unit_test(who_leaves_a_failing_store_says_that_it_waits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
