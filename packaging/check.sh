@@ -12,6 +12,7 @@ passed=0 failed=0 skipped=0
 root=$(mktemp -d) || exit 1
 trap 'rm -rf "$root"' EXIT
 unset LD_LIBRARY_PATH ANNEAL_HOME ANNEAL_CUDA_PLUGIN
+export ANNEAL_LEDGER=/tmp/ledger # inside: /dev is the machine's
 at=/moved/$(basename "$bundle" .tar.gz) # not where it was built
 mkdir -p "$root/moved" "$root/proc" "$root/dev" "$root/tmp"
 tar -C "$root/moved" -xzf "$bundle" || exit 1

@@ -36,13 +36,13 @@ struct ledger {
     "alter table " table " add column beside integer not null default 0;"                                    \
     "alter table " table " add column passes integer not null default 0;"                                    \
     "alter table " table " add column reserve real not null default 0;"
+#define HOME_COLUMN(table) "alter table " table " add column home text not null default '';"
 
 /* What each version adds to the one before. One of a later program is read as it is: it only adds. */
 static const char *const versions[] = {
     "create table if not exists reservations" COLUMNS "create table if not exists waiting" COLUMNS,
     LATER_COLUMNS("reservations") LATER_COLUMNS("waiting"),
-    "alter table reservations add column home text not null default '';"
-    "alter table waiting add column home text not null default '';",
+    HOME_COLUMN("reservations") HOME_COLUMN("waiting"),
 };
 enum { VERSION = sizeof versions / sizeof *versions };
 
@@ -213,6 +213,17 @@ enum status ledger_open(const char *folder, struct ledger **out, struct err *err
 void ledger_set_home(struct ledger *l, const char *home)
 {
     snprintf(l->home, sizeof l->home, "%s", home);
+}
+
+const char *ledger_home(const struct ledger *l)
+{
+    return l->home[0] != '\0' ? l->home : NULL;
+}
+
+bool ledger_is_lost(struct ledger *l)
+{
+    int moved = 0;
+    return sqlite3_file_control(l->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
 }
 
 void ledger_close(struct ledger *l)
@@ -523,6 +534,12 @@ enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, con
     }
     crowd_release(&crowd);
     return status;
+}
+
+enum status ledger_restore(struct ledger *l, const struct ledger_room *room, const char *holder,
+                           int64_t bytes, int64_t *id, struct err *err)
+{
+    return insert(l, RESERVATIONS, room, holder, bytes, id, err);
 }
 
 enum status ledger_wait(struct ledger *l, const struct ledger_room *room, const char *holder, int64_t bytes,

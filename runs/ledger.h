@@ -52,8 +52,11 @@ struct ledger_room {
 /* Creates folder and file where they are missing; the file with the rights that the folder gives to write in
  * it, and its group. */
 enum status ledger_open(const char *folder, struct ledger **out, struct err *err);
+/* Whether its file has been removed or replaced since: then nobody sees what is in it. */
+bool ledger_is_lost(struct ledger *ledger);
 /* What this process reserves from now on is told to be of this ANNEAL_HOME. */
 void ledger_set_home(struct ledger *ledger, const char *home);
+const char *ledger_home(const struct ledger *ledger); /* NULL: it was not told */
 /* NULL is harmless. Leaves the queue; reservations stay until released. */
 void ledger_close(struct ledger *ledger);
 
@@ -75,6 +78,10 @@ enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct er
  * were alone. STATUS_BUSY too while an earlier one waits for the device; where the room says `passes`, only
  * when that waits for nobody else. *id for what follows. */
 enum status ledger_reserve(struct ledger *ledger, const struct ledger_room *room, const char *holder,
+                           int64_t bytes, int64_t *id, struct err *err);
+/* Writes down what this process holds already, whatever others do: of it `taken` in the room is allocated.
+ * For who has reserved it in a ledger that is lost. */
+enum status ledger_restore(struct ledger *ledger, const struct ledger_room *room, const char *holder,
                            int64_t bytes, int64_t *id, struct err *err);
 /* Takes a place in the queue for the device, once; it lasts until ledger_reserve has succeeded or the ledger
  * is closed. Whoever waits asks ledger_reserve again and again. STATUS_BUSY: one who waits could never come

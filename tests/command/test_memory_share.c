@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "core/base/file.h"
 #include "core/overhead.h"
 #include "kernels/backend.h"
 #include "tests/command/process.h"
@@ -190,6 +191,78 @@ static void who_would_keep_the_first_in_the_queue_out_does_not_wait(void **state
     ledger_close(ledger);
 }
 
+/* ---- a ledger that is removed meanwhile, as systemd does in /dev/shm when its user logs out ---- */
+
+static void expect_reserved(const char *folder, const char *holder, int64_t bytes, int64_t used)
+{
+    struct ledger *ledger;
+    struct reservation *rows;
+    struct err err = {0};
+    size_t count;
+    if (ledger_open(folder, &ledger, &err)) fail_msg("%s", err.text);
+    assert_int_equal(ledger_list(ledger, "GPU-busy", &rows, &count, &err), STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(rows[0].holder, holder);
+    assert_int_equal(rows[0].bytes, bytes);
+    assert_int_equal(rows[0].used, used);
+    assert_true(rows[0].reserve == 0.1);
+    free(rows);
+    ledger_close(ledger);
+}
+
+static void what_is_reserved_is_written_down_anew_where_the_ledger_was_removed(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    struct memory_share share = {0};
+    struct backend backend = *cpu_backend();
+    stage_open(&s, "removed");
+    backend.device_describe = busy_at_first;
+    struct memory_wish wish = {
+        .home = s.home, .holder = "run", .backend = &backend, .reserve = 0.1, .bytes = 100 * MIB};
+    looks = LOOKS;
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_OK);
+    assert_int_equal(file_remove_tree(s.home, &err), STATUS_OK);
+    memory_share_used(&share, "run", 10 * MIB);
+    expect_reserved(s.home, "run", 100 * MIB, 10 * MIB);
+    memory_share_used(&share, "run-renamed", 20 * MIB);
+    expect_reserved(s.home, "run-renamed", 100 * MIB, 20 * MIB);
+    memory_share_release(&share);
+}
+
+static const char *removed_home;
+
+static void busy_and_its_ledger_removed(struct device *device, struct device_info *out)
+{
+    busy_at_first(device, out);
+    if (looks == 2) assert_int_equal(file_remove_tree(removed_home, NULL), STATUS_OK);
+}
+
+static void who_waits_goes_on_waiting_where_the_ledger_was_removed(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    struct memory_share share = {0};
+    struct backend backend = *cpu_backend();
+    stage_open(&s, "removed-queue");
+    removed_home = s.home;
+    backend.device_describe = busy_and_its_ledger_removed;
+    struct memory_wish wish = {.home = s.home,
+                               .holder = "patient",
+                               .backend = &backend,
+                               .reserve = 0.1,
+                               .bytes = 100 * MIB,
+                               .may_wait = true,
+                               .wait = true};
+    looks = 0;
+    assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_OK);
+    assert_int_equal(looks, LOOKS);
+    expect_reserved(s.home, "patient", 100 * MIB, 0);
+    memory_share_release(&share);
+}
+
 /* ---- commands that compute and do not train ---- */
 
 static void expect_refused(const char *command, const char *word, const char *more, const char *data)
@@ -294,6 +367,9 @@ int main(void)
         cmocka_unit_test_teardown(what_was_said_to_fit_starts_though_some_memory_has_gone_since,
                                   process_close_all),
         cmocka_unit_test_teardown(who_would_keep_the_first_in_the_queue_out_does_not_wait, process_close_all),
+        cmocka_unit_test_teardown(what_is_reserved_is_written_down_anew_where_the_ledger_was_removed,
+                                  process_close_all),
+        cmocka_unit_test_teardown(who_waits_goes_on_waiting_where_the_ledger_was_removed, process_close_all),
         cmocka_unit_test_teardown(a_run_of_one_home_is_seen_from_another_and_its_home_is_told,
                                   process_close_all),
         cmocka_unit_test_teardown(without_a_word_the_ledger_is_in_memory_and_this_user_s_alone,

@@ -8,6 +8,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <limits.h>
 
 #include "core/config.h"
 #include "core/fit.h"

@@ -69,6 +69,23 @@ static enum status attempt(struct memory_share *share, const struct memory_wish 
     return ledger_reserve(share->ledger, room, wish->holder, bytes, &share->id, err);
 }
 
+/* The ledger in place of one whose file has been removed, as systemd does when a user logs out; NULL: it
+ * still is there, or there can be no other. */
+static struct ledger *open_anew(const struct memory_share *share)
+{
+    struct ledger *fresh = NULL;
+    struct err apart;
+    if (share->ledger && ledger_is_lost(share->ledger))
+        ledger_place_open(ledger_home(share->ledger), false, &fresh, &apart, NULL);
+    return fresh;
+}
+
+static void keep_instead(struct memory_share *share, struct ledger *fresh)
+{
+    ledger_close(share->ledger);
+    share->ledger = fresh;
+}
+
 enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err)
 {
     struct device_info info;
@@ -76,6 +93,10 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     struct err why, apart;
     *share = (struct memory_share){.bytes = wish->bytes};
     look(wish, &info, &room);
+    snprintf(share->device, sizeof share->device, "%s", room.device);
+    share->beside = room.beside;
+    share->reserve = room.reserve;
+    share->passes = room.passes;
     if (wish->home) share->overhead = context_bytes(wish->home, &info, &room.taken);
     if (ledger_place_open(wish->home, false, &share->ledger, &apart, &why)) warn(not_reserved, &why);
     if (apart.status) warn(not_seen, &apart);
@@ -97,6 +118,11 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
         }
         nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
         look(wish, &info, &room);
+        struct ledger *fresh = open_anew(share);
+        if (fresh) {
+            keep_instead(share, fresh);
+            ledger_wait(fresh, &room, wish->holder, wish->bytes + share->overhead, NULL);
+        }
         status = attempt(share, wish, &room, err);
     }
     if (!status) return STATUS_OK;
@@ -147,7 +173,19 @@ size_t memory_share_queue(const struct memory_wish *wish, struct reservation **o
 
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes)
 {
-    if (share->ledger) ledger_use(share->ledger, share->id, holder, bytes + share->overhead, NULL);
+    struct ledger *fresh = open_anew(share);
+    struct ledger_room room = {.device = share->device,
+                               .reserve = share->reserve,
+                               .taken = bytes + share->overhead,
+                               .passes = share->passes,
+                               .beside = share->beside};
+    if (!share->ledger) return;
+    if (!fresh)
+        ledger_use(share->ledger, share->id, holder, room.taken, NULL);
+    else if (!ledger_restore(fresh, &room, holder, share->bytes + share->overhead, &share->id, NULL))
+        keep_instead(share, fresh);
+    else
+        ledger_close(fresh);
 }
 
 void memory_share_release(struct memory_share *share)

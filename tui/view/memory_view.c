@@ -56,6 +56,10 @@ static enum status read_holders(struct workbench *workbench, struct memory_state
         state->holder_count = 0;
         return STATUS_OK;
     }
+    if (state->ledger && ledger_is_lost(state->ledger)) {
+        ledger_close(state->ledger);
+        state->ledger = NULL;
+    }
     if (!state->ledger && ledger_place_open(store_home(store), true, &state->ledger, &apart, err))
         return err->status;
     arena_init(&arena, 4096);
