@@ -143,7 +143,8 @@ static void draw_start(struct grid *grid, struct rect row, const struct form_sta
 }
 
 /* The sentence below the lines, and its style. */
-static enum style note_text(struct workbench *workbench, const struct form_state *state, char *buf, size_t size)
+static enum style note_text(struct workbench *workbench, const struct form_state *state, char *buf,
+                            size_t size)
 {
     size_t count;
     const struct form_field *fields = workbench_fields(workbench, &count);
@@ -213,7 +214,8 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
     size_t count;
     const struct form_field *fields = workbench_fields(workbench, &count);
     int x = grid_text(grid, 1, 0, grid->w - 2, STYLE_ACCENT, ATTR_BOLD, "New run") + 3;
-    grid_text(grid, x, 0, grid->w - x - 1, STYLE_DIM, 0, "what is left empty keeps its default");
+    grid_text_fitting(grid, x, 0, grid->w - x - 1, STYLE_DIM, 0,
+                      (const char *[]){"what is left empty keeps its default", "empty: the default", NULL});
     struct rect body = {0, 2, grid->w, grid->h - 3 - draw_note(workbench, grid, state)};
     int beside = grid->w - (grid->w >= WIDE ? LINES_W_WIDE : LINES_W) - 2; /* columns for the preview */
     if (beside > PREVIEW_W_MAX) beside = PREVIEW_W_MAX;

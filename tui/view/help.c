@@ -60,7 +60,11 @@ void help_draw_hints(struct grid *grid, struct rect row, enum key_context contex
     }
 }
 
-enum { LABEL_X = 2, TEXT_X = 15, BOX_LEAST = 56 }; /* columns from the frame; of the box where there is room */
+enum {
+    LABEL_X = 2,
+    TEXT_X = 15,
+    BOX_LEAST = 56
+}; /* columns from the frame; of the box where there is room */
 
 /* Columns of the box's inside in which no text of a group is wrapped. */
 static int group_width(enum key_context context)
@@ -119,10 +123,11 @@ void help_draw(struct grid *grid, enum key_context context, int *scroll)
     if (*scroll > rows - inside.h) *scroll = rows > inside.h ? rows - inside.h : 0;
     int row = draw_group(grid, inside, 0, *scroll, context);
     draw_group(grid, inside, row + 1, *scroll, CONTEXT_ANY);
-    const char *foot = " any key closes ";
-    if (rows > inside.h)
-        foot = box.w >= 46 ? " Up Down scroll, any other key closes " : " Up Down scroll, others close ";
-    grid_text_right(grid, box.x + 2, box.y + box.h - 1, box.w - 4, STYLE_DIM, ATTR_NONE, foot);
+    static const char *const scrolls[] = {" Up Down scroll, any other key closes ",
+                                          " Up Down scroll, others close ", NULL};
+    static const char *const closes[] = {" any key closes ", NULL};
+    grid_text_fitting(grid, box.x + 2, box.y + box.h - 1, box.w - 4, STYLE_DIM, ATTR_NONE,
+                      rows > inside.h ? scrolls : closes);
     if (rows - *scroll > inside.h)
         grid_put(grid, box.x + box.w - 1, box.y + box.h - 2, 0x25BC, STYLE_ACCENT, ATTR_BOLD);
     if (*scroll > 0) grid_put(grid, box.x + box.w - 1, box.y + 1, 0x25B2, STYLE_ACCENT, ATTR_BOLD);

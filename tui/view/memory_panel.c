@@ -192,11 +192,16 @@ static char *short_share(double part, double whole, char *buf, size_t size)
     if (isnan(part) || !(in_unit > 0))
         snprintf(buf, size, "%s", text);
     else
-        snprintf(buf, size, in_unit < 100 ? "%.1f/%.1f%s" : "%.0f/%.0f%s", part / whole * in_unit, in_unit, unit);
+        snprintf(buf, size, in_unit < 100 ? "%.1f/%.1f%s" : "%.0f/%.0f%s", part / whole * in_unit, in_unit,
+                 unit);
     return buf;
 }
 
-enum { WIDE = 60, NUMBER_W = 22, NUMBER_W_NARROW = 13 }; /* columns: of the panel, of the numbers beside bars */
+enum {
+    WIDE = 60,
+    NUMBER_W = 22,
+    NUMBER_W_NARROW = 13
+}; /* columns: of the panel, of the numbers beside bars */
 
 static int number_width(const struct rect *area)
 {

@@ -37,7 +37,8 @@ size_t profile_panel_page(struct rect area)
     return area.h > HEAD_ROWS ? (size_t)(area.h - HEAD_ROWS) : 1;
 }
 
-/* What is unknown, and what an operation does nothing of, has an empty cell. The points stand below each other. */
+/* What is unknown, and what an operation does nothing of, has an empty cell. The points stand below each
+ * other. */
 static const char *rate_text(double rate, char *buf, size_t size)
 {
     buf[0] = '\0';

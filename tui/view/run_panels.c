@@ -77,9 +77,10 @@ static void draw_progress(struct grid *grid, struct rect area, const struct run_
     int y = area.y + 1, end = area.x + area.w - 1;
     char text[160], done[32], total[32], duration[32];
     double fraction = label_progress(run), eta = label_eta(run);
-    int n = snprintf(text, sizeof text, "%5.1f%%  %s / %s steps", isnan(fraction) ? 0 : fraction * 100,
+    int n = snprintf(text, sizeof text, "%5.1f%%  %s / %s step%s", isnan(fraction) ? 0 : fraction * 100,
                      label_thousands(run->steps < 0 ? 0 : run->steps, done, sizeof done),
-                     run->total_steps > 0 ? label_thousands(run->total_steps, total, sizeof total) : "?");
+                     run->total_steps > 0 ? label_thousands(run->total_steps, total, sizeof total) : "?",
+                     text_plural(run->total_steps));
     if (!isnan(eta))
         n += snprintf(text + n, sizeof text - (size_t)n, "  ETA %s",
                       clock_format_duration(eta, duration, sizeof duration));
@@ -156,12 +157,29 @@ static int draw_waiting(struct grid *grid, int x, int y, int w, const struct sto
     if (now->patience <= 0)
         return grid_printf(grid, x, y, w, STYLE_DIM, 0,
                            "early stopping is off; %" PRId64 " evaluation%s since the best one",
-                           now->patience_used, now->patience_used == 1 ? "" : "s");
+                           now->patience_used, text_plural(now->patience_used));
     int64_t left = now->patience - now->patience_used;
-    return grid_printf(grid, x, y, w, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
-                       "early stopping: best %s @%" PRId64 ", %" PRId64 " of %" PRId64
-                       " evaluations without improvement, %" PRId64 " left",
-                       best, now->best_step, now->patience_used, now->patience, left > 0 ? left : 0);
+    char whole[160], some[128], least[96], of[64];
+    snprintf(of, sizeof of, "%" PRId64 " of %" PRId64 " evaluation%s without improvement", now->patience_used,
+             now->patience, text_plural(now->patience));
+    snprintf(whole, sizeof whole, "early stopping: best %s @%" PRId64 ", %s, %" PRId64 " left", best,
+             now->best_step, of, left > 0 ? left : 0);
+    snprintf(some, sizeof some, "best %s @%" PRId64 ", %s", best, now->best_step, of);
+    snprintf(least, sizeof least, "patience %" PRId64 " of %" PRId64, now->patience_used, now->patience);
+    return grid_text_fitting(grid, x, y, w, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
+                             (const char *[]){whole, some, of, least, NULL});
+}
+
+/* Its remedy is what must be read. Returns the columns used. */
+static int draw_crash(struct grid *grid, int x, int y, int w, const struct run_model *model)
+{
+    char whole[RUN_NAME_MAX + 128], some[RUN_NAME_MAX + 64];
+    const char *name = model->info.name;
+    snprintf(whole, sizeof whole, "its trainer died; `anneal resume %s` %s", name,
+             model->checkpoint_count ? "goes on from the last checkpoint"
+                                     : "begins again: it has no checkpoint yet");
+    snprintf(some, sizeof some, "its trainer died: `anneal resume %s`", name);
+    return grid_text_fitting(grid, x, y, w, STYLE_BAD, ATTR_BOLD, (const char *[]){whole, some, NULL});
 }
 
 /* Why it ended, or how the early stopping stands. Returns the columns used. */
@@ -172,20 +190,21 @@ static int draw_story(struct grid *grid, int x, int y, int w, const struct run_m
         bool bad = run->status == RUN_FAILED || run->status == RUN_CRASHED;
         return grid_text(grid, x, y, w, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, run->message);
     }
-    if (run->status == RUN_CRASHED)
-        return grid_printf(grid, x, y, w, STYLE_BAD, ATTR_BOLD, "its trainer died; `anneal resume %s` %s",
-                           run->name,
-                           model->checkpoint_count ? "goes on from the last checkpoint"
-                                                   : "begins again: it has no checkpoint yet");
+    if (run->status == RUN_CRASHED) return draw_crash(grid, x, y, w, model);
     if (!model->stopping_count) return 0;
     const struct stopping_record *now = &model->stopping[0].record;
     if (now->verdict != VERDICT_STOP) return draw_waiting(grid, x, y, w, now);
-    char best[32];
-    return grid_printf(grid, x, y, w, STYLE_ACCENT, 0,
-                       "stopped early after %" PRId64 " steps: %" PRId64
-                       " evaluations in a row did not improve on %s @%" PRId64,
-                       now->step, now->patience_used, axis_format(now->best_val_loss, best, sizeof best),
-                       now->best_step);
+    char best[32], whole[192], some[128], least[64];
+    axis_format(now->best_val_loss, best, sizeof best);
+    snprintf(whole, sizeof whole,
+             "stopped early after %" PRId64 " step%s: %" PRId64
+             " evaluation%s in a row did not improve on %s @%" PRId64,
+             now->step, text_plural(now->step), now->patience_used, text_plural(now->patience_used), best,
+             now->best_step);
+    snprintf(some, sizeof some, "stopped early: %" PRId64 " evaluation%s did not improve on %s @%" PRId64,
+             now->patience_used, text_plural(now->patience_used), best, now->best_step);
+    snprintf(least, sizeof least, "stopped early: best %s @%" PRId64, best, now->best_step);
+    return grid_text_fitting(grid, x, y, w, STYLE_ACCENT, 0, (const char *[]){whole, some, least, NULL});
 }
 
 /* The row below the numbers: the story, and at its right the memory where there is room for both. */
@@ -272,7 +291,11 @@ static void event_sentence(const struct event_record *event, char *buf, size_t s
     snprintf(buf, size, "@%" PRId64 " %s", event->step, text);
 }
 
-enum { EVENT_MAX = 1024, EVENT_INDENT = 2, EVENT_MARGIN = 4 }; /* columns: the mark, and all beside the text */
+enum {
+    EVENT_MAX = 1024,
+    EVENT_INDENT = 2,
+    EVENT_MARGIN = 4
+}; /* columns: the mark, and all beside the text */
 
 int panel_event_rows(const struct event_record *event, int width)
 {

@@ -13,8 +13,8 @@ void panel_draw_header(struct grid *grid, struct rect area, const struct run_mod
 void panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which);
 /* Rows with its title that all of it takes in `width` columns. */
 int panel_sample_rows(const struct run_model *model, size_t which, int width);
-/* Whole sentences, wrapped, as many as there is room for: from `from` (one of the model's; NULL: the newest) to
- * older ones. */
+/* Whole sentences, wrapped, as many as there is room for: from `from` (one of the model's; NULL: the newest)
+ * to older ones. */
 void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model,
                        const struct event_record *from);
 /* Rows that one of them, or all of them up to `most`, take in `width` columns. */

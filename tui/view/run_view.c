@@ -27,7 +27,7 @@ struct run_state {
     int plot_w;     /* columns of the focused chart when last drawn: what one cursor step is worth */
     size_t sample;  /* 0: the newest */
     int64_t event;  /* step of the event that is read whole while the cursor is there; -1: none */
-    int64_t order; /* id of the last order sent, until it has taken effect; 0: none */
+    int64_t order;  /* id of the last order sent, until it has taken effect; 0: none */
 };
 
 static enum status run_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
@@ -201,7 +201,8 @@ static void place_panels(const struct run_state *state, const struct grid *grid,
     layout_run(grid->w, grid->h, state->enlarged, out);
     int w = out->events.w, needed = chosen ? panel_event_rows(chosen, w) : 0;
     int wanted = out->side.w ? 0 : panel_events_rows(&state->model, w, out->sample.h);
-    layout_run_events(out, state->enlarged, panel_sample_rows(&state->model, state->sample, w), wanted, needed);
+    layout_run_events(out, state->enlarged, panel_sample_rows(&state->model, state->sample, w), wanted,
+                      needed);
 }
 
 static void run_draw(struct workbench *workbench, void *opaque, struct grid *grid)
@@ -252,8 +253,8 @@ static void move_cursor(struct workbench *workbench, struct run_state *state, in
     place_cursor(workbench, state, from);
 }
 
-/* The cursor goes to an event, whose sentence then stands whole below the charts. Without a cursor the next one
- * is the first. */
+/* The cursor goes to an event, whose sentence then stands whole below the charts. Without a cursor the next
+ * one is the first. */
 static void move_to_event(struct workbench *workbench, struct run_state *state, bool later)
 {
     int64_t from = state->cursor < 0 && !later ? INT64_MAX : state->cursor;

@@ -185,8 +185,8 @@ static void draw_traces(struct grid *grid, const struct chart *chart, const stru
 
 /* What stands in the title of one trace: its newest value or, with a cursor, that at `step`. `lost`: of the
  * steps merged into it how many had none. */
-static void trace_value(const struct chart_trace *trace, int64_t step, bool at_cursor, char *value, size_t size,
-                        long long *lost)
+static void trace_value(const struct chart_trace *trace, int64_t step, bool at_cursor, char *value,
+                        size_t size, long long *lost)
 {
     const struct series_point *point = at_cursor || trace->trend ? chart_point_at(trace, step) : NULL;
     if (!at_cursor && !trace->trend && trace->count) point = &trace->points[trace->count - 1];
@@ -203,8 +203,8 @@ static void trace_value(const struct chart_trace *trace, int64_t step, bool at_c
     if (point && at_cursor && point->count > point->non_finite) *lost = (long long)point->non_finite;
 }
 
-/* A value is drawn whole or not at all; its name before it as far as there is room. Returns where the next one
- * begins. */
+/* A value is drawn whole or not at all; its name before it as far as there is room. Returns where the next
+ * one begins. */
 static int draw_value(struct grid *grid, int x, int y, int end, const struct chart_trace *trace, int64_t step,
                       bool at_cursor)
 {
@@ -213,7 +213,7 @@ static int draw_value(struct grid *grid, int x, int y, int end, const struct cha
     trace_value(trace, step, at_cursor, value, sizeof value, &lost);
     int gap = trace->name ? 2 : 1, w = glyph_text_width(value);
     int name_w = trace->name ? glyph_text_width(trace->name) : 0, room = end - x - gap - w;
-    if (trace->name) room -= 2;           /* the mark */
+    if (trace->name) room -= 2;               /* the mark */
     if (name_w > room - 1) name_w = room - 1; /* and a space after it */
     if (room < 0) return x;
     grid_fill(grid, (struct rect){x, y, gap, 1}, ' ', STYLE_TEXT, 0);
