@@ -174,7 +174,6 @@ static void a_chosen_event_is_read_whole_at_every_size(void **state)
     static const int sizes[][3] = {{60, 18, 60}, {80, 24, 80}, {120, 40, 120}, {200, 60, 148}};
     char home[1024], sentence[512];
     make_eventful("chosen", home, sizeof home);
-    add_event(home, 19, "info", "the end");
     snprintf(sentence, sizeof sentence, "! @7 %s ", advice);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct workbench *workbench = open_workbench(home, "eventful");
@@ -183,7 +182,7 @@ static void a_chosen_event_is_read_whole_at_every_size(void **state)
         assert_reads(workbench, sizes[i][0], sizes[i][1], sizes[i][0], "? help"); /* nothing hides the keys */
         assert_reads_not(workbench, sizes[i][0], sizes[i][1], "step 7:");
         type(workbench, "n");
-        assert_reads(workbench, sizes[i][0], sizes[i][1], sizes[i][2], "@19 ");
+        assert_reads(workbench, sizes[i][0], sizes[i][1], sizes[i][2], "@19 checkpoint written to step-last");
         workbench_close(workbench);
     }
 }
@@ -270,6 +269,19 @@ static void the_form_says_everything_on_narrow_screens(void **state)
     }
 }
 
+static void one_of_a_thing_is_not_many(void **state)
+{
+    (void)state;
+    static const char *const one[] = {"train.total_steps=1", "train.batch_size=1", "train.seq_len=1",
+                                      "train.warmup_steps=0"};
+    static struct form_preview preview;
+    form_preview_make(one, 4, &preview);
+    assert_string_equal(preview.problem, "");
+    assert_non_null(strstr(preview.facts, " parameters; 1 step of 1 token, 1 in all"));
+    form_preview_make(one, 1, &preview);
+    assert_non_null(strstr(preview.facts, " parameters; 1 step of 4.10k tokens, "));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +292,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_side_panel_wraps_its_events),
         cmocka_unit_test(how_a_run_stands_is_said_in_words_that_fit),
         cmocka_unit_test(the_form_says_everything_on_narrow_screens),
+        cmocka_unit_test(one_of_a_thing_is_not_many),
     };
     if (argc > 1 && strcmp(argv[1], "train") == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than its test */
