@@ -60,6 +60,11 @@ char *text_format_bytes(uint64_t bytes, char *buf, size_t size)
     return buf;
 }
 
+const char *text_plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 char *text_format_count(double count, char *buf, size_t size)
 {
     static const char unit[] = "\0kMBT";

@@ -16,6 +16,9 @@ char *text_format_bytes(uint64_t bytes, char *buf, size_t size);
 /* "950", "12.3k", "4.10M", "1.2B": three significant digits. Returns buf. */
 char *text_format_count(double count, char *buf, size_t size);
 
+/* "" for 1, else "s": "1 token", "0 tokens". */
+const char *text_plural(int64_t count);
+
 /* The whole word is a number: true and *out is set. Accepts what strtoll/strtod accept, nothing after it. */
 bool text_parse_int(const char *word, int64_t *out);
 bool text_parse_double(const char *word, double *out);

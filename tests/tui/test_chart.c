@@ -85,7 +85,7 @@ static void a_ramp_in_braille(void **state)
     struct scene *scene = *state;
     fill_ramp(scene, 101);
     draw(scene, 27, 7);
-    assert_picture(&scene->grid, " loss  100.0 ──────────────\n"
+    assert_picture(&scene->grid, " loss 100.0 ───────────────\n"
                                  "   100┤ ·   ·   ·   ·  ⣀⡤⠖⠋\n"
                                  "      │            ⣀⠤⠖⠋⠁\n"
                                  "    50┤ ·   ·  ⣀⠤⠖⠉ ·   ·\n"
@@ -102,7 +102,7 @@ static void an_event_is_marked_above_its_step_while_that_is_shown(void **state)
     scene->chart.event_steps = events;
     scene->chart.event_count = 3;
     draw(scene, 27, 7);
-    assert_picture(&scene->grid, " loss  100.0 ──────────────\n"
+    assert_picture(&scene->grid, " loss 100.0 ───────────────\n"
                                  "   100┤ ·   ·   ·!  ·  ⣀⡤⠖⠋\n"
                                  "      │            ⣀⠤⠖⠋⠁\n"
                                  "    50┤ ·   ·  ⣀⠤⠖⠉ ·   ·\n"
@@ -117,7 +117,7 @@ static void a_ramp_in_half_blocks(void **state)
     scene->grid.level = GLYPHS_BLOCK;
     fill_ramp(scene, 101);
     draw(scene, 27, 7);
-    assert_picture(&scene->grid, " loss  100.0 ──────────────\n"
+    assert_picture(&scene->grid, " loss 100.0 ───────────────\n"
                                  "   100┤ ·   ·   ·   ·  ▄▄█▀\n"
                                  "      │            ▄▄█▀▀\n"
                                  "    50┤ ·   · ▄▄▄█▀▀·   ·\n"
@@ -132,7 +132,7 @@ static void a_ramp_in_ascii(void **state)
     scene->grid.level = GLYPHS_ASCII;
     fill_ramp(scene, 101);
     draw(scene, 27, 7);
-    assert_picture(&scene->grid, " loss  100.0 --------------\n"
+    assert_picture(&scene->grid, " loss 100.0 ---------------\n"
                                  "   100+                ..''\n"
                                  "      |            ..'''\n"
                                  "    50+        ..''\n"
@@ -146,7 +146,7 @@ static void an_empty_chart_waits(void **state)
     struct scene *scene = *state;
     scene->chart.last_step = 1;
     draw(scene, 40, 6);
-    assert_picture(&scene->grid, " loss  -- ──────────────────────────────\n"
+    assert_picture(&scene->grid, " loss -- ───────────────────────────────\n"
                                  "      │\n"
                                  "      │\n"
                                  "      │ waiting for the first value\n"
@@ -278,10 +278,10 @@ static void title_shows_the_newest_value_and_the_cursor_its_own(void **state)
     char row[512];
     fill_ramp(scene, 100);
     draw(scene, 60, 12);
-    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "loss  99.00"));
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "loss 99.00"));
     scene->chart.cursor = 25;
     draw(scene, 60, 12);
-    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "@25  25.00"));
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "@25 25.00"));
     assert_true(count_glyph(&scene->grid, 0x250A) > 3);
 }
 
@@ -319,6 +319,41 @@ static void the_best_evaluation_is_starred(void **state)
     scene->chart.first_step = 60;                           /* zoomed past it */
     draw(scene, 60, 12);
     assert_int_equal(count_glyph(&scene->grid, 0x2605), 1);
+}
+
+/* The whole title of a compared run's chart, and no number in it cut. */
+static void a_narrow_title_has_fewer_words_but_no_cut_number(void **state)
+{
+    struct scene *scene = *state;
+    char row[512];
+    fill_ramp(scene, 5000);
+    scene->chart.trace_count = 3;
+    scene->chart.trace[0].name = "train";
+    scene->chart.trace[1] = scene->chart.trace[2] = scene->chart.trace[0];
+    scene->chart.trace[1].name = "val";
+    scene->chart.trace[2].name = "lion-first";
+    scene->chart.best_step = 4100;
+    scene->chart.best = 1.834;
+    draw(scene, 75, 12);
+    assert_string_equal(grid_row(&scene->grid, 0, row, sizeof row),
+                        " loss  ━ train 4999  ━ val 4999  ━ lion-first 4999  ★ best 1.834 @4100 ────");
+    draw(scene, 66, 12);
+    assert_string_equal(grid_row(&scene->grid, 0, row, sizeof row),
+                        " loss  ━ train 4999  ━ val 4999  ━ lion-first 4999  ★ 1.834 @4100");
+    draw(scene, 61, 12);
+    assert_string_equal(grid_row(&scene->grid, 0, row, sizeof row),
+                        " loss  ━ train 4999  ━ val 4999  ━ lion-first 4999  ★ 1.834 ─");
+    draw(scene, 46, 12);
+    assert_string_equal(grid_row(&scene->grid, 0, row, sizeof row),
+                        " loss  ━ train 4999  ━ val 4999  ━ lion… 4999");
+    for (int w = 18; w < 90; w++) {
+        draw(scene, w, 12);
+        grid_row(&scene->grid, 0, row, sizeof row);
+        for (const char *cut = row; (cut = strstr(cut, "…")) != NULL; cut += strlen("…"))
+            assert_true(cut[strlen("…")] == ' '); /* a name, its value after it */
+        for (const char *step = row; (step = strchr(step, '@')) != NULL; step++)
+            assert_memory_equal(step, "@4100", 5);
+    }
 }
 
 static void logarithmic_values_ignore_what_is_not_positive(void **state)
@@ -436,6 +471,7 @@ int main(void)
         TEST(title_shows_the_newest_value_and_the_cursor_its_own),
         TEST(beyond_its_end_what_is_compared_with_has_no_value),
         TEST(the_best_evaluation_is_starred),
+        TEST(a_narrow_title_has_fewer_words_but_no_cut_number),
         TEST(logarithmic_values_ignore_what_is_not_positive),
         TEST(smoothing_keeps_the_raw_spike_in_sight),
         TEST(no_size_and_no_data_makes_it_write_outside),

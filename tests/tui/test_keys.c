@@ -95,6 +95,45 @@ static void the_help_shows_every_key_of_a_context_by_scrolling(void **state)
     grid_release(&grid);
 }
 
+/* All lines of the help at one size, as far as they scroll. */
+static void scroll_help(int w, enum key_context context, char *buf, size_t size)
+{
+    struct grid grid = {0};
+    struct err err = {0};
+    size_t used = 0;
+    assert_int_equal(grid_resize(&grid, w, 24, &err), STATUS_OK);
+    grid.level = GLYPHS_BRAILLE;
+    for (int wanted = 0; wanted < 120; wanted++) {
+        int scroll = wanted;
+        grid_clear(&grid);
+        help_draw(&grid, context, &scroll);
+        for (int y = 0; y < grid.h; y++) {
+            char row[1024];
+            used += (size_t)snprintf(buf + used, size - used, "%s\n", grid_row(&grid, y, row, sizeof row));
+            assert_true(used < size);
+        }
+    }
+    grid_release(&grid);
+}
+
+static void the_help_has_room_for_every_word(void **state)
+{
+    (void)state;
+    static char text[1 << 20];
+    static const int widths[] = {40, 60, 80, 120, 200};
+    for (int context = 0; context < CONTEXT_COUNT; context++)
+        for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+            scroll_help(widths[i], (enum key_context)context, text, sizeof text);
+            if (strstr(text, "…")) fail_msg("a word is cut at %d columns", widths[i]);
+            for (size_t k = 0; k < key_count; k++) /* one line each where there is room, else wrapped */
+                if (keys[k].context == (enum key_context)context && widths[i] >= 80)
+                    assert_non_null(strstr(text, keys[k].help));
+        }
+    scroll_help(40, CONTEXT_RUNS, text, sizeof text);
+    assert_non_null(strstr(text, "│  D            delete an ended run    │")); /* and goes on below */
+    assert_non_null(strstr(text, "│               with its checkpoints   │"));
+}
+
 static void hints_always_show_the_way_back(void **state)
 {
     (void)state;
@@ -120,6 +159,7 @@ int main(void)
         cmocka_unit_test(a_key_with_two_codes_names_both),
         cmocka_unit_test(the_markdown_lists_every_key),
         cmocka_unit_test(the_help_shows_every_key_of_a_context_by_scrolling),
+        cmocka_unit_test(the_help_has_room_for_every_word),
         cmocka_unit_test(hints_always_show_the_way_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,6 +169,48 @@ static void three_bars_have_one_scale(void **state)
     assert_shows(text, "PPPPP>");                /* and the device goes on beyond it */
 }
 
+static void on_a_narrow_screen_the_device_has_both_its_numbers(void **state)
+{
+    (void)state;
+    char text[20000];
+    struct memory_usage usage = usage_of_five();
+    struct memory_panel panel = {.usage = &usage, .now = 1e9};
+    drawn(&panel, 40, 9, GLYPHS_ASCII, text, sizeof text);
+    assert_line(text, " device", " 4.0/8.0 GiB");
+    usage.sample.memory_used_bytes = 131 * GIB + 716 * (int64_t)MIB;
+    usage.sample.memory_total_bytes = 139 * GIB + 819 * (int64_t)MIB;
+    drawn(&panel, 40, 9, GLYPHS_ASCII, text, sizeof text);
+    assert_line(text, " device", " 132/140 GiB");
+    usage.sample.memory_used_bytes = -1;
+    drawn(&panel, 40, 9, GLYPHS_ASCII, text, sizeof text);
+    assert_line(text, " device", "  139.8 GiB");
+}
+
+static void no_title_is_cut_on_a_narrow_screen(void **state)
+{
+    (void)state;
+    char text[20000];
+    struct memory_usage usage = usage_of_five();
+    struct memory_panel panel = {.usage = &usage, .now = 1e9};
+    for (int w = 40; w < 100; w++) {
+        drawn(&panel, w, 24, GLYPHS_BRAILLE, text, sizeof text);
+        if (strstr(text, "…")) fail_msg("%d columns: a word is cut: %s", w, text);
+        assert_shows(text, "on one scale");
+    }
+}
+
+static void what_is_unknown_is_seen_in_a_locale_without_unicode(void **state)
+{
+    (void)state;
+    char text[20000];
+    struct memory_usage usage = usage_of_five();
+    struct memory_panel panel = {.usage = &usage, .now = 1e9};
+    setlocale(LC_CTYPE, "C");
+    drawn(&panel, 80, 21, GLYPHS_ASCII, text, sizeof text);
+    setlocale(LC_CTYPE, "C.UTF-8");
+    assert_shows(text, "outside it            -  512.0 MiB");
+}
+
 static void a_sliver_of_the_device_is_drawn_by_itself(void **state)
 {
     (void)state;
@@ -195,7 +237,7 @@ static void the_legend_has_every_number(void **state)
     assert_shows(text, "256.0 MiB  256.0 MiB  300.0 MiB");
     assert_shows(text, "all"); /* planned, held; the peaks are of one moment each */
     assert_shows(text, "1.0 GiB    1.0 GiB    1.0 GiB");
-    assert_shows(text, "▓+ outside it                     –  512.0 MiB");
+    assert_shows(text, "▓+ outside it                     -  512.0 MiB");
     assert_shows(text, "device GPU 0, 5s ago");
     assert_shows(text, "headroom                                       3.0 GiB");
     assert_shows(text, "kept free, 12 %");
@@ -218,7 +260,7 @@ static void what_nobody_measured_is_a_dash(void **state)
     usage = usage_of_five();
     usage.sample.process_bytes = -1; /* a driver that does not tell */
     drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
-    assert_line(text, "█P this process", "–");
+    assert_line(text, "█P this process", "-");
     assert_line(text, "▓O all processes", "4.0 GiB");
     assert_null(strstr(text, "outside it"));
 }
@@ -284,7 +326,7 @@ static void holders_are_shown_of_a_run_that_trains(void **state)
     drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
     assert_shows(text, "run-0, 1000");
     assert_shows(text, "1.0 MiB  512.0 KiB");
-    assert_shows(text, "2.0 MiB          –"); /* reserved, and not told to be taken */
+    assert_shows(text, "2.0 MiB          -"); /* reserved, and not told to be taken */
     assert_shows(text, "and 11 more");
     panel.live = false;
     drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
@@ -342,7 +384,7 @@ static void how_busy_it_is_and_what_slows_it_stand_with_the_device(void **state)
     usage.sample.gpu = -1;
     usage.sample.utilization_pct = 38;
     drawn(&panel, 80, 21, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, "38 % of all processors"); /* of which the run has so much */
+    assert_shows(text, "38 % of all processors busy"); /* of which the run has so much */
 }
 
 static void a_category_of_its_own_gets_a_letter_of_its_own(void **state)
@@ -430,6 +472,9 @@ int main(void)
         cmocka_unit_test(what_lies_beyond_the_scale_is_marked),
         cmocka_unit_test(the_smallest_amount_has_a_cell_and_nothing_has_none),
         cmocka_unit_test(three_bars_have_one_scale),
+        cmocka_unit_test(on_a_narrow_screen_the_device_has_both_its_numbers),
+        cmocka_unit_test(no_title_is_cut_on_a_narrow_screen),
+        cmocka_unit_test(what_is_unknown_is_seen_in_a_locale_without_unicode),
         cmocka_unit_test(a_sliver_of_the_device_is_drawn_by_itself),
         cmocka_unit_test(the_legend_has_every_number),
         cmocka_unit_test(what_nobody_measured_is_a_dash),

@@ -166,12 +166,12 @@ static void the_table_has_time_share_and_rates(void **state)
     struct profile_panel panel = {.tree = &tree, .selected = 2};
     struct grid grid = draw(&profile, &panel, 80, 12, GLYPHS_ASCII);
     assert_row(&grid, 0, " profile 10.00 ms a step, the mean of 4 profiled, the newest @200 --------------");
-    assert_row(&grid, 1, " operation               calls  ms a step   share                GB/s   GFLOP/s");
-    assert_row(&grid, 2, " v forward                   5      6.100   61.0%  #####....    1.311     17.70");
-    assert_row(&grid, 3, "     loss                    1      2.000   20.0%  #........    2.000     4.000");
-    assert_row(&grid, 4, "   > layer 0                 3      1.100   11.0%  #........    2.727     45.45");
-    assert_row(&grid, 6, " v backward              2.500      3.500   35.0%  ###......   0.5714     28.57");
-    assert_row(&grid, 8, "   unattributed              1      0.400    4.0%  #........");
+    assert_row(&grid, 1, " operation               calls  ms a step   share               GB/s    GFLOP/s");
+    assert_row(&grid, 2, " v forward                   5      6.100   61.0%  ####....     1.31      17.70");
+    assert_row(&grid, 3, "     loss                    1      2.000   20.0%  #.......     2.00       4.00");
+    assert_row(&grid, 4, "   > layer 0                 3      1.100   11.0%  #.......     2.73      45.45");
+    assert_row(&grid, 6, " v backward              2.500      3.500   35.0%  ##......     0.57      28.57");
+    assert_row(&grid, 8, "   unattributed              1      0.400    4.0%  #.......");
     assert_true(grid.cells[4 * 80 + 10].attr & ATTR_REVERSE);
     assert_false(grid.cells[5 * 80 + 10].attr & ATTR_REVERSE);
     grid_release(&grid);
@@ -188,10 +188,30 @@ static void the_lines_scroll(void **state)
     arrange(&tree);
     struct profile_panel panel = {.tree = &tree, .selected = 6, .scroll = 5};
     struct grid grid = draw(&profile, &panel, 80, 6, GLYPHS_ASCII);
-    assert_row(&grid, 2, "   > layer 0             2.500      3.500   35.0%  ###......   0.5714     28.57");
+    assert_row(&grid, 2, "   > layer 0             2.500      3.500   35.0%  ##......     0.57      28.57^");
     assert_row(&grid, 4, "");
     assert_int_equal(profile_panel_page((struct rect){0, 0, 80, 6}), 4);
     grid_release(&grid);
+    profile_tree_release(&tree);
+}
+
+static void what_lies_beyond_the_edges_is_marked(void **state)
+{
+    (void)state;
+    struct profile_tree tree = {0};
+    arrange(&tree); /* of 7 lines */
+    static const struct {
+        size_t scroll;
+        int h;
+        uint32_t above, below;
+    } cases[] = {{0, 6, ' ', 'v'}, {2, 6, '^', 'v'}, {3, 6, '^', ' '}, {0, 9, ' ', ' '}, {0, 8, ' ', 'v'}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct profile_panel panel = {.tree = &tree, .selected = 6, .scroll = cases[i].scroll};
+        struct grid grid = draw(&profile, &panel, 80, cases[i].h, GLYPHS_ASCII);
+        assert_int_equal(grid.cells[2 * 80 + 79].glyph, cases[i].above);
+        assert_int_equal(grid.cells[(cases[i].h - 1) * 80 + 79].glyph, cases[i].below);
+        grid_release(&grid);
+    }
     profile_tree_release(&tree);
 }
 
@@ -220,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_line_is_found_again_or_what_it_is_in),
         cmocka_unit_test(the_table_has_time_share_and_rates),
         cmocka_unit_test(the_lines_scroll),
+        cmocka_unit_test(what_lies_beyond_the_edges_is_marked),
         cmocka_unit_test(a_run_without_a_profile_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

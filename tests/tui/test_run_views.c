@@ -267,18 +267,18 @@ static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
     struct pty *pty = terminal_open(fixture->environment, 30, 120, NULL, NULL, NULL);
     pty_wait_text(pty, "3 runs");
     pty_send(pty, "n");
-    pty_wait_text(pty, "learning rate: peak 3.00e-4, end  3.00e-5");
+    pty_wait_text(pty, "learning rate: peak 3.00e-4, end 3.00e-5");
     pty_wait_text(pty, "5.34M parameters; 2000 steps of 4.10k tokens");
     pty_wait_text(pty, "3e-4┤");
     pty_send(pty, "\t\t\t\t500");
     pty_wait_text(pty, "500 steps of");
     pty_send(pty, "\t\t\t1e-");
     pty_wait_text(pty, "train.learning_rate = 1e-: must be a number"); /* and no chart of something else */
-    pty_wait_no_text(pty, "end  3.00e-5");
+    pty_wait_no_text(pty, "end 3.00e-5");
     pty_send(pty, "2");
     pty_wait_text(pty, "0.010┤");
     pty_send(pty, "\t\t\033[D"); /* schedule: from cosine back to warmup_constant */
-    pty_wait_text(pty, "learning rate: peak 0.0100, end  0.0100");
+    pty_wait_text(pty, "learning rate: peak 0.0100, end 0.0100");
     pty_close(pty);
 }
 
@@ -289,7 +289,8 @@ static void the_form_names_every_key_on_a_small_screen(void **state)
     pty_wait_text(pty, "3 runs");
     pty_send(pty, "n");
     pty_wait_text(pty, "the preset's (default)");
-    pty_wait_text(pty, "lr peak 3.00e-4, end  3.00e-5");
+    pty_wait_text(pty, "lr peak 3.00e-4, end 3.00e-5");
+    pty_wait_text(pty, "In the beginning (default)");
     pty_send(pty, "\t\t");
     pty_wait_text(pty, " data.train ─");
     pty_wait_text(pty, "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list");

@@ -24,7 +24,7 @@ static void keys_lead_from_event_to_event(void **state)
     pty_wait_text(pty, "▸loss");
     pty_send(pty, "n"); /* without a cursor, from the beginning */
     pty_wait_text(pty, "loss @150");
-    pty_wait_text(pty, "@150 warning: the loss rose");
+    pty_wait_text(pty, "! @150 the loss rose");
     pty_send(pty, "n");
     pty_wait_text(pty, "loss @299");
     pty_send(pty, "n");
@@ -34,7 +34,7 @@ static void keys_lead_from_event_to_event(void **state)
     pty_send(pty, "N");
     pty_wait_text(pty, "no event before this step");
     pty_send(pty, "f++++"); /* a window at the end: it follows */
-    pty_wait_no_text(pty, "@150 warning");
+    pty_wait_text(pty, "@299 checkpoint written");
     pty_send(pty, "NN");
     pty_wait_text(pty, "loss @150");
     pty_close(pty);

@@ -411,6 +411,88 @@ static void layout_of_a_run_never_overlaps_at_any_size(void **state)
     }
 }
 
+static void an_event_takes_the_room_it_needs_at_any_size(void **state)
+{
+    (void)state;
+    static const int needs[][3] = {{2, 12, 0}, {9, 5, 5}, {1, 0, 3}, {4, 0, 100}}; /* used, wanted, needed */
+    for (int w = 1; w <= 220; w += 3) {
+        for (int h = 1; h <= 80; h++) {
+            for (size_t i = 0; i < 8; i++) {
+                struct run_layout layout;
+                const int *need = needs[i / 2];
+                layout_run(w, h, i % 2, &layout);
+                layout_run_events(&layout, i % 2, need[0], need[1], need[2]);
+                struct rect all[] = {layout.header,   layout.chart[0], layout.chart[1],
+                                     layout.chart[2], layout.chart[3], layout.sample,
+                                     layout.events,   layout.side,     layout.footer};
+                for (size_t a = 0; a < 9; a++) {
+                    assert_inside(all[a], w, h);
+                    for (size_t b = a + 1; b < 9; b++) assert_apart(all[a], all[b]);
+                }
+                if (layout_too_small(w, h)) continue;
+                assert_true(layout.chart_count > 0 && layout.chart[0].h >= 4);
+                assert_true(layout.events.h >= need[2] || (layout.sample.h <= 2 && layout.chart[0].h == 4));
+            }
+        }
+    }
+}
+
+static void events_first_take_what_the_sample_leaves_blank(void **state)
+{
+    (void)state;
+    struct run_layout layout, before;
+    layout_run(120, 40, false, &before);
+    layout = before;
+    layout_run_events(&layout, false, before.sample.h, 9, 0); /* the text fills its rows */
+    assert_memory_equal(&layout, &before, sizeof layout);
+    layout_run_events(&layout, false, 2, before.events.h + 3, 0);
+    assert_int_equal(layout.events.h, before.events.h + 3);
+    assert_int_equal(layout.sample.h, before.sample.h - 3);
+    assert_int_equal(layout.chart[3].h, before.chart[3].h);
+    layout = before;
+    layout_run_events(&layout, false, 2, 99, 0); /* no more than that, however many there are */
+    assert_int_equal(layout.sample.h, 2);
+    assert_int_equal(layout.chart[3].h, before.chart[3].h);
+    layout_run(80, 24, false, &layout);
+    layout_run_events(&layout, false, 9, 1, 3); /* asked for: the sample, then the charts give way */
+    assert_int_equal(layout.events.h, 3);
+    assert_int_equal(layout.sample.h, 2);
+}
+
+static void words_are_chosen_by_the_room_there_is(void **state)
+{
+    (void)state;
+    struct grid grid = make_grid(12, 3, GLYPHS_BRAILLE);
+    const char *words[] = {"a long one", "short", NULL};
+    assert_int_equal(grid_text_fitting(&grid, 0, 0, 10, STYLE_TEXT, 0, words), 10);
+    assert_row(&grid, 0, "a long one");
+    grid_text_fitting(&grid, 0, 1, 9, STYLE_TEXT, 0, words);
+    assert_row(&grid, 1, "short");
+    grid_text_fitting(&grid, 0, 2, 4, STYLE_TEXT, 0, words);
+    assert_row(&grid, 2, "sho…");
+    grid_release(&grid);
+}
+
+static void dashes_and_quotes_have_a_width_in_every_locale(void **state)
+{
+    (void)state;
+    setlocale(LC_CTYPE, "C");
+    int width = glyph_text_width("a – ‘b’ …");
+    setlocale(LC_CTYPE, "C.UTF-8");
+    assert_int_equal(width, 9);
+}
+
+static void wrapped_rows_are_counted_as_drawn(void **state)
+{
+    (void)state;
+    static const char text[] = "In the beginning God created the heaven and the earth.\nAnd the earth";
+    struct grid grid = make_grid(60, 60, GLYPHS_BRAILLE);
+    for (int w = 2; w <= 60; w++)
+        assert_int_equal(wrap_rows(text, w), wrap_draw(&grid, (struct rect){0, 0, w, 60}, STYLE_TEXT, text));
+    assert_int_equal(wrap_rows("", 10), 0);
+    grid_release(&grid);
+}
+
 static void layout_uses_the_room_there_is(void **state)
 {
     (void)state;
@@ -450,6 +532,11 @@ int main(void)
         cmocka_unit_test(table_drops_the_least_important_columns_first),
         cmocka_unit_test(input_edits_whole_characters),
         cmocka_unit_test(layout_of_a_run_never_overlaps_at_any_size),
+        cmocka_unit_test(an_event_takes_the_room_it_needs_at_any_size),
+        cmocka_unit_test(events_first_take_what_the_sample_leaves_blank),
+        cmocka_unit_test(words_are_chosen_by_the_room_there_is),
+        cmocka_unit_test(dashes_and_quotes_have_a_width_in_every_locale),
+        cmocka_unit_test(wrapped_rows_are_counted_as_drawn),
         cmocka_unit_test(layout_uses_the_room_there_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -510,7 +510,11 @@ static void an_ended_run_takes_no_orders(void **state)
     pty_wait_text(pty, "100 updates in a row");
     pty_send(pty, "p");
     pty_wait_text(pty, "diverged is not training: it is failed");
-    pty_send(pty, "qD"); /* the list; the newest run is selected, and it lives */
+    pty_send(pty, "qD"); /* the list, on the run one comes from */
+    pty_wait_text(pty, "Delete diverged");
+    pty_send(pty, "n");
+    pty_wait_no_text(pty, "Delete diverged");
+    pty_send(pty, "gD"); /* the newest run, and it lives */
     pty_wait_text(pty, "stop it before deleting it");
     pty_close(pty);
 }

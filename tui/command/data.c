@@ -109,8 +109,8 @@ static int prepare(const struct text_options *options)
                              clock_monotonic() - start));
         return 0;
     }
-    printf("%s: %s tokens of %s (%.2f bytes a token), vocabulary %s, in %s\n", options->output,
-           text_options_number(summary.tokens, tokens, sizeof tokens),
+    printf("%s: %s token%s of %s (%.2f bytes a token), vocabulary %s, in %s\n", options->output,
+           text_options_number(summary.tokens, tokens, sizeof tokens), text_plural((int64_t)summary.tokens),
            text_format_bytes(summary.text_bytes, text, sizeof text), ratio,
            text_options_number((uint64_t)summary.vocab_size, vocab, sizeof vocab),
            clock_format_duration(clock_monotonic() - start, duration, sizeof duration));
@@ -236,8 +236,8 @@ static void print_files(const struct corpus *corpus)
     else
         printf("files       %s (%s)\n", text_options_number(count, b, sizeof b), a);
     for (size_t i = 0; count > 1 && i < count && i < FILES_SHOWN; i++)
-        printf("  %15s tokens  %-20s  %s\n", text_options_number(runs[i].count, a, sizeof a),
-               token_format_name(runs[i].format), run_path(corpus, i));
+        printf("  %15s token%-1s  %-20s  %s\n", text_options_number(runs[i].count, a, sizeof a),
+               text_plural((int64_t)runs[i].count), token_format_name(runs[i].format), run_path(corpus, i));
     if (count > FILES_SHOWN) printf("  and %zu more\n", count - FILES_SHOWN);
 }
 
@@ -370,8 +370,8 @@ static enum status clean_entry(void *context, const struct corpus_cache_entry *e
                                                     entry->tokenizer, "tokens", (json_int_t)entry->tokens,
                                                     "bytes", (json_int_t)entry->bytes));
     else
-        printf("%s  %15s tokens  %10s  %s\n", entry->key,
-               text_options_number(entry->tokens, tokens, sizeof tokens),
+        printf("%s  %15s token%-1s  %10s  %s\n", entry->key,
+               text_options_number(entry->tokens, tokens, sizeof tokens), text_plural((int64_t)entry->tokens),
                text_format_bytes(entry->bytes, bytes, sizeof bytes),
                *entry->tokenizer ? entry->tokenizer : "unreadable");
     return STATUS_OK;

@@ -90,9 +90,10 @@ static void print_model(const struct outlook *o)
 {
     const struct model_config *m = &o->config->model.sizes;
     char text[32];
-    printf("model        %s parameters: %lld layers of width %lld, %lld heads, vocabulary %lld\n",
+    printf("model        %s parameters: %lld layer%s of width %lld, %lld head%s, vocabulary %lld\n",
            counted(o->model->parameters, text, sizeof text), (long long)m->num_layers,
-           (long long)m->hidden_dim, (long long)m->num_heads, (long long)m->vocab_size);
+           text_plural(m->num_layers), (long long)m->hidden_dim, (long long)m->num_heads,
+           text_plural(m->num_heads), (long long)m->vocab_size);
     printf("device       %s, %s, %s\n", o->device->name, precision_name(o->plan->input.precision),
            o->config->train.optimizer);
 }
@@ -101,14 +102,17 @@ static void print_data(const struct outlook *o, const struct training_session *s
 {
     char tokens[32], train[32], step[32], all[32];
     const struct config *c = o->config;
-    printf("data         %s tokens; %s sequences of %" PRId64 " to train on, %" PRId64 " to validate on%s\n",
+    printf("data         %s token%s; %s sequence%s of %" PRId64 " to train on, %" PRId64
+           " to validate on%s\n",
            counted((int64_t)s->corpus.file.count, tokens, sizeof tokens),
-           counted(o->sequences, train, sizeof train), c->train.seq_len, o->validation_sequences,
+           text_plural((int64_t)s->corpus.file.count), counted(o->sequences, train, sizeof train),
+           text_plural(o->sequences), c->train.seq_len, o->validation_sequences,
            o->validation_sequences ? "" : ": there will be no evaluations");
     printf("steps        %" PRId64 " of %" PRId64
-           " sequences (%s tokens): %s tokens, %.2f epochs of %.1f steps\n",
-           c->train.total_steps, o->sequences_a_step, counted(o->tokens_a_step, step, sizeof step),
-           counted(o->tokens, all, sizeof all), o->epochs, o->steps_an_epoch);
+           " sequence%s (%s token%s): %s token%s, %.2f epochs of %.1f steps\n",
+           c->train.total_steps, o->sequences_a_step, text_plural(o->sequences_a_step),
+           counted(o->tokens_a_step, step, sizeof step), text_plural(o->tokens_a_step),
+           counted(o->tokens, all, sizeof all), text_plural(o->tokens), o->epochs, o->steps_an_epoch);
 }
 
 static void print_memory(const struct outlook *o)
@@ -166,7 +170,8 @@ static void print_outcome(const struct outlook *o)
     const struct config *c = o->config;
     char bytes[32];
     if (o->evaluations)
-        printf("evaluations  %" PRId64 ", each on %" PRId64 " sequences", o->evaluations, o->eval_sequences);
+        printf("evaluations  %" PRId64 ", each on %" PRId64 " sequence%s", o->evaluations, o->eval_sequences,
+               text_plural(o->eval_sequences));
     else
         printf("evaluations  none");
     if (o->evaluations && c->eval.early_stopping_patience)

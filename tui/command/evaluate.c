@@ -323,11 +323,11 @@ static void print_text(const struct evaluation *e, const char *folder)
     if (e->bytes)
         printf("bits a byte  %.5f (%.3f bytes a token)\n", e->nats / M_LN2 / (double)e->bytes,
                (double)e->bytes / (double)e->labels);
-    printf("tokens       %s predicted, in %s sequences of %d\n", text_options_number(e->labels, a, sizeof a),
-           text_options_number(e->done, b, sizeof b), e->T);
+    printf("tokens       %s predicted, in %s sequence%s of %d\n", text_options_number(e->labels, a, sizeof a),
+           text_options_number(e->done, b, sizeof b), text_plural((int64_t)e->done), e->T);
     if (e->tail)
-        printf("left out     %s tokens at the ends of texts, too few for a sequence (see --seq-len)\n",
-               text_options_number(e->tail, a, sizeof a));
+        printf("left out     %s token%s at the ends of texts, too few for a sequence (see --seq-len)\n",
+               text_options_number(e->tail, a, sizeof a), text_plural((int64_t)e->tail));
     printf("time         %s, %s tokens/s on %s\n", clock_format_duration(e->seconds, a, sizeof a),
            text_format_count((double)e->done * e->T / e->seconds, b, sizeof b),
            e->loaded.choice.info.short_name);
@@ -376,9 +376,9 @@ int command_evaluate(int argc, char **argv)
         print_text(&e, folder);
     if (!status) status = run_check_stdout(&err);
     if (!status && e.done < e.sequences)
-        status =
-            err_set(&err, STATUS_INTERRUPTED,
-                    "evaluate: interrupted after %" PRIu64 " of %" PRIu64 " sequences", e.done, e.sequences);
+        status = err_set(&err, STATUS_INTERRUPTED,
+                         "evaluate: interrupted after %" PRIu64 " of %" PRIu64 " sequence%s", e.done,
+                         e.sequences, text_plural((int64_t)e.sequences));
     close_evaluation(&e);
     return status ? command_fail(&err) : 0;
 }

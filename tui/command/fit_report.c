@@ -183,17 +183,19 @@ void fit_report_print(const struct fit_report *r, const struct plan_input *input
                text_format_bytes((uint64_t)r->beside, text, sizeof text));
     printf(" fit");
     if (r->batch) {
-        printf(" a batch of %d sequence%s of %d tokens", r->batch, r->batch == 1 ? "" : "s", input->T);
+        printf(" a batch of %d sequence%s of %d token%s", r->batch, text_plural(r->batch), input->T,
+               text_plural(input->T));
         print_limit(r->batch_limit);
     } else {
-        printf(" not even one sequence of %d tokens", input->T);
+        printf(" not even one sequence of %d token%s", input->T, text_plural(input->T));
     }
     if (r->length) {
-        printf(", or %d sequence%s of %d tokens", input->B, input->B == 1 ? "" : "s", r->length);
+        printf(", or %d sequence%s of %d token%s", input->B, text_plural(input->B), r->length,
+               text_plural(r->length));
         print_limit(r->length_limit);
         puts(":");
     } else {
-        printf(", nor %d sequence%s of any length.\n", input->B, input->B == 1 ? "" : "s");
+        printf(", nor %d sequence%s of any length.\n", input->B, text_plural(input->B));
     }
     if (r->host_free) print_host(r);
     if (r->batch) print_command(r, words, "train.batch_size", r->batch);

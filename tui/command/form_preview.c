@@ -14,12 +14,12 @@ static enum status describe(const struct config *config, struct form_preview *ou
     char parameters[32], step[32], all[32];
     enum status status = model_init(&model, &config->model.sizes, err);
     if (status) return status;
-    double tokens =
-        (double)(config->train.batch_size * config->train.seq_len * config->train.accumulation_steps);
-    snprintf(out->facts, sizeof out->facts, "%s parameters; %lld steps of %s tokens, %s in all",
+    int64_t tokens = config->train.batch_size * config->train.seq_len * config->train.accumulation_steps;
+    snprintf(out->facts, sizeof out->facts, "%s parameters; %lld step%s of %s token%s, %s in all",
              text_format_count((double)model.parameters, parameters, sizeof parameters),
-             (long long)config->train.total_steps, text_format_count(tokens, step, sizeof step),
-             text_format_count(tokens * (double)config->train.total_steps, all, sizeof all));
+             (long long)config->train.total_steps, text_plural(config->train.total_steps),
+             text_format_count((double)tokens, step, sizeof step), text_plural(tokens),
+             text_format_count((double)tokens * (double)config->train.total_steps, all, sizeof all));
     model_release(&model);
     return STATUS_OK;
 }

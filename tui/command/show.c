@@ -165,13 +165,15 @@ static void print_identity(struct show *show)
     printf("  device      %s, %s, %s parameters\n", *run->device ? line(show, run->device) : "-",
            *run->precision ? line(show, run->precision) : "-",
            run->parameters < 0 ? "-" : text_format_count((double)run->parameters, a, sizeof a));
-    printf("  steps       %lld of %lld, %s tokens\n", (long long)(run->steps > 0 ? run->steps : 0),
+    printf("  steps       %lld of %lld, %s token%s\n", (long long)(run->steps > 0 ? run->steps : 0),
            (long long)run->total_steps,
-           text_format_count(run->tokens > 0 ? (double)run->tokens : 0, a, sizeof a));
+           text_format_count(run->tokens > 0 ? (double)run->tokens : 0, a, sizeof a),
+           text_plural(run->tokens));
     if (run->loss_recorded) printf("  loss        %s\n", format_loss(run->final_loss, a, sizeof a));
     if (run->best_step >= 0)
-        printf("  lowest      validation loss %s after %lld steps\n",
-               format_loss(run->best_val_loss, a, sizeof a), (long long)run->best_step);
+        printf("  lowest      validation loss %s after %lld step%s\n",
+               format_loss(run->best_val_loss, a, sizeof a), (long long)run->best_step,
+               text_plural(run->best_step));
     if (isfinite(run->tokens_per_sec))
         printf("  speed       %s tokens/s\n", text_format_count(run->tokens_per_sec, a, sizeof a));
     printf("  started     %s\n", format_time(run->created_at, a, sizeof a));
@@ -179,8 +181,8 @@ static void print_identity(struct show *show)
         printf("  ended       %s, after %s\n", format_time(run->ended_at, a, sizeof a),
                clock_format_duration(run->elapsed, b, sizeof b));
     if (*run->parent_id)
-        printf("  forked      from %s, after %lld steps\n", line(show, run->parent_id),
-               (long long)run->parent_step);
+        printf("  forked      from %s, after %lld step%s\n", line(show, run->parent_id),
+               (long long)run->parent_step, text_plural(run->parent_step));
     if (run->segment > 1) printf("  resumed     %d time%s\n", run->segment - 1, run->segment > 2 ? "s" : "");
     if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
         printf("  trainer     process %lld, last sign of life %s ago\n", (long long)run->pid,
@@ -287,8 +289,8 @@ static void print_page(struct show *show)
     print_checkpoints(show);
     print_traces(show);
     if (show->sample_count) {
-        printf("\nSample after %lld steps, from \"%s\"\n", (long long)show->samples[0].step,
-               line(show, show->samples[0].prompt));
+        printf("\nSample after %lld step%s, from \"%s\"\n", (long long)show->samples[0].step,
+               text_plural(show->samples[0].step), line(show, show->samples[0].prompt));
         print_block(clean_block_new(&show->arena, show->samples[0].text));
     }
     print_orders(show);

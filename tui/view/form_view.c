@@ -20,7 +20,7 @@ enum {
     LABEL_W = 18,
     PREVIEW_W_MIN = 28,
     PREVIEW_W_MAX = 70,
-    LINES_W = 47,
+    LINES_W = 48, /* "In the beginning (default)" */
     LINES_W_WIDE = 66,
     WIDE = 120,
     PREVIEW_W_NAMED = 44, /* the chart's whole title */
@@ -101,7 +101,7 @@ static bool form_read(struct workbench *workbench, void *opaque, bool store_chan
 static void draw_field(struct grid *grid, struct rect row, const struct form_field *field,
                        const struct input *input, bool focused)
 {
-    int x = row.x + 2, w = row.w - LABEL_W - 6;
+    int x = row.x + 2, w = row.w - LABEL_W - 4;
     grid_text(grid, x, row.y, LABEL_W - 1, focused ? STYLE_ACCENT : STYLE_TEXT, focused ? ATTR_BOLD : 0,
               field->label);
     if (focused) grid_put(grid, row.x, row.y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
@@ -142,27 +142,41 @@ static void draw_start(struct grid *grid, struct rect row, const struct form_sta
                 " %s ", state->launch.pid ? "starting ..." : "Start training");
 }
 
-static void draw_note(struct workbench *workbench, struct grid *grid, struct rect area,
-                      const struct form_state *state)
+/* The sentence below the lines, and its style. */
+static enum style note_text(struct workbench *workbench, const struct form_state *state, char *buf,
+                            size_t size)
 {
     size_t count;
     const struct form_field *fields = workbench_fields(workbench, &count);
-    grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, STYLE_RULE, 0);
-    if (state->launch.pid)
-        grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_TEXT, 0,
-                  "The trainer reads its data and makes the run; this takes a moment. Esc: do not wait.");
-    else if (state->error[0]) {
-        int w = grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_BAD, ATTR_BOLD, "not started: ");
-        grid_text(grid, area.x + 1 + w, area.y + 1, area.w - 2 - w, STYLE_BAD, 0, state->error);
+    if (state->launch.pid) {
+        snprintf(buf, size, "The trainer reads its data and makes the run. Esc: do not wait.");
+    } else if (state->error[0]) {
+        snprintf(buf, size, "not started: %s", state->error);
+        return STYLE_BAD;
     } else if (state->at < state->count) {
-        const struct form_field *field = &fields[state->at];
-        /* the key stands in the rule: no hint is so long that it is lost */
-        grid_printf(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, " %s ", field->key);
-        grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_TEXT, 0, field->hint);
+        snprintf(buf, size, "%s", fields[state->at].hint);
     } else {
-        grid_text(grid, area.x + 1, area.y + 1, area.w - 2, STYLE_TEXT, 0,
-                  "Enter starts the trainer; it goes on when the workbench is closed.");
+        snprintf(buf, size, "Enter starts the trainer; it goes on when the workbench is closed.");
     }
+    return STYLE_TEXT;
+}
+
+/* As many rows at the bottom as the sentence takes, at most half the screen, below a rule with the key in it.
+ * Returns the rows. */
+static int draw_note(struct workbench *workbench, struct grid *grid, const struct form_state *state)
+{
+    char text[600];
+    size_t count;
+    const struct form_field *fields = workbench_fields(workbench, &count);
+    enum style style = note_text(workbench, state, text, sizeof text);
+    int rows = wrap_rows(text, grid->w - 2), w = grid->w;
+    if (rows > grid->h / 2) rows = grid->h / 2;
+    int y = grid->h - 2 - rows;
+    grid_fill(grid, (struct rect){0, y, w, 1}, 0x2500, STYLE_RULE, 0);
+    if (!state->launch.pid && !state->error[0] && state->at < state->count)
+        grid_printf(grid, 1, y, w - 2, STYLE_DIM, 0, " %s ", fields[state->at].key);
+    wrap_draw(grid, (struct rect){1, y + 1, w - 2, rows}, style, text);
+    return rows + 1;
 }
 
 /* The planned learning rate, and below it what would be trained, or why it would not be. */
@@ -200,8 +214,9 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
     size_t count;
     const struct form_field *fields = workbench_fields(workbench, &count);
     int x = grid_text(grid, 1, 0, grid->w - 2, STYLE_ACCENT, ATTR_BOLD, "New run") + 3;
-    grid_text(grid, x, 0, grid->w - x - 1, STYLE_DIM, 0, "what is left empty keeps its default");
-    struct rect body = {0, 2, grid->w, grid->h - 5}, note = {0, grid->h - 3, grid->w, 2};
+    grid_text_fitting(grid, x, 0, grid->w - x - 1, STYLE_DIM, 0,
+                      (const char *[]){"what is left empty keeps its default", "empty: the default", NULL});
+    struct rect body = {0, 2, grid->w, grid->h - 3 - draw_note(workbench, grid, state)};
     int beside = grid->w - (grid->w >= WIDE ? LINES_W_WIDE : LINES_W) - 2; /* columns for the preview */
     if (beside > PREVIEW_W_MAX) beside = PREVIEW_W_MAX;
     if (beside >= PREVIEW_W_MIN) {
@@ -220,7 +235,6 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
         else if (i == state->count + 1)
             draw_start(grid, row, state);
     }
-    draw_note(workbench, grid, note, state);
 }
 
 /* --- keys --- */

@@ -1,9 +1,11 @@
 /* See help.h. */
 #include "tui/view/help.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tui/widget/layout.h"
+#include "tui/widget/wrap.h"
 
 /* The key a hint shows: the first word of the label, or the last where characters are text. */
 static const char *key_word(const struct key *key, bool typing, char *buf, size_t size)
@@ -58,40 +60,74 @@ void help_draw_hints(struct grid *grid, struct rect row, enum key_context contex
     }
 }
 
+enum {
+    LABEL_X = 2,
+    TEXT_X = 15,
+    BOX_LEAST = 56
+}; /* columns from the frame; of the box where there is room */
+
+/* Columns of the box's inside in which no text of a group is wrapped. */
+static int group_width(enum key_context context)
+{
+    int most = 0;
+    for (size_t i = 0; i < key_count; i++) {
+        int w = glyph_text_width(keys[i].help);
+        if (keys[i].context == context && w > most) most = w;
+    }
+    return TEXT_X + most + 1;
+}
+
+static int group_rows(enum key_context context, int inside_w)
+{
+    int rows = 1;
+    for (size_t i = 0; i < key_count; i++)
+        if (keys[i].context == context) rows += wrap_rows(keys[i].help, inside_w - TEXT_X - 1);
+    return rows;
+}
+
+/* Rows that are scrolled out of sight are drawn into none. Returns the row after the group. */
 static int draw_group(struct grid *grid, struct rect inside, int row, int scroll, enum key_context context)
 {
-    if (row >= scroll && row - scroll < inside.h)
+    int bottom = scroll + inside.h, text_w = inside.w - TEXT_X - 1;
+    if (row >= scroll && row < bottom)
         grid_text(grid, inside.x + 1, inside.y + row - scroll, inside.w - 2, STYLE_TEXT,
                   ATTR_BOLD | ATTR_UNDERLINE, key_context_title(context));
     row++;
     for (size_t i = 0; i < key_count; i++) {
         if (keys[i].context != context) continue;
-        int y = row++ - scroll;
-        if (y < 0 || y >= inside.h) continue;
-        grid_text(grid, inside.x + 2, inside.y + y, 12, STYLE_ACCENT, ATTR_BOLD, keys[i].label);
-        grid_text(grid, inside.x + 15, inside.y + y, inside.w - 16, STYLE_TEXT, ATTR_NONE, keys[i].help);
+        if (row >= scroll && row < bottom)
+            grid_text(grid, inside.x + LABEL_X, inside.y + row - scroll, TEXT_X - LABEL_X - 1, STYLE_ACCENT,
+                      ATTR_BOLD, keys[i].label);
+        for (const char *line = keys[i].help, *next; *line; line = next, row++) {
+            char text[128];
+            snprintf(text, sizeof text, "%.*s", (int)(wrap_line(line, text_w, &next) - line), line);
+            if (row >= scroll && row < bottom)
+                grid_text(grid, inside.x + TEXT_X, inside.y + row - scroll, text_w, STYLE_TEXT, ATTR_NONE,
+                          text);
+        }
     }
     return row;
 }
 
-static int group_rows(enum key_context context)
-{
-    int rows = 1;
-    for (size_t i = 0; i < key_count; i++) rows += keys[i].context == context;
-    return rows;
-}
-
+/* As wide as its text needs; on a narrow screen the text is wrapped. */
 void help_draw(struct grid *grid, enum key_context context, int *scroll)
 {
-    int rows = group_rows(context) + 1 + group_rows(CONTEXT_ANY);
-    struct rect box = layout_centre(grid->w, grid->h - 1, 78, rows + 2);
+    int w = group_width(context), any_w = group_width(CONTEXT_ANY);
+    w = any_w > w ? any_w : w;
+    w = w + 2 < BOX_LEAST ? BOX_LEAST : w + 2;
+    if (w > grid->w) w = grid->w;
+    int rows = group_rows(context, w - 2) + 1 + group_rows(CONTEXT_ANY, w - 2);
+    struct rect box = layout_centre(grid->w, grid->h - 1, w, rows + 2);
     grid_fill(grid, box, ' ', STYLE_TEXT, ATTR_NONE);
     struct rect inside = grid_box(grid, box, STYLE_ACCENT, "Keys");
     if (*scroll > rows - inside.h) *scroll = rows > inside.h ? rows - inside.h : 0;
     int row = draw_group(grid, inside, 0, *scroll, context);
     draw_group(grid, inside, row + 1, *scroll, CONTEXT_ANY);
-    const char *foot = rows > inside.h ? " Up Down scroll, any other key closes " : " any key closes ";
-    grid_text_right(grid, box.x + 2, box.y + box.h - 1, box.w - 4, STYLE_DIM, ATTR_NONE, foot);
+    static const char *const scrolls[] = {" Up Down scroll, any other key closes ",
+                                          " Up Down scroll, others close ", NULL};
+    static const char *const closes[] = {" any key closes ", NULL};
+    grid_text_fitting(grid, box.x + 2, box.y + box.h - 1, box.w - 4, STYLE_DIM, ATTR_NONE,
+                      rows > inside.h ? scrolls : closes);
     if (rows - *scroll > inside.h)
         grid_put(grid, box.x + box.w - 1, box.y + box.h - 2, 0x25BC, STYLE_ACCENT, ATTR_BOLD);
     if (*scroll > 0) grid_put(grid, box.x + box.w - 1, box.y + 1, 0x25B2, STYLE_ACCENT, ATTR_BOLD);

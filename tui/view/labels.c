@@ -63,7 +63,7 @@ char *label_device(const struct gpu_record *sample, char *buf, size_t size)
     const struct {
         double value;
         const char *unit;
-    } parts[] = {{sample->utilization_pct, sample->gpu < 0 ? "% of all processors" : "% busy"},
+    } parts[] = {{sample->utilization_pct, sample->gpu < 0 ? "% of all processors busy" : "% busy"},
                  {sample->power_w, "W"},
                  {sample->temperature_c, "C"},
                  {sample->sm_clock_mhz, "MHz"}};

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -170,7 +171,7 @@ static void make_picture(struct picture *p, const struct memory_panel *panel)
 static char *bytes_text(double bytes, char *buf, size_t size)
 {
     if (isnan(bytes)) {
-        snprintf(buf, size, "\u2013");
+        snprintf(buf, size, "-");
         return buf;
     }
     return text_format_bytes((uint64_t)bytes, buf, size);
@@ -182,11 +183,36 @@ static bool next_row(struct rect *area)
     return --area->h > 0;
 }
 
+/* "9.4/23.5 GiB": both in the larger one's unit, where there is no room for two. */
+static char *short_share(double part, double whole, char *buf, size_t size)
+{
+    char text[32];
+    const char *unit = strchr(bytes_text(whole, text, sizeof text), ' ');
+    double in_unit = unit ? strtod(text, NULL) : 0;
+    if (isnan(part) || !(in_unit > 0))
+        snprintf(buf, size, "%s", text);
+    else
+        snprintf(buf, size, in_unit < 100 ? "%.1f/%.1f%s" : "%.0f/%.0f%s", part / whole * in_unit, in_unit,
+                 unit);
+    return buf;
+}
+
+enum {
+    WIDE = 60,
+    NUMBER_W = 22,
+    NUMBER_W_NARROW = 13
+}; /* columns: of the panel, of the numbers beside bars */
+
+static int number_width(const struct rect *area)
+{
+    return area->w >= WIDE ? NUMBER_W : NUMBER_W_NARROW;
+}
+
 /* A label, a bar of `rows` rows, a number. */
 static void draw_bar(struct grid *grid, struct rect *area, int rows, const char *label,
                      const struct stack_part *parts, int count, double scale, const char *number)
 {
-    int number_w = area->w >= 60 ? 22 : 11, bar = area->w - LABEL_W - number_w - 3;
+    int number_w = number_width(area), bar = area->w - LABEL_W - number_w - 3;
     for (int row = 0; row < rows && area->h > 0; row++) {
         stack_draw(grid, area->x + 1 + LABEL_W, area->y, bar, parts, count, scale);
         if (row == 0) {
@@ -201,16 +227,19 @@ static void draw_bar(struct grid *grid, struct rect *area, int rows, const char 
 static void draw_bars(struct grid *grid, struct rect *area, const struct picture *p, bool tall)
 {
     char text[80], a[32], b[32];
-    int rows = tall ? 2 : 1, bar_x = area->x + 1 + LABEL_W, bar = area->w - LABEL_W - 3;
-    bar -= area->w >= 60 ? 22 : 11;
-    panel_title(grid, area, "memory", "the plan, what the process holds, the device: on one scale");
+    int rows = tall ? 2 : 1, bar_x = area->x + 1 + LABEL_W;
+    int bar = area->w - LABEL_W - 3 - number_width(area);
+    panel_title(grid, area, "memory",
+                area->w >= 70   ? "the plan, what the process holds, the device: on one scale"
+                : area->w >= 44 ? "plan, process, device: on one scale"
+                                : "on one scale");
     draw_bar(grid, area, rows, "planned", p->planned, p->count, p->scale,
              bytes_text(p->count ? p->planned_sum : NAN, a, sizeof a));
     draw_bar(grid, area, rows, "held", p->held, p->held_count, p->scale, bytes_text(p->process, a, sizeof a));
     snprintf(text, sizeof text, "%s of %s", bytes_text(p->used, a, sizeof a),
              bytes_text(p->total, b, sizeof b));
     draw_bar(grid, area, rows, "device", p->device, DEVICE_PARTS, p->scale,
-             area->w >= 60 ? text : bytes_text(p->total, b, sizeof b));
+             area->w >= WIDE ? text : short_share(p->used, p->total, text, sizeof text));
     if (area->h <= 0 || bar < 14 || !(p->scale > 0)) return;
     bytes_text(p->scale, a, sizeof a);
     grid_fill(grid, (struct rect){bar_x, area->y, bar, 1}, 0x2500, STYLE_RULE, 0);

@@ -29,7 +29,7 @@ static const struct table_column columns[COLUMNS] = {
     [COLUMN_SHARE] = {"share", 6, 6, 1, true},
     [COLUMN_BAR] = {"", 6, 60, 5, false},
     [COLUMN_BYTES] = {"GB/s", 7, 7, 3, true},
-    [COLUMN_FLOPS] = {"GFLOP/s", 8, 8, 2, true},
+    [COLUMN_FLOPS] = {"GFLOP/s", 9, 9, 2, true},
 };
 
 size_t profile_panel_page(struct rect area)
@@ -37,11 +37,12 @@ size_t profile_panel_page(struct rect area)
     return area.h > HEAD_ROWS ? (size_t)(area.h - HEAD_ROWS) : 1;
 }
 
-/* What is unknown, and what an operation does nothing of, has an empty cell. */
+/* What is unknown, and what an operation does nothing of, has an empty cell. The points stand below each
+ * other. */
 static const char *rate_text(double rate, char *buf, size_t size)
 {
     buf[0] = '\0';
-    if (isfinite(rate) && rate > 0) axis_format(rate, buf, size);
+    if (isfinite(rate) && rate > 0) snprintf(buf, size, "%.2f", rate);
     return buf;
 }
 
@@ -121,6 +122,7 @@ void profile_panel_draw(struct grid *grid, struct rect area, const struct profil
     const struct profile_tree *tree = panel->tree;
     char detail[120] = "", time[32];
     int widths[COLUMNS];
+    struct rect whole = area;
     if (area.w < 20 || area.h < HEAD_ROWS + 1) return;
     if (profile->count)
         snprintf(detail, sizeof detail,
@@ -139,4 +141,8 @@ void profile_panel_draw(struct grid *grid, struct rect area, const struct profil
         draw_line(grid, row, widths, &tree->lines[at], profile->step_us);
         if (at == panel->selected) grid_mark(grid, row, ATTR_REVERSE);
     }
+    int edge = area.x + area.w - 1;
+    if (panel->scroll > 0) grid_put(grid, edge, area.y + 1, 0x25B2, STYLE_ACCENT, ATTR_BOLD);
+    if (panel->scroll + profile_panel_page(whole) < tree->count)
+        grid_put(grid, edge, area.y + area.h - 1, 0x25BC, STYLE_ACCENT, ATTR_BOLD);
 }

@@ -15,6 +15,7 @@
 #include "tui/widget/gauge.h"
 #include "tui/widget/wrap.h"
 
+enum { SIDE_EVENT_ROWS = 12 };
 enum { SILENT_SECONDS = 30 }; /* a trainer that says nothing for so long is worth a warning */
 
 void panel_title(struct grid *grid, struct rect *area, const char *title, const char *detail)
@@ -76,9 +77,10 @@ static void draw_progress(struct grid *grid, struct rect area, const struct run_
     int y = area.y + 1, end = area.x + area.w - 1;
     char text[160], done[32], total[32], duration[32];
     double fraction = label_progress(run), eta = label_eta(run);
-    int n = snprintf(text, sizeof text, "%5.1f%%  %s / %s steps", isnan(fraction) ? 0 : fraction * 100,
+    int n = snprintf(text, sizeof text, "%5.1f%%  %s / %s step%s", isnan(fraction) ? 0 : fraction * 100,
                      label_thousands(run->steps < 0 ? 0 : run->steps, done, sizeof done),
-                     run->total_steps > 0 ? label_thousands(run->total_steps, total, sizeof total) : "?");
+                     run->total_steps > 0 ? label_thousands(run->total_steps, total, sizeof total) : "?",
+                     text_plural(run->total_steps));
     if (!isnan(eta))
         n += snprintf(text + n, sizeof text - (size_t)n, "  ETA %s",
                       clock_format_duration(eta, duration, sizeof duration));
@@ -155,12 +157,29 @@ static int draw_waiting(struct grid *grid, int x, int y, int w, const struct sto
     if (now->patience <= 0)
         return grid_printf(grid, x, y, w, STYLE_DIM, 0,
                            "early stopping is off; %" PRId64 " evaluation%s since the best one",
-                           now->patience_used, now->patience_used == 1 ? "" : "s");
+                           now->patience_used, text_plural(now->patience_used));
     int64_t left = now->patience - now->patience_used;
-    return grid_printf(grid, x, y, w, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
-                       "early stopping: best %s @%" PRId64 ", %" PRId64 " of %" PRId64
-                       " evaluations without improvement, %" PRId64 " left",
-                       best, now->best_step, now->patience_used, now->patience, left > 0 ? left : 0);
+    char whole[160], some[128], least[96], of[64];
+    snprintf(of, sizeof of, "%" PRId64 " of %" PRId64 " evaluation%s without improvement", now->patience_used,
+             now->patience, text_plural(now->patience));
+    snprintf(whole, sizeof whole, "early stopping: best %s @%" PRId64 ", %s, %" PRId64 " left", best,
+             now->best_step, of, left > 0 ? left : 0);
+    snprintf(some, sizeof some, "best %s @%" PRId64 ", %s", best, now->best_step, of);
+    snprintf(least, sizeof least, "patience %" PRId64 " of %" PRId64, now->patience_used, now->patience);
+    return grid_text_fitting(grid, x, y, w, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
+                             (const char *[]){whole, some, of, least, NULL});
+}
+
+/* Its remedy is what must be read. Returns the columns used. */
+static int draw_crash(struct grid *grid, int x, int y, int w, const struct run_model *model)
+{
+    char whole[RUN_NAME_MAX + 128], some[RUN_NAME_MAX + 64];
+    const char *name = model->info.name;
+    snprintf(whole, sizeof whole, "its trainer died; `anneal resume %s` %s", name,
+             model->checkpoint_count ? "goes on from the last checkpoint"
+                                     : "begins again: it has no checkpoint yet");
+    snprintf(some, sizeof some, "its trainer died: `anneal resume %s`", name);
+    return grid_text_fitting(grid, x, y, w, STYLE_BAD, ATTR_BOLD, (const char *[]){whole, some, NULL});
 }
 
 /* Why it ended, or how the early stopping stands. Returns the columns used. */
@@ -171,20 +190,21 @@ static int draw_story(struct grid *grid, int x, int y, int w, const struct run_m
         bool bad = run->status == RUN_FAILED || run->status == RUN_CRASHED;
         return grid_text(grid, x, y, w, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, run->message);
     }
-    if (run->status == RUN_CRASHED)
-        return grid_printf(grid, x, y, w, STYLE_BAD, ATTR_BOLD, "its trainer died; `anneal resume %s` %s",
-                           run->name,
-                           model->checkpoint_count ? "goes on from the last checkpoint"
-                                                   : "begins again: it has no checkpoint yet");
+    if (run->status == RUN_CRASHED) return draw_crash(grid, x, y, w, model);
     if (!model->stopping_count) return 0;
     const struct stopping_record *now = &model->stopping[0].record;
     if (now->verdict != VERDICT_STOP) return draw_waiting(grid, x, y, w, now);
-    char best[32];
-    return grid_printf(grid, x, y, w, STYLE_ACCENT, 0,
-                       "stopped early after %" PRId64 " steps: %" PRId64
-                       " evaluations in a row did not improve on %s @%" PRId64,
-                       now->step, now->patience_used, axis_format(now->best_val_loss, best, sizeof best),
-                       now->best_step);
+    char best[32], whole[192], some[128], least[64];
+    axis_format(now->best_val_loss, best, sizeof best);
+    snprintf(whole, sizeof whole,
+             "stopped early after %" PRId64 " step%s: %" PRId64
+             " evaluation%s in a row did not improve on %s @%" PRId64,
+             now->step, text_plural(now->step), now->patience_used, text_plural(now->patience_used), best,
+             now->best_step);
+    snprintf(some, sizeof some, "stopped early: %" PRId64 " evaluation%s did not improve on %s @%" PRId64,
+             now->patience_used, text_plural(now->patience_used), best, now->best_step);
+    snprintf(least, sizeof least, "stopped early: best %s @%" PRId64, best, now->best_step);
+    return grid_text_fitting(grid, x, y, w, STYLE_ACCENT, 0, (const char *[]){whole, some, least, NULL});
 }
 
 /* The row below the numbers: the story, and at its right the memory where there is room for both. */
@@ -210,6 +230,25 @@ void panel_draw_header(struct grid *grid, struct rect area, const struct run_mod
     if (area.h >= 4) draw_story_and_memory(grid, area, model);
 }
 
+/* The prompt goes first, as part of the text. NULL: no memory for it. Free it. */
+static char *sample_text(const struct sample_record *sample)
+{
+    size_t n = strlen(sample->prompt) + strlen(sample->text) + 1;
+    if (n > 16384) n = 16384;
+    char *whole = malloc(n);
+    if (whole) snprintf(whole, n, "%s%s", sample->prompt, sample->text);
+    return whole;
+}
+
+int panel_sample_rows(const struct run_model *model, size_t which, int width)
+{
+    if (which >= model->sample_count) return 2;
+    char *text = sample_text(&model->samples[which]);
+    int rows = 1 + (text ? wrap_rows(text, width - 2) : 0);
+    free(text);
+    return rows;
+}
+
 void panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which)
 {
     if (area.h < 2) return;
@@ -227,14 +266,10 @@ void panel_draw_sample(struct grid *grid, struct rect area, const struct run_mod
     panel_title(grid, &area, "sample", detail);
     area.x++;
     area.w -= 2;
-    /* the prompt goes first, as part of the text */
-    size_t n = strlen(sample->prompt) + strlen(sample->text) + 1;
-    if (n > 16384) n = 16384;
-    char *whole = malloc(n);
-    if (!whole) return;
-    snprintf(whole, n, "%s%s", sample->prompt, sample->text);
-    wrap_draw(grid, area, STYLE_TEXT, whole);
-    free(whole);
+    char *text = sample_text(sample);
+    if (!text) return;
+    wrap_draw(grid, area, STYLE_TEXT, text);
+    free(text);
 }
 
 static enum style event_style(const char *level)
@@ -242,26 +277,62 @@ static enum style event_style(const char *level)
     return strcmp(level, "error") == 0 ? STYLE_BAD : strcmp(level, "warning") == 0 ? STYLE_WARN : STYLE_DIM;
 }
 
-static void draw_event(struct grid *grid, int x, int y, int w, const struct event_record *event)
+/* "@100 the loss rose": the step once, also where the sentence begins with it. */
+static void event_sentence(const struct event_record *event, char *buf, size_t size)
 {
+    char step[40];
+    const char *text = event->text;
+    if (event->step < 0) {
+        snprintf(buf, size, "%s", text);
+        return;
+    }
+    int n = snprintf(step, sizeof step, "step %" PRId64 ": ", event->step);
+    if (strncmp(text, step, (size_t)n) == 0) text += n;
+    snprintf(buf, size, "@%" PRId64 " %s", event->step, text);
+}
+
+enum {
+    EVENT_MAX = 1024,
+    EVENT_INDENT = 2,
+    EVENT_MARGIN = 4
+}; /* columns: the mark, and all beside the text */
+
+int panel_event_rows(const struct event_record *event, int width)
+{
+    char text[EVENT_MAX];
+    event_sentence(event, text, sizeof text);
+    return wrap_rows(text, width - EVENT_MARGIN);
+}
+
+int panel_events_rows(const struct run_model *model, int width, int most)
+{
+    int rows = 0;
+    for (size_t i = 0; i < model->event_count && rows < most; i++)
+        rows += panel_event_rows(&model->events[i], width);
+    return rows < most ? rows : most;
+}
+
+static int draw_event(struct grid *grid, struct rect area, const struct event_record *event)
+{
+    char text[EVENT_MAX];
     bool bad = strcmp(event->level, "info") != 0;
     enum style style = event_style(event->level);
-    if (bad) grid_put(grid, x, y, strcmp(event->level, "error") == 0 ? 0x2717 : '!', style, ATTR_BOLD);
-    if (event->step >= 0)
-        grid_printf(grid, x + 2, y, w - 2, style, 0, "@%" PRId64 " %s", event->step, event->text);
-    else
-        grid_text(grid, x + 2, y, w - 2, style, 0, event->text);
+    if (bad)
+        grid_put(grid, area.x + 1, area.y, strcmp(event->level, "error") == 0 ? 0x2717 : '!', style,
+                 ATTR_BOLD);
+    event_sentence(event, text, sizeof text);
+    struct rect words = {area.x + 1 + EVENT_INDENT, area.y, area.w - EVENT_MARGIN, area.h};
+    return wrap_draw(grid, words, style, text);
 }
 
 void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model,
-                       const struct event_record *chosen)
+                       const struct event_record *from)
 {
-    if (chosen && area.h == 1) {
-        draw_event(grid, area.x + 1, area.y, area.w - 2, chosen);
-        return;
+    for (size_t i = from ? (size_t)(from - model->events) : 0; i < model->event_count && area.h > 0; i++) {
+        int rows = draw_event(grid, area, &model->events[i]);
+        area.y += rows;
+        area.h -= rows;
     }
-    for (int i = 0; i < area.h && (size_t)i < model->event_count; i++)
-        draw_event(grid, area.x + 1, area.y + i, area.w - 2, &model->events[i]);
 }
 
 /* --- details, for wide screens --- */
@@ -398,11 +469,11 @@ void panel_draw_side(struct grid *grid, struct rect area, const struct run_model
         area.y++;
         area.h--;
         panel_title(grid, &area, "events", NULL);
-        for (size_t i = 0; i < model->event_count && i < 4 && area.h > 0; i++) {
-            draw_event(grid, area.x, area.y, area.w - 1, &model->events[i]);
-            area.y++;
-            area.h--;
-        }
+        struct rect events = area;
+        events.h = panel_events_rows(model, area.w, area.h < SIDE_EVENT_ROWS ? area.h : SIDE_EVENT_ROWS);
+        panel_draw_events(grid, events, model, NULL);
+        area.y += events.h;
+        area.h -= events.h;
     }
     draw_config(grid, &area, model);
 }

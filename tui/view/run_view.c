@@ -26,9 +26,8 @@ struct run_state {
     int64_t end;    /* last step shown when zoomed; -1: the newest */
     int plot_w;     /* columns of the focused chart when last drawn: what one cursor step is worth */
     size_t sample;  /* 0: the newest */
-    int event_rows; /* of the panel when last drawn */
-    int64_t event; /* step of the event that the panel's only row shows while the cursor is there; -1: none */
-    int64_t order; /* id of the last order sent, until it has taken effect; 0: none */
+    int64_t event;  /* step of the event that is read whole while the cursor is there; -1: none */
+    int64_t order;  /* id of the last order sent, until it has taken effect; 0: none */
 };
 
 static enum status run_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
@@ -47,6 +46,7 @@ static enum status run_open(struct workbench *workbench, const char *argument, v
     state->cursor = -1;
     state->event = -1;
     state->end = -1;
+    workbench_visit(workbench, state->model.info.id);
     *out = state;
     return STATUS_OK;
 }
@@ -193,11 +193,26 @@ static void draw_chart(struct workbench *workbench, struct run_state *state, str
     if (chart_draw(grid, area, &chart, &state->canvas, &err)) workbench_fail(workbench, &err);
 }
 
+/* The chosen event is what the user asked to read: it gets the rows it takes. The newest ones have what the
+ * sample text leaves blank, or the side panel. */
+static void place_panels(const struct run_state *state, const struct grid *grid,
+                         const struct event_record *chosen, struct run_layout *out)
+{
+    layout_run(grid->w, grid->h, state->enlarged, out);
+    int w = out->events.w, needed = chosen ? panel_event_rows(chosen, w) : 0;
+    int wanted = out->side.w ? 0 : panel_events_rows(&state->model, w, out->sample.h);
+    layout_run_events(out, state->enlarged, panel_sample_rows(&state->model, state->sample, w), wanted,
+                      needed);
+}
+
 static void run_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct run_state *state = opaque;
     struct run_layout layout;
-    layout_run(grid->w, grid->h, state->enlarged, &layout);
+    const struct event_record *chosen = NULL;
+    if (state->event >= 0 && state->event == state->cursor)
+        chosen = run_model_event_beside(&state->model, state->event - 1, true);
+    place_panels(state, grid, chosen, &layout);
     panel_draw_header(grid, layout.header, &state->model, workbench_now(workbench));
     if (layout.chart_count == 4) {
         for (int c = 0; c < CHART_COUNT; c++) draw_chart(workbench, state, grid, layout.chart[c], c);
@@ -209,10 +224,6 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
         draw_chart(workbench, state, grid, layout.chart[0], state->focus);
     }
     panel_draw_sample(grid, layout.sample, &state->model, state->sample);
-    const struct event_record *chosen = NULL;
-    if (state->event >= 0 && state->event == state->cursor)
-        chosen = run_model_event_beside(&state->model, state->event - 1, true);
-    state->event_rows = layout.events.h;
     panel_draw_events(grid, layout.events, &state->model, chosen);
     if (layout.side.w) panel_draw_side(grid, layout.side, &state->model);
 }
@@ -242,9 +253,8 @@ static void move_cursor(struct workbench *workbench, struct run_state *state, in
     place_cursor(workbench, state, from);
 }
 
-/* The cursor goes to an event, whose words are said: in the panel of events where that is one row, or the
- * keys would give way to the words while another event stands above. Without a cursor the next one is the
- * first. */
+/* The cursor goes to an event, whose sentence then stands whole below the charts. Without a cursor the next
+ * one is the first. */
 static void move_to_event(struct workbench *workbench, struct run_state *state, bool later)
 {
     int64_t from = state->cursor < 0 && !later ? INT64_MAX : state->cursor;
@@ -255,8 +265,6 @@ static void move_to_event(struct workbench *workbench, struct run_state *state, 
     }
     place_cursor(workbench, state, event->step);
     state->event = state->cursor;
-    if (state->event_rows != 1)
-        workbench_say(workbench, "@%" PRId64 " %s: %s", event->step, event->level, event->text);
 }
 
 /* Twice or half of what was ordered last. */

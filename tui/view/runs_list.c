@@ -97,6 +97,13 @@ void runs_list_select(struct runs_list *list, size_t row)
         list->selected[0] = '\0';
 }
 
+static bool is_shown(const struct runs_list *list, const char *run_id)
+{
+    for (size_t i = 0; i < list->shown_count; i++)
+        if (strcmp(list->runs[list->shown[i]].id, run_id) == 0) return true;
+    return false;
+}
+
 void runs_list_arrange(struct runs_list *list)
 {
     size_t row = runs_list_row(list);
@@ -104,9 +111,18 @@ void runs_list_arrange(struct runs_list *list)
     for (size_t i = 0; i < list->count; i++)
         if (passes(list, &list->runs[i])) list->shown[list->shown_count++] = i;
     qsort_r(list->shown, list->shown_count, sizeof *list->shown, compare_shown, list);
-    size_t now = runs_list_row(list);
-    bool there = list->shown_count && strcmp(list->runs[list->shown[now]].id, list->selected) == 0;
-    if (!there) runs_list_select(list, row);
+    if (!is_shown(list, list->selected)) runs_list_select(list, row);
+}
+
+void runs_list_select_run(struct runs_list *list, const char *run_id)
+{
+    bool there = false;
+    for (size_t i = 0; i < list->count; i++) there = there || strcmp(list->runs[i].id, run_id) == 0;
+    if (!there) return;
+    snprintf(list->selected, sizeof list->selected, "%s", run_id);
+    if (is_shown(list, run_id)) return;
+    input_set(&list->filter, "");
+    runs_list_arrange(list);
 }
 
 const struct run_info *runs_list_at(const struct runs_list *list, size_t row)

@@ -42,6 +42,9 @@ void runs_list_arrange(struct runs_list *list);
 
 size_t runs_list_row(const struct runs_list *list);        /* of the selection; 0 when there is none */
 void runs_list_select(struct runs_list *list, size_t row); /* beyond the end: the last */
+/* The run itself; a filter that hides it is emptied, or keys would aim at another one. One that is gone is
+ * not selected. */
+void runs_list_select_run(struct runs_list *list, const char *run_id);
 const struct run_info *runs_list_at(const struct runs_list *list, size_t row);
 const char *runs_list_tag_at(const struct runs_list *list, size_t row);
 const struct run_info *runs_list_selected(const struct runs_list *list); /* NULL: nothing is shown */

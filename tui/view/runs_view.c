@@ -84,6 +84,7 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
 {
     struct runs_state *state = opaque;
     struct err err = {0};
+    char visited[RUN_ID_MAX];
     bool live = false;
     launch_reap();
     for (size_t i = 0; i < state->list.count; i++) live = live || label_is_live(state->list.runs[i].status);
@@ -94,6 +95,7 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
     }
     if (runs_list_read(&state->list, workbench_store(workbench), workbench_now(workbench), &err))
         workbench_fail(workbench, &err);
+    if (workbench_take_visited(workbench, visited)) runs_list_select_run(&state->list, visited);
     return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "runs/run.h"
 #include "runs/series.h"
 #include "runs/store.h"
 #include "tui/view/keys.h"
@@ -64,6 +65,10 @@ void workbench_preview(const struct workbench *workbench, const char *const *set
 /* The run whose loss is drawn beside that of the run looked at; NULL: none. Chosen in the list of runs. */
 const char *workbench_compared(const struct workbench *workbench);
 void workbench_compare(struct workbench *workbench, const char *run_id);
+
+/* The run looked at last: a view of it says so, and the list, when it is seen again, takes and selects it. */
+void workbench_visit(struct workbench *workbench, const char *run_id);
+bool workbench_take_visited(struct workbench *workbench, char run_id[RUN_ID_MAX]); /* false: none */
 
 /* Puts a view on top, or in place of the topmost. A failure goes to the last row. */
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument);

@@ -32,6 +32,7 @@ struct workbench {
     enum action asked; /* ACTION_NONE: no question is open */
     char question[256];
     char compared[RUN_ID_MAX]; /* "": no run */
+    char visited[RUN_ID_MAX];  /* "": none since the list was seen */
 };
 
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err)
@@ -264,6 +265,18 @@ const char *workbench_compared(const struct workbench *workbench)
 void workbench_compare(struct workbench *workbench, const char *run_id)
 {
     snprintf(workbench->compared, sizeof workbench->compared, "%s", run_id ? run_id : "");
+}
+
+void workbench_visit(struct workbench *workbench, const char *run_id)
+{
+    snprintf(workbench->visited, sizeof workbench->visited, "%s", run_id);
+}
+
+bool workbench_take_visited(struct workbench *workbench, char run_id[RUN_ID_MAX])
+{
+    memcpy(run_id, workbench->visited, sizeof workbench->visited);
+    workbench->visited[0] = '\0';
+    return run_id[0] != '\0';
 }
 
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument)

@@ -183,27 +183,69 @@ static void draw_traces(struct grid *grid, const struct chart *chart, const stru
     }
 }
 
-static int draw_value(struct grid *grid, int x, int y, int end, const struct chart_trace *trace, int64_t step,
-                      bool at_cursor)
+/* What stands in the title of one trace: its newest value or, with a cursor, that at `step`. `lost`: of the
+ * steps merged into it how many had none. */
+static void trace_value(const struct chart_trace *trace, int64_t step, bool at_cursor, char *value,
+                        size_t size, long long *lost)
 {
     const struct series_point *point = at_cursor || trace->trend ? chart_point_at(trace, step) : NULL;
     if (!at_cursor && !trace->trend && trace->count) point = &trace->points[trace->count - 1];
     /* what is compared with may have ended before; a step more is that of an evaluation after its last one */
     if (at_cursor && trace->trend && point && step > trace->points[trace->count - 1].last_step + 1)
         point = NULL;
-    char value[24] = "--";
-    if (point)
-        axis_format(point->non_finite == point->count && point->count ? NAN : point->last, value,
-                    sizeof value);
-    if (point && trace->smooth && !at_cursor)
-        axis_format(trace->smooth[point - trace->points], value, sizeof value);
+    *lost = 0;
+    if (!point)
+        snprintf(value, size, "--");
+    else if (trace->smooth && !at_cursor)
+        axis_format(trace->smooth[point - trace->points], value, size);
+    else
+        axis_format(point->non_finite == point->count && point->count ? NAN : point->last, value, size);
+    if (point && at_cursor && point->count > point->non_finite) *lost = (long long)point->non_finite;
+}
+
+/* A value is drawn whole or not at all; its name before it as far as there is room. Returns where the next
+ * one begins. */
+static int draw_value(struct grid *grid, int x, int y, int end, const struct chart_trace *trace, int64_t step,
+                      bool at_cursor)
+{
+    char value[24];
+    long long lost;
+    trace_value(trace, step, at_cursor, value, sizeof value, &lost);
+    int gap = trace->name ? 2 : 1, w = glyph_text_width(value);
+    int name_w = trace->name ? glyph_text_width(trace->name) : 0, room = end - x - gap - w;
+    if (trace->name) room -= 2;               /* the mark */
+    if (name_w > room - 1) name_w = room - 1; /* and a space after it */
+    if (room < 0) return x;
+    grid_fill(grid, (struct rect){x, y, gap, 1}, ' ', STYLE_TEXT, 0);
+    x += gap;
     if (trace->name) {
         grid_put(grid, x, y, trace->marks ? 0x25C6 : trace->trend ? 0x00B7 : 0x2501, trace->style, ATTR_BOLD);
-        x += 1 + grid_printf(grid, x + 1, y, end - x - 1, STYLE_DIM, 0, " %s ", trace->name);
+        grid_put(grid, x + 1, y, ' ', STYLE_TEXT, 0);
+        x += 2;
     }
-    x += grid_text(grid, x, y, end - x, trace->style, ATTR_BOLD, value);
-    if (point && point->count > point->non_finite && point->non_finite && at_cursor)
-        x += grid_printf(grid, x, y, end - x, STYLE_BAD, 0, " %lld NaN", (long long)point->non_finite);
+    if (name_w > 1) {
+        x += grid_text(grid, x, y, name_w, STYLE_DIM, 0, trace->name);
+        grid_put(grid, x++, y, ' ', STYLE_TEXT, 0);
+    }
+    x += grid_text(grid, x, y, w, trace->style, ATTR_BOLD, value);
+    if (lost) x += grid_printf(grid, x, y, end - x, STYLE_BAD, 0, " %lld NaN", lost);
+    return x;
+}
+
+/* The best value with its step, or what of it there is room for. */
+static int draw_best(struct grid *grid, int x, int y, int end, const struct chart *chart)
+{
+    char value[24], step[32];
+    axis_format(chart->best, value, sizeof value);
+    int step_w = snprintf(step, sizeof step, " @%lld", (long long)chart->best_step);
+    int room = end - x - 4 - glyph_text_width(value); /* a gap, the star, a space */
+    if (room < 0) return x;
+    grid_fill(grid, (struct rect){x, y, 4, 1}, ' ', STYLE_TEXT, 0);
+    grid_put(grid, x + 2, y, 0x2605, STYLE_BEST, ATTR_BOLD);
+    x += 4;
+    if (room >= 5 + step_w) x += grid_text(grid, x, y, 5, STYLE_DIM, 0, "best ");
+    x += grid_text(grid, x, y, end - x, STYLE_BEST, ATTR_BOLD, value);
+    if (room >= step_w) x += grid_text(grid, x, y, end - x, STYLE_DIM, 0, step);
     return x;
 }
 
@@ -224,22 +266,10 @@ static void draw_title(struct grid *grid, struct rect area, const struct chart *
         x += 1 + grid_printf(grid, x + 1, y, end - x - 1, STYLE_ACCENT, ATTR_BOLD, "@%lld",
                              (long long)chart->cursor);
     }
-    for (int t = 0; t < chart->trace_count && end - x > 8; t++) {
-        grid_fill(grid, (struct rect){x, y, 2, 1}, ' ', STYLE_TEXT, 0);
-        x = draw_value(grid, x + 2, y, end - 1, &chart->trace[t],
-                       at_cursor ? chart->cursor : chart->last_step, at_cursor);
-    }
-    if (chart->best_step >= 0 && end - x > 14) {
-        char value[24];
-        axis_format(chart->best, value, sizeof value);
-        grid_fill(grid, (struct rect){x, y, 2, 1}, ' ', STYLE_TEXT, 0);
-        grid_put(grid, x + 2, y, 0x2605, STYLE_BEST, ATTR_BOLD);
-        grid_put(grid, x + 3, y, ' ', STYLE_TEXT, 0);
-        x += 4;
-        if (end - x > 26) x += grid_text(grid, x, y, 5, STYLE_DIM, 0, "best ");
-        x += grid_text(grid, x, y, end - 1 - x, STYLE_BEST, ATTR_BOLD, value);
-        x += grid_printf(grid, x, y, end - 1 - x, STYLE_DIM, 0, " @%lld", (long long)chart->best_step);
-    }
+    for (int t = 0; t < chart->trace_count; t++)
+        x = draw_value(grid, x, y, end - 1, &chart->trace[t], at_cursor ? chart->cursor : chart->last_step,
+                       at_cursor);
+    if (chart->best_step >= 0) x = draw_best(grid, x, y, end - 1, chart);
     grid_put(grid, x, y, ' ', STYLE_TEXT, 0);
 }
 

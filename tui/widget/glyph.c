@@ -80,6 +80,7 @@ int glyph_width(uint32_t code_point)
     if (code_point >= 0x2500 && code_point < 0x2600)
         return 1; /* lines and blocks, whatever the locale says */
     if (code_point >= 0x2800 && code_point < 0x2900) return 1; /* braille */
+    if (code_point >= 0x2010 && code_point < 0x2028) return 1; /* dashes, quotes, dots: LANG=C knows none */
     int width = wcwidth((wchar_t)code_point);
     if (width < 0) return code_point == 0xFFFD ? 1 : 0;
     return width;

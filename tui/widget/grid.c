@@ -114,6 +114,13 @@ int grid_text_right(struct grid *grid, int x, int y, int width, enum style style
     return grid_text(grid, x + indent, y, width - indent, style, attr, text);
 }
 
+int grid_text_fitting(struct grid *grid, int x, int y, int width, enum style style, int attr,
+                      const char *const *words)
+{
+    while (words[1] && glyph_text_width(words[0]) > width) words++;
+    return grid_text(grid, x, y, width, style, attr, words[0]);
+}
+
 int grid_printf(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *format,
                 ...)
 {

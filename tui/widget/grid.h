@@ -69,6 +69,10 @@ void grid_put(struct grid *grid, int x, int y, uint32_t glyph, enum style style,
 /* UTF-8 text in at most `width` columns; longer text ends in an ellipsis. Returns the columns used. */
 int grid_text(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
 int grid_text_right(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
+/* The longest words there is room for, so that none are cut: `words` goes from long to short and ends in
+ * NULL; the last ones are cut where even they do not fit. */
+int grid_text_fitting(struct grid *grid, int x, int y, int width, enum style style, int attr,
+                      const char *const *words);
 int grid_printf(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *format,
                 ...) __attribute__((format(printf, 7, 8)));
 

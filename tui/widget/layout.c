@@ -3,9 +3,34 @@
 
 #include <string.h>
 
+enum { SAMPLE_LEAST = 2, CHART_LEAST = 4 }; /* rows that an event leaves */
+
 bool layout_too_small(int w, int h)
 {
     return w < LAYOUT_MIN_W || h < LAYOUT_MIN_H;
+}
+
+/* The charts in what the text below them leaves. */
+static void place_charts(struct run_layout *out, int main_w, int room, bool enlarged)
+{
+    int top = out->header.h;
+    memset(out->chart, 0, sizeof out->chart);
+    if (enlarged || room < 10) {
+        out->chart_count = 1;
+        out->chart[0] = (struct rect){0, top, main_w, room};
+    } else if (main_w >= 100 && room >= 16) {
+        int left = (main_w - 2) / 2, upper = (room + 1) / 2;
+        out->chart_count = 4;
+        out->chart[0] = (struct rect){0, top, left, upper};
+        out->chart[1] = (struct rect){left + 2, top, main_w - left - 2, upper};
+        out->chart[2] = (struct rect){0, top + upper, left, room - upper};
+        out->chart[3] = (struct rect){left + 2, top + upper, main_w - left - 2, room - upper};
+    } else {
+        int upper = room >= 12 ? (room * 3 + 2) / 5 : room / 2;
+        out->chart_count = 2;
+        out->chart[0] = (struct rect){0, top, main_w, upper};
+        out->chart[1] = (struct rect){0, top + upper, main_w, room - upper};
+    }
 }
 
 void layout_run(int w, int h, bool enlarged, struct run_layout *out)
@@ -28,23 +53,37 @@ void layout_run(int w, int h, bool enlarged, struct run_layout *out)
     out->events = (struct rect){0, bottom, main_w, events};
     bottom -= sample;
     out->sample = (struct rect){0, bottom, main_w, sample};
-    int room = bottom - top;
-    if (enlarged || room < 10) {
-        out->chart_count = 1;
-        out->chart[0] = (struct rect){0, top, main_w, room};
-    } else if (main_w >= 100 && room >= 16) {
-        int left = (main_w - 2) / 2, upper = (room + 1) / 2;
-        out->chart_count = 4;
-        out->chart[0] = (struct rect){0, top, left, upper};
-        out->chart[1] = (struct rect){left + 2, top, main_w - left - 2, upper};
-        out->chart[2] = (struct rect){0, top + upper, left, room - upper};
-        out->chart[3] = (struct rect){left + 2, top + upper, main_w - left - 2, room - upper};
-    } else {
-        int upper = room >= 12 ? (room * 3 + 2) / 5 : room / 2;
-        out->chart_count = 2;
-        out->chart[0] = (struct rect){0, top, main_w, upper};
-        out->chart[1] = (struct rect){0, top + upper, main_w, room - upper};
+    place_charts(out, main_w, bottom - top, enlarged);
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used, int wanted, int needed)
+{
+    int bottom = layout->footer.y, top = layout->header.h, w = layout->events.w;
+    int events = layout->events.h, sample = layout->sample.h, room = bottom - top - events - sample;
+    if (!layout->footer.w) return;
+    int more = least(wanted > needed ? wanted - events : needed - events, sample - sample_used);
+    if (more > 0) {
+        events += more;
+        sample -= more;
     }
+    more = least(needed - events, sample - SAMPLE_LEAST);
+    if (more > 0) {
+        events += more;
+        sample -= more;
+    }
+    more = least(needed - events, room - CHART_LEAST);
+    if (more > 0) {
+        events += more;
+        room -= more;
+    }
+    layout->events = (struct rect){0, bottom - events, w, events};
+    layout->sample = (struct rect){0, bottom - events - sample, w, sample};
+    place_charts(layout, w, room, enlarged);
 }
 
 void layout_list(int w, int h, struct list_layout *out)

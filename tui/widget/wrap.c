@@ -28,6 +28,16 @@ const char *wrap_line(const char *text, int width, const char **next)
     return at;
 }
 
+int wrap_rows(const char *text, int width)
+{
+    int rows = 0;
+    while (*text) {
+        (void)wrap_line(text, width, &text);
+        rows++;
+    }
+    return rows;
+}
+
 int wrap_draw(struct grid *grid, struct rect area, enum style style, const char *text)
 {
     int rows = 0;

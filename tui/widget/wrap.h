@@ -8,6 +8,9 @@
 /* Draws `text` (UTF-8) and returns the rows used, at most area.h. */
 int wrap_draw(struct grid *grid, struct rect area, enum style style, const char *text);
 
+/* The rows that all of `text` takes in `width` columns. */
+int wrap_rows(const char *text, int width);
+
 /* The end of the line that begins at `text`, `width` columns wide; *next is where the one after begins (at
  * the NUL when it is the last). Always advances on a non-empty text. */
 const char *wrap_line(const char *text, int width, const char **next);
