@@ -338,12 +338,12 @@ static void memory_that_was_written_to_is_private(void **state)
 {
     (void)state;
     size_t bytes = (size_t)64 << 20;
-    int64_t before = memory_private();
+    int64_t before = memory_private(getpid());
     assert_true(before > 0);
     unsigned char *memory = malloc(bytes);
     assert_non_null(memory);
     for (size_t i = 0; i < bytes; i += 1024) ((volatile unsigned char *)memory)[i] = 1;
-    assert_in_range(memory_private() - before, 60 << 20, 80 << 20);
+    assert_in_range(memory_private(getpid()) - before, 60 << 20, 80 << 20);
     free(memory);
 }
 
