@@ -301,17 +301,27 @@ static void a_checkpoint_passed_over_is_told_in_the_history_and_its_place_is_lis
     process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
     char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
     assert_int_equal(truncate(weights, 100), 0);
-    process_close(process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL));
-    struct process *p = process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=plain", NULL);
+    char *page = process_output("show", "mine", NULL), *id = stage_query(&s, "select id from runs"),
+         told[200];
+    assert_non_null(strstr(page, "checkpoints/step-40 (damaged)\n")); /* before anything was passed over */
+    assert_non_null(strstr(page, "checkpoints/step-30\n"));
+    free(page);
+    snprintf(told, sizeof told,
+             "warning: run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
+    struct process *p = process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL);
+    process_expect_sentence(p, told); /* the other run's, not the new one's */
+    p = process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=plain", NULL);
     assert_int_equal(count_of(process_stderr(p), "the newest checkpoint is damaged"), 1);
-    char *page = process_output("show", "mine", NULL);
+    page = process_output("show", "mine", NULL);
     assert_non_null(strstr(page, "  warning  checkpoints/step-40: the newest checkpoint is damaged, going on "
                                  "from step-30 (damaged ones are renamed to step-N.damaged)\n"));
     assert_non_null(strstr(page, "checkpoints/step-40 (damaged)\n"));
     free(page);
     page = process_output("show", "mine-fork", NULL);
-    assert_non_null(strstr(page, "  warning  checkpoints/step-40: the newest checkpoint is damaged, forking "
-                                 "from step-30\n"));
+    snprintf(told, sizeof told,
+             "  warning  run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
+    assert_non_null(strstr(page, told));
+    free(id);
     free(page);
     process_close(process_run(0, "resume", "mine", "--train.total_steps=40", "--progress=none", NULL));
     page = process_output("show", "mine", NULL);
@@ -347,6 +357,12 @@ static void where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none
     process_expect_sentence(process_run(1, "fork", "mine", "--progress=none", NULL), none);
     process_expect_sentence(
         process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), none);
+    process_close_all(state);
+    process_expect_sentence(
+        process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), "/step-40: ");
+    char *text = process_output("show", "mine", "--json", NULL);
+    assert_int_equal(count_of(text, "\"damaged\": true"), 2);
+    free(text);
     free(last);
     free(before);
 }

@@ -79,7 +79,8 @@ int command_fork(int argc, char **argv)
     struct recorded_run run = {0};
     struct fork_origin origin;
     struct err err = {0};
-    char *rest[SETTINGS_MAX + 17], folder[PATH_MAX] = "", passed_over[160] = "", name[RUN_NAME_MAX + 8];
+    char *rest[SETTINGS_MAX + 17], folder[PATH_MAX] = "", passed_over[160] = "",
+                                   sentence[RUN_ID_MAX + 168] = "", name[RUN_NAME_MAX + 8];
     int64_t step = -1;
     int count;
     enum status status = take_step(argc, argv, rest, &count, &step, &err);
@@ -97,9 +98,10 @@ int command_fork(int argc, char **argv)
     if (!status) status = recorded_run_check(&run, &options.config, "forked", &err);
     if (!status) status = find_checkpoint(&run, step, folder, sizeof folder, &err);
     snprintf(name, sizeof name, "%s-fork", run.info.name);
-    if (!status && step < 0)
-        checkpoint_choice_passed_over(run.checkpoints, folder, "forking", passed_over, sizeof passed_over);
-    origin = (struct fork_origin){run.info.id, folder, run.config_text, passed_over};
+    if (!status && step < 0 &&
+        checkpoint_choice_passed_over(run.checkpoints, folder, "forking", passed_over, sizeof passed_over))
+        snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
+    origin = (struct fork_origin){run.info.id, folder, run.config_text, sentence};
     options.name = !status && words.name ? words.name : name;
     options.fork = &origin;
     int code = status ? command_fail(&err) : training_start(&options);
