@@ -161,7 +161,11 @@ static void text_suggests_the_nearest_name(void **state)
     static const char *const names[] = {"learning_rate", "batch_size", "seq_len", "dropout"};
     assert_string_equal(text_nearest("lerning_rate", names, 4), "learning_rate");
     assert_string_equal(text_nearest("batchsize", names, 4), "batch_size");
+    assert_string_equal(text_nearest("seq_lne", names, 4), "seq_len"); /* neighbours exchanged: one mistake */
     assert_null(text_nearest("xyzzyxyzzy", names, 4));
+    static const char *const options[] = {"help", "name"};
+    assert_string_equal(text_nearest("nmae", options, 2), "name");
+    assert_null(text_nearest("step", options, 2)); /* half of its letters differ */
 }
 
 static void numbers_are_written_short_and_read_back(void **state)

@@ -254,6 +254,8 @@ static void an_imported_model_goes_by_its_name(void **state)
                             "--name \"a/b\": must be a plain word, no path");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=latest", NULL),
                             "--name latest: this word stands for the newest run");
+    process_expect_sentence(process_run(2, "model", "import", path, "--name=base", NULL),
+                            "base: means a run already, which would come before the model (choose another");
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 

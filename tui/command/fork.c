@@ -12,7 +12,8 @@
 #include "tui/command/training_words.h"
 
 static const char help[] =
-    "usage: anneal fork RUN [--step N] [--section.key=value ...] [--name NAME] [--device D] [--progress P]\n"
+    "usage: anneal fork RUN [--step N] [--section.key=value ...] [--name NAME] [--device D] [--wait]\n"
+    "                       [--progress P]\n"
     "\n"
     "Starts a new run from a checkpoint of RUN (an id, a unique prefix of one, a name, or `latest`), which "
     "stays "
@@ -26,7 +27,7 @@ static const char help[] =
     "\n"
     "  --step N           RUN's checkpoint of step N (default: the newest; `anneal show RUN` lists them)\n"
     "  --name NAME        what to call the new run (default: RUN's name and -fork)\n"
-    "  --device, --wait, --progress as for anneal train\n"
+    "  --device, --wait, --progress, --check-allocations as for anneal train\n"
     "\n"
     "The model, the data, the optimizer and the seed must stay as they are; anything else may be changed. A "
     "checkpoint\n"
@@ -45,7 +46,8 @@ static enum status take_step(int argc, char **argv, char **rest, int *count, int
         if (strncmp(argv[i], "--step=", 7) == 0)
             value = argv[i] + 7;
         else if (strcmp(argv[i], "--step") == 0)
-            value = i + 1 < argc ? argv[++i] : "";
+            value = argv[i + 1] ? argv[++i] : "";
+        if (value && !*value) return err_set(err, STATUS_USAGE, "--step: needs a value");
         if (!value)
             rest[(*count)++] = argv[i];
         else if (!text_parse_int(value, step) || *step < 0)
