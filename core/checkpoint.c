@@ -15,7 +15,8 @@
 #include "core/base/file.h"
 #include "core/checkpoint_files.h"
 
-enum { PIECE = 1 << 18 };
+/* What is larger is not read for a quick look. */
+enum { PIECE = 1 << 18, LARGE = 64 << 20 };
 
 const char *const checkpoint_files[CHECKPOINT_FILES] = {"model.safetensors",     "optimizer.safetensors",
                                                         "config.json",           "tokenizer.json",
@@ -109,8 +110,24 @@ static enum status damaged(const char *folder, const char *what, struct err *err
     return err_set(err, STATUS_CORRUPT, "%s: the checkpoint is damaged: %s", folder, what);
 }
 
-/* Every file that a model needs is listed, and every listed file has its checksum. */
-static enum status verify(const char *folder, struct err *err)
+/* A large file of numbers: its header, and that it is as long as that says. */
+static enum status look_at_numbers(const char *path, struct err *err)
+{
+    struct safetensors file;
+    enum status status = safetensors_open(path, &file, err);
+    if (!status) safetensors_close(&file);
+    return status;
+}
+
+static bool is_large(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_size > LARGE;
+}
+
+/* Every file that a model needs is listed, and every listed file has its checksum; `quick`: those that are
+ * not large. */
+static enum status verify(const char *folder, bool quick, struct err *err)
 {
     static const bool needed[CHECKPOINT_FILES] = {[0] = true, [2] = true, [5] = true};
     char path[CHECKPOINT_PATH], text[CHECKPOINT_FILES * 64 + 1], name[48];
@@ -130,10 +147,11 @@ static enum status verify(const char *folder, struct err *err)
         int which = 0;
         while (which < CHECKPOINT_FILES && strcmp(checkpoint_files[which], name) != 0) which++;
         if (which == CHECKPOINT_FILES) return damaged(folder, "an unknown file is listed", err);
-        if ((status = checkpoint_join(path, folder, name, err)) ||
-            (status = checkpoint_hash(path, &hash, &bytes, err)))
-            return status;
-        if (hash != expected) return damaged(folder, name, err);
+        if ((status = checkpoint_join(path, folder, name, err))) return status;
+        bool look = quick && which <= 1 && is_large(path);
+        status = look ? look_at_numbers(path, err) : checkpoint_hash(path, &hash, &bytes, err);
+        if (status) return status;
+        if (!look && hash != expected) return damaged(folder, name, err);
         seen[which] = true;
     }
     for (int i = 0; i < CHECKPOINT_FILES; i++)
@@ -143,10 +161,17 @@ static enum status verify(const char *folder, struct err *err)
     return !status && !seen[1] && file_exists(path) ? damaged(folder, checkpoint_files[1], err) : status;
 }
 
+bool checkpoint_looks_damaged(const char *folder)
+{
+    enum status status = verify(folder, true, NULL);
+    bool wrong = status == STATUS_CORRUPT || status == STATUS_NOT_FOUND;
+    return wrong && file_is_folder(folder); /* it may have been pruned meanwhile */
+}
+
 /* checkpoint_find, and with `full` only among those that hold moments. */
 static enum status find(const char *parent, int64_t step, bool full, char *path, size_t size, struct err *err)
 {
-    struct err last = {0};
+    struct err why, newest = {0};
     size_t count;
     int64_t *steps = list_steps(parent, &count);
     enum status status = STATUS_NOT_FOUND;
@@ -154,11 +179,12 @@ static enum status find(const char *parent, int64_t step, bool full, char *path,
         if (step >= 0 && steps[i] != step) continue;
         if (snprintf(path, size, "%s/step-%" PRId64, parent, steps[i]) >= (int)size) continue;
         if (full && !checkpoint_is_full(path)) continue;
-        status = verify(path, &last);
+        status = verify(path, false, &why);
+        if (status && !newest.status) newest = why;
     }
     free(steps);
     if (!status) return STATUS_OK;
-    if (last.status) return err_set(err, last.status, "%s", last.text);
+    if (newest.status) return err_set(err, newest.status, "%s", newest.text);
     if (step >= 0) return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint of step %" PRId64, parent, step);
     return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint", parent);
 }
@@ -186,7 +212,7 @@ bool checkpoint_passed_over(const char *parent, const char *found, char *newest,
     bool known = count && snprintf(newest, size, "%s/step-%" PRId64, parent, steps[0]) < (int)size;
     free(steps);
     /* a trainer at work may just have added one, which is not damaged */
-    return known && strcmp(newest, found) != 0 && verify(newest, NULL) != STATUS_OK;
+    return known && strcmp(newest, found) != 0 && verify(newest, false, NULL) != STATUS_OK;
 }
 
 int checkpoint_set_damaged_aside(const char *parent, const char *found)
@@ -198,7 +224,7 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found)
     for (size_t i = 0; i < count && steps[i] > good; i++) {
         snprintf(path, sizeof path, "%.*s/step-%" PRId64, CHECKPOINT_PATH - 48, parent, steps[i]);
         snprintf(aside, sizeof aside, "%.*s.damaged", CHECKPOINT_PATH - 16, path);
-        if (!verify(path, NULL)) continue;
+        if (!verify(path, false, NULL)) continue;
         file_remove_tree(aside, NULL); /* of an earlier time */
         moved += rename(path, aside) == 0;
     }
@@ -224,7 +250,8 @@ bool checkpoint_is_full(const char *folder)
 
 /* ---- pruning ---- */
 
-/* What a killed trainer left half-written; its own process is the only writer, so nobody misses it. */
+/* What is to go, and what a killed trainer left half-written; its own process is the only writer, so nobody
+ * misses it. */
 static void remove_leftovers(const char *parent)
 {
     char path[CHECKPOINT_PATH];
@@ -237,14 +264,15 @@ static void remove_leftovers(const char *parent)
 
 void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step)
 {
-    char path[CHECKPOINT_PATH];
+    char path[CHECKPOINT_PATH], gone[CHECKPOINT_PATH];
     size_t count;
     int64_t *steps = list_steps(parent, &count), kept = 0;
     for (size_t i = 0; i < count; i++) {
         if (steps[i] > written) continue;
         if (kept++ < keep || steps[i] == written || steps[i] == best_step) continue;
         snprintf(path, sizeof path, "%.*s/step-%" PRId64, CHECKPOINT_PATH - 32, parent, steps[i]);
-        file_remove_tree(path, NULL);
+        snprintf(gone, sizeof gone, "%.*s/.step-%" PRId64, CHECKPOINT_PATH - 32, parent, steps[i]);
+        rename(path, gone); /* at once: one that is half removed would look damaged */
     }
     free(steps);
     remove_leftovers(parent);

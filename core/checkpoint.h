@@ -52,8 +52,12 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
                             int64_t *bytes, struct err *err);
 
 /* The path of the newest complete, undamaged checkpoint below `parent`, or of step `step` when step >= 0.
- * STATUS_NOT_FOUND when there is none. */
+ * STATUS_NOT_FOUND when there is none; where all are damaged, what is wrong with the newest. */
 enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err);
+
+/* Whether a folder is there and no whole checkpoint, as far as can be seen in no time, whatever its size: of
+ * model and moments above 64 MiB only header and length are looked at. */
+bool checkpoint_looks_damaged(const char *folder);
 
 /* The newest of those that are full. */
 enum status checkpoint_find_full(const char *parent, char *path, size_t size, struct err *err);

@@ -147,17 +147,40 @@ static const char *group_key(const char *full)
     return strncmp(full, section, sizeof section - 1) == 0 ? full + sizeof section - 1 : NULL;
 }
 
+static const struct key *key_of(const char *section, size_t length, const char *name)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        if (strlen(keys[i].section) == length && memcmp(keys[i].section, section, length) == 0 &&
+            (!name || strcmp(keys[i].name, name) == 0))
+            return &keys[i];
+    return NULL;
+}
+
+/* Of the section, where there is such a one; else of all, or the key of that very name. NULL: none is near.
+ */
+static const char *nearest_key(const char *full)
+{
+    const char *names[KEY_COUNT], *dot = strchr(full, '.'), *nearest = NULL;
+    size_t length = dot ? (size_t)(dot - full) : 0, count = 0;
+    bool known = dot && key_of(full, length, NULL);
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        if (!known)
+            names[count++] = keys[i].full;
+        else if (strlen(keys[i].section) == length && memcmp(keys[i].section, full, length) == 0)
+            names[count++] = keys[i].name;
+    nearest = text_nearest(known ? dot + 1 : full, names, count);
+    if (nearest && known) nearest = key_of(full, length, nearest)->full;
+    for (size_t i = 0; !nearest && dot && i < KEY_COUNT; i++)
+        if (strcmp(keys[i].name, dot + 1) == 0) nearest = keys[i].full;
+    return nearest;
+}
+
 static enum status set_key(struct config *config, const char *full, const char *value, struct err *err)
 {
     if (group_key(full)) return param_groups_set(&config->groups, group_key(full), value, err);
     const struct key *key = find_key(full);
     if (!key) {
-        const char *names[KEY_COUNT];
-        for (size_t i = 0; i < KEY_COUNT; i++) names[i] = keys[i].full;
-        const char *nearest = text_nearest(full, names, KEY_COUNT);
-        const char *dot = strchr(full, '.');
-        for (size_t i = 0; !nearest && dot && i < KEY_COUNT; i++) /* the right key in the wrong section */
-            if (strcmp(keys[i].name, dot + 1) == 0) nearest = keys[i].full;
+        const char *nearest = nearest_key(full);
         return err_set(err, STATUS_USAGE, "unknown key %.100s (%s%s%sanneal train --help-config lists them)",
                        full, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
     }
@@ -175,7 +198,23 @@ struct reading {
     int line;
     struct err *err;
     enum status status; /* of the first bad line */
+    struct seen {
+        char full[128];
+        int line;
+    } seen[KEY_COUNT + PARAM_GROUPS_MAX * PARAM_GROUP_KEYS]; /* (seen_count) the keys so far */
+    size_t seen_count;
 };
+
+/* A key that is there twice is a mistake: whichever counts, somebody believes in the other. */
+static enum status check_first(struct reading *reading, const char *full)
+{
+    for (size_t i = 0; i < reading->seen_count; i++)
+        if (strcmp(reading->seen[i].full, full) == 0)
+            return err_set(reading->err, STATUS_USAGE,
+                           "%s:%d: %s is set a second time, line %d has it already (leave one of them)",
+                           reading->name, reading->line, full, reading->seen[i].line);
+    return STATUS_OK;
+}
 
 static char *serve_line(char *buf, int size, void *user)
 {
@@ -201,15 +240,21 @@ static int on_pair(void *user, const char *section, const char *name, const char
     struct reading *reading = user;
     char full[128];
     snprintf(full, sizeof full, "%s%s%s", section, *section ? "." : "", name);
-    if (reading->status) return 1;
+    if (reading->status || (reading->status = check_first(reading, full))) return 1;
     reading->status = set_key(reading->config, full, value, reading->err);
-    if (reading->status) err_prefix(reading->err, "%s:%d", reading->name, reading->line);
+    if (reading->status) {
+        err_prefix(reading->err, "%s:%d", reading->name, reading->line);
+        return 1;
+    }
+    struct seen *seen = &reading->seen[reading->seen_count++];
+    strcpy(seen->full, full);
+    seen->line = reading->line;
     return 1;
 }
 
 static enum status read_text(struct config *config, const char *text, const char *name, struct err *err)
 {
-    struct reading reading = {config, name, text, 0, err, STATUS_OK};
+    struct reading reading = {.config = config, .name = name, .rest = text, .err = err};
     int line = ini_parse_stream(serve_line, &reading, on_pair, &reading);
     if (reading.status && (line <= 0 || reading.line < line)) return reading.status;
     if (line > 0) /* inih reads on after a bad line: its number is the first one's */
@@ -262,10 +307,11 @@ enum status config_read_file(struct config *config, const char *path, struct err
 enum status config_read_word(struct config *config, const char *word, struct err *err)
 {
     char full[128];
+    const char *given = word;
     if (strncmp(word, "--", 2) == 0) word += 2;
     const char *equals = strchr(word, '=');
     if (!equals || equals == word || (size_t)(equals - word) >= sizeof full)
-        return err_set(err, STATUS_USAGE, "%.100s: must be --section.key=value", word);
+        return err_set(err, STATUS_USAGE, "%.100s: must be --section.key=value", given);
     snprintf(full, sizeof full, "%.*s", (int)(equals - word), word);
     return set_key(config, full, equals + 1, err);
 }

@@ -42,7 +42,7 @@ struct train_observer {
     /* It is there. Told between two later steps, where it was written while training went on. */
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
     void (*memory)(void *context, const struct memory_record *record); /* of each category, then `used` */
-    /* what the device has given to training, in bytes: unused parts of it, too */
+    /* what the device has given to training, in bytes: unused parts of it, too; first while it opens */
     void (*used)(void *context, int64_t bytes);
     void (*profile)(void *context, const struct profile_record *record); /* of a step told before */
     void (*event)(void *context, const struct event_record *record);

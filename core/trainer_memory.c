@@ -15,23 +15,34 @@ static int category_of(const char *tag)
     return i;
 }
 
+void trainer_tell_used(struct trainer *t)
+{
+    struct train_observer *o = &t->setup.observer;
+    struct allocator_usage tags[TAGS_MAX], sum = {0};
+    int count = t->network.allocator ? allocator_tags(t->network.allocator, tags, TAGS_MAX) : 0;
+    int64_t host = 0;
+    for (int i = 0; t->plan.input.host_counts && i < count; i++) {
+        int category = category_of(tags[i].tag);
+        if (category < PLAN_CATEGORIES && plan_category_is_host((enum plan_category)category))
+            host += tags[i].live;
+    }
+    if (t->network.allocator) allocator_sum(t->network.allocator, &sum);
+    o->used(o->context, sum.reserved + host);
+}
+
 void trainer_report_memory(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;
-    struct allocator_usage tags[TAGS_MAX], sum;
+    struct allocator_usage tags[TAGS_MAX];
     int count = allocator_tags(t->network.allocator, tags, TAGS_MAX);
-    int64_t host = 0;
     t->last_memory_step = t->state.step;
     for (int i = 0; i < count; i++) {
         int category = category_of(tags[i].tag);
         int64_t planned = category < PLAN_CATEGORIES ? (int64_t)t->plan.category_bytes[category] : 0;
         struct memory_record record = {t->state.step, tags[i].tag, planned, tags[i].live, tags[i].peak};
-        if (category < PLAN_CATEGORIES && plan_category_is_host((enum plan_category)category))
-            host += tags[i].live;
         o->memory(o->context, &record);
     }
-    allocator_sum(t->network.allocator, &sum);
-    o->used(o->context, sum.reserved + (t->plan.input.host_counts ? host : 0));
+    trainer_tell_used(t);
 }
 
 void trainer_report_memory_due(struct trainer *t)

@@ -116,6 +116,7 @@ enum status trainer_sample(struct trainer *trainer, struct err *err); /* none wi
 
 /* trainer_memory.c: the memory of every tag, and what the device has given in all. Allocates nothing. */
 void trainer_report_memory(struct trainer *trainer);
+void trainer_tell_used(struct trainer *trainer);         /* only how much the device has given */
 void trainer_report_memory_due(struct trainer *trainer); /* where it was told long ago */
 /* trainer_trace.c: whether and how the step is traced. An order is taken up, false: another is; before a
  * step's first operation and after its last, and once its record is told, with its spans, count of them; and

@@ -13,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/memory.h"
 #include "core/base/text.h"
 #include "runs/ledger_file.h"
 #include "runs/process_mark.h"
@@ -242,6 +243,14 @@ static void copy_text(char *out, size_t size, sqlite3_stmt *row, int column)
     snprintf(out, size, "%s", text ? (const char *)text : "");
 }
 
+/* The more of what a process told and what is seen: pages that were swapped out since are still its own. */
+static void see_used(struct reservation *r)
+{
+    int64_t seen = memory_private(r->pid) - r->beside;
+    if (seen > r->bytes) seen = r->bytes;
+    if (seen > r->used) r->used = seen;
+}
+
 /* In the order they came; of one device, or of all with NULL. Within a transaction. There is room for one
  * more. */
 static enum status list(struct ledger *l, enum table table, const char *device, struct reservation **out,
@@ -281,6 +290,7 @@ static enum status list(struct ledger *l, enum table table, const char *device, 
         r->passes = sqlite3_column_int(select, 8) != 0;
         r->reserve = sqlite3_column_double(select, 9);
         copy_text(r->home, sizeof r->home, select, 10);
+        if (table == RESERVATIONS && strcmp(r->device, LEDGER_HOST) == 0) see_used(r);
     } while (true);
     sqlite3_finalize(select);
     if (status) {

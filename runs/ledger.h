@@ -23,13 +23,18 @@ struct ledger; /* opaque; belongs to one thread */
 
 enum { LEDGER_TEXT = 96, LEDGER_HOME = 512 };
 
+/* The device whose memory is the host's. What a process holds of it anybody sees at any time, so a holder
+ * that is only starting, and has told nothing yet, does not count twice: as what is still to come, and as
+ * what other programs have taken. */
+#define LEDGER_HOST "cpu"
+
 struct reservation {
     int64_t id;
     int64_t pid;
-    char device[LEDGER_TEXT]; /* what names the device on this host: "cpu", a GPU's UUID */
+    char device[LEDGER_TEXT]; /* what names the device on this host: LEDGER_HOST, a GPU's UUID */
     char holder[LEDGER_TEXT]; /* what it is for: a run's id */
     int64_t bytes;            /* reserved */
-    int64_t used;             /* of them really allocated, as last told; 0: not told yet */
+    int64_t used;             /* of them really allocated, as last told, and of LEDGER_HOST also as seen */
     int64_t beside;           /* what the process holds of the device beside that, as it told first */
     bool passes;              /* those who wait: see struct ledger_room */
     double reserve;           /* the share of the device that stays free for it */

@@ -31,6 +31,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+        if (argc > 2) return command_surplus(argv[1], argv[2]);
         puts("anneal " VERSION);
         return 0;
     }

@@ -126,10 +126,12 @@ int64_t memory_available(void)
     return bytes < 0 ? 0 : bytes;
 }
 
-int64_t memory_private(void)
+int64_t memory_private(int64_t pid)
 {
     int64_t resident = 0, shared = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/statm", pid);
+    FILE *file = fopen(path, "re");
     if (!file) return 0;
     if (fscanf(file, "%*d %" SCNd64 " %" SCNd64, &resident, &shared) != 2) resident = shared = 0;
     fclose(file);

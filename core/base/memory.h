@@ -11,9 +11,9 @@ int64_t memory_available(void);
 /* Bytes: what the machine has, or a control group's limit where that is less. 0: not known. */
 int64_t memory_total(void);
 
-/* Bytes of the available that this process has taken: its resident pages but those it shares with a file. 0:
- * not known. */
-int64_t memory_private(void);
+/* Bytes of the available that a process has taken: its resident pages but those it shares with a file. 0: not
+ * known. */
+int64_t memory_private(int64_t pid);
 
 /* What the control groups of a process allow, its own and all that this one lies in, of version 1 or 2. */
 struct memory_group {

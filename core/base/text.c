@@ -12,27 +12,34 @@
 
 enum { WORD_MAX = 64 };
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Letters added, left out or replaced, and neighbours exchanged (optimal string alignment). */
 static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 {
-    size_t row[WORD_MAX + 1];
-    for (size_t j = 0; j <= nb; j++) row[j] = j;
+    size_t rows[3][WORD_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= nb; j++) last[j] = j;
     for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
+            row[j] = least(last[j - 1] + (a[i - 1] != b[j - 1]), least(last[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = least(row[j], before[j - 2] + 1);
         }
+        size_t *oldest = before;
+        before = last;
+        last = row;
+        row = oldest;
     }
-    return row[nb];
+    return last[nb];
 }
 
 const char *text_nearest(const char *word, const char *const *names, size_t count)
 {
-    size_t n = strlen(word), best = n / 3 + 2;
+    size_t n = strlen(word), best = (n < 3 ? 1 : n / 3) + 1;
     const char *nearest = NULL;
     if (n > WORD_MAX) return NULL;
     for (size_t i = 0; i < count; i++) {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* The entry of `names` (count of them) nearest to `word` by edit distance, or NULL if none is near enough to
- * be worth suggesting (more than a third of the letters differ). */
+ * be worth suggesting (more than a third of the letters differ, in short ones more than one). */
 const char *text_nearest(const char *word, const char *const *names, size_t count);
 
 /* "512 B", "3.4 KiB", "1.2 GiB". Returns buf. */

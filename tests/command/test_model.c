@@ -92,6 +92,12 @@ static void a_checkout_of_several_files_and_another_kind_is_described_all_the_sa
         128);
     write_tensors(&s, "model-00002-of-00002.safetensors",
                   "{\"head\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[0,20]}}", 20);
+    static const char index[] =
+        "{\"weight_map\": {\"model.layers.0.up.weight\": \"model-00001-of-00002.safetensors\", "
+        "\"model.layers.1.up.weight\": \"model-00001-of-00002.safetensors\", "
+        "\"head\": \"model-00002-of-00002.safetensors\"}}";
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+    stage_write(path, index, sizeof index - 1);
     char *page = process_output("model", "info", folder, NULL);
     assert_non_null(strstr(page, "not one that anneal computes: "));
     assert_non_null(strstr(page, "model_type is mixtral"));
@@ -111,6 +117,11 @@ static void a_checkout_of_several_files_and_another_kind_is_described_all_the_sa
         process_run(1, "model", "info", folder, NULL),
         "model-00002-of-00002.safetensors: not a valid safetensors file: head: the shape is "
         "negative or overflows");
+    snprintf(path, sizeof path, "%s/model-00002-of-00002.safetensors", folder);
+    assert_int_equal(unlink(path), 0);
+    process_expect_sentence(
+        process_run(1, "model", "info", folder, NULL),
+        "model-00002-of-00002.safetensors: is not there, and the index says that it holds head");
 }
 
 static void an_exported_model_stands_on_its_own(void **state)
@@ -243,6 +254,8 @@ static void an_imported_model_goes_by_its_name(void **state)
                             "--name \"a/b\": must be a plain word, no path");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=latest", NULL),
                             "--name latest: this word stands for the newest run");
+    process_expect_sentence(process_run(2, "model", "import", path, "--name=base", NULL),
+                            "base: means a run already, which would come before the model (choose another");
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 

@@ -91,7 +91,18 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
                             "unknown option --promt (did you mean --prompt?)");
     process_expect_sentence(process_run(2, "generate", "x", "--top-p", "1.5", NULL),
                             "--top-p 1.5: must be a probability above 0, at most 1");
+    process_expect_sentence(process_run(2, "resume", "x", "--waitt", NULL),
+                            "unknown option --waitt (did you mean --wait?)");
     process_close_all(state);
+    process_expect_sentence(process_run(2, "resume", "x", "--step", NULL), /* near none */
+                            "unknown option --step (see anneal resume --help)");
+    process_expect_sentence(process_run(2, "train", "--train.nope=1", NULL),
+                            "unknown key train.nope (anneal train --help-config lists them)");
+    process_expect_sentence(process_run(2, "bench", "step", "--nope", NULL), "unknown option --nope");
+    process_expect_sentence(process_run(2, "bench", "step", "--rounds", "x", NULL),
+                            "--rounds \"x\": must be a whole number from 1 to 15");
+    process_expect_sentence(process_run(2, "bench", "step", "--train.seed", NULL),
+                            "bench: --train.seed: must be --section.key=value");
     process_expect_sentence(process_run(2, "resume", "latest", "--name", "x", NULL),
                             "--name: a resumed run keeps its name");
     process_expect_sentence(process_run(1, "resume", "latest", NULL),

@@ -56,22 +56,35 @@ static void an_output_never_replaces_the_text_it_is_made_from(void **state)
 
 /* ---- names ---- */
 
-static void an_empty_name_is_the_presets(void **state)
+/* As where a script's variable was not set: what would be taken for it is not what was meant. */
+static void an_empty_word_is_refused_by_what_it_is_for(void **state)
 {
     (void)state;
+    static const struct {
+        const char *words[6], *sentence;
+    } cases[] = {
+        {{"train", "--name="}, "train: --name: needs a value"},
+        {{"train", "--device", ""}, "train: --device: needs a value"},
+        {{"fork", "x", "--step"}, "fork: --step: needs a value"},
+        {{"fork", "x", "--step="}, "fork: --step: needs a value"},
+        {{"data", "fetch", ""}, "data: fetch: a word is empty"},
+        {{"data", "clean", ""}, "data: clean: a word is empty"},
+        {{"data", "prepare", "kjv", "-o", ""}, "data: prepare: this option needs a value: -o"},
+        {{"tokenizer", "train", "kjv", "--vocab", ""}, "wants a number of tokens, not \"\""},
+        {{"tokenizer", "train", "kjv", "-o", ""}, "tokenizer: train: this option needs a value: -o"},
+        {{"model", "export", "a", "-o", ""}, "model: -o needs a FOLDER"},
+        {{"model", "import", "a", "--name", ""}, "model: --name needs a NAME"},
+    };
     struct stage s;
-    stage_open(&s, "unnamed");
-    const char *const words[] = {"--progress=none", "--name="};
-    char names[2][64];
-    for (int i = 0; i < 2; i++) {
-        process_close(
-            process_run(0, "train", s.config, "--train.total_steps=2", "--progress=none", words[i], NULL));
-        json_t *runs = stage_runs();
-        snprintf(names[i], sizeof names[i], "%s", stage_text(json_array_get(runs, 0), "name"));
-        json_decref(runs);
+    stage_open(&s, "empty");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct process *p = process_open(&(struct process_options){.arguments = cases[i].words});
+        process_expect_sentence(process_expect(2, p), cases[i].sentence);
+        process_close(p);
     }
-    assert_string_equal(names[1], names[0]);
-    assert_string_not_equal(names[1], "run");
+    char *none = process_output("tokenizer", "decode", "bytes", "", NULL); /* no ids are ids, too */
+    assert_string_equal(none, "");
+    free(none);
 }
 
 /* ---- orders ---- */
@@ -146,6 +159,7 @@ static void the_version_and_every_help_are_on_standard_output(void **state)
     int major, minor, patch, end = 0;
     assert_int_equal(sscanf(process_stdout(p), "anneal %d.%d.%d\n%n", &major, &minor, &patch, &end), 3);
     assert_int_equal(strlen(process_stdout(p)), end);
+    process_expect_sentence(process_run(2, "--version", "extra", NULL), "\"extra\" is one too many");
     p = process_run(0, "bench", "step", "--help", NULL);
     assert_non_null(strstr(process_stdout(p), "usage: anneal bench step"));
     assert_string_equal(process_stderr(p), "");
@@ -301,17 +315,27 @@ static void a_checkpoint_passed_over_is_told_in_the_history_and_its_place_is_lis
     process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
     char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
     assert_int_equal(truncate(weights, 100), 0);
-    process_close(process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL));
-    struct process *p = process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=plain", NULL);
+    char *page = process_output("show", "mine", NULL), *id = stage_query(&s, "select id from runs"),
+         told[200];
+    assert_non_null(strstr(page, "checkpoints/step-40 (damaged)\n")); /* before anything was passed over */
+    assert_non_null(strstr(page, "checkpoints/step-30\n"));
+    free(page);
+    snprintf(told, sizeof told,
+             "warning: run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
+    struct process *p = process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL);
+    process_expect_sentence(p, told); /* the other run's, not the new one's */
+    p = process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=plain", NULL);
     assert_int_equal(count_of(process_stderr(p), "the newest checkpoint is damaged"), 1);
-    char *page = process_output("show", "mine", NULL);
+    page = process_output("show", "mine", NULL);
     assert_non_null(strstr(page, "  warning  checkpoints/step-40: the newest checkpoint is damaged, going on "
                                  "from step-30 (damaged ones are renamed to step-N.damaged)\n"));
     assert_non_null(strstr(page, "checkpoints/step-40 (damaged)\n"));
     free(page);
     page = process_output("show", "mine-fork", NULL);
-    assert_non_null(strstr(page, "  warning  checkpoints/step-40: the newest checkpoint is damaged, forking "
-                                 "from step-30\n"));
+    snprintf(told, sizeof told,
+             "  warning  run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
+    assert_non_null(strstr(page, told));
+    free(id);
     free(page);
     process_close(process_run(0, "resume", "mine", "--train.total_steps=40", "--progress=none", NULL));
     page = process_output("show", "mine", NULL);
@@ -347,6 +371,12 @@ static void where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none
     process_expect_sentence(process_run(1, "fork", "mine", "--progress=none", NULL), none);
     process_expect_sentence(
         process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), none);
+    process_close_all(state);
+    process_expect_sentence(
+        process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), "/step-40: ");
+    char *text = process_output("show", "mine", "--json", NULL);
+    assert_int_equal(count_of(text, "\"damaged\": true"), 2);
+    free(text);
     free(last);
     free(before);
 }
@@ -486,7 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_output_never_replaces_the_text_it_is_made_from),
         TEST(a_binary_file_among_texts_is_named_and_read),
-        TEST(an_empty_name_is_the_presets),
+        TEST(an_empty_word_is_refused_by_what_it_is_for),
         TEST(only_the_newest_best_checkpoint_is_shown_as_the_best),
         TEST(latest_is_the_newest_run_and_no_name),
         TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),

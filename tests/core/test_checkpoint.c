@@ -128,8 +128,18 @@ static void a_damaged_one_is_passed_over_for_an_older_one(void **state)
             if (saved_offered(parent, -1) != 1) fail_msg("%s with damage %d is offered", files[i], d);
             assert_int_not_equal(checkpoint_find(parent, 2, path, sizeof path, &err), STATUS_OK);
             assert_non_null(strstr(err.text, "step-2"));
+            assert_true(checkpoint_looks_damaged(path));
             free(file);
         }
+    char *older = saved_path(parent, "step-1", "model.safetensors");
+    snprintf(path, sizeof path, "%s/step-1", parent);
+    assert_false(checkpoint_looks_damaged(path));
+    damage_file(older, (enum damage)0);
+    assert_int_not_equal(checkpoint_find(parent, -1, path, sizeof path, &err), STATUS_OK);
+    assert_non_null(strstr(err.text, "step-2")); /* of all that are damaged, the newest */
+    free(older);
+    snprintf(path, sizeof path, "%s/step-3", parent);
+    assert_false(checkpoint_looks_damaged(path)); /* it is not there */
     rig_close(&rig);
     free(parent);
 }

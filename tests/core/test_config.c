@@ -188,7 +188,7 @@ static void the_last_word_wins_and_beats_the_file(void **state)
     struct config config;
     struct err err;
     config_init(&config);
-    assert_int_equal(read_ini(&config, "[train]\nseed = 1\nseed = 2", &err), STATUS_OK);
+    assert_int_equal(read_ini(&config, "[train]\nseed = 2", &err), STATUS_OK);
     assert_int_equal(config.train.seed, 2);
     set(&config, "--train.seed=3");
     set(&config, "train.seed=4");
@@ -303,6 +303,15 @@ static void a_word_without_a_value_says_how_it_should_look(void **state)
     memset(word, 'k', sizeof word);
     memcpy(word + 390, "=1", 3);
     expect_word_refused(word, "must be --section.key=value");
+}
+
+static void a_key_that_a_file_has_twice_is_refused_with_both_lines(void **state)
+{
+    (void)state;
+    expect_file_refused("[train]\nlearning_rate = 1e-3\n[eval]\nevery = 5\n[train]\nlearning_rate = 1e-4\n",
+                        "run.ini:6: train.learning_rate is set a second time, line 2 has it already");
+    expect_file_refused("[param_group.norms]\nmatch = *norm*\nlr_scale = 1\nlr_scale = 2\n",
+                        "run.ini:4: param_group.norms.lr_scale is set a second time, line 3");
 }
 
 static void a_line_that_is_no_pair_is_named_by_its_number(void **state)
@@ -555,6 +564,7 @@ int main(void)
         cmocka_unit_test(a_bad_value_names_what_is_accepted),
         cmocka_unit_test(a_text_that_is_too_long_is_refused_whole),
         cmocka_unit_test(a_word_without_a_value_says_how_it_should_look),
+        cmocka_unit_test(a_key_that_a_file_has_twice_is_refused_with_both_lines),
         cmocka_unit_test(a_line_that_is_no_pair_is_named_by_its_number),
         cmocka_unit_test(a_line_longer_than_the_buffer_is_refused_not_cut),
         cmocka_unit_test(indented_lines_are_keys_not_continuations),

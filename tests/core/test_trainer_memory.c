@@ -23,6 +23,20 @@ static void memory_is_told_also_where_nothing_else_is_due(void **state)
     session_close(&s);
 }
 
+/* Others would else take it for still to come and for another program's at once, until the first step. */
+static void what_the_device_has_given_is_told_before_the_first_step(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "given", NULL, WORDS("train.total_steps=1"), 2000);
+    session_start(&s, false);
+    int64_t given = s.story.used_bytes;
+    assert_int_equal(s.story.memory_reports, 0);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(given > s.story.used_bytes / 2 && given <= s.story.used_bytes);
+    session_close(&s);
+}
+
 /* The CPU, of which others hold nearly everything. */
 static void nearly_full(struct device *device, struct device_info *out)
 {
@@ -127,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_told_also_where_nothing_else_is_due),
+        cmocka_unit_test(what_the_device_has_given_is_told_before_the_first_step),
         cmocka_unit_test(memory_that_others_hold_is_left_to_who_reserves),
         cmocka_unit_test(more_than_the_device_has_fails_at_once),
         cmocka_unit_test(warming_up_gives_its_memory_back_on_every_way_out),

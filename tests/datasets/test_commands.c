@@ -92,7 +92,10 @@ static void wrong_words_are_usage_errors(void **state)
     const char *path = scratch_path("usage.tok");
     assert_run(RUN("", "data"), 2, "", "(see anneal data --help)\n");
     assert_run(RUN("", "data", "prepar"), 2, "", "did you mean \"prepare\"?");
-    assert_run(RUN("", "data", "prepare"), 2, "", "something is missing");
+    assert_run(RUN("", "data", "prepare"), 2, "", "prepare: needs an INPUT: a file, a folder or the name of");
+    assert_run(RUN("", "tokenizer", "train"), 2, "", "train: needs an INPUT: ");
+    assert_run(RUN("", "tokenizer", "encode"), 2, "", "encode: needs a tokenizer T: bytes, or the path of");
+    assert_run(RUN("", "tokenizer", "info"), 2, "", "info: needs a tokenizer T: ");
     assert_run(RUN("", "data", "prepare", SAMPLE), 2, "", "needs -o FILE.tok");
     assert_run(RUN("", "data", "prepare", SAMPLE, "-o"), 2, "", "needs a value: -o");
     assert_run(RUN("", "data", "prepare", SAMPLE, "-o", path, "--frobnicate"), 2, "",
@@ -103,7 +106,7 @@ static void wrong_words_are_usage_errors(void **state)
     assert_run(RUN("", "data", "prepare", SAMPLE, "-o", path, "--progress", "loud"), 2, "", "loud");
     assert_run(RUN("", "data", "info", SAMPLE), 2, "", "end with .tok");
     assert_run(RUN("", "data", "info", SAMPLE, "b.tok"), 2, "", "is a token file and");
-    assert_run(RUN("", "data", "info"), 2, "", "");
+    assert_run(RUN("", "data", "info"), 2, "", "info: needs a FILE: a .tok file, a shard");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "-o", "x.json"), 2, "", "--vocab");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "--vocab", "0", "-o", "x.json"), 2, "", "--vocab");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "--vocab", "255", "-o", "x.json"), 2, "", "256");

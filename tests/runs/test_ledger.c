@@ -11,9 +11,11 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 #include <sqlite3.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/memory.h"
 #include "runs/ledger.h"
 
 enum { MIB = 1 << 20 };
@@ -97,6 +99,60 @@ static void memory_that_others_took_counts_once(void **state)
     assert_non_null(strstr(err.text, "; other programs hold 400.0 MiB"));
     assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 100 * MIB, &other, &err), STATUS_OK);
     ledger_close(ledger);
+}
+
+/* A child that reserves 200 MiB of the host's memory, touches some of them, and tells the ledger nothing. */
+static pid_t start_toucher(size_t mib, int ready[2], int told[2])
+{
+    char c = 0;
+    int64_t id;
+    struct ledger *ledger;
+    struct ledger_room host = {LEDGER_HOST, "cpu", 1000 * MIB, 0, 0.1, 0, false, 0};
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe(told), 0);
+    pid_t child = fork();
+    if (child) return child;
+    host.beside = memory_private(getpid());
+    bool good = !ledger_open(home("host"), &ledger, NULL) &&
+                !ledger_reserve(ledger, &host, "starts", 200 * MIB, &id, NULL);
+    unsigned char *memory = mmap(NULL, mib * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    good = good && memory != MAP_FAILED;
+    for (size_t i = 0; good && i < mib * MIB; i += 1024) ((volatile unsigned char *)memory)[i] = 1;
+    good = good && write(ready[1], &c, 1) == 1 && read(told[0], &c, 1) == 1;
+    _exit(good ? 0 : 1);
+}
+
+/* What it has touched is gone from what is free, and is no longer still to come; of more than it reserved the
+ * ledger knows nothing. */
+static void a_holder_of_the_hosts_memory_counts_once_while_it_starts(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t touched, used;
+    } cases[] = {{64, 64}, {250, 200}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err = {0};
+        struct reservation *rows;
+        size_t count;
+        int ready[2], told[2], status;
+        char c = 0;
+        int64_t left;
+        pid_t child = start_toucher((size_t)cases[i].touched, ready, told);
+        assert_int_equal(read(ready[0], &c, 1), 1);
+        struct ledger *ledger = opened("host");
+        assert_int_equal(ledger_list(ledger, LEDGER_HOST, &rows, &count, &err), STATUS_OK);
+        assert_int_equal(count, 1);
+        assert_in_range(rows[0].used, (cases[i].used - 2) * MIB, (cases[i].used + 2) * MIB);
+        free(rows);
+        struct ledger_room host = {LEDGER_HOST, "cpu", 1000 * MIB, (1000 - cases[i].used) * MIB,
+                                   0.1,         0,     false,      0};
+        assert_int_equal(ledger_left(ledger, &host, &left, &err), STATUS_OK);
+        assert_in_range(left, 698 * MIB, 700 * MIB); /* as if it had touched nothing yet */
+        assert_int_equal(write(told[1], &c, 1), 1);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        ledger_close(ledger);
+    }
 }
 
 static void devices_have_their_own_memory(void **state)
@@ -373,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_fit_is_refused_with_numbers_and_holders),
         cmocka_unit_test(memory_that_others_took_counts_once),
+        cmocka_unit_test(a_holder_of_the_hosts_memory_counts_once_while_it_starts),
         cmocka_unit_test(devices_have_their_own_memory),
         cmocka_unit_test(reservations_of_dead_processes_do_not_count),
         cmocka_unit_test(a_reused_process_number_is_not_the_same_process),

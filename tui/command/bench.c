@@ -19,7 +19,7 @@
 #include "tui/command/interrupt.h"
 #include "tui/command/memory_share.h"
 
-static const char help[] = "usage: anneal bench step [--rounds=N] [--json] [--section.key=value ...]\n"
+static const char help[] = "usage: anneal bench step [--rounds N] [--json] [--section.key=value ...]\n"
                            "\n"
                            "Times training steps on random tokens and a large matrix product, in turns, and "
                            "prints the median of each: what\n"
@@ -27,7 +27,7 @@ static const char help[] = "usage: anneal bench step [--rounds=N] [--json] [--se
                            "parameter and token. The default is\n"
                            "preset tiny (10.8 M parameters), fp32, batch 16 x 256, Lion.\n"
                            "\n"
-                           "  --rounds=N   steps that count, 1 to 15 (default 15)\n"
+                           "  --rounds N   steps that count, 1 to 15 (default 15)\n"
                            "  --json       one JSON object\n";
 
 enum { STEPS = 15, WARM_UP = 2, GEMM_SIZE = 2048 };
@@ -201,9 +201,28 @@ static enum status parse_rounds(const char *text, int *out, struct err *err)
 {
     int64_t value;
     if (!text_parse_int(text, &value) || value < 1 || value > STEPS)
-        return err_set(err, STATUS_USAGE, "--rounds=%.20s: must be a whole number from 1 to %d", text, STEPS);
+        return err_set(err, STATUS_USAGE, "--rounds \"%.20s\": must be a whole number from 1 to %d", text,
+                       STEPS);
     *out = (int)value;
     return STATUS_OK;
+}
+
+/* The words after "step". */
+static enum status read_words(struct bench *b, int argc, char **argv, bool *json, struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (int i = 2; !status && i < argc; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            *json = true;
+        else if (strcmp(argv[i], "--rounds") == 0)
+            status = parse_rounds(i + 1 < argc ? argv[++i] : "", &b->rounds, err);
+        else if (strncmp(argv[i], "--rounds=", 9) == 0)
+            status = parse_rounds(argv[i] + 9, &b->rounds, err);
+        else if (argv[i][0] == '-' && !strchr(argv[i], '.'))
+            status = err_set(err, STATUS_USAGE, "unknown option %.80s", argv[i]);
+        else
+            status = config_read_word(&b->config, argv[i], err);
+    return status;
 }
 
 int command_bench(int argc, char **argv)
@@ -226,13 +245,7 @@ int command_bench(int argc, char **argv)
     if (!status) b->rounds = STEPS;
     if (!status) status = config_read_word(&b->config, "model.preset=tiny", &err);
     if (!status) status = config_read_word(&b->config, "train.optimizer=lion", &err);
-    for (int i = 2; !status && i < argc; i++)
-        if (strcmp(argv[i], "--json") == 0)
-            json = true;
-        else if (strncmp(argv[i], "--rounds=", 9) == 0)
-            status = parse_rounds(argv[i] + 9, &b->rounds, &err);
-        else
-            status = config_read_word(&b->config, argv[i], &err);
+    if (!status) status = read_words(b, argc, argv, &json, &err);
     if (status == STATUS_USAGE) {
         free(b);
         return command_usage("bench", err.text);

@@ -39,6 +39,14 @@ int command_fail(const struct err *err)
     return err->status == STATUS_USAGE ? 2 : 1;
 }
 
+int command_surplus(const char *option, const char *word)
+{
+    char text[sizeof(struct err)];
+    clean_line(text, sizeof text, word);
+    fprintf(stderr, "anneal: %s: takes no further word, \"%s\" is one too many\n", option, text);
+    return 2;
+}
+
 int command_usage(const char *name, const char *why)
 {
     char text[2 * sizeof(struct err)]; /* it may quote what was typed */

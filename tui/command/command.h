@@ -25,4 +25,7 @@ int command_fail(const struct err *err);
  * returns 2. */
 int command_usage(const char *name, const char *why);
 
+/* `word` comes after `option`, which takes none: says so and returns 2. */
+int command_surplus(const char *option, const char *word);
+
 #endif

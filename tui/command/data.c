@@ -398,10 +398,10 @@ static int clean(const struct text_options *options)
 int command_data(int argc, char **argv)
 {
     static const struct subcommand subcommands[] = {
-        {"prepare", "tojp", 1, -1, prepare},
-        {"info", "tj", 1, -1, info},
-        {"fetch", "p", 0, 1, fetch},
-        {"clean", "nj", 0, 0, clean},
+        {"prepare", "tojp", 1, -1, "an INPUT: a file, a folder or the name of a recipe", false, prepare},
+        {"info", "tj", 1, -1, "a FILE: a .tok file, a shard (.bin), or a folder of them", false, info},
+        {"fetch", "p", 0, 1, NULL, false, fetch},
+        {"clean", "nj", 0, 0, NULL, false, clean},
         {0},
     };
     return text_command_run(argc, argv, subcommands, help);

@@ -12,7 +12,8 @@
 #include "tui/command/training_words.h"
 
 static const char help[] =
-    "usage: anneal fork RUN [--step N] [--section.key=value ...] [--name NAME] [--device D] [--progress P]\n"
+    "usage: anneal fork RUN [--step N] [--section.key=value ...] [--name NAME] [--device D] [--wait]\n"
+    "                       [--progress P]\n"
     "\n"
     "Starts a new run from a checkpoint of RUN (an id, a unique prefix of one, a name, or `latest`), which "
     "stays "
@@ -26,7 +27,7 @@ static const char help[] =
     "\n"
     "  --step N           RUN's checkpoint of step N (default: the newest; `anneal show RUN` lists them)\n"
     "  --name NAME        what to call the new run (default: RUN's name and -fork)\n"
-    "  --device, --wait, --progress as for anneal train\n"
+    "  --device, --wait, --progress, --check-allocations as for anneal train\n"
     "\n"
     "The model, the data, the optimizer and the seed must stay as they are; anything else may be changed. A "
     "checkpoint\n"
@@ -45,7 +46,8 @@ static enum status take_step(int argc, char **argv, char **rest, int *count, int
         if (strncmp(argv[i], "--step=", 7) == 0)
             value = argv[i] + 7;
         else if (strcmp(argv[i], "--step") == 0)
-            value = i + 1 < argc ? argv[++i] : "";
+            value = argv[i + 1] ? argv[++i] : "";
+        if (value && !*value) return err_set(err, STATUS_USAGE, "--step: needs a value");
         if (!value)
             rest[(*count)++] = argv[i];
         else if (!text_parse_int(value, step) || *step < 0)
@@ -79,7 +81,8 @@ int command_fork(int argc, char **argv)
     struct recorded_run run = {0};
     struct fork_origin origin;
     struct err err = {0};
-    char *rest[SETTINGS_MAX + 17], folder[PATH_MAX] = "", passed_over[160] = "", name[RUN_NAME_MAX + 8];
+    char *rest[SETTINGS_MAX + 17], folder[PATH_MAX] = "", passed_over[160] = "",
+                                   sentence[RUN_ID_MAX + 168] = "", name[RUN_NAME_MAX + 8];
     int64_t step = -1;
     int count;
     enum status status = take_step(argc, argv, rest, &count, &step, &err);
@@ -97,9 +100,10 @@ int command_fork(int argc, char **argv)
     if (!status) status = recorded_run_check(&run, &options.config, "forked", &err);
     if (!status) status = find_checkpoint(&run, step, folder, sizeof folder, &err);
     snprintf(name, sizeof name, "%s-fork", run.info.name);
-    if (!status && step < 0)
-        checkpoint_choice_passed_over(run.checkpoints, folder, "forking", passed_over, sizeof passed_over);
-    origin = (struct fork_origin){run.info.id, folder, run.config_text, passed_over};
+    if (!status && step < 0 &&
+        checkpoint_choice_passed_over(run.checkpoints, folder, "forking", passed_over, sizeof passed_over))
+        snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
+    origin = (struct fork_origin){run.info.id, folder, run.config_text, sentence};
     options.name = !status && words.name ? words.name : name;
     options.fork = &origin;
     int code = status ? command_fail(&err) : training_start(&options);

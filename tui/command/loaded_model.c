@@ -38,11 +38,9 @@ static enum status open_network(struct loaded_model *m, const char *folder, stru
     if (status) return status;
     status = reserve(m, doing, err);
     if (!status) status = network_open(&m->network, backend, m->choice.device, &m->model, &m->plan, err);
+    if (!status) memory_share_used(&m->share, doing, m->share.bytes); /* before the weights take their time */
     if (!status) status = checkpoint_load_weights(folder, &m->network, err);
-    if (!status) {
-        memory_share_used(&m->share, doing, m->share.bytes);
-        return STATUS_OK;
-    }
+    if (!status) return STATUS_OK;
     network_close(&m->network);
     memory_share_release(&m->share);
     plan_release(&m->plan);

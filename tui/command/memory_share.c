@@ -4,7 +4,9 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/memory.h"
 #include "core/overhead.h"
@@ -13,7 +15,7 @@
 
 const char *memory_share_device(const struct device_info *device)
 {
-    return device->uuid[0] != '\0' ? device->uuid : "cpu";
+    return device->uuid[0] != '\0' ? device->uuid : LEDGER_HOST;
 }
 
 double memory_share_reserve(const struct device_info *device, double wanted)
@@ -41,7 +43,7 @@ static void look(const struct memory_wish *wish, struct device_info *info, struc
     room->available = info->available_bytes;
     room->reserve = memory_share_reserve(info, wish->reserve);
     room->passes = !wish->may_wait;
-    if (info->uuid[0] == '\0') room->beside = memory_private();
+    if (info->uuid[0] == '\0') room->beside = memory_private(getpid());
 }
 
 /* What this process takes of a GPU beside what it allocates; *taken of it is taken already. */
@@ -65,6 +67,7 @@ static enum status attempt(struct memory_share *share, const struct memory_wish 
                            const struct ledger_room *room, struct err *err)
 {
     int64_t bytes = wish->bytes + share->overhead;
+    share->before = strcmp(room->device, LEDGER_HOST) == 0 ? room->beside : -1;
     if (!share->ledger) return ledger_fits(room, bytes, err);
     return ledger_reserve(share->ledger, room, wish->holder, bytes, &share->id, err);
 }
@@ -174,14 +177,19 @@ size_t memory_share_queue(const struct memory_wish *wish, struct reservation **o
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes)
 {
     struct ledger *fresh = open_anew(share);
+    int64_t used = bytes + share->overhead;
+    if (share->before >= 0) {
+        int64_t touched = memory_private(getpid()) - share->before;
+        used = touched < 0 ? 0 : touched < used ? touched : used;
+    }
     struct ledger_room room = {.device = share->device,
                                .reserve = share->reserve,
-                               .taken = bytes + share->overhead,
+                               .taken = used,
                                .passes = share->passes,
                                .beside = share->beside};
     if (!share->ledger) return;
     if (!fresh)
-        ledger_use(share->ledger, share->id, holder, room.taken, NULL);
+        ledger_use(share->ledger, share->id, holder, used, NULL);
     else if (!ledger_restore(fresh, &room, holder, share->bytes + share->overhead, &share->id, NULL))
         keep_instead(share, fresh);
     else

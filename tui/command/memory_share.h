@@ -15,6 +15,7 @@ struct memory_share {
     struct ledger *ledger; /* owned; NULL: nothing is reserved */
     int64_t id, bytes;     /* of the network's */
     int64_t overhead;      /* beside them */
+    int64_t before;        /* of the host's memory, what this process held when it reserved; -1: of a GPU's */
     char device[LEDGER_TEXT];
     int64_t beside; /* as those of struct ledger_room, like what follows */
     double reserve;
@@ -47,8 +48,9 @@ int64_t memory_share_overhead(const char *home, const struct device_info *device
  * signal ended the waiting. One who waits may be told STATUS_BUSY, too: where who came before could not come
  * in beside what this process holds already. */
 enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err);
-/* So much of it is allocated by now, for `holder`; the context beside it is known. Where the ledger's file
- * has been removed meanwhile the reservation is written down anew. */
+/* So much of it is allocated by now, for `holder`; the context beside it is known. Of the host's memory only
+ * what was touched is taken, so there it is measured. Where the ledger's file has been removed meanwhile the
+ * reservation is written down anew. */
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes);
 /* What a network could still take of the wish's device, its own bytes aside; INT64_MAX: nobody knows. */
 int64_t memory_share_left(const struct memory_wish *wish);

@@ -26,9 +26,9 @@ static const char help[] =
     "info     prints sizes, parameters, bytes and every tensor with shape and type, "
     "of a run's checkpoint or of "
     "any\n"
-    "         folder with config.json and model*.safetensors, such as a Hugging Face "
-    "checkout. Only headers are "
-    "read.\n"
+    "         folder with config.json and model.safetensors, or shards and their "
+    "model.safetensors.index.json, such as\n"
+    "         a Hugging Face checkout. Only headers are read.\n"
     "export   copies weights, config.json and tokenizer, without the optimizer, into "
     "a new FOLDER that Hugging "
     "Face's\n"
@@ -94,6 +94,8 @@ static int read_options(int argc, char **argv, struct options *o)
         return command_usage("model", import ? "import needs one folder" : "name one run or one folder");
     if (import && (o->model.best || o->model.step >= 0))
         return command_usage("model", "--step and --best are for runs, import takes a folder");
+    if (o->output && !*o->output) return command_usage("model", "-o needs a FOLDER");
+    if (o->name && !*o->name) return command_usage("model", "--name needs a NAME");
     if (import && o->name && o->output) return command_usage("model", "--name or -o, not both");
     if (!import && o->name) return command_usage("model", "--name is for import");
     if (o->model.best && o->model.step >= 0) return command_usage("model", "--best or --step, not both");
@@ -127,6 +129,21 @@ static enum status name_of_folder(const char *path, char name[PATH_MAX], struct 
     return STATUS_OK;
 }
 
+/* A run of that name would stand before the import wherever a word means either. */
+static enum status check_no_run(const char *name, struct err *err)
+{
+    struct store *store = NULL;
+    struct run_info run;
+    enum status status = run_open_store(&store, err);
+    if (status) return status;
+    status = run_find(store, name, &run, NULL);
+    store_close(store);
+    if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE,
+        "%.80s: means a run already, which would come before the model (choose another with --name)", name);
+}
+
 /* Where the import goes. A name stands for itself among runs, too, so the same rules hold. */
 static enum status choose_place(const struct options *o, char name[PATH_MAX], char to[PATH_MAX],
                                 struct err *err)
@@ -150,7 +167,7 @@ static enum status choose_place(const struct options *o, char name[PATH_MAX], ch
             "%s: a model of this name was imported before (choose another with --name, or remove that "
             "folder)",
             to);
-    return status;
+    return status ? status : check_no_run(name, err);
 }
 
 static void print_import(const struct options *o, const struct imported_model *m, const char *name,

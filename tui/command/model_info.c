@@ -1,7 +1,6 @@
 /* See model_info.h. Several files, as Hugging Face splits large models, are one model. */
 #include "tui/command/model_info.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,7 +11,7 @@
 #include "core/base/text.h"
 #include "core/checkpoint.h"
 #include "core/hugging_face.h"
-#include "core/safetensors.h"
+#include "core/weight_files.h"
 #include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 
@@ -20,9 +19,7 @@ enum { SHAPE_MAX = 64, NAME_MAX_SHOWN = 96 };
 
 struct model_info {
     const char *folder;
-    struct dirent **names;     /* (file_count) */
-    struct safetensors *files; /* (file_count) */
-    int file_count;
+    struct weight_files weights;
     struct model_config config;
     struct err config_problem; /* status 0: config holds */
     struct train_state state;  /* of one of our checkpoints */
@@ -31,48 +28,27 @@ struct model_info {
     uint64_t parameters, bytes;
 };
 
-static int is_model_file(const struct dirent *entry)
+static void count_tensors(struct model_info *m)
 {
-    static const char end[] = ".safetensors";
-    size_t length = strlen(entry->d_name), n = sizeof end - 1;
-    return strncmp(entry->d_name, "model", 5) == 0 && length > n && !strcmp(entry->d_name + length - n, end);
-}
-
-static enum status open_file(struct model_info *m, int i, struct err *err)
-{
-    char path[PATH_MAX];
-    enum status status = file_format_path(path, sizeof path, err, "%s/%s", m->folder, m->names[i]->d_name);
-    if (!status) status = safetensors_open(path, &m->files[i], err);
-    for (size_t t = 0; !status && t < m->files[i].count; t++) {
-        const struct safetensor *tensor = &m->files[i].tensors[t];
-        uint64_t elements = 1;
-        for (int d = 0; d < tensor->dims; d++) elements *= (uint64_t)tensor->shape[d];
-        m->parameters += elements;
-        m->bytes += tensor->bytes;
-        m->tensors++;
-    }
-    return status;
-}
-
-static enum status open_files(struct model_info *m, struct err *err)
-{
-    enum status status = STATUS_OK;
-    int count = scandir(m->folder, &m->names, is_model_file, alphasort);
-    m->file_count = count > 0 ? count : 0;
-    if (count <= 0) return err_set(err, STATUS_NOT_FOUND, "%s: holds no model.safetensors", m->folder);
-    m->files = calloc((size_t)count, sizeof *m->files);
-    if (!m->files) return err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", m->folder);
-    for (int i = 0; !status && i < count; i++) status = open_file(m, i, err);
-    return status;
+    for (size_t f = 0; f < m->weights.count; f++)
+        for (size_t t = 0; t < m->weights.files[f].content.count; t++) {
+            const struct safetensor *tensor = &m->weights.files[f].content.tensors[t];
+            uint64_t elements = 1;
+            for (int d = 0; d < tensor->dims; d++) elements *= (uint64_t)tensor->shape[d];
+            m->parameters += elements;
+            m->bytes += tensor->bytes;
+            m->tensors++;
+        }
 }
 
 static enum status open_info(struct model_info *m, const char *folder, struct err *err)
 {
     char path[PATH_MAX];
     *m = (struct model_info){.folder = folder};
-    enum status status = open_files(m, err);
+    enum status status = weight_files_open(folder, &m->weights, err);
     if (!status) status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
     if (status) return status;
+    count_tensors(m);
     hugging_face_read_config(path, &m->config, &m->config_problem);
     m->trained_here = !checkpoint_load_state(folder, &m->state, NULL);
     return STATUS_OK;
@@ -80,12 +56,7 @@ static enum status open_info(struct model_info *m, const char *folder, struct er
 
 static void close_info(struct model_info *m)
 {
-    for (int i = 0; i < m->file_count; i++) {
-        if (m->files) safetensors_close(&m->files[i]);
-        free(m->names[i]);
-    }
-    free(m->names);
-    free(m->files);
+    weight_files_close(&m->weights);
 }
 
 /* ---- text ---- */
@@ -113,8 +84,8 @@ static bool same_kind(const struct safetensor *a, const struct safetensor *b)
 static const struct safetensor *tensor_at(const struct model_info *m, size_t n)
 {
     size_t file = 0;
-    while (n >= m->files[file].count) n -= m->files[file++].count;
-    return &m->files[file].tensors[n];
+    while (n >= m->weights.files[file].content.count) n -= m->weights.files[file++].content.count;
+    return &m->weights.files[file].content.tensors[n];
 }
 
 static void print_tensor(const struct safetensor *t, size_t times)

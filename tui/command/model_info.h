@@ -6,8 +6,8 @@
 
 #include "core/base/err.h"
 
-/* Prints it on standard output. A config.json that we do not compute is said and no obstacle; without a file
- * model*.safetensors, STATUS_NOT_FOUND. */
+/* Prints it on standard output. A config.json that we do not compute is said and no obstacle; without the
+ * weights, or a shard that their index lists, STATUS_NOT_FOUND. */
 enum status model_info_print(const char *folder, bool json, struct err *err);
 
 #endif

@@ -8,7 +8,7 @@
 #include "tui/command/training_words.h"
 
 static const char help[] =
-    "usage: anneal resume RUN [--section.key=value ...] [--progress P]\n"
+    "usage: anneal resume RUN [--section.key=value ...] [--device D] [--wait] [--progress P]\n"
     "\n"
     "Goes on from the newest checkpoint of RUN (an id, a unique prefix of one, a name, or `latest`), as a "
     "new segment of\n"
@@ -19,7 +19,9 @@ static const char help[] =
     "\n"
     "  anneal resume latest                                 go on where it stopped\n"
     "  anneal resume latest --train.total_steps=4000        train on\n"
-    "  anneal resume latest --eval.early_stopping_patience=10\n";
+    "  anneal resume latest --eval.early_stopping_patience=10\n"
+    "\n"
+    "--device, --wait, --progress, --check-allocations as for anneal train\n";
 
 int command_resume(int argc, char **argv)
 {

@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/checkpoint.h"
 #include "runs/gpu_samples.h"
 #include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
@@ -62,6 +63,28 @@ static enum status read_traces(struct show *s, size_t limit, struct err *err)
     return STATUS_OK;
 }
 
+static struct show_place place_of(const char *folder, const char *checkpoint)
+{
+    char path[PATH_MAX], aside[PATH_MAX];
+    struct show_place place = {0};
+    if (file_format_path(path, sizeof path, NULL, "%s/%s", folder, checkpoint) ||
+        file_format_path(aside, sizeof aside, NULL, "%s.damaged", path))
+        return place;
+    place.exists = file_exists(path);
+    place.damaged = place.exists ? checkpoint_looks_damaged(path) : file_exists(aside);
+    return place;
+}
+
+static enum status look_at_checkpoints(struct show *s, struct err *err)
+{
+    s->places = arena_alloc_array(&s->arena, s->checkpoint_count, sizeof *s->places);
+    if (s->checkpoint_count && !s->places)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the list of checkpoints");
+    for (size_t i = 0; i < s->checkpoint_count; i++)
+        s->places[i] = place_of(s->folder, s->checkpoints[i].path);
+    return STATUS_OK;
+}
+
 enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err)
 {
     struct show *s = out;
@@ -79,7 +102,8 @@ enum status show_read(struct store *store, const char *word, size_t limit, struc
     if (!status) status = gpu_samples_last(store, id, &s->arena, &s->device, &s->looked_at, err);
     if (status) return status;
     run_folder(store, id, s->folder, sizeof s->folder);
-    return read_traces(s, limit, err);
+    status = look_at_checkpoints(s, err);
+    return status ? status : read_traces(s, limit, err);
 }
 
 void show_release(struct show *show)
@@ -87,21 +111,6 @@ void show_release(struct show *show)
     free(show->config);
     arena_release(&show->arena);
     *show = (struct show){0};
-}
-
-bool show_checkpoint_exists(const struct show *show, const struct checkpoint_record *checkpoint)
-{
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/%s", show->folder, checkpoint->path);
-    return n < (int)sizeof path && file_exists(path);
-}
-
-/* Renamed by a resume that found it so. */
-static bool is_set_aside(const struct show *show, const struct checkpoint_record *checkpoint)
-{
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/%s.damaged", show->folder, checkpoint->path);
-    return n < (int)sizeof path && file_exists(path);
 }
 
 /* ---- the page: every recorded text passes through line() or clean_block_new() ---- */
@@ -147,10 +156,14 @@ static void print_device(struct show *show)
 /* Of a run that died. */
 static const char *what_a_resume_does(const struct show *show)
 {
-    bool there = false;
-    for (size_t i = 0; i < show->checkpoint_count; i++)
-        there = there || show_checkpoint_exists(show, &show->checkpoints[i]);
-    return there                    ? "anneal resume goes on from the last checkpoint"
+    bool whole = false, damaged = false;
+    for (size_t i = 0; i < show->checkpoint_count; i++) {
+        const struct show_place *place = &show->places[i];
+        whole = whole || (place->exists && !place->damaged);
+        damaged = damaged || place->damaged;
+    }
+    return whole                    ? "anneal resume goes on from the last checkpoint"
+           : damaged                ? "its checkpoints are damaged: train it again"
            : show->checkpoint_count ? "its checkpoints are no longer there: train it again"
                                     : "anneal resume begins again: it has no checkpoint yet";
 }
@@ -235,9 +248,9 @@ static void print_checkpoints(struct show *show)
         printf("  %8lld  %-9s %10s  %s  %s%s\n", (long long)c->step, kind,
                text_format_bytes(c->bytes > 0 ? (uint64_t)c->bytes : 0, b, sizeof b),
                format_time(c->wall_time, a, sizeof a), line(show, c->path),
-               show_checkpoint_exists(show, c) ? ""
-               : is_set_aside(show, c)         ? " (damaged)"
-                                               : " (removed)");
+               show->places[i].damaged  ? " (damaged)"
+               : show->places[i].exists ? ""
+                                        : " (removed)");
     }
 }
 

@@ -9,6 +9,12 @@
 #include "runs/run.h"
 #include "runs/series.h"
 
+/* What has become of a checkpoint. Damaged: as far as a quick look can tell, or a resume that found it so has
+ * renamed it. */
+struct show_place {
+    bool exists, damaged;
+};
+
 struct show {
     struct arena arena;
     struct run_info run;
@@ -17,6 +23,7 @@ struct show {
     struct eval_record *evals;
     struct stopping_row *stopping;
     struct checkpoint_record *checkpoints;
+    struct show_place *places; /* (checkpoint_count) where they are, or were */
     struct sample_record *samples;
     struct order_row *orders;
     struct event_record *events;
@@ -30,9 +37,6 @@ struct show {
 /* Reads the run that `word` means, at most `limit` rows of each list. Release `out` in any case. */
 enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err);
 void show_release(struct show *show);
-
-/* Whether the checkpoint's folder is still there. */
-bool show_checkpoint_exists(const struct show *show, const struct checkpoint_record *checkpoint);
 
 /* A new JSON value for a value of the configuration: "16" is a number, "true" a truth, anything else a text.
  */

@@ -86,10 +86,11 @@ static json_t *checkpoints_json(const struct show *show)
     json_t *list = json_array();
     for (size_t i = show->checkpoint_count; list && i-- > 0;) {
         const struct checkpoint_record *r = &show->checkpoints[i];
-        json_array_append_new(list, json_pack("{sI so so so so sb}", "step", (json_int_t)r->step, "wall_time",
-                                              run_table_number(r->wall_time), "path", text(r->path), "kind",
-                                              text(r->kind), "bytes", whole(r->bytes), "exists",
-                                              (int)show_checkpoint_exists(show, r)));
+        json_array_append_new(list, json_pack("{sI so so so so sb sb}", "step", (json_int_t)r->step,
+                                              "wall_time", run_table_number(r->wall_time), "path",
+                                              text(r->path), "kind", text(r->kind), "bytes", whole(r->bytes),
+                                              "exists", (int)show->places[i].exists, "damaged",
+                                              (int)show->places[i].damaged));
     }
     return list;
 }

@@ -13,7 +13,10 @@ enum { TEXT = 'x', VOCAB = 'v', JSON = 'j', PROGRESS = 'p', DRY_RUN = 'n' };
 static int wrong(const char *command, const struct subcommand *sub, const char *what, const char *word)
 {
     char why[300];
-    snprintf(why, sizeof why, "%s: %s%s%.160s", sub->name, what, word ? " " : "", word ? word : "");
+    snprintf(why, sizeof why, "%s: %s%s%.160s", sub->name, what, word ? " " : "",
+             !word   ? ""
+             : *word ? word
+                     : "\"\"");
     return command_usage(command, why);
 }
 
@@ -56,9 +59,11 @@ static int parse(const char *command, const struct subcommand *sub, int argc, ch
         }
         switch (c) {
         case 't':
+            if (!*optarg) return wrong(command, sub, "this option needs a value:", "--tokenizer");
             out->tokenizer = optarg;
             break;
         case 'o':
+            if (!*optarg) return wrong(command, sub, "this option needs a value:", "-o");
             out->output = optarg;
             break;
         case TEXT:
@@ -106,7 +111,9 @@ int text_command_run(int argc, char **argv, const struct subcommand *subcommands
             fputs(help, stdout);
             return 0;
         }
-        if (options.word_count < sub->least) return wrong(command, sub, "something is missing", NULL);
+        if (options.word_count < sub->least) return wrong(command, sub, "needs", sub->needs);
+        for (int i = 0; i < options.word_count && (i == 0 || !sub->blank); i++)
+            if (!*options.words[i]) return wrong(command, sub, "a word is empty", NULL);
         if (sub->most >= 0 && options.word_count > sub->most)
             return wrong(command, sub, "does not know what to do with", options.words[sub->most]);
         return sub->run(&options);

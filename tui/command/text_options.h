@@ -22,7 +22,9 @@ struct subcommand {
     const char *name;
     const char
         *options; /* letters of the options it takes: t o x(--text) v(--vocab) j p(--progress) n(--dry-run) */
-    int least, most; /* words; most < 0: any number */
+    int least, most;   /* words; most < 0: any number */
+    const char *needs; /* what the first of them is */
+    bool blank;        /* those after the first may be empty */
     int (*run)(const struct text_options *options);
 };
 

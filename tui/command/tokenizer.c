@@ -283,11 +283,12 @@ static int info(const struct text_options *options)
 
 int command_tokenizer(int argc, char **argv)
 {
+    static const char tokenizer_needed[] = "a tokenizer T: bytes, or the path of a tokenizer.json";
     static const struct subcommand subcommands[] = {
-        {"train", "vop", 1, -1, train},
-        {"encode", "xj", 1, 2, encode},
-        {"decode", "", 1, -1, decode},
-        {"info", "j", 1, 1, info},
+        {"train", "vop", 1, -1, "an INPUT: a file, a folder or the name of a recipe", false, train},
+        {"encode", "xj", 1, 2, tokenizer_needed, false, encode},
+        {"decode", "", 1, -1, tokenizer_needed, true, decode},
+        {"info", "j", 1, 1, tokenizer_needed, false, info},
         {0},
     };
     return text_command_run(argc, argv, subcommands, help);

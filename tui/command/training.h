@@ -11,7 +11,7 @@ struct fork_origin {
     const char *run;         /* id */
     const char *checkpoint;  /* folder */
     const char *config;      /* of that run, as text */
-    const char *passed_over; /* a sentence about a newer one that is damaged; "": there is none */
+    const char *passed_over; /* a sentence about that run's newer one that is damaged; "": there is none */
 };
 
 /* What the words of the commands say. */

@@ -147,12 +147,6 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
     return status ? status : check_rest(s, s->id, err);
 }
 
-/* To a user whom no report tells. */
-static void warn(const struct training_session *s, const char *text)
-{
-    fprintf(stderr, "anneal: warning: run %s: %s\n", s->id, text);
-}
-
 static bool is_silent(const struct training_session *s)
 {
     return s->options->progress == REPORT_NONE || s->options->progress == REPORT_JSON;
@@ -161,7 +155,8 @@ static bool is_silent(const struct training_session *s)
 void training_tell_passed_over(struct training_session *s, bool resumed)
 {
     char text[sizeof s->passed_over + 80];
-    if (*s->passed_over && (!resumed || is_silent(s))) warn(s, s->passed_over);
+    if (*s->passed_over && (!resumed || is_silent(s))) /* to a user whom no report tells */
+        fprintf(stderr, "anneal: warning: run %s: %s\n", s->id, s->passed_over);
     if (!resumed || s->anew) return;
     bool moved = checkpoint_set_damaged_aside(s->checkpoints, s->origin);
     snprintf(text, sizeof text, "%s%s", s->passed_over,
@@ -264,7 +259,7 @@ void training_tell_fork(struct training_session *s)
              s->fresh ? ", from weights alone: the optimizer begins anew" : "", rate,
              *changes ? ", with " : "", changes);
     training_session_event(s, step, "info", text);
-    if (*fork->passed_over && is_silent(s)) warn(s, fork->passed_over);
+    if (*fork->passed_over && is_silent(s)) fprintf(stderr, "anneal: warning: %s\n", fork->passed_over);
     if (*fork->passed_over) training_session_event(s, step, "warning", fork->passed_over);
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, step);
     training_session_checkpoint(s, &(struct checkpoint_record){.step = step,

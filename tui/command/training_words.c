@@ -11,25 +11,31 @@
 #include "datasets/data_words.h"
 #include "tui/command/device_choice.h"
 
-/* "--name VALUE" or "--name=VALUE": NULL when `word` is neither. Moves *i past a separate value. */
+/* "--name VALUE" or "--name=VALUE": NULL when the word is neither, and when VALUE is missing or empty (an
+ * error). Moves *i past a separate value. */
 static const char *option_value(const char *name, int argc, char **argv, int *i, struct err *err)
 {
     size_t n = strlen(name);
-    if (strncmp(argv[*i], name, n) != 0) return NULL;
-    if (argv[*i][n] == '=') return argv[*i] + n + 1;
-    if (argv[*i][n]) return NULL;
-    if (*i + 1 < argc) return argv[++*i];
+    const char *value = NULL;
+    if (strncmp(argv[*i], name, n) != 0 || (argv[*i][n] && argv[*i][n] != '=')) return NULL;
+    if (argv[*i][n])
+        value = argv[*i] + n + 1;
+    else if (*i + 1 < argc)
+        value = argv[++*i];
+    if (value && *value) return value;
     err_set(err, STATUS_USAGE, "%s: needs a value", name);
     return NULL;
 }
 
 static enum status unknown(const char *word, struct err *err)
 {
-    static const char *const names[] = {
-        "--name", "--device",      "--progress", "--watch", "--wait",
-        "--help", "--help-config", "--dry-run",  "--json",  "--check-allocations"};
-    const char *nearest = text_nearest(word, names, sizeof names / sizeof *names);
-    return err_set(err, STATUS_USAGE, "unknown option %.80s%s%s%s", word, nearest ? " (did you mean " : "",
+    static const char *const names[] = {"name", "device",      "progress", "watch", "wait",
+                                        "help", "help-config", "dry-run",  "json",  "check-allocations"};
+    char plain[80];
+    size_t dashes = strspn(word, "-");
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word + dashes, "="), word + dashes);
+    const char *nearest = text_nearest(plain, names, sizeof names / sizeof *names);
+    return err_set(err, STATUS_USAGE, "unknown option %.80s%s%s%s", word, nearest ? " (did you mean --" : "",
                    nearest ? nearest : "", nearest ? "?)" : "");
 }
 
@@ -55,7 +61,7 @@ enum status training_words_parse(int argc, char **argv, struct training_words *o
         } else if (strcmp(word, "--check-allocations") == 0) {
             w.check_allocations = true;
         } else if ((value = option_value("--name", argc, argv, &i, err))) {
-            w.name = *value ? value : NULL; /* "": as if it were not given */
+            w.name = value;
         } else if (!err->status && (value = option_value("--device", argc, argv, &i, err))) {
             if (device_choice_check(value, err)) return err->status;
             w.device = value;
