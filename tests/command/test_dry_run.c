@@ -172,7 +172,7 @@ static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
     const char *text = process_stdout(p);
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c >= 0x7F) fail_msg("not ASCII: %.40s", c);
-    assert_non_null(strstr(text, " learning rate  "));
+    assert_non_null(strstr(text, " learning rate "));
     assert_non_null(strstr(text, "  step            9   3.000e-03   the end of the warm-up"));
     assert_non_null(strstr(text, "it stops early after 3 without improvement"));
     assert_non_null(strstr(text, "it fits: cpu has"));

@@ -269,6 +269,26 @@ static void the_form_says_everything_on_narrow_screens(void **state)
     }
 }
 
+static void questions_and_answers_are_read_whole_on_narrow_screens(void **state)
+{
+    (void)state;
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("asked", home, sizeof home);
+    fill_finished(home, "quite-a-long-name", &run);
+    struct workbench *workbench = open_workbench(home, NULL);
+    type(workbench, "D");
+    assert_reads(workbench, 40, 12, 40, "Delete quite-a-long-name with its");
+    assert_reads(workbench, 40, 12, 40, "history and checkpoints?");
+    assert_reads(workbench, 40, 12, 40, "y yes n no");
+    type(workbench, "nC");
+    assert_reads(workbench, 40, 12, 40,
+                 "open another run: the loss of quite-a-long-name is drawn beside its own");
+    workbench_key(workbench, K_DOWN); /* the keys again */
+    assert_reads(workbench, 40, 12, 40, "? help q leave");
+    workbench_close(workbench);
+}
+
 static void one_of_a_thing_is_not_many(void **state)
 {
     (void)state;
@@ -292,6 +312,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_side_panel_wraps_its_events),
         cmocka_unit_test(how_a_run_stands_is_said_in_words_that_fit),
         cmocka_unit_test(the_form_says_everything_on_narrow_screens),
+        cmocka_unit_test(questions_and_answers_are_read_whole_on_narrow_screens),
         cmocka_unit_test(one_of_a_thing_is_not_many),
     };
     if (argc > 1 && strcmp(argv[1], "train") == 0) {

@@ -76,7 +76,7 @@ void workbench_replace(struct workbench *workbench, const struct view_ops *ops, 
 void workbench_back(struct workbench *workbench); /* from the last view: leaves */
 void workbench_leave(struct workbench *workbench);
 
-/* The last row shows a sentence until the next key. */
+/* The last row, or as many as it takes, shows a sentence until the next key. */
 void workbench_say(struct workbench *workbench, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void workbench_fail(struct workbench *workbench, const struct err *err);

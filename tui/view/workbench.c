@@ -12,6 +12,7 @@
 #include "tui/view/help.h"
 #include "tui/view/labels.h"
 #include "tui/widget/layout.h"
+#include "tui/widget/wrap.h"
 
 enum { STACK_MAX = 4 };
 
@@ -27,7 +28,7 @@ struct workbench {
     int64_t version, second; /* when the view last read */
     bool dirty, left, redraw, helping;
     int help_scroll;
-    char message[516]; /* in the last row; "" for none */
+    char message[516]; /* in the last rows; "" for none */
     enum style message_style;
     enum action asked; /* ACTION_NONE: no question is open */
     char question[256];
@@ -157,14 +158,25 @@ void workbench_key(struct workbench *workbench, uint32_t code)
     }
 }
 
-/* The last row: a question or a message if there is one, else what the keys do. */
+/* Wrapped and bold, in as many of the last rows as it takes, over what was there. */
+static void draw_message(struct workbench *workbench, struct grid *grid)
+{
+    int rows = wrap_rows(workbench->message, grid->w - 2);
+    if (rows > grid->h / 2) rows = grid->h / 2;
+    struct rect area = {0, grid->h - rows, grid->w, rows};
+    grid_fill(grid, area, ' ', STYLE_TEXT, 0);
+    area.x++;
+    area.w -= 2;
+    wrap_draw(grid, area, workbench->message_style, workbench->message);
+    grid_mark(grid, area, ATTR_BOLD);
+}
+
+/* The last row, or the last few: a message if there is one, else what the keys do. */
 static void draw_footer(struct workbench *workbench, struct grid *grid)
 {
-    int y = grid->h - 1;
-    struct rect row = {0, y, grid->w, 1};
+    struct rect row = {0, grid->h - 1, grid->w, 1};
     if (workbench->message[0]) {
-        grid_fill(grid, row, ' ', STYLE_TEXT, 0);
-        grid_text(grid, 1, y, grid->w - 2, workbench->message_style, ATTR_BOLD, workbench->message);
+        draw_message(workbench, grid);
         return;
     }
     grid_fill(grid, row, ' ', STYLE_TEXT, 0);
@@ -173,13 +185,18 @@ static void draw_footer(struct workbench *workbench, struct grid *grid)
 
 static void draw_question(struct workbench *workbench, struct grid *grid)
 {
-    int w = glyph_text_width(workbench->question) + 6;
-    struct rect box = layout_centre(grid->w, grid->h, w < 40 ? 40 : w, 5);
+    enum { BESIDE = 6, LEAST_W = 40 }; /* columns of frame and margins; of the box, for the answers */
+    int w = glyph_text_width(workbench->question) + BESIDE;
+    w = w < LEAST_W ? LEAST_W : w > grid->w ? grid->w : w;
+    int rows = wrap_rows(workbench->question, w - BESIDE);
+    struct rect box = layout_centre(grid->w, grid->h, w, rows + 4);
     grid_fill(grid, box, ' ', STYLE_TEXT, 0);
     struct rect inside = grid_box(grid, box, STYLE_ACCENT, NULL);
-    grid_text(grid, inside.x + 2, inside.y, inside.w - 4, STYLE_TEXT, ATTR_BOLD, workbench->question);
-    grid_fill(grid, (struct rect){inside.x, inside.y + 2, inside.w, 1}, ' ', STYLE_TEXT, 0);
-    help_draw_hints(grid, (struct rect){inside.x + 1, inside.y + 2, inside.w - 2, 1}, CONTEXT_CONFIRM);
+    struct rect words = {inside.x + 2, inside.y, inside.w - 4, inside.h - 1};
+    wrap_draw(grid, words, STYLE_TEXT, workbench->question);
+    grid_mark(grid, words, ATTR_BOLD);
+    help_draw_hints(grid, (struct rect){inside.x + 1, inside.y + inside.h - 1, inside.w - 2, 1},
+                    CONTEXT_CONFIRM);
 }
 
 void workbench_draw(struct workbench *workbench, struct grid *grid)
