@@ -16,7 +16,7 @@ enum status trainer_profile_open(struct trainer *t, struct err *err)
 
 void trainer_profile_begin(struct trainer *t, int64_t step)
 {
-    bool watched = trainer_allocations_watch(t, false); /* a trace may */
+    bool watched = trainer_allocations_watch(t, false); /* a trace may allocate */
     trainer_trace_begin(t, step);
     trainer_allocations_watch(t, watched && !trainer_trace_listens(t));
     t->network.profiler = profiler_begin(t->profiler, step, t->network.stream);
@@ -26,9 +26,9 @@ void trainer_profile_end(struct trainer *t)
 {
     profiler_end(t->network.profiler);
     t->network.profiler = NULL; /* evaluations and samples are no part of a step */
-    bool watched = trainer_allocations_watch(t, false);
+    bool listened = trainer_trace_listens(t), watched = trainer_allocations_watch(t, false);
     trainer_trace_end(t);
-    trainer_allocations_watch(t, watched || trainer_trace_listens(t)); /* the traced step is behind us */
+    trainer_allocations_watch(t, watched || listened); /* nobody does from here on */
 }
 
 void trainer_profile_tell(struct trainer *t, const struct step_record *step)

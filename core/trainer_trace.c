@@ -24,7 +24,7 @@ bool trainer_trace_wants(const struct trainer *t)
 
 bool trainer_trace_listens(const struct trainer *t)
 {
-    return t->tracing.running && t->setup.backend->queues;
+    return t->tracing.running && !t->tracing.problem.status && t->setup.backend->queues;
 }
 
 void trainer_trace_begin(struct trainer *t, int64_t step)
