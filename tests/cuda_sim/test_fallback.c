@@ -503,7 +503,8 @@ static void text_is_generated_on_either_device(void **state)
     struct stage s;
     stage_open(&s, "generate");
     simulated_plugin_use("good");
-    process_close(process_run(0, "train", s.config, EIGHT, "--device=cpu", "--progress=none", NULL));
+    process_close(
+        process_run(0, "train", s.config, EIGHT, BY_CATEGORY, "--device=cpu", "--progress=none", NULL));
 #define GENERATE "generate", "latest", "--prompt=the ", "--max-tokens=12", "--temperature=0"
     char *cpu = process_output(GENERATE, NULL), *cuda = process_output(GENERATE, "--device=cuda", NULL);
     assert_string_equal(cpu, cuda);

@@ -96,6 +96,25 @@ static void devices_tells_who_holds_memory_by_run_or_by_number(void **state)
     process_expect(0, run);
 }
 
+/* Nor does a real library know the simulator's GPU. */
+static void a_run_without_nvml_records_its_host(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "host");
+    simulated_plugin_use("good");
+    process_close(
+        process_run(0, "train", s.config, "--train.total_steps=2", "--device=cuda", "--progress=none", NULL));
+    char *text =
+        stage_query(&s, "select count(*) > 0, min(gpu), count(utilization_pct), count(process_bytes),"
+                        " min(load_1m) >= 0 from gpu_samples");
+    assert_string_equal(text, "1|0|0|0|1");
+    free(text);
+    text = process_output("show", "latest", NULL);
+    assert_shows(text, ": the device tells nothing, host load ");
+    free(text);
+}
+
 static void devices_says_why_nobody_can_tell(void **state)
 {
     (void)state;
@@ -114,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_run_records_its_gpu_and_who_holds_memory_of_it, forget),
         cmocka_unit_test_teardown(devices_tells_who_holds_memory_by_run_or_by_number, forget),
+        cmocka_unit_test_teardown(a_run_without_nvml_records_its_host, forget),
         cmocka_unit_test_teardown(devices_says_why_nobody_can_tell, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
