@@ -1,11 +1,10 @@
 /* Where the ledger of device memory lies. Devices are a host's, not of one ANNEAL_HOME, and so are those who
- * share them:
+ * share them. The first of these that there is:
  *
- *   $ANNEAL_LEDGER       a folder, where it is set: users of one host may share it, and hosts, each with a
- * file /dev/shm/anneal-UID  else, this user's alone. In memory: no disk is waited for, and like what it holds
- * it does not outlive the boot. Only a real folder of this user that nobody else may write $ANNEAL_HOME where
- * that cannot be had: then those of another ANNEAL_HOME are not seen
- */
+ *     $ANNEAL_LEDGER         a folder that users of one host may share, and hosts, each with a file
+ *     /dev/shm/anneal-UID    of this user alone; only a real folder that nobody else may write. In memory:
+ *                            no disk is waited for, and like what it holds it does not outlive the boot
+ *     $ANNEAL_HOME           then those of another one are not seen */
 #ifndef ANNEAL_RUNS_LEDGER_PLACE_H
 #define ANNEAL_RUNS_LEDGER_PLACE_H
 
