@@ -415,6 +415,7 @@ static void a_ledger_of_the_first_version_is_brought_up_to_date_with_what_it_hol
     change("old", "alter table reservations drop column beside; alter table reservations drop column passes;"
                   "alter table reservations drop column reserve; alter table waiting drop column beside;"
                   "alter table waiting drop column passes; alter table waiting drop column reserve;"
+                  "alter table reservations drop column home; alter table waiting drop column home;"
                   "pragma user_version = 0");
     ledger = opened("old");
     assert_int_equal(held(ledger, &bytes), 1);
