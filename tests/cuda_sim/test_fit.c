@@ -120,7 +120,8 @@ static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
         free(devices);
         devices = process_output("devices", NULL);
     } while (!strstr(devices, " waited for by "));
-    snprintf(words, sizeof words, " waited for by patient, process %d, for ", (int)process_pid(waiting));
+    snprintf(words, sizeof words, " waited for by patient (starting), process %d, for ",
+             (int)process_pid(waiting));
     if (!strstr(devices, words) || !strstr(devices, ", no. 1 in the queue")) fail_msg("%s", devices);
     free(devices);
     json_t *fit = fit_of(&s);
@@ -129,7 +130,7 @@ static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
     assert_int_equal(stage_int(fit, "batch_size"), 0); /* beside all of them nothing fits */
     json_decref(fit);
     process_expect_sentence(process_run(1, "train", s.config, SMALL, "--progress=none", NULL),
-                            "cuda:0: patient (process ");
+                            "cuda:0: patient (starting) (process ");
     process_close(process_run(0, "generate", "trained", "--device=cuda", "--max-tokens=1", NULL));
     process_close(waiting);
     process_close(holder);

@@ -16,8 +16,7 @@ enum { METRICS_PATIENCE = 5 }; /* seconds */
 enum status metrics_start(const char *home, const char *run_id, const struct device_info *device,
                           struct metrics **out, struct err *err);
 /* Takes a last sample and waits for the thread, `seconds` at most. STATUS_BUSY: it hangs, and is left behind;
- * when it comes back it ends without a sample. Another failure: why the GPU's columns are empty. NULL is
- * harmless. */
+ * when it comes back it ends without a sample. NULL is harmless. */
 enum status metrics_stop(struct metrics *metrics, double seconds, struct err *err);
 
 #endif
