@@ -188,7 +188,7 @@ static void wait_for_turn(struct trainer *t)
     trainer_event(t, "warning",
                   "the checkpoint of step %" PRId64
                   " had to wait %s for the one before it to be written (a larger checkpoint.every gives the "
-                  "disk more time)",
+                  "disk and the run store more time)",
                   t->state.step, clock_format_duration(seconds, waited, sizeof waited));
 }
 

@@ -194,7 +194,7 @@ uint64_t writer_flush_begin(struct writer *writer)
     return mark;
 }
 
-/* `patient`: also while the store cannot be written. */
+/* `patient`: also while the store cannot be written, or takes long. */
 static enum status wait_for_commit(struct writer *writer, uint64_t mark, double seconds, bool patient,
                                    struct err *err)
 {
@@ -210,10 +210,12 @@ static enum status wait_for_commit(struct writer *writer, uint64_t mark, double 
     }
     int late = 0;
     pthread_mutex_lock(&writer->mutex);
-    while (writer->committed < mark && late != ETIMEDOUT && (patient || !writer->failure.status))
+    while (writer->committed < mark && late != ETIMEDOUT &&
+           (patient || !(writer->failure.status || writer->stalled)))
         late = pthread_cond_timedwait(&writer->settled, &writer->mutex, &until);
     uint64_t missing = writer->committed < mark ? mark - writer->committed : 0;
     struct err why = writer->failure;
+    if (missing) writer->stalled = true;
     pthread_mutex_unlock(&writer->mutex);
     if (missing == 0) return STATUS_OK;
     return err_set(err, STATUS_BUSY, "run %s: %llu records are not stored yet%s%s", writer->journal.run_id,

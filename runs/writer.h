@@ -53,7 +53,8 @@ enum status writer_flush(struct writer *writer, double seconds, struct err *err)
 
 /* The same in two halves, so that another thread can do the waiting: the mark that writer_flush_begin, one of
  * the record calls, returns is that of all handed over before; writer_flush_wait is for any thread. It does
- * not wait for storage that fails: STATUS_BUSY at once, `on_error` has the reason. */
+ * not wait for storage that fails, nor a second time for one that stalls (locked, a hung disk): STATUS_BUSY
+ * at once, and `on_error` has or will have the reason. */
 uint64_t writer_flush_begin(struct writer *writer);
 enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err);
 

@@ -109,7 +109,10 @@ static void settle(struct writer *writer, const struct err *failure)
 {
     pthread_mutex_lock(&writer->mutex);
     writer->failure = *failure;
-    if (!failure->status) writer->committed += writer->batch_count;
+    if (!failure->status) {
+        writer->committed += writer->batch_count;
+        writer->stalled = false;
+    }
     pthread_cond_broadcast(&writer->settled);
     pthread_mutex_unlock(&writer->mutex);
 }

@@ -70,7 +70,7 @@ struct writer {
     sem_t wake;
     pthread_mutex_t mutex;
     pthread_cond_t settled; /* signalled after each commit */
-    bool closing;
+    bool closing, stalled;  /* stalled: somebody waited in vain for a commit, and none has come since */
     uint64_t committed, flush_wanted; /* counted like pushed */
     struct err failure;               /* of the newest attempt; status 0: it worked */
 

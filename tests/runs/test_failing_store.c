@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "core/base/clock.h"
 #include "store_fixture.h"
@@ -59,6 +60,37 @@ static void a_checkpoint_waits_for_no_store_that_fails(void **state)
     assert_true(store_fixture_number(c.home, "select count(*) from steps") == 1);
 }
 
+/* A lock, a hung disk: the first checkpoint finds out, later ones go on. */
+static void a_checkpoint_waits_once_for_a_store_that_stalls(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct complaints c = {0};
+    char id[RUN_ID_MAX], path[PATH_MAX + 16];
+    struct writer *writer;
+    sqlite3 *db;
+    store_fixture_home("stalls", c.home, sizeof c.home);
+    store_fixture_run(c.home, "stalls", id);
+    struct writer_options options = {c.home, id, complain, &c};
+    if (writer_open(&options, &writer, &err)) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "%s/anneal.db", c.home);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    struct step_record record = store_fixture_step(0, 1);
+    writer_step(writer, &record);
+    assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 0.1, &err), STATUS_BUSY);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 300, &err), STATUS_BUSY);
+    assert_int_equal(c.count, 0); /* nobody has waited until it counts as failing, 5 s */
+    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
+    record = store_fixture_step(1, 1);
+    writer_step(writer, &record); /* it is waited for again */
+    assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 60, &err), STATUS_OK);
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+}
+
 static void who_leaves_a_failing_store_says_that_it_waits(void **state)
 {
     (void)state;
@@ -76,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checkpoint_waits_for_no_store_that_fails),
+        cmocka_unit_test(a_checkpoint_waits_once_for_a_store_that_stalls),
         cmocka_unit_test(who_leaves_a_failing_store_says_that_it_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,11 +67,17 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
         told = true;
         char shown[3 * RUN_ID_MAX];
         clean_line(shown, sizeof shown, run_id);
-        fprintf(stderr,
-                "anneal: run %s: its trainer has not answered for %d s, it looks between steps (still "
-                "waiting; the "
-                "order stands after Ctrl-C, too)\n",
-                shown, SILENCE_SECONDS);
+        struct run_info now;
+        bool paused = run_find(store, run_id, &now, NULL) == STATUS_OK && now.status == RUN_PAUSED;
+        if (paused)
+            fprintf(stderr, "anneal: run %s: is paused, and does this with its next step (still waiting; ",
+                    shown);
+        else
+            fprintf(stderr,
+                    "anneal: run %s: its trainer has not answered for %d s, it looks between steps (still "
+                    "waiting; ",
+                    shown, SILENCE_SECONDS);
+        fprintf(stderr, "the order stands after Ctrl-C, too)\n");
     }
 }
 
