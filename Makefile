@@ -212,8 +212,8 @@ test: test-deps
 # fibers (Boost.Context) the sanitizer would take for threads, and what has no thread but OpenMP's, whose library is not
 # instrumented: tests/run.sh gives every team one thread.
 THREADED := base/test_base core/test_allocator_random core/test_saves core/test_step_loop core/test_trainer \
-            core/test_resume datasets/test_prefetch kernels/test_gauge runs/test_crash runs/test_ledger runs/test_writer \
-            command/test_memory_share command/test_steering command/test_train
+            core/test_resume datasets/test_prefetch kernels/test_gauge runs/test_crash runs/test_failing_store runs/test_ledger \
+            runs/test_writer command/test_memory_share command/test_steering command/test_train
 run-tests: $(MAIN) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
 	@tests/run.sh $(BUILD)
 

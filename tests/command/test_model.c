@@ -256,6 +256,9 @@ static void an_imported_model_goes_by_its_name(void **state)
                             "--name latest: this word stands for the newest run");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=base", NULL),
                             "base: means a run already, which would come before the model (choose another");
+    struct process *hides = process_run(0, "train", s.config, "--name=kept", "--dry-run", NULL);
+    assert_non_null(strstr(process_stderr(hides), "--name kept: from now on means the run"));
+    process_close(hides);
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 

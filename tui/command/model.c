@@ -39,7 +39,7 @@ static const char help[] =
     "shape and type (F32, BF16,\n"
     "         F16): as an imported model, which train --model.from, generate, evaluate and "
     "model info take by its NAME,\n"
-    "         or into a new FOLDER. A run of the same name comes first.\n"
+    "         or into a new FOLDER. A run's name is refused; a later run of this name comes first.\n"
     "\n"
     "  --step N     RUN's checkpoint of step N (default: the newest)\n"
     "  --best       the checkpoint with RUN's best validation loss\n"

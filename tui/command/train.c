@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/imported_model.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/training_words.h"
@@ -116,5 +117,11 @@ int command_train(int argc, char **argv)
     if (status) return command_fail(&err);
     if (words.watch) return train_and_watch(argc, argv);
     options.name = words.name;
+    char hidden[PATH_MAX];
+    if (words.name && imported_model_find(words.name, hidden, sizeof hidden))
+        fprintf(stderr,
+                "anneal: warning: --name %s: from now on means the run, and no longer the imported model "
+                "(whose folder is %s)\n",
+                words.name, hidden);
     return words.dry_run ? training_try(&options, words.json) : training_start(&options);
 }
