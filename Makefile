@@ -189,6 +189,11 @@ $(NVML_STAND_IN): tests/kernels/stand_in/nvml.c
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS),$(BASE_CFLAGS)) $(if $(findstring /old/,$@),-DOLD_DRIVER) \
 	  -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
 $(BUILD)/tests/kernels/test_gauge $(BUILD)/tests/command/test_metrics $(BUILD)/tests/cuda_sim/test_gpu_metrics: | $(NVML_STAND_IN)
+PLUGIN_STAND_IN := $(BUILD)/tests/kernels/stand_in/anneal_cuda.so
+$(PLUGIN_STAND_IN): tests/kernels/stand_in/plugin.c kernels/cuda_plugin.h kernels/backend.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $<
+$(BUILD)/tests/kernels/test_cuda_plugin: | $(PLUGIN_STAND_IN)
 # NVIDIA's header, where the toolkit has it, is only compared with.
 $(BUILD)/tests/kernels/test_nvml.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 

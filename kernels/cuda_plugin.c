@@ -36,7 +36,7 @@ static enum status plugin_path(char *buf, size_t size, struct err *err)
     return STATUS_OK;
 }
 
-enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err)
+static enum status open_library(void **library, const struct cuda_plugin **out, struct err *err)
 {
     char path[PATH_MAX];
     enum status status = plugin_path(path, sizeof path, err);
@@ -61,18 +61,38 @@ enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err)
         return err_set(err, STATUS_FAILED, "%s belongs to another build of anneal (build both together)",
                        path);
     }
+    *library = handle;
     *out = plugin;
     return STATUS_OK;
 }
 
+enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err)
+{
+    void *library;
+    return open_library(&library, out, err);
+}
+
+/* cuBLASLt's tables, which come with the plugin, take 140 MiB: nothing for a process that trains on the CPU to
+ * keep. Where a driver is loaded it may have threads in the plugin by now, which stays. */
+static void close_without_driver(void *library, const struct cuda_plugin *plugin)
+{
+    struct cuda_driver_report driver = {0};
+    plugin->inspect(&driver, NULL);
+    if (driver.driver == 0) dlclose(library);
+}
+
 enum status cuda_backend_open(const struct backend **out, struct err *err)
 {
+    void *library;
     const struct cuda_plugin *plugin;
     struct cuda_device_report device;
     int index;
-    enum status status = cuda_plugin_open(&plugin, err);
-    if (!status) status = plugin->choose_device(&index, &device, err);
+    enum status status = open_library(&library, &plugin, err);
     if (status) return status;
-    *out = plugin->table;
-    return STATUS_OK;
+    status = plugin->choose_device(&index, &device, err);
+    if (status)
+        close_without_driver(library, plugin);
+    else
+        *out = plugin->table;
+    return status;
 }

@@ -41,7 +41,8 @@ struct cuda_plugin {
 /* Opens the plugin; it stays open until the process ends. STATUS_NOT_FOUND: there is none. */
 enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err);
 
-/* The table of a plugin that has at least one device to use; else the sentence. Does not open the device. */
+/* The table of a plugin that has at least one device to use; else the sentence. Does not open the device. A
+ * plugin that finds no driver is closed again. */
 enum status cuda_backend_open(const struct backend **out, struct err *err);
 
 #endif

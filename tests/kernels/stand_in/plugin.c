@@ -1,0 +1,36 @@
+/* Stands in for the CUDA plugin on a machine without NVIDIA's driver. Unlike the simulator, which libstdc++
+ * keeps loaded once it is, this one can be unloaded, as nvcc's can. */
+#include <stdio.h>
+
+#include "kernels/cuda_plugin.h"
+
+static enum status fail(struct err *err)
+{
+    if (err) {
+        err->status = STATUS_FAILED;
+        snprintf(err->text, sizeof err->text, "no NVIDIA driver is loaded");
+    }
+    return STATUS_FAILED;
+}
+
+static enum status inspect(struct cuda_driver_report *out, struct err *err)
+{
+    *out = (struct cuda_driver_report){.runtime = 13000};
+    return fail(err);
+}
+
+static enum status inspect_device(int index, struct cuda_device_report *out, struct err *err)
+{
+    (void)index, (void)out;
+    return fail(err);
+}
+
+static enum status choose_device(int *index, struct cuda_device_report *out, struct err *err)
+{
+    (void)index, (void)out;
+    return fail(err);
+}
+
+extern const struct cuda_plugin cuda_plugin;
+const struct cuda_plugin cuda_plugin = {sizeof cuda_plugin, sizeof(struct backend), NULL, inspect,
+                                        inspect_device,     choose_device};
