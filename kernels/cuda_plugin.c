@@ -72,8 +72,8 @@ enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err)
     return open_library(&library, out, err);
 }
 
-/* cuBLASLt's tables, which come with the plugin, take 140 MiB: nothing for a process that trains on the CPU to
- * keep. Where a driver is loaded it may have threads in the plugin by now, which stays. */
+/* cuBLASLt's tables, which come with the plugin, take 140 MiB: nothing for a process that trains on the CPU
+ * to keep. Where a driver is loaded it may have threads in the plugin by now, which stays. */
 static void close_without_driver(void *library, const struct cuda_plugin *plugin)
 {
     struct cuda_driver_report driver = {0};
