@@ -4,11 +4,11 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/thread.h"
 
 struct saver {
     pthread_t thread;
@@ -51,15 +51,11 @@ static void *run(void *context)
 
 enum status saver_open(struct saver **out, struct err *err)
 {
-    sigset_t all, before;
     struct saver *s = calloc(1, sizeof *s);
     if (!s) return err_set(err, STATUS_NO_MEMORY, "no memory to write checkpoints in the background");
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    sigfillset(&all); /* signals are for the threads that know what to do about them */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&s->thread, NULL, run, s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = thread_start(&s->thread, run, s);
     if (code) {
         free(s);
         return err_set(

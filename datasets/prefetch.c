@@ -8,10 +8,10 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "core/base/clock.h"
+#include "core/base/thread.h"
 
 enum { AHEAD = 2, SLOTS = AHEAD + 1 };
 
@@ -66,15 +66,10 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Signals are for the threads that know what to do about them. Once the thread runs, whatever its start
- * allocates is allocated. */
+/* Once the thread runs, whatever its start allocates is allocated. */
 static bool start(struct prefetch *p)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-    bool started = pthread_create(&p->thread, NULL, run, p) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bool started = thread_start(&p->thread, run, p) == 0;
     pthread_mutex_lock(&p->lock);
     while (started && !p->runs) pthread_cond_wait(&p->ready_changed, &p->lock);
     pthread_mutex_unlock(&p->lock);

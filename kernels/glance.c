@@ -2,13 +2,14 @@
 #include "kernels/glance.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clock.h"
+#include "core/base/thread.h"
 #include "kernels/gauge.h"
 
 /* Of both threads: the last one to let go frees it. */
@@ -69,26 +70,9 @@ static void *body(void *argument)
     return NULL;
 }
 
-/* Signals are for the other threads. */
-static bool start_thread(struct glance *g)
-{
-    sigset_t all, before;
-    pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&thread, NULL, body, g) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (started) pthread_detach(thread);
-    return started;
-}
-
 static bool wait_answer(struct glance *g, double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t nanoseconds = until.tv_nsec + (int64_t)(seconds * 1e9);
-    until.tv_sec += (time_t)(nanoseconds / 1000000000);
-    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    struct timespec until = clock_deadline(seconds);
     pthread_mutex_lock(&g->mutex);
     while (!g->done && pthread_cond_timedwait(&g->answered, &g->mutex, &until) == 0) {
     }
@@ -101,6 +85,7 @@ static bool wait_answer(struct glance *g, double seconds)
 enum status glance_take(const char *uuid, double seconds, struct gpu_record *out, struct err *err)
 {
     pthread_condattr_t monotonic;
+    pthread_t thread;
     if (uuid[0] == '\0') return read_once(uuid, out, err); /* a CPU always answers */
     struct glance *g = calloc(1, sizeof *g);
     if (!g) return err_set(err, STATUS_NO_MEMORY, "no memory for a device's metrics");
@@ -110,10 +95,11 @@ enum status glance_take(const char *uuid, double seconds, struct gpu_record *out
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&g->answered, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    if (!start_thread(g)) {
+    if (thread_start(&thread, body, g)) {
         release(g);
         return err_set(err, STATUS_FAILED, "no GPU metrics: no thread to ask in can be started");
     }
+    pthread_detach(thread);
     if (!wait_answer(g, seconds))
         return err_set(err, STATUS_BUSY,
                        "no GPU metrics: NVML has not answered for %g s (does nvidia-smi? a GPU or its driver "

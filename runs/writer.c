@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clock.h"
 #include "runs/writer_thread.h"
 
 /* ---- texts ---- */
@@ -198,16 +199,7 @@ uint64_t writer_flush_begin(struct writer *writer)
 static enum status wait_for_commit(struct writer *writer, uint64_t mark, double seconds, bool patient,
                                    struct err *err)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    if (!(seconds > 0)) seconds = 0;
-    if (seconds > 1e6) seconds = 1e6;
-    until.tv_sec += (time_t)seconds;
-    until.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    struct timespec until = clock_deadline(seconds);
     int late = 0;
     pthread_mutex_lock(&writer->mutex);
     while (writer->committed < mark && late != ETIMEDOUT &&

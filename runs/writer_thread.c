@@ -5,12 +5,12 @@
 #include "runs/writer_thread.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/thread.h"
 #include "runs/order.h"
 
 static const double commit_every = 0.25;   /* seconds */
@@ -189,11 +189,7 @@ static enum status skip_old_orders(struct writer *writer, struct err *err)
 
 static void sleep_until_woken(struct writer *writer, double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(seconds * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = clock_deadline(seconds);
     sem_clockwait(&writer->wake, CLOCK_MONOTONIC, &until);
 }
 
@@ -250,12 +246,7 @@ enum status writer_thread_start(struct writer *writer, const char *run_id, struc
     if (!status) status = skip_old_orders(writer, err);
     if (status) return status;
     writer->orders_seen_version = -1;
-    /* signals belong to the training thread */
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int code = pthread_create(&writer->thread, NULL, run, writer);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int code = thread_start(&writer->thread, run, writer);
     return code ? err_set(err, STATUS_FAILED, "recording run %s: cannot start a thread: %s", run_id,
                           strerror(code))
                 : STATUS_OK;

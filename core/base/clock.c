@@ -2,8 +2,8 @@
 #include "core/base/clock.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
-#include <time.h>
 
 static double seconds_of(clockid_t id)
 {
@@ -20,6 +20,17 @@ double clock_monotonic(void)
 double clock_wall(void)
 {
     return seconds_of(CLOCK_REALTIME);
+}
+
+struct timespec clock_deadline(double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    double wait = seconds > 1e6 ? 1e6 : seconds > 0 ? seconds : 0;
+    int64_t nanoseconds = t.tv_nsec + (int64_t)(wait * 1e9);
+    t.tv_sec += (time_t)(nanoseconds / 1000000000);
+    t.tv_nsec = (long)(nanoseconds % 1000000000);
+    return t;
 }
 
 char *clock_format_duration(double seconds, char *buf, size_t size)

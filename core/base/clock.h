@@ -3,9 +3,13 @@
 #define ANNEAL_BASE_CLOCK_H
 
 #include <stddef.h>
+#include <time.h>
 
 double clock_monotonic(void); /* seconds since an arbitrary start; never goes back */
 double clock_wall(void);      /* Unix seconds with a fraction */
+
+/* So many seconds from now by the monotonic clock, for calls that wait until then; at most a million. */
+struct timespec clock_deadline(double seconds);
 
 /* "3.2s", "42s", "4m 05s", "2h 13m", "5d 3h"; negative or not finite gives "--". Returns buf. */
 char *clock_format_duration(double seconds, char *buf, size_t size);

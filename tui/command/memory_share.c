@@ -67,7 +67,7 @@ static enum status attempt(struct memory_share *share, const struct memory_wish 
                            const struct ledger_room *room, struct err *err)
 {
     int64_t bytes = wish->bytes + share->overhead;
-    share->before = strcmp(room->device, LEDGER_HOST) == 0 ? room->beside : -1;
+    share->beside = room->beside;
     if (!share->ledger) return ledger_fits(room, bytes, err);
     return ledger_reserve(share->ledger, room, wish->holder, bytes, &share->id, err);
 }
@@ -97,7 +97,6 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     *share = (struct memory_share){.bytes = wish->bytes};
     look(wish, &info, &room);
     snprintf(share->device, sizeof share->device, "%s", room.device);
-    share->beside = room.beside;
     share->reserve = room.reserve;
     share->passes = room.passes;
     if (wish->home) share->overhead = context_bytes(wish->home, &info, &room.taken);
@@ -178,8 +177,8 @@ void memory_share_used(struct memory_share *share, const char *holder, int64_t b
 {
     struct ledger *fresh = open_anew(share);
     int64_t used = bytes + share->overhead;
-    if (share->before >= 0) {
-        int64_t touched = memory_private(getpid()) - share->before;
+    if (strcmp(share->device, LEDGER_HOST) == 0) {
+        int64_t touched = memory_private(getpid()) - share->beside;
         used = touched < 0 ? 0 : touched < used ? touched : used;
     }
     struct ledger_room room = {.device = share->device,

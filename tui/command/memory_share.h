@@ -15,7 +15,6 @@ struct memory_share {
     struct ledger *ledger; /* owned; NULL: nothing is reserved */
     int64_t id, bytes;     /* of the network's */
     int64_t overhead;      /* beside them */
-    int64_t before;        /* of the host's memory, what this process held when it reserved; -1: of a GPU's */
     char device[LEDGER_TEXT];
     int64_t beside; /* as those of struct ledger_room, like what follows */
     double reserve;

@@ -3,13 +3,14 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clock.h"
+#include "core/base/thread.h"
 #include "kernels/gauge.h"
 #include "runs/gpu_samples.h"
 #include "runs/run.h"
@@ -100,17 +101,6 @@ static void *body(void *argument)
     return NULL;
 }
 
-/* Signals are for the training thread. */
-static bool start_thread(struct metrics *m)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&m->thread, NULL, body, m) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 enum status metrics_start(const char *home, const char *run_id, const struct device_info *device,
                           struct metrics **out, struct err *err)
 {
@@ -125,7 +115,7 @@ enum status metrics_start(const char *home, const char *run_id, const struct dev
     snprintf(m->home, sizeof m->home, "%s", home);
     snprintf(m->id, sizeof m->id, "%s", run_id);
     m->device = *device;
-    if (!start_thread(m)) {
+    if (thread_start(&m->thread, body, m)) {
         release(m);
         return err_set(err, STATUS_FAILED, "cannot start a thread for metrics");
     }
@@ -135,12 +125,8 @@ enum status metrics_start(const char *home, const char *run_id, const struct dev
 
 enum status metrics_stop(struct metrics *m, double seconds, struct err *err)
 {
-    struct timespec until;
+    struct timespec until = clock_deadline(seconds);
     if (!m) return STATUS_OK;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t nanoseconds = until.tv_nsec + (int64_t)(seconds * 1e9);
-    until.tv_sec += (time_t)(nanoseconds / 1000000000);
-    until.tv_nsec = (long)(nanoseconds % 1000000000);
     pthread_mutex_lock(&m->mutex);
     m->leave = true;
     pthread_cond_signal(&m->changed);
