@@ -43,11 +43,11 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 
 # ---- sources ----
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
-# but its table (see kernels/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
-KERNEL_ONCE := kernels/cpu_select.c kernels/cuda_plugin.c kernels/workspace.c kernels/linear_cross_entropy.c \
-               kernels/gemm_choices.c kernels/chip.c kernels/gauge.c kernels/glance.c kernels/nvml.c \
-               kernels/blas_core.c
-KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c))
+# but its table (see kernels/device/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
+KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cuda_plugin.c kernels/device/workspace.c kernels/linear_cross_entropy.c \
+               kernels/gemm_choices.c kernels/device/chip.c kernels/device/gauge.c kernels/device/glance.c kernels/device/nvml.c \
+               kernels/device/blas_core.c
+KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
 ifeq ($(shell uname -m),x86_64)
 ISAS := baseline v3 v4
 else
@@ -58,23 +58,24 @@ ISA_v3 := -march=x86-64-v3
 ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512
 KERNEL_CFLAGS := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
-SRC := $(wildcard core/base/*.c core/*.c datasets/*.c runs/*.c tui/widget/*.c tui/view/*.c tui/command/*.c) \
+SRC := $(wildcard core/*/*.c datasets/*.c runs/*.c runs/*/*.c tui/*/*.c) \
        $(wildcard $(KERNEL_ONCE))
 OBJ := $(SRC:%.c=$(BUILD)/%.o)
 KERNEL_OBJ := $(if $(KERNEL_SRC),$(ISAS:%=$(BUILD)/kernels/cpu_%.o))
 LIB := $(BUILD)/libanneal.a
 MAIN := $(BUILD)/anneal
 
-TEST_SRC := $(wildcard tests/*/test_*.c)
+TEST_SRC := $(wildcard tests/*/test_*.c tests/*/*/test_*.c)
 TESTS := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
-TEST_HELP_SRC := $(filter-out $(TEST_SRC) tests/bench/% tests/gpu/gpu_check.c,$(wildcard tests/*/*.c))
+TEST_HELP_SRC := $(filter-out $(TEST_SRC) tests/bench/% tests/gpu/gpu_check.c tests/gpu/plain/% tests/kernels/stand_in/%, \
+                   $(wildcard tests/*/*.c tests/*/*/*.c))
 TEST_HELP_OBJ := $(TEST_HELP_SRC:%.c=$(BUILD)/%.o)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 BENCHES := $(BENCH_SRC:tests/%.c=$(BUILD)/tests/%)
 
 # The CUDA twins are compiled twice: by nvcc into the plugin that `anneal` opens at run time, and as C++ for the
 # simulator of tests/cuda_sim, which runs them on the CPU in the ordinary test suite.
-CUDA_SRC := $(wildcard kernels/*.cu)
+CUDA_SRC := $(wildcard kernels/*.cu kernels/device/*.cu)
 PLUGIN := $(BUILD)/anneal_cuda.so
 NVCC := $(if $(filter 0,$(CUDA)),,$(shell command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; }))
 ifeq ($(CUDA)$(NVCC),1)
@@ -143,7 +144,7 @@ $(MAIN): $(BUILD)/tui/main.o $(LIB)
 # own because tests/gpu/build.sh compiles the plugin where there is no make; some Toolkits keep CUPTI's headers apart. Of
 # the C++ library the few functions that nvcc's launch code calls are linked in, too.
 NVCC_FLAGS := --options-file kernels/nvcc.flags -I$(dir $(NVCC))../extras/CUPTI/include -Werror all-warnings
-PLUGIN_BASE := core/base/err.c core/base/file.c kernels/gemm_choices.c kernels/chip.c
+PLUGIN_BASE := core/base/err.c core/base/file.c kernels/gemm_choices.c kernels/device/chip.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 
 $(BUILD)/cuda/%.o: %.cu kernels/nvcc.flags
@@ -188,9 +189,9 @@ $(NVML_STAND_IN): tests/kernels/stand_in/nvml.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS),$(BASE_CFLAGS)) $(if $(findstring /old/,$@),-DOLD_DRIVER) \
 	  -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
-$(BUILD)/tests/kernels/test_gauge $(BUILD)/tests/command/test_metrics $(BUILD)/tests/cuda_sim/test_gpu_metrics: | $(NVML_STAND_IN)
+$(BUILD)/tests/kernels/test_gauge $(BUILD)/tests/tui/command/test_metrics $(BUILD)/tests/cuda_sim/test_gpu_metrics: | $(NVML_STAND_IN)
 PLUGIN_STAND_IN := $(BUILD)/tests/kernels/stand_in/anneal_cuda.so
-$(PLUGIN_STAND_IN): tests/kernels/stand_in/plugin.c kernels/cuda_plugin.h kernels/backend.h
+$(PLUGIN_STAND_IN): tests/kernels/stand_in/plugin.c kernels/device/cuda_plugin.h kernels/device/backend.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $<
 $(BUILD)/tests/kernels/test_cuda_plugin: | $(PLUGIN_STAND_IN)
@@ -216,9 +217,10 @@ test: test-deps
 # checkpoints written beside training, metrics, and whole commands. Left out are the simulator of CUDA, one thread whose
 # fibers (Boost.Context) the sanitizer would take for threads, and what has no thread but OpenMP's, whose library is not
 # instrumented: tests/run.sh gives every team one thread.
-THREADED := base/test_base core/test_allocator_random core/test_saves core/test_step_loop core/test_trainer \
-            core/test_resume datasets/test_prefetch kernels/test_gauge runs/test_crash runs/test_failing_store runs/test_ledger \
-            runs/test_writer command/test_memory_share command/test_steering command/test_train
+THREADED := core/base/test_base core/memory/test_allocator_random core/checkpoint/test_saves core/train/test_step_loop \
+            core/train/test_trainer core/train/test_resume datasets/test_prefetch kernels/test_gauge runs/test_crash \
+            runs/test_failing_store runs/reservations/test_ledger runs/test_writer tui/command/test_memory_share \
+            tui/command/test_steering tui/command/test_train
 run-tests: $(MAIN) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
 	@tests/run.sh $(BUILD)
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 
 static void update_range(float *w, float *m, float *v, const float *g, size_t from, size_t to,
                          struct adamw_params params, const struct step_control *control,

@@ -14,7 +14,7 @@
 #ifndef ANNEAL_KERNELS_ADAMW_H
 #define ANNEAL_KERNELS_ADAMW_H
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
                 const struct update_range *ranges, int range_count, struct adamw_params params,

@@ -15,7 +15,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 #include "kernels/simd.h"
 #include "kernels/tile.h"
 

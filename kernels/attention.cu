@@ -23,7 +23,7 @@
  * Two blocks a multiprocessor by registers, but for the pass over keys up to 64. Not yet timed on a GPU. */
 #include "kernels/attention.h"
 #include "kernels/attention_bf16.h"
-#include "kernels/cuda_device.cuh"
+#include "kernels/device/cuda_device.cuh"
 
 enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };
 

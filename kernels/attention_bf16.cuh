@@ -12,7 +12,7 @@
 #define ANNEAL_KERNELS_ATTENTION_BF16_CUH
 
 #include "kernels/attention_bf16.h"
-#include "kernels/cuda_device.cuh"
+#include "kernels/device/cuda_device.cuh"
 #include "kernels/mma.cuh"
 
 typedef __nv_bfloat16 bf16;

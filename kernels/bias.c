@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 
 void bias_forward(void *x_, const void *bias_, int N, int C, struct stream *stream)
 {

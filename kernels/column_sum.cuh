@@ -4,7 +4,7 @@
 #ifndef ANNEAL_KERNELS_COLUMN_SUM_CUH
 #define ANNEAL_KERNELS_COLUMN_SUM_CUH
 
-#include "kernels/cuda_device.cuh"
+#include "kernels/device/cuda_device.cuh"
 
 enum { COLUMN_BLOCK = 128 };
 

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "kernels/backend.h"
-#include "kernels/cpu_device.h"
+#include "kernels/device/backend.h"
+#include "kernels/device/cpu_device.h"
 #include "kernels/simd.h"
 
 #define BLOCKS_MAX 512

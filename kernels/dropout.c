@@ -2,7 +2,7 @@
 #include "kernels/dropout.h"
 
 #include "core/base/philox.h"
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 
 #define BATCH 64 /* Philox blocks at a time: 1 KiB of random words, in the first-level cache */
 

@@ -19,7 +19,7 @@
 #ifndef ANNEAL_KERNELS_DROPOUT_H
 #define ANNEAL_KERNELS_DROPOUT_H
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 void dropout(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream);
 

@@ -14,7 +14,7 @@
 
 #include <initializer_list>
 
-#include "kernels/cuda_device.cuh"
+#include "kernels/device/cuda_device.cuh"
 
 using bf16 = __nv_bfloat16;
 

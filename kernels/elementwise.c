@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 
 /* The elements are fp32 already. */
 void cast(void *out, const float *x, size_t n, struct stream *stream)

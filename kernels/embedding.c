@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 
 void embedding_forward(void *out_, const int32_t *tokens, const void *weight_, int N, int C,
                        struct stream *stream)

@@ -7,7 +7,7 @@
 
 #include <cblas.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 
 /* Cuts (M,N) into rows × columns tiles, rows · columns = threads, so that the operands which every tile has
  * to pack, M/rows + N/columns, are least. Tile edges are multiples of 16. */

@@ -2,7 +2,7 @@
 #ifndef ANNEAL_KERNELS_GEMM_CACHE_CUH
 #define ANNEAL_KERNELS_GEMM_CACHE_CUH
 
-#include "kernels/cuda_device.cuh"
+#include "kernels/device/cuda_device.cuh"
 
 extern "C" {
 #include "kernels/gemm_choices.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 #define MAGIC "ANLGEMM1"
 

@@ -9,7 +9,7 @@
 #ifndef ANNEAL_KERNELS_LINEAR_CROSS_ENTROPY_H
 #define ANNEAL_KERNELS_LINEAR_CROSS_ENTROPY_H
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 /* losses (N) =, dx (N,C) =, dweight (V,C) +=, in a stream of this precision; both gradients are those of
  * loss_scale · Σ losses, the scale that of `control` in device memory. workspace:

@@ -1,7 +1,7 @@
 /* CPU twin of lion.h. Memory-bound: 3 floats read and 2 written a parameter. */
 #include "kernels/lion.h"
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 
 static void update_range(float *w, float *m, const float *g, size_t from, size_t to,
                          struct lion_params params, float base, const struct update_range *range, float scale,

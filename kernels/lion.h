@@ -10,7 +10,7 @@
 #ifndef ANNEAL_KERNELS_LION_H
 #define ANNEAL_KERNELS_LION_H
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 void lion_step(float *w, void *weights, float *m, const float *g, size_t n, const struct update_range *ranges,
                int range_count, struct lion_params params, const struct step_control *control,

@@ -15,7 +15,7 @@
 
 #include <cuda_bf16.h>
 
-#include "kernels/cuda_device.cuh"
+#include "kernels/device/cuda_device.cuh"
 
 #ifdef ANNEAL_CUDA_SIM
 #include <tensor_core.h>

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "kernels/backend.h"
-#include "kernels/cpu_device.h"
+#include "kernels/device/backend.h"
+#include "kernels/device/cpu_device.h"
 
 static double partials_total(const double *partial, size_t chunks)
 {

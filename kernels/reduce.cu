@@ -3,7 +3,7 @@
  *
  * ptxas (CUDA 13.0) for sm_80 and sm_90a: 24 to 32 registers, no spills; a warp's load is 128 bytes in a row,
  * 4 a thread. Not yet measured on a GPU. */
-#include "kernels/cuda_device.cuh"
+#include "kernels/device/cuda_device.cuh"
 #include "kernels/reduce.h"
 
 enum { BLOCK = 256 };

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 #include "kernels/simd.h"
 
 /* The one place that writes out: forward and recomputation agree to the bit because they share it. */

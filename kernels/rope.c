@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 #include "kernels/simd.h"
 
 /* head (HS) in place; direction 1 rotates, -1 rotates back. cos_sin (HS/2,2) */

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 #include "kernels/simd.h"
 
 void swiglu_forward(void *out_, const void *gate_up_, int N, int F, struct stream *stream)

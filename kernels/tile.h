@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kernels/cpu_device.h"
+#include "kernels/device/cpu_device.h"
 #include "kernels/simd.h"
 
 #define TILE ATTENTION_TILE /* 64 x 64 floats are 16 KiB: three tiles share a first-level cache */

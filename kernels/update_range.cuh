@@ -4,7 +4,7 @@
 #ifndef ANNEAL_KERNELS_UPDATE_RANGE_CUH
 #define ANNEAL_KERNELS_UPDATE_RANGE_CUH
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 /* The range of element i, below the end of the last: the first whose end lies behind it. */
 __device__ static inline const struct update_range *update_range_of(const struct update_range *ranges,

@@ -1,4 +1,4 @@
-/* Device metrics of a run: what kernels/gauge.h reads, in time. */
+/* Device metrics of a run: what kernels/device/gauge.h reads, in time. */
 #ifndef ANNEAL_RUNS_GPU_SAMPLES_H
 #define ANNEAL_RUNS_GPU_SAMPLES_H
 

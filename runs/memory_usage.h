@@ -10,7 +10,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/record.h"
-#include "runs/ledger.h"
+#include "runs/reservations/ledger.h"
 #include "runs/store.h"
 
 /* One reservation on the run's device, its own among them. */

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "runs/export.h"
+#include "runs/exchange/export.h"
 
 enum column_kind { INTEGER, REAL, TEXT, STATUS };
 

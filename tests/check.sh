@@ -59,8 +59,9 @@ include_arrows() {
             may["runs"] = "core/base"
             may["tui/widget"] = "runs core/base"
             may["tui/view"] = "runs core/base tui/widget tui/keymap.def"
-            may["tui"] = "core/base kernels tui/command"
-            may["tui/command"] = "core/base kernels datasets core runs tui/widget tui/view tui/keymap.def"
+            may["tui"] = "core/base kernels tui/session tui/command"
+            may["tui/session"] = "core/base kernels datasets core runs"
+            may["tui/command"] = "core/base kernels datasets core runs tui/session tui/widget tui/view tui/keymap.def"
             only["sqlite3.h"] = "runs"; only["csv.h"] = "runs"
             only["curses.h"] = only["ncurses.h"] = only["term.h"] = "tui/view tui/widget"
             only["panel.h"] = only["form.h"] = only["menu.h"] = "tui/view tui/widget"
@@ -68,7 +69,7 @@ include_arrows() {
         }
         function folder(path) { # the longest folder of the table that holds it
             if (path ~ /^core\/base\//) return "core/base"
-            if (path ~ /^tui\/(view|widget|command)\//) { split(path, part, "/"); return part[1] "/" part[2] }
+            if (path ~ /^tui\/(view|widget|session|command)\//) { split(path, part, "/"); return part[1] "/" part[2] }
             if (path == "tui/keymap.def") return path
             split(path, part, "/")
             return part[1]
@@ -99,7 +100,7 @@ include_arrows() {
 
 # Whoever allocates elsewhere is not counted by --check-allocations.
 device_memory() {
-    files '*.c' '*.h' '*.cu' '*.cuh' | grep -Ev '^(tests/|kernels/cuda_memory\.cu$)' |
+    files '*.c' '*.h' '*.cu' '*.cuh' | grep -Ev '^(tests/|kernels/device/cuda_memory\.cu$)' |
         xargs -r grep -nE '\b(cudaMalloc[A-Za-z0-9]*|cudaHostAlloc|cudaHostRegister|cuMem[A-Za-z]*Alloc[A-Za-z]*)\(' /dev/null |
         sed -E 's/^([^:]*:[0-9]+):.*/\1: memory of the device comes from kernels\/cuda_memory.cu alone/'
 }

@@ -18,7 +18,7 @@ if [[ $build == *-tsan ]]; then # OpenMP's library is not instrumented: what its
 fi
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-for program in "$build"/tests/*/test_*; do
+for program in "$build"/tests/*/test_* "$build"/tests/*/*/test_*; do
     [ -x "$program" ] && [ -f "$program" ] || continue
     case $program in *.o | *.d) continue ;; esac
     if [ $# -gt 0 ]; then

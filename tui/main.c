@@ -5,7 +5,7 @@
 
 #include "core/base/text.h"
 #include "tui/command/command.h"
-#include "tui/command/second_start.h"
+#include "tui/session/second_start.h"
 
 #define VERSION "0.1.0"
 

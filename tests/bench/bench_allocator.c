@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/allocator.h"
 #include "core/base/clock.h"
 #include "core/base/philox.h"
 #include "core/base/text.h"
-#include "kernels/cuda_plugin.h"
+#include "core/memory/allocator.h"
+#include "kernels/device/cuda_plugin.h"
 
 enum { LIVE = 64, OPERATIONS = 100000, GPU_OPERATIONS = 5000, ROUNDS = 5 };
 

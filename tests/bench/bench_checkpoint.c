@@ -12,7 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/trainer.h"
+#include "core/train/trainer.h"
 
 enum { STEPS = 30, EVERY = 10, SAVES = STEPS / EVERY, TOKENS = 40000, ROUNDS = 2 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "kernels/cpu.h"
+#include "kernels/device/cpu.h"
 
 enum { MAX_RUNS = 25 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "kernels/cpu.h"
+#include "kernels/device/cpu.h"
 #include "kernels/linear_cross_entropy.h"
 
 enum { B = 16, T = 256, N = B * T, C = 256, NH = 4, HS = 64, F = 512, V = 32000, QKV = 3 * C, CHUNK = 512 };

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "core/base/clock.h"
-#include "core/network.h"
-#include "core/plan.h"
-#include "kernels/cpu.h"
+#include "core/network/network.h"
+#include "core/network/plan.h"
+#include "kernels/device/cpu.h"
 #include "kernels/linear_cross_entropy.h"
 
 enum { B = 8, T = 256, N = B * T, C = 256, ROUNDS = 3 };

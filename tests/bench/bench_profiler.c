@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/optimizer.h"
-#include "core/profiler.h"
+#include "core/train/optimizer.h"
+#include "core/train/profiler.h"
 
 enum { LOOP = 2000000 };
 

@@ -12,7 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "runs/export.h"
+#include "runs/exchange/export.h"
 #include "runs/journal.h"
 #include "runs/series.h"
 #include "runs/writer.h"

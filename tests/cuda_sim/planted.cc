@@ -1,7 +1,7 @@
 /* See planted.h. */
 #include "tests/cuda_sim/planted.h"
 
-#include "kernels/cuda_device.cuh"
+#include "kernels/device/cuda_device.cuh"
 #include "kernels/mma.cuh"
 
 enum { N = 64 };

@@ -2,7 +2,7 @@
 #ifndef ANNEAL_TESTS_CUDA_SIM_PLANTED_H
 #define ANNEAL_TESTS_CUDA_SIM_PLANTED_H
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 #ifdef __cplusplus
 extern "C" {

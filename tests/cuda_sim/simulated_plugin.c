@@ -11,7 +11,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "tests/command/process.h"
+#include "tests/tui/command/process.h"
 
 /* It lies beside the tests, which the binary is one folder above. */
 void simulated_plugin_use(const char *machine)

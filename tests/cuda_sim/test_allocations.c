@@ -10,12 +10,12 @@
 #include <cmocka.h>
 
 #include "core/base/heap.h"
-#include "kernels/cuda_plugin.h"
-#include "tests/command/process.h"
-#include "tests/command/stage.h"
-#include "tests/core/story.h"
+#include "kernels/device/cuda_plugin.h"
+#include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulated_plugin.h"
 #include "tests/cuda_sim/simulator.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
 
 extern const struct cuda_plugin cuda_plugin;
 

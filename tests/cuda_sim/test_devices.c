@@ -12,9 +12,9 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "tests/command/process.h"
-#include "tests/command/stage.h"
 #include "tests/cuda_sim/simulated_plugin.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
 
 /* Three steps of one small layer. */
 #define TRAIN "train", s.config, "--train.total_steps=3", "--model.hidden_dim=16", "--train.seq_len=8"

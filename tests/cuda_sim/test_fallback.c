@@ -14,10 +14,10 @@
 #include <math.h>
 #include <signal.h>
 
-#include "tests/command/process.h"
-#include "tests/command/stage.h"
 #include "tests/cuda_sim/simulated_plugin.h"
-#include "tests/tui/pty.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+#include "tests/tui/view/pty.h"
 
 /* As in test_training.c: a run of this length on the simulator and on the CPU agree to 2e-5, and measured to
  * 1e-7; the numbers of a fallback are made of both. */

@@ -11,14 +11,14 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "core/overhead.h"
-#include "kernels/cuda_plugin.h"
-#include "tests/command/process.h"
-#include "tests/command/recommended.h"
-#include "tests/command/stage.h"
-#include "tests/core/story.h"
+#include "core/memory/overhead.h"
+#include "kernels/device/cuda_plugin.h"
+#include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulated_plugin.h"
 #include "tests/cuda_sim/simulator.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/recommended.h"
+#include "tests/tui/command/stage.h"
 #include "tui/command/fit_report.h"
 
 extern const struct cuda_plugin cuda_plugin;

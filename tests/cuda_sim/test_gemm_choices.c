@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "core/base/file.h"
-#include "kernels/cuda_plugin.h"
+#include "kernels/device/cuda_plugin.h"
 #include "kernels/gemm_choices.h"
-#include "tests/core/rig.h"
+#include "tests/core/network/rig.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;

@@ -9,7 +9,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "kernels/cuda_plugin.h"
+#include "kernels/device/cuda_plugin.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/activity.h"
 #include "tests/gpu/op_speed.h"

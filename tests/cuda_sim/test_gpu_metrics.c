@@ -11,10 +11,10 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "tests/command/process.h"
-#include "tests/command/stage.h"
 #include "tests/cuda_sim/simulated_plugin.h"
 #include "tests/kernels/stand_in/nvml_stand_in.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
 
 /* The library lies beside the tests, which the binary is one folder above. */
 static void use_stand_in(const char *pid)

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "core/allocator.h"
 #include "core/base/philox.h"
-#include "kernels/cuda_plugin.h"
+#include "core/memory/allocator.h"
+#include "kernels/device/cuda_plugin.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/cuda_plugin.h"
+#include "kernels/device/cuda_plugin.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/op_cases.h"
 

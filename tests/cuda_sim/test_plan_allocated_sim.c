@@ -1,5 +1,5 @@
 /* The plan of any configuration is what is allocated on the GPU, to the byte, in every precision: what
- * tests/core/test_plan_allocated.c is for the CPU, on the simulated one. */
+ * tests/core/network/test_plan_allocated.c is for the CPU, on the simulated one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +7,8 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "kernels/cuda_plugin.h"
-#include "tests/core/plan_trial.h"
+#include "kernels/device/cuda_plugin.h"
+#include "tests/core/network/plan_trial.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/cuda_plugin.h"
+#include "kernels/device/cuda_plugin.h"
 #include "tests/cuda_sim/child.h"
 #include "tests/cuda_sim/planted.h"
 #include "tests/cuda_sim/simulator.h"

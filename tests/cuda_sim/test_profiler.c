@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "core/profiler.h"
-#include "kernels/cuda_plugin.h"
-#include "tests/core/story.h"
+#include "core/train/profiler.h"
+#include "kernels/device/cuda_plugin.h"
+#include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;

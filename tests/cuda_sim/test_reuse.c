@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "core/allocator.h"
-#include "kernels/cuda_plugin.h"
+#include "core/memory/allocator.h"
+#include "kernels/device/cuda_plugin.h"
 #include "tests/cuda_sim/child.h"
 #include "tests/cuda_sim/simulator.h"
 

@@ -12,11 +12,11 @@
 #include <cmocka.h>
 
 #include "core/base/clock.h"
-#include "core/config.h"
-#include "tests/command/process.h"
-#include "tests/command/stage.h"
+#include "core/model/config.h"
 #include "tests/cuda_sim/simulated_plugin.h"
-#include "tui/command/memory_share.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+#include "tui/session/memory_share.h"
 
 /* Of the simulator's 1 GiB a tenth may be used, 102 MiB; the plan has 55, most of it the products' workspace.
  */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/cuda_plugin.h"
+#include "kernels/device/cuda_plugin.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "kernels/cuda_plugin.h"
-#include "tests/core/story.h"
-#include "tests/core/trace_reader.h"
+#include "kernels/device/cuda_plugin.h"
+#include "tests/core/train/story.h"
+#include "tests/core/train/trace_reader.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "kernels/cuda_plugin.h"
-#include "tests/core/story.h"
+#include "kernels/device/cuda_plugin.h"
+#include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;

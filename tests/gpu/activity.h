@@ -2,7 +2,7 @@
 #ifndef ANNEAL_TESTS_GPU_ACTIVITY_H
 #define ANNEAL_TESTS_GPU_ACTIVITY_H
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 /* What of an upload, a kernel, a fill and a download was seen. */
 struct activity_sight {

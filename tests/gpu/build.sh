@@ -21,15 +21,15 @@ export C_FLAGS="-std=c17 -D_GNU_SOURCE -O3 -g -ffp-contract=fast -fno-math-errno
 -Wno-unknown-pragmas -fopenmp -pthread $isa -fPIC -fvisibility=hidden -MD -I. -Itests/gpu/plain"
 
 # What core/ needs of other libraries is not needed here; of the rest the linker takes what it wants from an archive.
-core=$(grep -LE '#include <(jansson|ini|xxhash|pcre2|utf8proc|sqlite3|csv)' core/*.c)
+core=$(grep -LE '#include <(jansson|ini|xxhash|pcre2|utf8proc|sqlite3|csv)' $(ls core/*/*.c | grep -v ^core/base/))
 base=$(ls core/base/*.c)
-twins=$(ls kernels/*.c | grep -v -e kernels/cpu_select.c -e kernels/blas_core.c)
+twins=$(ls kernels/*.c kernels/device/*.c | grep -v -e kernels/device/cpu_select.c -e kernels/device/blas_core.c)
 bench=tests/bench/bench_allocator.c
 plain="tests/gpu/plain/one_isa.c tests/gpu/plain_sgemm.c"
 check=$(ls tests/gpu/*.c | grep -v -e /test_ -e /plain_sgemm)
 beside=$(sed -n 's/^PLUGIN_BASE := //p' Makefile) # of what the plugin links, the part that is no .cu
 plugin=
-if [ -z "${ANNEAL_CUDA_PLUGIN:-}" ] && [ -n "$NVCC" ]; then plugin=$(ls kernels/*.cu); fi
+if [ -z "${ANNEAL_CUDA_PLUGIN:-}" ] && [ -n "$NVCC" ]; then plugin=$(ls kernels/*.cu kernels/device/*.cu); fi
 
 # $1: a source. Its object, unless that is newer than everything it could depend on.
 compile() {

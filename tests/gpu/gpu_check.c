@@ -24,7 +24,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "kernels/cuda_plugin.h"
+#include "kernels/device/cuda_plugin.h"
 #include "tests/gpu/activity.h"
 #include "tests/gpu/op_cases.h"
 #include "tests/gpu/op_speed.h"

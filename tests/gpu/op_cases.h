@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 /* One opened device. */
 struct op_side {

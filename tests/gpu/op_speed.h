@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 /* All at least 1; HS even. */
 struct op_speed_sizes {

@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 
-# hidden, layers, heads, feed-forward; as in core/model.c, with tied embeddings
+# hidden, layers, heads, feed-forward; as in core/model/model.c, with tied embeddings
 PRESETS = {"tiny": (256, 4, 4, 512), "small": (512, 8, 8, 1408), "medium": (1024, 16, 16, 2816)}
 V, HS, NORM_EPS, ROPE_BASE = 32000, 64, 1e-5, 10000.0
 LR, BETAS, EPS, DECAY, MAX_NORM = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0

@@ -7,11 +7,11 @@
 
 #include "core/base/clock.h"
 #include "core/base/philox.h"
-#include "core/model.h"
-#include "core/network.h"
-#include "core/optimizer.h"
-#include "core/plan.h"
-#include "core/replay.h"
+#include "core/model/model.h"
+#include "core/network/network.h"
+#include "core/network/plan.h"
+#include "core/train/optimizer.h"
+#include "core/train/replay.h"
 #include "tests/gpu/warming.h"
 
 /* A model on a device, with one batch. */

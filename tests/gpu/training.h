@@ -6,8 +6,8 @@
 #ifndef ANNEAL_TESTS_GPU_TRAINING_H
 #define ANNEAL_TESTS_GPU_TRAINING_H
 
-#include "core/model.h"
-#include "kernels/backend.h"
+#include "core/model/model.h"
+#include "kernels/device/backend.h"
 
 enum { TRAINING_STEPS = 10 };
 
@@ -40,7 +40,8 @@ enum status training_speed_measure(const struct backend *backend, enum precision
                                    struct training_speed *out, struct err *err);
 
 /* How steps are queued: call by call or as graphs; the next one after the result of the one before, or ahead
- * of it. In all of them batches come from page-locked memory over a stream of their own, as in core/feed.c.
+ * of it. In all of them batches come from page-locked memory over a stream of their own, as in
+ * core/train/feed.c.
  */
 enum training_way { WAY_CALLS, WAY_CALLS_AHEAD, WAY_GRAPHS, WAY_GRAPHS_AHEAD, TRAINING_WAYS };
 

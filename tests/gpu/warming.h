@@ -2,7 +2,7 @@
 #ifndef ANNEAL_TESTS_GPU_WARMING_H
 #define ANNEAL_TESTS_GPU_WARMING_H
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 /* For these products in the stream's precision. folder: where choices are kept, so that the next call makes
  * the same; NULL: they are not, and two runs may round differently. Warnings are printed. */

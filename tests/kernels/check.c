@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/base/philox.h"
-#include "kernels/cpu.h"
+#include "kernels/device/cpu.h"
 
 void check_open(struct check_target *target, const char *isa, int threads)
 {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 
 #define CHECK_ELEMENTWISE 1e-6
 #define CHECK_REDUCTION   1e-5

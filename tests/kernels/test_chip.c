@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/chip.h"
+#include "kernels/device/chip.h"
 
 static void expect_peaks(struct chip chip, enum chip_source source, double fp32, double tf32, double bf16)
 {

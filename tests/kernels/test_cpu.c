@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "kernels/blas_core.h"
-#include "kernels/cpu.h"
+#include "kernels/device/blas_core.h"
+#include "kernels/device/cpu.h"
 #include "kernels/linear_cross_entropy.h"
 #include "tests/kernels/check.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/cuda_plugin.h"
+#include "kernels/device/cuda_plugin.h"
 
 /* Beside this program. */
 static const char *stand_in(void)

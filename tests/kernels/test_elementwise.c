@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/base/philox.h"
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 #include "tests/kernels/check.h"
 
 static void embedding_body(const struct check_target *t)

@@ -16,8 +16,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/memory.h"
-#include "kernels/gauge.h"
-#include "kernels/glance.h"
+#include "kernels/device/gauge.h"
+#include "kernels/device/glance.h"
 #include "tests/kernels/stand_in/nvml_stand_in.h"
 
 #define MIB ((int64_t)1 << 20)

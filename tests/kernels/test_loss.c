@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 #include "kernels/linear_cross_entropy.h"
 #include "tests/kernels/check.h"
 

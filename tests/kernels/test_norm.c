@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 #include "tests/kernels/check.h"
 
 #define EPS 1e-5

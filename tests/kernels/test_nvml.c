@@ -1,5 +1,5 @@
-/* What kernels/nvml.h declares of NVIDIA's management library: by the offsets that its documentation implies
- * on a 64-bit machine, and where the CUDA Toolkit has nvml.h, by that. */
+/* What kernels/device/nvml.h declares of NVIDIA's management library: by the offsets that its documentation
+ * implies on a 64-bit machine, and where the CUDA Toolkit has nvml.h, by that. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "kernels/nvml.h"
+#include "kernels/device/nvml.h"
 
 #if __has_include(<nvml.h>)
 #include <nvml.h>

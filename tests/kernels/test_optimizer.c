@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/backend.h"
+#include "kernels/device/backend.h"
 #include "tests/kernels/check.h"
 
 static const size_t sizes[] = {0, 1, 2, 15, 17, 1021, 65535, 65536, 65537, 200003};

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/generate.h"
+#include "core/generate/generate.h"
 
 void clean_line(char *buf, size_t size, const char *text)
 {

@@ -18,8 +18,8 @@
 #include "datasets/recipe.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/interrupt.h"
 #include "tui/command/text_options.h"
+#include "tui/session/interrupt.h"
 
 enum { TOP_TOKENS = 10, FILES_SHOWN = 20 };
 

@@ -12,14 +12,14 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
-#include "kernels/backend.h"
-#include "kernels/cuda_plugin.h"
-#include "kernels/glance.h"
+#include "kernels/device/backend.h"
+#include "kernels/device/cuda_plugin.h"
+#include "kernels/device/glance.h"
 #include "tui/command/clean.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/memory_share.h"
 #include "tui/command/reservation_list.h"
+#include "tui/session/memory_share.h"
 #include "tui/view/labels.h"
 
 enum { HOLDERS = 8 };

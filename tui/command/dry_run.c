@@ -11,8 +11,8 @@
 #include "core/base/text.h"
 #include "tui/command/group_table.h"
 #include "tui/command/json_document.h"
-#include "tui/command/memory_share.h"
-#include "tui/command/schedule_plan.h"
+#include "tui/session/memory_share.h"
+#include "tui/session/schedule_plan.h"
 #include "tui/widget/chart.h"
 
 enum { CHART_W = 78, CHART_H = 12, POINTS = 512 };

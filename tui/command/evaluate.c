@@ -19,12 +19,12 @@
 #include "datasets/data_words.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/interrupt.h"
 #include "tui/command/loaded_model.h"
-#include "tui/command/model_folder.h"
 #include "tui/command/progress_bar.h"
 #include "tui/command/run_commands.h"
 #include "tui/command/text_options.h"
+#include "tui/session/interrupt.h"
+#include "tui/session/model_folder.h"
 
 static const char help[] =
     "usage: anneal evaluate RUN|FOLDER --data DATA [options]\n"

@@ -7,9 +7,9 @@
 
 #include "core/base/arena.h"
 #include "core/base/file.h"
-#include "runs/export.h"
-#include "runs/export_json.h"
-#include "runs/export_metrics.h"
+#include "runs/exchange/export.h"
+#include "runs/exchange/export_json.h"
+#include "runs/exchange/export_metrics.h"
 #include "runs/run.h"
 #include "tui/command/run_commands.h"
 

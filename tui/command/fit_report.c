@@ -7,8 +7,8 @@
 
 #include "core/base/memory.h"
 #include "core/base/text.h"
-#include "core/config.h"
-#include "core/fit.h"
+#include "core/memory/fit.h"
+#include "core/model/config.h"
 #include "tui/command/clean.h"
 #include "tui/command/reservation_list.h"
 

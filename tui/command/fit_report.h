@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/plan.h"
-#include "tui/command/memory_share.h"
+#include "core/network/plan.h"
+#include "tui/session/memory_share.h"
 
 /* The margin: a 32nd of what could be reserved, for what comes and goes between this answer and the run, and
  * a large page for each block of the plan, to whose multiple the driver or the system rounds it up. */

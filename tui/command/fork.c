@@ -4,12 +4,12 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/checkpoint.h"
-#include "tui/command/checkpoint_choice.h"
+#include "core/checkpoint/checkpoint.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/recorded_run.h"
 #include "tui/command/training_words.h"
+#include "tui/session/checkpoint_choice.h"
 
 static const char help[] =
     "usage: anneal fork RUN [--step N] [--section.key=value ...] [--name NAME] [--device D] [--wait]\n"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "core/base/text.h"
-#include "core/model.h"
-#include "tui/command/schedule_plan.h"
+#include "core/model/model.h"
+#include "tui/session/schedule_plan.h"
 
 /* "5.34M parameters; 2000 steps of 4.10k tokens: 8.19M" */
 static enum status describe(const struct config *config, struct form_preview *out, struct err *err)

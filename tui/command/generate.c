@@ -9,14 +9,14 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/generate.h"
+#include "core/generate/generate.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/device_choice.h"
-#include "tui/command/interrupt.h"
 #include "tui/command/loaded_model.h"
-#include "tui/command/model_folder.h"
 #include "tui/command/run_commands.h"
+#include "tui/session/device_choice.h"
+#include "tui/session/interrupt.h"
+#include "tui/session/model_folder.h"
 
 static const char help[] =
     "usage: anneal generate RUN|FOLDER --prompt TEXT [options]\n"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/base/text.h"
-#include "core/param_group.h"
+#include "core/model/param_group.h"
 
 void group_table_print(const struct config *c, const struct model *model)
 {

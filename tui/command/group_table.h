@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "core/config.h"
-#include "core/model.h"
+#include "core/model/config.h"
+#include "core/model/model.h"
 
 /* After an empty line. Without groups there is nothing to tell that the configuration does not say: nothing
  * is printed. */

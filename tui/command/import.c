@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runs/import.h"
+#include "runs/exchange/import.h"
 #include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
-#include "core/generate.h"
+#include "core/generate/generate.h"
 
 void json_line_begin(const char *type)
 {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "core/base/file.h"
-#include "core/checkpoint.h"
-#include "core/hugging_face.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/model/hugging_face.h"
 #include "tui/command/clean.h"
 
 static enum status reserve(struct loaded_model *m, const char *doing, struct err *err)

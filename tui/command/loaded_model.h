@@ -1,15 +1,15 @@
 /* The model of a checkpoint, ready to compute forward passes, and the device it is on. Shared by the commands
  * that use models and do not train them. */
-#ifndef ANNEAL_TUI_LOADED_MODEL_H
-#define ANNEAL_TUI_LOADED_MODEL_H
+#ifndef ANNEAL_TUI_COMMAND_LOADED_MODEL_H
+#define ANNEAL_TUI_COMMAND_LOADED_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/network.h"
-#include "tui/command/device_choice.h"
-#include "tui/command/memory_share.h"
+#include "core/network/network.h"
+#include "tui/session/device_choice.h"
+#include "tui/session/memory_share.h"
 
 struct loaded_model {
     struct model model;

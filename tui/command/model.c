@@ -8,13 +8,13 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/checkpoint.h"
-#include "core/imported_model.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/model/imported_model.h"
 #include "runs/run.h"
 #include "tui/command/clean.h"
-#include "tui/command/model_folder.h"
 #include "tui/command/model_info.h"
 #include "tui/command/run_commands.h"
+#include "tui/session/model_folder.h"
 
 static const char help[] =
     "anneal model: what a model is made of, a run's model for other programs, theirs for runs\n"

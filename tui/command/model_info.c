@@ -9,9 +9,9 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/checkpoint.h"
-#include "core/hugging_face.h"
-#include "core/weight_files.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/model/hugging_face.h"
+#include "core/model/weight_files.h"
 #include "tui/command/clean.h"
 #include "tui/command/run_commands.h"
 

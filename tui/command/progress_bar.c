@@ -10,7 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "tui/command/interrupt.h"
+#include "tui/session/interrupt.h"
 
 enum { LINE_BYTES = 2048, BAR_MIN = 10, BAR_MAX = 60, LABEL_COLUMNS = 10, WIDTH_DEFAULT = 80 };
 

@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-#include "core/config.h"
+#include "core/model/config.h"
 #include "runs/run.h"
 
 struct recorded_run {

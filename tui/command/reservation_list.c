@@ -10,7 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "runs/ledger_place.h"
+#include "runs/reservations/ledger_place.h"
 #include "tui/command/clean.h"
 
 /* Whether the commands of this ANNEAL_HOME do not know it. */

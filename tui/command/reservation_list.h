@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runs/ledger.h"
+#include "runs/reservations/ledger.h"
 
 struct reservation_list {
     struct reservation *holding, *waiting; /* owned */

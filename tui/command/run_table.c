@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
-#include "core/config.h"
+#include "core/model/config.h"
 #include "runs/run_params.h"
 
 enum kind { TEXT, WHOLE, NUMBER, STATUS };

@@ -14,7 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/checkpoint.h"
+#include "core/checkpoint/checkpoint.h"
 #include "runs/gpu_samples.h"
 #include "tui/command/clean.h"
 #include "tui/command/run_commands.h"

@@ -15,8 +15,8 @@
 #include "datasets/corpus.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/interrupt.h"
 #include "tui/command/text_options.h"
+#include "tui/session/interrupt.h"
 
 static const char help[] =
     "anneal tokenizer: learn a byte-level BPE, and turn text into token ids and back\n"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
-#include "core/imported_model.h"
+#include "core/model/imported_model.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/training_words.h"

@@ -11,12 +11,12 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "tui/command/checkpoint_choice.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
-#include "tui/command/interrupt.h"
 #include "tui/command/training_origin.h"
 #include "tui/command/training_session.h"
+#include "tui/session/checkpoint_choice.h"
+#include "tui/session/interrupt.h"
 
 /* ---- on which device ---- */
 

@@ -10,7 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "runs/series.h"
-#include "tui/command/checkpoint_choice.h"
+#include "tui/session/checkpoint_choice.h"
 
 /* After the trainer has loaded a checkpoint of `run`: whether there is anything left to do. */
 static enum status check_rest(const struct training_session *s, const char *run, struct err *err)

@@ -9,8 +9,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "tui/command/interrupt.h"
 #include "tui/command/progress_bar.h"
+#include "tui/session/interrupt.h"
 
 /* ---- the observer: from the trainer to the store and the terminal ---- */
 

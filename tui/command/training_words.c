@@ -9,7 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/data_words.h"
-#include "tui/command/device_choice.h"
+#include "tui/session/device_choice.h"
 
 /* "--name VALUE" or "--name=VALUE": NULL when the word is neither, and when VALUE is missing or empty (an
  * error). Moves *i past a separate value. */

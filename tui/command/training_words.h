@@ -1,7 +1,7 @@
 /* The words of `train`, `resume` and `fork`: one positional, options, and --section.key=value in any order.
  */
-#ifndef ANNEAL_TUI_TRAINING_WORDS_H
-#define ANNEAL_TUI_TRAINING_WORDS_H
+#ifndef ANNEAL_TUI_COMMAND_TRAINING_WORDS_H
+#define ANNEAL_TUI_COMMAND_TRAINING_WORDS_H
 
 #include <stdbool.h>
 

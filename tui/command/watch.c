@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
-#include "core/config.h"
+#include "core/model/config.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
 #include "tui/command/form_preview.h"

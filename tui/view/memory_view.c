@@ -2,8 +2,8 @@
  * once a second while the run trains the ledger of device memory, which changes without the store. */
 #include <stdlib.h>
 
-#include "runs/ledger_place.h"
 #include "runs/memory_usage.h"
+#include "runs/reservations/ledger_place.h"
 #include "runs/run.h"
 #include "tui/view/labels.h"
 #include "tui/view/memory_panel.h"

@@ -1,6 +1,6 @@
 /* The CPU backend of gpu-check's own build: its twins are compiled once, so there is nothing to choose.
- * Takes the place of kernels/cpu_select.c; not linked into anything else. */
-#include "kernels/cpu.h"
+ * Takes the place of kernels/device/cpu_select.c; not linked into anything else. */
+#include "kernels/device/cpu.h"
 
 extern const struct backend cpu_table;
 

@@ -2,7 +2,7 @@
  * keeps loaded once it is, this one can be unloaded, as nvcc's can. */
 #include <stdio.h>
 
-#include "kernels/cuda_plugin.h"
+#include "kernels/device/cuda_plugin.h"
 
 static enum status fail(struct err *err)
 {

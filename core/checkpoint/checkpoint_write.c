@@ -1,0 +1,326 @@
+/* See checkpoint.h. Here: writing a checkpoint, from wherever its numbers lie. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/checkpoint_files.h"
+#include "core/model/hugging_face.h"
+
+/* What a failed device does not deliver is NaN: never the content of a checkpoint. */
+static enum status fetch_from_device(void *context, void *host, const void *data, size_t bytes,
+                                     struct err *err)
+{
+    struct network *net = context;
+    net->backend->mem_download(host, data, bytes, net->stream);
+    return net->backend->stream_wait(net->stream, err);
+}
+
+static enum status fetch_from_host(void *context, void *host, const void *data, size_t bytes, struct err *err)
+{
+    (void)context;
+    (void)err;
+    memcpy(host, data, bytes);
+    return STATUS_OK;
+}
+
+static const float *moment(const struct network *net, int which)
+{
+    size_t offset = which ? net->plan->moment2 : net->plan->moment1;
+    return (const float *)(net->memory[PLAN_MOMENTS] + offset);
+}
+
+struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
+{
+    struct checkpoint_source source = {.model = net->model,
+                                       .weights = net->weights,
+                                       .moment_count = full ? net->plan->input.moments : 0,
+                                       .fetch = fetch_from_device,
+                                       .context = net};
+    for (int i = 0; i < source.moment_count; i++) source.moments[i] = moment(net, i);
+    return source;
+}
+
+static void copy_arena(struct network *net, int which, const float *from)
+{
+    net->backend->mem_download(net->memory[PLAN_SNAPSHOT] + net->plan->snapshot[which], from,
+                               net->model->elements * sizeof *from, net->stream);
+}
+
+enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_source *out, struct err *err)
+{
+    struct checkpoint_source source = {
+        .model = net->model, .moment_count = net->plan->input.snapshot - 1, .fetch = fetch_from_host};
+    copy_arena(net, 0, net->weights);
+    for (int i = 0; i < source.moment_count; i++) copy_arena(net, i + 1, moment(net, i));
+    enum status status = net->backend->stream_wait(net->stream, err);
+    if (status) return status;
+    source.weights = (const float *)(net->memory[PLAN_SNAPSHOT] + net->plan->snapshot[0]);
+    for (int i = 0; i < source.moment_count; i++)
+        source.moments[i] = (const float *)(net->memory[PLAN_SNAPSHOT] + net->plan->snapshot[i + 1]);
+    *out = source;
+    return STATUS_OK;
+}
+
+/* One safetensor per parameter, its data at `base` + the parameter's offset, its name with `prefix`. */
+static bool describe(struct arena *arena, const struct model *model, const char *prefix, const float *base,
+                     struct safetensor *out)
+{
+    for (size_t i = 0; i < model->param_count; i++) {
+        const struct param *p = &model->params[i];
+        char *name = arena_printf(arena, "%s%s", prefix, p->name);
+        if (!name) return false;
+        out[i] = (struct safetensor){.name = name,
+                                     .dtype = "F32",
+                                     .shape = {p->rows, p->cols},
+                                     .dims = p->cols ? 2 : 1,
+                                     .data = base + p->offset,
+                                     .bytes = p->count * sizeof(float)};
+    }
+    return true;
+}
+
+static enum status write_tensors(const char *folder, const struct checkpoint_source *source, struct err *err)
+{
+    static const char *const prefixes[] = {"m.", "v."};
+    const struct model *model = source->model;
+    size_t count = model->param_count, moments = (size_t)source->moment_count;
+    char path[CHECKPOINT_PATH];
+    struct arena arena;
+    arena_init(&arena, 65536);
+    struct safetensor *tensors = arena_alloc_array(&arena, count * 2, sizeof *tensors);
+    enum status status = checkpoint_join(path, folder, "model.safetensors", err);
+    if (!status && (!tensors || !describe(&arena, model, "", source->weights, tensors)))
+        status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
+    if (!status) status = safetensors_write(path, tensors, count, source->fetch, source->context, err);
+    if (!status) status = checkpoint_join(path, folder, "optimizer.safetensors", err);
+    for (size_t i = 0; !status && i < moments; i++)
+        if (!describe(&arena, model, prefixes[i], source->moments[i], tensors + i * count))
+            status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
+    if (!status && moments)
+        status = safetensors_write(path, tensors, count * moments, source->fetch, source->context, err);
+    arena_release(&arena);
+    return status;
+}
+
+static enum status write_json(const char *folder, const char *name, json_t *json, struct err *err)
+{
+    char path[CHECKPOINT_PATH],
+        *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    enum status status = checkpoint_join(path, folder, name, err);
+    if (!status && !text) status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
+    if (!status) status = file_write_atomic(path, text, strlen(text), err);
+    free(text);
+    json_decref(json);
+    return status;
+}
+
+static json_t *state_json(const struct train_state *s)
+{
+    const struct early_stopping *e = &s->stopping;
+    json_t *json = json_pack(
+        "{s:I s:I s:I s:I s:f s:I s:I s:I s:I s:f s:I s:I s:I s:I}", "step", (json_int_t)s->step, "updates",
+        (json_int_t)s->updates, "cursor", (json_int_t)s->cursor, "tokens", (json_int_t)s->tokens, "lr_factor",
+        s->lr_factor, "skipped_in_a_row", (json_int_t)s->skipped_in_a_row, "best_step",
+        (json_int_t)e->best_step, "patience_used", (json_int_t)e->used, "patience", (json_int_t)e->patience,
+        "min_delta", e->min_delta, "corpus_tokens", (json_int_t)s->corpus.tokens, "corpus_checksum",
+        (json_int_t)s->corpus.checksum, "tokenizer_checksum", (json_int_t)s->corpus.tokenizer, "best_saved",
+        (json_int_t)s->best_saved);
+    if (json && isfinite(e->best)) json_object_set_new(json, "best_val_loss", json_real(e->best));
+    return json;
+}
+
+/* Writes the checksum file over what lies in the folder; adds up the sizes. */
+static enum status write_checksums(const char *folder, int64_t *bytes, struct err *err)
+{
+    char path[CHECKPOINT_PATH], text[CHECKPOINT_FILES * 64];
+    size_t length = 0;
+    enum status status = STATUS_OK;
+    *bytes = 0;
+    for (int i = 0; !status && i < CHECKPOINT_FILES; i++) {
+        uint64_t hash;
+        int64_t size;
+        if ((status = checkpoint_join(path, folder, checkpoint_files[i], err)) || !file_exists(path))
+            continue;
+        if ((status = checkpoint_hash(path, &hash, &size, err))) break;
+        length += (size_t)snprintf(text + length, sizeof text - length, "%016" PRIx64 "  %s\n", hash,
+                                   checkpoint_files[i]);
+        *bytes += size;
+    }
+    if (!status) status = checkpoint_join(path, folder, "checksums", err);
+    return status ? status : file_write_atomic(path, text, length, err);
+}
+
+/* Makes `temporary` visible as `final`; a folder of that name is exchanged for it in one step, so that at no
+ * moment neither is there. */
+static enum status publish(const char *temporary, const char *final, struct err *err)
+{
+    bool replace = file_exists(final);
+    int failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, final, replace ? RENAME_EXCHANGE : 0);
+    if (failed && replace && errno == EINVAL) /* a file system without exchange: a moment without either */
+        failed = file_remove_tree(final, NULL) || rename(temporary, final);
+    if (failed)
+        return err_set(err, STATUS_IO, "%s: cannot put the checkpoint in its place: %s", final,
+                       strerror(errno));
+    if (replace) file_remove_tree(temporary, NULL);
+    file_sync_folder_of(final);
+    return STATUS_OK;
+}
+
+enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
+                            const struct train_state *state, const struct tokenizer *tokenizer,
+                            int64_t *bytes, struct err *err)
+{
+    char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH], path[CHECKPOINT_PATH], name[64];
+    snprintf(name, sizeof name, "step-%" PRId64, state->step);
+    enum status status = checkpoint_join(final, parent, name, err);
+    snprintf(name, sizeof name, ".step-%" PRId64 ".tmp-%ld", state->step, (long)getpid());
+    if (!status) status = checkpoint_join(temporary, parent, name, err);
+    if (status) return status;
+    status = file_remove_tree(temporary, err);
+    if (!status) status = file_make_folders(temporary, err);
+    if (!status) status = write_tensors(temporary, source, err);
+    if (!status) status = checkpoint_join(path, temporary, "config.json", err);
+    if (!status) status = hugging_face_write_config(&source->model->config, path, err);
+    if (!status) status = write_json(temporary, "trainer.json", state_json(state), err);
+    if (!status && tokenizer && !(status = checkpoint_join(path, temporary, "tokenizer.json", err)))
+        status = tokenizer_save_json(tokenizer, path, err);
+    if (!status && tokenizer && !(status = checkpoint_join(path, temporary, "tokenizer_config.json", err)))
+        status = hugging_face_write_tokenizer_config(path, err);
+    if (!status) status = write_checksums(temporary, bytes, err);
+    if (!status) status = publish(temporary, final, err);
+    if (status) {
+        file_remove_tree(temporary, NULL);
+        err_prefix(err, "checkpoint at step %" PRId64, state->step);
+    }
+    return status;
+}
+
+/* ---- giving one to another run ---- */
+
+static enum status copy_file(const char *from, const char *to, struct err *err)
+{
+    struct file_map map;
+    enum status status = file_map_open(from, &map, err);
+    if (status) return status;
+    status = file_write_atomic(to, map.data, map.size, err);
+    file_map_close(&map);
+    return status;
+}
+
+/* A file that is not there is left out: what is missed is found when the copy is looked at. */
+static enum status link_file(const char *folder, const char *temporary, const char *name, int64_t *bytes,
+                             struct err *err)
+{
+    char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
+    struct stat st;
+    enum status status = checkpoint_join(from, folder, name, err);
+    if (!status) status = checkpoint_join(to, temporary, name, err);
+    if (status || stat(from, &st) != 0) return status;
+    if (strcmp(name, "checksums") != 0) *bytes += st.st_size;
+    return link(from, to) == 0 ? STATUS_OK : copy_file(from, to, err);
+}
+
+enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err)
+{
+    char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH], name[96];
+    const char *step = strrchr(folder, '/') + 1;
+    enum status status = checkpoint_join(final, parent, step, err);
+    snprintf(name, sizeof name, ".%.40s.tmp-%ld", step, (long)getpid());
+    if (!status) status = checkpoint_join(temporary, parent, name, err);
+    if (!status) status = file_make_folders(temporary, err);
+    *bytes = 0;
+    for (int i = 0; !status && i < CHECKPOINT_FILES; i++)
+        status = link_file(folder, temporary, checkpoint_files[i], bytes, err);
+    if (!status) status = link_file(folder, temporary, "checksums", bytes, err);
+    if (!status) status = publish(temporary, final, err);
+    if (!status)
+        return checkpoint_find(parent, strtoll(step + strlen("step-"), NULL, 10), temporary, sizeof temporary,
+                               err);
+    file_remove_tree(temporary, NULL);
+    return status;
+}
+
+/* ---- giving one away ---- */
+
+/* Copies, not links: what is done to them there must not reach the run. */
+static enum status export_file(const char *folder, const char *temporary, const char *name, int64_t *bytes,
+                               struct err *err)
+{
+    char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
+    struct stat st;
+    enum status status = checkpoint_join(from, folder, name, err);
+    if (!status) status = checkpoint_join(to, temporary, name, err);
+    if (status || (strcmp(name, "config.json") != 0 && !file_exists(from))) return status;
+    status = copy_file(from, to, err);
+    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
+    return status;
+}
+
+/* All shards as one file. */
+static enum status join_shards(const char *folder, const char *temporary, int64_t *bytes, struct err *err)
+{
+    struct weight_files files = {0};
+    char to[CHECKPOINT_PATH];
+    size_t count = 0;
+    struct stat st;
+    enum status status = checkpoint_join(to, temporary, "model.safetensors", err);
+    if (!status) status = weight_files_open(folder, &files, err);
+    if (status) return status;
+    for (size_t i = 0; i < files.count; i++) count += files.files[i].content.count;
+    struct safetensor *tensors = arena_alloc_array(&files.arena, count, sizeof *tensors), *next = tensors;
+    if (!tensors) status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", to);
+    for (size_t i = 0; !status && i < files.count; i++) {
+        const struct safetensors *shard = &files.files[i].content;
+        memcpy(next, shard->tensors, shard->count * sizeof *next);
+        next += shard->count;
+    }
+    if (!status) status = safetensors_write(to, tensors, count, fetch_from_host, NULL, err);
+    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
+    weight_files_close(&files);
+    return status;
+}
+
+static enum status export_weights(const char *folder, const char *temporary, int64_t *bytes, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    enum status status = checkpoint_join(path, folder, "model.safetensors", err);
+    if (status) return status;
+    return file_exists(path) ? export_file(folder, temporary, "model.safetensors", bytes, err)
+                             : join_shards(folder, temporary, bytes, err);
+}
+
+enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err)
+{
+    static const char *const names[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                        "special_tokens_map.json", "generation_config.json"};
+    char temporary[CHECKPOINT_PATH];
+    int length = (int)strlen(to);
+    while (length > 1 && to[length - 1] == '/') length--;
+    enum status status =
+        file_format_path(temporary, sizeof temporary, err, "%.*s.tmp-%ld", length, to, (long)getpid());
+    if (status) return status;
+    if (rmdir(to) != 0 && errno != ENOENT)
+        return err_set(err, STATUS_USAGE, "%s: is there already (name a folder that is not, or is empty)",
+                       to);
+    *bytes = 0;
+    status = file_make_folders(temporary, err);
+    if (!status) status = export_weights(folder, temporary, bytes, err);
+    for (size_t i = 0; !status && i < sizeof names / sizeof *names; i++)
+        status = export_file(folder, temporary, names[i], bytes, err);
+    if (!status && rename(temporary, to) != 0)
+        status = err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
+    if (status)
+        file_remove_tree(temporary, NULL);
+    else
+        file_sync_folder_of(to);
+    return status;
+}

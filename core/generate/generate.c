@@ -1,0 +1,162 @@
+/* See generate.h. Each token is a forward pass over the whole context, rounded up to one of few lengths: what
+ * comes after a token does not change it, and a device that prepares its matrix products for each number of
+ * rows would otherwise prepare new ones for every token. */
+#include "core/generate/generate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "core/base/philox.h"
+
+struct candidate {
+    float logit;
+    uint32_t token;
+};
+
+enum status generator_open(struct generator *g, struct network *network, const struct tokenizer *tokenizer,
+                           struct err *err)
+{
+    size_t V = (size_t)network->model->config.vocab_size;
+    *g = (struct generator){.network = network, .tokenizer = tokenizer};
+    g->logits = (float *)(network->memory[PLAN_HOST] + network->plan->host_logits);
+    g->context = (int32_t *)(network->memory[PLAN_HOST] + network->plan->host_context);
+    g->candidates = malloc(V * sizeof *g->candidates);
+    if (g->candidates) return STATUS_OK;
+    generator_close(g);
+    return err_set(err, STATUS_NO_MEMORY, "no memory to generate text over %zu tokens", V);
+}
+
+void generator_close(struct generator *g)
+{
+    free(g->candidates);
+    *g = (struct generator){0};
+}
+
+enum status generator_start(struct generator *g, const char *prompt, struct err *err)
+{
+    struct token_list list = {0};
+    int T = g->network->plan->input.T, V = g->network->model->config.vocab_size;
+    if (!*prompt) prompt = "\n";
+    enum status status = tokenizer_encode(g->tokenizer, prompt, strlen(prompt), &list, err);
+    size_t skip = list.count > (size_t)T ? list.count - (size_t)T : 0;
+    g->length = 0;
+    for (size_t i = skip; !status && i < list.count; i++) {
+        if (list.ids[i] >= (uint32_t)V)
+            status = err_set(err, STATUS_USAGE, "prompt: token %u is outside the model's vocabulary of %d",
+                             list.ids[i], V);
+        g->context[g->length++] = (int32_t)list.ids[i];
+    }
+    if (!status && g->length == 0)
+        status = err_set(err, STATUS_USAGE, "prompt: the tokenizer knows none of it");
+    token_list_release(&list);
+    return status;
+}
+
+static int likeliest_first(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->logit != y->logit) return x->logit < y->logit ? 1 : -1;
+    return x->token < y->token ? -1 : x->token > y->token;
+}
+
+static uint32_t likeliest(const float *logits, int V)
+{
+    int best = 0;
+    for (int i = 1; i < V; i++)
+        if (logits[i] > logits[best]) best = i;
+    return (uint32_t)best;
+}
+
+static uint32_t draw(struct generator *g, const struct sampling *sampling, int V, double uniform)
+{
+    size_t count = 0, kept;
+    double sum = 0, scale = 1 / sampling->temperature;
+    for (int i = 0; i < V; i++)
+        if (isfinite(g->logits[i])) g->candidates[count++] = (struct candidate){g->logits[i], (uint32_t)i};
+    if (!count) return likeliest(g->logits, V);
+    qsort(g->candidates, count, sizeof *g->candidates, likeliest_first);
+    if (sampling->top_k > 0 && (size_t)sampling->top_k < count) count = (size_t)sampling->top_k;
+    double top = g->candidates[0].logit;
+    for (size_t i = 0; i < count; i++) sum += exp((g->candidates[i].logit - top) * scale);
+    double enough = 0;
+    for (kept = 0; kept < count && enough < sampling->top_p * sum; kept++)
+        enough += exp((g->candidates[kept].logit - top) * scale);
+    double left = uniform * enough;
+    for (size_t i = 0; i + 1 < kept; i++)
+        if ((left -= exp((g->candidates[i].logit - top) * scale)) < 0) return g->candidates[i].token;
+    return g->candidates[kept ? kept - 1 : 0].token;
+}
+
+/* 16, 32, 64, … up to an eighth of T, then the multiples of that: at most twice the length, and for long
+ * ones, which cost most, little more than it. */
+static int padded_length(int length, int T)
+{
+    int step = (T + 7) / 8, padded = 16;
+    while (padded < length && padded * 2 <= step) padded *= 2;
+    if (padded < length) padded = (length + step - 1) / step * step;
+    return padded < T ? padded : T;
+}
+
+uint32_t generator_next(struct generator *g, const struct sampling *sampling, int64_t index)
+{
+    int T = g->network->plan->input.T, V = g->network->model->config.vocab_size;
+    int padded = padded_length(g->length, T);
+    for (int i = g->length; i < padded; i++) g->context[i] = 0;
+    network_forward(g->network, g->context, 1, padded, (struct network_dropout){0});
+    network_logits(g->network, g->length - 1, g->logits);
+    uint64_t s = sampling->seed;
+    struct philox_block r = philox4x32_10((uint32_t)index, (uint32_t)((uint64_t)index >> 32), 0, 0x73616D70u,
+                                          (uint32_t)s, (uint32_t)(s >> 32));
+    uint32_t token = sampling->temperature > 0 ? draw(g, sampling, V, (r.word[0] + 0.5) / 4294967296.0)
+                                               : likeliest(g->logits, V);
+    if (g->length == T) {
+        memmove(g->context, g->context + T - T / 2, (size_t)(T / 2) * sizeof *g->context);
+        g->length = T / 2;
+    }
+    g->context[g->length++] = (int32_t)token;
+    return token;
+}
+
+/* What a terminal would obey instead of showing. */
+static bool is_control(utf8proc_int32_t character)
+{
+    return (character < 0x20 && character != '\n' && character != '\t') ||
+           (character >= 0x7F && character < 0xA0);
+}
+
+size_t generate_incomplete_tail(const char *bytes, size_t n)
+{
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        unsigned char lead = (unsigned char)bytes[n - back];
+        if ((lead & 0xC0) == 0x80) continue;
+        size_t want = lead > 0xF4 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
+        return want > back ? back : 0;
+    }
+    return 0;
+}
+
+size_t generate_clean_utf8(char *out, size_t size, const char *bytes, size_t n)
+{
+    size_t used = 0;
+    if (!size) return 0;
+    n -= generate_incomplete_tail(bytes, n);
+    for (size_t at = 0; at < n;) {
+        utf8proc_int32_t character;
+        utf8proc_ssize_t length =
+            utf8proc_iterate((const utf8proc_uint8_t *)bytes + at, (utf8proc_ssize_t)(n - at), &character);
+        const char *piece = bytes + at;
+        size_t m = (size_t)length, taken = length > 0 ? (size_t)length : 1;
+        if (length <= 0 || is_control(character)) {
+            piece = "\xEF\xBF\xBD";
+            m = 3;
+        }
+        if (used + m + 1 > size) break;
+        memcpy(out + used, piece, m);
+        used += m;
+        at += taken;
+    }
+    out[used] = '\0';
+    return used;
+}

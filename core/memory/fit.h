@@ -1,0 +1,26 @@
+/* What fits: the largest batch, and the longest sequence, whose plan is within so much memory; and what
+ * memory costs in time where activations are computed again. */
+#ifndef ANNEAL_CORE_MEMORY_FIT_H
+#define ANNEAL_CORE_MEMORY_FIT_H
+
+#include "core/network/plan.h"
+
+/* The bytes that a network with a plan for this input takes: plan_reserved. */
+enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *err);
+
+/* The largest B for the input's T, up to most; 0: not even one sequence fits. A plan may shrink where a batch
+ * grows: what fits is looked for up to plans a sixteenth larger than `bytes`, at most 4096 sizes on. */
+enum status fit_batch(struct plan_input input, size_t bytes, int most, int *out, struct err *err);
+
+/* The same for the largest T for the input's B, up to most; 0: not even one token fits. */
+enum status fit_length(struct plan_input input, size_t bytes, int most, int *out, struct err *err);
+
+/* Activation checkpointing every so many layers, as checkpoint.activation_interval has it. */
+struct activation_trade {
+    int interval;
+    size_t bytes;       /* of the whole plan */
+    double extra_flops; /* what is computed again, of the FLOPs of a step without (model_flops_per_token) */
+};
+enum status fit_trade(struct plan_input input, int interval, struct activation_trade *out, struct err *err);
+
+#endif

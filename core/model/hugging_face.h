@@ -1,0 +1,19 @@
+/* config.json, the description by which Hugging Face's transformers opens a model: written beside our
+ * weights, read back to know what a folder holds. Llama, Qwen2 and Qwen3. */
+#ifndef ANNEAL_CORE_MODEL_HUGGING_FACE_H
+#define ANNEAL_CORE_MODEL_HUGGING_FACE_H
+
+#include "core/model/model.h"
+
+/* Atomic. */
+enum status hugging_face_write_config(const struct model_config *config, const char *path, struct err *err);
+
+/* Writes a tokenizer_config.json: take the tokenizer.json beside it as it is. Without it transformers picks
+ * the tokenizer class of the architecture, which splits text in its own way and adds tokens behind the
+ * vocabulary. */
+enum status hugging_face_write_tokenizer_config(const char *path, struct err *err);
+
+/* A missing or impossible key, an architecture or rotary scaling that we do not compute: one sentence. */
+enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err);
+
+#endif

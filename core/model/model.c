@@ -1,0 +1,234 @@
+/* See model.h. */
+#include "core/model/model.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/philox.h"
+
+const char *const model_presets[] = {"shakespeare", "tiny", "small", "medium", NULL};
+
+bool model_preset(const char *name, struct model_config *out)
+{
+    /* hidden, layers, heads, intermediate, vocabulary, longest sequence */
+    static const int sizes[][6] = {{256, 6, 4, 704, 2048, 1024},
+                                   {256, 4, 4, 512, 32000, 1024},
+                                   {512, 8, 8, 1408, 32000, 2048},
+                                   {1024, 16, 16, 2816, 32000, 2048}};
+    for (int i = 0; model_presets[i]; i++) {
+        if (strcmp(model_presets[i], name) != 0) continue;
+        const int *s = sizes[i];
+        *out = (struct model_config){.vocab_size = s[4],
+                                     .hidden_dim = s[0],
+                                     .num_layers = s[1],
+                                     .num_heads = s[2],
+                                     .num_kv_heads = s[2],
+                                     .head_dim = s[0] / s[2],
+                                     .intermediate_dim = s[3],
+                                     .max_seq_len = s[5],
+                                     .rope_base = 10000,
+                                     .rope_scaling = "default",
+                                     .rope_factor = 1,
+                                     .rope_low_freq_factor = 1,
+                                     .rope_high_freq_factor = 4,
+                                     .rope_original_len = 8192,
+                                     .norm_eps = 1e-5,
+                                     .tie_weights = true};
+        return true;
+    }
+    return false;
+}
+
+static enum status check_rope(const struct model_config *c, struct err *err)
+{
+    bool linear = strcmp(c->rope_scaling, "linear") == 0, llama3 = strcmp(c->rope_scaling, "llama3") == 0;
+    if (!linear && !llama3) {
+        if (!*c->rope_scaling || strcmp(c->rope_scaling, "default") == 0) return STATUS_OK;
+        return err_set(err, STATUS_USAGE, "model.rope_scaling = %s: must be default, linear or llama3",
+                       c->rope_scaling);
+    }
+    if (!(c->rope_factor >= 1) || !isfinite(c->rope_factor))
+        return err_set(err, STATUS_USAGE,
+                       "model.rope_factor = %g: must be 1 or more with model.rope_scaling = %s",
+                       c->rope_factor, c->rope_scaling);
+    if (linear) return STATUS_OK;
+    if (!(c->rope_low_freq_factor > 0) || !(c->rope_high_freq_factor > c->rope_low_freq_factor) ||
+        !isfinite(c->rope_high_freq_factor))
+        return err_set(
+            err, STATUS_USAGE,
+            "model.rope_low_freq_factor = %g, model.rope_high_freq_factor = %g: must be positive, the "
+            "second the larger one",
+            c->rope_low_freq_factor, c->rope_high_freq_factor);
+    if (c->rope_original_len < 1)
+        return err_set(err, STATUS_USAGE, "model.rope_original_len = %d: must be at least 1 token",
+                       c->rope_original_len);
+    return STATUS_OK;
+}
+
+enum status model_config_check(const struct model_config *c, struct err *err)
+{
+    const struct {
+        const char *name;
+        int value, max;
+    } sizes[] = {{"vocab_size", c->vocab_size, 1 << 24},
+                 {"hidden_dim", c->hidden_dim, 1 << 17},
+                 {"num_layers", c->num_layers, 1024},
+                 {"num_heads", c->num_heads, 1024},
+                 {"num_kv_heads", c->num_kv_heads, 1024},
+                 {"head_dim", c->head_dim, 1024},
+                 {"intermediate_dim", c->intermediate_dim, 1 << 19},
+                 {"max_seq_len", c->max_seq_len, 1 << 20}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].max)
+            return err_set(err, STATUS_USAGE, "model.%s = %d: must be from 1 to %d", sizes[i].name,
+                           sizes[i].value, sizes[i].max);
+    if (c->num_heads % c->num_kv_heads)
+        return err_set(err, STATUS_USAGE, "model.num_heads = %d is not a multiple of model.num_kv_heads = %d",
+                       c->num_heads, c->num_kv_heads);
+    if (c->head_dim % 2)
+        return err_set(err, STATUS_USAGE, "model.head_dim = %d: must be even, rotary positions turn pairs",
+                       c->head_dim);
+    if (!(c->rope_base > 0) || !(c->norm_eps > 0))
+        return err_set(err, STATUS_USAGE, "model.rope_base and model.norm_eps must be positive");
+    return check_rope(c, err);
+}
+
+enum { GROUP_ALIGN = 64 };
+
+/* Appends a tensor; `packed` puts it directly behind the one before. Returns its offset. */
+static size_t append(struct model *model, bool packed, int rows, int cols, const char *format, int layer)
+{
+    struct param *param = &model->params[model->param_count++];
+    size_t count = (size_t)rows * (size_t)(cols ? cols : 1);
+    if (!packed) model->elements = (model->elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(param->name, sizeof param->name, format, layer);
+#pragma GCC diagnostic pop
+    param->offset = model->elements;
+    param->count = count;
+    param->rows = rows;
+    param->cols = cols;
+    model->elements += count;
+    model->parameters += (int64_t)count;
+    return param->offset;
+}
+
+enum status model_init(struct model *model, const struct model_config *config, struct err *err)
+{
+    enum status status = model_config_check(config, err);
+    if (status) return status;
+    int L = config->num_layers, C = config->hidden_dim, F = config->intermediate_dim, HS = config->head_dim;
+    int q = config->num_heads * HS, kv = config->num_kv_heads * HS, V = config->vocab_size;
+    *model = (struct model){.config = *config};
+    arena_init(&model->arena, 65536);
+    model->layers = arena_alloc_array(&model->arena, (size_t)L, sizeof *model->layers);
+    model->params = arena_alloc_array(&model->arena, (size_t)L * 14 + 3, sizeof *model->params);
+    if (!model->layers || !model->params) {
+        model_release(model);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the description of %d layers", L);
+    }
+    model->embed = append(model, false, V, C, "model.embed_tokens.weight", 0);
+    model->head = config->tie_weights ? model->embed : append(model, false, V, C, "lm_head.weight", 0);
+    for (int l = 0; l < L; l++) {
+        struct layer_params *p = &model->layers[l];
+        p->qkv = append(model, false, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
+        append(model, true, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
+        append(model, true, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
+        p->o = append(model, false, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
+        p->gate_up = append(model, false, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
+        append(model, true, F, C, "model.layers.%d.mlp.up_proj.weight", l);
+        p->down = append(model, false, C, F, "model.layers.%d.mlp.down_proj.weight", l);
+    }
+    model->elements = (model->elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
+    model->matrix_elements = model->elements;
+    for (int l = 0; l < L; l++) {
+        struct layer_params *p = &model->layers[l];
+        p->attn_norm = append(model, false, C, 0, "model.layers.%d.input_layernorm.weight", l);
+        p->mlp_norm = append(model, false, C, 0, "model.layers.%d.post_attention_layernorm.weight", l);
+        if (config->qkv_bias) {
+            p->qkv_bias = append(model, false, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
+            append(model, true, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
+            append(model, true, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
+        }
+        if (config->qk_norm) {
+            p->q_norm = append(model, false, HS, 0, "model.layers.%d.self_attn.q_norm.weight", l);
+            p->k_norm = append(model, false, HS, 0, "model.layers.%d.self_attn.k_norm.weight", l);
+        }
+    }
+    model->final_norm = append(model, false, C, 0, "model.norm.weight", 0);
+    model->elements = (model->elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
+    return STATUS_OK;
+}
+
+void model_release(struct model *model)
+{
+    arena_release(&model->arena);
+    *model = (struct model){0};
+}
+
+const struct param *model_find(const struct model *model, const char *name)
+{
+    for (size_t i = 0; i < model->param_count; i++)
+        if (strcmp(model->params[i].name, name) == 0) return &model->params[i];
+    return NULL;
+}
+
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), m = strlen(tail);
+    return n >= m && strcmp(text + n - m, tail) == 0;
+}
+
+/* Elements [from, to) of one tensor, where it lies. */
+static void initialise_param(const struct model *model, size_t which, uint64_t seed, size_t from, size_t to,
+                             float *w)
+{
+    const struct param *param = &model->params[which];
+    if (!param->cols) {
+        bool norm = !ends_with(param->name, ".bias");
+        for (size_t j = from; norm && j < to; j++) w[j - from] = 1;
+        return;
+    }
+    double deviation = 0.02;
+    if (ends_with(param->name, "o_proj.weight") || ends_with(param->name, "down_proj.weight"))
+        deviation /= sqrt(2.0 * model->config.num_layers);
+    for (size_t j = from & ~(size_t)3; j < to; j += 4) { /* Box-Muller: four words make four normals */
+        struct philox_block r = philox4x32_10((uint32_t)(j / 4), (uint32_t)((j / 4) >> 32), (uint32_t)which,
+                                              0x696E6974u, (uint32_t)seed, (uint32_t)(seed >> 32));
+        for (int pair = 0; pair < 2; pair++) {
+            double u = (r.word[2 * pair] + 0.5) / 4294967296.0,
+                   angle = 2 * M_PI * r.word[2 * pair + 1] / 4294967296.0;
+            double radius = deviation * sqrt(-2 * log(u));
+            size_t k = j + 2 * (size_t)pair;
+            if (k >= from && k < to) w[k - from] = (float)(radius * cos(angle));
+            if (k + 1 >= from && k + 1 < to) w[k + 1 - from] = (float)(radius * sin(angle));
+        }
+    }
+}
+
+void model_initialise_range(const struct model *model, uint64_t seed, size_t first, size_t count,
+                            float *weights)
+{
+    memset(weights, 0, count * sizeof *weights);
+    for (size_t i = 0; i < model->param_count; i++) {
+        size_t start = model->params[i].offset, end = start + model->params[i].count;
+        size_t from = start > first ? start : first, to = end < first + count ? end : first + count;
+        if (from < to) initialise_param(model, i, seed, from - start, to - start, weights + (from - first));
+    }
+}
+
+void model_initialise(const struct model *model, uint64_t seed, float *weights)
+{
+    model_initialise_range(model, seed, 0, model->elements, weights);
+}
+
+double model_flops_per_token(const struct model *model, int seq_len)
+{
+    const struct model_config *c = &model->config;
+    double n = (double)model->parameters;
+    if (!c->tie_weights) n -= (double)c->vocab_size * c->hidden_dim;
+    return 6 * n + 12.0 * c->num_layers * c->num_heads * c->head_dim * seq_len;
+}

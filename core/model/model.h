@@ -1,0 +1,95 @@
+/* The model: its sizes, the presets, and where each parameter lies in the flat weight arena.
+ *
+ * All parameters lie in one arena of fp32 elements under their Hugging Face names; gradients and moments
+ * mirror its offsets. Matrices come first and vectors (norms, biases) after them, so weight decay is one
+ * boundary, and q, k, v as well as gate, up are neighbours, so each pair is one packed GEMM. */
+#ifndef ANNEAL_CORE_MODEL_MODEL_H
+#define ANNEAL_CORE_MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+
+struct model_config {
+    int vocab_size;       /* V */
+    int hidden_dim;       /* C */
+    int num_layers;       /* L */
+    int num_heads;        /* NH */
+    int num_kv_heads;     /* NKV */
+    int head_dim;         /* HS */
+    int intermediate_dim; /* F */
+    int max_seq_len;
+    double rope_base;
+    char rope_scaling[8]; /* "default", "linear" or "llama3"; "" is default. The four below: rotary.h */
+    double rope_factor;   /* linear and llama3: at least 1 */
+    double rope_low_freq_factor;  /* llama3, in turns over rope_original_len */
+    double rope_high_freq_factor; /* llama3, above the low one */
+    int rope_original_len;        /* llama3: tokens that the frequencies were made for */
+    double norm_eps;
+    bool tie_weights; /* the output head is the embedding */
+    bool qk_norm;     /* Qwen3 */
+    bool qkv_bias;    /* Qwen2 */
+};
+
+/* The names of the presets, in the order of the help; NULL ends them. */
+extern const char *const model_presets[];
+
+/* Fills *out; false for an unknown name. */
+bool model_preset(const char *name, struct model_config *out);
+
+/* Sizes that cannot work (heads not dividing, odd head_dim, overflow) are one sentence that names the key. */
+enum status model_config_check(const struct model_config *config, struct err *err);
+
+/* One tensor as Hugging Face knows it. */
+struct param {
+    char name[72];
+    size_t offset, count; /* in elements of the arena */
+    int rows, cols;       /* (rows, cols); a vector has rows = its length and cols = 0 */
+};
+
+/* Element offsets of one layer's parameters; packed groups by their first member. */
+struct layer_params {
+    size_t attn_norm;      /* (C) */
+    size_t qkv;            /* ((NH+2*NKV)*HS, C): q_proj, k_proj, v_proj */
+    size_t qkv_bias;       /* ((NH+2*NKV)*HS), only with qkv_bias */
+    size_t q_norm, k_norm; /* (HS), only with qk_norm */
+    size_t o;              /* (C, NH*HS) */
+    size_t mlp_norm;       /* (C) */
+    size_t gate_up;        /* (2*F, C): gate_proj, up_proj */
+    size_t down;           /* (C, F) */
+};
+
+struct model {
+    struct model_config config;
+    struct arena arena;   /* owns params and layers */
+    struct param *params; /* in arena order */
+    size_t param_count;
+    struct layer_params *layers; /* (L) */
+    size_t embed;                /* (V, C) */
+    size_t head;                 /* (V, C); equals embed when tied */
+    size_t final_norm;           /* (C) */
+    size_t matrix_elements;      /* [0, matrix_elements) are matrices, the rest vectors */
+    size_t elements;             /* of the whole arena; groups start on 64 elements, gaps stay zero */
+    int64_t parameters;          /* without the gaps */
+};
+
+enum status model_init(struct model *model, const struct model_config *config, struct err *err);
+void model_release(struct model *model); /* harmless on a zeroed struct */
+
+const struct param *model_find(const struct model *model, const char *name);
+
+/* Writes fresh weights (elements of them): normal(0, 0.02), residual projections times 1/sqrt(2L), norms 1,
+ * biases and gaps 0. A pure function of (seed, tensor, element). */
+void model_initialise(const struct model *model, uint64_t seed, float *weights);
+
+/* Of the same weights those from element `first` on, `count` of them. */
+void model_initialise_range(const struct model *model, uint64_t seed, size_t first, size_t count,
+                            float *weights);
+
+/* Model FLOPs per trained token: 6N + 12·L·NH·HS·T, N without the input embedding unless tied. */
+double model_flops_per_token(const struct model *model, int seq_len);
+
+#endif

@@ -1,0 +1,77 @@
+/* Parameter groups: sections [param_group.NAME] of the configuration, which give the parameters that a
+ * pattern chooses by their Hugging Face names a weight decay and a scale of the learning rate of their own.
+ * Groups are asked in the order of the file, and the first whose pattern matches a name has it; what no group
+ * has is updated as without groups: matrices decay by train.weight_decay, vectors do not, all at the full
+ * rate.
+ *
+ * A pattern is a shell's: * any letters, ? one, [qk] one of these. Names and not layouts count: q_proj,
+ * k_proj and v_proj lie in one packed matrix and may still be in three groups.
+ *
+ * Does not touch a device: core/train/optimizer.h carries the ranges that come out of this there. */
+#ifndef ANNEAL_CORE_MODEL_PARAM_GROUP_H
+#define ANNEAL_CORE_MODEL_PARAM_GROUP_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "core/base/err.h"
+#include "core/model/model.h"
+#include "kernels/device/backend.h"
+
+enum { PARAM_GROUPS_MAX = 32, PARAM_GROUP_KEYS = 3 };
+
+struct param_group {
+    char name[32];       /* letters, digits, - and _ */
+    char match[128];     /* "" until it is given */
+    bool decays;         /* weight_decay is given; else it is inherited: what it would be without the group */
+    double weight_decay; /* decoupled, times the scaled learning rate */
+    double lr_scale;     /* of the learning rate. 0 freezes: weights and moments stay as they are */
+};
+
+struct param_groups {
+    struct param_group at[PARAM_GROUPS_MAX]; /* in the order of the file */
+    int count;
+};
+
+/* Sets one key; `key` is "NAME.match", "NAME.weight_decay" or "NAME.lr_scale". A name that is new is a new
+ * group, asked after those before it. */
+enum status param_groups_set(struct param_groups *groups, const char *key, const char *value,
+                             struct err *err);
+
+/* After all keys: every group has a pattern, and no two have the same. */
+enum status param_groups_check(const struct param_groups *groups, struct err *err);
+
+/* The value of "NAME.key" as text; false where there is no such group or key. */
+bool param_groups_get(const struct param_groups *groups, const char *key, char *buf, size_t size);
+
+/* As sections of a configuration file, each after an empty line; param_groups_set reads every line of it. */
+void param_groups_print(const struct param_groups *groups, FILE *out);
+void param_groups_print_help(FILE *out);
+
+/* The group that has a parameter; -1: none. */
+int param_groups_find(const struct param_groups *groups, const char *param);
+
+/* What a group, or without one all other matrices or vectors, comes to in a model. */
+struct param_share {
+    const char *name, *match; /* borrowed; match is "" where no group has them */
+    int64_t tensors, parameters;
+    double weight_decay, lr_scale;
+};
+enum { PARAM_SHARES_MAX = PARAM_GROUPS_MAX * 2 + 2 };
+
+/* Lists who is updated how: groups in their order, then what is in none. A group that inherits its decay and
+ * has matrices and vectors is two entries. Returns how many. */
+int param_groups_share(const struct param_groups *groups, const struct model *model, double weight_decay,
+                       struct param_share out[PARAM_SHARES_MAX]);
+
+/* STATUS_USAGE: a group has no parameter, because none has such a name, or earlier groups have them all. */
+enum status param_groups_check_model(const struct param_groups *groups, const struct model *model,
+                                     struct err *err);
+
+/* The model's arena as stretches that are updated alike, neighbours that do not differ as one: fills `out`,
+ * of at least model->param_count entries, the last of which ends at model->elements. Fails as
+ * param_groups_check_model. */
+enum status param_groups_ranges(const struct param_groups *groups, const struct model *model,
+                                double weight_decay, struct update_range *out, int *count, struct err *err);
+
+#endif

@@ -1,0 +1,55 @@
+/* safetensors files, both ways. Reading checks everything before a byte of data is used: header size, UTF-8
+ * JSON, no duplicate keys, shapes that do not overflow, offsets in range, without gaps or overlap, covering
+ * the whole file. Format: https://github.com/huggingface/safetensors (u64 little-endian header size ≤
+ * 100,000,000, JSON, data). */
+#ifndef ANNEAL_CORE_MODEL_SAFETENSORS_H
+#define ANNEAL_CORE_MODEL_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+#include "core/base/file.h"
+
+enum { SAFETENSORS_DIMS_MAX = 8 };
+
+struct safetensor {
+    const char *name;
+    const char *dtype; /* "F32", "F16", "BF16", "I32", … as in the file */
+    int64_t shape[SAFETENSORS_DIMS_MAX];
+    int dims;
+    const void *data; /* borrowed from the mapping or, for writing, from the caller */
+    size_t bytes;
+};
+
+struct safetensors {
+    struct file_map map;
+    struct arena arena;
+    struct safetensor *tensors; /* in the order of their data */
+    size_t count;
+    struct {
+        const char *key, *value;
+    } * metadata; /* of __metadata__ */
+    size_t metadata_count;
+};
+
+enum status safetensors_open(const char *path, struct safetensors *out, struct err *err);
+void safetensors_close(struct safetensors *file); /* harmless on a zeroed struct */
+
+const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
+
+/* NULL when absent. */
+const char *safetensors_metadata(const struct safetensors *file, const char *key);
+
+/* Copies `bytes` of a tensor's data, wherever it lives, to host memory. */
+typedef enum status safetensors_fetch(void *context, void *host, const void *data, size_t bytes,
+                                      struct err *err);
+
+/* Writes the tensors (data, bytes, dtype, shape given) in order and fsyncs. Their data is read through
+ * `fetch` in pieces of 1 MiB, so that device memory needs no second copy. Not atomic by itself: the caller
+ * writes into a folder that becomes visible by a rename. __metadata__ is {"format":"pt"}. */
+enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
+                              safetensors_fetch *fetch, void *context, struct err *err);
+
+#endif

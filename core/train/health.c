@@ -1,0 +1,295 @@
+/* See health.h. */
+#include "core/train/health.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+
+enum {
+    FINITE_STEPS = 16,   /* end a non-finite incident */
+    SPIKE_KNOWN = 32,    /* losses before one is judged */
+    CALM_STEPS = 8,      /* end a spike */
+    NEW_LEVEL = 64,      /* steps after which a spike is the new level */
+    FALL_AGAIN = 4,      /* times the plateau's share: a fall that may end it */
+    FALLING_GROUPS = 8,  /* in a row with such a fall: that do end it */
+    CALM_SPEED = 32,     /* end a low throughput */
+    NEW_SPEED = 256,     /* likewise a low throughput */
+    FIRST_STEPS = 8,     /* that count for no speed */
+    INCIDENT_SECONDS = 5 /* of training, before a machine that is slow is told of */
+};
+#define DEVIATION       1.4826 /* standard deviations of a Gaussian in its median absolute deviation */
+#define LEAST_DEVIATION 0.01   /* of the median */
+
+void health_init(struct health *h, const struct health_limits *limits)
+{
+    *h = (struct health){.limits = *limits};
+}
+
+static struct health_event *tell(struct health_event *event, int64_t step, const char *level,
+                                 const char *format, ...) __attribute__((format(printf, 4, 5)));
+static struct health_event *tell(struct health_event *event, int64_t step, const char *level,
+                                 const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    event->step = step;
+    event->level = level;
+    vsnprintf(event->text, sizeof event->text, format, args);
+    va_end(args);
+    return event + 1;
+}
+
+/* The median of n values, n from 1 to HEALTH_WINDOW, none of them NaN. Hoare's selection: the step waits. */
+static double median(const double *values, int n)
+{
+    double v[HEALTH_WINDOW], below;
+    int at = n / 2, from = 0, to = n - 1;
+    memcpy(v, values, (size_t)n * sizeof *v);
+    while (from < to) {
+        double pivot = v[(from + to) / 2];
+        int i = from, k = to;
+        while (i <= k) {
+            while (v[i] < pivot) i++;
+            while (v[k] > pivot) k--;
+            if (i > k) break;
+            double swap = v[i];
+            v[i++] = v[k];
+            v[k--] = swap;
+        }
+        if (at <= k)
+            to = k;
+        else if (at >= i)
+            from = i;
+        else
+            break;
+    }
+    if (n % 2) return v[at];
+    below = v[0]; /* of those before the middle the largest */
+    for (int i = 1; i < at; i++) below = fmax(below, v[i]);
+    return (below + v[at]) / 2;
+}
+
+static int filled(int64_t count, int capacity)
+{
+    return count < capacity ? (int)count : capacity;
+}
+
+/* ---- numbers that are none ---- */
+
+static struct health_event *judge_finite(struct health *h, const struct health_step *s,
+                                         struct health_event *out)
+{
+    const char *then = h->limits.stop_on_nan ? "the run ends here, as health.on_nan = stop asks for"
+                                             : "100 in a row end the run";
+    if (isfinite(s->loss) && isfinite(s->grad_norm)) {
+        if (++h->finite_steps >= FINITE_STEPS) h->not_finite = false;
+        return out;
+    }
+    h->finite_steps = 0;
+    if (h->not_finite) return out;
+    h->not_finite = true;
+    if (s->skipped)
+        return tell(out, s->step, h->limits.stop_on_nan ? "error" : "warning",
+                    "step %" PRId64 ": the gradient norm is not finite, the update was skipped; %s (lower "
+                    "train.learning_rate or train.max_grad_norm, or look at the data of this step)",
+                    s->step, then);
+    return tell(out, s->step, h->limits.stop_on_nan ? "error" : "warning",
+                "step %" PRId64
+                ": the loss is not finite%s%s (lower train.learning_rate, or look at the data "
+                "of this step)",
+                s->step, h->limits.stop_on_nan ? "; " : "", h->limits.stop_on_nan ? then : "");
+}
+
+int health_judge_evaluation(struct health *h, int64_t step, double val_loss, struct health_event *out)
+{
+    bool told = h->not_finite || h->not_finite_evaluation, stop = h->limits.stop_on_nan;
+    h->not_finite_evaluation = !isfinite(val_loss);
+    if (!h->not_finite_evaluation || told) return 0;
+    tell(out, step, stop ? "error" : "warning",
+         "the validation loss after %" PRId64 " steps is not finite%s (lower train.learning_rate, or look at "
+         "the validation data)",
+         step, stop ? "; the run ends here, as health.on_nan = stop asks for" : "");
+    return 1;
+}
+
+/* ---- the loss ---- */
+
+static struct health_event *judge_spike(struct health *h, const struct health_step *s,
+                                        struct health_event *out)
+{
+    int n = filled(h->loss_count, HEALTH_WINDOW);
+    double away[HEALTH_WINDOW];
+    if (h->limits.loss_spike <= 0 || !isfinite(s->loss)) return out;
+    if (n >= SPIKE_KNOWN) {
+        double middle = median(h->losses, n);
+        for (int i = 0; i < n; i++) away[i] = fabs(h->losses[i] - middle);
+        double deviation = fmax(DEVIATION * median(away, n), LEAST_DEVIATION * fabs(middle));
+        double deviations = (s->loss - middle) / deviation;
+        bool high = deviations > h->limits.loss_spike;
+        if (high && !h->spiking) {
+            out =
+                tell(out, s->step, "warning",
+                     "step %" PRId64 ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
+                     "%d steps before (look at the data of this step; if it stays, lower "
+                     "train.learning_rate and go on from an earlier checkpoint)",
+                     s->step, s->loss, deviations, middle, n);
+            h->spiking = true;
+            h->spike_steps = h->calm_steps = 0;
+        }
+        if (h->spiking) { /* the window stands still: the incident is not what it is measured by */
+            h->calm_steps = deviations < h->limits.loss_spike / 2 ? h->calm_steps + 1 : 0;
+            if (h->calm_steps >= CALM_STEPS) h->spiking = false;
+            if (h->spiking && ++h->spike_steps >= NEW_LEVEL) {
+                h->spiking = false;
+                h->loss_count = 0;
+            }
+            return out;
+        }
+    }
+    h->losses[h->loss_count++ % HEALTH_WINDOW] = s->loss;
+    return out;
+}
+
+/* Groups [from, from + n) of the ring, oldest first. */
+static double median_of_groups(const struct health *h, int from, int n)
+{
+    double means[HEALTH_GROUPS];
+    for (int i = 0; i < n; i++) means[i] = h->groups[(h->group_count + from + i) % HEALTH_GROUPS];
+    return median(means, n);
+}
+
+/* The standard error of the difference of the two halves' medians, from how much groups that follow each
+ * other differ: what the loss does over many groups does not count as noise. */
+static double error_of_fall(const struct health *h)
+{
+    double steps[HEALTH_GROUPS - 1];
+    for (int i = 0; i < HEALTH_GROUPS - 1; i++)
+        steps[i] = fabs(h->groups[(h->group_count + i + 1) % HEALTH_GROUPS] -
+                        h->groups[(h->group_count + i) % HEALTH_GROUPS]);
+    double deviation = DEVIATION * median(steps, HEALTH_GROUPS - 1) / M_SQRT2;
+    return deviation * sqrt(M_PI / 2) * sqrt(2.0 / (HEALTH_GROUPS / 2)); /* a median's, of Gaussians */
+}
+
+static struct health_event *judge_plateau(struct health *h, const struct health_step *s,
+                                          struct health_event *out)
+{
+    int64_t size = h->limits.plateau_steps / HEALTH_GROUPS;
+    if (size < 1 || !isfinite(s->loss)) return out;
+    if (h->group_steps == 0) h->first_step = s->step;
+    h->group_sum += s->loss;
+    if (++h->group_steps < size) return out;
+    int64_t at = h->group_count++ % HEALTH_GROUPS;
+    h->groups[at] = h->group_sum / (double)size;
+    h->group_began[at] = h->first_step;
+    h->group_steps = 0;
+    h->group_sum = 0;
+    if (h->group_count < HEALTH_GROUPS) return out;
+    double older = median_of_groups(h, 0, HEALTH_GROUPS / 2),
+           newer = median_of_groups(h, HEALTH_GROUPS / 2, HEALTH_GROUPS / 2);
+    double least = h->limits.plateau_delta * fabs(older), fallen = older - newer;
+    double error = error_of_fall(h);
+    char then[32], now[32];
+    /* what falls slowly crosses the limit again and again by chance: only a fall that lasts is one */
+    h->falling = fallen >= FALL_AGAIN * least + 2 * error ? h->falling + 1 : 0;
+    if (h->flat && h->falling >= FALLING_GROUPS) h->flat = false;
+    if (h->flat || fallen + error >= least) return out;
+    h->flat = true;
+    int64_t since = h->group_began[h->group_count % HEALTH_GROUPS];
+    return tell(out, since, "warning",
+                "the loss has stood still since step %" PRId64 ": %s then, %s by step %" PRId64
+                " (change train.learning_rate, stop, or train a larger model; where the loss is still noisy, "
+                "raise health.plateau_steps)",
+                since, text_format_loss(older, then, sizeof then), text_format_loss(newer, now, sizeof now),
+                s->step);
+}
+
+/* ---- the machine ---- */
+
+static struct health_event *judge_throughput(struct health *h, const struct health_step *s,
+                                             struct health_event *out)
+{
+    double drop = h->limits.throughput_drop;
+    if (drop <= 0 || h->seen <= FIRST_STEPS || !isfinite(s->tokens_per_sec)) return out;
+    double leaving = h->recent[h->recent_count % HEALTH_RECENT];
+    bool full = h->recent_count >= HEALTH_RECENT;
+    h->recent[h->recent_count++ % HEALTH_RECENT] = s->tokens_per_sec;
+    if (h->speed_count < HEALTH_WINDOW) {
+        if (full) h->speeds[h->speed_count++] = leaving;
+        return out;
+    }
+    double usual = median(h->speeds, HEALTH_WINDOW), now = median(h->recent, HEALTH_RECENT);
+    bool low = now < (1 - (h->slow ? drop / 2 : drop)) * usual;
+    h->calm_speed = low ? 0 : h->calm_speed + 1;
+    if (!low && !h->slow) {
+        h->speeds[h->speed_count++ % HEALTH_WINDOW] = leaving; /* what is usual stands still in an incident */
+        h->slow_steps = 0;
+        return out;
+    }
+    if (h->calm_speed >= CALM_SPEED || ++h->slow_steps > NEW_SPEED) {
+        if (h->slow_steps > NEW_SPEED) h->speed_count = h->recent_count = 0;
+        h->slow_steps = 0;
+        h->slow = false;
+        return out;
+    }
+    if (h->slow_steps == 1) {
+        h->slow_since = s->step - HEALTH_RECENT / 2; /* from there on half of the median's steps are slow */
+        h->slow_seconds = 0;
+    }
+    h->slow_seconds += s->seconds;
+    if (h->slow || h->slow_seconds < INCIDENT_SECONDS) return out;
+    h->slow = true;
+    return tell(out, h->slow_since, "warning",
+                "throughput fell by %.0f %% since step %" PRId64
+                ": %.4g tokens/s, usually %.4g (look for other "
+                "work on this machine, and for throttling in the device's metrics)",
+                100 * (1 - now / usual), h->slow_since, now, usual);
+}
+
+static struct health_event *judge_starvation(struct health *h, const struct health_step *s,
+                                             struct health_event *out)
+{
+    double limit = h->limits.starvation, waited = 0, seconds = 0;
+    if (limit <= 0 || h->seen <= FIRST_STEPS) return out;
+    int64_t at = h->wait_count++ % HEALTH_WAITS;
+    h->waits[at] = s->waited;
+    h->times[at] = s->seconds;
+    if (h->wait_count < HEALTH_WAITS) return out;
+    for (int i = 0; i < HEALTH_WAITS; i++) {
+        waited += h->waits[i];
+        seconds += h->times[i];
+    }
+    if (!(waited > (h->starving ? limit / 2 : limit) * seconds)) {
+        h->starving = false;
+        h->starving_since = 0;
+        return out;
+    }
+    if (!h->starving_since) { /* step 0 is none of those that count */
+        h->starving_since = s->step;
+        h->starving_seconds = 0;
+    }
+    h->starving_seconds += s->seconds;
+    if (h->starving || h->starving_seconds < INCIDENT_SECONDS) return out;
+    h->starving = true;
+    return tell(out, h->starving_since, "warning",
+                "training waits for its data since step %" PRId64
+                ": %.0f %% of the time of the last %d steps "
+                "(keep train.async = true, prepare the data as a token file with `anneal data prepare`, or "
+                "move it to a faster disk)",
+                h->starving_since, 100 * waited / seconds, HEALTH_WAITS);
+}
+
+int health_judge(struct health *h, const struct health_step *s, struct health_event out[HEALTH_EVENTS_MAX])
+{
+    struct health_event *end = out;
+    h->seen++;
+    end = judge_finite(h, s, end);
+    end = judge_spike(h, s, end);
+    end = judge_plateau(h, s, end);
+    end = judge_throughput(h, s, end);
+    end = judge_starvation(h, s, end);
+    return (int)(end - out);
+}

@@ -1,0 +1,91 @@
+/* The health of a run, judged from what is known after each step. Five detectors, each switched off by a
+ * limit of 0 (non-finite numbers are always told):
+ *
+ *     not finite   the loss or the gradient norm is NaN or infinite. Over after 16 finite steps in a row.
+ * Apart from that, where it is not told already: a validation loss. Over after a finite one. loss spike   the
+ * loss lies more than `loss_spike` deviations above the median of the 64 steps before; a deviation is 1.4826
+ * times their median absolute deviation (a Gaussian's standard deviation), and at least 1 % of the median.
+ * Judged once 32 steps are known. Over after 8 steps in a row above by less than half of that, or after 64
+ * steps: then the new level is what later losses are compared with. plateau      of the last `plateau_steps`,
+ * in 32 groups, the median of the newer 16 groups' mean losses is not lower than that of the older 16 by the
+ * share `plateau_delta`, by more than the noise of the groups lets expect of a loss that falls by as much.
+ * Over when it is lower by four times that share and twice the noise's error, for 8 groups in a row.
+ * throughput   the median of the last 8 steps' tokens/s has been below that of the 64 steps before by the
+ * share `throughput_drop`, for at least 5 seconds of training. Over after 32 steps in a row within half of
+ * that share, or after 256 steps: then the new speed is what is usual. starvation   of the time of the last
+ * 32 steps the share `starvation` went by waiting for batches, for at least 5 seconds of training. Over when
+ * it is below half of that share.
+ *
+ * The first 8 steps count for neither throughput nor starvation: memory is touched for the first time then.
+ * An incident is told once, when it is recognised, and names the step it began at. Pure: the same steps give
+ * the same events; nothing is allocated, and what is judged is not influenced. */
+#ifndef ANNEAL_CORE_TRAIN_HEALTH_H
+#define ANNEAL_CORE_TRAIN_HEALTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    HEALTH_WINDOW = 64,
+    HEALTH_RECENT = 8,
+    HEALTH_WAITS = 32,
+    HEALTH_GROUPS = 32,
+    HEALTH_EVENTS_MAX = 5, /* of one step: each detector at most one */
+};
+
+struct health_limits {
+    bool stop_on_nan;       /* only said in the event: stopping is the caller's */
+    double loss_spike;      /* deviations */
+    int64_t plateau_steps;  /* at least 32 */
+    double plateau_delta;   /* share of the loss */
+    double throughput_drop; /* share of the usual tokens/s */
+    double starvation;      /* share of the time */
+};
+
+/* One step, as it is told. */
+struct health_step {
+    int64_t step;
+    double loss, grad_norm;
+    double seconds, tokens_per_sec;
+    double waited; /* seconds of the step in which there was no batch */
+    bool skipped;  /* the update */
+};
+
+struct health_event {
+    int64_t step;      /* where the incident began: where to look */
+    const char *level; /* "warning" or "error"; static */
+    char text[320];    /* what, how much, since when, and what to do */
+};
+
+/* Private but for being a member of others. */
+struct health {
+    struct health_limits limits;
+    bool not_finite, spiking, flat, slow, starving; /* incidents that have been told and are not over */
+    bool not_finite_evaluation;                     /* likewise */
+    int finite_steps;                               /* in a row */
+    double losses[HEALTH_WINDOW];                   /* a ring of `loss_count` */
+    int64_t loss_count, spike_steps, calm_steps;
+    double groups[HEALTH_GROUPS]; /* a ring of mean losses */
+    int64_t group_count, group_steps, first_step;
+    int falling; /* groups in a row */
+    double group_sum;
+    int64_t group_began[HEALTH_GROUPS]; /* first step of each */
+    double speeds[HEALTH_WINDOW], recent[HEALTH_RECENT];
+    int64_t speed_count, recent_count, slow_since, slow_steps, calm_speed;
+    double slow_seconds;
+    double waits[HEALTH_WAITS], times[HEALTH_WAITS];
+    int64_t wait_count, starving_since;
+    double starving_seconds;
+    int64_t seen; /* steps */
+};
+
+void health_init(struct health *health, const struct health_limits *limits);
+
+/* Takes one step into account; returns how many events it fills. */
+int health_judge(struct health *health, const struct health_step *step,
+                 struct health_event out[HEALTH_EVENTS_MAX]);
+
+/* The same for the validation loss after `step` steps: at most one event. */
+int health_judge_evaluation(struct health *health, int64_t step, double val_loss, struct health_event *out);
+
+#endif

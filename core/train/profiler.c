@@ -1,0 +1,203 @@
+/* See profiler.h. Mark i stands before span i, mark `count` after the last. Rows are found through a small
+ * table of hashes, which is emptied for each step. */
+#include "core/train/profiler.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct profiler {
+    struct profiler_options options;
+    struct stream *stream; /* of the step under way, borrowed */
+    int64_t steps;         /* begun in this profiler's life */
+    int64_t step;          /* the one profiled last */
+    bool pending;          /* it has not been collected */
+    bool wished;           /* the next step is asked for */
+    bool full;             /* there was no room for its last marks */
+    int phase;             /* of the named range that is open, with one of an operation in it; -1: none */
+    struct event **marks;  /* (capacity + 1) */
+    struct span *spans;    /* (capacity) */
+    int count, capacity;
+    struct profile_record *rows; /* (row_capacity + 1): the last for what is unattributed */
+    int row_count, row_capacity;
+    int *table; /* (table_size) numbers of rows, -1: free */
+    unsigned table_size;
+};
+
+enum status profiler_open(const struct profiler_options *options, struct profiler **out, struct err *err)
+{
+    struct profiler *p = calloc(1, sizeof *p);
+    enum status status = STATUS_OK;
+    if (!p) return err_set(err, STATUS_NO_MEMORY, "no memory for a profiler");
+    p->options = *options;
+    p->capacity = (int)(options->marks < PROFILER_MARKS_MAX ? options->marks : PROFILER_MARKS_MAX);
+    p->row_capacity = (int)(options->rows < p->capacity ? options->rows : p->capacity);
+    for (p->table_size = 16; p->table_size < 2 * (unsigned)p->row_capacity;) p->table_size *= 2;
+    p->marks = calloc((size_t)p->capacity + 1, sizeof *p->marks);
+    p->spans = calloc((size_t)p->capacity, sizeof *p->spans);
+    p->rows = calloc((size_t)p->row_capacity + 1, sizeof *p->rows);
+    p->table = calloc(p->table_size, sizeof *p->table);
+    if (!p->marks || !p->spans || !p->rows || !p->table)
+        status = err_set(err, STATUS_NO_MEMORY,
+                         "no memory to profile steps of %d operations (turn it off: profile.every = 0)",
+                         p->capacity);
+    for (int i = 0; !status && i <= p->capacity; i++)
+        status = options->backend->event_open(options->device, &p->marks[i], err);
+    if (status) {
+        profiler_close(p);
+        return status;
+    }
+    *out = p;
+    return STATUS_OK;
+}
+
+void profiler_close(struct profiler *p)
+{
+    if (!p) return;
+    for (int i = 0; p->marks && i <= p->capacity && p->marks[i]; i++)
+        p->options.backend->event_close(p->marks[i]);
+    free(p->marks);
+    free(p->spans);
+    free(p->rows);
+    free(p->table);
+    free(p);
+}
+
+void profiler_wish(struct profiler *p)
+{
+    p->wished = true;
+}
+
+static bool is_due(const struct profiler *p)
+{
+    int64_t warm = p->steps - p->options.warmup_steps, every = p->options.every;
+    return every > 0 && warm >= 0 && warm % every == 0;
+}
+
+bool profiler_is_held_up(const struct profiler *p)
+{
+    return p && p->pending && is_due(p);
+}
+
+struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream)
+{
+    if (!p) return NULL;
+    bool due = is_due(p) && !p->pending;
+    p->steps++;
+    if (!due && !p->wished) return NULL;
+    p->wished = false;
+    p->stream = stream;
+    p->step = step;
+    p->count = p->row_count = 0;
+    p->full = false;
+    p->phase = -1;
+    p->pending = true;
+    return p;
+}
+
+/* For the vendor's tools: the ranges that are open end, but that of the phase which goes on (-1: none). */
+static void end_ranges(struct profiler *p, int next)
+{
+    if (p->phase < 0) return;
+    p->options.backend->range_pop();
+    if (p->phase != next) p->options.backend->range_pop();
+}
+
+void profiler_mark(struct profiler *p, enum phase phase, int layer, const char *op, int64_t bytes,
+                   int64_t flops)
+{
+    if (p->full) return;
+    end_ranges(p, (int)phase);
+    if (p->phase != (int)phase) p->options.backend->range_push(phase_name(phase));
+    p->options.backend->range_push(op);
+    p->phase = (int)phase;
+    p->options.backend->event_record(p->marks[p->count], p->stream);
+    if (p->count == p->capacity)
+        p->full = true;
+    else
+        p->spans[p->count++] =
+            (struct span){.phase = phase, .layer = layer, .op = op, .bytes = bytes, .flops = flops};
+}
+
+void profiler_end(struct profiler *p)
+{
+    if (!p) return;
+    end_ranges(p, -1);
+    p->phase = -1;
+    if (!p->full) p->options.backend->event_record(p->marks[p->count], p->stream);
+}
+
+/* ---- reading ---- */
+
+static unsigned hash(const struct span *span)
+{
+    unsigned h = (2166136261u ^ (unsigned)span->phase) * 16777619u ^ (unsigned)span->layer;
+    for (const char *c = span->op; *c; c++) h = (h ^ (unsigned char)*c) * 16777619u;
+    return h;
+}
+
+/* The row of a span, made where there is none; NULL: no room. */
+static struct profile_record *row_of(struct profiler *p, const struct span *span)
+{
+    unsigned at = hash(span) & (p->table_size - 1);
+    for (; p->table[at] >= 0; at = (at + 1) & (p->table_size - 1)) {
+        struct profile_record *row = &p->rows[p->table[at]];
+        if (row->layer == span->layer && row->phase == phase_name(span->phase) &&
+            strcmp(row->op, span->op) == 0)
+            return row;
+    }
+    if (p->row_count == p->row_capacity) return NULL;
+    p->table[at] = p->row_count;
+    struct profile_record *row = &p->rows[p->row_count++];
+    *row = (struct profile_record){
+        .step = p->step, .phase = phase_name(span->phase), .layer = span->layer, .op = span->op};
+    return row;
+}
+
+/* False where a mark could not be read: the stream failed. */
+static bool read_times(struct profiler *p)
+{
+    double at = 0;
+    for (int i = 0; i < p->count; i++) {
+        p->spans[i].start_us = at;
+        p->spans[i].time_us = p->options.backend->event_elapsed(p->marks[i], p->marks[i + 1]) * 1e3;
+        if (isnan(p->spans[i].time_us)) return false;
+        at += p->spans[i].time_us;
+    }
+    return true;
+}
+
+const struct profile_record *profiler_collect(struct profiler *p, int64_t step, double step_us, int *count)
+{
+    *count = 0;
+    if (!p || !p->pending || p->step != step) return NULL;
+    if (!p->options.backend->event_done(p->marks[p->count])) return NULL;
+    p->pending = false;
+    if (!read_times(p)) return NULL;
+    double left = step_us;
+    memset(p->table, 0xFF, p->table_size * sizeof *p->table);
+    for (int i = 0; i < p->count; i++) {
+        const struct span *span = &p->spans[i];
+        struct profile_record *row = row_of(p, span);
+        if (!row) continue;
+        row->calls++;
+        row->time_us += span->time_us;
+        row->bytes += span->bytes;
+        row->flops += span->flops;
+    }
+    for (int i = 0; i < p->row_count; i++) left -= p->rows[i].time_us;
+    p->rows[p->row_count] = (struct profile_record){.step = step,
+                                                    .phase = "unattributed",
+                                                    .layer = -1,
+                                                    .op = "unattributed",
+                                                    .calls = 1,
+                                                    .time_us = left};
+    *count = p->row_count + 1;
+    return p->rows;
+}
+
+const struct span *profiler_spans(const struct profiler *p, int *count)
+{
+    *count = p->count;
+    return p->spans;
+}

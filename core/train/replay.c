@@ -1,0 +1,128 @@
+/* See replay.h. */
+#include "core/train/replay.h"
+
+#include <math.h>
+
+#include "core/base/clock.h"
+
+/* The first step loads code and prepares products; a few after it are measured, and the fastest counts. */
+enum { MEASURED_STEPS = 3 };
+
+/* Of the device's time: where the host needs more to queue a step, the device soon waits for it. */
+static const double HOST_SHARE = 0.5;
+
+static void pass(void *context)
+{
+    const struct replay_piece *piece = context;
+    struct network *net = piece->replay->network;
+    network_micro_batch(net, network_batch(net, piece->place), net->plan->input.B, net->plan->input.T,
+                        piece->replay->dropout);
+}
+
+static void update(void *context)
+{
+    const struct replay *r = context;
+    optimizer_step(r->optimizer, r->network);
+}
+
+enum status replay_open(struct replay *r, struct network *network, const struct optimizer *optimizer,
+                        enum replay_mode mode, float dropout, struct err *err)
+{
+    const struct backend *be = network->backend;
+    /* where a call returns when its work is done, queueing is the work */
+    if (mode == REPLAY_AUTO && !be->queues) mode = REPLAY_OFF;
+    *r = (struct replay){.network = network,
+                         .optimizer = optimizer,
+                         .mode = mode,
+                         .dropout = dropout,
+                         .pieces = {{r, 0}, {r, 1}},
+                         .host_seconds = INFINITY,
+                         .device_seconds = INFINITY};
+    enum status status = be->event_open(network->device, &r->begin, err);
+    return status ? status : be->event_open(network->device, &r->end, err);
+}
+
+static void forget_graphs(struct replay *r)
+{
+    const struct backend *be = r->network->backend;
+    for (int i = 0; i < 2; i++) be->graph_close(r->passes[i]);
+    be->graph_close(r->update);
+    r->passes[0] = r->passes[1] = r->update = NULL;
+}
+
+void replay_close(struct replay *r)
+{
+    if (!r->network) return;
+    forget_graphs(r);
+    if (r->begin) r->network->backend->event_close(r->begin);
+    if (r->end) r->network->backend->event_close(r->end);
+    *r = (struct replay){0};
+}
+
+bool replay_ready(const struct replay *r)
+{
+    return r->update != NULL;
+}
+
+bool replay_measures(const struct replay *r)
+{
+    return r->mode == REPLAY_AUTO && r->steps > 1;
+}
+
+static enum status record(struct replay *r, struct err *err)
+{
+    const struct backend *be = r->network->backend;
+    struct stream *stream = r->network->stream;
+    enum status status = STATUS_OK;
+    for (int i = 0; !status && i < 2; i++)
+        status = be->graph_open(stream, pass, &r->pieces[i], &r->passes[i], err);
+    if (!status) status = be->graph_open(stream, update, r, &r->update, err);
+    if (!status) return STATUS_OK;
+    forget_graphs(r);
+    r->mode = REPLAY_OFF;
+    return status;
+}
+
+enum status replay_prepare(struct replay *r, struct err *err)
+{
+    r->steps++;
+    if (replay_ready(r) || r->mode != REPLAY_ON || r->steps < 2) return STATUS_OK;
+    return record(r, err);
+}
+
+void replay_micro_batch(struct replay *r, int place, bool graph)
+{
+    const struct backend *be = r->network->backend;
+    struct stream *stream = r->network->stream;
+    if (graph) {
+        be->graph_run(r->passes[place], stream);
+        return;
+    }
+    if (!replay_measures(r) || r->measured == r->steps) {
+        pass(&r->pieces[place]);
+        return;
+    }
+    be->event_record(r->begin, stream);
+    double start = clock_monotonic();
+    pass(&r->pieces[place]);
+    r->host_seconds = fmin(r->host_seconds, clock_monotonic() - start);
+    be->event_record(r->end, stream);
+    r->measured = r->steps; /* of a step's micro-batches the first: the others may wait behind it */
+}
+
+void replay_update(struct replay *r, bool graph)
+{
+    if (graph)
+        r->network->backend->graph_run(r->update, r->network->stream);
+    else
+        update(r);
+}
+
+void replay_judge(struct replay *r)
+{
+    if (!replay_measures(r)) return;
+    double device = r->network->backend->event_elapsed(r->begin, r->end) * 1e-3;
+    r->device_seconds = fmin(r->device_seconds, device);
+    if (r->steps <= MEASURED_STEPS) return;
+    r->mode = r->host_seconds > HOST_SHARE * r->device_seconds ? REPLAY_ON : REPLAY_OFF;
+}

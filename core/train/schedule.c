@@ -1,0 +1,42 @@
+/* See schedule.h. */
+#include "core/train/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+bool schedule_parse(const char *word, enum schedule_kind *out)
+{
+    static const char *const names[] = {"constant", "warmup_constant", "cosine", "linear", "inverse_sqrt"};
+    for (int i = 0; i < 5; i++)
+        if (strcmp(names[i], word) == 0) {
+            *out = (enum schedule_kind)i;
+            return true;
+        }
+    return false;
+}
+
+struct schedule schedule_of(const struct config *config)
+{
+    struct schedule schedule = {.lr = config->train.learning_rate,
+                                .lr_min = config->train.learning_rate * config->train.min_lr_factor,
+                                .warmup = config->train.warmup_steps,
+                                .total = config->train.total_steps};
+    schedule_parse(config->train.schedule, &schedule.kind);
+    return schedule;
+}
+
+double schedule_lr(const struct schedule *schedule, int64_t step)
+{
+    double lr = schedule->lr, s = (double)(step > schedule->total ? schedule->total : step);
+    double W = (double)schedule->warmup, S = (double)schedule->total;
+    if (schedule->kind == SCHEDULE_CONSTANT) return lr;
+    if (schedule->kind == SCHEDULE_INVERSE_SQRT) {
+        if (W < 1) W = 1;
+        return lr * fmin((s + 1) / W, sqrt(W / (s + 1)));
+    }
+    if (s < W) return lr * (s + 1) / W;
+    if (schedule->kind == SCHEDULE_WARMUP_CONSTANT) return lr;
+    double progress = S > W ? (s - W) / (S - W) : 1;
+    double share = schedule->kind == SCHEDULE_COSINE ? 0.5 * (1 + cos(M_PI * progress)) : 1 - progress;
+    return schedule->lr_min + (lr - schedule->lr_min) * share;
+}

@@ -1,0 +1,33 @@
+/* Learning-rate schedules: pure functions of the step. Step s from 0, warmup W, total S, peak lr, floor
+ * lr_min. W = 0: no warm-up. S <= W: the run ends inside the warm-up. s > S: the value at S. */
+#ifndef ANNEAL_CORE_TRAIN_SCHEDULE_H
+#define ANNEAL_CORE_TRAIN_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/model/config.h"
+
+enum schedule_kind {
+    SCHEDULE_CONSTANT,        /* lr */
+    SCHEDULE_WARMUP_CONSTANT, /* lr·(s+1)/W, then lr */
+    SCHEDULE_COSINE,          /* warm-up, then lr_min + ½(lr−lr_min)(1+cos(π(s−W)/(S−W))) */
+    SCHEDULE_LINEAR,          /* warm-up, then straight from lr to lr_min */
+    SCHEDULE_INVERSE_SQRT,    /* lr·min((s+1)/W, sqrt(W/(s+1))); W = 0 counts as 1 */
+};
+
+struct schedule {
+    enum schedule_kind kind;
+    double lr, lr_min;
+    int64_t warmup, total;
+};
+
+/* The configuration's word; false when unknown. */
+bool schedule_parse(const char *word, enum schedule_kind *out);
+
+/* What a finished configuration plans. */
+struct schedule schedule_of(const struct config *config);
+
+double schedule_lr(const struct schedule *schedule, int64_t step);
+
+#endif

@@ -1,0 +1,400 @@
+/* The CPU table, and its device, memory and streams. Compiled once per instruction set, like every CPU twin;
+ * see cpu_select.c for how one is chosen.
+ *
+ * A stream runs each call to its end before it returns, so waiting is free and nothing can fail later. */
+#include <cblas.h>
+#include <errno.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/base/clock.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
+#include "kernels/adamw.h"
+#include "kernels/attention.h"
+#include "kernels/bias.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/device/backend.h"
+#include "kernels/device/cpu_device.h"
+#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
+#include "kernels/lion.h"
+#include "kernels/reduce.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/swiglu.h"
+
+#if defined(__AVX512F__)
+#define ISA_LABEL "AVX-512"
+#elif defined(__AVX2__)
+#define ISA_LABEL "AVX2"
+#elif defined(__x86_64__)
+#define ISA_LABEL "SSE2"
+#elif defined(__aarch64__)
+#define ISA_LABEL "NEON"
+#else
+#define ISA_LABEL "generic"
+#endif
+
+static enum status device_open(int threads, struct device **out, struct err *err)
+{
+    if (threads < 0 || threads > CPU_THREADS_MAX)
+        return err_set(err, STATUS_USAGE, "cpu: cannot use %d threads (give 1 to %d, or 0 for all cores)",
+                       threads, CPU_THREADS_MAX);
+    if (threads == 0) threads = omp_get_max_threads(); /* all cores, or what OMP_NUM_THREADS says */
+    if (threads > CPU_THREADS_MAX) threads = CPU_THREADS_MAX;
+    struct device *device = calloc(1, sizeof *device);
+    if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for the device's handle");
+    device->threads = threads;
+    /* With one thread there is no parallel region around gemm's call, so OpenBLAS must be told. */
+    openblas_set_num_threads(1);
+    *out = device;
+    return STATUS_OK;
+}
+
+static void device_close(struct device *device)
+{
+    free(device);
+}
+
+/* "model name : AMD EPYC 9B14" of /proc/cpuinfo; other processors than x86 do not have the line. */
+static void processor_name(char *buf, size_t size)
+{
+    snprintf(buf, size, "CPU");
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    if (file == NULL) return;
+    char line[256];
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "model name", 10) != 0) continue;
+        char *value = strchr(line, ':');
+        if (value == NULL) continue;
+        value += 1 + strspn(value + 1, " \t");
+        value[strcspn(value, "\n")] = '\0';
+        if (*value != '\0') snprintf(buf, size, "%.64s", value);
+        break;
+    }
+    fclose(file);
+}
+
+static void device_describe(struct device *device, struct device_info *out)
+{
+    char processor[65];
+    memset(out, 0, sizeof *out);
+    processor_name(processor, sizeof processor);
+    snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
+             device->threads == 1 ? "" : "s", ISA_LABEL);
+    snprintf(out->short_name, sizeof out->short_name, "cpu");
+    out->available_bytes = memory_available();
+    out->total_bytes = memory_total();
+}
+
+/* Tensors are read in short pieces far apart (a head's rows, a GEMM's panels); with small pages the processor
+ * spends a tenth of the time and more looking up addresses. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err)
+{
+    device->allocations++;
+    char text[32];
+    void *memory = NULL;
+    size_t unit = bytes < HUGE_PAGE ? 256 : HUGE_PAGE;
+    size_t rounded = (bytes + unit - 1) / unit * unit;
+    if (rounded >= bytes) memory = aligned_alloc(unit, rounded > 0 ? rounded : unit);
+    if (memory == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for %s (use a smaller model or batch)",
+                       text_format_bytes(bytes, text, sizeof text));
+#ifdef MADV_HUGEPAGE
+    /* a wish: where it cannot be granted everything works, some tenths slower */
+    if (unit == HUGE_PAGE) madvise(memory, rounded, MADV_HUGEPAGE);
+#endif
+    *out = memory;
+    return STATUS_OK;
+}
+
+static void mem_free(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static int64_t allocations(struct device *device)
+{
+    return device->allocations;
+}
+
+/* In pieces that the threads share statically, as the operations share their rows: where memory belongs to a
+ * processor, the first touch decides to which. */
+static void mem_zero(void *memory, size_t bytes, struct stream *stream)
+{
+    const size_t piece = 65536;
+    size_t pieces = (bytes + piece - 1) / piece;
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (size_t i = 0; i < pieces; i++)
+        memset((char *)memory + i * piece, 0, bytes - i * piece < piece ? bytes - i * piece : piece);
+}
+
+static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
+{
+    (void)stream;
+    if (bytes > 0) memcpy(device_memory, host, bytes);
+}
+
+static void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+{
+    (void)stream;
+    if (bytes > 0) memcpy(host, device_memory, bytes);
+}
+
+static void control_set(struct step_control *out, struct step_control value, struct stream *stream)
+{
+    (void)stream;
+    *out = value;
+}
+
+static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
+{
+    const size_t piece = 65536; /* shared as in mem_zero */
+    size_t pieces = (bytes + piece - 1) / piece;
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (size_t i = 0; i < pieces; i++)
+        memcpy((char *)to + i * piece, (const char *)from + i * piece,
+               bytes - i * piece < piece ? bytes - i * piece : piece);
+}
+
+/* The C library's heap is the pool. */
+static enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
+                              struct err *err)
+{
+    (void)stream;
+    enum status status = mem_alloc(device, bytes, out, err);
+    if (!status) device->pool_reserved += bytes;
+    return status;
+}
+
+static void pool_free(struct device *device, void *memory, size_t bytes, struct stream *stream)
+{
+    (void)stream;
+    device->pool_reserved -= bytes;
+    mem_free(device, memory);
+}
+
+static size_t pool_reserved(struct device *device)
+{
+    return device->pool_reserved;
+}
+
+static void pool_trim(struct device *device)
+{
+    (void)device;
+}
+
+static size_t pool_unit(struct device *device)
+{
+    (void)device;
+    return 1;
+}
+
+static void stream_after(struct stream *stream, struct event *event)
+{
+    (void)stream;
+    (void)event;
+}
+
+static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
+                               struct err *err)
+{
+    if (precision != PRECISION_FP32)
+        return err_set(err, STATUS_USAGE, "cpu: computes in fp32, not in %s", precision_name(precision));
+    struct stream *stream = malloc(sizeof *stream);
+    if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for a stream's handle");
+    stream->threads = device->threads;
+    *out = stream;
+    return STATUS_OK;
+}
+
+static void stream_close(struct stream *stream)
+{
+    free(stream);
+}
+
+static enum status stream_wait(struct stream *stream, struct err *err)
+{
+    (void)stream;
+    (void)err;
+    return STATUS_OK;
+}
+
+/* Calls are synchronous, so a mark is the time at which it is made. */
+struct event {
+    double at; /* seconds of clock_monotonic */
+};
+
+static enum status event_open(struct device *device, struct event **out, struct err *err)
+{
+    (void)device;
+    struct event *event = calloc(1, sizeof *event);
+    if (event == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for an event's handle");
+    *out = event;
+    return STATUS_OK;
+}
+
+static void event_close(struct event *event)
+{
+    free(event);
+}
+
+static void event_record(struct event *event, struct stream *stream)
+{
+    (void)stream;
+    event->at = clock_monotonic();
+}
+
+static bool event_done(struct event *event)
+{
+    (void)event;
+    return true;
+}
+
+static double event_elapsed(struct event *from, struct event *to)
+{
+    return (to->at - from->at) * 1e3;
+}
+
+static enum status event_wait(struct event *event, struct stream *stream, struct err *err)
+{
+    (void)event, (void)stream, (void)err;
+    return STATUS_OK;
+}
+
+/* Recording is remembering what to call. */
+struct graph {
+    void (*work)(void *context);
+    void *context;
+};
+
+static enum status graph_open(struct stream *stream, void (*work)(void *context), void *context,
+                              struct graph **out, struct err *err)
+{
+    (void)stream;
+    struct graph *graph = malloc(sizeof *graph);
+    if (graph == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for a graph's handle");
+    *graph = (struct graph){work, context};
+    *out = graph;
+    return STATUS_OK;
+}
+
+static void graph_run(struct graph *graph, struct stream *stream)
+{
+    (void)stream;
+    graph->work(graph->context);
+}
+
+static void graph_close(struct graph *graph)
+{
+    free(graph);
+}
+
+/* Calls run on the host, where their spans say all. */
+static enum status activity_begin(struct device *device, struct err *err)
+{
+    (void)device;
+    (void)err;
+    return STATUS_OK;
+}
+
+static enum status activity_end(struct device *device,
+                                void (*each)(void *context, const struct activity *activity), void *context,
+                                struct err *err)
+{
+    (void)device;
+    (void)each;
+    (void)context;
+    (void)err;
+    return STATUS_OK;
+}
+
+static void range_push(const char *name)
+{
+    (void)name;
+}
+
+static void range_pop(void)
+{
+}
+
+extern const struct backend cpu_table;
+
+const struct backend cpu_table = {
+    .name = "cpu",
+    .device_open = device_open,
+    .device_close = device_close,
+    .device_describe = device_describe,
+    .mem_alloc = mem_alloc,
+    .mem_free = mem_free,
+    .pool_alloc = pool_alloc,
+    .pool_free = pool_free,
+    .pool_reserved = pool_reserved,
+    .pool_trim = pool_trim,
+    .pool_unit = pool_unit,
+    .host_alloc = mem_alloc,
+    .host_free = mem_free,
+    .allocations = allocations,
+    .mem_zero = mem_zero,
+    .mem_upload = mem_upload,
+    .mem_download = mem_download,
+    .mem_download_async = mem_download,
+    .mem_copy = mem_copy,
+    .stream_open = stream_open,
+    .stream_close = stream_close,
+    .stream_wait = stream_wait,
+    .stream_check = stream_wait,
+    .stream_after = stream_after,
+    .event_open = event_open,
+    .event_close = event_close,
+    .event_record = event_record,
+    .event_elapsed = event_elapsed,
+    .event_done = event_done,
+    .event_wait = event_wait,
+    .graph_open = graph_open,
+    .graph_run = graph_run,
+    .graph_close = graph_close,
+    .control_set = control_set,
+    .activity_begin = activity_begin,
+    .activity_end = activity_end,
+    .range_push = range_push,
+    .range_pop = range_pop,
+    .embedding_forward = embedding_forward,
+    .embedding_backward = embedding_backward,
+    .rmsnorm_forward = rmsnorm_forward,
+    .rmsnorm_residual_forward = rmsnorm_residual_forward,
+    .rmsnorm_recompute = rmsnorm_recompute,
+    .rmsnorm_backward = rmsnorm_backward,
+    .rope_forward = rope_forward,
+    .rope_backward = rope_backward,
+    .qk_norm_rope_forward = qk_norm_rope_forward,
+    .qk_norm_rope_backward = qk_norm_rope_backward,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
+    .gemm = gemm,
+    .gemm_workspace = gemm_workspace,
+    .gemm_lend = gemm_lend,
+    .warm = gemm_warm,
+    .bias_forward = bias_forward,
+    .bias_backward = bias_backward,
+    .cast = cast,
+    .add = add,
+    .dropout = dropout,
+    .cross_entropy_forward = cross_entropy_forward,
+    .cross_entropy_fused = cross_entropy_fused,
+    .sum = sum,
+    .grad_norm = grad_norm,
+    .adamw_step = adamw_step,
+    .lion_step = lion_step,
+};

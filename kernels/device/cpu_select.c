@@ -1,0 +1,69 @@
+/* Chooses among the CPU tables. Compiled once, for the oldest processor: what runs
+ * before the choice must run anywhere.
+ *
+ * The tables are built from the same sources (see KERNEL_SRC in the Makefile): each object exports only its
+ * table. */
+#include "kernels/device/cpu.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+extern const struct backend cpu_table_baseline;
+
+#ifdef __x86_64__
+extern const struct backend cpu_table_v3, cpu_table_v4;
+
+/* F16C, MOVBE and LZCNT, which not every compiler's __builtin_cpu_supports can name. */
+static bool has_v3_rest(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C) || !(c & bit_MOVBE)) return false;
+    return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & bit_LZCNT);
+}
+
+static bool has_v3(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") && has_v3_rest();
+}
+
+static bool has_avx512(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+const struct backend *cpu_backend_for(const char *isa)
+{
+    if (strcmp(isa, "baseline") == 0) return &cpu_table_baseline;
+#ifdef __x86_64__
+    if (strcmp(isa, "v3") == 0 && has_v3()) return &cpu_table_v3;
+    if (strcmp(isa, "v4") == 0 && has_v3() && has_avx512()) return &cpu_table_v4;
+#endif
+    return NULL;
+}
+
+const char *cpu_isa(void)
+{
+    static const char *const best_first[] = {"v4", "v3", "baseline"};
+    const char *wish = getenv("ANNEAL_CPU_ISA");
+    for (size_t i = 0; wish != NULL && i < 3; i++)
+        if (strcmp(wish, best_first[i]) == 0 && cpu_backend_for(wish) != NULL) return best_first[i];
+    for (size_t i = 0; i < 2; i++)
+        if (cpu_backend_for(best_first[i]) != NULL) return best_first[i];
+    return "baseline";
+}
+
+const struct backend *cpu_backend(void)
+{
+    return cpu_backend_for(cpu_isa());
+}

@@ -1,0 +1,428 @@
+/* The CUDA table, and its device, copies and streams. Built into anneal_cuda.so, whose one symbol is
+ * `cuda_plugin`; see cuda_plugin.h for how it is found.
+ *
+ * A stream keeps its first fault: nothing runs on it afterwards, downloads fill with NaN, and stream_wait
+ * says what failed where. CUDA's errors are sticky: after one every later call of the process fails or, on a
+ * GPU that is gone, may hang. So the device is then `lost`: nothing of it is waited for, freed or destroyed,
+ * which the end of the process does. The exceptions are a launch that found no memory (a kernel's code is
+ * loaded when it is first used) and a product that cuBLASLt refuses: they have not run, and CUDA goes on
+ * working. */
+#include "kernels/device/cuda_device.cuh"
+
+extern "C" {
+#include "kernels/device/chip.h"
+#include "kernels/device/cuda_plugin.h"
+}
+#include "kernels/adamw.h"
+#include "kernels/attention.h"
+#include "kernels/bias.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
+#include "kernels/lion.h"
+#include "kernels/reduce.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/swiglu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The oldest compute capability there is code for, and the widest head that attention has tiles for. */
+enum { OLDEST_MAJOR = 8, WIDEST_HEAD = 256 };
+
+/* ---- what is there ---- */
+
+static enum status inspect(struct cuda_driver_report *out, struct err *err)
+{
+    memset(out, 0, sizeof *out);
+    cudaRuntimeGetVersion(&out->runtime);
+    if (cudaDriverGetVersion(&out->driver) != cudaSuccess) out->driver = 0;
+    if (out->driver == 0)
+        return err_set(err, STATUS_FAILED, "no NVIDIA driver is loaded (install one for CUDA %d.%d or newer)",
+                       out->runtime / 1000, out->runtime % 1000 / 10);
+    cudaError_t error = cudaGetDeviceCount(&out->devices);
+    if (error == cudaErrorInsufficientDriver)
+        return err_set(err, STATUS_FAILED,
+                       "the NVIDIA driver knows CUDA up to %d.%d, this build needs %d.%d (update the driver)",
+                       out->driver / 1000, out->driver % 1000 / 10, out->runtime / 1000,
+                       out->runtime % 1000 / 10);
+    if (error == cudaErrorNoDevice || (error == cudaSuccess && out->devices == 0))
+        return err_set(err, STATUS_FAILED,
+                       "the NVIDIA driver shows no GPU (look at CUDA_VISIBLE_DEVICES and nvidia-smi)");
+    if (error != cudaSuccess)
+        return err_set(err, STATUS_FAILED, "the NVIDIA driver does not answer: %s",
+                       cudaGetErrorString(error));
+    return STATUS_OK;
+}
+
+static enum chip_source peaks(const cudaDeviceProp *properties, int index, double out[PRECISIONS])
+{
+    int kilohertz = 0;
+    if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, index) != cudaSuccess) kilohertz = 0;
+    struct chip chip = {properties->name, properties->major, properties->minor,
+                        properties->multiProcessorCount, kilohertz * 1e3};
+    return chip_peaks(&chip, out);
+}
+
+/* As NVIDIA's own tools write it: GPU-8-4-4-4-12 hexadecimal digits. */
+static void write_uuid(const cudaDeviceProp *properties, char *out, size_t size)
+{
+    const unsigned char *b = (const unsigned char *)&properties->uuid;
+    snprintf(out, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+             b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
+/* Whether it answers, and how much of it is free; makes it the current device. */
+static cudaError_t free_memory(int index, int64_t *out)
+{
+    size_t free_bytes = 0, total = 0;
+    cudaError_t error = cudaSetDevice(index);
+    if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &total);
+    if (error != cudaSuccess) cudaGetLastError(); /* of this device: not the next launch's */
+    *out = error == cudaSuccess ? (int64_t)free_bytes : 0;
+    return error;
+}
+
+static enum status inspect_device(int index, struct cuda_device_report *out, struct err *err)
+{
+    cudaDeviceProp properties;
+    memset(out, 0, sizeof *out);
+    cudaError_t error = cudaGetDeviceProperties(&properties, index);
+    if (error != cudaSuccess)
+        return err_set(err, STATUS_FAILED, "GPU %d does not describe itself: %s", index,
+                       cudaGetErrorString(error));
+    snprintf(out->name, sizeof out->name, "%.255s", properties.name);
+    write_uuid(&properties, out->uuid, sizeof out->uuid);
+    out->total_bytes = (int64_t)properties.totalGlobalMem;
+    out->major = properties.major;
+    out->minor = properties.minor;
+    out->peak_published = peaks(&properties, index, out->peak_flops) == CHIP_PUBLISHED;
+    if (properties.major < OLDEST_MAJOR) {
+        snprintf(out->why_not, sizeof out->why_not,
+                 "%.100s has compute capability %d.%d, this build has code for %d.0 and newer",
+                 properties.name, properties.major, properties.minor, OLDEST_MAJOR);
+        return STATUS_OK;
+    }
+    error = free_memory(index, &out->free_bytes);
+    if (error != cudaSuccess)
+        snprintf(out->why_not, sizeof out->why_not, "%.100s cannot be opened: %.60s", properties.name,
+                 cudaGetErrorString(error));
+    return STATUS_OK;
+}
+
+/* Of several none of which can be used, the first one's reason stands for all. */
+static enum status choose_device(int *index, struct cuda_device_report *out, struct err *err)
+{
+    struct cuda_driver_report driver;
+    struct cuda_device_report report;
+    struct err first = {};
+    enum status status = inspect(&driver, err);
+    if (status) return status;
+    for (int i = 0; i < driver.devices; i++) {
+        struct err why = {};
+        status = inspect_device(i, &report, &why);
+        if (!status && report.why_not[0] != '\0') status = err_set(&why, STATUS_FAILED, "%s", report.why_not);
+        if (!status) {
+            *index = i;
+            *out = report;
+            return STATUS_OK;
+        }
+        if (i == 0) first = why;
+    }
+    if (driver.devices == 1) return err_set(err, STATUS_FAILED, "%s", first.text);
+    return err_set(err, STATUS_FAILED, "none of the %d GPUs can be used; the first: %s", driver.devices,
+                   first.text);
+}
+
+/* ---- device ---- */
+
+static void device_close(struct device *device)
+{
+    if (device == NULL) return;
+    gemm_cache_close(device);
+    if (device->blas != NULL && !device->lost) cublasLtDestroy(device->blas);
+    free(device);
+}
+
+static enum status device_open(int threads, struct device **out, struct err *err)
+{
+    struct cuda_device_report report;
+    int index = 0;
+    (void)threads; /* of the CPU */
+    enum status status = choose_device(&index, &report, err);
+    if (status) {
+        err_prefix(err, "cuda");
+        return status;
+    }
+    struct device *device = (struct device *)calloc(1, sizeof *device);
+    if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for the device's handle");
+    device->index = index;
+    int watched = 0; /* kernels are ended after a while where somebody looks at a screen */
+    if (cudaDeviceGetAttribute(&watched, cudaDevAttrKernelExecTimeout, index) != cudaSuccess) watched = 0;
+    device->has_display = watched != 0;
+    memcpy(device->peak_flops, report.peak_flops, sizeof device->peak_flops);
+    cudaError_t error = cudaGetDeviceProperties(&device->properties, index);
+    if (error == cudaSuccess) error = free_memory(index, &device->available_bytes);
+    if (error != cudaSuccess)
+        status = err_set(err, STATUS_FAILED, "cuda: %s cannot be opened: %s", report.name,
+                         cudaGetErrorString(error));
+    if (!status) {
+        cublasStatus_t blas = cublasLtCreate(&device->blas);
+        if (blas != CUBLAS_STATUS_SUCCESS)
+            status = err_set(err, STATUS_FAILED, "cuda: cuBLASLt cannot be opened: %s",
+                             cublasLtGetStatusString(blas));
+    }
+    if (!status) status = gemm_cache_open(device, err);
+    if (!status) status = pool_open(device, err);
+    if (status) {
+        device_close(device);
+        return status;
+    }
+    *out = device;
+    return STATUS_OK;
+}
+
+static void device_describe(struct device *device, struct device_info *out)
+{
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%.90s", device->properties.name);
+    snprintf(out->short_name, sizeof out->short_name, "cuda:%d", device->index);
+    write_uuid(&device->properties, out->uuid, sizeof out->uuid);
+    out->total_bytes = (int64_t)device->properties.totalGlobalMem;
+    if (!device->lost) free_memory(device->index, &device->available_bytes); /* others come and go */
+    out->available_bytes = device->available_bytes;
+    out->has_display = device->has_display;
+    memcpy(out->peak_flops, device->peak_flops, sizeof out->peak_flops);
+    out->best = PRECISION_BF16; /* tensor cores of every device that there is code for have it */
+    out->max_head_dim = WIDEST_HEAD;
+}
+
+/* ---- memory ---- */
+
+static void check(struct stream *stream, const char *at, cudaError_t error)
+{
+    if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
+}
+
+static void mem_zero(void *memory, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0 || !stream_usable(stream)) return;
+    check(stream, "a kernel, or zeroing memory after it,", cudaMemsetAsync(memory, 0, bytes, stream->queue));
+}
+
+/* Neither page-locked nor the device's. */
+static bool is_ordinary(const void *host)
+{
+    cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, host) == cudaSuccess)
+        return attributes.type == cudaMemoryTypeUnregistered;
+    cudaGetLastError();
+    return true;
+}
+
+/* Ordinary memory is staged before the call returns, and the caller may reuse it at once; but a device that
+ * reads such memory by itself need not stage it, and then the copy is waited for. Page-locked memory is read
+ * later, without the host. */
+static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0 || !stream_usable(stream)) return;
+    check(stream, "a kernel, or the upload after it,",
+          cudaMemcpyAsync(device_memory, host, bytes, cudaMemcpyHostToDevice, stream->queue));
+    if (stream->device->properties.pageableMemoryAccess && stream_usable(stream) && is_ordinary(host))
+        check(stream, "a kernel, or the upload after it,", cudaStreamSynchronize(stream->queue));
+}
+
+static void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0) return;
+    if (stream_usable(stream))
+        check(stream, "a kernel, or the download after it,",
+              cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
+    if (stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
+}
+
+static void mem_download_async(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0 || !stream_usable(stream)) return;
+    check(stream, "a kernel, or the download after it,",
+          cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
+}
+
+static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
+{
+    if (bytes == 0 || !stream_usable(stream)) return;
+    check(stream, "a copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream->queue));
+}
+
+/* ---- streams ---- */
+
+void stream_decline(struct stream *stream, const char *at, const char *why, bool full)
+{
+    if (stream->fault_at != NULL) return;
+    stream->fault_at = at;
+    stream->full = full;
+    snprintf(stream->fault, sizeof stream->fault, "%s", why);
+}
+
+void stream_fault(struct stream *stream, const char *at, const char *why)
+{
+    if (stream->fault_at != NULL) return;
+    stream_decline(stream, at, why, false);
+    stream->device->lost = true;
+    if (stream->device->why[0] == '\0') snprintf(stream->device->why, sizeof stream->device->why, "%s", why);
+}
+
+void stream_refused(struct stream *stream, const char *at, cudaError_t error)
+{
+    if (stream->fault_at != NULL) return;
+    if (error != cudaErrorMemoryAllocation) {
+        stream_fault(stream, at, cudaGetErrorString(error));
+        return;
+    }
+    cudaGetLastError(); /* it is told: no later launch shall find it */
+    stream_decline(stream, at, cudaGetErrorString(error), true);
+}
+
+static void stream_close(struct stream *stream)
+{
+    if (stream == NULL) return;
+    /* what still runs reads memory that is freed next; a fault in it is the last that is asked of the device
+     */
+    if (stream->queue != NULL && !stream->device->lost && cudaStreamSynchronize(stream->queue) != cudaSuccess)
+        stream->device->lost = true;
+    if (stream->queue != NULL && !stream->device->lost) cudaStreamDestroy(stream->queue);
+    free(stream);
+}
+
+static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
+                               struct err *err)
+{
+    if (device->lost)
+        return err_set(err, STATUS_DEVICE, "cuda: cannot open a stream: %s has failed",
+                       device->properties.name);
+    struct stream *stream = (struct stream *)calloc(1, sizeof *stream);
+    if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a stream's handle");
+    stream->device = device;
+    stream->precision = precision;
+    cudaError_t error = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);
+    enum status status = STATUS_OK;
+    if (error != cudaSuccess)
+        status = err_set(err, error == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE,
+                         "cuda: cannot open a stream: %s", cudaGetErrorString(error));
+    if (status == STATUS_NO_MEMORY) cudaGetLastError();
+    if (status == STATUS_DEVICE) device->lost = true;
+    if (status) {
+        stream_close(stream);
+        return status;
+    }
+    *out = stream;
+    return STATUS_OK;
+}
+
+void stream_forget(struct stream *stream)
+{
+    stream->fault_at = NULL;
+    stream->full = false;
+    stream->device->lost = false;
+    stream->device->why[0] = '\0';
+}
+
+static enum status stream_wait(struct stream *stream, struct err *err)
+{
+    if (stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    return stream_check(stream, err);
+}
+
+enum status stream_check(struct stream *stream, struct err *err)
+{
+    if (stream_usable(stream)) return STATUS_OK;
+    return err_set(err, stream->full ? STATUS_NO_MEMORY : STATUS_DEVICE, "cuda: %s failed: %s",
+                   stream->fault_at, stream->fault);
+}
+
+const struct backend cuda_table = {
+    .name = "cuda",
+    .queues = true,
+    .device_open = device_open,
+    .device_close = device_close,
+    .device_describe = device_describe,
+    .mem_alloc = mem_alloc,
+    .mem_free = mem_free,
+    .pool_alloc = pool_alloc,
+    .pool_free = pool_free,
+    .pool_reserved = pool_reserved,
+    .pool_trim = pool_trim,
+    .pool_unit = pool_unit,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .allocations = allocations,
+    .mem_zero = mem_zero,
+    .mem_upload = mem_upload,
+    .mem_download = mem_download,
+    .mem_download_async = mem_download_async,
+    .mem_copy = mem_copy,
+    .stream_open = stream_open,
+    .stream_close = stream_close,
+    .stream_wait = stream_wait,
+    .stream_check = stream_check,
+    .stream_after = stream_after,
+    .event_open = event_open,
+    .event_close = event_close,
+    .event_record = event_record,
+    .event_elapsed = event_elapsed,
+    .event_done = event_done,
+    .event_wait = event_wait,
+    .graph_open = graph_open,
+    .graph_run = graph_run,
+    .graph_close = graph_close,
+    .control_set = control_set,
+    .activity_begin = activity_begin,
+    .activity_end = activity_end,
+    .range_push = range_push,
+    .range_pop = range_pop,
+    .embedding_forward = embedding_forward,
+    .embedding_backward = embedding_backward,
+    .rmsnorm_forward = rmsnorm_forward,
+    .rmsnorm_residual_forward = rmsnorm_residual_forward,
+    .rmsnorm_recompute = rmsnorm_recompute,
+    .rmsnorm_backward = rmsnorm_backward,
+    .rope_forward = rope_forward,
+    .rope_backward = rope_backward,
+    .qk_norm_rope_forward = qk_norm_rope_forward,
+    .qk_norm_rope_backward = qk_norm_rope_backward,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
+    .gemm = gemm,
+    .gemm_workspace = gemm_workspace,
+    .gemm_lend = gemm_lend,
+    .warm = gemm_warm,
+    .bias_forward = bias_forward,
+    .bias_backward = bias_backward,
+    .cast = cast,
+    .add = add,
+    .dropout = dropout,
+    .cross_entropy_forward = cross_entropy_forward,
+    .cross_entropy_fused = cross_entropy_fused,
+    .sum = sum,
+    .grad_norm = grad_norm,
+    .adamw_step = adamw_step,
+    .lion_step = lion_step,
+};
+
+extern "C" __attribute__((visibility("default"))) const struct cuda_plugin cuda_plugin;
+
+const struct cuda_plugin cuda_plugin = {
+    .plugin_bytes = sizeof(struct cuda_plugin),
+    .backend_bytes = sizeof(struct backend),
+    .table = &cuda_table,
+    .inspect = inspect,
+    .inspect_device = inspect_device,
+    .choose_device = choose_device,
+};

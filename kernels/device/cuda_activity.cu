@@ -1,0 +1,265 @@
+/* What the device did: every kernel and copy from CUPTI's activity interface; and ranges for NVIDIA's Nsight
+ * tools.
+ *
+ * CUPTI is part of the CUDA Toolkit, not of the driver, so it is asked for at run time: a machine without it
+ * trains all the same, and is told what is missing when a trace is wanted. Its records are read by the
+ * headers of this build, whose fields later versions of the same major only add to.
+ *
+ * Buffers live from activity_begin to activity_end. CUPTI asks for them and gives them back by calls that
+ * carry no pointer of ours, from a thread of its own where it likes: hence the one static variable. Ranges
+ * are NVTX's, a header that does nothing as long as no tool listens.
+ *
+ * https://docs.nvidia.com/cupti/ (Activity API), https://nvidia.github.io/NVTX/ */
+#include "kernels/device/cuda_device.cuh"
+
+#include <cupti.h>
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <nvtx3/nvToolsExt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A kernel's record takes some 200 bytes; a step of a large model launches a few thousand. */
+enum { BUFFER_BYTES = 1 << 20, BUFFERS_MAX = 256, NAME_MAX_BYTES = 4096 };
+
+struct api {
+    decltype(&cuptiActivityRegisterCallbacks) callbacks;
+    decltype(&cuptiActivityEnable) enable;
+    decltype(&cuptiActivityDisable) disable;
+    decltype(&cuptiActivityFlushAll) flush;
+    decltype(&cuptiActivityGetNextRecord) next;
+    decltype(&cuptiActivityGetNumDroppedRecords) dropped;
+    decltype(&cuptiGetTimestamp) timestamp;
+};
+
+struct buffer {
+    uint8_t *at;
+    size_t valid; /* bytes of records */
+};
+
+static struct recording {
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the buffers */
+    struct api api;                                   /* all NULL: CUPTI has not been found */
+    struct device *device;                            /* for which it records; NULL: it does not */
+    uint64_t start;                                   /* CUPTI's nanoseconds */
+    struct buffer buffers[BUFFERS_MAX];               /* that came back full */
+    int count;
+    bool overflow;
+} recording;
+
+static const CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                           CUPTI_ACTIVITY_KIND_MEMSET};
+
+/* ---- finding CUPTI ---- */
+
+#ifdef ANNEAL_CUDA_SIM
+static void *open_library()
+{
+    return sim::cupti_library();
+}
+#define FIND(library, name, out) (*(out) = name, (library) != NULL)
+#else
+/* By the name of this build's major version, where the loader and the plugin's own search path look, and
+ * where the Toolkit has it beside its other libraries. */
+static void *open_library()
+{
+    static const char *const forms[] = {"libcupti.so.%d", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.%d",
+                                        "/usr/local/cuda/lib64/libcupti.so.%d"};
+    void *library = NULL;
+    for (size_t i = 0; library == NULL && i < sizeof forms / sizeof *forms; i++) {
+        char name[96];
+        snprintf(name, sizeof name, forms[i], CUDART_VERSION / 1000);
+        library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    }
+    return library;
+}
+
+template <typename F> static bool find(void *library, const char *name, F *out)
+{
+    *out = reinterpret_cast<F>(dlsym(library, name));
+    return *out != NULL;
+}
+#define FIND(library, name, out) find(library, #name, out)
+#endif
+
+/* Stays open, once it is: it cannot be taken out of a running process safely. */
+static bool load(struct api *api)
+{
+    if (api->callbacks != NULL) return true;
+    void *library = open_library();
+    if (library != NULL && FIND(library, cuptiActivityRegisterCallbacks, &api->callbacks) &&
+        FIND(library, cuptiActivityEnable, &api->enable) &&
+        FIND(library, cuptiActivityDisable, &api->disable) &&
+        FIND(library, cuptiActivityFlushAll, &api->flush) &&
+        FIND(library, cuptiActivityGetNextRecord, &api->next) &&
+        FIND(library, cuptiActivityGetNumDroppedRecords, &api->dropped) &&
+        FIND(library, cuptiGetTimestamp, &api->timestamp))
+        return true;
+    *api = {};
+    return false;
+}
+
+/* ---- buffers ---- */
+
+/* CUPTI drops records where there is no buffer, and counts them. */
+static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *bytes, size_t *records)
+{
+    *buffer = (uint8_t *)aligned_alloc(8, BUFFER_BYTES);
+    *bytes = *buffer != NULL ? BUFFER_BYTES : 0;
+    *records = 0; /* as many as fit */
+}
+
+static void CUPTIAPI on_buffer_full(CUcontext, uint32_t, uint8_t *buffer, size_t, size_t valid)
+{
+    pthread_mutex_lock(&recording.lock);
+    bool keep = recording.device != NULL && valid > 0 && recording.count < BUFFERS_MAX;
+    if (recording.device != NULL && valid > 0 && !keep) recording.overflow = true;
+    if (keep) recording.buffers[recording.count++] = {buffer, valid};
+    pthread_mutex_unlock(&recording.lock);
+    if (!keep) free(buffer);
+}
+
+static void stop()
+{
+    for (CUpti_ActivityKind kind : kinds) recording.api.disable(kind);
+}
+
+static void release_buffers()
+{
+    pthread_mutex_lock(&recording.lock);
+    for (int i = 0; i < recording.count; i++) free(recording.buffers[i].at);
+    recording.count = 0;
+    recording.device = NULL;
+    recording.overflow = false;
+    pthread_mutex_unlock(&recording.lock);
+}
+
+enum status activity_begin(struct device *device, struct err *err)
+{
+    CUptiResult result = CUPTI_SUCCESS;
+    if (recording.device != NULL)
+        return err_set(err, STATUS_FAILED, "cuda: another trace is being taken in this process");
+    if (!load(&recording.api))
+        return err_set(
+            err, STATUS_NOT_FOUND,
+            "cuda: no kernels in the trace: libcupti.so.%d is not there (install CUPTI of the CUDA "
+            "Toolkit, or name its folder in LD_LIBRARY_PATH)",
+            CUDART_VERSION / 1000);
+    recording.device = device;
+    result = recording.api.callbacks(on_buffer_wanted, on_buffer_full);
+    for (CUpti_ActivityKind kind : kinds)
+        if (result == CUPTI_SUCCESS) result = recording.api.enable(kind);
+    if (result == CUPTI_SUCCESS) result = recording.api.timestamp(&recording.start);
+    if (result == CUPTI_SUCCESS) return STATUS_OK;
+    stop();
+    release_buffers();
+    return err_set(err, STATUS_FAILED,
+                   "cuda: no kernels in the trace: CUPTI refuses with error %d (another profiler may be "
+                   "attached, or the driver reserves it: see NVIDIA's ERR_NVGPUCTRPERM)",
+                   (int)result);
+}
+
+/* ---- records ---- */
+
+/* A kernel's name as the source has it; what is no C++ name is left as it is. */
+static const char *readable(const char *name, char buf[NAME_MAX_BYTES])
+{
+    int status = 0;
+    char *whole = name != NULL ? abi::__cxa_demangle(name, NULL, NULL, &status) : NULL;
+    snprintf(buf, NAME_MAX_BYTES, "%s", whole != NULL ? whole : name != NULL ? name : "a kernel");
+    free(whole);
+    return buf;
+}
+
+static enum activity_kind copy_kind(uint8_t kind)
+{
+    return kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD   ? ACTIVITY_UPLOAD
+           : kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH ? ACTIVITY_DOWNLOAD
+                                                     : ACTIVITY_COPY;
+}
+
+static const char *copy_name(enum activity_kind kind)
+{
+    return kind == ACTIVITY_UPLOAD ? "upload" : kind == ACTIVITY_DOWNLOAD ? "download" : "copy";
+}
+
+/* False for a record of no kind that was asked for. */
+static bool read_record(const CUpti_Activity *record, char name[NAME_MAX_BYTES], struct activity *out)
+{
+    uint64_t start, end;
+    switch (record->kind) {
+    case CUPTI_ACTIVITY_KIND_KERNEL:
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
+        const CUpti_ActivityKernel10 *kernel = (const CUpti_ActivityKernel10 *)record;
+        *out = {readable(kernel->name, name), ACTIVITY_KERNEL, 0, 0, (int)kernel->streamId, 0};
+        start = kernel->start;
+        end = kernel->end;
+        break;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMCPY: {
+        const CUpti_ActivityMemcpy6 *copy = (const CUpti_ActivityMemcpy6 *)record;
+        enum activity_kind kind = copy_kind(copy->copyKind);
+        *out = {copy_name(kind), kind, 0, 0, (int)copy->streamId, (int64_t)copy->bytes};
+        start = copy->start;
+        end = copy->end;
+        break;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMSET: {
+        const CUpti_ActivityMemset4 *fill = (const CUpti_ActivityMemset4 *)record;
+        *out = {"fill", ACTIVITY_FILL, 0, 0, (int)fill->streamId, (int64_t)fill->bytes};
+        start = fill->start;
+        end = fill->end;
+        break;
+    }
+    default:
+        return false;
+    }
+    out->start_ns = (int64_t)(start - recording.start);
+    out->duration_ns = (int64_t)(end - start);
+    return end >= start && start != 0; /* 0: CUPTI could not say when */
+}
+
+enum status activity_end(struct device *device, void (*each)(void *context, const struct activity *activity),
+                         void *context, struct err *err)
+{
+    size_t dropped = 0;
+    char name[NAME_MAX_BYTES];
+    if (recording.device != device) return STATUS_OK;
+    if (device->lost) { /* flushing would wait for it */
+        release_buffers();
+        return err_set(err, STATUS_DEVICE, "cuda: %s has failed", device->properties.name);
+    }
+    CUptiResult result = recording.api.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    stop();
+    if (recording.api.dropped(NULL, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;
+    for (int i = 0; i < recording.count; i++) {
+        struct buffer *buffer = &recording.buffers[i];
+        CUpti_Activity *record = NULL;
+        struct activity activity;
+        while (recording.api.next(buffer->at, buffer->valid, &record) == CUPTI_SUCCESS)
+            if (read_record(record, name, &activity)) each(context, &activity);
+    }
+    bool lost = recording.overflow || dropped > 0;
+    release_buffers();
+    if (result != CUPTI_SUCCESS)
+        return err_set(err, STATUS_FAILED, "cuda: the trace lacks kernels: CUPTI failed with error %d",
+                       (int)result);
+    if (lost)
+        return err_set(err, STATUS_NO_MEMORY,
+                       "cuda: the trace lacks kernels: there was no memory for all of CUPTI's records");
+    return STATUS_OK;
+}
+
+/* ---- ranges ---- */
+
+void range_push(const char *name)
+{
+    nvtxRangePushA(name);
+}
+
+void range_pop()
+{
+    nvtxRangePop();
+}

@@ -1,0 +1,237 @@
+/* What the CUDA twins share: the device and stream behind the opaque handles of backend.h, the launch macro,
+ * shared memory, reductions over warps and blocks. Private to the .cu files; tensors' elements: element.cuh.
+ *
+ * Always: the order of every reduction follows from the shape alone, so results are deterministic; nothing
+ * uses float atomics; after the first fault of a stream nothing more is launched on it, and stream_wait
+ * reports that fault; after one that is sticky no call touches the device again. Blocks are one-dimensional
+ * and a multiple of 32 threads.
+ *
+ * The same files compile as C++ for tests/cuda_sim, where shared memory is an object that checks each access:
+ * hence SHARED_ARRAY, SHARED_DYNAMIC and shared_pointer instead of __shared__ and plain pointers. */
+#ifndef ANNEAL_KERNELS_CUDA_DEVICE_CUH
+#define ANNEAL_KERNELS_CUDA_DEVICE_CUH
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+extern "C" {
+#include "core/base/err.h"
+#include "kernels/device/backend.h"
+}
+#include "kernels/partition.h"
+
+struct gemm_cache; /* gemm_cache.cuh */
+
+struct device {
+    int index;
+    cudaDeviceProp properties;
+    double peak_flops[PRECISIONS]; /* see chip.h */
+    int64_t available_bytes;       /* when it was last described */
+    bool has_display;
+    cublasLtHandle_t blas;
+    struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
+    cudaMemPool_t pool;
+    int64_t allocations; /* ever, by several threads: see allocations() */
+    bool lost;     /* it has failed for good: no call may touch it any more */
+    char why[160]; /* what CUDA said first; "": not known */
+};
+
+extern "C" const struct backend cuda_table;
+
+struct stream {
+    struct device *device;
+    enum precision precision;
+    cudaStream_t queue;
+    void *workspace; /* of matrix products, lent; NULL: none */
+    size_t workspace_bytes;
+    const char *fault_at; /* NULL: none; else what failed first, a literal */
+    char fault[160];      /* and why */
+    bool full;            /* it failed for want of memory alone: the device is not lost */
+};
+
+/* cuda_memory.cu: memory and events */
+enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err);
+void mem_free(struct device *device, void *memory);
+enum status pool_open(struct device *device, struct err *err);
+enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
+                       struct err *err);
+void pool_free(struct device *device, void *memory, size_t bytes, struct stream *stream);
+size_t pool_reserved(struct device *device);
+void pool_trim(struct device *device);
+size_t pool_unit(struct device *device);
+enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err);
+void host_free(struct device *device, void *memory);
+int64_t allocations(struct device *device);
+void allocations_count(struct device *device); /* one more, of what CUDA takes by itself */
+enum status event_open(struct device *device, struct event **out, struct err *err);
+void event_close(struct event *event);
+void event_record(struct event *event, struct stream *stream);
+double event_elapsed(struct event *from, struct event *to);
+bool event_done(struct event *event);
+enum status event_wait(struct event *event, struct stream *stream, struct err *err);
+void stream_after(struct stream *stream, struct event *event);
+
+/* cuda_graph.cu */
+enum status graph_open(struct stream *stream, void (*work)(void *context), void *context, struct graph **out,
+                       struct err *err);
+void graph_run(struct graph *graph, struct stream *stream);
+void graph_close(struct graph *graph);
+void control_set(struct step_control *out, struct step_control value, struct stream *stream);
+
+/* What is known of the stream's fault. */
+enum status stream_check(struct stream *stream, struct err *err);
+/* Takes back a fault that turned out to be none of the device's. */
+void stream_forget(struct stream *stream);
+/* cuda_activity.cu: what the device did, and ranges */
+enum status activity_begin(struct device *device, struct err *err);
+enum status activity_end(struct device *device, void (*each)(void *context, const struct activity *activity),
+                         void *context, struct err *err);
+void range_push(const char *name);
+void range_pop();
+
+/* Keeps the first fault only: later ones follow from it. The device is lost. */
+void stream_fault(struct stream *stream, const char *at, const char *why);
+/* Where CUDA goes on working: nothing more runs on the stream, and the device is not lost. full: it only had
+ * no memory. */
+void stream_decline(struct stream *stream, const char *at, const char *why, bool full);
+/* The fault of a launch that was refused: the device is lost, unless it only had no memory for the launch. */
+void stream_refused(struct stream *stream, const char *at, cudaError_t error);
+
+/* Before every call to CUDA for the stream: false once it has failed, or anything beside it on the device,
+ * which is then its fault, too. */
+static inline bool stream_usable(struct stream *stream)
+{
+    if (stream->fault_at == NULL && stream->device->lost)
+        stream_fault(stream, "an earlier call",
+                     stream->device->why[0] != '\0' ? stream->device->why : "the device is lost");
+    return stream->fault_at == NULL;
+}
+
+enum status gemm_cache_open(struct device *device, struct err *err);
+void gemm_cache_close(struct device *device);
+
+/* LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): put a template with commas in parentheses.
+ */
+#ifdef ANNEAL_CUDA_SIM
+#define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
+    do {                                                                                                     \
+        if (stream_usable(stream)) {                                                                         \
+            sim::launch(#kernel, (const void *)(kernel), (stream)->queue, dim3(grid), dim3(block),           \
+                        (shared_bytes), [=] { (kernel)(__VA_ARGS__); });                                     \
+            launch_check(stream, #kernel);                                                                   \
+        }                                                                                                    \
+    } while (0)
+#define SHARED_ARRAY(type, name, count)                                                                      \
+    static sim::storage<type, (count)> name##_storage;                                                       \
+    sim::count_shared(name##_storage.at, sizeof name##_storage.at);                                          \
+    sim::pointer<type> name(name##_storage.at, name##_storage.marks, #name, (count))
+#define SHARED_DYNAMIC(type, name) sim::pointer<type> name = sim::dynamic_pointer<type>(#name)
+template <typename T> using shared_pointer = sim::pointer<T>;
+#else
+#define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
+    do {                                                                                                     \
+        if (stream_usable(stream)) {                                                                         \
+            (kernel)<<<(grid), (block), (shared_bytes), (stream)->queue>>>(__VA_ARGS__);                     \
+            launch_check(stream, #kernel);                                                                   \
+        }                                                                                                    \
+    } while (0)
+#define SHARED_ARRAY(type, name, count) __shared__ type name[count]
+#define SHARED_DYNAMIC(type, name)                                                                           \
+    extern __shared__ float4 dynamic_shared_memory[];                                                        \
+    type *name = reinterpret_cast<type *>(dynamic_shared_memory)
+template <typename T> using shared_pointer = T *;
+#endif
+
+/* Each .cu file is a module of its own, which the CUDA runtime loads when its first kernel is used. So that
+ * cuda_modules.cu can have all of them loaded beforehand, every file that includes this one leaves the
+ * address of one kernel in the plugin's section "anneal_modules". */
+#ifndef ANNEAL_CUDA_SIM
+static __global__ void module_mark()
+{
+}
+__attribute__((section("anneal_modules"), used)) static const void *module_anchor = (const void *)module_mark;
+#endif
+void modules_load();
+
+static inline void launch_check(struct stream *stream, const char *kernel)
+{
+    cudaError_t error = cudaGetLastError();
+    if (error != cudaSuccess) stream_refused(stream, kernel, error);
+}
+
+/* Shared memory that every GPU from compute capability 8.0 on lends a block: 8.6, 8.9 and 12.x have the
+ * least. */
+constexpr size_t SHARED_MOST = 99 << 10;
+
+/* Kernels that want more than 48 KiB of dynamic shared memory say so before the launch. */
+template <typename F> static inline void allow_shared(struct stream *stream, F *kernel, size_t bytes)
+{
+    if (!stream_usable(stream)) return;
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (error != cudaSuccess)
+        stream_refused(stream, "a kernel, or the shared memory of the next one,", error);
+}
+
+/* Blocks of `threads` for n elements, one thread each. n >= 1, below 2^31 · threads. */
+static inline unsigned block_count(size_t n, unsigned threads)
+{
+    return (unsigned)((n + threads - 1) / threads);
+}
+
+/* Threads for a row of n elements, of which each takes at least four: 32 to 256. */
+static inline unsigned row_threads(int n, int each)
+{
+    unsigned warp = 32u * (unsigned)(each < 4 ? 4 : each), threads = ((unsigned)n + warp - 1) / warp * 32;
+    return threads < 32 ? 32 : threads > 256 ? 256 : threads;
+}
+
+static inline bool aligned16(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+/* ---- reductions; every lane gets the result, the order is fixed ---- */
+
+template <typename T> __device__ static inline T warp_sum(T x)
+{
+    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    return x;
+}
+
+__device__ static inline float warp_max(float x)
+{
+    for (int lanes = 16; lanes > 0; lanes /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
+    return x;
+}
+
+/* Over a block of at most 1,024 threads, for every thread. Must be reached by all of them. */
+template <typename T> __device__ static inline T block_sum(T x)
+{
+    SHARED_ARRAY(T, block_partial, 32);
+    x = warp_sum(x);
+    if (blockDim.x == 32) return x;
+    if (threadIdx.x % 32 == 0) block_partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    T total = 0;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) total += block_partial[w];
+    __syncthreads();
+    return total;
+}
+
+__device__ static inline float block_max(float x)
+{
+    SHARED_ARRAY(float, block_partial_max, 32);
+    x = warp_max(x);
+    if (blockDim.x == 32) return x;
+    if (threadIdx.x % 32 == 0) block_partial_max[threadIdx.x / 32] = x;
+    __syncthreads();
+    float top = -INFINITY;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) top = fmaxf(top, block_partial_max[w]);
+    __syncthreads();
+    return top;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* See cuda_plugin.h. */
+#include "kernels/device/cuda_plugin.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+
+#define PLUGIN_NAME "anneal_cuda.so"
+
+/* Where the plugin is, or would be beside the executable. */
+static enum status plugin_path(char *buf, size_t size, struct err *err)
+{
+    const char *wish = getenv("ANNEAL_CUDA_PLUGIN");
+    char folder[PATH_MAX];
+    if (wish != NULL && *wish != '\0') {
+        if ((size_t)snprintf(buf, size, "%s", wish) >= size)
+            return err_set(err, STATUS_USAGE, "ANNEAL_CUDA_PLUGIN: the path is too long");
+        return STATUS_OK;
+    }
+    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    if (n <= 0) return err_set(err, STATUS_NOT_FOUND, "cuda: the folder of this program is not known");
+    folder[n] = '\0';
+    *strrchr(folder, '/') = '\0';
+    /* built, or in a bundle; else installed; else the first, to name it as missing */
+    static const char *const places[] = {"/" PLUGIN_NAME, "/../lib/anneal/" PLUGIN_NAME, "/" PLUGIN_NAME};
+    for (int i = 0; i < 3; i++) {
+        if ((size_t)snprintf(buf, size, "%s%s", folder, places[i]) >= size)
+            return err_set(err, STATUS_NOT_FOUND, "cuda: the path of this program is too long");
+        if (file_exists(buf)) break;
+    }
+    return STATUS_OK;
+}
+
+static enum status open_library(void **library, const struct cuda_plugin **out, struct err *err)
+{
+    char path[PATH_MAX];
+    enum status status = plugin_path(path, sizeof path, err);
+    if (status) return status;
+    if (!file_exists(path))
+        return err_set(
+            err, STATUS_NOT_FOUND,
+            "the CUDA plugin %s is missing (build it with `make CUDA=1` where nvcc is, or name it in "
+            "ANNEAL_CUDA_PLUGIN)",
+            path);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL)
+        return err_set(
+            err, STATUS_FAILED,
+            "the CUDA plugin cannot be loaded: %s (install NVIDIA's CUDA 13 libraries, or put that "
+            "one beside the plugin)",
+            dlerror());
+    const struct cuda_plugin *plugin = dlsym(handle, "cuda_plugin");
+    if (plugin == NULL || plugin->plugin_bytes != sizeof *plugin ||
+        plugin->backend_bytes != sizeof(struct backend)) {
+        dlclose(handle);
+        return err_set(err, STATUS_FAILED, "%s belongs to another build of anneal (build both together)",
+                       path);
+    }
+    *library = handle;
+    *out = plugin;
+    return STATUS_OK;
+}
+
+enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err)
+{
+    void *library;
+    return open_library(&library, out, err);
+}
+
+/* cuBLASLt's tables, which come with the plugin, take 140 MiB: nothing for a process that trains on the CPU
+ * to keep. Where a driver is loaded it may have threads in the plugin by now, which stays. */
+static void close_without_driver(void *library, const struct cuda_plugin *plugin)
+{
+    struct cuda_driver_report driver = {0};
+    plugin->inspect(&driver, NULL);
+    if (driver.driver == 0) dlclose(library);
+}
+
+enum status cuda_backend_open(const struct backend **out, struct err *err)
+{
+    void *library;
+    const struct cuda_plugin *plugin;
+    struct cuda_device_report device;
+    int index;
+    enum status status = open_library(&library, &plugin, err);
+    if (status) return status;
+    status = plugin->choose_device(&index, &device, err);
+    if (status)
+        close_without_driver(library, plugin);
+    else
+        *out = plugin->table;
+    return status;
+}

@@ -1,0 +1,48 @@
+/* The CUDA plugin, anneal_cuda.so: what it exports and how it is found. The program itself links no CUDA.
+ *
+ * The plugin is $ANNEAL_CUDA_PLUGIN (a file), else the one beside the executable, else the one in
+ * ../lib/anneal of its folder. Where it cannot be used, one sentence says why and what to do. */
+#ifndef ANNEAL_KERNELS_DEVICE_CUDA_PLUGIN_H
+#define ANNEAL_KERNELS_DEVICE_CUDA_PLUGIN_H
+
+#include "kernels/device/backend.h"
+
+/* A device as the driver describes it, whether or not it can be used. */
+struct cuda_device_report {
+    char name[256];
+    char uuid[48];                   /* "GPU-…" */
+    int64_t total_bytes, free_bytes; /* free: of a device that can be used */
+    int major, minor;                /* compute capability */
+    double peak_flops[PRECISIONS];   /* see chip.h; 0: unknown, or it does not compute in it */
+    bool peak_published;             /* by NVIDIA for this chip; else from its multiprocessors and clock */
+    char why_not[200];               /* empty: it can be used; else one sentence */
+};
+
+/* What the driver says about itself. */
+struct cuda_driver_report {
+    int driver, runtime; /* 13000 is CUDA 13.0: the newest that the driver knows, and what the plugin needs */
+    int devices;
+};
+
+/* The one symbol of the plugin, "cuda_plugin". */
+struct cuda_plugin {
+    uint32_t plugin_bytes;  /* sizeof(struct cuda_plugin) and */
+    uint32_t backend_bytes; /* sizeof(struct backend) where it was compiled: another build does not fit */
+    const struct backend *table;
+    /* Fails, with the sentence, where no driver or no device is there. out is filled as far as it is known.
+     */
+    enum status (*inspect)(struct cuda_driver_report *out, struct err *err);
+    enum status (*inspect_device)(int index, struct cuda_device_report *out, struct err *err);
+    /* The first device that can be used, which is the one that the table's device_open opens; else the
+     * sentence. CUDA_VISIBLE_DEVICES orders and hides devices. */
+    enum status (*choose_device)(int *index, struct cuda_device_report *out, struct err *err);
+};
+
+/* Opens the plugin; it stays open until the process ends. STATUS_NOT_FOUND: there is none. */
+enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err);
+
+/* The table of a plugin that has at least one device to use; else the sentence. Does not open the device. A
+ * plugin that finds no driver is closed again. */
+enum status cuda_backend_open(const struct backend **out, struct err *err);
+
+#endif

@@ -1,0 +1,319 @@
+/* See export_json.h. */
+#include "runs/exchange/export_json.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "runs/exchange/out_file.h"
+#include "runs/json_out.h"
+#include "runs/run_params.h"
+#include "runs/run_row.h"
+#include "runs/tables.h"
+#include "runs/timeline.h"
+
+enum { TOP_OPERATIONS = 10 };
+
+struct document {
+    struct store *store;
+    struct run_info run;
+    struct arena arena;
+    struct run_param *params;
+    size_t param_count;
+    struct json_out out;
+    struct err *err;
+};
+
+static void write_text(struct json_out *out, const char *name, const char *value)
+{
+    json_out_text(out, name, value, value ? strlen(value) : 0);
+}
+
+/* ---- configuration ---- */
+
+/* "16" is a number, "true" a truth, anything else a text. */
+static void write_config_value(struct json_out *out, const char *name, const char *value)
+{
+    int64_t integer;
+    double number;
+    if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
+        json_out_bool(out, name, *value == 't');
+    else if (text_parse_int(value, &integer))
+        json_out_int(out, name, integer);
+    else if (text_parse_double(value, &number) && isfinite(number))
+        json_out_real(out, name, number);
+    else
+        write_text(out, name, value);
+}
+
+/* The length of the section in "section.key": up to the last dot. */
+static size_t section_length(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? (size_t)(dot - name) : 0;
+}
+
+static bool same_section(const char *a, const char *b)
+{
+    size_t n = section_length(a);
+    return n == section_length(b) && memcmp(a, b, n) == 0;
+}
+
+static enum status write_config(struct document *d)
+{
+    json_out_open(&d->out, "config", '{', false);
+    for (size_t i = 0; i < d->param_count; i++) {
+        const char *name = d->params[i].name;
+        size_t n = section_length(name), earlier = 0;
+        while (earlier < i && !same_section(d->params[earlier].name, name)) earlier++;
+        if (earlier < i) continue; /* written with that one */
+        char *section = arena_printf(&d->arena, "%.*s", (int)n, name);
+        if (!section) return err_set(d->err, STATUS_NO_MEMORY, "exporting: not enough memory");
+        json_out_open(&d->out, section, '{', false);
+        for (size_t j = i; j < d->param_count; j++)
+            if (same_section(d->params[j].name, name))
+                write_config_value(&d->out, d->params[j].name + n + (n > 0), d->params[j].value);
+        json_out_close(&d->out, '}');
+    }
+    json_out_close(&d->out, '}');
+    return STATUS_OK;
+}
+
+/* ---- training ---- */
+
+/* All columns of the table's timeline as one object a row. */
+static enum status write_rows(struct document *d, const char *name, enum export_table which)
+{
+    char columns[256] = "";
+    struct timeline timeline = {0};
+    bool row = false;
+    const struct column *column = tables[which].columns + 1;
+    for (size_t n = 0; column->name; column++)
+        n += (size_t)snprintf(columns + n, sizeof columns - n, "%s%s", n ? ", " : "", column->name);
+    enum status status =
+        timeline_open(&timeline, d->store, d->run.id, which == EXPORT_EVALS, columns, d->err);
+    json_out_open(&d->out, name, '[', false);
+    while (!status && !d->out.error && !(status = timeline_next(&timeline, &row, d->err)) && row) {
+        json_out_open(&d->out, NULL, '{', true);
+        for (int i = 0; tables[which].columns[i + 1].name; i++) {
+            column = &tables[which].columns[i + 1];
+            if (sqlite3_column_type(timeline.row, i) == SQLITE_NULL)
+                json_out_null(&d->out, column->name);
+            else if (column->kind == INTEGER)
+                json_out_int(&d->out, column->name, sqlite3_column_int64(timeline.row, i));
+            else
+                json_out_real(&d->out, column->name, sqlite3_column_double(timeline.row, i));
+        }
+        json_out_close(&d->out, '}');
+    }
+    json_out_close(&d->out, ']');
+    timeline_close(&timeline);
+    return status;
+}
+
+static enum status write_totals(struct document *d)
+{
+    struct timeline timeline = {0};
+    double epoch = NAN, milliseconds = 0, tokens = 0;
+    bool row = false;
+    enum status status =
+        timeline_open(&timeline, d->store, d->run.id, false, "epoch, step_ms, tokens_per_sec", d->err);
+    while (!status && !(status = timeline_next(&timeline, &row, d->err)) && row) {
+        double time = store_column_double(timeline.row, 1), rate = store_column_double(timeline.row, 2);
+        epoch = store_column_double(timeline.row, 0);
+        if (!isfinite(time) || !isfinite(rate)) continue;
+        milliseconds += time;
+        tokens += rate * time / 1e3;
+    }
+    timeline_close(&timeline);
+    json_out_real(&d->out, "total_time_sec", d->run.elapsed);
+    json_out_int(&d->out, "total_steps", d->run.steps > 0 ? d->run.steps : 0);
+    if (isfinite(epoch) && fabs(epoch) < 1e15)
+        json_out_int(&d->out, "epochs_completed", (int64_t)floor(epoch));
+    else
+        json_out_null(&d->out, "epochs_completed");
+    json_out_real(&d->out, "final_loss", d->run.final_loss);
+    json_out_real(&d->out, "best_val_loss", d->run.best_val_loss);
+    json_out_real(&d->out, "avg_tokens_per_sec", milliseconds > 0 ? tokens / (milliseconds / 1e3) : NAN);
+    return status;
+}
+
+/* Runs `sql`, whose ?1 is the run and ?2 `limit`; the statement is the store's. */
+static enum status prepare(struct document *d, const char *sql, int limit, sqlite3_stmt **out)
+{
+    enum status status = store_prepare(d->store, sql, out, d->err);
+    if (status) return status;
+    store_bind_text(*out, 1, d->run.id);
+    if (sqlite3_bind_parameter_count(*out) > 1) sqlite3_bind_int(*out, 2, limit);
+    return STATUS_OK;
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : NAN;
+}
+
+static enum status write_phases(struct document *d, double total)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = prepare(d,
+                                 "select phase, sum(time_us) / 1e3 from layer_profile where run_id = ?1"
+                                 " group by phase order by 2 desc, 1",
+                                 0, &select);
+    json_out_open(&d->out, "phase_breakdown", '{', false);
+    while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
+        double time = store_column_double(select, 1);
+        json_out_open(&d->out, (const char *)sqlite3_column_text(select, 0), '{', true);
+        json_out_real(&d->out, "time_ms", time);
+        json_out_real(&d->out, "share", share(time, total));
+        json_out_close(&d->out, '}');
+    }
+    json_out_close(&d->out, '}');
+    return status;
+}
+
+static enum status write_operations(struct document *d, double total)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = prepare(d,
+                                 "select op, sum(calls), sum(time_us) / 1e3 from layer_profile"
+                                 " where run_id = ?1 group by op order by 3 desc, 1 limit ?2",
+                                 TOP_OPERATIONS, &select);
+    json_out_open(&d->out, "top_operations", '[', false);
+    while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
+        double time = store_column_double(select, 2);
+        json_out_open(&d->out, NULL, '{', true);
+        write_text(&d->out, "op", (const char *)sqlite3_column_text(select, 0));
+        json_out_int(&d->out, "calls", store_column_int(select, 1, 0));
+        json_out_real(&d->out, "time_ms", time);
+        json_out_real(&d->out, "share", share(time, total));
+        json_out_close(&d->out, '}');
+    }
+    json_out_close(&d->out, ']');
+    return status;
+}
+
+static enum status write_profile(struct document *d)
+{
+    sqlite3_stmt *select;
+    bool row;
+    double total = 0, steps = 0;
+    enum status status = prepare(d,
+                                 "select coalesce(sum(time_us), 0) / 1e3, (select count(*) from (select"
+                                 " distinct segment, step from layer_profile where run_id = ?1))"
+                                 " from layer_profile where run_id = ?1",
+                                 0, &select);
+    if (!status) status = store_step(d->store, select, &row, d->err);
+    if (!status && row) {
+        total = store_column_double(select, 0);
+        steps = sqlite3_column_double(select, 1);
+        sqlite3_reset(select);
+    }
+    json_out_open(&d->out, "profiler_report", '{', false);
+    json_out_real(&d->out, "total_time_ms", total);
+    json_out_real(&d->out, "avg_step_ms", steps > 0 ? total / steps : NAN);
+    if (!status) status = write_phases(d, total);
+    if (!status) status = write_operations(d, total);
+    json_out_close(&d->out, '}');
+    return status;
+}
+
+static enum status write_training(struct document *d)
+{
+    json_out_open(&d->out, "training", '{', false);
+    enum status status = write_totals(d);
+    if (!status) status = write_rows(d, "steps", EXPORT_STEPS);
+    if (!status) status = write_profile(d);
+    if (!status) status = write_rows(d, "evals", EXPORT_EVALS);
+    json_out_close(&d->out, '}');
+    return status;
+}
+
+/* ---- samples ---- */
+
+static enum status write_inference(struct document *d)
+{
+    struct segment_list segments = {0};
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = segment_read(d->store, d->run.id, 0, &segments, d->err);
+    if (!status)
+        status = prepare(d,
+                         "select segment, step, prompt, text from samples where run_id = ?1"
+                         " order by step, segment, id",
+                         0, &select);
+    json_out_open(&d->out, "inference", '[', false);
+    while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
+        int64_t step = sqlite3_column_int64(select, 1);
+        if (!segment_shows(&segments, sqlite3_column_int(select, 0), step - 1)) continue;
+        json_out_open(&d->out, NULL, '{', false);
+        json_out_int(&d->out, "step", step);
+        for (int i = 2; i < 4; i++) {
+            const char *text = (const char *)sqlite3_column_text(select, i);
+            json_out_text(&d->out, i == 2 ? "prompt" : "text", text, (size_t)sqlite3_column_bytes(select, i));
+        }
+        json_out_close(&d->out, '}');
+    }
+    json_out_close(&d->out, ']');
+    segment_release(&segments);
+    return status;
+}
+
+/* ---- the document ---- */
+
+static const char *model_name(const struct document *d)
+{
+    static const char *const keys[] = {"model.from", "model.preset"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *value = run_params_get(d->params, d->param_count, keys[i]);
+        if (value && *value) return value;
+    }
+    return d->run.name;
+}
+
+/* Errors of writing are left in *error, as an errno. */
+static enum status write_document(struct store *store, const char *run_id, FILE *file, int *error,
+                                  struct err *err)
+{
+    struct document d = {.store = store, .err = err};
+    *error = 0;
+    arena_init(&d.arena, 16384);
+    enum status status = store_read_begin(store, err);
+    if (!status) status = run_row_find(store, run_id, &d.run, err);
+    if (!status) status = run_params_list(store, run_id, &d.arena, &d.params, &d.param_count, err);
+    if (!status) {
+        json_out_begin(&d.out, file);
+        json_out_open(&d.out, NULL, '{', false);
+        write_text(&d.out, "run_id", d.run.id);
+        write_text(&d.out, "model_name", model_name(&d));
+        status = write_config(&d);
+        if (!status) status = write_training(&d);
+        if (!status) status = write_inference(&d);
+        json_out_close(&d.out, '}');
+        *error = json_out_finish(&d.out);
+    }
+    store_read_end(store);
+    arena_release(&d.arena);
+    return status;
+}
+
+enum status export_json(struct store *store, const char *run_id, FILE *out, struct err *err)
+{
+    int error;
+    enum status status = write_document(store, run_id, out, &error, err);
+    if (!status && error)
+        status = err_set(err, STATUS_IO, "exporting run %s: cannot write: %s", run_id, strerror(error));
+    return status;
+}
+
+enum status export_json_file(struct store *store, const char *run_id, const char *path, struct err *err)
+{
+    struct out_file file;
+    int error;
+    enum status status = out_file_open(&file, path, err);
+    if (status) return status;
+    status = write_document(store, run_id, file.stream, &error, err);
+    return out_file_close(&file, status, error, err);
+}

@@ -1,0 +1,587 @@
+/* See ledger.h. Every operation is one short transaction that takes the file's write lock first, so the check
+ * and the reservation it allows are one step for all processes. */
+#include "runs/reservations/ledger.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
+#include "runs/reservations/ledger_file.h"
+#include "runs/reservations/process_mark.h"
+
+enum { BUSY_MS = 10000 };
+
+struct ledger {
+    sqlite3 *db;
+    char path[PATH_MAX];
+    char boot[PROCESS_BOOT_BYTES]; /* of this system */
+    char home[LEDGER_HOME];
+    int64_t place; /* in the queue; 0: none */
+};
+
+/* A larger id came later. */
+#define COLUMNS                                                                                              \
+    "(id integer primary key autoincrement, boot text not null, pid integer not null, started integer not"   \
+    " null, device text not null, holder text not null, bytes integer not null, used integer not null"       \
+    " default 0, since real not null);"
+#define LATER_COLUMNS(table)                                                                                 \
+    "alter table " table " add column beside integer not null default 0;"                                    \
+    "alter table " table " add column passes integer not null default 0;"                                    \
+    "alter table " table " add column reserve real not null default 0;"
+#define HOME_COLUMN(table) "alter table " table " add column home text not null default '';"
+
+/* What each version adds to the one before. One of a later program is read as it is: it only adds. */
+static const char *const versions[] = {
+    "create table if not exists reservations" COLUMNS "create table if not exists waiting" COLUMNS,
+    LATER_COLUMNS("reservations") LATER_COLUMNS("waiting"),
+    HOME_COLUMN("reservations") HOME_COLUMN("waiting"),
+};
+enum { VERSION = sizeof versions / sizeof *versions };
+
+enum table { RESERVATIONS, WAITING };
+static const char *const tables[] = {"reservations", "waiting"};
+
+/* ---- SQLite ---- */
+
+/* What is wrong with the file, and what its user can do about it. */
+static enum status failed(struct ledger *l, struct err *err)
+{
+    int code = sqlite3_errcode(l->db) & 0xff;
+    const char *why = sqlite3_errmsg(l->db);
+    int64_t locking = code == SQLITE_BUSY ? process_locking(l->path) : 0;
+    if (locking)
+        return err_set(err, STATUS_IO,
+                       "%s: process %" PRId64 " has kept it locked for %d s (end or continue that process)",
+                       l->path, locking, BUSY_MS / 1000);
+    if (code == SQLITE_BUSY)
+        return err_set(err, STATUS_IO, "%s: kept locked for %d s (`fuser %s` shows the process: end it)",
+                       l->path, BUSY_MS / 1000, l->path);
+    if (code == SQLITE_FULL) return err_set(err, STATUS_IO, "%s: %s (make room on its disk)", l->path, why);
+    if (code == SQLITE_READONLY || code == SQLITE_PERM || code == SQLITE_CANTOPEN)
+        return err_set(err, STATUS_IO, "%s: %s (make the file and its folder writable for this user)",
+                       l->path, why);
+    if (code == SQLITE_IOERR)
+        return err_set(err, STATUS_IO, "%s: %s (look whether its disk is full or failing)", l->path, why);
+    return err_set(err, code == SQLITE_NOTADB || code == SQLITE_CORRUPT ? STATUS_CORRUPT : STATUS_IO,
+                   "%s: %s (it only holds reservations of memory: it may be deleted while nothing trains)",
+                   l->path, why);
+}
+
+static enum status run(struct ledger *l, const char *sql, struct err *err)
+{
+    return sqlite3_exec(l->db, sql, NULL, NULL, NULL) == SQLITE_OK ? STATUS_OK : failed(l, err);
+}
+
+/* Ends a transaction: keeps it, or on `status` takes it back. */
+static enum status finish(struct ledger *l, enum status status, struct err *err)
+{
+    if (!status) status = run(l, "commit", err);
+    if (status) sqlite3_exec(l->db, "rollback", NULL, NULL, NULL);
+    return status;
+}
+
+static enum status prepare(struct ledger *l, const char *sql, sqlite3_stmt **out, struct err *err)
+{
+    return sqlite3_prepare_v2(l->db, sql, -1, out, NULL) == SQLITE_OK ? STATUS_OK : failed(l, err);
+}
+
+/* Steps a statement that gives no rows, and finalizes it. */
+static enum status complete(struct ledger *l, sqlite3_stmt *statement, struct err *err)
+{
+    int code = sqlite3_step(statement);
+    enum status status = code == SQLITE_DONE ? STATUS_OK : failed(l, err);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* Whether there is another row; an error ends them with *status. */
+static bool next_row(struct ledger *l, sqlite3_stmt *select, enum status *status, struct err *err)
+{
+    if (*status) return false;
+    int code = sqlite3_step(select);
+    if (code != SQLITE_ROW && code != SQLITE_DONE) *status = failed(l, err);
+    return code == SQLITE_ROW;
+}
+
+/* ---- processes ---- */
+
+static bool alive(const struct ledger *l, const char *boot, int64_t pid, int64_t start)
+{
+    return boot && strcmp(boot, l->boot) == 0 && process_started(pid) == start;
+}
+
+static enum status delete_row(struct ledger *l, enum table table, int64_t id, struct err *err)
+{
+    char sql[80];
+    sqlite3_stmt *statement;
+    snprintf(sql, sizeof sql, "delete from %s where id = ?1", tables[table]);
+    enum status status = prepare(l, sql, &statement, err);
+    if (status) return status;
+    sqlite3_bind_int64(statement, 1, id);
+    return complete(l, statement, err);
+}
+
+static enum status prune_table(struct ledger *l, enum table table, struct err *err)
+{
+    char sql[80];
+    sqlite3_stmt *all;
+    snprintf(sql, sizeof sql, "select id, boot, pid, started from %s", tables[table]);
+    enum status status = prepare(l, sql, &all, err);
+    if (status) return status;
+    while (next_row(l, all, &status, err)) {
+        if (alive(l, (const char *)sqlite3_column_text(all, 1), sqlite3_column_int64(all, 2),
+                  sqlite3_column_int64(all, 3)))
+            continue;
+        status = delete_row(l, table, sqlite3_column_int64(all, 0), err);
+    }
+    sqlite3_finalize(all);
+    return status;
+}
+
+static enum status prune(struct ledger *l, struct err *err)
+{
+    enum status status = prune_table(l, RESERVATIONS, err);
+    return status ? status : prune_table(l, WAITING, err);
+}
+
+/* ---- opening ---- */
+
+double ledger_auto_reserve(bool shared)
+{
+    return shared ? 0.10 : 0.02;
+}
+
+static enum status read_version(struct ledger *l, int *version, struct err *err)
+{
+    sqlite3_stmt *select;
+    enum status status = prepare(l, "pragma user_version", &select, err);
+    if (status) return status;
+    if (next_row(l, select, &status, err)) *version = sqlite3_column_int(select, 0);
+    sqlite3_finalize(select);
+    return status;
+}
+
+/* Where it is of this version it is only read: whoever opens waits for no other. */
+static enum status bring_up_to_date(struct ledger *l, struct err *err)
+{
+    char sql[40];
+    int version = 0;
+    enum status status = read_version(l, &version, err);
+    if (status || version >= VERSION) return status;
+    status = run(l, "begin immediate", err);
+    if (status) return status;
+    status = read_version(l, &version, err); /* another may have been faster */
+    for (; !status && version < VERSION; version++) status = run(l, versions[version], err);
+    snprintf(sql, sizeof sql, "pragma user_version = %d", version);
+    if (!status) status = run(l, sql, err);
+    return finish(l, status, err);
+}
+
+enum status ledger_open(const char *folder, struct ledger **out, struct err *err)
+{
+    struct ledger *l = calloc(1, sizeof *l);
+    if (!l) return err_set(err, STATUS_NO_MEMORY, "no memory for the ledger of device memory");
+    process_boot(l->boot);
+    enum status status = file_make_folders(folder, err);
+    if (!status) status = ledger_file_path(folder, l->path, sizeof l->path, err);
+    if (!status) ledger_file_create(folder, l->path);
+    if (!status &&
+        sqlite3_open_v2(l->path, &l->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK)
+        status = l->db ? failed(l, err) : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", l->path);
+    if (!status) {
+        sqlite3_busy_timeout(l->db, BUSY_MS);
+        sqlite3_db_config(l->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+        status = run(l, "pragma trusted_schema = off; pragma synchronous = off", err);
+    }
+    if (!status) status = bring_up_to_date(l, err);
+    if (status)
+        ledger_close(l);
+    else
+        *out = l;
+    return status;
+}
+
+void ledger_set_home(struct ledger *l, const char *home)
+{
+    snprintf(l->home, sizeof l->home, "%s", home);
+}
+
+const char *ledger_home(const struct ledger *l)
+{
+    return l->home[0] != '\0' ? l->home : NULL;
+}
+
+bool ledger_is_lost(struct ledger *l)
+{
+    int moved = 0;
+    return sqlite3_file_control(l->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+}
+
+void ledger_close(struct ledger *l)
+{
+    if (!l) return;
+    if (l->place) delete_row(l, WAITING, l->place, NULL);
+    sqlite3_close(l->db);
+    free(l);
+}
+
+/* ---- listing ---- */
+
+static void copy_text(char *out, size_t size, sqlite3_stmt *row, int column)
+{
+    const unsigned char *text = sqlite3_column_text(row, column);
+    snprintf(out, size, "%s", text ? (const char *)text : "");
+}
+
+/* The more of what a process told and what is seen: pages that were swapped out since are still its own. */
+static void see_used(struct reservation *r)
+{
+    int64_t seen = memory_private(r->pid) - r->beside;
+    if (seen > r->bytes) seen = r->bytes;
+    if (seen > r->used) r->used = seen;
+}
+
+/* In the order they came; of one device, or of all with NULL. Within a transaction. There is room for one
+ * more. */
+static enum status list(struct ledger *l, enum table table, const char *device, struct reservation **out,
+                        size_t *count, struct err *err)
+{
+    char sql[200];
+    struct reservation *rows = NULL;
+    size_t n = 0, capacity = 0;
+    sqlite3_stmt *select;
+    snprintf(sql, sizeof sql,
+             "select id, pid, device, holder, bytes, used, since, beside, passes, reserve, home from %s"
+             " where ?1 is null or device = ?1 order by id",
+             tables[table]);
+    enum status status = prepare(l, sql, &select, err);
+    if (status) return status;
+    if (device) sqlite3_bind_text(select, 1, device, -1, SQLITE_STATIC);
+    do {
+        if (n + 1 >= capacity) {
+            capacity = capacity ? capacity * 2 : 16;
+            struct reservation *more = realloc(rows, capacity * sizeof *rows);
+            if (!more) {
+                status = err_set(err, STATUS_NO_MEMORY, "no memory to list the ledger");
+                break;
+            }
+            rows = more;
+        }
+        if (!next_row(l, select, &status, err)) break;
+        struct reservation *r = &rows[n++];
+        r->id = sqlite3_column_int64(select, 0);
+        r->pid = sqlite3_column_int64(select, 1);
+        copy_text(r->device, sizeof r->device, select, 2);
+        copy_text(r->holder, sizeof r->holder, select, 3);
+        r->bytes = sqlite3_column_int64(select, 4);
+        r->used = sqlite3_column_int64(select, 5);
+        r->since = sqlite3_column_double(select, 6);
+        r->beside = sqlite3_column_int64(select, 7);
+        r->passes = sqlite3_column_int(select, 8) != 0;
+        r->reserve = sqlite3_column_double(select, 9);
+        copy_text(r->home, sizeof r->home, select, 10);
+        if (table == RESERVATIONS && strcmp(r->device, LEDGER_HOST) == 0) see_used(r);
+    } while (true);
+    sqlite3_finalize(select);
+    if (status) {
+        free(rows);
+        return status;
+    }
+    *out = rows;
+    *count = n;
+    return STATUS_OK;
+}
+
+static enum status list_living(struct ledger *l, enum table table, const char *device,
+                               struct reservation **out, size_t *count, struct err *err)
+{
+    *out = NULL;
+    *count = 0;
+    if (!l) return STATUS_OK;
+    enum status status = run(l, "begin immediate", err);
+    if (status) return status;
+    status = prune(l, err);
+    if (!status) status = list(l, table, device, out, count, err);
+    return finish(l, status, err);
+}
+
+enum status ledger_list(struct ledger *l, const char *device, struct reservation **out, size_t *count,
+                        struct err *err)
+{
+    return list_living(l, RESERVATIONS, device, out, count, err);
+}
+
+enum status ledger_queue(struct ledger *l, const char *device, struct reservation **out, size_t *count,
+                         struct err *err)
+{
+    return list_living(l, WAITING, device, out, count, err);
+}
+
+/* ---- reserving ---- */
+
+/* "run-a 3.0 GiB (process 17), ..." of the largest holders. */
+static void name_holders(const struct reservation *rows, size_t count, char *buf, size_t size)
+{
+    size_t used = 0;
+    char bytes[32];
+    buf[0] = '\0';
+    for (size_t i = 0; i < count && i < 4 && used < size; i++)
+        used += (size_t)snprintf(
+            buf + used, size - used, "%s%.40s %s (process %" PRId64 ")", i ? ", " : "", rows[i].holder,
+            text_format_bytes((uint64_t)rows[i].bytes, bytes, sizeof bytes), rows[i].pid);
+    if (count > 4 && used < size) snprintf(buf + used, size - used, " and %zu more", count - 4);
+}
+
+/* Who has to do with a device, in order of arrival. */
+struct crowd {
+    struct reservation *holding, *waiting; /* of holding there is room for one more */
+    size_t holding_count, waiting_count;
+};
+
+static void crowd_release(struct crowd *crowd)
+{
+    free(crowd->holding);
+    free(crowd->waiting);
+}
+
+/* "; other programs hold 3.0 GiB": what nobody has told the ledger of. */
+static void name_others(const struct ledger *l, const struct ledger_room *room, const struct crowd *crowd,
+                        char *buf, size_t size)
+{
+    char bytes[32];
+    int64_t others = room->total - room->available - room->taken - room->beside;
+    for (size_t i = 0; i < crowd->holding_count; i++)
+        others -= crowd->holding[i].used + crowd->holding[i].beside;
+    for (size_t i = 0; i < crowd->waiting_count; i++)
+        if (crowd->waiting[i].id != l->place) others -= crowd->waiting[i].used + crowd->waiting[i].beside;
+    buf[0] = '\0';
+    if (room->available > 0 && others >= room->total / 100)
+        snprintf(buf, size, "; other programs hold %s",
+                 text_format_bytes((uint64_t)others, bytes, sizeof bytes));
+}
+
+static int64_t kept_free(int64_t total, double reserve)
+{
+    return (int64_t)((double)total * reserve);
+}
+
+/* What is left beside the reservations, and of what is free less what stays free and what was reserved and
+ * not yet taken. */
+static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count)
+{
+    int64_t kept = kept_free(room->total, room->reserve), reserved = 0, coming = 0;
+    if (room->total <= 0) return INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        reserved += rows[i].bytes;
+        if (rows[i].used < rows[i].bytes) coming += rows[i].bytes - rows[i].used;
+    }
+    int64_t left = room->total - kept - reserved, free_now = room->available - kept - coming + room->taken;
+    if (room->available > 0 && free_now < left) left = free_now;
+    return left < 0 ? 0 : left;
+}
+
+static const struct ledger nowhere; /* no place in a queue */
+
+static enum status check(const struct ledger *l, const struct ledger_room *room, const struct crowd *crowd,
+                         int64_t bytes, struct err *err)
+{
+    char wanted[32], free_bytes[32], all[32], holders[300], others[64];
+    int64_t left = left_of(room, crowd->holding, crowd->holding_count);
+    if (bytes <= left) return STATUS_OK;
+    text_format_bytes((uint64_t)bytes, wanted, sizeof wanted);
+    text_format_bytes((uint64_t)left, free_bytes, sizeof free_bytes);
+    text_format_bytes((uint64_t)room->total, all, sizeof all);
+    if (bytes > room->total - kept_free(room->total, room->reserve))
+        return err_set(err, STATUS_NO_MEMORY,
+                       "%s: %s are needed, it has %s, of which %.0f %% stay free (use a smaller model, "
+                       "train.batch_size or train.seq_len)",
+                       room->name, wanted, all, room->reserve * 100);
+    name_holders(crowd->holding, crowd->holding_count, holders, sizeof holders);
+    name_others(l, room, crowd, others, sizeof others);
+    return err_set(err, STATUS_BUSY,
+                   "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s%s", room->name,
+                   wanted, free_bytes, all, room->reserve * 100, crowd->holding_count ? "; reserved: " : "",
+                   holders, others);
+}
+
+enum status ledger_left(struct ledger *l, const struct ledger_room *room, int64_t *left, struct err *err)
+{
+    struct reservation *rows = NULL;
+    size_t count = 0;
+    enum status status = ledger_list(l, room->device, &rows, &count, err);
+    if (!status) *left = left_of(room, rows, count);
+    free(rows);
+    return status;
+}
+
+enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct err *err)
+{
+    return check(&nowhere, room, &(struct crowd){0}, bytes, err);
+}
+
+/* "cuda:0: run-a (process 17) waits for 3.0 GiB and" what `rest` says. */
+static enum status waits(const struct ledger_room *room, const struct reservation *first, const char *rest,
+                         struct err *err)
+{
+    char bytes[32];
+    return err_set(err, STATUS_BUSY, "%s: %.40s (process %" PRId64 ") waits for %s and %s", room->name,
+                   first->holder, first->pid, text_format_bytes((uint64_t)first->bytes, bytes, sizeof bytes),
+                   rest);
+}
+
+/* Whether who waits longest is passed only as long as it waits for others, too: it will fit beside this one,
+ * or would not fit if those who passed it were gone. So it waits only for those who are there already,
+ * however many come. Reorders the holding. */
+static enum status check_passing(const struct ledger_room *room, struct crowd *crowd, int64_t bytes,
+                                 struct err *err)
+{
+    const struct reservation *first = &crowd->waiting[0];
+    struct ledger_room seen = *room; /* by it */
+    size_t lasting = 0;
+    seen.taken = first->used;
+    seen.reserve = first->reserve;
+    crowd->holding[crowd->holding_count] = (struct reservation){.bytes = bytes, .used = room->taken};
+    if (first->bytes <= left_of(&seen, crowd->holding, crowd->holding_count + 1)) return STATUS_OK;
+    for (size_t i = 0; i < crowd->holding_count; i++)
+        if (!crowd->holding[i].passes)
+            crowd->holding[lasting++] = crowd->holding[i];
+        else if (room->available > 0) /* else it is not known, and stays so */
+            seen.available += crowd->holding[i].used + crowd->holding[i].beside;
+    if (first->bytes > left_of(&seen, crowd->holding, lasting)) return STATUS_OK;
+    return waits(room, first, "only for those who passed it (try again when it has come in)", err);
+}
+
+/* STATUS_BUSY where somebody came for the device before us. */
+static enum status check_queue(const struct ledger *l, const struct ledger_room *room, struct crowd *crowd,
+                               int64_t bytes, struct err *err)
+{
+    if (!crowd->waiting_count || crowd->waiting[0].id == l->place) return STATUS_OK;
+    if (room->passes) return check_passing(room, crowd, bytes, err);
+    return waits(room, &crowd->waiting[0], "came before", err);
+}
+
+/* Whether everyone who waits can come in, in order, while those behind it hold what they hold already and we
+ * what we have: else it would wait for us and we for it. */
+static enum status check_standing(const struct ledger_room *room, const struct crowd *crowd, struct err *err)
+{
+    char held[32], rest[120];
+    int64_t behind = room->taken + room->beside;
+    text_format_bytes((uint64_t)behind, held, sizeof held);
+    if (room->total <= 0) return STATUS_OK;
+    for (size_t i = crowd->waiting_count; i-- > 0;) {
+        const struct reservation *w = &crowd->waiting[i];
+        snprintf(rest, sizeof rest,
+                 "needs the %s that this process holds already (start this one when that one trains)", held);
+        if (w->bytes + behind > room->total - kept_free(room->total, w->reserve))
+            return waits(room, w, rest, err);
+        behind += w->used + w->beside;
+    }
+    return STATUS_OK;
+}
+
+static enum status insert(struct ledger *l, enum table table, const struct ledger_room *room,
+                          const char *holder, int64_t bytes, int64_t *id, struct err *err)
+{
+    char sql[200];
+    sqlite3_stmt *statement;
+    snprintf(sql, sizeof sql,
+             "insert into %s(boot, pid, started, device, holder, bytes, since, used, beside, passes, reserve,"
+             " home) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             tables[table]);
+    enum status status = prepare(l, sql, &statement, err);
+    if (status) return status;
+    sqlite3_bind_text(statement, 1, l->boot, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(statement, 2, getpid());
+    sqlite3_bind_int64(statement, 3, process_started(getpid()));
+    sqlite3_bind_text(statement, 4, room->device, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 5, holder, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(statement, 6, bytes);
+    sqlite3_bind_double(statement, 7, clock_wall());
+    sqlite3_bind_int64(statement, 8, room->taken);
+    sqlite3_bind_int64(statement, 9, room->beside);
+    sqlite3_bind_int(statement, 10, room->passes);
+    sqlite3_bind_double(statement, 11, room->reserve);
+    sqlite3_bind_text(statement, 12, l->home, -1, SQLITE_STATIC);
+    status = complete(l, statement, err);
+    if (!status) *id = sqlite3_last_insert_rowid(l->db);
+    return status;
+}
+
+/* Begins a transaction and reads who is there. */
+static enum status begin(struct ledger *l, const char *device, struct crowd *crowd, struct err *err)
+{
+    *crowd = (struct crowd){0};
+    enum status status = run(l, "begin immediate", err);
+    if (status) return status;
+    status = prune(l, err);
+    if (!status) status = list(l, RESERVATIONS, device, &crowd->holding, &crowd->holding_count, err);
+    if (!status) status = list(l, WAITING, device, &crowd->waiting, &crowd->waiting_count, err);
+    return status ? finish(l, status, err) : STATUS_OK;
+}
+
+enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, const char *holder,
+                           int64_t bytes, int64_t *id, struct err *err)
+{
+    struct crowd crowd;
+    enum status status = begin(l, room->device, &crowd, err);
+    if (!status) {
+        status = check(l, room, &crowd, bytes, err);
+        if (!status) status = check_queue(l, room, &crowd, bytes, err);
+        if (!status) status = insert(l, RESERVATIONS, room, holder, bytes, id, err);
+        if (!status && l->place) status = delete_row(l, WAITING, l->place, err);
+        status = finish(l, status, err);
+        if (!status) l->place = 0;
+    }
+    crowd_release(&crowd);
+    return status;
+}
+
+enum status ledger_restore(struct ledger *l, const struct ledger_room *room, const char *holder,
+                           int64_t bytes, int64_t *id, struct err *err)
+{
+    return insert(l, RESERVATIONS, room, holder, bytes, id, err);
+}
+
+enum status ledger_wait(struct ledger *l, const struct ledger_room *room, const char *holder, int64_t bytes,
+                        struct err *err)
+{
+    struct crowd crowd;
+    int64_t place = 0;
+    if (l->place) return STATUS_OK;
+    enum status status = begin(l, room->device, &crowd, err);
+    if (!status) {
+        status = check_standing(room, &crowd, err);
+        if (!status) status = insert(l, WAITING, room, holder, bytes, &place, err);
+        status = finish(l, status, err);
+        if (!status) l->place = place;
+    }
+    crowd_release(&crowd);
+    return status;
+}
+
+enum status ledger_use(struct ledger *l, int64_t id, const char *holder, int64_t used, struct err *err)
+{
+    sqlite3_stmt *statement;
+    enum status status =
+        prepare(l, "update reservations set used = ?2, holder = ?3 where id = ?1", &statement, err);
+    if (status) return status;
+    sqlite3_bind_int64(statement, 1, id);
+    sqlite3_bind_int64(statement, 2, used);
+    sqlite3_bind_text(statement, 3, holder, -1, SQLITE_STATIC);
+    return complete(l, statement, err);
+}
+
+enum status ledger_release(struct ledger *l, int64_t id, struct err *err)
+{
+    return delete_row(l, RESERVATIONS, id, err);
+}

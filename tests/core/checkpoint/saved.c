@@ -1,0 +1,110 @@
+/* See saved.h. */
+#include "tests/core/checkpoint/saved.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+
+struct train_state saved_state(int64_t step)
+{
+    return (struct train_state){
+        .step = step,
+        .cursor = 123456789012345,
+        .tokens = 987654321098765,
+        .lr_factor = 0.1 + 0.2,
+        .skipped_in_a_row = 7,
+        .best_saved = 30,
+        .stopping = {.min_delta = 1e-4 / 3, .patience = 5, .best = 2.0 / 3, .best_step = 40, .used = 2}};
+}
+
+char *saved_folder(const char *name)
+{
+    char *path = rig_path(name);
+    assert_int_equal(file_remove_tree(path, NULL), STATUS_OK);
+    assert_int_equal(file_make_folders(path, NULL), STATUS_OK);
+    return path;
+}
+
+void saved_open(struct rig *rig, const struct model_config *config, int moments, uint64_t seed)
+{
+    rig_open(rig, NULL, config, 2, 8, moments);
+    rig_weights(&rig->model, seed, rig->network.weights);
+    for (int i = 0; i < moments; i++) {
+        size_t offset = i ? rig->plan.moment2 : rig->plan.moment1;
+        rig_weights(&rig->model, seed + 100 + (uint64_t)i,
+                    (float *)(rig->network.memory[PLAN_MOMENTS] + offset));
+    }
+}
+
+enum status saved_write_state(const char *parent, struct rig *rig, const struct train_state *state,
+                              const struct tokenizer *tokenizer, int64_t *bytes, struct err *err)
+{
+    struct checkpoint_source source = checkpoint_of_network(&rig->network, true);
+    return checkpoint_save(parent, &source, state, tokenizer, bytes, err);
+}
+
+void saved_write(const char *parent, struct rig *rig, int64_t step)
+{
+    struct err err = {0};
+    struct train_state state = saved_state(step);
+    struct tokenizer *tokenizer;
+    int64_t bytes;
+    assert_int_equal(tokenizer_open_bytes(&tokenizer, NULL), STATUS_OK);
+    if (saved_write_state(parent, rig, &state, tokenizer, &bytes, &err)) fail_msg("%s", err.text);
+    tokenizer_close(tokenizer);
+}
+
+int64_t saved_offered(const char *parent, int64_t step)
+{
+    char path[4096];
+    struct err err = {0};
+    if (checkpoint_find(parent, step, path, sizeof path, &err)) {
+        assert_true(err.text[0]);
+        return -1;
+    }
+    return strtoll(strrchr(path, '-') + 1, NULL, 10);
+}
+
+void saved_expect_equal_memory(const struct rig *a, const struct rig *b)
+{
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (i == PLAN_WEIGHTS || i == PLAN_MOMENTS)
+            assert_memory_equal(a->network.memory[i], b->network.memory[i], a->plan.category_bytes[i]);
+}
+
+void saved_expect_equal_state(const struct train_state *a, const struct train_state *b)
+{
+    assert_int_equal(a->step, b->step);
+    assert_int_equal(a->cursor, b->cursor);
+    assert_int_equal(a->tokens, b->tokens);
+    assert_int_equal(a->skipped_in_a_row, b->skipped_in_a_row);
+    assert_memory_equal(&a->lr_factor, &b->lr_factor, sizeof(double));
+    assert_memory_equal(&a->stopping.best, &b->stopping.best, sizeof(double));
+    assert_memory_equal(&a->stopping.min_delta, &b->stopping.min_delta, sizeof(double));
+    assert_int_equal(a->stopping.best_step, b->stopping.best_step);
+    assert_int_equal(a->best_saved, b->best_saved);
+    assert_int_equal(a->stopping.used, b->stopping.used);
+    assert_int_equal(a->stopping.patience, b->stopping.patience);
+}
+
+char *saved_path(const char *parent, const char *step, const char *name)
+{
+    char *path;
+    assert_true(asprintf(&path, "%s/%s%s%s", parent, step, *name ? "/" : "", name) > 0);
+    return path;
+}
+
+void saved_write_text(const char *parent, const char *step, const char *name, const char *text)
+{
+    char *path = saved_path(parent, step, name);
+    rig_write(path, text, strlen(text));
+    free(path);
+}

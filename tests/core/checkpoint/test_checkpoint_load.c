@@ -1,0 +1,273 @@
+/* Loading a checkpoint: what comes back is what was saved, to the bit; what does not fit the model, or is no
+ * state of a trainer, is refused in a sentence that names it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/model/hugging_face.h"
+#include "tests/core/checkpoint/saved.h"
+
+static void expect_same_after_load(const struct model_config *config, int moments, double best)
+{
+    struct rig saved, loaded;
+    struct train_state state = saved_state(41), back = {0};
+    struct err err = {0};
+    char path[4096], *parent = saved_folder("round-trip");
+    int64_t bytes;
+    state.stopping.best = best;
+    saved_open(&saved, config, moments, 5);
+    rig_open(&loaded, NULL, config, 1, 3, moments); /* another batch shape is no obstacle */
+    if (saved_write_state(parent, &saved, &state, NULL, &bytes, &err)) fail_msg("%s", err.text);
+    if (checkpoint_find(parent, -1, path, sizeof path, &err)) fail_msg("%s", err.text);
+    if (checkpoint_load(path, &loaded.network, &back, &err)) fail_msg("%s", err.text);
+    saved_expect_equal_memory(&saved, &loaded);
+    saved_expect_equal_state(&state, &back);
+    rig_weights(&loaded.model, 99, loaded.network.weights);
+    if (checkpoint_load_weights(path, &loaded.network, &err)) fail_msg("%s", err.text);
+    saved_expect_equal_memory(&saved, &loaded);
+    rig_close(&saved);
+    rig_close(&loaded);
+    free(parent);
+}
+
+static void everything_comes_back_bit_for_bit(void **state)
+{
+    (void)state;
+    for (int bits = 0; bits < 8; bits++) {
+        struct model_config config = rig_config();
+        config.qk_norm = bits & 1;
+        config.qkv_bias = bits & 2;
+        config.tie_weights = bits & 4;
+        expect_same_after_load(&config, 1 + bits % 2, 0.1 * bits);
+    }
+}
+
+static void a_best_loss_that_is_not_there_yet_comes_back_as_infinity(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    expect_same_after_load(&config, 2, INFINITY);
+}
+
+/* Loads a checkpoint of `saved` into a network of `other`; the sentence must name `part`. */
+static void expect_other_model_refused(const struct model_config *saved, int saved_moments,
+                                       const struct model_config *other, int moments, const char *part)
+{
+    struct rig a, b;
+    struct train_state back;
+    struct err err = {0};
+    char *parent = saved_folder("other"), *path = saved_path(parent, "step-1", "");
+    saved_open(&a, saved, saved_moments, 5);
+    rig_open(&b, NULL, other, 1, 1, moments);
+    saved_write(parent, &a, 1);
+    assert_int_equal(checkpoint_load(path, &b.network, &back, &err), STATUS_USAGE);
+    if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
+    assert_non_null(strstr(err.text, path));
+    rig_close(&a);
+    rig_close(&b);
+    free(path);
+    free(parent);
+}
+
+static void a_model_that_differs_is_refused_naming_the_field(void **state)
+{
+    (void)state;
+    const struct model_config config = rig_config();
+    struct model_config other = config;
+    other.vocab_size = 14;
+    expect_other_model_refused(&config, 2, &other, 2,
+                               "was saved with model.vocab_size = 13, this model has 14");
+    other = config;
+    other.num_layers = 3;
+    expect_other_model_refused(&config, 2, &other, 2, "model.num_layers = 2, this model has 3");
+    other = config;
+    other.tie_weights = true;
+    expect_other_model_refused(&config, 2, &other, 2, "model.tie_weights = 0, this model has 1");
+    other = config;
+    other.qk_norm = true;
+    expect_other_model_refused(&config, 2, &other, 2, "model.qk_norm = 0, this model has 1");
+    other = config; /* no tensor has another shape */
+    other.num_heads = 2;
+    other.head_dim = 8;
+    other.num_kv_heads = 1;
+    expect_other_model_refused(&config, 2, &other, 2, "model.num_heads = 4, this model has 2");
+    other = config;
+    other.rope_base *= 2;
+    expect_other_model_refused(&config, 2, &other, 2, "model.rope_base = ");
+    other = config;
+    other.norm_eps = 1e-3;
+    expect_other_model_refused(&config, 2, &other, 2, "model.norm_eps = ");
+    other = config;
+    snprintf(other.rope_scaling, sizeof other.rope_scaling, "linear");
+    other.rope_factor = 2;
+    expect_other_model_refused(&config, 2, &other, 2, "model.rope_scaling");
+    expect_other_model_refused(&config, 1, &config, 2,
+                               "optimizer.safetensors: has no tensor v.model.embed_tokens.weight");
+}
+
+static void tensors_that_do_not_fit_their_description_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"has a tensor lm_head.weight, which this model does not have",
+                                        "has no tensor model.layers.0.self_attn.q_norm.weight",
+                                        "model.embed_tokens.weight is (13, 10), this model needs (14, 10)"};
+    for (int i = 0; i < 3; i++) { /* the description is that of another model */
+        struct model_config config = rig_config(), other = config;
+        struct rig a, b;
+        struct err err = {0};
+        char *parent = saved_folder("mixed"), *path = saved_path(parent, "step-1", ""),
+             *description = saved_path(parent, "step-1", "config.json");
+        other.tie_weights = i == 0;
+        other.qk_norm = i == 1;
+        other.vocab_size += i == 2;
+        saved_open(&a, &config, 2, 5);
+        saved_open(&b, &other, 2, 6);
+        saved_write(parent, &a, 1);
+        assert_int_equal(hugging_face_write_config(&other, description, &err), STATUS_OK);
+        assert_int_equal(checkpoint_load_weights(path, &b.network, &err), STATUS_USAGE);
+        if (!strstr(err.text, parts[i])) fail_msg("\"%s\" does not say \"%s\"", err.text, parts[i]);
+        rig_close(&a);
+        rig_close(&b);
+        free(description);
+        free(path);
+        free(parent);
+    }
+}
+
+/* What 16 bits mean, worked out the long way. */
+static float value_of(uint16_t bits, bool bf16)
+{
+    int exponent = bf16 ? bits >> 7 & 255 : bits >> 10 & 31, digits = bf16 ? 7 : 10, bias = bf16 ? 127 : 15;
+    int fraction = bits & ((1 << digits) - 1);
+    double value =
+        exponent ? ldexp(1 + ldexp(fraction, -digits), exponent - bias) : ldexp(fraction, 1 - bias - digits);
+    return (float)(bits & 0x8000 ? -value : value);
+}
+
+static enum status fetch_host(void *context, void *host, const void *data, size_t bytes, struct err *err)
+{
+    (void)context;
+    (void)err;
+    memcpy(host, data, bytes);
+    return STATUS_OK;
+}
+
+/* Every tensor of the model as two bytes an element, in the place of model.safetensors. */
+static uint16_t *write_short_weights(const struct model *model, const char *path, const char *dtype)
+{
+    struct safetensor *tensors = calloc(model->param_count, sizeof *tensors);
+    uint16_t *halves = calloc(model->elements, sizeof *halves);
+    struct err err = {0};
+    uint16_t infinite = strcmp(dtype, "BF16") == 0 ? 0x7F80 : 0x7C00;
+    for (size_t i = 0; i < model->elements; i++) {
+        halves[i] = (uint16_t)(i * 2654435761u >> 16);
+        if ((halves[i] & infinite) == infinite) halves[i] ^= infinite;
+    }
+    for (size_t i = 0; i < model->param_count; i++) {
+        const struct param *p = &model->params[i];
+        tensors[i] = (struct safetensor){p->name,
+                                         dtype,
+                                         {p->rows, p->cols},
+                                         p->cols ? 2 : 1,
+                                         halves + p->offset,
+                                         p->count * sizeof *halves};
+    }
+    if (safetensors_write(path, tensors, model->param_count, fetch_host, NULL, &err))
+        fail_msg("%s", err.text);
+    free(tensors);
+    return halves;
+}
+
+static void weights_of_two_bytes_are_read_exactly(void **state)
+{
+    (void)state;
+    static const char *const dtypes[] = {"BF16", "F16"};
+    struct model_config config = rig_config();
+    config.vocab_size = 60000; /* more than a piece of the staging memory */
+    for (int d = 0; d < 2; d++) {
+        struct rig rig;
+        struct err err = {0};
+        char *parent = saved_folder("short"), *folder = saved_path(parent, "step-1", ""),
+             *weights = saved_path(parent, "step-1", "model.safetensors");
+        saved_open(&rig, &config, 1, 5);
+        saved_write(parent, &rig, 1);
+        uint16_t *halves = write_short_weights(&rig.model, weights, dtypes[d]);
+        if (checkpoint_load_weights(folder, &rig.network, &err)) fail_msg("%s", err.text);
+        for (size_t i = 0; i < rig.model.param_count; i++)
+            for (size_t k = 0; k < rig.model.params[i].count; k++) {
+                size_t at = rig.model.params[i].offset + k;
+                float wanted = value_of(halves[at], d == 0);
+                if (memcmp(&rig.network.weights[at], &wanted, sizeof wanted) != 0)
+                    fail_msg("%s 0x%04x is read as %g, not %g", dtypes[d], halves[at],
+                             (double)rig.network.weights[at], (double)wanted);
+            }
+        free(halves);
+        rig_close(&rig);
+        free(weights);
+        free(folder);
+        free(parent);
+    }
+}
+
+static void a_trainer_state_that_is_incomplete_or_wrong_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        "{",
+        "[]",
+        "{}",
+        "{\"step\": 1}",
+        "{\"step\": -1, \"cursor\": 0, \"tokens\": 0, \"lr_factor\": 1.0, \"skipped_in_a_row\": 0, "
+        "\"best_step\": 0,"
+        " \"patience_used\": 0, \"patience\": 0, \"min_delta\": 0.0}",
+        "{\"step\": 1.5, \"cursor\": 0, \"tokens\": 0, \"lr_factor\": 1.0, \"skipped_in_a_row\": 0, "
+        "\"best_step\": 0,"
+        " \"patience_used\": 0, \"patience\": 0, \"min_delta\": 0.0}",
+        "{\"step\": 99999999999999999999, \"cursor\": 0, \"tokens\": 0, \"lr_factor\": 1.0, "
+        "\"skipped_in_a_row\": 0,"
+        " \"best_step\": 0, \"patience_used\": 0, \"patience\": 0, \"min_delta\": 0.0}",
+        "{\"step\": 1, \"cursor\": 0, \"tokens\": 0, \"lr_factor\": \"x\", \"skipped_in_a_row\": 0, "
+        "\"best_step\": 0,"
+        " \"patience_used\": 0, \"patience\": 0, \"min_delta\": 0.0}",
+        "{\"step\": 1, \"cursor\": 0, \"tokens\": 0, \"lr_factor\": -1.0, \"skipped_in_a_row\": 0, "
+        "\"best_step\": 0,"
+        " \"patience_used\": 0, \"patience\": 0, \"min_delta\": 0.0}"};
+    struct rig rig;
+    struct model_config config = rig_config();
+    struct err err;
+    char *parent = saved_folder("state"), *path = saved_path(parent, "step-1", "");
+    saved_open(&rig, &config, 2, 5);
+    saved_write(parent, &rig, 1);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct train_state back = saved_state(77), before = back;
+        saved_write_text(parent, "step-1", "trainer.json", texts[i]);
+        if (checkpoint_load(path, &rig.network, &back, &err) != STATUS_CORRUPT)
+            fail_msg("accepted: %s", texts[i]);
+        assert_non_null(strstr(err.text, "trainer.json"));
+        saved_expect_equal_state(&back, &before);
+    }
+    rig_close(&rig);
+    free(path);
+    free(parent);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_comes_back_bit_for_bit),
+        cmocka_unit_test(a_best_loss_that_is_not_there_yet_comes_back_as_infinity),
+        cmocka_unit_test(a_model_that_differs_is_refused_naming_the_field),
+        cmocka_unit_test(tensors_that_do_not_fit_their_description_are_refused_by_name),
+        cmocka_unit_test(weights_of_two_bytes_are_read_exactly),
+        cmocka_unit_test(a_trainer_state_that_is_incomplete_or_wrong_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

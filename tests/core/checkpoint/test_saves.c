@@ -1,0 +1,497 @@
+/* Checkpoints while training goes on: what is written is the moment it was asked for, whoever writes it; what
+ * promises to be on disk is there; and what holds weights alone starts a new run, but resumes none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "core/base/file.h"
+#include "tests/core/network/rig.h"
+#include "tests/core/train/story.h"
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "config.json",
+                                    "tokenizer.json",    "tokenizer_config.json", "trainer.json",
+                                    "checksums"};
+enum { FILES = sizeof files / sizeof *files, SECONDS_MOST = 20 };
+
+static char *file_of(const struct session *s, int64_t step, const char *name)
+{
+    char *path;
+    assert_true(asprintf(&path, "%s/step-%lld/%s", s->folder, (long long)step, name) > 0);
+    return path;
+}
+
+static void expect_same_file(const struct session *a, const struct session *b, int64_t step, const char *name)
+{
+    struct file_map one, other;
+    struct err err = {0};
+    char *path = file_of(a, step, name), *path_b = file_of(b, step, name);
+    if (file_map_open(path, &one, &err) || file_map_open(path_b, &other, &err)) fail_msg("%s", err.text);
+    if (one.size != other.size || memcmp(one.data, other.data, one.size) != 0)
+        fail_msg("%s of step %lld differs", name, (long long)step);
+    file_map_close(&one);
+    file_map_close(&other);
+    free(path);
+    free(path_b);
+}
+
+static void expect_same_steps(const struct session *a, const struct session *b, int from)
+{
+    for (int i = 0; i < b->story.step_count; i++) {
+        assert_memory_equal(&a->story.steps[from + i].loss, &b->story.steps[i].loss, sizeof(double));
+        assert_memory_equal(&a->story.steps[from + i].grad_norm, &b->story.steps[i].grad_norm,
+                            sizeof(double));
+    }
+}
+
+/* ---- the one who writes is held up ---- */
+
+static struct {
+    sem_t go;        /* what it waits for */
+    int64_t release; /* given when so many steps are done */
+    atomic_int late; /* it waited in vain */
+    atomic_int held; /* times it waited */
+} door;
+
+static void open_door(int64_t release)
+{
+    sem_init(&door.go, 0, 0);
+    door.release = release;
+    door.late = door.held = 0;
+}
+
+static void release_at_step(struct story *story)
+{
+    if (story->done == door.release) sem_post(&door.go);
+}
+
+/* Holds the first save until training has come so far: in vain where training waits for the save. */
+static void hold_first_save(struct story *story)
+{
+    struct timespec until;
+    (void)story;
+    if (atomic_fetch_add(&door.held, 1) > 0) return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += SECONDS_MOST;
+    if (sem_timedwait(&door.go, &until) != 0) atomic_store(&door.late, 1);
+}
+
+static void a_checkpoint_written_while_training_goes_on_is_that_of_the_moment_it_was_asked_for(void **state)
+{
+    (void)state;
+    struct session front, back;
+    open_door(5);
+    session_open(&front, "front", NULL, WORDS("checkpoint.every=3", "checkpoint.background=false"), 900);
+    session_open(&back, "back", NULL, WORDS("checkpoint.every=3"), 900);
+    back.story.on_step = release_at_step;
+    back.story.on_safe = hold_first_save;
+    session_start(&front, false);
+    session_start(&back, false);
+    session_run(&front);
+    session_run(&back);
+    assert_int_equal(door.late, 0); /* steps 4 and 5 were done before the checkpoint of step 3 was written */
+    assert_int_equal(door.held, 4);
+    assert_int_equal(back.story.step_count, 12);
+    expect_same_steps(&front, &back, 0);
+    assert_int_equal(front.story.checkpoint_count, 4);
+    assert_int_equal(back.story.checkpoint_count, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(back.story.checkpoints[i].step, 3 * (i + 1));
+        assert_int_equal(back.story.checkpoints[i].bytes, front.story.checkpoints[i].bytes);
+        for (int f = 0; f < FILES; f++) expect_same_file(&front, &back, 3 * (i + 1), files[f]);
+    }
+    sem_destroy(&door.go);
+    session_close(&front);
+    session_close(&back);
+}
+
+static void a_checkpoint_waits_for_the_one_before_and_none_is_lost(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "each", NULL, WORDS("checkpoint.every=1"), 900);
+    session_start(&s, false);
+    session_run(&s);
+    assert_int_equal(s.story.checkpoint_count, 12);
+    for (int i = 0; i < 12; i++) assert_int_equal(s.story.checkpoints[i].step, i + 1);
+    session_close(&s);
+}
+
+static bool is_there(const struct session *s, int64_t step)
+{
+    char *path = file_of(s, step, "checksums");
+    bool there = file_exists(path);
+    free(path);
+    return there;
+}
+
+static struct session *watched;
+static int64_t seen_at; /* the step after which the ordered checkpoint was looked for */
+static bool was_there;
+
+static void look_after_order(struct story *story)
+{
+    if (seen_at || !story->acknowledged) return;
+    seen_at = story->done;
+    was_there = is_there(watched, 4);
+}
+
+/* For so long, the first time. */
+static void hold_for(int64_t milliseconds)
+{
+    struct timespec until;
+    if (atomic_fetch_add(&door.held, 1) > 0) return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    int64_t nanoseconds = until.tv_nsec + milliseconds * 1000000;
+    until.tv_sec += nanoseconds / 1000000000;
+    until.tv_nsec = nanoseconds % 1000000000;
+    while (sem_timedwait(&door.go, &until) == 0) continue;
+}
+
+/* Gives an answer that comes too early the time to be seen. */
+static void linger(struct story *story)
+{
+    (void)story;
+    hold_for(100);
+}
+
+/* The time itself is what this is about: a wait of more than a second is worth a word. */
+static void stay_long(struct story *story)
+{
+    (void)story;
+    hold_for(3000);
+}
+
+static void a_checkpoint_that_had_to_wait_long_says_so(void **state)
+{
+    (void)state;
+    struct session s;
+    open_door(-1);
+    session_open(&s, "long", NULL, WORDS("checkpoint.every=5"), 900);
+    s.story.on_safe = stay_long;
+    session_start(&s, false);
+    session_run(&s);
+    assert_int_equal(s.story.event_count, 1);
+    assert_string_equal(s.story.last_level, "warning");
+    assert_non_null(strstr(s.story.last_event, "the checkpoint of step 10 had to wait "));
+    assert_non_null(
+        strstr(s.story.last_event, "for the one before it to be written (a larger checkpoint.every"));
+    assert_int_equal(s.story.checkpoint_count, 3);
+    sem_destroy(&door.go);
+    session_close(&s);
+}
+
+static void an_ordered_checkpoint_is_on_disk_when_it_is_answered(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 4, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
+    open_door(-1);
+    session_open(&s, "ordered", NULL, NULL, 900);
+    s.story.orders = script;
+    s.story.on_step = look_after_order;
+    s.story.on_safe = linger;
+    watched = &s;
+    seen_at = 0;
+    session_start(&s, false);
+    session_run(&s);
+    assert_int_equal(seen_at, 5);
+    assert_true(was_there);
+    assert_string_equal(s.story.results[1], "written to checkpoints/step-4");
+    sem_destroy(&door.go);
+    session_close(&s);
+}
+
+static struct story_order pause_script[] = {
+    {.at = 4, .order = {.id = 1, .verb = ORDER_PAUSE}},
+    {.at = 4, .order = {.id = 2, .verb = ORDER_CONTINUE}, .wait = 1000},
+    {0}};
+
+/* The pause ends when the checkpoint is told, or after 20 seconds. */
+static void continue_when_saved(struct story *story, bool begins)
+{
+    if (!begins) pause_script[1].wait = 0;
+    if (!begins && story->checkpoint_count == 1) seen_at = story->done;
+}
+
+static void a_pause_does_not_hold_a_checkpoint_up(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "paused", NULL, WORDS("checkpoint.every=4"), 900);
+    s.story.orders = pause_script;
+    s.story.on_saving = continue_when_saved;
+    seen_at = 0;
+    session_start(&s, false);
+    session_run(&s);
+    assert_int_equal(seen_at, 4); /* and not when the next step is done */
+    session_close(&s);
+}
+
+/* ---- a full disk ---- */
+
+static bool is_whole(const struct session *s, int64_t step)
+{
+    char path[4096];
+    return checkpoint_find(s->folder, step, path, sizeof path, NULL) == STATUS_OK;
+}
+
+static void let_files_be(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes == RLIM_INFINITY ? limit.rlim_max : bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static bool older_best_stayed;
+
+/* The disk is full just while the checkpoint of step 8, a new best, is written. */
+static void fill_disk_at_step_8(struct story *story, bool begins)
+{
+    if (begins && story->done == 8) let_files_be(1000);
+}
+
+static void look_at_step_10(struct story *story)
+{
+    let_files_be(RLIM_INFINITY);
+    if (story->done == 10) older_best_stayed = is_whole(watched, 4) && is_whole(watched, 9);
+}
+
+static void a_best_that_could_not_be_saved_takes_the_one_before_from_nobody(void **state)
+{
+    (void)state;
+    struct session s;
+    signal(SIGXFSZ, SIG_IGN);
+    session_open(
+        &s, "best-unsaved", NULL,
+        WORDS("eval.every=4", "checkpoint.every=3", "checkpoint.keep=1", "checkpoint.background=false"), 900);
+    watched = &s;
+    older_best_stayed = false;
+    s.story.on_saving = fill_disk_at_step_8;
+    s.story.on_step = look_at_step_10;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < 3; i++) assert_true(s.story.stoppings[i].improved);
+    assert_non_null(strstr(s.story.last_event, "that of step 8 could not be written"));
+    assert_true(older_best_stayed);
+    assert_false(is_whole(&s, 8));
+    assert_false(is_whole(&s, 4)); /* the newer best is on disk: now it may go */
+    assert_true(is_whole(&s, 12));
+    session_close(&s);
+}
+
+/* From the checkpoint of step 2 to that of step 6. */
+static void fill_disk_for_three(struct story *story, bool begins)
+{
+    let_files_be(begins && story->done <= 6 ? 1000 : RLIM_INFINITY);
+}
+
+static int events_at_step_7;
+
+static void count_events(struct story *story)
+{
+    let_files_be(RLIM_INFINITY);
+    if (story->done == 7) events_at_step_7 = story->event_count;
+}
+
+static void a_full_disk_is_told_once_and_again_when_it_is_no_longer_full(void **state)
+{
+    (void)state;
+    struct session s;
+    signal(SIGXFSZ, SIG_IGN);
+    session_open(&s, "told-once", NULL,
+                 WORDS("checkpoint.every=2", "checkpoint.background=false", "data.val_fraction=0"), 900);
+    s.story.on_saving = fill_disk_for_three;
+    s.story.on_step = count_events;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(events_at_step_7, 1);
+    assert_int_equal(s.story.event_count, 2);
+    assert_string_equal(s.story.last_level, "info");
+    assert_string_equal(s.story.last_event,
+                        "checkpoints are written again: that of step 8 is there, 3 before it, since step 2, "
+                        "could not be written");
+    session_close(&s);
+}
+
+static void fill_disk_for_good(struct story *story, bool begins)
+{
+    (void)story;
+    if (begins) let_files_be(1000);
+}
+
+static void free_disk(struct story *story)
+{
+    (void)story;
+    let_files_be(RLIM_INFINITY);
+}
+
+static void the_end_counts_those_that_failed_like_the_first(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    enum train_outcome outcome;
+    signal(SIGXFSZ, SIG_IGN);
+    session_open(&s, "one-cause", NULL,
+                 WORDS("checkpoint.every=2", "checkpoint.background=false", "data.val_fraction=0"), 900);
+    s.story.on_saving = fill_disk_for_good;
+    s.story.on_step = free_disk;
+    session_start(&s, false);
+    assert_int_not_equal(trainer_run(s.trainer, &outcome, &err), STATUS_OK); /* the last one is not there */
+    let_files_be(RLIM_INFINITY);
+    assert_int_equal(s.story.event_count, 2);
+    assert_string_equal(
+        s.story.last_event,
+        "5 checkpoints since step 2 could not be written, all for the reason told for the first");
+    session_close(&s);
+}
+
+static char *event_of_other_cause;
+
+/* Steps 2 and 4: full; from step 6 on there is a file in the place of the folder. */
+static void change_the_cause(struct story *story, bool begins)
+{
+    if (begins && story->done <= 4) let_files_be(1000);
+    if (begins && story->done == 6) {
+        assert_int_equal(file_remove_tree(watched->folder, NULL), STATUS_OK);
+        rig_write(watched->folder, "a file", 6);
+    }
+}
+
+static void keep_event(struct story *story)
+{
+    let_files_be(RLIM_INFINITY);
+    if (story->done == 11) event_of_other_cause = strdup(story->last_event);
+}
+
+static void another_cause_is_told_and_the_end_counts_what_was_not(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    enum train_outcome outcome;
+    signal(SIGXFSZ, SIG_IGN);
+    session_open(&s, "two-causes", NULL,
+                 WORDS("checkpoint.every=2", "checkpoint.background=false", "data.val_fraction=0"), 900);
+    watched = &s;
+    s.story.on_saving = change_the_cause;
+    s.story.on_step = keep_event;
+    session_start(&s, false);
+    assert_int_not_equal(trainer_run(s.trainer, &outcome, &err), STATUS_OK); /* the last one is not there */
+    assert_int_equal(s.story.event_count, 3);
+    assert_non_null(strstr(event_of_other_cause, "checkpoint at step 6: "));
+    assert_non_null(
+        strstr(event_of_other_cause, " (the 2 before, since step 2, failed, too); training goes on"));
+    assert_string_equal(s.story.last_event,
+                        "5 checkpoints since step 2 could not be written, the newest 3 of "
+                        "them for the reason told last");
+    free(event_of_other_cause);
+    session_close(&s);
+}
+
+/* ---- weights alone ---- */
+
+static void without_moments_a_checkpoint_is_smaller_and_resumes_no_run(void **state)
+{
+    (void)state;
+    struct session full, light;
+    struct err err = {0};
+    session_open(&full, "full", NULL, NULL, 900);
+    session_open(&light, "light", NULL, WORDS("checkpoint.contents=weights"), 900);
+    session_start(&full, false);
+    session_start(&light, false);
+    size_t weights = trainer_plan(light.trainer)->category_bytes[PLAN_SNAPSHOT];
+    assert_int_equal(trainer_plan(full.trainer)->category_bytes[PLAN_SNAPSHOT], 3 * weights);
+    session_run(&full);
+    session_run(&light);
+    expect_same_file(&full, &light, 12, "model.safetensors");
+    expect_same_file(&full, &light, 12, "trainer.json");
+    char *moments = file_of(&light, 12, "optimizer.safetensors"), *folder = file_of(&light, 12, "");
+    assert_false(file_exists(moments));
+    assert_true(light.story.checkpoints[0].bytes < full.story.checkpoints[0].bytes * 2 / 3);
+    if (session_try(&light, &err)) fail_msg("%s", err.text);
+    assert_int_equal(trainer_resume(light.trainer, folder, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "holds weights alone (checkpoint.contents = weights)"));
+    assert_non_null(strstr(err.text, "`anneal fork` starts a new run from it, with a fresh optimizer"));
+    free(moments);
+    free(folder);
+    session_close(&full);
+    session_close(&light);
+}
+
+/* Trains 6 steps, then a second trainer forks from there to 12. */
+static void fork_half_way(struct session *s, const char *name, const char *contents, bool fresh)
+{
+    struct err err = {0};
+    char word[64], *folder;
+    bool was_fresh;
+    snprintf(word, sizeof word, "checkpoint.contents=%s", contents);
+    session_open(s, name, NULL, WORDS("checkpoint.every=6", word), 900);
+    session_start(s, false);
+    session_run(s);
+    folder = file_of(s, 6, "");
+    s->story.step_count = 0;
+    if (session_try(s, &err)) fail_msg("%s", err.text);
+    if (trainer_fork(s->trainer, folder, &was_fresh, &err)) fail_msg("%s", err.text);
+    assert_int_equal(was_fresh, fresh);
+    assert_int_equal(trainer_state(s->trainer)->step, 6);
+    assert_int_equal(trainer_state(s->trainer)->updates, fresh ? 0 : 6);
+    session_run(s);
+    assert_int_equal(s->story.step_count, 6);
+    assert_int_equal(s->story.steps[0].step, 6);
+    free(folder);
+}
+
+static void
+a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer(void **state)
+{
+    (void)state;
+    struct session whole, full, light;
+    session_open(&whole, "whole", NULL, NULL, 900);
+    session_start(&whole, false);
+    session_run(&whole);
+    fork_half_way(&full, "fork-full", "full", false);
+    expect_same_steps(&whole, &full, 6);
+    fork_half_way(&light, "fork-light", "weights", true);
+    /* the first loss is of the same weights and batch, the second of an update with fresh moments */
+    assert_memory_equal(&whole.story.steps[6].loss, &light.story.steps[0].loss, sizeof(double));
+    assert_true(whole.story.steps[7].loss != light.story.steps[1].loss);
+    assert_int_equal(light.story.steps[5].tokens, whole.story.steps[11].tokens);
+    session_close(&whole);
+    session_close(&full);
+    session_close(&light);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_checkpoint_written_while_training_goes_on_is_that_of_the_moment_it_was_asked_for),
+        cmocka_unit_test(a_checkpoint_waits_for_the_one_before_and_none_is_lost),
+        cmocka_unit_test(a_checkpoint_that_had_to_wait_long_says_so),
+        cmocka_unit_test(an_ordered_checkpoint_is_on_disk_when_it_is_answered),
+        cmocka_unit_test(a_pause_does_not_hold_a_checkpoint_up),
+        cmocka_unit_test(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody),
+        cmocka_unit_test(a_full_disk_is_told_once_and_again_when_it_is_no_longer_full),
+        cmocka_unit_test(the_end_counts_those_that_failed_like_the_first),
+        cmocka_unit_test(another_cause_is_told_and_the_end_counts_what_was_not),
+        cmocka_unit_test(without_moments_a_checkpoint_is_smaller_and_resumes_no_run),
+        cmocka_unit_test(
+            a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

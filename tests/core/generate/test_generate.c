@@ -1,0 +1,393 @@
+/* Generation: which tokens may be drawn and how often, the window that slides over a long text, and text that
+ * stays UTF-8 whatever the model says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <utf8proc.h>
+
+#include "core/generate/generate.h"
+#include "tests/core/network/reference_network.h"
+#include "tests/core/network/rig.h"
+
+enum { V = 256, DRAWS = 4000 };
+
+struct scene {
+    struct rig rig;
+    struct tokenizer *tokenizer;
+    struct generator generator;
+};
+
+static void open_scene(struct scene *s, int T, int vocab_size)
+{
+    struct model_config config = rig_config();
+    struct err err = {0};
+    config.vocab_size = vocab_size;
+    rig_open(&s->rig, NULL, &config, 1, T, 0);
+    assert_int_equal(tokenizer_open_bytes(&s->tokenizer, &err), STATUS_OK);
+    if (generator_open(&s->generator, &s->rig.network, s->tokenizer, &err)) fail_msg("%s", err.text);
+}
+
+static void close_scene(struct scene *s)
+{
+    generator_close(&s->generator);
+    generator_close(&s->generator); /* harmless twice */
+    tokenizer_close(s->tokenizer);
+    rig_close(&s->rig);
+}
+
+static void start(struct scene *s, const char *prompt)
+{
+    struct err err = {0};
+    if (generator_start(&s->generator, prompt, &err)) fail_msg("%s", err.text);
+}
+
+static void write_tokens(struct scene *s, struct sampling sampling, uint32_t *tokens, int count)
+{
+    start(s, "abc");
+    for (int i = 0; i < count; i++) tokens[i] = generator_next(&s->generator, &sampling, i);
+}
+
+static const struct sampling greedy = {.temperature = 0, .top_p = 1};
+
+static void greedy_takes_the_likeliest_token_of_the_reference(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, 16, V);
+    size_t n = s.rig.model.elements;
+    double *w = malloc(n * sizeof *w), *logits = malloc(16 * V * sizeof *logits);
+    for (size_t i = 0; i < n; i++) w[i] = s.rig.network.weights[i];
+    start(&s, "abc");
+    for (int i = 0; i < 12; i++) {
+        int32_t inputs[16], targets[16] = {0};
+        int length = s.generator.length, best = 0;
+        memcpy(inputs, s.generator.context, (size_t)length * sizeof *inputs);
+        reference_loss(&s.rig.model, w, inputs, targets, 1, length, (struct network_dropout){0}, logits);
+        const double *last = logits + (length - 1) * V;
+        for (int v = 1; v < V; v++)
+            if (last[v] > last[best]) best = v;
+        assert_int_equal(generator_next(&s.generator, &greedy, i), best);
+    }
+    free(w);
+    free(logits);
+    close_scene(&s);
+}
+
+static void greedy_is_the_same_every_time_and_ignores_the_seed(void **state)
+{
+    (void)state;
+    struct scene s;
+    uint32_t a[40], b[40];
+    struct sampling other = greedy;
+    other.seed = 99;
+    open_scene(&s, 16, V);
+    write_tokens(&s, greedy, a, 40);
+    write_tokens(&s, other, b, 40);
+    assert_memory_equal(a, b, sizeof a);
+    close_scene(&s);
+}
+
+static void the_narrowest_draws_are_greedy(void **state)
+{
+    (void)state;
+    static const struct sampling narrow[] = {
+        {.temperature = 1, .top_k = 1, .top_p = 1}, {.temperature = 50, .top_k = 1, .top_p = 1},
+        {.temperature = 1, .top_p = 1e-9},          {.temperature = 1, .top_p = 0},
+        {.temperature = 1e-9, .top_p = 1},          {.temperature = 1e-310, .top_p = 1}};
+    struct scene s;
+    uint32_t want[40], got[40];
+    open_scene(&s, 16, V);
+    write_tokens(&s, greedy, want, 40);
+    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
+        write_tokens(&s, narrow[i], got, 40);
+        assert_memory_equal(want, got, sizeof want);
+    }
+    close_scene(&s);
+}
+
+static void a_draw_is_a_function_of_seed_and_index(void **state)
+{
+    (void)state;
+    struct scene s;
+    uint32_t a[40], b[40], c[40];
+    struct sampling sampling = {.temperature = 1, .top_p = 1, .seed = 0x123456789ABCDEF}, other = sampling;
+    other.seed++;
+    open_scene(&s, 16, V);
+    write_tokens(&s, sampling, a, 40);
+    write_tokens(&s, sampling, b, 40);
+    write_tokens(&s, other, c, 40);
+    assert_memory_equal(a, b, sizeof a);
+    assert_memory_not_equal(a, c, sizeof a);
+    close_scene(&s);
+}
+
+struct likely {
+    double p;
+    uint32_t token;
+};
+
+static int likeliest_first(const void *a, const void *b)
+{
+    const struct likely *x = a, *y = b;
+    return x->p < y->p ? 1 : x->p > y->p ? -1 : x->token < y->token ? -1 : 1;
+}
+
+/* The distribution that `sampling` asks for, worked out from the logits; returns how many tokens it leaves.
+ */
+static int expected(const float *logits, const struct sampling *sampling, double *p)
+{
+    struct likely sorted[V];
+    double sum = 0, kept = 0;
+    int count = sampling->top_k ? sampling->top_k : V, left = 0;
+    for (int v = 0; v < V; v++)
+        sorted[v] = (struct likely){exp(logits[v] / sampling->temperature), (uint32_t)v};
+    qsort(sorted, V, sizeof *sorted, likeliest_first);
+    if (count > V) count = V;
+    for (int i = 0; i < count; i++) sum += sorted[i].p;
+    memset(p, 0, V * sizeof *p);
+    while (left < count && kept < sampling->top_p * sum) kept += sorted[left++].p;
+    for (int i = 0; i < left; i++) p[sorted[i].token] = sorted[i].p / kept;
+    return left;
+}
+
+/* Draws from one context with many indices: no token outside the support, and every frequency within six
+ * standard deviations (the draws are fixed, so this passes always or never). */
+static void expect_distribution(struct sampling sampling, int least_support, int most_support)
+{
+    struct scene s;
+    double p[V];
+    int drawn[V] = {0}, support = 0;
+    open_scene(&s, 16, V);
+    for (int i = 0; i < DRAWS; i++) {
+        start(&s, "abc");
+        drawn[generator_next(&s.generator, &sampling, i)]++;
+        if (i == 0) support = expected(s.generator.logits, &sampling, p);
+    }
+    assert_in_range(support, least_support, most_support);
+    for (int v = 0; v < V; v++) {
+        double mean = DRAWS * p[v], deviation = sqrt(mean * (1 - p[v]));
+        if (p[v] == 0 && drawn[v]) fail_msg("token %d is outside the support of %d tokens", v, support);
+        if (fabs(drawn[v] - mean) > 6 * deviation + 1)
+            fail_msg("token %d: drawn %d times, expected %.1f", v, drawn[v], mean);
+    }
+    close_scene(&s);
+}
+
+static void plain_draws_follow_the_softmax(void **state)
+{
+    (void)state;
+    expect_distribution((struct sampling){.temperature = 1, .top_p = 1, .seed = 1}, V, V);
+}
+
+static void a_higher_temperature_flattens_the_distribution(void **state)
+{
+    (void)state;
+    expect_distribution((struct sampling){.temperature = 3, .top_p = 1, .seed = 2}, V, V);
+    expect_distribution((struct sampling){.temperature = 0.5, .top_p = 1, .seed = 3}, V, V);
+}
+
+static void top_k_draws_among_the_k_likeliest_only(void **state)
+{
+    (void)state;
+    expect_distribution((struct sampling){.temperature = 2, .top_k = 5, .top_p = 1, .seed = 4}, 5, 5);
+    expect_distribution((struct sampling){.temperature = 1, .top_k = 100000, .top_p = 1, .seed = 5}, V, V);
+}
+
+static void top_p_draws_from_the_smallest_set_that_reaches_it(void **state)
+{
+    (void)state;
+    expect_distribution((struct sampling){.temperature = 2, .top_p = 0.5, .seed = 6}, 3, V / 2);
+    expect_distribution((struct sampling){.temperature = 2, .top_p = 0.9, .seed = 7}, 6, V - 1);
+}
+
+static void top_k_comes_before_top_p(void **state)
+{
+    (void)state;
+    expect_distribution((struct sampling){.temperature = 2, .top_k = 20, .top_p = 0.6, .seed = 8}, 2, 19);
+}
+
+static void a_full_context_drops_its_older_half_and_goes_on(void **state)
+{
+    (void)state;
+    static const int lengths[] = {1, 2, 3, 8, 13};
+    for (int i = 0; i < 5; i++) {
+        struct scene s;
+        int T = lengths[i], length = 0;
+        int32_t want[16];
+        open_scene(&s, T, V);
+        start(&s, "q");
+        want[length++] = 'q';
+        for (int k = 0; k < 60; k++) {
+            uint32_t token = generator_next(&s.generator, &greedy, k);
+            if (length == T) {
+                length = T / 2;
+                memmove(want, want + T - length, (size_t)length * sizeof *want);
+            }
+            want[length++] = (int32_t)token;
+            assert_int_equal(s.generator.length, length);
+            assert_memory_equal(s.generator.context, want, (size_t)length * sizeof *want);
+        }
+        close_scene(&s);
+    }
+}
+
+static void a_long_prompt_keeps_its_end(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, 4, V);
+    start(&s, "the end");
+    assert_int_equal(s.generator.length, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(s.generator.context[i], " end"[i]);
+    generator_next(&s.generator, &greedy, 0);
+    close_scene(&s);
+}
+
+static void an_empty_prompt_starts_from_a_newline(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, 4, V);
+    start(&s, "");
+    assert_int_equal(s.generator.length, 1);
+    assert_int_equal(s.generator.context[0], '\n');
+    close_scene(&s);
+}
+
+static void a_prompt_outside_the_vocabulary_is_refused(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct err err = {0};
+    open_scene(&s, 8, 100);
+    assert_int_equal(generator_start(&s.generator, "az", &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "token 122 is outside the model's vocabulary of 100"));
+    start(&s, "ab"); /* and the generator is as good as before */
+    generator_next(&s.generator, &greedy, 0);
+    close_scene(&s);
+}
+
+static void a_broken_model_still_gives_a_token(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct sampling sampling = {.temperature = 1, .top_k = 3, .top_p = 0.9};
+    open_scene(&s, 8, V);
+    for (size_t i = 0; i < s.rig.model.elements; i++) s.rig.network.weights[i] = NAN;
+    start(&s, "abc");
+    for (int i = 0; i < 20; i++)
+        assert_in_range(generator_next(&s.generator, i % 2 ? &sampling : &greedy, i), 0, V - 1);
+    close_scene(&s);
+}
+
+/* ---- UTF-8 ---- */
+
+static void expect_clean(const char *bytes, const char *want)
+{
+    char out[256];
+    size_t n = generate_clean_utf8(out, sizeof out, bytes, strlen(bytes));
+    if (strcmp(out, want) != 0) fail_msg("\"%s\", expected \"%s\"", out, want);
+    assert_int_equal(n, strlen(want));
+}
+
+#define BAD "\xEF\xBF\xBD"
+
+static void good_text_passes_and_bad_bytes_are_replaced(void **state)
+{
+    (void)state;
+    expect_clean("", "");
+    expect_clean("plain", "plain");
+    expect_clean("na\xC3\xAFve \xE2\x98\x83 \xF0\x9F\x98\x80", "na\xC3\xAFve \xE2\x98\x83 \xF0\x9F\x98\x80");
+    expect_clean("a\xFFz", "a" BAD "z");
+    expect_clean("a\x80z", "a" BAD "z");
+    expect_clean("\xC3z", BAD "z");
+    expect_clean("\xE2\x98z", BAD BAD "z");
+    expect_clean("\xC0\x80z", BAD BAD "z");         /* an overlong NUL */
+    expect_clean("\xED\xA0\x80z", BAD BAD BAD "z"); /* a surrogate */
+    expect_clean("\xF4\x90\x80\x80z", BAD BAD BAD BAD "z");
+    expect_clean("\xF5z", BAD "z");
+    char out[16];
+    assert_int_equal(generate_clean_utf8(out, sizeof out, "a\0b", 3), 5);
+    assert_string_equal(out, "a" BAD "b"); /* a NUL would end the text */
+}
+
+static void a_character_cut_at_the_end_is_left_out(void **state)
+{
+    (void)state;
+    expect_clean("a\xC3", "a");
+    expect_clean("a\xE2\x98", "a");
+    expect_clean("a\xE2", "a");
+    expect_clean("a\xF0\x9F\x98", "a");
+    expect_clean("a\x98", "a" BAD); /* the end of a character is none that is cut */
+}
+
+static bool is_utf8(const char *text, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        utf8proc_int32_t character;
+        utf8proc_ssize_t length =
+            utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(n - at), &character);
+        if (length <= 0 || character == 0) return false;
+        at += (size_t)length;
+    }
+    return true;
+}
+
+static void any_bytes_become_utf8_that_fits(void **state)
+{
+    (void)state;
+    static const unsigned char spice[] = {0,    'a',  'z',  0x7F, 0x80, 0xBF, 0xC0, 0xC2, 0xC3, 0xE0,
+                                          0xA0, 0x9F, 0xED, 0xEF, 0xF0, 0x90, 0x8F, 0xF4, 0xF5, 0xFF};
+    for (uint64_t round = 0; round < 20000; round++) {
+        char bytes[40], whole[160], *out;
+        size_t n = (size_t)(rig_uniform(round, 0) * sizeof bytes),
+               size = (size_t)(rig_uniform(round, 1) * 130);
+        for (size_t i = 0; i < n; i++) {
+            double dice = rig_uniform(round, 2 + i);
+            bytes[i] = round % 2 ? (char)(dice * 256) : (char)spice[(size_t)(dice * sizeof spice)];
+        }
+        size_t length = generate_clean_utf8(whole, sizeof whole, bytes, n);
+        assert_true(length <= 3 * n && strlen(whole) == length && is_utf8(whole, length));
+        out = malloc(size + 1); /* on the heap, where a byte too many is seen */
+        out[size] = 'X';
+        size_t shorter = generate_clean_utf8(out, size, bytes, n);
+        assert_true(out[size] == 'X');
+        if (size) {
+            assert_true(shorter < size && strlen(out) == shorter && is_utf8(out, shorter));
+            assert_memory_equal(out, whole, shorter); /* cut, not changed */
+            assert_true(length < size ? shorter == length : shorter + 4 >= size);
+        }
+        free(out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(greedy_takes_the_likeliest_token_of_the_reference),
+        cmocka_unit_test(greedy_is_the_same_every_time_and_ignores_the_seed),
+        cmocka_unit_test(the_narrowest_draws_are_greedy),
+        cmocka_unit_test(a_draw_is_a_function_of_seed_and_index),
+        cmocka_unit_test(plain_draws_follow_the_softmax),
+        cmocka_unit_test(a_higher_temperature_flattens_the_distribution),
+        cmocka_unit_test(top_k_draws_among_the_k_likeliest_only),
+        cmocka_unit_test(top_p_draws_from_the_smallest_set_that_reaches_it),
+        cmocka_unit_test(top_k_comes_before_top_p),
+        cmocka_unit_test(a_full_context_drops_its_older_half_and_goes_on),
+        cmocka_unit_test(a_long_prompt_keeps_its_end),
+        cmocka_unit_test(an_empty_prompt_starts_from_a_newline),
+        cmocka_unit_test(a_prompt_outside_the_vocabulary_is_refused),
+        cmocka_unit_test(a_broken_model_still_gives_a_token),
+        cmocka_unit_test(good_text_passes_and_bad_bytes_are_replaced),
+        cmocka_unit_test(a_character_cut_at_the_end_is_left_out),
+        cmocka_unit_test(any_bytes_become_utf8_that_fits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

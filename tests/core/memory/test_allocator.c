@@ -1,0 +1,326 @@
+/* The allocator: every strategy's promises, and every misuse's sentence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/core/memory/rationed.h"
+
+enum { MIB = 1 << 20 };
+
+/* What the report says is yours to free. */
+struct report {
+    char *text;
+    size_t size;
+    FILE *file;
+};
+
+static void report_open(struct report *r)
+{
+    r->file = open_memstream(&r->text, &r->size);
+    assert_non_null(r->file);
+}
+
+static void report_has(struct report *r, const char *words)
+{
+    fflush(r->file);
+    if (!strstr(r->text, words)) fail_msg("the report lacks \"%s\":\n%s", words, r->text);
+}
+
+static void report_close(struct report *r)
+{
+    fclose(r->file);
+    free(r->text);
+}
+
+/* ---- caching ---- */
+
+/* Freed neighbours become one piece again: after everything is freed a trim gives back all of it. */
+static void caching_merges_what_is_freed(void **state)
+{
+    struct rationed f;
+    struct allocator_usage sum;
+    struct err err = {0};
+    void *pieces[64];
+    (void)state;
+    rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(
+            allocator_alloc(allocator_root(f.allocator), "piece", 60000, f.streams[0], &pieces[i], &err),
+            STATUS_OK);
+    allocator_sum(f.allocator, &sum);
+    int64_t reserved = sum.reserved;
+    assert_int_equal(reserved, 4 * MIB); /* one segment, split */
+    for (int odd = 0; odd < 2; odd++)
+        for (int i = odd; i < 64; i += 2)
+            assert_int_equal(allocator_free(f.allocator, pieces[i], f.streams[0], &err), STATUS_OK);
+    assert_int_equal(
+        allocator_alloc(allocator_root(f.allocator), "all", 64 * 60000, f.streams[0], &pieces[0], &err),
+        STATUS_OK); /* large: its own lane */
+    assert_int_equal(allocator_trim(f.allocator), reserved);
+    assert_int_equal(allocator_free(f.allocator, pieces[0], NULL, &err), STATUS_OK);
+    assert_int_equal(rationed_close(&f), 0);
+}
+
+static void caching_asks_the_device_once(void **state)
+{
+    struct rationed f;
+    struct err err = {0};
+    void *memory;
+    (void)state;
+    rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(
+            allocator_alloc(allocator_root(f.allocator), "again", 20 * MIB, f.streams[0], &memory, &err),
+            STATUS_OK);
+        assert_int_equal(allocator_free(f.allocator, memory, f.streams[0], &err), STATUS_OK);
+    }
+    assert_int_equal(rationed_now().calls, 1);
+    assert_int_equal(rationed_close(&f), 0);
+}
+
+/* 60 MiB are idle in the cache of one stream when the other asks for as much of 100. */
+static void caching_trims_when_the_device_is_full(void **state)
+{
+    struct rationed f;
+    struct err err = {0};
+    void *memory;
+    (void)state;
+    rationed_open(&f, ALLOCATOR_CACHING, 100 * MIB, NULL);
+    struct allocator_scope *root = allocator_root(f.allocator);
+    assert_int_equal(allocator_alloc(root, "first", 60 * MIB, f.streams[0], &memory, &err), STATUS_OK);
+    assert_int_equal(allocator_free(f.allocator, memory, f.streams[0], &err), STATUS_OK);
+    assert_int_equal(allocator_alloc(root, "second", 60 * MIB, f.streams[1], &memory, &err), STATUS_OK);
+    assert_true(rationed_now().peak <= 100 * MIB);
+    assert_int_equal(allocator_free(f.allocator, memory, f.streams[1], &err), STATUS_OK);
+    assert_int_equal(rationed_close(&f), 0);
+}
+
+/* Memory of one stream is not handed to another, which would not wait for it. */
+static void streams_do_not_share_memory(void **state)
+{
+    struct rationed f;
+    struct err err = {0};
+    void *first, *second;
+    (void)state;
+    rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
+    struct allocator_scope *root = allocator_root(f.allocator);
+    assert_int_equal(allocator_alloc(root, "a", 4096, f.streams[0], &first, &err), STATUS_OK);
+    assert_int_equal(allocator_free(f.allocator, first, f.streams[0], &err), STATUS_OK);
+    assert_int_equal(allocator_alloc(root, "b", 4096, f.streams[1], &second, &err), STATUS_OK);
+    assert_ptr_not_equal(first, second);
+    assert_int_equal(allocator_stream_closes(f.allocator, f.streams[1], &err), STATUS_FAILED);
+    assert_string_equal(err.text, "b: its stream closes while it is in use");
+    assert_int_equal(allocator_free(f.allocator, second, f.streams[1], &err), STATUS_OK);
+    size_t before = rationed_now().used;
+    assert_int_equal(allocator_stream_closes(f.allocator, f.streams[1], &err), STATUS_OK);
+    assert_true(rationed_now().used < before);
+    assert_int_equal(rationed_close(&f), 0);
+}
+
+static int waits;
+static struct stream *waiting;
+
+static void counted_stream_after(struct stream *stream, struct event *event)
+{
+    waits++;
+    waiting = stream;
+    cpu_backend()->stream_after(stream, event);
+}
+
+static void memory_used_elsewhere_waits_for_that_stream(void **state)
+{
+    struct rationed f;
+    struct err err = {0};
+    void *memory;
+    (void)state;
+    rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
+    f.backend.stream_after = counted_stream_after;
+    waits = 0;
+    struct allocator_scope *root = allocator_root(f.allocator);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(allocator_alloc(root, "a", 4096, f.streams[0], &memory, &err), STATUS_OK);
+        assert_int_equal(allocator_free(f.allocator, memory, f.streams[i], &err), STATUS_OK);
+        assert_int_equal(waits, i);
+    }
+    assert_ptr_equal(waiting, f.streams[0]);
+    assert_int_equal(rationed_close(&f), 0);
+}
+
+/* ---- scopes, errors, leaks ---- */
+
+static void a_scope_frees_what_it_holds(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < ALLOCATOR_KINDS; kind++) {
+        struct rationed f;
+        struct allocator_scope outer, inner;
+        struct allocator_usage sum;
+        struct err err = {0};
+        float *numbers;
+        void *host, *elements;
+        rationed_open(&f, (enum allocator_kind)kind, 64 * MIB, NULL);
+        allocator_scope_begin(&outer, f.allocator);
+        assert_int_equal(allocator_alloc_f32(&outer, "numbers", 1000, f.streams[0], &numbers, &err),
+                         STATUS_OK);
+        allocator_scope_begin(&inner, f.allocator);
+        assert_int_equal(allocator_alloc_host(&inner, "staging", 5000, &host, &err), STATUS_OK);
+        assert_int_equal(allocator_alloc(&inner, "half", 62, f.streams[0], &elements, &err), STATUS_OK);
+        numbers[999] = 1;
+        memset(host, 1, 5000);
+        memset(elements, 1, 62);
+        allocator_sum(f.allocator, &sum);
+        assert_int_equal(sum.live, 4000 + 5000 + 62);
+        allocator_scope_end(&inner);
+        allocator_scope_end(&inner);
+        allocator_sum(f.allocator, &sum);
+        assert_int_equal(sum.live, 4000);
+        assert_int_equal(sum.peak, 4000 + 5000 + 62);
+        assert_int_equal(allocator_free(f.allocator, numbers, f.streams[0], &err), STATUS_OK);
+        allocator_scope_end(&outer);
+        allocator_sum(f.allocator, &sum);
+        assert_int_equal(sum.live, 0);
+        assert_int_equal(rationed_close(&f), 0);
+    }
+}
+
+static void misuse_is_told_with_its_tag(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < ALLOCATOR_KINDS; kind++) {
+        struct rationed f;
+        struct report report;
+        struct err err = {0};
+        void *memory;
+        float *numbers;
+        int outside;
+        report_open(&report);
+        rationed_open(&f, (enum allocator_kind)kind, 64 * MIB, report.file);
+        struct allocator_scope *root = allocator_root(f.allocator);
+        assert_int_equal(allocator_alloc(root, "moments", 1000, f.streams[0], &memory, &err), STATUS_OK);
+        assert_int_equal(allocator_free(f.allocator, memory, f.streams[0], &err), STATUS_OK);
+        assert_int_equal(allocator_free(f.allocator, memory, f.streams[0], &err), STATUS_FAILED);
+        assert_string_equal(err.text, "moments: its memory was freed twice");
+        report_has(&report, "moments");
+        assert_int_equal(allocator_free(f.allocator, &outside, NULL, &err), STATUS_FAILED);
+        assert_string_equal(err.text, "memory was freed that this allocator never gave");
+        assert_int_equal(allocator_free(f.allocator, NULL, NULL, &err), STATUS_OK);
+        assert_int_equal(allocator_alloc_f32(root, "logits", SIZE_MAX / 2, NULL, &numbers, &err),
+                         STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "logits: a size of"));
+        assert_int_equal(allocator_alloc(root, "logits", SIZE_MAX - 100, NULL, &memory, &err),
+                         STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "overflows"));
+        rationed_close(&f);
+        report_close(&report);
+    }
+}
+
+static void a_full_device_names_the_tag_and_who_holds_what(void **state)
+{
+    static const enum allocator_kind kinds[] = {ALLOCATOR_BASIC, ALLOCATOR_ARENA, ALLOCATOR_CACHING};
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        struct rationed f;
+        struct report report;
+        struct err err = {0};
+        void *memory;
+        report_open(&report);
+        rationed_open(&f, kinds[k], 64 * MIB, report.file);
+        struct allocator_scope *root = allocator_root(f.allocator);
+        assert_int_equal(allocator_alloc(root, "weights", 40 * MIB, f.streams[0], &memory, &err), STATUS_OK);
+        assert_int_equal(allocator_alloc(root, "logits", 30 * MIB, f.streams[0], &memory, &err),
+                         STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "logits: no room for 30.0 MiB beside weights 40.0 MiB ("));
+        assert_int_equal(rationed_close(&f), 1);
+        report_has(&report, "never freed: weights, 1 block of 40.0 MiB together");
+        report_close(&report);
+    }
+}
+
+/* What a listener has heard, a line after the other. */
+static void hear(void *context, const char *line)
+{
+    char *heard = context;
+    assert_true(strlen(heard) + strlen(line) + 2 <= 4096);
+    strcat(strcat(heard, line), "\n");
+}
+
+/* More tags than the sentence has room for, each in its line of the table. */
+static void a_full_device_tells_the_whole_table(void **state)
+{
+    (void)state;
+    struct rationed f;
+    struct allocator *allocator;
+    struct err err = {0};
+    char heard[4096] = "", tag[32], line[64];
+    void *memory;
+    rationed_open(&f, ALLOCATOR_BASIC, 64 * MIB, NULL);
+    struct allocator_options options = {
+        .kind = ALLOCATOR_BASIC, .backend = &f.backend, .device = f.device, .full = {hear, heard}};
+    assert_int_equal(allocator_open(&options, &allocator, &err), STATUS_OK);
+    for (int i = 0; i < 20; i++) {
+        snprintf(tag, sizeof tag, "a part with number %d", i);
+        assert_int_equal(allocator_alloc(allocator_root(allocator), tag, MIB, NULL, &memory, &err),
+                         STATUS_OK);
+    }
+    assert_string_equal(heard, "");
+    assert_int_equal(allocator_alloc(allocator_root(allocator), "logits", 60 * MIB, NULL, &memory, &err),
+                     STATUS_NO_MEMORY);
+    assert_null(strchr(err.text, '\n'));
+    assert_null(strstr(err.text, "number 19"));
+    for (int i = 0; i < 20; i++) {
+        snprintf(line, sizeof line, "\n  a part with number %-13d %12s", i, "1.0 MiB");
+        if (!strstr(heard, line)) fail_msg("no \"%s\" in:\n%s", line, heard);
+    }
+    snprintf(line, sizeof line, "\n  %-32s %12s", "all", "20.0 MiB");
+    assert_non_null(strstr(heard, line));
+    assert_int_equal(allocator_close(allocator), 20);
+    rationed_close(&f);
+}
+
+static void sizes_that_overflow_are_refused_with_their_tag(void **state)
+{
+    (void)state;
+    struct rationed f;
+    struct err err = {0};
+    void *memory = NULL;
+    float *numbers = NULL;
+    rationed_open(&f, ALLOCATOR_BASIC, 64 * MIB, NULL);
+    struct allocator_scope *root = allocator_root(f.allocator);
+    static const size_t counts[] = {SIZE_MAX / sizeof(float) + 1, SIZE_MAX / 2, SIZE_MAX};
+    static const size_t bytes[] = {(size_t)PTRDIFF_MAX + 1, SIZE_MAX - 255, SIZE_MAX};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(allocator_alloc_f32(root, "logits", counts[i], NULL, &numbers, &err),
+                         STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "logits: a size of"));
+        assert_int_equal(allocator_alloc(root, "scratch", bytes[i], NULL, &memory, &err), STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "scratch: a size of"));
+        assert_int_equal(allocator_alloc_host(root, "staging", bytes[i], &memory, &err), STATUS_NO_MEMORY);
+        assert_non_null(strstr(err.text, "staging: a size of"));
+    }
+    assert_true(!memory && !numbers);
+    assert_int_equal(rationed_now().calls, 0);
+    assert_int_equal(rationed_close(&f), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(caching_merges_what_is_freed),
+        cmocka_unit_test(caching_asks_the_device_once),
+        cmocka_unit_test(caching_trims_when_the_device_is_full),
+        cmocka_unit_test(streams_do_not_share_memory),
+        cmocka_unit_test(memory_used_elsewhere_waits_for_that_stream),
+        cmocka_unit_test(a_scope_frees_what_it_holds),
+        cmocka_unit_test(misuse_is_told_with_its_tag),
+        cmocka_unit_test(a_full_device_names_the_tag_and_who_holds_what),
+        cmocka_unit_test(a_full_device_tells_the_whole_table),
+        cmocka_unit_test(sizes_that_overflow_are_refused_with_their_tag),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,583 @@
+/* The configuration: every way in (files, words, what config_text wrote), every check, and the sentences. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "core/model/config.h"
+#include "tests/core/network/rig.h"
+
+/* Every key as config.def declares it. */
+static const struct {
+    const char *section, *name, *kind, *fallback;
+} keys[] = {
+#define KEY(section, name, kind, field, fallback, ...) {#section, #name, #kind, fallback},
+#include "core/model/config.def"
+#undef KEY
+};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+/* A value other than the default that every key of its kind accepts, and that fits together with the rest. */
+static const char *other_value(size_t i)
+{
+    static const char special[] =
+        " preset=tiny hidden_dim=24 num_heads=4 num_kv_heads=2 head_dim=6 shuffle=random"
+        " optimizer=lion schedule=linear precision=fp32 allocator=caching max_seq_len=128"
+        " seq_len=32 rope_base=5000 rope_scaling=llama3 rope_factor=2"
+        " rope_high_freq_factor=8 at_epoch_end=true graph=off contents=weights loss=plain"
+        " on_nan=stop plateau_steps=70 trace_step=5 seed=9223372036854775807";
+    static char values[KEYS][32];
+    char name[64];
+    snprintf(name, sizeof name, " %s=", keys[i].name);
+    const char *found = strstr(special, name);
+    if (found && sscanf(found + strlen(name), "%31s", values[i]) == 1) return values[i];
+    return strcmp(keys[i].kind, "INT") == 0    ? "7"
+           : strcmp(keys[i].kind, "REAL") == 0 ? "0.125"
+           : strcmp(keys[i].kind, "BOOL") == 0 ? (*keys[i].fallback ? "false" : "true")
+                                               : "some/where else";
+}
+
+static const char *get(const struct config *config, const char *key)
+{
+    static char value[CONFIG_TEXT_MAX];
+    if (!config_get(config, key, value, sizeof value)) fail_msg("%s is no key", key);
+    return value;
+}
+
+static void finish(struct config *config)
+{
+    struct err err = {0};
+    if (config_finish(config, &err)) fail_msg("%s", err.text);
+}
+
+static void set(struct config *config, const char *word)
+{
+    struct err err = {0};
+    if (config_read_word(config, word, &err)) fail_msg("%s", err.text);
+}
+
+/* Writes `text` as FILE.ini and reads it. */
+static enum status read_bytes(struct config *config, const char *text, size_t n, struct err *err)
+{
+    char *path = rig_path("run.ini");
+    rig_write(path, text, n);
+    *err = (struct err){0};
+    enum status status = config_read_file(config, path, err);
+    free(path);
+    return status;
+}
+
+static enum status read_ini(struct config *config, const char *text, struct err *err)
+{
+    return read_bytes(config, text, strlen(text), err);
+}
+
+static void expect_text(const struct err *err, const char *part)
+{
+    if (!strstr(err->text, part)) fail_msg("\"%s\" does not say \"%s\"", err->text, part);
+    assert_null(strchr(err->text, '\n'));
+}
+
+static void expect_word_refused(const char *word, const char *part)
+{
+    struct config config;
+    struct err err = {0};
+    config_init(&config);
+    if (!config_read_word(&config, word, &err)) fail_msg("%s is accepted", word);
+    assert_int_equal(err.status, STATUS_USAGE);
+    expect_text(&err, part);
+}
+
+static void expect_file_refused(const char *text, const char *part)
+{
+    struct config config;
+    struct err err;
+    config_init(&config);
+    assert_int_equal(read_ini(&config, text, &err), STATUS_USAGE);
+    expect_text(&err, part);
+    expect_text(&err, "run.ini");
+}
+
+/* Words, then config_finish, which must refuse them together. */
+static void expect_sizes_refused(const char *const words[], const char *part)
+{
+    struct config config;
+    struct err err = {0};
+    config_init(&config);
+    for (int i = 0; words[i]; i++) set(&config, words[i]);
+    if (!config_finish(&config, &err)) fail_msg("%s … is accepted", words[0]);
+    assert_int_equal(err.status, STATUS_USAGE);
+    expect_text(&err, part);
+}
+#define REFUSED(part, ...) expect_sizes_refused((const char *const[]){__VA_ARGS__, NULL}, part)
+
+static void defaults_are_complete_and_consistent(void **state)
+{
+    (void)state;
+    struct config config;
+    config_init(&config);
+    finish(&config);
+    for (size_t i = 0; i < KEYS; i++) {
+        char full[96];
+        snprintf(full, sizeof full, "%s.%s", keys[i].section, keys[i].name);
+        if (strcmp(keys[i].kind, "INT") && strcmp(keys[i].kind, "REAL") && *keys[i].fallback)
+            assert_string_equal(get(&config, full), keys[i].fallback);
+    }
+    assert_int_equal(config.model.sizes.hidden_dim, 256);
+    assert_int_equal(config.model.sizes.num_layers, 6);
+    assert_int_equal(config.model.sizes.num_heads, 4);
+    assert_int_equal(config.model.sizes.num_kv_heads, 4);
+    assert_int_equal(config.model.sizes.head_dim, 64);
+    assert_int_equal(config.model.sizes.vocab_size, 2048);
+    assert_int_equal(config.train.batch_size, 16);
+    assert_int_equal(config.train.seq_len, 256);
+    assert_int_equal(config.train.total_steps, 2000);
+    assert_true(config.train.learning_rate == 3e-4 && config.train.beta2 == 0.95);
+    assert_int_equal(config.checkpoint.keep, 2);
+    assert_string_equal(config.sample.prompt, "In the beginning");
+}
+
+static void every_key_can_be_given_as_a_word(void **state)
+{
+    (void)state;
+    struct config config;
+    config_init(&config);
+    for (size_t i = 0; i < KEYS; i++) {
+        char word[160];
+        snprintf(word, sizeof word, "--%s.%s=%s", keys[i].section, keys[i].name, other_value(i));
+        set(&config, word);
+    }
+    finish(&config);
+    for (size_t i = 0; i < KEYS; i++) {
+        char full[96];
+        snprintf(full, sizeof full, "%s.%s", keys[i].section, keys[i].name);
+        assert_string_equal(get(&config, full), other_value(i));
+    }
+}
+
+static void every_key_can_be_given_in_a_file(void **state)
+{
+    (void)state;
+    struct config config;
+    struct err err;
+    char text[8192] = "; a comment\n# another\n\n";
+    for (size_t i = 0; i < KEYS; i++) {
+        char line[256];
+        bool first = i == 0 || strcmp(keys[i].section, keys[i - 1].section) != 0;
+        snprintf(line, sizeof line, "%s%s%s  %s =%s   ; of its own\r\n", first ? "[" : "",
+                 first ? keys[i].section : "", first ? "]\r\n" : "", keys[i].name, other_value(i));
+        strcat(text, line);
+    }
+    config_init(&config);
+    if (read_ini(&config, text, &err)) fail_msg("%s", err.text);
+    finish(&config);
+    for (size_t i = 0; i < KEYS; i++) {
+        char full[96];
+        snprintf(full, sizeof full, "%s.%s", keys[i].section, keys[i].name);
+        assert_string_equal(get(&config, full), other_value(i));
+    }
+}
+
+static void the_last_word_wins_and_beats_the_file(void **state)
+{
+    (void)state;
+    struct config config;
+    struct err err;
+    config_init(&config);
+    assert_int_equal(read_ini(&config, "[train]\nseed = 2", &err), STATUS_OK);
+    assert_int_equal(config.train.seed, 2);
+    set(&config, "--train.seed=3");
+    set(&config, "train.seed=4");
+    assert_int_equal(config.train.seed, 4);
+}
+
+static void overrides_hold_whether_the_preset_comes_before_or_after(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"model.preset=medium", "model.hidden_dim=96", "model.num_heads=6"};
+    for (int order = 0; order < 3; order++) {
+        struct config config;
+        config_init(&config);
+        for (int i = 0; i < 3; i++) set(&config, words[(i + order) % 3]);
+        finish(&config);
+        assert_int_equal(config.model.sizes.hidden_dim, 96);
+        assert_int_equal(config.model.sizes.num_heads, 6);
+        assert_int_equal(config.model.sizes.num_kv_heads, 6);
+        assert_int_equal(config.model.sizes.head_dim, 16);
+        assert_int_equal(config.model.sizes.num_layers, 16);
+        assert_int_equal(config.model.sizes.vocab_size, 32000);
+    }
+}
+
+static void beta2_follows_the_optimizer_unless_given(void **state)
+{
+    (void)state;
+    struct config config;
+    config_init(&config);
+    set(&config, "train.optimizer=lion");
+    finish(&config);
+    assert_true(config.train.beta2 == 0.99);
+    config_init(&config);
+    set(&config, "train.beta2=0.9");
+    set(&config, "train.optimizer=lion");
+    finish(&config);
+    assert_true(config.train.beta2 == 0.9);
+}
+
+static void an_unknown_key_names_the_nearest(void **state)
+{
+    (void)state;
+    expect_word_refused("--train.lerning_rate=1", "did you mean train.learning_rate?");
+    expect_word_refused("--model.hiden_dim=1", "did you mean model.hidden_dim?");
+    expect_word_refused("--eval.early_stoping_patience=1", "did you mean eval.early_stopping_patience?");
+    expect_word_refused("--xyzzy.plugh=1", "--help-config");
+    expect_word_refused("--seed=1", "unknown key seed");
+    expect_file_refused("[train]\nseed = 1\n\n; comment\n  batchsize = 4\n",
+                        "run.ini:5: unknown key train.batchsize (did you mean train.batch_size?");
+    expect_file_refused("seed = 4\n", "run.ini:1: unknown key seed");
+}
+
+static void a_key_in_the_wrong_section_is_told_the_right_one(void **state)
+{
+    (void)state;
+    expect_word_refused("--optimizer_settings.learning_rate=1", "did you mean train.learning_rate?");
+    expect_file_refused("[optimization]\nweight_decay = 0.1\n", "did you mean train.weight_decay?");
+}
+
+static void a_bad_value_names_what_is_accepted(void **state)
+{
+    (void)state;
+    expect_word_refused("train.optimizer=sgd", "must be one of adamw|lion");
+    expect_word_refused("train.optimizer=", "must be one of adamw|lion");
+    expect_word_refused("train.optimizer=adam", "must be one of adamw|lion");
+    expect_word_refused("train.optimizer=adamw|lion", "must be one of adamw|lion");
+    expect_word_refused("train.optimizer=|", "must be one of adamw|lion");
+    expect_word_refused("train.schedule=constant|warmup_constant|cosine|linear|inverse_sqrt",
+                        "must be one of");
+    expect_word_refused("train.batch_size=0", "a whole number from 1 to 65535");
+    expect_word_refused("train.batch_size=4.5", "a whole number from 1 to 65535");
+    expect_word_refused("train.batch_size=4x", "a whole number");
+    expect_word_refused("train.batch_size=", "a whole number");
+    expect_word_refused("train.batch_size=99999999999999999999", "a whole number");
+    expect_word_refused("train.seed=-1", "a whole number from 0");
+    expect_word_refused("train.seed=9223372036854775808", "a whole number");
+    expect_word_refused("train.learning_rate=-1", "a number from 0 to 1000");
+    expect_word_refused("train.learning_rate=nan", "a number from 0 to 1000");
+    expect_word_refused("train.learning_rate=inf", "a number from 0 to 1000");
+    expect_word_refused("train.learning_rate=1e400", "a number from 0 to 1000");
+    expect_word_refused("train.learning_rate=fast", "train.learning_rate = fast: must be");
+    expect_word_refused("train.dropout=1", "a number from 0 to 0.95");
+    expect_word_refused("model.tie_weights=yes", "true or false");
+    expect_word_refused("sample.prompt=two\nlines", "one line");
+    expect_file_refused("[train]\n\nbatch_size = many\n", "run.ini:3: train.batch_size = many");
+}
+
+static void a_text_that_is_too_long_is_refused_whole(void **state)
+{
+    (void)state;
+    char word[CONFIG_TEXT_MAX + 64] = "sample.prompt=";
+    struct config config;
+    struct err err = {0};
+    size_t n = strlen(word);
+    config_init(&config);
+    memset(word + n, 'a', CONFIG_TEXT_MAX - 1);
+    set(&config, word);
+    assert_int_equal(strlen(config.sample.prompt), CONFIG_TEXT_MAX - 1);
+    word[n + CONFIG_TEXT_MAX - 1] = 'a';
+    assert_int_equal(config_read_word(&config, word, &err), STATUS_USAGE);
+    expect_text(&err, "one line, and shorter");
+    assert_int_equal(strlen(config.sample.prompt), CONFIG_TEXT_MAX - 1);
+}
+
+static void a_word_without_a_value_says_how_it_should_look(void **state)
+{
+    (void)state;
+    expect_word_refused("--train.seed", "must be --section.key=value");
+    expect_word_refused("--=4", "must be --section.key=value");
+    expect_word_refused("", "must be --section.key=value");
+    char word[400];
+    memset(word, 'k', sizeof word);
+    memcpy(word + 390, "=1", 3);
+    expect_word_refused(word, "must be --section.key=value");
+}
+
+static void a_key_that_a_file_has_twice_is_refused_with_both_lines(void **state)
+{
+    (void)state;
+    expect_file_refused("[train]\nlearning_rate = 1e-3\n[eval]\nevery = 5\n[train]\nlearning_rate = 1e-4\n",
+                        "run.ini:6: train.learning_rate is set a second time, line 2 has it already");
+    expect_file_refused("[param_group.norms]\nmatch = *norm*\nlr_scale = 1\nlr_scale = 2\n",
+                        "run.ini:4: param_group.norms.lr_scale is set a second time, line 3");
+}
+
+static void a_line_that_is_no_pair_is_named_by_its_number(void **state)
+{
+    (void)state;
+    expect_file_refused("[train]\nseed = 1\nwhat is this\n", "run.ini:3: neither");
+    expect_file_refused("[train\nseed = 1\n", "run.ini:1: neither");
+}
+
+static void a_line_longer_than_the_buffer_is_refused_not_cut(void **state)
+{
+    (void)state;
+    char text[4096] = "[sample]\nprompt = ";
+    size_t n = strlen(text);
+    memset(text + n, 'x', 3000);
+    strcpy(text + n + 3000, "\n");
+    expect_file_refused(text, "run.ini:2: the line is longer than");
+}
+
+static void indented_lines_are_keys_not_continuations(void **state)
+{
+    (void)state;
+    struct config config;
+    struct err err;
+    config_init(&config);
+    assert_int_equal(read_ini(&config, "  [train]\n\tseed = 5\n   batch_size=3", &err), STATUS_OK);
+    assert_int_equal(config.train.seed, 5);
+    assert_int_equal(config.train.batch_size, 3);
+}
+
+static void files_that_are_no_configuration_are_refused(void **state)
+{
+    (void)state;
+    struct config config;
+    struct err err = {0};
+    config_init(&config);
+    assert_int_equal(read_bytes(&config, "[train]\nseed\0= 1\n", 17, &err), STATUS_USAGE);
+    expect_text(&err, "is not a configuration file");
+    assert_int_equal(config_read_file(&config, "no/such/file.ini", &err), STATUS_NOT_FOUND);
+    expect_text(&err, "no/such/file.ini: cannot open");
+    assert_int_equal(config_read_file(&config, "tests", &err), STATUS_USAGE);
+    expect_text(&err, "is a folder");
+    assert_int_equal(config_read_file(&config, "/dev/zero", &err), STATUS_USAGE);
+    char *large = malloc((1 << 20) + 1);
+    memset(large, '\n', (1 << 20) + 1);
+    assert_int_equal(read_bytes(&config, large, (1 << 20) + 1, &err), STATUS_USAGE);
+    assert_int_equal(read_bytes(&config, "", 0, &err), STATUS_OK);
+    free(large);
+}
+
+/* Seeded bytes made of what an INI reader looks at: whatever comes, a status and one printable line. */
+static void random_files_end_in_a_status_never_in_a_crash(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "[]=;:# \t\r\n\x1b\x7f\xff\"'|trainseedmodl.0123456789-e";
+    static const char *const starts[] = {"", "[train]\n",
+                                         "[train]\nseed = ", "[sample]\nprompt = ", "\xEF\xBB\xBF[train]\n"};
+    for (uint64_t round = 0; round < 3000; round++) {
+        char text[256];
+        struct config config;
+        struct err err;
+        size_t n = (size_t)snprintf(text, sizeof text, "%s", starts[round % 5]);
+        size_t end = n + (size_t)(rig_uniform(round, 0) * 200);
+        for (uint64_t k = 1; n < end; k++)
+            text[n++] = alphabet[(size_t)(rig_uniform(round, k) * (sizeof alphabet - 1))];
+        config_init(&config);
+        enum status status = read_bytes(&config, text, n, &err);
+        if (!status) continue;
+        assert_int_equal(status, err.status);
+        for (const char *c = err.text; *c; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f)
+                fail_msg("round %d: a control character in the error", (int)round);
+    }
+}
+
+static void impossible_sizes_are_one_sentence_each(void **state)
+{
+    (void)state;
+    REFUSED("model.hidden_dim = 256 is not a multiple of model.num_heads = 3", "model.num_heads=3");
+    REFUSED("model.num_heads = 4 is not a multiple of model.num_kv_heads = 3", "model.num_kv_heads=3");
+    REFUSED("model.head_dim = 5: must be even", "model.head_dim=5");
+    REFUSED("health.plateau_steps = 31: must be 0 (off) or at least 32", "health.plateau_steps=31");
+    REFUSED("model.head_dim = 1: must be", "model.hidden_dim=4", "model.num_heads=4");
+    REFUSED("train.seq_len = 2048 is longer than model.max_seq_len = 1024", "train.seq_len=2048");
+    REFUSED("at most 67108864", "train.batch_size=65535", "train.seq_len=1048576",
+            "model.max_seq_len=1048576");
+    REFUSED("model.head_dim = 131072: must be from 1 to 1024", "model.hidden_dim=131072",
+            "model.num_heads=1");
+}
+
+static void a_trace_of_a_step_that_never_comes_is_refused(void **state)
+{
+    (void)state;
+    static const char *const past[] = {"train.total_steps=40", "profile.trace_step=40", NULL};
+    expect_sizes_refused(past, "profile.trace_step = 40: there is no such step with train.total_steps = 40");
+    struct config config;
+    config_init(&config);
+    set(&config, "train.total_steps=40");
+    set(&config, "profile.trace_step=39");
+    finish(&config);
+}
+
+static void an_unusual_head_width_is_allowed_when_given(void **state)
+{
+    (void)state;
+    struct config config;
+    config_init(&config);
+    set(&config, "model.num_heads=3");
+    set(&config, "model.head_dim=32");
+    finish(&config);
+    assert_int_equal(config.model.sizes.head_dim, 32);
+    assert_int_equal(config.model.sizes.num_kv_heads, 3);
+}
+
+static void expect_round_trip(const struct config *config)
+{
+    struct config again;
+    struct err err = {0};
+    char *text = config_text(config), *second;
+    assert_non_null(text);
+    config_init(&again);
+    if (config_read_effective(&again, text, "stored", &err)) fail_msg("%s", err.text);
+    finish(&again);
+    second = config_text(&again);
+    assert_string_equal(text, second);
+    for (size_t i = 0; i < KEYS; i++) {
+        char full[96], value[CONFIG_TEXT_MAX];
+        snprintf(full, sizeof full, "%s.%s", keys[i].section, keys[i].name);
+        assert_true(config_get(config, full, value, sizeof value));
+        assert_string_equal(get(&again, full), value);
+    }
+    free(text);
+    free(second);
+}
+
+static void the_effective_configuration_reads_back_equal(void **state)
+{
+    (void)state;
+    struct config config;
+    config_init(&config);
+    finish(&config);
+    expect_round_trip(&config);
+    set(&config, "train.learning_rate=0.1234567890123456789");
+    set(&config, "train.beta2=0.98765432109876543");
+    set(&config, "train.seed=9223372036854775807");
+    set(&config, "model.num_kv_heads=2");
+    set(&config, "model.head_dim=20");
+    set(&config, "model.qk_norm=true");
+    finish(&config);
+    expect_round_trip(&config);
+}
+
+static void texts_that_ini_would_mangle_read_back_equal(void **state)
+{
+    (void)state;
+    static const char *const prompts[] = {"",
+                                          " ",
+                                          "   blanks around   ",
+                                          "a ; comment that is none",
+                                          "# not a comment",
+                                          "; not a comment",
+                                          "a = b = c",
+                                          "= b",
+                                          " = ",
+                                          "[train]",
+                                          "\ttab\t",
+                                          "\"quoted\"",
+                                          "carriage\rreturn",
+                                          "na\xC3\xAFve \xE2\x98\x83",
+                                          "\xff\xfe not UTF-8"};
+    for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
+        struct config config;
+        char word[128];
+        config_init(&config);
+        snprintf(word, sizeof word, "sample.prompt=%s", prompts[i]);
+        set(&config, word);
+        assert_string_equal(config.sample.prompt, prompts[i]);
+        finish(&config);
+        expect_round_trip(&config);
+    }
+    struct config config;
+    char word[CONFIG_TEXT_MAX + 16] = "sample.prompt=";
+    memset(word + 14, 'y', CONFIG_TEXT_MAX - 1);
+    config_init(&config);
+    set(&config, word);
+    finish(&config);
+    expect_round_trip(&config);
+}
+
+static void a_damaged_stored_configuration_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"[train]\nseed\n", "nonsense", "[train]\nseed = x\n", "[]\n[\n",
+                                        "[train]\nno_such = 1\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct config config;
+        struct err err = {0};
+        config_init(&config);
+        assert_int_not_equal(config_read_effective(&config, texts[i], "run 7", &err), STATUS_OK);
+        expect_text(&err, "run 7");
+    }
+    char text[3000] = "[sample]\nprompt = ";
+    memset(text + strlen(text), 'z', 2000);
+    struct config config;
+    struct err err = {0};
+    config_init(&config);
+    assert_int_not_equal(config_read_effective(&config, text, "run 7", &err), STATUS_OK);
+}
+
+static void the_help_lists_every_key(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    config_print_help(out);
+    fclose(out);
+    for (size_t i = 0; i < KEYS; i++) {
+        char line[96];
+        snprintf(line, sizeof line, "\n  %s ", keys[i].name);
+        if (!strstr(text, line)) fail_msg("%s is not in the help", keys[i].name);
+    }
+    assert_non_null(strstr(text, "adamw|lion"));
+    assert_non_null(strstr(text, "default 3e-4"));
+    free(text);
+}
+
+static void an_unknown_key_has_no_value(void **state)
+{
+    (void)state;
+    struct config config;
+    char value[32];
+    config_init(&config);
+    assert_false(config_get(&config, "train.sed", value, sizeof value));
+    assert_true(config_get(&config, "sample.prompt", value, 6));
+    assert_string_equal(value, "In th"); /* cut to the buffer, never past it */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_complete_and_consistent),
+        cmocka_unit_test(every_key_can_be_given_as_a_word),
+        cmocka_unit_test(every_key_can_be_given_in_a_file),
+        cmocka_unit_test(the_last_word_wins_and_beats_the_file),
+        cmocka_unit_test(overrides_hold_whether_the_preset_comes_before_or_after),
+        cmocka_unit_test(beta2_follows_the_optimizer_unless_given),
+        cmocka_unit_test(an_unknown_key_names_the_nearest),
+        cmocka_unit_test(a_key_in_the_wrong_section_is_told_the_right_one),
+        cmocka_unit_test(a_bad_value_names_what_is_accepted),
+        cmocka_unit_test(a_text_that_is_too_long_is_refused_whole),
+        cmocka_unit_test(a_word_without_a_value_says_how_it_should_look),
+        cmocka_unit_test(a_key_that_a_file_has_twice_is_refused_with_both_lines),
+        cmocka_unit_test(a_line_that_is_no_pair_is_named_by_its_number),
+        cmocka_unit_test(a_line_longer_than_the_buffer_is_refused_not_cut),
+        cmocka_unit_test(indented_lines_are_keys_not_continuations),
+        cmocka_unit_test(files_that_are_no_configuration_are_refused),
+        cmocka_unit_test(random_files_end_in_a_status_never_in_a_crash),
+        cmocka_unit_test(impossible_sizes_are_one_sentence_each),
+        cmocka_unit_test(a_trace_of_a_step_that_never_comes_is_refused),
+        cmocka_unit_test(an_unusual_head_width_is_allowed_when_given),
+        cmocka_unit_test(the_effective_configuration_reads_back_equal),
+        cmocka_unit_test(texts_that_ini_would_mangle_read_back_equal),
+        cmocka_unit_test(a_damaged_stored_configuration_is_an_error),
+        cmocka_unit_test(the_help_lists_every_key),
+        cmocka_unit_test(an_unknown_key_has_no_value),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

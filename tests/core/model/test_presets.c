@@ -1,0 +1,103 @@
+/* The presets: their sizes are those of the table, their parameters as many as published; and
+ * how their vocabulary goes with a tokenizer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "core/model/config.h"
+#include "core/model/model.h"
+
+static void set_preset(struct config *config, const char *name)
+{
+    char word[64];
+    snprintf(word, sizeof word, "model.preset=%s", name);
+    config_init(config);
+    assert_int_equal(config_read_word(config, word, NULL), STATUS_OK);
+    assert_int_equal(config_finish(config, NULL), STATUS_OK);
+}
+
+static void the_tiny_preset_has_the_published_number_of_parameters(void **state)
+{
+    (void)state;
+    struct config config;
+    struct model model;
+    set_preset(&config, "tiny");
+    assert_int_equal(model_init(&model, &config.model.sizes, NULL), STATUS_OK);
+    assert_int_equal(model.parameters, 10815744);
+    model_release(&model);
+}
+
+static void every_preset_has_its_table_sizes(void **state)
+{
+    (void)state;
+    static const int sizes[][5] = {
+        {256, 6, 4, 2048}, {256, 4, 4, 32000}, {512, 8, 8, 32000}, {1024, 16, 16, 32000}};
+    for (int i = 0; i < 4; i++) {
+        struct config config;
+        set_preset(&config, model_presets[i]);
+        const struct model_config *m = &config.model.sizes;
+        int got[] = {m->hidden_dim, m->num_layers, m->num_heads, m->vocab_size};
+        for (int k = 0; k < 4; k++) assert_int_equal(got[k], sizes[i][k]);
+    }
+    assert_null(model_presets[4]);
+}
+
+static void a_vocabulary_that_is_not_set_follows_a_larger_tokenizer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[4];
+        int vocabulary;
+    } cases[] = {{{"model.preset=shakespeare", "data.tokenizer=bpe:2048"}, 2048},
+                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000"}, 5000},
+                 {{"model.preset=shakespeare", "data.tokenizer=bytes"}, 2048},
+                 {{"model.preset=tiny", "data.tokenizer=bpe:5000"}, 32000},
+                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000", "model.vocab_size=3000"}, 3000},
+                 {{"model.preset=shakespeare", "data.tokenizer=bpe:2000000000"}, 2048},
+                 {{"model.preset=shakespeare", "data.tokenizer=/nowhere/tokenizer.json"}, 2048},
+                 {{"model.preset=shakespeare", "data.tokenizer=tests/fixtures/tokenizer/trained.json",
+                   "model.vocab_size=9"},
+                  9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config config;
+        struct err err = {0};
+        config_init(&config);
+        for (int w = 0; w < 4 && cases[i].words[w]; w++)
+            if (config_read_word(&config, cases[i].words[w], &err)) fail_msg("%s", err.text);
+        if (config_finish(&config, &err)) fail_msg("%s", err.text);
+        assert_int_equal(config.model.sizes.vocab_size, cases[i].vocabulary);
+    }
+}
+
+/* A stored configuration says what it was trained with, whatever its tokenizer has become. */
+static void a_stored_vocabulary_stays_beside_a_larger_tokenizer(void **state)
+{
+    (void)state;
+    struct config config, back;
+    struct err err = {0};
+    config_init(&config);
+    if (config_finish(&config, &err)) fail_msg("%s", err.text);
+    snprintf(config.data.tokenizer, sizeof config.data.tokenizer, "bpe:5000");
+    char *text = config_text(&config);
+    config_init(&back);
+    if (config_read_effective(&back, text, "stored", &err)) fail_msg("%s", err.text);
+    if (config_finish(&back, &err)) fail_msg("%s", err.text);
+    assert_int_equal(back.model.sizes.vocab_size, 2048);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_tiny_preset_has_the_published_number_of_parameters),
+        cmocka_unit_test(a_vocabulary_that_is_not_set_follows_a_larger_tokenizer),
+        cmocka_unit_test(a_stored_vocabulary_stays_beside_a_larger_tokenizer),
+        cmocka_unit_test(every_preset_has_its_table_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,331 @@
+/* Weights in shards: read as transformers wrote them they compute what transformers computes; an index that
+ * does not agree with its shards, or leads elsewhere, is refused in a sentence that names the file. Fixtures:
+ * tests/fixtures/sharded/make_sharded.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <dirent.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/checkpoint/checkpoint.h"
+#include "core/model/hugging_face.h"
+#include "core/model/imported_model.h"
+#include "tests/core/checkpoint/saved.h"
+#include "tests/core/network/rig.h"
+
+#define FIXTURES  "tests/fixtures/sharded/"
+#define FIRST     "model-00001-of-00003.safetensors"
+#define SECOND    "model-00002-of-00003.safetensors"
+#define INDEX     "model.safetensors.index.json"
+#define EMBEDDING "model.embed_tokens.weight"
+
+static const char *path_of(const char *folder, const char *name)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    struct file_map map;
+    struct err err = {0};
+    if (file_map_open(from, &map, &err)) fail_msg("%s", err.text);
+    rig_write(to, map.data, map.size);
+    file_map_close(&map);
+}
+
+/* A copy of a fixture that may be spoiled; its path is yours to free. */
+static char *copy_of(const char *fixture)
+{
+    char from[PATH_MAX], to[PATH_MAX], *folder = saved_folder(fixture);
+    snprintf(from, sizeof from, FIXTURES "%s", fixture);
+    DIR *files = opendir(from);
+    assert_non_null(files);
+    for (struct dirent *entry; (entry = readdir(files));) {
+        if (*entry->d_name == '.') continue;
+        snprintf(from, sizeof from, FIXTURES "%s/%s", fixture, entry->d_name);
+        snprintf(to, sizeof to, "%s/%s", folder, entry->d_name);
+        copy_file(from, to);
+    }
+    closedir(files);
+    return folder;
+}
+
+/* ---- against transformers ---- */
+
+/* The largest difference of a logit from the oracle's, over the largest logit. */
+static double worst_logit(const char *fixture, const char *folder)
+{
+    struct safetensors oracle;
+    struct model_config config;
+    struct rig rig;
+    struct err err = {0};
+    char path[PATH_MAX];
+    double worst = 0, largest = 0;
+    snprintf(path, sizeof path, FIXTURES "%s/oracle.safetensors", fixture);
+    if (safetensors_open(path, &oracle, &err)) fail_msg("%s", err.text);
+    const struct safetensor *tokens = safetensors_find(&oracle, "tokens"),
+                            *logits = safetensors_find(&oracle, "logits");
+    int B = (int)tokens->shape[0], T = (int)tokens->shape[1], V = (int)logits->shape[2];
+    if (hugging_face_read_config(path_of(folder, "config.json"), &config, &err)) fail_msg("%s", err.text);
+    assert_int_equal(config.vocab_size, V);
+    rig_open(&rig, NULL, &config, B, T, 0);
+    if (checkpoint_load_weights(folder, &rig.network, &err)) fail_msg("%s", err.text);
+    network_forward(&rig.network, tokens->data, B, T, (struct network_dropout){0});
+    float *row = malloc((size_t)V * sizeof *row);
+    const float *expected = logits->data;
+    for (int n = 0; n < B * T; n++) {
+        network_logits(&rig.network, n, row);
+        for (int v = 0; v < V; v++) {
+            worst = fmax(worst, fabs((double)row[v] - (double)expected[n * V + v]));
+            largest = fmax(largest, fabs((double)expected[n * V + v]));
+        }
+    }
+    free(row);
+    rig_close(&rig);
+    safetensors_close(&oracle);
+    return worst / largest;
+}
+
+static const char *const fixtures[] = {"llama_bf16", "qwen2_fp16", "qwen3_fp32"};
+
+static void a_model_in_shards_computes_what_transformers_computes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char folder[PATH_MAX];
+        snprintf(folder, sizeof folder, FIXTURES "%s", fixtures[i]);
+        double worst = worst_logit(fixtures[i], folder);
+        if (!(worst < 1e-5))
+            fail_msg("%s: a logit is %g of the largest beside the oracle's", fixtures[i], worst);
+    }
+}
+
+static void an_import_joins_the_shards_and_computes_the_same(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char from[PATH_MAX], *to = rig_path("joined");
+        struct imported_model model;
+        struct err err = {0};
+        snprintf(from, sizeof from, FIXTURES "%s", fixtures[i]);
+        assert_int_equal(file_remove_tree(to, &err), STATUS_OK);
+        if (imported_model_write(from, to, &model, &err)) fail_msg("%s", err.text);
+        assert_true(model.files > 1 && model.tensors > 20);
+        assert_true(file_exists(path_of(to, "model.safetensors")));
+        assert_false(file_exists(path_of(to, INDEX)));
+        double worst = worst_logit(fixtures[i], to);
+        if (!(worst < 1e-5))
+            fail_msg("%s: a logit is %g of the largest beside the oracle's", fixtures[i], worst);
+        free(to);
+    }
+}
+
+/* ---- what cannot be trusted ---- */
+
+static void expect_refused(const char *folder, enum status status, const char *part)
+{
+    struct imported_model model;
+    struct model_config config;
+    struct rig rig;
+    struct err err = {0};
+    char *to = rig_path("refused");
+    if (hugging_face_read_config(path_of(folder, "config.json"), &config, &err)) fail_msg("%s", err.text);
+    rig_open(&rig, NULL, &config, 1, 4, 0);
+    assert_int_equal(checkpoint_load_weights(folder, &rig.network, &err), status);
+    if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
+    assert_non_null(strstr(err.text, folder));
+    assert_int_equal(imported_model_write(folder, to, &model, &err), status);
+    assert_false(file_exists(to));
+    rig_close(&rig);
+    free(to);
+}
+
+/* The fixture with a weight_map in which `tensor` is in `shard`; NULL: nowhere. */
+static char *with_place(const char *tensor, const char *shard)
+{
+    char *folder = copy_of("llama_bf16");
+    json_t *index = json_load_file(path_of(folder, INDEX), 0, NULL),
+           *map = json_object_get(index, "weight_map");
+    if (shard)
+        json_object_set_new(map, tensor, json_string(shard));
+    else
+        json_object_del(map, tensor);
+    assert_int_equal(json_dump_file(index, path_of(folder, INDEX), 0), 0);
+    json_decref(index);
+    return folder;
+}
+
+static void a_shard_is_a_plain_name_in_the_same_folder(void **state)
+{
+    (void)state;
+    char outside[PATH_MAX];
+    char *target = rig_path("outside.safetensors");
+    copy_file(FIXTURES "llama_bf16/" FIRST, target);
+    snprintf(outside, sizeof outside, "%s", *target == '/' ? target : "/etc/x.safetensors");
+    const char *const names[] = {outside,     "../outside.safetensors", "./" FIRST,     "..",          ".",
+                                 "",          ".hidden.safetensors",    ".safetensors", "config.json", INDEX,
+                                 "sub/" FIRST};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *folder = with_place(EMBEDDING, names[i]);
+        expect_refused(folder, STATUS_CORRUPT,
+                       "which is not the name of a .safetensors file in the same folder");
+        free(folder);
+    }
+    free(target);
+}
+
+static void an_index_that_disagrees_with_its_shards_is_refused(void **state)
+{
+    (void)state;
+    char *folder = with_place(EMBEDDING, SECOND);
+    expect_refused(folder, STATUS_CORRUPT, FIRST ": has " EMBEDDING ", which the index says is in " SECOND);
+    free(folder);
+    folder = with_place("model.more.weight", SECOND);
+    expect_refused(folder, STATUS_CORRUPT, SECOND ": lacks model.more.weight, which the index says it has");
+    free(folder);
+    folder = with_place(EMBEDDING, NULL);
+    expect_refused(folder, STATUS_CORRUPT, FIRST ": has " EMBEDDING ", which the index does not name");
+    free(folder);
+    folder = with_place("model.more.weight", "model-00009-of-00003.safetensors");
+    expect_refused(folder, STATUS_NOT_FOUND,
+                   "model-00009-of-00003.safetensors: is not there, and the index says that it holds "
+                   "model.more.weight");
+    free(folder);
+}
+
+static void shards_that_are_missing_cut_or_hold_a_tensor_twice_are_refused(void **state)
+{
+    (void)state;
+    char *folder = copy_of("llama_bf16"), *first = saved_path(folder, FIRST, ""), copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path_of(folder, SECOND));
+    assert_int_equal(truncate(copy, 9000), 0);
+    expect_refused(folder, STATUS_CORRUPT, SECOND ": not a valid safetensors file");
+    copy_file(first, copy);
+    expect_refused(folder, STATUS_CORRUPT, ", which the index says is in " FIRST);
+    assert_int_equal(unlink(copy), 0);
+    expect_refused(folder, STATUS_NOT_FOUND, SECOND ": is not there");
+    assert_int_equal(symlink(SECOND, copy), 0); /* to itself */
+    expect_refused(folder, STATUS_NOT_FOUND, SECOND ": is not there");
+    free(first);
+    free(folder);
+}
+
+static void an_index_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } cases[] = {{"", ":1: "},
+                 {"[]", "weight_map is missing or empty"},
+                 {"{}", "weight_map is missing or empty"},
+                 {"{\"weight_map\": {}}", "weight_map is missing or empty"},
+                 {"{\"weight_map\": \"" FIRST "\"}", "weight_map is missing or empty"},
+                 {"{\"weight_map\": {\"" EMBEDDING "\": 1}}", "weight_map names no file for " EMBEDDING},
+                 {"{\"weight_map\": {\"" EMBEDDING "\": \"" FIRST "\", \"" EMBEDDING "\": \"" SECOND "\"}}",
+                  "duplicate"}};
+    char *folder = copy_of("llama_bf16");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rig_write(path_of(folder, INDEX), cases[i].text, strlen(cases[i].text));
+        expect_refused(folder, STATUS_CORRUPT, cases[i].says);
+    }
+    free(folder);
+}
+
+static void tensors_of_another_shape_or_type_are_refused_before_anything_is_written(void **state)
+{
+    (void)state;
+    char *folder = copy_of("llama_bf16"), text[2048];
+    struct file_map map;
+    struct err err = {0};
+    static const struct {
+        const char *from, *to, *says;
+    } edits[] = {
+        {"\"vocab_size\": 67", "\"vocab_size\": 68", "is (67, 24), this model needs (68, 24)"},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1",
+         "has a tensor model.layers.1.input_layernorm.weight, which this model does not have"},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", INDEX ": has no tensor model.layers.2."}};
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        if (file_map_open(FIXTURES "llama_bf16/config.json", &map, &err)) fail_msg("%s", err.text);
+        snprintf(text, sizeof text, "%.*s", (int)map.size, (const char *)map.data);
+        file_map_close(&map);
+        char *at = strstr(text, edits[i].from);
+        assert_non_null(at);
+        memcpy(at, edits[i].to, strlen(edits[i].to));
+        rig_write(path_of(folder, "config.json"), text, strlen(text));
+        expect_refused(folder, STATUS_USAGE, edits[i].says);
+    }
+    copy_file(FIXTURES "llama_bf16/config.json", path_of(folder, "config.json"));
+    if (file_map_open(path_of(folder, FIRST), &map, &err)) fail_msg("%s", err.text);
+    char *bytes = malloc(map.size);
+    memcpy(bytes, map.data, map.size);
+    for (size_t i = 8; i + 6 < map.size; i++)
+        if (memcmp(bytes + i, "\"BF16\"", 6) == 0) memcpy(bytes + i, "\"I16\" ", 6);
+    rig_write(path_of(folder, FIRST), bytes, map.size);
+    file_map_close(&map);
+    free(bytes);
+    expect_refused(folder, STATUS_USAGE, "is I16, only F32, BF16 and F16 are read");
+    free(folder);
+}
+
+static enum status fetch_host(void *context, void *host, const void *data, size_t bytes, struct err *err)
+{
+    (void)context;
+    (void)err;
+    memcpy(host, data, bytes);
+    return STATUS_OK;
+}
+
+/* Qwen3's smaller checkouts hold it. */
+static void a_tied_head_that_repeats_the_embedding_is_let_pass_and_another_is_not(void **state)
+{
+    (void)state;
+    char *folder = copy_of("qwen3_fp32");
+    struct weight_files files;
+    struct err err = {0};
+    struct safetensor tensors[64];
+    size_t count = 0;
+    if (weight_files_open(folder, &files, &err)) fail_msg("%s", err.text);
+    for (size_t i = 0; i < files.count; i++)
+        for (size_t k = 0; k < files.files[i].content.count; k++)
+            tensors[count++] = files.files[i].content.tensors[k];
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(tensors[i].name, EMBEDDING) == 0) tensors[count] = tensors[i];
+    tensors[count].name = "lm_head.weight";
+    const char *path = path_of(folder, "model.safetensors");
+    if (safetensors_write(path, tensors, count + 1, fetch_host, NULL, &err)) fail_msg("%s", err.text);
+    assert_true(worst_logit("qwen3_fp32", folder) < 1e-5);
+    float *other = calloc(1, tensors[count].bytes);
+    tensors[count].data = other;
+    path = path_of(folder, "model.safetensors");
+    if (safetensors_write(path, tensors, count + 1, fetch_host, NULL, &err)) fail_msg("%s", err.text);
+    expect_refused(folder, STATUS_USAGE, "has a tensor lm_head.weight, which this model does not have");
+    free(other);
+    weight_files_close(&files);
+    free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_in_shards_computes_what_transformers_computes),
+        cmocka_unit_test(an_import_joins_the_shards_and_computes_the_same),
+        cmocka_unit_test(a_shard_is_a_plain_name_in_the_same_folder),
+        cmocka_unit_test(an_index_that_disagrees_with_its_shards_is_refused),
+        cmocka_unit_test(shards_that_are_missing_cut_or_hold_a_tensor_twice_are_refused),
+        cmocka_unit_test(an_index_that_is_none_is_refused),
+        cmocka_unit_test(tensors_of_another_shape_or_type_are_refused_before_anything_is_written),
+        cmocka_unit_test(a_tied_head_that_repeats_the_embedding_is_let_pass_and_another_is_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,25 @@
+/* A configuration drawn by a seed, and whether its plan is what is really allocated: by category, in sum, and
+ * as the backend is asked for it; before, during and after training, evaluating and generating. */
+#ifndef ANNEAL_TESTS_CORE_NETWORK_PLAN_TRIAL_H
+#define ANNEAL_TESTS_CORE_NETWORK_PLAN_TRIAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/network/plan.h"
+
+struct plan_trial {
+    struct model_config config;
+    struct plan_input input;  /* its model is NULL */
+    int micro_batches;        /* of a step */
+    bool padding, two_groups; /* labels that do not count; two groups of parameters */
+    char story[200];          /* all of it, for the message of a failure */
+};
+
+/* Tiny, and valid. `host`: of a device that computes in the host's memory, in fp32; else in any precision. */
+void plan_trial_draw(uint64_t seed, bool host, struct plan_trial *out);
+
+/* Fails the running test where anything differs. */
+void plan_trial_run(const struct backend *backend, const struct plan_trial *trial);
+
+#endif

@@ -1,0 +1,48 @@
+/* A small network on one thread of the CPU, opened and closed in one call: what most tests of core/ stand on.
+ * Every failure on the way fails the running test. */
+#ifndef ANNEAL_TESTS_CORE_NETWORK_RIG_H
+#define ANNEAL_TESTS_CORE_NETWORK_RIG_H
+
+#include <stdint.h>
+
+#include "core/model/model.h"
+#include "core/network/network.h"
+#include "core/network/plan.h"
+#include "kernels/device/backend.h"
+
+struct rig {
+    const struct backend *backend;
+    struct device *device;
+    struct model model;
+    struct plan plan;
+    struct network network;
+};
+
+/* Sizes that no tile divides: V 13, C 10, L 2, 4 query and 2 key/value heads of width 4, F 7. */
+struct model_config rig_config(void);
+
+/* `backend` NULL: the CPU table. Weights are those of rig_weights with seed 1. */
+void rig_open(struct rig *rig, const struct backend *backend, const struct model_config *config, int B, int T,
+              int moments);
+/* Every layer of that interval computes its activations again. */
+void rig_open_interval(struct rig *rig, const struct backend *backend, const struct model_config *config,
+                       int B, int T, int moments, int activation_interval);
+void rig_close(struct rig *rig);
+
+/* Fills the arena with weights far from their initial ones, so that every non-linearity is felt: matrices and
+ * biases normal(0, 0.4), norms 1 + normal(0, 0.2). Gaps are zero. */
+void rig_weights(const struct model *model, uint64_t seed, float *weights);
+
+/* A number in [0, 1), a pure function of its arguments. */
+double rig_uniform(uint64_t seed, uint64_t index);
+
+/* Fills (count) tokens below `below`. */
+void rig_tokens(uint64_t seed, int below, int32_t *tokens, int count);
+
+/* The path of `name` below the scratch folder of this test program; yours to free. */
+char *rig_path(const char *name);
+
+/* Writes a file of the scratch folder whole. */
+void rig_write(const char *path, const void *data, size_t size);
+
+#endif

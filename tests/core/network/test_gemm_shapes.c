@@ -1,0 +1,159 @@
+/* The list of matrix products that pre-warming gets, against those that the network really asks for; and the
+ * workspace that it lends them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the first four above */
+#include <cmocka.h>
+
+#include "tests/core/network/rig.h"
+
+enum { SHAPES_MAX = 64, WANTED = 1000 };
+
+/* What the backend below was asked for; a test's own. */
+static struct {
+    struct gemm_shape shapes[SHAPES_MAX];
+    int count;
+    void *lent;
+    size_t lent_bytes;
+} asked;
+
+static int find(const struct gemm_shape *list, int count, struct gemm_shape s)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i].M == s.M && list[i].N == s.N && list[i].K == s.K &&
+            list[i].transpose_a == s.transpose_a && list[i].transpose_b == s.transpose_b &&
+            list[i].accumulate == s.accumulate)
+            return i;
+    return -1;
+}
+
+static void recording_gemm(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a,
+                           bool transpose_b, bool accumulate, struct stream *stream)
+{
+    struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate};
+    if (find(asked.shapes, asked.count, shape) < 0) {
+        assert_true(asked.count < SHAPES_MAX);
+        asked.shapes[asked.count++] = shape;
+    }
+    cpu_backend()->gemm(out, a, b, M, N, K, transpose_a, transpose_b, accumulate, stream);
+}
+
+static size_t wanting_workspace(struct device *device)
+{
+    (void)device;
+    return WANTED;
+}
+
+static void recording_lend(struct stream *stream, void *workspace, size_t bytes)
+{
+    (void)stream;
+    asked.lent = workspace;
+    asked.lent_bytes = bytes;
+}
+
+static struct backend recording_backend(void)
+{
+    struct backend backend = *cpu_backend();
+    backend.gemm = recording_gemm;
+    backend.gemm_workspace = wanting_workspace;
+    backend.gemm_lend = recording_lend;
+    memset(&asked, 0, sizeof asked);
+    return backend;
+}
+
+static void expect_equal_sets(const struct plan *plan)
+{
+    struct gemm_shape listed[NETWORK_PRODUCTS_MAX];
+    int count = network_gemm_shapes(plan, listed);
+    for (int i = 0; i < asked.count; i++) {
+        struct gemm_shape s = asked.shapes[i];
+        if (find(listed, count, s) < 0)
+            fail_msg("(%d,%d,%d) %d%d%d is not listed", s.M, s.N, s.K, s.transpose_a, s.transpose_b,
+                     s.accumulate);
+    }
+    for (int i = 0; i < count; i++) {
+        struct gemm_shape s = listed[i];
+        if (find(asked.shapes, asked.count, s) < 0)
+            fail_msg("(%d,%d,%d) %d%d%d is listed and never asked for", s.M, s.N, s.K, s.transpose_a,
+                     s.transpose_b, s.accumulate);
+        assert_int_equal(find(listed, i, s), -1); /* once */
+    }
+}
+
+/* With and without a tail behind the loss's chunks, heads of another width than the stream's, tied or not. */
+static void exactly_the_products_of_a_step_are_listed(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = {{13, 50}, {2, 8}, {16, 64}, {1, 1}};
+    static int32_t tokens[1024], targets[1024];
+    static float logits[16];
+    for (int i = 0; i < 4; i++)
+        for (int tied = 0; tied < 2; tied++) {
+            int B = sizes[i][0], T = sizes[i][1];
+            struct model_config config = rig_config();
+            struct backend backend = recording_backend();
+            struct rig rig;
+            config.tie_weights = tied;
+            config.head_dim = tied ? 6 : 4;
+            config.qk_norm = config.qkv_bias = tied;
+            rig_open(&rig, &backend, &config, B, T, 2);
+            rig_tokens(1, config.vocab_size, tokens, B * T);
+            rig_tokens(2, config.vocab_size, targets, B * T);
+            network_forward(&rig.network, tokens, B, T, (struct network_dropout){0});
+            network_logits(&rig.network, B * T - 1, logits);
+            network_loss(&rig.network, targets, B, T);
+            network_backward(&rig.network, targets, B, T, 1, (struct network_dropout){0});
+            expect_equal_sets(&rig.plan);
+            rig_close(&rig);
+        }
+}
+
+static void without_training_only_the_forward_products_are_listed(void **state)
+{
+    (void)state;
+    static int32_t tokens[650];
+    static float logits[16];
+    struct model_config config = rig_config();
+    struct backend backend = recording_backend();
+    struct rig rig;
+    rig_open(&rig, &backend, &config, 13, 50, 0);
+    network_forward(&rig.network, tokens, 13, 50, (struct network_dropout){0});
+    network_logits(&rig.network, 3, logits);
+    network_loss(&rig.network, tokens, 13, 50);
+    expect_equal_sets(&rig.plan);
+    rig_close(&rig);
+}
+
+static void the_workspace_that_products_want_is_planned_and_lent(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    struct backend backend = recording_backend();
+    struct rig with, without;
+    rig_open(&with, &backend, &config, 2, 8, 2);
+    rig_open(&without, NULL, &config, 2, 8, 2);
+    assert_int_equal(with.plan.total_bytes - without.plan.total_bytes, 1024); /* 1000, aligned */
+    const struct plan_buffer *last = with.plan.buffers;
+    while (strcmp(last->name, "workspace of matrix products") != 0)
+        assert_true(++last < with.plan.buffers + with.plan.buffer_count);
+    assert_int_equal(last->offset + 1024, with.plan.category_bytes[PLAN_WORKSPACE]); /* it is not cleared */
+    assert_true(last->category == PLAN_WORKSPACE && last->bytes == WANTED);
+    assert_ptr_equal(asked.lent, with.network.memory[PLAN_WORKSPACE] + last->offset);
+    assert_int_equal(asked.lent_bytes, WANTED);
+    assert_int_equal((uintptr_t)asked.lent % 256, 0);
+    assert_int_equal(without.plan.buffer_count, with.plan.buffer_count - 1);
+    rig_close(&with), rig_close(&without);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exactly_the_products_of_a_step_are_listed),
+        cmocka_unit_test(without_training_only_the_forward_products_are_listed),
+        cmocka_unit_test(the_workspace_that_products_want_is_planned_and_lent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

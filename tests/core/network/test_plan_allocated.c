@@ -1,0 +1,33 @@
+/* The plan of any configuration is what is allocated on the CPU, to the byte: sixty that a seed draws, for
+ * every strategy. On the simulated GPU the same is in tests/cuda_sim/test_plan_allocated_sim.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "tests/core/network/plan_trial.h"
+
+static void the_plan_of_any_configuration_is_what_is_allocated(void **state)
+{
+    (void)state;
+    struct plan_trial trial;
+    int of_strategy[ALLOCATOR_KINDS] = {0}, of_moments[3] = {0}, recomputed = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        plan_trial_draw(seed, true, &trial);
+        plan_trial_run(cpu_backend(), &trial);
+        of_strategy[trial.input.allocator]++;
+        of_moments[trial.input.moments]++;
+        recomputed += trial.input.activation_interval > 0;
+    }
+    for (int i = 0; i < ALLOCATOR_KINDS; i++) assert_true(of_strategy[i] >= 5);
+    for (int i = 0; i < 3; i++) assert_true(of_moments[i] >= 5);
+    assert_in_range(recomputed, 10, 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_plan_of_any_configuration_is_what_is_allocated)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

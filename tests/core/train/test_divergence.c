@@ -1,0 +1,354 @@
+/* Divergence: non-finite gradients skip the update and say so, a hundred in a row end the run, and whatever
+ * happens the weights and every checkpoint stay finite. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "core/model/safetensors.h"
+#include "tests/core/network/rig.h"
+#include "tests/core/train/story.h"
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- divergence: a table whose loss gradient turns NaN in chosen steps ---- */
+
+static struct {
+    int64_t calls, from, until, spared; /* of cross_entropy_fused, one a step here */
+} poison;
+
+static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *targets,
+                                   const struct step_control *control, int N, int V, struct stream *stream)
+{
+    cpu_backend()->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
+    if (poison.calls >= poison.from && poison.calls < poison.until && poison.calls != poison.spared)
+        *(float *)logits = NAN;
+    poison.calls++;
+}
+
+static struct backend poisoned_backend(int64_t from, int64_t until)
+{
+    struct backend backend = *cpu_backend();
+    backend.cross_entropy_fused = poisoned_cross_entropy;
+    poison.calls = 0;
+    poison.from = from;
+    poison.until = until;
+    poison.spared = -1;
+    return backend;
+}
+
+static void expect_finite_checkpoint(const char *folder)
+{
+    char path[4096], file[4200];
+    struct safetensors tensors;
+    struct err err = {0};
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors"};
+    if (checkpoint_find(folder, -1, path, sizeof path, &err)) fail_msg("%s", err.text);
+    for (int k = 0; k < 2; k++) {
+        snprintf(file, sizeof file, "%s/%s", path, names[k]);
+        assert_int_equal(safetensors_open(file, &tensors, &err), STATUS_OK);
+        for (size_t i = 0; i < tensors.count; i++)
+            for (size_t j = 0; j < tensors.tensors[i].bytes / sizeof(float); j++)
+                assert_true(isfinite(((const float *)tensors.tensors[i].data)[j]));
+        safetensors_close(&tensors);
+    }
+}
+
+static void a_non_finite_gradient_skips_the_update_and_says_so(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(3, 5);
+    struct session s;
+    session_open(&s, "skip", &backend, WORDS("eval.every=1"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < 12; i++) {
+        bool skipped = i == 3 || i == 4;
+        assert_true((s.story.steps[i].clip_scale == 0) == skipped);
+        assert_true(isfinite(s.story.steps[i].grad_norm) == !skipped);
+        if (i) assert_true((s.story.evals[i].val_loss == s.story.evals[i - 1].val_loss) == skipped);
+    }
+    assert_int_equal(s.story.event_count, 1); /* one incident */
+    assert_string_equal(s.story.last_level, "warning");
+    assert_int_equal(s.story.last_event_step, 3);
+    assert_non_null(strstr(s.story.last_event, "step 3: the gradient norm is not finite"));
+    expect_finite_checkpoint(s.folder);
+    session_close(&s);
+}
+
+/* health.on_nan = stop: nothing is saved, evaluated or pruned after the bad step, and a resume goes on from
+ * the last checkpoint before. */
+static void a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_before(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(3, 4);
+    struct session s;
+    session_open(&s, "stop", &backend,
+                 WORDS("health.on_nan=stop", "checkpoint.every=2", "checkpoint.keep=1", "eval.every=4",
+                       "sample.every=4"),
+                 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_NOT_FINITE);
+    assert_int_equal(s.story.step_count, 4);
+    assert_int_equal(s.story.event_count, 1);
+    assert_string_equal(s.story.last_level, "error");
+    assert_int_equal(s.story.eval_count, 0);
+    assert_int_equal(s.story.sample_count, 0);
+    assert_int_equal(s.story.checkpoint_count, 1);
+    assert_int_equal(s.story.checkpoints[0].step, 2);
+    expect_finite_checkpoint(s.folder);
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.step_count, 4 + 10);
+    assert_true(s.story.steps[4].step == 2 && s.story.steps[5].clip_scale > 0);
+    session_close(&s);
+}
+
+/* ---- an update that ruins the weights, which stay finite: every later gradient is not ---- */
+
+static int64_t updates, ruinous;
+
+static void ruinous_adamw(float *w, void *weights, float *m, float *v, const float *g, size_t n,
+                          const struct update_range *ranges, int range_count, struct adamw_params params,
+                          struct step_control *control, const struct clip_state *clip, struct stream *stream)
+{
+    cpu_backend()->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
+    if (updates++ == ruinous)
+        for (size_t i = 0; i < n; i++) w[i] *= 1e12f;
+}
+
+static void a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *stop;
+        int64_t leave_at;
+        enum train_outcome outcome;
+    } ends[] = {{"health.on_nan=stop", 0, TRAIN_NOT_FINITE},
+                {"health.on_nan=skip", 0, TRAIN_DIVERGED},
+                {"health.on_nan=skip", 9, TRAIN_STOPPED}};
+    struct backend backend = *cpu_backend();
+    struct session whole;
+    backend.adamw_step = ruinous_adamw;
+    ruinous = -1;
+    session_open(&whole, "unruined", &backend, WORDS("train.total_steps=150"), 900);
+    session_start(&whole, false);
+    assert_int_equal(session_run(&whole), TRAIN_FINISHED);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct session s;
+        updates = 0;
+        ruinous = 4; /* step 4 is counted as done, step 5 has the first gradient that is not finite */
+        session_open(&s, "ruined", &backend,
+                     WORDS("train.total_steps=150", "checkpoint.every=2", "checkpoint.keep=1", "eval.every=3",
+                           ends[i].stop),
+                     900);
+        s.story.leave_at = ends[i].leave_at;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), ends[i].outcome);
+        assert_true(s.story.steps[4].clip_scale > 0 && s.story.steps[5].clip_scale == 0);
+        assert_int_equal(s.story.checkpoints[s.story.checkpoint_count - 1].step, 4);
+        s.story.leave_at = 0;
+        s.story.step_count = 0;
+        session_start(&s, true);
+        assert_int_equal(s.story.done, 4);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_int_equal(s.story.step_count, 146);
+        for (int k = 0; k < 146; k++)
+            assert_memory_equal(&s.story.steps[k].loss, &whole.story.steps[4 + k].loss, sizeof(double));
+        session_close(&s);
+    }
+    session_close(&whole);
+}
+
+/* The fourth update ruins the weights, a checkpoint is due at once, and the fifth gradient tells. */
+static void a_checkpoint_due_before_the_ruin_is_discovered_is_not_written(void **state)
+{
+    (void)state;
+    static const char *const asyncs[] = {"train.async=true", "train.async=false"};
+    for (int i = 0; i < 2; i++) {
+        struct backend backend = *cpu_backend();
+        struct session s;
+        backend.adamw_step = ruinous_adamw;
+        updates = 0;
+        ruinous = 3;
+        session_open(&s, "between", &backend,
+                     WORDS("train.total_steps=10", "checkpoint.every=2", "checkpoint.keep=1", asyncs[i]),
+                     900);
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_true(s.story.steps[3].clip_scale > 0 && s.story.steps[4].clip_scale == 0);
+        assert_int_equal(s.story.checkpoint_count, 1);
+        assert_int_equal(s.story.checkpoints[0].step, 2);
+        assert_int_equal(s.story.event_count, 3); /* the first skip, this, and that there is no last one */
+        assert_non_null(strstr(s.story.events[1], "no checkpoint at step 4: no finite gradient followed"));
+        expect_finite_checkpoint(s.folder);
+        session_close(&s);
+    }
+}
+
+static void a_skipped_update_delays_a_checkpoint_and_costs_none(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(4, 6);
+    struct session s;
+    session_open(&s, "delayed", &backend, WORDS("checkpoint.every=4"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.checkpoint_count, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(s.story.checkpoints[i].step, 4 * (i + 1));
+    assert_int_equal(s.story.event_count, 1);
+    session_close(&s);
+}
+
+/* Of the same weights the last evaluation has a finite loss: it was the batch. Without an evaluation nobody
+ * knows. */
+static void a_run_whose_last_step_is_skipped_saves_what_validation_clears(void **state)
+{
+    (void)state;
+    for (int validated = 0; validated < 2; validated++) {
+        struct backend backend = poisoned_backend(11, 12);
+        struct session s;
+        char path[4096];
+        session_open(&s, "last", &backend,
+                     WORDS("checkpoint.every=5", "checkpoint.keep=1",
+                           validated ? "data.val_fraction=0.1" : "data.val_fraction=0"),
+                     900);
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_true(s.story.steps[11].clip_scale == 0);
+        assert_int_equal(s.story.checkpoint_count, validated ? 3 : 2);
+        assert_int_equal(checkpoint_find(s.folder, 12, path, sizeof path, NULL) == STATUS_OK, validated);
+        assert_int_equal(checkpoint_find(s.folder, 10, path, sizeof path, NULL), STATUS_OK); /* it stays */
+        assert_int_equal(s.story.event_count, validated ? 1 : 2);
+        if (!validated) assert_non_null(strstr(s.story.last_event, "no checkpoint at step 12"));
+        session_close(&s);
+    }
+}
+
+static void a_checkpoint_from_before_is_spoken_of_only_where_there_is_one(void **state)
+{
+    (void)state;
+    for (int saved = 0; saved < 2; saved++) {
+        struct backend backend = poisoned_backend(5, INT64_MAX);
+        struct session s;
+        session_open(&s, "before", &backend, WORDS(saved ? "checkpoint.every=2" : "checkpoint.every=0"), 900);
+        s.story.leave_at = 9;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_STOPPED);
+        assert_non_null(strstr(s.story.last_event, saved ? "may be ruined; the last checkpoint is from before"
+                                                         : "may be ruined; there is none from before"));
+        session_close(&s);
+    }
+}
+
+static void a_hundred_skipped_updates_in_a_row_end_the_run(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(10, INT64_MAX);
+    struct session s;
+    session_open(&s, "diverged", &backend, WORDS("train.total_steps=400", "checkpoint.every=9"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_DIVERGED);
+    assert_int_equal(s.story.step_count, 110);
+    assert_int_equal(s.story.event_count, 1);
+    expect_finite_checkpoint(s.folder);
+    session_close(&s);
+}
+
+static void ninety_nine_skipped_updates_do_not(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(10, 109);
+    struct session s;
+    session_open(&s, "recovered", &backend, WORDS("train.total_steps=112"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(s.story.steps[109].clip_scale > 0);
+    session_close(&s);
+}
+
+static void one_good_update_starts_the_count_anew(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(10, 150);
+    struct session s;
+    poison.spared = 70;
+    session_open(&s, "spared", &backend, WORDS("train.total_steps=155"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    int skipped = 0;
+    for (int k = 0; k < s.story.step_count; k++) skipped += s.story.steps[k].clip_scale == 0;
+    assert_int_equal(skipped, 139);
+    session_close(&s);
+}
+
+static void the_count_of_skipped_updates_survives_a_resume(void **state)
+{
+    (void)state;
+    struct backend backend = poisoned_backend(0, INT64_MAX);
+    struct session s;
+    struct story_order script[] = {{.at = 60, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
+    session_open(&s, "diverged-later", &backend, WORDS("train.total_steps=400"), 900);
+    s.story.orders = script; /* what is ordered is saved; by itself the trainer saves no such weights */
+    s.story.leave_at = 60;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    s.story.leave_at = 0;
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_DIVERGED);
+    assert_int_equal(s.story.step_count, 100);
+    session_close(&s);
+}
+
+/* No poison here: a learning rate far too high, until numbers leave the range of fp32. */
+static void a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint(void **state)
+{
+    (void)state;
+    static const char *const optimizers[] = {"train.optimizer=adamw", "train.optimizer=lion"};
+    for (int i = 0; i < 2; i++) {
+        struct session s;
+        session_open(&s, "huge", NULL,
+                     WORDS("train.learning_rate=30", "train.schedule=constant", "train.weight_decay=100",
+                           "train.total_steps=130", "checkpoint.every=1", "health.loss_spike=0",
+                           optimizers[i]),
+                     900);
+        session_start(&s, false);
+        enum train_outcome outcome = session_run(&s);
+        assert_true(outcome == TRAIN_DIVERGED || outcome == TRAIN_FINISHED);
+        int skipped = 0;
+        for (int k = 0; k < s.story.step_count; k++) skipped += s.story.steps[k].clip_scale == 0;
+        assert_true((skipped > 0) == (s.story.event_count > 0));
+        expect_finite_checkpoint(s.folder);
+        int64_t good = s.story.step_count; /* steps up to the last with a finite gradient */
+        while (good > 0 && s.story.steps[good - 1].clip_scale == 0) good--;
+        if (outcome == TRAIN_DIVERGED)
+            assert_true(s.story.checkpoints[s.story.checkpoint_count - 1].step < good);
+        session_close(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
+        cmocka_unit_test(a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_before),
+        cmocka_unit_test(a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it),
+        cmocka_unit_test(a_checkpoint_due_before_the_ruin_is_discovered_is_not_written),
+        cmocka_unit_test(a_skipped_update_delays_a_checkpoint_and_costs_none),
+        cmocka_unit_test(a_run_whose_last_step_is_skipped_saves_what_validation_clears),
+        cmocka_unit_test(a_checkpoint_from_before_is_spoken_of_only_where_there_is_one),
+        cmocka_unit_test(a_hundred_skipped_updates_in_a_row_end_the_run),
+        cmocka_unit_test(ninety_nine_skipped_updates_do_not),
+        cmocka_unit_test(one_good_update_starts_the_count_anew),
+        cmocka_unit_test(the_count_of_skipped_updates_survives_a_resume),
+        cmocka_unit_test(a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* Early stopping: what improves, what counts against the patience, and the row that each evaluation leaves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+
+#include "core/train/early_stopping.h"
+
+static void the_first_evaluation_is_the_best_so_far(void **state)
+{
+    (void)state;
+    struct early_stopping stopping;
+    early_stopping_init(&stopping, 3, 0.5);
+    struct stopping_record row = early_stopping_judge(&stopping, 100, 7.25);
+    assert_true(row.improved);
+    assert_int_equal(row.verdict, VERDICT_IMPROVED);
+    assert_int_equal(row.step, 100);
+    assert_int_equal(row.best_step, 100);
+    assert_true(row.val_loss == 7.25 && row.best_val_loss == 7.25 && row.min_delta == 0.5);
+    assert_int_equal(row.patience_used, 0);
+    assert_int_equal(row.patience, 3);
+}
+
+static void stops_when_the_patience_is_used_up_and_not_before(void **state)
+{
+    (void)state;
+    struct early_stopping stopping;
+    early_stopping_init(&stopping, 2, 0);
+    early_stopping_judge(&stopping, 10, 2);
+    struct stopping_record row = early_stopping_judge(&stopping, 20, 3);
+    assert_int_equal(row.verdict, VERDICT_WAITING);
+    assert_int_equal(row.patience_used, 1);
+    row = early_stopping_judge(&stopping, 30, 4);
+    assert_int_equal(row.verdict, VERDICT_STOP);
+    assert_int_equal(row.patience_used, 2);
+    assert_int_equal(row.best_step, 10);
+    assert_true(row.best_val_loss == 2 && row.val_loss == 4);
+}
+
+static void an_improvement_gives_the_patience_back(void **state)
+{
+    (void)state;
+    struct early_stopping stopping;
+    early_stopping_init(&stopping, 2, 0);
+    early_stopping_judge(&stopping, 10, 2);
+    early_stopping_judge(&stopping, 20, 3);
+    assert_int_equal(early_stopping_judge(&stopping, 30, 1.5).patience_used, 0);
+    assert_int_equal(early_stopping_judge(&stopping, 40, 1.6).verdict, VERDICT_WAITING);
+    assert_int_equal(early_stopping_judge(&stopping, 50, 1.6).verdict, VERDICT_STOP);
+}
+
+static void less_than_min_delta_is_no_improvement_and_drift_does_not_creep(void **state)
+{
+    (void)state;
+    struct early_stopping stopping;
+    early_stopping_init(&stopping, 3, 0.25);
+    early_stopping_judge(&stopping, 1, 2);
+    assert_false(early_stopping_judge(&stopping, 2, 1.75).improved); /* exactly min_delta is not less */
+    struct stopping_record row = early_stopping_judge(&stopping, 3, 1.8);
+    assert_true(row.best_val_loss == 2); /* the bar stays where the last improvement was */
+    assert_true(early_stopping_judge(&stopping, 4, 1.74).improved);
+}
+
+static void equal_is_not_better(void **state)
+{
+    (void)state;
+    struct early_stopping stopping;
+    early_stopping_init(&stopping, 1, 0);
+    early_stopping_judge(&stopping, 1, 2);
+    assert_int_equal(early_stopping_judge(&stopping, 2, 2).verdict, VERDICT_STOP);
+}
+
+static void nan_and_infinity_never_improve(void **state)
+{
+    (void)state;
+    struct early_stopping stopping;
+    early_stopping_init(&stopping, 3, 0);
+    struct stopping_record row = early_stopping_judge(&stopping, 1, NAN);
+    assert_false(row.improved);
+    assert_true(isnan(row.val_loss) && isinf(row.best_val_loss));
+    assert_int_equal(row.best_step, -1);
+    assert_false(early_stopping_judge(&stopping, 2, INFINITY).improved);
+    assert_true(early_stopping_judge(&stopping, 3, 9).improved);
+    assert_false(early_stopping_judge(&stopping, 4, NAN).improved);
+    assert_true(stopping.best == 9);
+}
+
+static void patience_zero_keeps_the_history_and_never_stops(void **state)
+{
+    (void)state;
+    struct early_stopping stopping;
+    early_stopping_init(&stopping, 0, 0);
+    early_stopping_judge(&stopping, 0, 1);
+    for (int64_t step = 1; step <= 1000; step++) {
+        struct stopping_record row = early_stopping_judge(&stopping, step, 2);
+        assert_int_equal(row.verdict, VERDICT_WAITING);
+        assert_int_equal(row.patience_used, step);
+        assert_int_equal(row.patience, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_evaluation_is_the_best_so_far),
+        cmocka_unit_test(stops_when_the_patience_is_used_up_and_not_before),
+        cmocka_unit_test(an_improvement_gives_the_patience_back),
+        cmocka_unit_test(less_than_min_delta_is_no_improvement_and_drift_does_not_creep),
+        cmocka_unit_test(equal_is_not_better),
+        cmocka_unit_test(nan_and_infinity_never_improve),
+        cmocka_unit_test(patience_zero_keeps_the_history_and_never_stops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

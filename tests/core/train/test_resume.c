@@ -1,0 +1,296 @@
+/* A resumed run is the uninterrupted one, bit for bit: losses, rates, norms, evaluations, samples, and the
+ * files of the last checkpoint. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "tests/core/train/story.h"
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- comparing runs ---- */
+
+/* All that is no measurement of time, as bits: NaN equals NaN, -0 differs from 0. */
+static void expect_equal_steps(const struct step_record *a, const struct step_record *b)
+{
+    assert_int_equal(a->step, b->step);
+    assert_int_equal(a->tokens, b->tokens);
+    if (memcmp(&a->loss, &b->loss, sizeof a->loss) != 0)
+        fail_msg("step %d: loss %.17g and %.17g", (int)a->step, a->loss, b->loss);
+    assert_memory_equal(&a->epoch, &b->epoch, sizeof a->epoch);
+    assert_memory_equal(&a->lr, &b->lr, sizeof a->lr);
+    assert_memory_equal(&a->grad_norm, &b->grad_norm, sizeof a->grad_norm);
+    assert_memory_equal(&a->clip_scale, &b->clip_scale, sizeof a->clip_scale);
+}
+
+static void expect_equal_files(const char *folder_a, const char *folder_b, int64_t step, const char *name)
+{
+    char a[4096], b[4096];
+    struct file_map x, y;
+    snprintf(a, sizeof a, "%s/step-%d/%s", folder_a, (int)step, name);
+    snprintf(b, sizeof b, "%s/step-%d/%s", folder_b, (int)step, name);
+    assert_int_equal(file_map_open(a, &x, NULL), STATUS_OK);
+    assert_int_equal(file_map_open(b, &y, NULL), STATUS_OK);
+    assert_int_equal(x.size, y.size);
+    assert_memory_equal(x.data, y.data, x.size);
+    file_map_close(&x);
+    file_map_close(&y);
+}
+
+/* `later` is what came after an interruption (or all of it): it must be the tail of `whole`. */
+static void expect_tail(const struct story *whole, const struct story *later)
+{
+    int skip = whole->step_count - later->step_count;
+    assert_true(skip >= 0 && later->step_count > 0);
+    for (int i = 0; i < later->step_count; i++) expect_equal_steps(&whole->steps[skip + i], &later->steps[i]);
+    skip = whole->eval_count - later->eval_count;
+    assert_true(skip >= 0);
+    for (int i = 0; i < later->eval_count; i++) {
+        const struct eval_record *a = &whole->evals[skip + i], *b = &later->evals[i];
+        const struct stopping_record *c = &whole->stoppings[skip + i], *d = &later->stoppings[i];
+        assert_int_equal(a->step, b->step);
+        assert_int_equal(a->tokens, b->tokens);
+        assert_memory_equal(&a->val_loss, &b->val_loss, sizeof a->val_loss);
+        assert_memory_equal(&c->best_val_loss, &d->best_val_loss, sizeof c->best_val_loss);
+        assert_int_equal(c->best_step, d->best_step);
+        assert_int_equal(c->patience_used, d->patience_used);
+        assert_int_equal(c->verdict, d->verdict);
+    }
+    assert_string_equal(whole->last_sample, later->last_sample);
+}
+
+static void expect_equal_checkpoints(const struct session *a, const struct session *b, int64_t step)
+{
+    expect_equal_files(a->folder, b->folder, step, "model.safetensors");
+    expect_equal_files(a->folder, b->folder, step, "optimizer.safetensors");
+    expect_equal_files(a->folder, b->folder, step, "trainer.json");
+}
+
+/* ---- resuming ---- */
+
+enum how { BY_REQUEST, BY_ORDER, BY_CRASH };
+
+/* Trains `total` steps at once, then again with a break after every `stride`-th step, and compares. */
+static void expect_resume_is_exact(const char *const *words, int total, int stride, enum how how)
+{
+    struct session whole, part;
+    session_open(&whole, "whole", NULL, words, 900);
+    session_start(&whole, false);
+    assert_int_equal(session_run(&whole), TRAIN_FINISHED);
+    assert_int_equal(whole.story.step_count, total);
+    assert_true(whole.story.eval_count > 2 && whole.story.sample_count > 1);
+    for (int at = how == BY_CRASH ? 3 : 1; at < total; at += stride) {
+        struct story_order script[] = {{.at = at, .order = {.id = 1, .verb = ORDER_STOP}}, {0}};
+        session_open(&part, "part", NULL, words, 900);
+        if (how == BY_ORDER)
+            part.story.orders = script;
+        else
+            part.story.leave_at = at;
+        session_start(&part, false);
+        assert_int_equal(session_run(&part), TRAIN_STOPPED);
+        assert_int_equal(part.story.step_count, at);
+        if (how == BY_CRASH) { /* as if the last steps and their checkpoint had never reached the disk */
+            char last[4096];
+            for (int step = at / 3 * 3 + 1; step <= at; step++) {
+                snprintf(last, sizeof last, "%s/step-%d", part.folder, step);
+                assert_int_equal(file_remove_tree(last, NULL), STATUS_OK);
+            }
+        }
+        part.story.leave_at = 0;
+        part.story.step_count = part.story.eval_count = part.story.stopping_count = 0;
+        session_start(&part, true);
+        int first = how == BY_CRASH ? at / 3 * 3 : at;
+        assert_int_equal(trainer_state(part.trainer)->step, first);
+        assert_int_equal(session_run(&part), TRAIN_FINISHED);
+        assert_int_equal(part.story.step_count, total - first);
+        expect_tail(&whole.story, &part.story);
+        expect_equal_checkpoints(&whole, &part, total);
+        session_close(&part);
+    }
+    session_close(&whole);
+}
+
+/* 900 bytes are 50 training sequences: with 4 a step, 14 steps pass the end of the first epoch. */
+#define RESUME_WORDS                                                                                         \
+    "train.total_steps=14", "train.accumulation_steps=2", "train.dropout=0.2", "eval.every=4",               \
+        "eval.early_stopping_patience=50", "sample.every=5"
+
+/* 50 sequences, 4 a step: epochs end with steps 13 and 25; breaks fall before, on and behind them. */
+static void epochs_are_evaluated_where_the_uninterrupted_run_has_them(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(WORDS("train.total_steps=27", "train.accumulation_steps=2", "eval.every=0",
+                                 "eval.at_epoch_end=true", "eval.early_stopping_patience=50",
+                                 "sample.every=9", "data.padding=32", "param_group.norms.match=*norm*",
+                                 "param_group.norms.lr_scale=0.5"),
+                           27, 6, BY_REQUEST);
+}
+
+static void an_adamw_run_resumes_bit_for_bit_after_a_request(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(WORDS(RESUME_WORDS), 14, 1, BY_REQUEST);
+}
+
+static void a_lion_run_resumes_bit_for_bit_after_an_order(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(
+        WORDS(RESUME_WORDS, "train.optimizer=lion", "train.learning_rate=0.001", "data.shuffle=random"), 14,
+        1, BY_ORDER);
+}
+
+static void a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(
+        WORDS(RESUME_WORDS, "model.qk_norm=true", "model.tie_weights=false", "checkpoint.every=3"), 14, 2,
+        BY_CRASH);
+}
+
+static void a_run_on_several_threads_resumes_bit_for_bit(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(WORDS(RESUME_WORDS, "train.threads=2", "train.batch_size=3"), 14, 9, BY_REQUEST);
+}
+
+static void an_interrupted_run_can_be_interrupted_again(void **state)
+{
+    (void)state;
+    struct session whole, part;
+    session_open(&whole, "whole", NULL, WORDS(RESUME_WORDS), 900);
+    session_start(&whole, false);
+    session_run(&whole);
+    session_open(&part, "part", NULL, WORDS(RESUME_WORDS), 900);
+    for (int at = 1; at < 14; at++) {
+        part.story.leave_at = at;
+        session_start(&part, at > 1);
+        assert_int_equal(session_run(&part), TRAIN_STOPPED);
+    }
+    part.story.leave_at = 0;
+    session_start(&part, true);
+    assert_int_equal(session_run(&part), TRAIN_FINISHED);
+    assert_int_equal(part.story.step_count, 14);
+    expect_tail(&whole.story, &part.story);
+    expect_equal_checkpoints(&whole, &part, 14);
+    session_close(&part);
+    session_close(&whole);
+}
+
+static void the_factor_of_the_learning_rate_survives_a_resume(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 2, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 0.25}},
+                                   {.at = 4, .order = {.id = 2, .verb = ORDER_STOP}},
+                                   {0}};
+    session_open(&s, "factor", NULL, WORDS("train.schedule=constant"), 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < 12; i++) assert_true(s.story.steps[i].lr == (i < 2 ? 0.01 : 0.0025));
+    session_close(&s);
+}
+
+static void resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "patience", NULL,
+                 WORDS("train.learning_rate=0", "eval.every=2", "eval.early_stopping_patience=9"), 900);
+    s.story.leave_at = 6;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    s.story.leave_at = 0;
+    s.config.eval.early_stopping_patience = 3;
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_EARLY_STOPPED);
+    assert_int_equal(s.story.done, 8); /* the best at 2, then 4, 6 and 8 */
+    session_close(&s);
+}
+
+static void a_finished_run_has_nothing_left_to_resume(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "finished", NULL, NULL, 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.step_count, 12);
+    session_close(&s);
+}
+
+/* ---- repeating ---- */
+
+static void the_same_seed_gives_the_same_run_and_another_one_another(void **state)
+{
+    (void)state;
+    static const char *const seeds[] = {"train.seed=5", "train.seed=5", "train.seed=6"};
+    struct session s[3];
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "seed%d", i);
+        session_open(&s[i], name, NULL, WORDS(RESUME_WORDS, seeds[i]), 900);
+        session_start(&s[i], false);
+        session_run(&s[i]);
+    }
+    expect_tail(&s[0].story, &s[1].story);
+    expect_equal_checkpoints(&s[0], &s[1], 14);
+    assert_true(s[0].story.steps[0].loss != s[2].story.steps[0].loss);
+    for (int i = 0; i < 3; i++) session_close(&s[i]);
+}
+
+static void another_corpus_is_refused(void **state)
+{
+    (void)state;
+    struct session s;
+    struct err err = {0};
+    session_open(&s, "other-corpus", NULL, NULL, 900);
+    s.story.leave_at = 4;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    char path[4096];
+    assert_int_equal(checkpoint_find(s.folder, -1, path, sizeof path, &err), STATUS_OK);
+    s.tokens[17] ^= 1;
+    session_start(&s, false);
+    assert_int_equal(trainer_resume(s.trainer, path, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "the corpus has changed"));
+    trainer_close(s.trainer);
+    s.tokens[17] ^= 1;
+    s.corpus.file.count--;
+    session_start(&s, false);
+    assert_int_equal(trainer_resume(s.trainer, path, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "trained on 900 tokens, now there are 899"));
+    s.corpus.file.count++;
+    session_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_corpus_is_refused),
+        cmocka_unit_test(epochs_are_evaluated_where_the_uninterrupted_run_has_them),
+        cmocka_unit_test(an_adamw_run_resumes_bit_for_bit_after_a_request),
+        cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),
+        cmocka_unit_test(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint),
+        cmocka_unit_test(a_run_on_several_threads_resumes_bit_for_bit),
+        cmocka_unit_test(an_interrupted_run_can_be_interrupted_again),
+        cmocka_unit_test(the_factor_of_the_learning_rate_survives_a_resume),
+        cmocka_unit_test(resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience),
+        cmocka_unit_test(a_finished_run_has_nothing_left_to_resume),
+        cmocka_unit_test(the_same_seed_gives_the_same_run_and_another_one_another),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* Learning-rate schedules: their formulas, and the corners where a division by zero could hide. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+
+#include "core/train/schedule.h"
+
+static const enum schedule_kind kinds[] = {SCHEDULE_CONSTANT, SCHEDULE_WARMUP_CONSTANT, SCHEDULE_COSINE,
+                                           SCHEDULE_LINEAR, SCHEDULE_INVERSE_SQRT};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static double at(enum schedule_kind kind, int64_t warmup, int64_t total, int64_t step)
+{
+    struct schedule schedule = {.kind = kind, .lr = 0.5, .lr_min = 0.05, .warmup = warmup, .total = total};
+    return schedule_lr(&schedule, step);
+}
+
+static void expect_near(double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-15)) fail_msg("%.17g, expected %.17g", got, want);
+}
+
+static void words_name_the_schedules(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"constant", "warmup_constant", "cosine", "linear", "inverse_sqrt"};
+    enum schedule_kind kind;
+    for (int i = 0; i < KINDS; i++) {
+        assert_true(schedule_parse(words[i], &kind));
+        assert_int_equal(kind, kinds[i]);
+    }
+    assert_false(schedule_parse("cosin", &kind));
+    assert_false(schedule_parse("", &kind));
+}
+
+static void constant_ignores_the_warmup(void **state)
+{
+    (void)state;
+    for (int64_t s = 0; s < 30; s++) expect_near(at(SCHEDULE_CONSTANT, 10, 20, s), 0.5);
+}
+
+static void warmup_rises_in_equal_steps_and_reaches_the_peak_in_its_last_one(void **state)
+{
+    (void)state;
+    static const enum schedule_kind rising[] = {SCHEDULE_WARMUP_CONSTANT, SCHEDULE_COSINE, SCHEDULE_LINEAR,
+                                                SCHEDULE_INVERSE_SQRT};
+    for (int k = 0; k < 4; k++)
+        for (int64_t s = 0; s < 10; s++) expect_near(at(rising[k], 10, 100, s), 0.5 * (double)(s + 1) / 10);
+}
+
+static void warmup_constant_stays_at_the_peak(void **state)
+{
+    (void)state;
+    expect_near(at(SCHEDULE_WARMUP_CONSTANT, 10, 100, 10), 0.5);
+    expect_near(at(SCHEDULE_WARMUP_CONSTANT, 10, 100, 99), 0.5);
+}
+
+static void cosine_falls_from_the_peak_through_the_middle_to_the_floor(void **state)
+{
+    (void)state;
+    expect_near(at(SCHEDULE_COSINE, 20, 100, 20), 0.5);
+    expect_near(at(SCHEDULE_COSINE, 20, 100, 40), 0.05 + 0.45 * 0.5 * (1 + cos(M_PI / 4)));
+    expect_near(at(SCHEDULE_COSINE, 20, 100, 60), 0.275);
+    expect_near(at(SCHEDULE_COSINE, 20, 100, 100), 0.05);
+}
+
+static void linear_falls_in_equal_steps(void **state)
+{
+    (void)state;
+    expect_near(at(SCHEDULE_LINEAR, 20, 100, 20), 0.5);
+    expect_near(at(SCHEDULE_LINEAR, 20, 100, 40), 0.3875);
+    expect_near(at(SCHEDULE_LINEAR, 20, 100, 60), 0.275);
+    expect_near(at(SCHEDULE_LINEAR, 20, 100, 100), 0.05);
+}
+
+static void inverse_sqrt_peaks_at_the_end_of_the_warmup(void **state)
+{
+    (void)state;
+    expect_near(at(SCHEDULE_INVERSE_SQRT, 10, 1000, 9), 0.5);
+    expect_near(at(SCHEDULE_INVERSE_SQRT, 10, 1000, 39), 0.25);
+    expect_near(at(SCHEDULE_INVERSE_SQRT, 10, 1000, 159), 0.125);
+    for (int64_t s = 0; s < 1000; s++) assert_true(at(SCHEDULE_INVERSE_SQRT, 10, 1000, s) <= 0.5);
+}
+
+static void without_warmup_the_first_step_is_at_the_peak(void **state)
+{
+    (void)state;
+    for (int k = 0; k < KINDS; k++) expect_near(at(kinds[k], 0, 100, 0), 0.5);
+    expect_near(at(SCHEDULE_INVERSE_SQRT, 0, 100, 3), 0.25); /* as if W were 1 */
+}
+
+static void a_run_inside_its_warmup_never_reaches_the_peak(void **state)
+{
+    (void)state;
+    static const enum schedule_kind rising[] = {SCHEDULE_WARMUP_CONSTANT, SCHEDULE_COSINE, SCHEDULE_LINEAR,
+                                                SCHEDULE_INVERSE_SQRT};
+    for (int k = 0; k < 4; k++)
+        for (int64_t s = 0; s < 5; s++) {
+            expect_near(at(rising[k], 10, 5, s), 0.5 * (double)(s + 1) / 10);
+            expect_near(at(rising[k], 5, 5, s), 0.5 * (double)(s + 1) / 5);
+        }
+}
+
+static void after_the_last_step_the_value_of_the_end_stays(void **state)
+{
+    (void)state;
+    for (int k = 0; k < KINDS; k++)
+        for (int64_t warmup = 0; warmup <= 200; warmup += 50) {
+            double end = at(kinds[k], warmup, 100, 100);
+            expect_near(at(kinds[k], warmup, 100, 101), end);
+            expect_near(at(kinds[k], warmup, 100, INT64_MAX), end);
+        }
+}
+
+static void every_value_is_finite_positive_and_at_most_the_peak(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {0, 1, 2, 3, 10, 1000000000000};
+    for (int k = 0; k < KINDS; k++)
+        for (int w = 0; w < 6; w++)
+            for (int t = 1; t < 6; t++)
+                for (int s = 0; s < 6; s++) {
+                    double lr = at(kinds[k], sizes[w], sizes[t], sizes[s]);
+                    assert_true(isfinite(lr) && lr > 0 && lr <= 0.5);
+                }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_name_the_schedules),
+        cmocka_unit_test(constant_ignores_the_warmup),
+        cmocka_unit_test(warmup_rises_in_equal_steps_and_reaches_the_peak_in_its_last_one),
+        cmocka_unit_test(warmup_constant_stays_at_the_peak),
+        cmocka_unit_test(cosine_falls_from_the_peak_through_the_middle_to_the_floor),
+        cmocka_unit_test(linear_falls_in_equal_steps),
+        cmocka_unit_test(inverse_sqrt_peaks_at_the_end_of_the_warmup),
+        cmocka_unit_test(without_warmup_the_first_step_is_at_the_peak),
+        cmocka_unit_test(a_run_inside_its_warmup_never_reaches_the_peak),
+        cmocka_unit_test(after_the_last_step_the_value_of_the_end_stays),
+        cmocka_unit_test(every_value_is_finite_positive_and_at_most_the_peak),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,194 @@
+/* The profile of real training: its rows add up, nothing is missed, and training does not notice. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "core/base/file.h"
+#include "core/network/operation.h"
+#include "tests/core/train/story.h"
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void train(struct session *s, const char *name, const char *const *words)
+{
+    session_open(s, name, NULL, words, 900);
+    session_start(s, false);
+    assert_int_equal(session_run(s), TRAIN_FINISHED);
+}
+
+/* The row of `step`, or NULL. */
+static const struct profile_record *find(const struct story *story, int64_t step, const char *phase,
+                                         int layer, const char *op)
+{
+    for (int i = 0; i < story->profile_count; i++) {
+        const struct profile_record *r = &story->profile[i];
+        if (r->step == step && strcmp(r->phase, phase) == 0 && r->layer == layer && strcmp(r->op, op) == 0)
+            return r;
+    }
+    return NULL;
+}
+
+static int64_t calls(const struct story *story, int64_t step, const char *phase, int layer, const char *op)
+{
+    const struct profile_record *row = find(story, step, phase, layer, op);
+    return row ? row->calls : 0;
+}
+
+static bool profiled(const struct story *story, int64_t step)
+{
+    return find(story, step, "unattributed", -1, "unattributed") != NULL;
+}
+
+static void rows_add_up_to_the_time_of_the_step(void **state)
+{
+    (void)state;
+    struct session s;
+    train(&s, "sum", WORDS("profile.every=1", "profile.warmup_steps=0", "train.accumulation_steps=2"));
+    for (int64_t step = 0; step < 12; step++) {
+        double sum = 0;
+        for (int i = 0; i < s.story.profile_count; i++)
+            if (s.story.profile[i].step == step) sum += s.story.profile[i].time_us;
+        const struct profile_record *left = find(&s.story, step, "unattributed", -1, "unattributed");
+        assert_non_null(left);
+        assert_true(left->time_us >= 0); /* operations are within the step */
+        double step_us = s.story.steps[step].step_ms * 1e3;
+        if (fabs(sum - step_us) > 1e-6 * step_us) fail_msg("%.9g us of %.9g", sum, step_us);
+    }
+    session_close(&s);
+}
+
+static void warm_up_is_left_out_and_then_one_step_in_n_is_taken(void **state)
+{
+    (void)state;
+    struct session s;
+    train(&s, "some", WORDS("profile.every=4", "profile.warmup_steps=2"));
+    for (int64_t step = 0; step < 12; step++)
+        assert_int_equal(profiled(&s.story, step), step == 2 || step == 6 || step == 10);
+    session_close(&s);
+    train(&s, "off", WORDS("profile.every=0", "profile.warmup_steps=0"));
+    assert_int_equal(s.story.profile_count, 0);
+    session_close(&s);
+}
+
+static void an_accumulated_step_calls_an_operation_once_a_micro_batch(void **state)
+{
+    (void)state;
+    struct session s;
+    train(&s, "calls", WORDS("profile.every=7", "profile.warmup_steps=4", "train.accumulation_steps=3"));
+    for (int layer = 0; layer < 2; layer++) {
+        assert_int_equal(calls(&s.story, 4, "forward", layer, "attention"), 3);
+        assert_int_equal(calls(&s.story, 4, "backward", layer, "attention"), 3);
+        assert_int_equal(calls(&s.story, 4, "forward", layer, "add norm"), 6);
+    }
+    assert_int_equal(calls(&s.story, 4, "data", -1, "batch"), 3);
+    assert_int_equal(calls(&s.story, 4, "backward", -1, "head and loss"), 3);
+    assert_int_equal(calls(&s.story, 4, "optimizer", -1, "adamw"), 1);
+    struct operation_shape shape = {NULL, PRECISION_FP32, 2, 16, 32};
+    struct model model;
+    assert_int_equal(model_init(&model, &s.config.model.sizes, NULL), STATUS_OK);
+    shape.model = &model;
+    struct operation_cost one = operation_cost(OP_GEMM_DOWN, &shape);
+    const struct profile_record *down = find(&s.story, 4, "forward", 1, "gemm down");
+    assert_int_equal(down->bytes, 3 * one.bytes);
+    assert_int_equal(down->flops, 3 * one.flops);
+    model_release(&model);
+    session_close(&s);
+}
+
+static void what_is_computed_again_is_a_phase_of_its_own(void **state)
+{
+    (void)state;
+    struct session s;
+    train(&s, "again", WORDS("profile.every=1", "checkpoint.activation_interval=2"));
+    assert_int_equal(calls(&s.story, 5, "recompute", 0, "attention"), 1);
+    assert_int_equal(calls(&s.story, 5, "recompute", 0, "gemm gate_up"), 1);
+    assert_int_equal(calls(&s.story, 5, "recompute", 1, "attention"), 0); /* that layer is kept */
+    session_close(&s);
+    train(&s, "kept", WORDS("profile.every=1"));
+    assert_int_equal(calls(&s.story, 5, "forward", 0, "attention"), 1);
+    for (int i = 0; i < s.story.profile_count; i++)
+        assert_string_not_equal(s.story.profile[i].phase, "recompute");
+    session_close(&s);
+}
+
+/* Every operation that there is, those of the other optimizer and of the plain rotation apart. */
+static void with_everything_on_there_is_room_for_every_operation(void **state)
+{
+    (void)state;
+    struct session s;
+    train(&s, "all",
+          WORDS("profile.every=1", "train.dropout=0.2", "model.qk_norm=true", "model.qkv_bias=true",
+                "checkpoint.activation_interval=1", "train.accumulation_steps=2", "train.optimizer=lion"));
+    static const char *const phases[] = {"data", "forward", "backward", "recompute", "optimizer"};
+    for (int op = 0; op < OPERATIONS; op++) {
+        int64_t count = 0;
+        for (int phase = 0; phase < 5; phase++)
+            for (int layer = -1; layer < 2; layer++)
+                count += calls(&s.story, 5, phases[phase], layer, operation_name((enum operation)op));
+        bool other = op == OP_ADAMW || op == OP_ROPE || op == OP_ROPE_BACKWARD;
+        if ((count > 0) == other)
+            fail_msg("%s: %lld calls", operation_name((enum operation)op), (long long)count);
+    }
+    assert_int_equal(calls(&s.story, 5, "optimizer", -1, "read result"), 1); /* the last one */
+    session_close(&s);
+}
+
+static void training_is_the_same_to_the_bit_with_and_without(void **state)
+{
+    (void)state;
+    struct session with, without;
+    struct file_map a, b;
+    char path[4096];
+    struct err err = {0};
+    train(&with, "with", WORDS("profile.every=1", "profile.warmup_steps=0", "train.dropout=0.1"));
+    train(&without, "without", WORDS("profile.every=0", "train.dropout=0.1"));
+    assert_true(with.story.profile_count > 0 && without.story.profile_count == 0);
+    for (int i = 0; i < 12; i++) {
+        assert_memory_equal(&with.story.steps[i].loss, &without.story.steps[i].loss, sizeof(double));
+        assert_memory_equal(&with.story.steps[i].grad_norm, &without.story.steps[i].grad_norm,
+                            sizeof(double));
+    }
+    snprintf(path, sizeof path, "%s/step-12/model.safetensors", with.folder);
+    if (file_map_open(path, &a, &err)) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "%s/step-12/model.safetensors", without.folder);
+    if (file_map_open(path, &b, &err)) fail_msg("%s", err.text);
+    assert_int_equal(a.size, b.size);
+    assert_memory_equal(a.data, b.data, a.size);
+    file_map_close(&a);
+    file_map_close(&b);
+    session_close(&with);
+    session_close(&without);
+}
+
+/* They run the same network, and are no part of a step. */
+static void evaluations_and_samples_are_not_in_the_profile(void **state)
+{
+    (void)state;
+    struct session s;
+    train(&s, "beside", WORDS("profile.every=1", "profile.warmup_steps=0", "eval.every=1", "sample.every=1"));
+    assert_true(s.story.eval_count >= 12 && s.story.sample_count >= 12);
+    for (int64_t step = 0; step < 12; step++) {
+        assert_int_equal(calls(&s.story, step, "forward", 0, "attention"), 1);
+    }
+    session_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_add_up_to_the_time_of_the_step),
+        cmocka_unit_test(warm_up_is_left_out_and_then_one_step_in_n_is_taken),
+        cmocka_unit_test(an_accumulated_step_calls_an_operation_once_a_micro_batch),
+        cmocka_unit_test(what_is_computed_again_is_a_phase_of_its_own),
+        cmocka_unit_test(with_everything_on_there_is_room_for_every_operation),
+        cmocka_unit_test(training_is_the_same_to_the_bit_with_and_without),
+        cmocka_unit_test(evaluations_and_samples_are_not_in_the_profile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

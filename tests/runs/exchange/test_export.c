@@ -1,0 +1,372 @@
+/* CSV: what was recorded comes back exactly when the file is read with libcsv. */
+#include <csv.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "runs/exchange/export.h"
+#include "runs/order.h"
+#include "tests/runs/store_fixture.h"
+
+/* A CSV file in memory: fields are strings, NULL where empty and unquoted. */
+struct sheet {
+    char **fields;
+    size_t field_count, field_capacity;
+    size_t *starts; /* index of each record's first field */
+    size_t record_count, record_capacity;
+    bool in_record;
+};
+
+static void take_field(void *bytes, size_t n, void *context)
+{
+    struct sheet *sheet = context;
+    if (!sheet->in_record) {
+        if (sheet->record_count == sheet->record_capacity) {
+            sheet->record_capacity = sheet->record_capacity ? 2 * sheet->record_capacity : 64;
+            sheet->starts = realloc(sheet->starts, sheet->record_capacity * sizeof *sheet->starts);
+        }
+        sheet->starts[sheet->record_count++] = sheet->field_count;
+        sheet->in_record = true;
+    }
+    if (sheet->field_count == sheet->field_capacity) {
+        sheet->field_capacity = sheet->field_capacity ? 2 * sheet->field_capacity : 64;
+        sheet->fields = realloc(sheet->fields, sheet->field_capacity * sizeof *sheet->fields);
+    }
+    char *copy = NULL;
+    if (bytes) {
+        copy = malloc(n + 1);
+        memcpy(copy, bytes, n);
+        copy[n] = '\0';
+    }
+    sheet->fields[sheet->field_count++] = copy;
+}
+
+static void take_end(int c, void *context)
+{
+    (void)c;
+    ((struct sheet *)context)->in_record = false;
+}
+
+static struct sheet parse(const char *text, size_t n)
+{
+    struct sheet sheet = {0};
+    struct csv_parser parser;
+    assert_int_equal(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI | CSV_EMPTY_IS_NULL), 0);
+    assert_int_equal(csv_parse(&parser, text, n, take_field, take_end, &sheet), n);
+    assert_int_equal(csv_fini(&parser, take_field, take_end, &sheet), 0);
+    csv_free(&parser);
+    return sheet;
+}
+
+static void sheet_release(struct sheet *sheet)
+{
+    for (size_t i = 0; i < sheet->field_count; i++) free(sheet->fields[i]);
+    free(sheet->fields);
+    free(sheet->starts);
+}
+
+static const char *field(const struct sheet *sheet, size_t record, size_t column)
+{
+    assert_true(record < sheet->record_count);
+    return sheet->fields[sheet->starts[record] + column];
+}
+
+static struct sheet export(struct store *store, const char *const *ids, size_t count, enum export_table table)
+{
+    char *text = NULL;
+    size_t n = 0;
+    struct err err = {0};
+    FILE *out = open_memstream(&text, &n);
+    assert_int_equal(export_csv(store, ids, count, table, out, &err), STATUS_OK);
+    fclose(out);
+    assert_true(n > 2 && memcmp(text + n - 2, "\r\n", 2) == 0);
+    struct sheet sheet = parse(text, n);
+    free(text);
+    return sheet;
+}
+
+static void header_is(const struct sheet *sheet, const char *expected)
+{
+    char line[512] = "";
+    size_t end = sheet->record_count > 1 ? sheet->starts[1] : sheet->field_count;
+    for (size_t i = 0; i < end; i++) {
+        strcat(line, i ? "," : "");
+        strcat(line, sheet->fields[i]);
+    }
+    assert_string_equal(line, expected);
+}
+
+/* The field is the number, bit for bit; `absent` says that NaN means an empty field. */
+static void number_is(const char *text, double want, bool absent)
+{
+    double got;
+    if (absent && isnan(want)) {
+        assert_null(text);
+        return;
+    }
+    assert_non_null(text);
+    assert_true(text_parse_double(text, &got));
+    assert_true(got == want || (isnan(got) && isnan(want)));
+    if (isnan(want)) assert_string_equal(text, "nan");
+    if (isinf(want)) assert_string_equal(text, want < 0 ? "-inf" : "inf");
+}
+
+static void steps_come_back_exactly(void **state)
+{
+    (void)state;
+    enum { STEPS = 3000 };
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    store_fixture_home("steps", home, sizeof home);
+    store_fixture_run(home, "steps", id);
+    struct step_record *want = malloc(STEPS * sizeof *want);
+    struct writer *writer = store_fixture_writer(home, id);
+    static const double odd[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 5e-324, 1.7976931348623157e308,
+                                 0.1, 1e16,     1e-5};
+    for (int64_t s = 0; s < STEPS; s++) {
+        want[s] = store_fixture_step(s, 3);
+        if (s % 7 == 0) want[s].loss = odd[s / 7 % 10];
+        if (s % 11 == 0) want[s].grad_norm = odd[s / 11 % 10];
+        if (s % 13 == 0) want[s].epoch = want[s].lr = want[s].step_ms = odd[s / 13 % 10];
+        if (s % 17 == 0) want[s].clip_scale = want[s].tokens_per_sec = want[s].wall_time = odd[s / 17 % 10];
+        writer_step(writer, &want[s]);
+    }
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    struct sheet sheet = export(store, ids, 1, EXPORT_STEPS);
+    header_is(
+        &sheet,
+        "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu");
+    assert_int_equal(sheet.record_count, STEPS + 1);
+    for (int64_t s = 0; s < STEPS; s++) {
+        size_t r = (size_t)s + 1;
+        int64_t number;
+        assert_string_equal(field(&sheet, r, 0), id);
+        assert_string_equal(field(&sheet, r, 1), "1");
+        assert_true(text_parse_int(field(&sheet, r, 2), &number) && number == s);
+        assert_true(text_parse_int(field(&sheet, r, 4), &number) && number == want[s].tokens);
+        number_is(field(&sheet, r, 3), want[s].epoch, false);
+        number_is(field(&sheet, r, 5), want[s].wall_time, false);
+        number_is(field(&sheet, r, 6), want[s].step_ms, false);
+        number_is(field(&sheet, r, 7), want[s].loss, false);
+        number_is(field(&sheet, r, 8), want[s].lr, false);
+        number_is(field(&sheet, r, 9), want[s].grad_norm, false);
+        number_is(field(&sheet, r, 10), want[s].clip_scale, false);
+        number_is(field(&sheet, r, 11), want[s].tokens_per_sec, false);
+        number_is(field(&sheet, r, 12), want[s].mfu, true);
+    }
+    sheet_release(&sheet);
+    store_close(store);
+    free(want);
+}
+
+static void texts_come_back_exactly(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"plain",
+                                        "",
+                                        "a,b",
+                                        "say \"hi\"",
+                                        "two\nlines",
+                                        "crlf\r\nhere",
+                                        " leading and trailing ",
+                                        "\t",
+                                        "\"",
+                                        ",",
+                                        "naïve — 日本語 𝄞",
+                                        "nan",
+                                        "'; drop table runs; --"};
+    enum { COUNT = sizeof texts / sizeof *texts };
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    store_fixture_home("texts", home, sizeof home);
+    store_fixture_run(home, "texts", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    char *big = malloc(200001);
+    memset(big, '"', 200000);
+    big[200000] = '\0';
+    for (int i = 0; i < COUNT; i++)
+        writer_sample(writer, &(struct sample_record){i, texts[i], texts[COUNT - 1 - i]});
+    writer_sample(writer, &(struct sample_record){COUNT, big, big});
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    struct sheet sheet = export(store, ids, 1, EXPORT_SAMPLES);
+    header_is(&sheet, "run,segment,step,prompt,text");
+    assert_int_equal(sheet.record_count, COUNT + 2);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_string_equal(field(&sheet, i + 1, 3), texts[i]);
+        assert_string_equal(field(&sheet, i + 1, 4), texts[COUNT - 1 - i]);
+    }
+    assert_string_equal(field(&sheet, COUNT + 1, 4), big);
+    sheet_release(&sheet);
+    store_close(store);
+    free(big);
+}
+
+static void every_table_has_its_columns_and_absent_is_empty(void **state)
+{
+    (void)state;
+    static const char *const headers[EXPORT_TABLE_COUNT] = {
+        "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu",
+        "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms",
+        "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,verdict",
+        "run,segment,step,phase,layer,op,calls,time_us,bytes,flops",
+        "run,segment,step,category,planned_bytes,live_bytes,peak_bytes",
+        "run,wall_time,gpu,utilization_pct,memory_used_bytes,memory_total_bytes,power_w,temperature_c,sm_"
+        "clock_mhz,process_bytes,throttle,load_1m",
+        "run,segment,step,prompt,text",
+        "run,issued_at,verb,argument,issuer,applied_step,result",
+        "run,name,status,created_at,ended_at,device,precision,parameters,steps,tokens,final_loss,best_val_"
+        "loss,"
+        "best_step,tokens_per_sec,parent_id,parent_step"};
+    char home[PATH_MAX], id[RUN_ID_MAX], other[RUN_ID_MAX];
+    struct err err = {0};
+    store_fixture_home("tables", home, sizeof home);
+    store_fixture_run(home, "tables", id);
+    store_fixture_run(home, "untouched", other);
+    struct store *store = store_fixture_open(home);
+    struct run_lock lock;
+    assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);
+    struct writer *writer = store_fixture_writer(home, id);
+    struct step_record step = store_fixture_step(0, 1);
+    step.loss = NAN;
+    writer_step(writer, &step);
+    writer_eval(writer, &(struct eval_record){1, 4096, 1.7e9, NAN, INFINITY, 12.5});
+    writer_stopping(writer, &(struct stopping_record){1, 2.5, 2.25, 0, 0.01, false, 3, 3, VERDICT_STOP});
+    writer_memory(writer, &(struct memory_record){1, "weights", 3, 2, 1});
+    int64_t order;
+    assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "cli", &order, &err), STATUS_OK);
+    writer_order_done(writer, order, 1, "stopped");
+    assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, 0.5, "cli", &order, &err), STATUS_OK);
+    assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
+    store_fixture_sql(
+        home,
+        "insert into layer_profile select id, 1, 1, 'forward', 0, 'gemm', 4, 12.25, 4096, 8192 from runs "
+        "where "
+        "name = 'tables'; insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980, 3, '', 0.25, "
+        "null from "
+        "runs where name = 'tables'");
+    const char *ids[] = {id, other};
+    static const size_t records[EXPORT_TABLE_COUNT] = {1, 1, 1, 1, 1, 1, 0, 2, 2};
+    for (int t = 0; t < EXPORT_TABLE_COUNT; t++) {
+        struct sheet sheet = export(store, ids, 2, (enum export_table)t);
+        header_is(&sheet, headers[t]);
+        assert_int_equal(sheet.record_count, records[t] + 1);
+        for (size_t r = 1; r + 1 < sheet.record_count; r++)
+            assert_int_equal(sheet.starts[r + 1] - sheet.starts[r], sheet.starts[1]);
+        if (t == EXPORT_EVALS) {
+            assert_string_equal(field(&sheet, 1, 5), "nan");
+            assert_string_equal(field(&sheet, 1, 6), "inf");
+        }
+        if (t == EXPORT_EARLY_STOPPING) {
+            assert_string_equal(field(&sheet, 1, 7), "0");
+            assert_string_equal(field(&sheet, 1, 10), "stop");
+        }
+        if (t == EXPORT_PROFILE) assert_string_equal(field(&sheet, 1, 7), "12.25");
+        if (t == EXPORT_ORDERS) {
+            assert_string_equal(field(&sheet, 1, 2), "stop");
+            assert_null(field(&sheet, 1, 3));
+            assert_string_equal(field(&sheet, 1, 6), "stopped");
+            assert_string_equal(field(&sheet, 2, 3), "0.5");
+            assert_null(field(&sheet, 2, 5));
+        }
+        if (t == EXPORT_RUNS) {
+            assert_string_equal(field(&sheet, 1, 2), "running");
+            assert_string_equal(field(&sheet, 1, 10), "nan"); /* a loss that was NaN */
+            assert_string_equal(field(&sheet, 2, 2), "created");
+            assert_null(field(&sheet, 2, 10)); /* no loss at all */
+            assert_null(field(&sheet, 2, 4));
+        }
+        sheet_release(&sheet);
+    }
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    run_lock_release(&lock);
+    enum export_table table;
+    assert_true(export_table_parse("early_stopping", &table) && table == EXPORT_EARLY_STOPPING);
+    assert_false(export_table_parse("loss", &table));
+    store_close(store);
+}
+
+static void segments_stay_apart_and_in_order(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    store_fixture_home("segments", home, sizeof home);
+    store_fixture_run(home, "segments", id);
+    for (int life = 0; life < 2; life++) {
+        struct writer *writer = store_fixture_writer(home, id);
+        for (int64_t s = life ? 5 : 0; s < 10; s++) {
+            struct step_record step = store_fixture_step(s, life);
+            writer_step(writer, &step);
+        }
+        assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    }
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    struct sheet sheet = export(store, ids, 1, EXPORT_STEPS);
+    assert_int_equal(sheet.record_count, 16);
+    for (size_t r = 1; r < 16; r++) {
+        int64_t step;
+        assert_string_equal(field(&sheet, r, 1), r <= 10 ? "1" : "2");
+        assert_true(text_parse_int(field(&sheet, r, 2), &step) && step == (int64_t)(r <= 10 ? r - 1 : r - 6));
+    }
+    sheet_release(&sheet);
+    store_close(store);
+}
+
+static void a_file_is_replaced_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    struct err err = {0};
+    store_fixture_home("file", home, sizeof home);
+    store_fixture_run(home, "file", id);
+    struct store *store = store_fixture_open(home);
+    snprintf(path, sizeof path, "%s/out.csv", home);
+    assert_int_equal(file_write_atomic(path, "old", 3, &err), STATUS_OK);
+    const char *wrong[] = {id, "nobody"};
+    assert_int_equal(export_csv_file(store, wrong, 2, EXPORT_RUNS, path, &err), STATUS_NOT_FOUND);
+    char *text = store_fixture_slurp(path, NULL);
+    assert_string_equal(text, "old");
+    free(text);
+    assert_int_equal(export_csv_file(store, wrong, 1, EXPORT_RUNS, path, &err), STATUS_OK);
+    text = store_fixture_slurp(path, NULL);
+    assert_memory_equal(text, "run,name,status", 15);
+    free(text);
+    snprintf(path, sizeof path, "%s/nowhere/out.csv", home);
+    assert_int_equal(export_csv_file(store, wrong, 1, EXPORT_RUNS, path, &err), STATUS_IO);
+    assert_non_null(strstr(err.text, path));
+    FILE *full = fopen("/dev/full", "w");
+    assert_non_null(full);
+    assert_int_equal(export_csv(store, wrong, 1, EXPORT_RUNS, full, &err), STATUS_IO);
+    assert_non_null(strstr(err.text, "No space left"));
+    fclose(full);
+    store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_come_back_exactly),
+        cmocka_unit_test(texts_come_back_exactly),
+        cmocka_unit_test(every_table_has_its_columns_and_absent_is_empty),
+        cmocka_unit_test(segments_stay_apart_and_in_order),
+        cmocka_unit_test(a_file_is_replaced_whole_or_not_at_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/* Exports for other tools: the long table, TensorBoard's scalars, the JSON document. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include <jansson.h>
+
+#include "core/base/file.h"
+#include "runs/exchange/export_json.h"
+#include "runs/exchange/export_metrics.h"
+#include "tests/runs/store_fixture.h"
+
+static const struct metric_choice everything = {true, true};
+
+static struct step_record plain_step(int64_t step, double loss)
+{
+    return (struct step_record){
+        step, 0.5 * (double)step, 10 * (step + 1), 1.7e9 + (double)step, 20, loss, 0.25, 1.5, 1, 500, NAN};
+}
+
+/* Steps 0..5 with evaluations after 2, 4 and 6, then resumed from step 4 on: steps 4..7 and evaluations after
+ * 4 (again) and 8. Losses are 10 + step in the first life, 20 + step in the second. */
+static void make_resumed_run(const char *home, const char *name, char id[RUN_ID_MAX])
+{
+    struct err err = {0};
+    store_fixture_run(home, name, id);
+    for (int life = 0; life < 2; life++) {
+        struct writer *writer = store_fixture_writer(home, id);
+        if (life == 1) writer_eval(writer, &(struct eval_record){4, 40, 1.7e9 + 4, 24.5, INFINITY, 3});
+        for (int64_t s = life ? 4 : 0; s < (life ? 8 : 6); s++) {
+            struct step_record step = plain_step(s, (life ? 20 : 10) + (double)s);
+            if (s == 1) step.loss = NAN;
+            if (s == 2) step.grad_norm = INFINITY;
+            writer_step(writer, &step);
+            if ((s == 1 || s == 3 || s == 5) && life == 0)
+                writer_eval(writer,
+                            &(struct eval_record){s + 1, 0, 1.7e9, s == 1 ? NAN : 10.5 + (double)s, 2, 3});
+        }
+        if (life == 1) {
+            writer_eval(writer, &(struct eval_record){8, 80, 1.7e9 + 8, 28.5, 3, 3});
+            writer_sample(writer, &(struct sample_record){8, "say \"a\"", "b\n\x1B[2J\xFF\xC2\x9B c"});
+        } else {
+            writer_sample(writer, &(struct sample_record){2, "kept", "early"});
+            writer_sample(writer, &(struct sample_record){6, "replaced", "by the resume"});
+        }
+        assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    }
+}
+
+static char *to_text(enum status (*export)(struct store *, const char *const *, size_t, FILE *, struct err *),
+                     struct store *store, const char *const *ids, size_t count)
+{
+    char *text = NULL;
+    size_t n = 0;
+    struct err err = {0};
+    FILE *out = open_memstream(&text, &n);
+    if (export(store, ids, count, out, &err)) fail_msg("%s", err.text);
+    fclose(out);
+    return text;
+}
+
+static enum status long_of_both(struct store *store, const char *const *ids, size_t count, FILE *out,
+                                struct err *err)
+{
+    return export_long(store, ids, count, everything, out, err);
+}
+
+static enum status document(struct store *store, const char *const *ids, size_t count, FILE *out,
+                            struct err *err)
+{
+    (void)count;
+    return export_json(store, ids[0], out, err);
+}
+
+/* The lines of `text` with this run and metric, "step,value;" each. */
+static void values_of(const char *text, const char *run, const char *metric, char *buf, size_t size)
+{
+    char middle[64];
+    size_t n = 0;
+    buf[0] = '\0';
+    snprintf(middle, sizeof middle, ",%s,", metric);
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
+        const char *end = strstr(line, "\r\n"), *at = strstr(line, middle);
+        assert_non_null(end);
+        if (strncmp(line, run, strlen(run)) != 0 || !at || at > end) continue;
+        const char *step = line + strlen(run) + 1, *value = at + strlen(middle);
+        n += (size_t)snprintf(buf + n, size - n, "%.*s=%.*s;", (int)strcspn(step, ","), step,
+                              (int)(end - value), value);
+        assert_true(n < size);
+    }
+}
+
+static void a_long_table_holds_each_step_once_as_the_newest_segment_has_it(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], other[RUN_ID_MAX], values[400];
+    store_fixture_home("long", home, sizeof home);
+    make_resumed_run(home, "twice", id);
+    store_fixture_run(home, "untouched", other);
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id, other};
+    char *text = to_text(long_of_both, store, ids, 2);
+    assert_memory_equal(text, "run,step,wall_time,metric,value\r\n", 33);
+    static const char *const expected[][2] = {
+        {"loss", "0=10;1=nan;2=12;3=13;4=24;5=25;6=26;7=27;"},
+        {"grad_norm", "0=1.5;1=1.5;2=inf;3=1.5;4=1.5;5=1.5;6=1.5;7=1.5;"},
+        {"tokens", "0=10;1=20;2=30;3=40;4=50;5=60;6=70;7=80;"},
+        {"epoch", "0=0;1=0.5;2=1;3=1.5;4=2;5=2.5;6=3;7=3.5;"},
+        {"mfu", ""}, /* never known: no line */
+        {"val_loss", "2=nan;4=24.5;8=28.5;"},
+        {"val_perplexity", "2=2;4=inf;8=3;"},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        values_of(text, id, expected[i][0], values, sizeof values);
+        assert_string_equal(values, expected[i][1]);
+    }
+    assert_non_null(strstr(text, ",7,1700000007,loss,27\r\n"));
+    assert_null(strstr(text, other));
+    free(text);
+    store_close(store);
+}
+
+static void tables_of_steps_and_of_evals_can_be_had_alone(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    struct err err = {0};
+    store_fixture_home("choice", home, sizeof home);
+    make_resumed_run(home, "choice", id);
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    snprintf(path, sizeof path, "%s/evals.csv", home);
+    assert_int_equal(export_long_file(store, ids, 1, (struct metric_choice){false, true}, path, &err),
+                     STATUS_OK);
+    char *text = store_fixture_slurp(path, NULL);
+    assert_non_null(strstr(text, ",val_loss,"));
+    assert_null(strstr(text, ",loss,"));
+    free(text);
+    const char *nobody[] = {"nobody"};
+    assert_int_equal(export_long_file(store, nobody, 1, everything, path, &err), STATUS_NOT_FOUND);
+    text = store_fixture_slurp(path, NULL); /* the old file is untouched */
+    assert_non_null(strstr(text, ",val_loss,"));
+    free(text);
+    FILE *full = fopen("/dev/full", "w");
+    assert_int_equal(export_long(store, ids, 1, everything, full, &err), STATUS_IO);
+    assert_non_null(strstr(err.text, "No space left"));
+    assert_int_equal(export_json(store, id, full, &err), STATUS_IO);
+    fclose(full);
+    store_close(store);
+}
+
+static void tensorboard_gets_a_file_a_metric_with_its_own_columns(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 32];
+    struct err err = {0};
+    const char *written[METRIC_FILES_MAX];
+    size_t count = 0;
+    store_fixture_home("tensorboard", home, sizeof home);
+    make_resumed_run(home, "scalars", id);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(export_tensorboard(store, id, everything, home, written, &count, &err), STATUS_OK);
+    static const char *const names[] = {"epoch",    "tokens",         "step_ms",    "loss",
+                                        "lr",       "grad_norm",      "clip_scale", "tokens_per_sec",
+                                        "val_loss", "val_perplexity", "eval_ms"};
+    assert_int_equal(count, sizeof names / sizeof *names);
+    for (size_t i = 0; i < count; i++) assert_string_equal(written[i], names[i]);
+    snprintf(path, sizeof path, "%s/mfu.csv", home);
+    assert_false(file_exists(path)); /* never known */
+    snprintf(path, sizeof path, "%s/loss.csv", home);
+    char *text = store_fixture_slurp(path, NULL);
+    assert_string_equal(text,
+                        "Wall time,Step,Value\r\n1700000000,0,10\r\n1700000001,1,nan\r\n1700000002,2,12\r\n"
+                        "1700000003,3,13\r\n1700000004,4,24\r\n1700000005,5,25\r\n1700000006,6,26\r\n"
+                        "1700000007,7,27\r\n");
+    free(text);
+    snprintf(path, sizeof path, "%s/val_loss.csv", home);
+    text = store_fixture_slurp(path, NULL);
+    assert_string_equal(
+        text, "Wall time,Step,Value\r\n1700000000,2,nan\r\n1700000004,4,24.5\r\n1700000008,8,28.5\r\n");
+    free(text);
+    assert_int_equal(export_tensorboard(store, id, everything, "/proc/nowhere", written, &count, &err),
+                     STATUS_IO);
+    assert_non_null(strstr(err.text, "/proc/nowhere/epoch.csv"));
+    store_close(store);
+}
+
+static json_t *member(json_t *object, const char *name)
+{
+    json_t *value = json_object_get(object, name);
+    if (!value) fail_msg("no member %s", name);
+    return value;
+}
+
+static void a_json_document_holds_the_whole_run(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], sql[600];
+    json_error_t error;
+    store_fixture_home("json", home, sizeof home);
+    make_resumed_run(home, "whole", id);
+    snprintf(sql, sizeof sql,
+             "insert into layer_profile(run_id, segment, step, phase, layer, op, calls, time_us) values"
+             "('%s',1,2,'forward',0,'gemm',3,3000),('%s',1,2,'forward',1,'norm',2,500),"
+             "('%s',1,4,'backward',0,'gemm',6,6500)",
+             id, id, id);
+    store_fixture_sql(home, sql);
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    char *text = to_text(document, store, ids, 1);
+    json_t *root = json_loads(text, 0, &error);
+    if (!root) fail_msg("%s at line %d: %s", error.text, error.line, text);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        assert_true((*c >= ' ' && *c != 0x7F && !(*c == 0xC2 && c[1] < 0xA0)) || *c == '\n');
+    free(text);
+
+    assert_string_equal(json_string_value(member(root, "run_id")), id);
+    assert_string_equal(json_string_value(member(root, "model_name")), "whole");
+    assert_int_equal(json_integer_value(member(member(member(root, "config"), "train"), "batch_size")), 16);
+    assert_true(json_real_value(member(member(member(root, "config"), "train"), "learning_rate")) == 3e-4);
+    assert_string_equal(json_string_value(member(member(member(root, "config"), "data"), "train")), "kjv");
+
+    json_t *training = member(root, "training"), *steps = member(training, "steps");
+    assert_int_equal(json_integer_value(member(training, "total_steps")), 8);
+    assert_int_equal(json_integer_value(member(training, "epochs_completed")), 3);
+    assert_true(json_real_value(member(training, "final_loss")) == 27);
+    assert_true(json_real_value(member(training, "best_val_loss")) == 13.5); /* as the run's row has it */
+    assert_true(fabs(json_real_value(member(training, "avg_tokens_per_sec")) - 500) < 1e-9);
+    assert_true(json_is_real(member(training, "total_time_sec")));
+    assert_int_equal(json_array_size(steps), 8);
+    for (size_t i = 0; i < 8; i++) {
+        json_t *step = json_array_get(steps, i), *loss = member(step, "loss");
+        assert_int_equal(json_integer_value(member(step, "step")), i);
+        assert_int_equal(json_integer_value(member(step, "segment")), i < 4 ? 1 : 2);
+        if (i == 1)
+            assert_true(json_is_null(loss)); /* NaN */
+        else
+            assert_true(json_real_value(loss) == (i < 4 ? 10 : 20) + (double)i);
+        assert_true(json_is_null(member(step, "mfu")));
+        assert_int_equal(json_object_size(step), 12);
+    }
+    assert_true(json_is_null(member(json_array_get(steps, 2), "grad_norm"))); /* infinite */
+    json_t *evals = member(training, "evals");
+    assert_int_equal(json_array_size(evals), 3);
+    assert_true(json_real_value(member(json_array_get(evals, 1), "val_loss")) == 24.5);
+
+    json_t *profile = member(training, "profiler_report"), *top = member(profile, "top_operations");
+    assert_true(json_real_value(member(profile, "total_time_ms")) == 10);
+    assert_true(json_real_value(member(profile, "avg_step_ms")) == 5);
+    json_t *forward = member(member(profile, "phase_breakdown"), "forward");
+    assert_true(json_real_value(member(forward, "time_ms")) == 3.5);
+    assert_true(json_real_value(member(forward, "share")) == 0.35);
+    assert_int_equal(json_array_size(top), 2);
+    assert_string_equal(json_string_value(member(json_array_get(top, 0), "op")), "gemm");
+    assert_int_equal(json_integer_value(member(json_array_get(top, 0), "calls")), 9);
+
+    json_t *inference = member(root, "inference");
+    assert_int_equal(json_array_size(inference), 2); /* not the one that the resume replaced */
+    assert_string_equal(json_string_value(member(json_array_get(inference, 0), "prompt")), "kept");
+    assert_string_equal(json_string_value(member(json_array_get(inference, 1), "prompt")), "say \"a\"");
+    assert_string_equal(json_string_value(member(json_array_get(inference, 1), "text")),
+                        "b\n\x1B[2J\uFFFD\xC2\x9B c");
+    json_decref(root);
+    store_close(store);
+}
+
+static void a_run_without_a_step_is_a_document_too(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    json_error_t error;
+    store_fixture_home("json-empty", home, sizeof home);
+    store_fixture_run(home, "empty", id);
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    char *text = to_text(document, store, ids, 1);
+    json_t *root = json_loads(text, 0, &error);
+    if (!root) fail_msg("%s at line %d: %s", error.text, error.line, text);
+    json_t *training = member(root, "training"), *profile = member(training, "profiler_report");
+    assert_int_equal(json_array_size(member(training, "steps")), 0);
+    assert_true(json_is_null(member(training, "final_loss")));
+    assert_true(json_is_null(member(training, "epochs_completed")));
+    assert_true(json_is_null(member(training, "avg_tokens_per_sec")));
+    assert_true(json_is_null(member(profile, "avg_step_ms")));
+    assert_int_equal(json_array_size(member(profile, "top_operations")), 0);
+    assert_int_equal(json_array_size(member(root, "inference")), 0);
+    json_decref(root);
+    free(text);
+    store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_long_table_holds_each_step_once_as_the_newest_segment_has_it),
+        cmocka_unit_test(tables_of_steps_and_of_evals_can_be_had_alone),
+        cmocka_unit_test(tensorboard_gets_a_file_a_metric_with_its_own_columns),
+        cmocka_unit_test(a_json_document_holds_the_whole_run),
+        cmocka_unit_test(a_run_without_a_step_is_a_document_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,450 @@
+/* The ledger of device memory: what is refused, whose reservations count, who waits and who passes. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <sqlite3.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/memory.h"
+#include "runs/reservations/ledger.h"
+
+enum { MIB = 1 << 20 };
+
+static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, false, 0};
+
+/* Of one that cannot wait: takes what is there, and gives it back. */
+static const struct ledger_room brief = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, true, 0};
+
+static const char *home(const char *name)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s/%s", getenv("ANNEAL_TEST_DIR"), name);
+    return path;
+}
+
+static struct ledger *opened(const char *name)
+{
+    struct ledger *ledger = NULL;
+    struct err err = {0};
+    if (ledger_open(home(name), &ledger, &err)) fail_msg("%s", err.text);
+    return ledger;
+}
+
+static size_t held(struct ledger *ledger, int64_t *bytes)
+{
+    struct reservation *rows = NULL;
+    size_t count = 0;
+    assert_int_equal(ledger_list(ledger, "gpu", &rows, &count, NULL), STATUS_OK);
+    *bytes = 0;
+    for (size_t i = 0; i < count; i++) *bytes += rows[i].bytes;
+    free(rows);
+    return count;
+}
+
+static void change(const char *name, const char *sql)
+{
+    char path[1000], host[65];
+    sqlite3 *db;
+    char *message = NULL;
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    snprintf(path, sizeof path, "%s/ledger-%s.db", home(name), host);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) fail_msg("%s: %s", sql, message);
+    sqlite3_close(db);
+}
+
+static void what_does_not_fit_is_refused_with_numbers_and_holders(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id, other;
+    struct ledger *ledger = opened("refused");
+    assert_int_equal(ledger_reserve(ledger, &room, "run-a", 600 * MIB, &id, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &room, "run-b", 301 * MIB, &other, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text,
+                           "gpu: 301.0 MiB are needed, 300.0 MiB of 1000.0 MiB are left beside the 10 % that "
+                           "stay free; reserved: run-a 600.0 MiB"));
+    assert_int_equal(ledger_reserve(ledger, &room, "run-b", 901 * MIB, &other, &err), STATUS_NO_MEMORY);
+    assert_non_null(strstr(err.text, "of which 10 % stay free"));
+    assert_int_equal(ledger_reserve(ledger, &room, "run-b", 300 * MIB, &other, &err), STATUS_OK);
+    assert_int_equal(ledger_release(ledger, id, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &room, "run-c", 600 * MIB, &id, &err), STATUS_OK);
+    ledger_close(ledger);
+}
+
+/* Another program has 500 of 1000: 400 were reserved and 100 of them are taken already, so 300 are still to
+ * come out of the 500 that are free, and the 100 that stay free. */
+static void memory_that_others_took_counts_once(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id, other;
+    struct ledger *ledger = opened("others");
+    struct ledger_room busy = room;
+    assert_int_equal(ledger_reserve(ledger, &room, "run-a", 400 * MIB, &id, &err), STATUS_OK);
+    assert_int_equal(ledger_use(ledger, id, "run-a", 100 * MIB, &err), STATUS_OK);
+    busy.available = 500 * MIB;
+    assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 101 * MIB, &other, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "reserved: run-a 400.0 MiB"));
+    assert_non_null(strstr(err.text, "; other programs hold 400.0 MiB"));
+    assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 100 * MIB, &other, &err), STATUS_OK);
+    ledger_close(ledger);
+}
+
+/* A child that reserves 200 MiB of the host's memory, touches some of them, and tells the ledger nothing. */
+static pid_t start_toucher(size_t mib, int ready[2], int told[2])
+{
+    char c = 0;
+    int64_t id;
+    struct ledger *ledger;
+    struct ledger_room host = {LEDGER_HOST, "cpu", 1000 * MIB, 0, 0.1, 0, false, 0};
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe(told), 0);
+    pid_t child = fork();
+    if (child) return child;
+    host.beside = memory_private(getpid());
+    bool good = !ledger_open(home("host"), &ledger, NULL) &&
+                !ledger_reserve(ledger, &host, "starts", 200 * MIB, &id, NULL);
+    unsigned char *memory = mmap(NULL, mib * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    good = good && memory != MAP_FAILED;
+    for (size_t i = 0; good && i < mib * MIB; i += 1024) ((volatile unsigned char *)memory)[i] = 1;
+    good = good && write(ready[1], &c, 1) == 1 && read(told[0], &c, 1) == 1;
+    _exit(good ? 0 : 1);
+}
+
+/* What it has touched is gone from what is free, and is no longer still to come; of more than it reserved the
+ * ledger knows nothing. */
+static void a_holder_of_the_hosts_memory_counts_once_while_it_starts(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* whose shadow of it is resident, too */
+    skip();
+#endif
+    static const struct {
+        int64_t touched, used;
+    } cases[] = {{64, 64}, {250, 200}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err = {0};
+        struct reservation *rows;
+        size_t count;
+        int ready[2], told[2], status;
+        char c = 0;
+        int64_t left;
+        pid_t child = start_toucher((size_t)cases[i].touched, ready, told);
+        assert_int_equal(read(ready[0], &c, 1), 1);
+        struct ledger *ledger = opened("host");
+        assert_int_equal(ledger_list(ledger, LEDGER_HOST, &rows, &count, &err), STATUS_OK);
+        assert_int_equal(count, 1);
+        assert_in_range(rows[0].used, (cases[i].used - 2) * MIB, (cases[i].used + 2) * MIB);
+        free(rows);
+        struct ledger_room host = {LEDGER_HOST, "cpu", 1000 * MIB, (1000 - cases[i].used) * MIB,
+                                   0.1,         0,     false,      0};
+        assert_int_equal(ledger_left(ledger, &host, &left, &err), STATUS_OK);
+        assert_in_range(left, 698 * MIB, 700 * MIB); /* as if it had touched nothing yet */
+        assert_int_equal(write(told[1], &c, 1), 1);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        ledger_close(ledger);
+    }
+}
+
+static void devices_have_their_own_memory(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1, 0, false, 0};
+    int64_t id;
+    struct ledger *ledger = opened("devices");
+    second.device = "gpu2";
+    assert_int_equal(ledger_reserve(ledger, &room, "a", 900 * MIB, &id, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &second, "b", 900 * MIB, &id, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &unknown, "c", (int64_t)1 << 50, &id, &err), STATUS_OK);
+    ledger_close(ledger);
+}
+
+/* A child reserves and dies without releasing. */
+static void reservations_of_dead_processes_do_not_count(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id, bytes;
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct ledger *ledger;
+        bool good = !ledger_open(home("dead"), &ledger, NULL) &&
+                    !ledger_reserve(ledger, &room, "dead", 800 * MIB, &id, NULL);
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    struct ledger *ledger = opened("dead");
+    assert_int_equal(held(ledger, &bytes), 0);
+    assert_int_equal(ledger_reserve(ledger, &room, "alive", 800 * MIB, &id, &err), STATUS_OK);
+    assert_int_equal(held(ledger, &bytes), 1);
+    ledger_close(ledger);
+}
+
+/* A process of this number lives, but it is another: it started at another time, or in another boot. */
+static void a_reused_process_number_is_not_the_same_process(void **state)
+{
+    (void)state;
+    char command[200];
+    int64_t id, bytes;
+    static const char *const lies[] = {"started = started - 1", "boot = 'of yesterday'"};
+    for (int i = 0; i < 2; i++) {
+        struct ledger *ledger = opened(i ? "boot" : "reused");
+        assert_int_equal(ledger_reserve(ledger, &room, "impostor", 800 * MIB, &id, NULL), STATUS_OK);
+        snprintf(command, sizeof command, "update reservations set %s", lies[i]);
+        change(i ? "boot" : "reused", command);
+        assert_int_equal(held(ledger, &bytes), 0);
+        ledger_close(ledger);
+    }
+}
+
+/* Wants 500 of the 900, says when it is in the queue, and waits for them; then holds them until it is told.
+ */
+static void wait_in_the_queue(int ready, int told)
+{
+    struct ledger *ledger;
+    int64_t id;
+    char c = 'q';
+    enum status status;
+    if (ledger_open(home("queue"), &ledger, NULL)) _exit(2);
+    if (ledger_wait(ledger, &room, "large", 500 * MIB, NULL)) _exit(3);
+    if (write(ready, &c, 1) != 1) _exit(4);
+    while ((status = ledger_reserve(ledger, &room, "large", 500 * MIB, &id, NULL)) == STATUS_BUSY)
+        usleep(1000);
+    if (status || write(ready, &c, 1) != 1 || read(told, &c, 1) != 1) _exit(5);
+    _exit(0); /* and just dies */
+}
+
+static pid_t queue_another(int ready[2], int told[2])
+{
+    char c;
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe(told), 0);
+    pid_t child = fork();
+    if (child == 0) wait_in_the_queue(ready[1], told[0]);
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    return child;
+}
+
+static void a_later_one_does_not_overtake_who_waits(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id, small;
+    int ready[2], told[2], status;
+    char c;
+    ledger_close(opened("queue"));
+    pid_t child;
+    struct ledger *ledger = opened("queue"), *other = opened("queue");
+    assert_int_equal(ledger_reserve(ledger, &room, "first", 600 * MIB, &id, &err), STATUS_OK);
+    child = queue_another(ready, told);
+    assert_int_equal(ledger_reserve(other, &room, "small", 100 * MIB, &small, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "gpu: large (process "));
+    assert_non_null(strstr(err.text, ") waits for 500.0 MiB and came before"));
+    assert_int_equal(ledger_reserve(other, &brief, "generate", 100 * MIB, &small, &err), STATUS_OK);
+    assert_int_equal(ledger_release(other, small, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(other, &room, "small", 100 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(other, &room, "small", 100 * MIB, &small, &err), STATUS_BUSY);
+    struct ledger_room second = room;
+    second.device = "gpu2";
+    assert_int_equal(ledger_reserve(ledger, &second, "elsewhere", 100 * MIB, &small, &err), STATUS_OK);
+    assert_int_equal(ledger_release(ledger, id, &err), STATUS_OK);
+    assert_int_equal(read(ready[0], &c, 1), 1); /* it has its 500 */
+    assert_int_equal(ledger_reserve(other, &room, "small", 100 * MIB, &small, &err), STATUS_OK);
+    assert_int_equal(write(told[1], &c, 1), 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    ledger_close(other);
+    ledger_close(ledger);
+}
+
+/* What is held is held, but a place in the queue ends with its process or its ledger. */
+static void who_stops_waiting_stands_in_nobodys_way(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id, small;
+    int ready[2], told[2];
+    struct ledger *ledger = opened("queue"), *other = opened("queue");
+    assert_int_equal(ledger_reserve(ledger, &room, "first", 600 * MIB, &id, &err), STATUS_OK);
+    pid_t child = queue_another(ready, told);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(ledger_wait(other, &room, "large", 500 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &room, "small", 100 * MIB, &small, &err), STATUS_BUSY);
+    ledger_close(other);
+    assert_int_equal(ledger_reserve(ledger, &room, "small", 100 * MIB, &small, &err), STATUS_OK);
+    assert_int_equal(ledger_release(ledger, id, &err), STATUS_OK);
+    assert_int_equal(ledger_release(ledger, small, &err), STATUS_OK);
+    ledger_close(ledger);
+}
+
+/* ---- who passes ---- */
+
+/* One trains, one waits for it: whoever is short passes. Once nobody but those who passed stand in the way,
+ * no other does: the first in the queue waits for the ones that are there, however many come. */
+static void those_who_pass_keep_nobody_out_for_longer_than_one_of_them_takes(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t train, first, second, more;
+    struct ledger *ledger = opened("passing"), *waiter = opened("passing");
+    assert_int_equal(ledger_reserve(ledger, &room, "train", 300 * MIB, &train, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(waiter, &room, "large", 700 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &brief, "short", 300 * MIB, &first, &err), STATUS_OK);
+    assert_int_equal(ledger_use(ledger, first, "short", 300 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_release(ledger, train, &err), STATUS_OK);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(ledger_reserve(ledger, &brief, "next", 250 * MIB, &second, &err), STATUS_BUSY);
+        assert_non_null(strstr(err.text, "gpu: large (process "));
+        assert_non_null(strstr(err.text, ") waits for 700.0 MiB and only for those who passed it"));
+    }
+    assert_int_equal(ledger_reserve(waiter, &room, "large", 700 * MIB, &more, &err), STATUS_BUSY);
+    assert_int_equal(ledger_release(ledger, first, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &brief, "beside", 200 * MIB, &first, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(waiter, &room, "large", 700 * MIB, &more, &err), STATUS_OK);
+    ledger_close(waiter);
+    ledger_close(ledger);
+}
+
+/* The one who waits leaves half of the device free: what fits into the whole is no room that it has. */
+static void who_waits_is_judged_by_the_share_that_it_leaves_free(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t first, second;
+    struct ledger_room modest = room;
+    struct ledger *ledger = opened("modest"), *waiter = opened("modest");
+    modest.reserve = 0.5;
+    assert_int_equal(ledger_reserve(ledger, &brief, "short", 200 * MIB, &first, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(waiter, &modest, "large", 400 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &brief, "next", 200 * MIB, &second, &err), STATUS_BUSY);
+    ledger_close(waiter);
+    ledger_close(ledger);
+}
+
+/* ---- what who waits holds meanwhile ---- */
+
+static void what_who_waits_holds_is_no_other_programs(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id;
+    struct ledger_room busy = room, context = room;
+    struct ledger *ledger = opened("context"), *waiter = opened("context");
+    context.taken = 200 * MIB; /* of the 500 */
+    context.beside = 50 * MIB;
+    busy.available = 750 * MIB;
+    assert_int_equal(ledger_wait(waiter, &context, "large", 500 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &busy, "run", 660 * MIB, &id, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "650.0 MiB of 1000.0 MiB are left"));
+    assert_null(strstr(err.text, "other programs"));
+    context.available = 700 * MIB; /* its own 250, and 50 that nobody told of */
+    assert_int_equal(ledger_reserve(waiter, &context, "large", 850 * MIB, &id, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "; other programs hold 50.0 MiB"));
+    ledger_close(waiter);
+    ledger_close(ledger);
+}
+
+/* Both would wait for ever: the first for what the second holds, the second for its turn. */
+static void nobody_waits_in_a_way_that_keeps_out_who_came_before(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct ledger_room context = room;
+    struct ledger *first = opened("standing"), *second = opened("standing"), *third = opened("standing");
+    context.taken = 60 * MIB;
+    assert_int_equal(ledger_wait(first, &context, "large", 800 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(second, &context, "small", 100 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(third, &context, "another", 100 * MIB, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "large (process "));
+    assert_non_null(strstr(err.text, ") waits for 800.0 MiB and needs the 60.0 MiB that this process holds"));
+    ledger_close(second);
+    assert_int_equal(ledger_wait(third, &context, "another", 100 * MIB, &err), STATUS_OK);
+    ledger_close(third);
+    ledger_close(first);
+}
+
+/* ---- the file ---- */
+
+/* The clock was set back after the first had come, and far ahead after the second. */
+static void the_order_is_that_of_arrival_whatever_the_clock_says(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct reservation *rows;
+    size_t count;
+    struct ledger *ledgers[3];
+    static const char *const names[] = {"one", "two", "three"};
+    for (int i = 0; i < 3; i++) {
+        ledgers[i] = opened("clock");
+        assert_int_equal(ledger_wait(ledgers[i], &room, names[i], (i + 1) * 100 * MIB, &err), STATUS_OK);
+    }
+    change("clock", "update waiting set since = case id when 1 then 9e9 when 2 then 0 else since end");
+    assert_int_equal(ledger_queue(ledgers[0], "gpu", &rows, &count, &err), STATUS_OK);
+    assert_int_equal(count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(rows[i].holder, names[i]);
+        assert_int_equal(rows[i].bytes, (i + 1) * 100 * MIB);
+    }
+    free(rows);
+    assert_int_equal(ledger_reserve(ledgers[1], &room, "two", 200 * MIB, &(int64_t){0}, &err), STATUS_BUSY);
+    assert_int_equal(ledger_reserve(ledgers[0], &room, "one", 100 * MIB, &(int64_t){0}, &err), STATUS_OK);
+    for (int i = 0; i < 3; i++) ledger_close(ledgers[i]);
+}
+
+static void a_ledger_of_the_first_version_is_brought_up_to_date_with_what_it_holds(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id, bytes;
+    struct ledger *ledger = opened("old");
+    assert_int_equal(ledger_reserve(ledger, &room, "long-running", 600 * MIB, &id, &err), STATUS_OK);
+    ledger_close(ledger);
+    change("old", "alter table reservations drop column beside; alter table reservations drop column passes;"
+                  "alter table reservations drop column reserve; alter table waiting drop column beside;"
+                  "alter table waiting drop column passes; alter table waiting drop column reserve;"
+                  "alter table reservations drop column home; alter table waiting drop column home;"
+                  "pragma user_version = 0");
+    ledger = opened("old");
+    assert_int_equal(held(ledger, &bytes), 1);
+    assert_int_equal(bytes, 600 * MIB);
+    assert_int_equal(ledger_reserve(ledger, &room, "new", 301 * MIB, &id, &err), STATUS_BUSY);
+    assert_int_equal(ledger_reserve(ledger, &room, "new", 300 * MIB, &id, &err), STATUS_OK);
+    ledger_close(ledger);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_does_not_fit_is_refused_with_numbers_and_holders),
+        cmocka_unit_test(memory_that_others_took_counts_once),
+        cmocka_unit_test(a_holder_of_the_hosts_memory_counts_once_while_it_starts),
+        cmocka_unit_test(devices_have_their_own_memory),
+        cmocka_unit_test(reservations_of_dead_processes_do_not_count),
+        cmocka_unit_test(a_reused_process_number_is_not_the_same_process),
+        cmocka_unit_test(a_later_one_does_not_overtake_who_waits),
+        cmocka_unit_test(who_stops_waiting_stands_in_nobodys_way),
+        cmocka_unit_test(those_who_pass_keep_nobody_out_for_longer_than_one_of_them_takes),
+        cmocka_unit_test(who_waits_is_judged_by_the_share_that_it_leaves_free),
+        cmocka_unit_test(what_who_waits_holds_is_no_other_programs),
+        cmocka_unit_test(nobody_waits_in_a_way_that_keeps_out_who_came_before),
+        cmocka_unit_test(the_order_is_that_of_arrival_whatever_the_clock_says),
+        cmocka_unit_test(a_ledger_of_the_first_version_is_brought_up_to_date_with_what_it_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

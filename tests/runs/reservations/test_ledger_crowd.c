@@ -1,0 +1,207 @@
+/* Forty processes at one ledger: they train, wait, give up waiting, pass, and are killed in the midst of it.
+ * What each holds is also written into memory that all share, apart from the ledger: so it is seen when two
+ * hold more together than there is. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/philox.h"
+#include "runs/reservations/ledger.h"
+
+enum { MIB = 1 << 20, CHILDREN = 40, FIRST = CHILDREN, TURNS = 4, LIMIT = 900, DEADLINE_S = 200 };
+
+static const struct ledger_room room = {"gpu", "gpu", (int64_t)1000 * MIB, 0, 0.1, 0, false, 0};
+
+enum kind { WAITS, GIVES_UP, PASSES, TRIES, KINDS };
+
+/* Of all processes. */
+struct board {
+    atomic_int held[CHILDREN + 1]; /* MiB; the last is FIRST's */
+    atomic_bool doomed[CHILDREN];
+    atomic_int most, turns, gave_up, together; /* together: the most that held at once */
+};
+
+static struct board *board;
+
+static const char *home(void)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s/crowd", getenv("ANNEAL_TEST_DIR"));
+    return path;
+}
+
+static void raise_to(atomic_int *most, int value)
+{
+    int seen = atomic_load(most);
+    while (seen < value && !atomic_compare_exchange_weak(most, &seen, value)) continue;
+}
+
+/* What all hold that nobody is about to kill. */
+static void look_around(void)
+{
+    int sum = 0, count = 0;
+    for (int i = 0; i <= CHILDREN; i++) {
+        if (i < CHILDREN && atomic_load(&board->doomed[i])) continue;
+        int bytes = atomic_load(&board->held[i]);
+        sum += bytes;
+        count += bytes > 0;
+    }
+    raise_to(&board->most, sum);
+    raise_to(&board->together, count);
+}
+
+/* Asks until it gets what it wants; false: it has given up. */
+static bool get(struct ledger *ledger, enum kind kind, const char *holder, int mib, int64_t *id)
+{
+    struct ledger_room mine = room;
+    struct err err = {0};
+    enum status status;
+    bool queued = false;
+    mine.passes = kind == PASSES;
+    for (int tries = 0;; tries++) {
+        status = ledger_reserve(ledger, &mine, holder, (int64_t)mib * MIB, id, &err);
+        if (status != STATUS_BUSY) break;
+        if (kind == GIVES_UP && tries == 20) return false;
+        if (!queued && (kind == WAITS || kind == GIVES_UP)) {
+            queued = true;
+            if (ledger_wait(ledger, &mine, holder, (int64_t)mib * MIB, &err)) _exit(10);
+        }
+        usleep(1000);
+    }
+    if (status) {
+        fprintf(stderr, "%s\n", err.text);
+        _exit(11);
+    }
+    return true;
+}
+
+static void take_a_turn(int number, int turn)
+{
+    struct ledger *ledger;
+    struct err err = {0};
+    char holder[32];
+    int64_t id;
+    enum kind kind = (enum kind)(number % KINDS);
+    struct philox_block r = philox4x32_10((uint32_t)number, (uint32_t)turn, 0, 0, 7, 0);
+    int mib = 1 + (int)(r.word[0] % (kind == PASSES ? 300 : 600));
+    snprintf(holder, sizeof holder, "child-%d", number);
+    if (ledger_open(home(), &ledger, &err)) _exit(12);
+    if (!get(ledger, kind, holder, mib, &id)) {
+        atomic_fetch_add(&board->gave_up, 1);
+        ledger_close(ledger);
+        return;
+    }
+    atomic_store(&board->held[number], mib);
+    for (int i = 0; i < 4; i++) {
+        look_around();
+        if (ledger_use(ledger, id, holder, (int64_t)mib * i / 4 * MIB, &err)) _exit(13);
+    }
+    atomic_store(&board->held[number], 0);
+    atomic_fetch_add(&board->turns, 1);
+    if (turn == TURNS - 1 && r.word[1] % 2) _exit(0); /* the last one's reservation dies with it */
+    if (ledger_release(ledger, id, &err)) _exit(14);
+    ledger_close(ledger);
+}
+
+static pid_t start(int number)
+{
+    pid_t child = fork();
+    if (child) return child;
+    for (int turn = 0; turn < TURNS; turn++) take_a_turn(number, turn);
+    _exit(0);
+}
+
+/* It has all there is when the others come, until the first of them has given up. */
+static pid_t start_first(void)
+{
+    struct ledger *ledger;
+    int64_t id;
+    pid_t child = fork();
+    if (child) {
+        while (!atomic_load(&board->held[FIRST])) usleep(200);
+        return child;
+    }
+    if (ledger_open(home(), &ledger, NULL) || !get(ledger, TRIES, "first", LIMIT, &id)) _exit(15);
+    atomic_store(&board->held[FIRST], LIMIT);
+    while (!atomic_load(&board->gave_up)) usleep(200);
+    atomic_store(&board->held[FIRST], 0);
+    if (ledger_release(ledger, id, NULL)) _exit(16);
+    ledger_close(ledger);
+    _exit(0);
+}
+
+/* Every fifth is killed, wherever it is just then, once that many turns more have been taken. */
+static int kill_some(const pid_t *children)
+{
+    int killed = 0;
+    for (int i = 0; i < CHILDREN; i += 5) {
+        int turns = atomic_load(&board->turns);
+        while (atomic_load(&board->turns) < turns + 3) usleep(200);
+        atomic_store(&board->doomed[i], true);
+        if (waitpid(children[i], &(int){0}, WNOHANG) == 0) {
+            assert_int_equal(kill(children[i], SIGKILL), 0);
+            assert_int_equal(waitpid(children[i], &(int){0}, 0), children[i]);
+            killed++;
+        }
+    }
+    return killed;
+}
+
+static void forty_processes_never_hold_more_than_there_is_and_all_get_their_turn(void **state)
+{
+    (void)state;
+    pid_t children[CHILDREN];
+    struct ledger *ledger;
+    struct reservation *rows;
+    size_t count;
+    int status, expected = 0;
+    board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(board != MAP_FAILED);
+    alarm(DEADLINE_S); /* a deadlock ends the test program */
+    pid_t first = start_first();
+    for (int i = 0; i < CHILDREN; i++) children[i] = start(i);
+    int killed = kill_some(children);
+    for (int i = 0; i < CHILDREN; i++) {
+        if (i % 5 == 0) continue;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_int_equal(status, 0);
+        expected += TURNS;
+    }
+    assert_int_equal(waitpid(first, &status, 0), first);
+    assert_int_equal(status, 0);
+    alarm(0);
+    assert_in_range(board->most, LIMIT / 2, LIMIT); /* they did meet, and never had too much */
+    assert_true(board->together > 1);
+    assert_true(killed > 0);
+    assert_true(board->gave_up > 0);
+    assert_true(board->turns + board->gave_up >= expected);
+    assert_int_equal(ledger_open(home(), &ledger, NULL), STATUS_OK);
+    assert_int_equal(ledger_list(ledger, NULL, &rows, &count, NULL), STATUS_OK);
+    assert_int_equal(count, 0);
+    free(rows);
+    assert_int_equal(ledger_queue(ledger, NULL, &rows, &count, NULL), STATUS_OK);
+    assert_int_equal(count, 0);
+    free(rows);
+    ledger_close(ledger);
+    munmap(board, sizeof *board);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forty_processes_never_hold_more_than_there_is_and_all_get_their_turn),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* The ledger's file when something is wrong with it: nothing is reserved that might not be there, nobody
+ * waits for ever, and the sentence names the file and what to do. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <linux/capability.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/err.h"
+#include "runs/reservations/ledger.h"
+
+enum { MIB = 1 << 20 };
+
+static const struct ledger_room room = {"gpu", "gpu", (int64_t)1000 * MIB, 0, 0.1, 0, false, 0};
+
+static const char *home(const char *name)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s/%s", getenv("ANNEAL_TEST_DIR"), name);
+    return path;
+}
+
+static const char *file(const char *name)
+{
+    static char path[1000];
+    char host[65];
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    snprintf(path, sizeof path, "%s/ledger-%s.db", home(name), host);
+    return path;
+}
+
+static struct ledger *opened(const char *name)
+{
+    struct ledger *ledger = NULL;
+    struct err err = {0};
+    if (ledger_open(home(name), &ledger, &err)) fail_msg("%s", err.text);
+    return ledger;
+}
+
+static void expect_words(const struct err *err, const char *path, const char *remedy)
+{
+    if (!strstr(err->text, path)) fail_msg("no %s in: %s", path, err->text);
+    if (!strstr(err->text, remedy)) fail_msg("no %s in: %s", remedy, err->text);
+}
+
+static void a_file_that_is_no_ledger_is_told(void **state)
+{
+    (void)state;
+    struct ledger *ledger;
+    struct err err = {0};
+    mkdir(home("garbage"), 0777);
+    FILE *f = fopen(file("garbage"), "w");
+    for (int i = 0; i < 1000; i++) fputs("this is not a database ", f);
+    fclose(f);
+    assert_int_equal(ledger_open(home("garbage"), &ledger, &err), STATUS_CORRUPT);
+    expect_words(&err, file("garbage"), "it may be deleted while nothing trains");
+}
+
+/* Its header is good, but the rows are not: they are not taken for the end of the list. */
+static void rows_that_cannot_be_read_are_not_taken_for_none(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct reservation *rows;
+    size_t count;
+    int64_t id, left;
+    struct ledger *ledger = opened("torn");
+    assert_int_equal(ledger_reserve(ledger, &room, "run", 800 * (int64_t)MIB, &id, &err), STATUS_OK);
+    ledger_close(ledger);
+    struct stat info;
+    assert_int_equal(stat(file("torn"), &info), 0);
+    FILE *f = fopen(file("torn"), "r+");
+    assert_int_equal(fseek(f, 4096, SEEK_SET), 0);
+    for (long i = 4096; i < info.st_size; i++) fputc(0xff, f);
+    fclose(f);
+    ledger = opened("torn");
+    assert_int_equal(ledger_list(ledger, "gpu", &rows, &count, &err), STATUS_CORRUPT);
+    expect_words(&err, file("torn"), "it may be deleted while nothing trains");
+    assert_int_equal(ledger_queue(ledger, "gpu", &rows, &count, &err), STATUS_CORRUPT);
+    assert_int_equal(ledger_left(ledger, &room, &left, &err), STATUS_CORRUPT);
+    assert_int_equal(ledger_reserve(ledger, &room, "run", MIB, &id, &err), STATUS_CORRUPT);
+    assert_int_equal(ledger_wait(ledger, &room, "run", MIB, &err), STATUS_CORRUPT);
+    ledger_close(ledger);
+}
+
+/* Stopped in the midst of a transaction: the others are told who it is, and go on when it does. */
+static void a_process_that_hangs_with_the_file_locked_is_named(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char words[80];
+    int64_t id;
+    int status;
+    struct ledger *ledger = opened("locked");
+    pid_t child = fork();
+    if (child == 0) {
+        sqlite3 *db;
+        if (sqlite3_open(file("locked"), &db) ||
+            sqlite3_exec(db, "begin immediate; update waiting set used = 0", NULL, NULL, NULL))
+            _exit(1);
+        raise(SIGSTOP);
+        _exit(sqlite3_exec(db, "rollback", NULL, NULL, NULL) ? 2 : 0);
+    }
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    assert_int_equal(ledger_reserve(ledger, &room, "run", MIB, &id, &err), STATUS_IO);
+    snprintf(words, sizeof words, "process %d has kept it locked for ", (int)child);
+    expect_words(&err, file("locked"), words);
+    expect_words(&err, file("locked"), "(end or continue that process)");
+    assert_int_equal(kill(child, SIGCONT), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(ledger_reserve(ledger, &room, "run", MIB, &id, &err), STATUS_OK);
+    ledger_close(ledger);
+}
+
+/* Runs `work` in a child, and fails with what it says. */
+static void expect_of_a_child(const char *(*work)(void))
+{
+    int said[2], status;
+    char text[600] = "";
+    assert_int_equal(pipe(said), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        const char *wrong = work();
+        if (wrong && write(said[1], wrong, strlen(wrong)) < 0) _exit(2);
+        _exit(wrong ? 1 : 0);
+    }
+    close(said[1]);
+    ssize_t n = read(said[0], text, sizeof text - 1);
+    close(said[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (status) fail_msg("%.*s", (int)(n > 0 ? n : 0), text);
+}
+
+/* An error as what went wrong with the test; NULL: as it should be. */
+static const char *refused(enum status status, const struct err *err, const char *name, const char *remedy)
+{
+    static char text[600];
+    snprintf(text, sizeof text, "status %d: %s", status, err->text);
+    return status == STATUS_IO && strstr(err->text, file(name)) && strstr(err->text, remedy) ? NULL : text;
+}
+
+static const char *reserve_without_disk(void)
+{
+    struct err err = {0};
+    struct ledger *ledger;
+    int64_t id;
+    struct rlimit none = {0, RLIM_INFINITY};
+    if (ledger_open(home("disk"), &ledger, &err)) return "cannot open";
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &none);
+    enum status status = ledger_reserve(ledger, &room, "late", 200 * (int64_t)MIB, &id, &err);
+    const char *wrong = refused(status, &err, "disk", "disk");
+    none.rlim_cur = RLIM_INFINITY;
+    setrlimit(RLIMIT_FSIZE, &none);
+    if (!wrong && ledger_reserve(ledger, &room, "late", 201 * (int64_t)MIB, &id, &err) != STATUS_BUSY)
+        wrong = "what was reserved before is forgotten";
+    if (!wrong && ledger_reserve(ledger, &room, "late", 200 * (int64_t)MIB, &id, &err))
+        wrong = "it does not go on when there is room again";
+    ledger_close(ledger);
+    return wrong;
+}
+
+static void a_disk_without_room_leaves_what_is_reserved_as_it_is(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    int64_t id;
+    struct ledger *ledger = opened("disk");
+    assert_int_equal(ledger_reserve(ledger, &room, "early", 700 * (int64_t)MIB, &id, &err), STATUS_OK);
+    expect_of_a_child(reserve_without_disk);
+    ledger_close(ledger);
+}
+
+/* As any other user: root may write everywhere. */
+static void give_up_privileges(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    syscall(SYS_capset, &header, none);
+}
+
+static const char *reserve_where_nothing_may_be_written(void)
+{
+    struct err err = {0};
+    struct ledger *ledger;
+    int64_t id;
+    give_up_privileges();
+    enum status status = ledger_open(home("sealed"), &ledger, &err);
+    if (!status) status = ledger_reserve(ledger, &room, "run", MIB, &id, &err);
+    return refused(status, &err, "sealed", "(make the file and its folder writable for this user)");
+}
+
+static void a_file_that_may_not_be_written_is_told(void **state)
+{
+    (void)state;
+    ledger_close(opened("sealed"));
+    assert_int_equal(chmod(file("sealed"), 0444), 0);
+    assert_int_equal(chmod(home("sealed"), 0555), 0);
+    expect_of_a_child(reserve_where_nothing_may_be_written);
+    assert_int_equal(chmod(home("sealed"), 0755), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_that_is_no_ledger_is_told),
+        cmocka_unit_test(rows_that_cannot_be_read_are_not_taken_for_none),
+        cmocka_unit_test(a_process_that_hangs_with_the_file_locked_is_named),
+        cmocka_unit_test(a_disk_without_room_leaves_what_is_reserved_as_it_is),
+        cmocka_unit_test(a_file_that_may_not_be_written_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

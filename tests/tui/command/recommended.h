@@ -1,0 +1,12 @@
+/* The commands that `anneal estimate --fit` recommends, as a user would copy them into a shell. */
+#ifndef ANNEAL_TESTS_TUI_COMMAND_RECOMMENDED_H
+#define ANNEAL_TESTS_TUI_COMMAND_RECOMMENDED_H
+
+/* The line of `text` that begins "  anneal train" and sets `key`, from "train" on; yours to free. Fails the
+ * test where there is none. */
+char *recommended_command(const char *text, const char *key);
+
+/* Runs it through the shell with `more` behind it, all output thrown away: its exit status. */
+int recommended_run(const char *command, const char *more);
+
+#endif

@@ -1,0 +1,551 @@
+/* Bad input, line by line of what a user can get wrong: each gives its exit status and one clear sentence,
+ * and leaves behind no run, no half-written file, and everything that was stored before. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+#include "tests/tui/view/pty.h"
+
+/* `anneal train CONFIG WORD`, refused. */
+static void expect_refused(const struct stage *s, int status, const char *word, const char *sentence)
+{
+    struct process *p = process_run(status, "train", s->config, word, NULL);
+    assert_string_equal(process_stdout(p), "");
+    process_expect_sentence(p, sentence);
+    process_close(p);
+    assert_int_equal(stage_count_runs(), 0);
+    assert_int_equal(stage_count_leftovers(s), 0);
+}
+
+/* ---- corpus ---- */
+
+static void a_missing_corpus_names_the_path_and_the_recipes(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "missing");
+    expect_refused(&s, 1, "--data.train=/nowhere/text.txt",
+                   "/nowhere/text.txt: no such file, folder or recipe (recipes: kjv)");
+    expect_refused(&s, 1, "--data.train=kvj", "(did you mean the recipe \"kjv\"?)");
+    expect_refused(&s, 2, "--data.train=", "data.train is empty: name a .tok file, a text file, a folder");
+}
+
+static void an_empty_corpus_says_that_there_is_nothing_to_learn(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700];
+    struct err err = {0};
+    stage_open(&s, "empty");
+    stage_write(s.corpus, "", 0);
+    expect_refused(&s, 1, "--train.total_steps=3", "text.txt: is empty: there is nothing to learn from");
+    snprintf(path, sizeof path, "--data.train=%s/folder", s.folder);
+    assert_int_equal(file_make_folders(strchr(path, '/'), &err), STATUS_OK);
+    expect_refused(&s, 1, path, "/folder: no files in this folder (put text files into it)");
+}
+
+static void a_corpus_shorter_than_a_sequence_gives_both_lengths(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "short");
+    stage_write(s.corpus, "seventeen letters", 17);
+    expect_refused(&s, 2, "--data.val_fraction=0",
+                   "the corpus is too short: 17 training tokens, but one sequence of seq_len 32 needs 33");
+}
+
+static void bytes_that_are_not_utf8_are_trained_on(void **state)
+{
+    (void)state;
+    struct stage s;
+    unsigned char bytes[4096];
+    stage_open(&s, "bytes");
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i * i / 7);
+    stage_write(s.corpus, bytes, sizeof bytes);
+    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
+    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3",
+                              "--data.tokenizer=bpe:300", "--model.vocab_size=300", NULL));
+    assert_int_equal(stage_count_runs(), 2);
+}
+
+/* ---- configuration ---- */
+
+static void an_unknown_key_names_the_nearest_and_in_a_file_the_line(void **state)
+{
+    (void)state;
+    static const char text[] = "; a comment\n[train]\n\nlerning_rate = 1e-3\n";
+    struct stage s;
+    char path[700];
+    stage_open(&s, "key");
+    expect_refused(&s, 2, "--train.lerning_rate=1e-3",
+                   "unknown key train.lerning_rate (did you mean train.learning_rate?");
+    expect_refused(&s, 2, "--sgd.learning_rate=1e-3", "did you mean train.learning_rate?");
+    stage_write(s.config, text, sizeof text - 1);
+    snprintf(path, sizeof path, "%s:4: unknown key train.lerning_rate (did you mean train.learning_rate?",
+             s.config);
+    expect_refused(&s, 2, "--train.total_steps=3", path);
+}
+
+static void a_bad_value_is_met_with_the_accepted_ones(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word, *sentence;
+    } cases[] = {
+        {"--train.learning_rate=fast", "train.learning_rate = fast: must be a number from 0 to 1000"},
+        {"--train.learning_rate=nan", "train.learning_rate = nan: must be a number from 0 to 1000"},
+        {"--train.total_steps=0", "train.total_steps = 0: must be a whole number from 1 to 1000000000000"},
+        {"--train.total_steps=1.5", "train.total_steps = 1.5: must be a whole number"},
+        {"--train.total_steps=99999999999999999999", "must be a whole number from 1 to 1000000000000"},
+        {"--train.optimizer=sgd", "train.optimizer = sgd: must be one of adamw|lion"},
+        {"--model.tie_weights=yes", "model.tie_weights = yes: must be true or false"},
+        {"--train.learning_rate", "--train.learning_rate: must be --section.key=value"},
+        {"--progress=fancy", "--progress fancy: must be auto, bar, plain, json or none"},
+        {"--device=gpu", "--device gpu: must be auto, cpu or cuda"},
+        {"--nmae=x", "unknown option --nmae=x"},
+        {"--nam", "unknown option --nam (did you mean --name?)"},
+        {"--name", "--name: needs a value"},
+        {"another.ini", "another.ini: one word too many"},
+    };
+    struct stage s;
+    stage_open(&s, "value");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_refused(&s, 2, cases[i].word, cases[i].sentence);
+}
+
+static void a_configuration_that_is_none_names_file_and_line(void **state)
+{
+    (void)state;
+    struct stage s;
+    char sentence[700];
+    stage_open(&s, "ini");
+    stage_write(s.config, "[train]\nnonsense\n", 17);
+    snprintf(sentence, sizeof sentence, "%s:2: neither [section] nor key = value nor ; comment", s.config);
+    expect_refused(&s, 2, "--train.total_steps=3", sentence);
+    stage_write(s.config, "\0\1\2\3", 4);
+    expect_refused(&s, 2, "--train.total_steps=3", "tiny.ini: is not a configuration file (INI text)");
+    struct process *p = process_run(1, "train", "/nowhere/my.ini", NULL);
+    process_expect_sentence(p, "/nowhere/my.ini: cannot open: No such file or directory");
+    p = process_run(2, "train", s.folder, NULL);
+    process_expect_sentence(p, "is a folder, not a file");
+}
+
+static void impossible_sizes_name_both_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word, *sentence;
+    } cases[] = {
+        {"--model.num_heads=3", "model.hidden_dim = 32 is not a multiple of model.num_heads = 3"},
+        {"--model.num_kv_heads=3", "model.num_heads = 2 is not a multiple of model.num_kv_heads = 3"},
+        {"--model.head_dim=7", "model.head_dim = 7: must be even"},
+        {"--model.vocab_size=100",
+         "model.vocab_size = 100 is smaller than the tokenizer's 256 (set it to at least 256)"},
+        {"--model.max_seq_len=16", "train.seq_len = 32 is longer than model.max_seq_len = 16"},
+    };
+    struct stage s;
+    stage_open(&s, "sizes");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_refused(&s, 2, cases[i].word, cases[i].sentence);
+}
+
+static void a_model_larger_than_memory_says_how_much_it_wants(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "huge");
+    struct process *p = process_run(1, "train", s.config, "--model.hidden_dim=131072",
+                                    "--model.num_heads=128", "--model.num_layers=1024", NULL);
+    process_expect_sentence(p, "training needs ");
+    process_expect_sentence(p, "(use a smaller model, train.batch_size or train.seq_len)");
+    assert_int_equal(stage_count_runs(), 0);
+}
+
+static void a_missing_gpu_is_said_in_one_sentence(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "cuda");
+    struct process *p = process_start("train", s.config, "--device", "cuda", "--progress=none", NULL);
+    int code = process_wait_exit(p);
+    if (code == 0) {
+        print_message("SKIP: this machine trains with --device cuda\n");
+        skip();
+    }
+    assert_int_equal(code, 1);
+    process_expect_sentence(p, "cuda");
+    process_expect_sentence(p, "(use --device cpu or auto)");
+    assert_int_equal(stage_count_runs(), 0);
+}
+
+/* ---- token files ---- */
+
+static void a_truncated_token_file_gives_both_sizes(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700], word[800];
+    unsigned char tokens[8 + 4 * 1000] = {0xE8, 0x03}; /* 1000 */
+    stage_open(&s, "tok");
+    snprintf(path, sizeof path, "%s/cut.tok", s.folder);
+    snprintf(word, sizeof word, "--data.train=%s", path);
+    stage_write(path, tokens, sizeof tokens - 404);
+    expect_refused(
+        &s, 1, word,
+        "cut.tok: is truncated: its header promises 1000 tokens, which is 4008 bytes, but the file "
+        "has 3604");
+    stage_write(path, tokens, 5);
+    expect_refused(&s, 1, word, "cut.tok: is no token file: 5 bytes, but the header alone has 8");
+    memset(tokens + 8, 0xFF, 4000);
+    stage_write(path, tokens, sizeof tokens);
+    expect_refused(&s, 1, word, "cut.tok: token 0 has the id 4294967295, but the vocabulary has 256");
+}
+
+/* ---- the store ---- */
+
+static void a_home_that_is_a_file_names_the_variable(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "home-file");
+    stage_write(s.home, "", 0);
+    struct process *p = process_run(1, "train", s.config, NULL);
+    process_expect_sentence(p, "cannot keep runs (set ANNEAL_HOME to a folder you may write to): ");
+    process_expect_sentence(p, "Not a directory");
+    static const char *const nowhere[] = {"ANNEAL_HOME", "XDG_DATA_HOME", "HOME", NULL};
+    p = process_open(&(struct process_options){.arguments = (const char *const[]){"train", s.config, NULL},
+                                               .environment = nowhere});
+    process_expect_sentence(process_expect(1, p), "nowhere to keep runs: HOME is not set (set ANNEAL_HOME");
+}
+
+static void a_database_of_a_newer_version_is_left_alone(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "newer");
+    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
+    free(stage_query(&s, "pragma user_version = 99"));
+    struct process *p = process_run(1, "train", s.config, NULL);
+    process_expect_sentence(p,
+                            "anneal.db: was written by a newer anneal (its version is 99, this one knows up "
+                            "to ");
+    process_expect_sentence(process_run(1, "runs", NULL), "update anneal, or set ANNEAL_HOME");
+    char *rows = stage_query(&s, "select count(*) || ' ' || steps from runs");
+    assert_string_equal(rows, "1 3");
+    free(rows);
+}
+
+static void a_file_that_is_no_database_is_left_alone(void **state)
+{
+    (void)state;
+    static const char text[] = "Dear diary, today I was taken for a database. Again. It is always the same.";
+    struct stage s;
+    char path[700];
+    struct err err = {0};
+    stage_open(&s, "diary");
+    assert_int_equal(file_make_folders(s.home, &err), STATUS_OK);
+    snprintf(path, sizeof path, "%s/anneal.db", s.home);
+    stage_write(path, text, sizeof text - 1);
+    struct process *p = process_run(1, "train", s.config, NULL);
+    process_expect_sentence(p, "anneal.db: is not a run database (move it away, or set ANNEAL_HOME");
+    char *left = stage_read(path);
+    assert_string_equal(left, text);
+    free(left);
+}
+
+static void a_locked_database_says_so_and_loses_nothing(void **state)
+{
+    (void)state;
+    struct stage s;
+    char database[700], pipe[700], wait[720];
+    stage_open(&s, "locked");
+    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
+    free(stage_query(&s, "select 1")); /* skips where there is no shell */
+    snprintf(database, sizeof database, "%s/anneal.db", s.home);
+    snprintf(pipe, sizeof pipe, "%s/pipe", s.folder);
+    snprintf(wait, sizeof wait, ".shell echo held; cat %s", pipe);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    /* holds the lock until it is killed: nobody ever writes into the pipe */
+    struct process *holder = process_open(&(struct process_options){
+        .program = "/usr/bin/sqlite3",
+        .arguments = (const char *const[]){database, "begin exclusive", wait, NULL}});
+    process_wait_text(holder, "held");
+    struct process *p = process_run(1, "train", s.config, "--progress=none", NULL);
+    process_expect_sentence(p, "anneal.db: the database is locked by another process");
+    assert_int_equal(stage_count_runs(), 1); /* reading goes on meanwhile */
+    process_close(holder);
+    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
+    assert_int_equal(stage_count_runs(), 2);
+}
+
+static void a_second_trainer_on_a_run_is_told_the_process_of_the_first(void **state)
+{
+    (void)state;
+    struct stage s;
+    char sentence[80];
+    stage_open(&s, "second");
+    struct process *first = process_start("train", s.config, "--name", "busy",
+                                          "--train.total_steps=100000000", "--progress=json", NULL);
+    process_wait_lines(first, 3);
+    struct process *second = process_run(1, "resume", "busy", "--train.total_steps=200000000", NULL);
+    snprintf(sentence, sizeof sentence, "another trainer (process %d) is at work on it",
+             (int)process_pid(first));
+    process_expect_sentence(second, sentence);
+    process_signal(first, SIGTERM);
+    process_expect(0, first);
+    char *rows = stage_query(&s, "select status || segment || ' ' || total_steps from runs");
+    assert_string_equal(rows, "stopped1 100000000");
+    free(rows);
+}
+
+/* ---- disks: a mount of our own in a namespace of our own ---- */
+
+/* Runs a script with a file system of `size` at $1, the binary as $0 and the configuration as $2. */
+static struct process *run_on_small_disk(const struct stage *s, const char *size, const char *script)
+{
+    char whole[1500];
+    struct err err = {0};
+    struct process *probe = process_open(&(struct process_options){
+        .program = "unshare",
+        .arguments = (const char *const[]){"-rm", "mount", "-t", "tmpfs", "none", s->folder, NULL}});
+    int code = process_wait_exit(probe);
+    if (code) {
+        print_message("SKIP: no mounting here: %s", process_stderr(probe));
+        skip();
+    }
+    process_close(probe);
+    assert_int_equal(file_make_folders(s->home, &err), STATUS_OK);
+    snprintf(whole, sizeof whole, "mount -t tmpfs -o size=%s none \"$1\" || exit 99; %s", size, script);
+    return process_open(&(struct process_options){
+        .program = "unshare",
+        .arguments = (const char *const[]){"-rm", "/bin/sh", "-c", whole, getenv("ANNEAL_BINARY"), s->home,
+                                           s->config, NULL}});
+}
+
+static void a_read_only_disk_says_so(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "read-only");
+    struct process *p =
+        run_on_small_disk(&s, "8m", "mount -o remount,ro \"$1\" || exit 99; exec \"$0\" train \"$2\"");
+    process_expect(1, p);
+    process_expect_sentence(p,
+                            "cannot be written: Read-only file system (set ANNEAL_HOME to a folder you may "
+                            "write to; what is there can only be looked at)");
+}
+
+static void an_archive_on_a_read_only_disk_can_be_looked_at(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "archive");
+    struct process *p = run_on_small_disk(
+        &s, "8m",
+        "for run in old new; do \"$0\" train \"$2\" --name $run --progress=none || exit 98; done\n"
+        "mount -o remount,ro \"$1\" || exit 99\n"
+        "export TMPDIR=$(dirname \"$2\")/tmp; mkdir \"$TMPDIR\"; told=${TMPDIR}ld\n"
+        "\"$0\" runs | grep -c finished; \"$0\" export old | wc -l\n"
+        "for verb in 'show old' 'compare old new' 'model info old' \"evaluate old --data=$2\" \\\n"
+        "            'generate old --max-tokens=2'; do\n"
+        "  \"$0\" $verb > $told 2>&1 || cat $told\n"
+        "done; ls \"$TMPDIR\"; \"$0\" order old stop\n");
+    process_expect(1, p);
+    assert_string_equal(process_stdout(p), "2\n41\n"); /* and nothing is left where the tokens were */
+    process_expect_sentence(p, "cannot be written: Read-only file system (set ANNEAL_HOME to");
+}
+
+static void a_full_disk_refuses_a_run_and_loses_none(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "full");
+    struct process *p = run_on_small_disk(
+        &s, "4m",
+        "\"$0\" train \"$2\" --name old --progress=none || exit 98\n"
+        "head -c 8m /dev/zero > \"$1/fill\" 2>/dev/null\n"
+        "\"$0\" train \"$2\" --name new --progress=none; echo \"train $?\"\n"
+        "\"$0\" resume old --train.total_steps=60 --progress=none; echo \"resume $?\"\n"
+        "\"$0\" export old -o \"$1/steps.csv\"; echo \"export $?\"; ls \"$1\" | grep -c steps.csv\n"
+        "\"$0\" runs --json | grep -c '\"id\"'\n"
+        "rm \"$1/fill\"; ls \"$1/runs\" | wc -l; find \"$1\" -name '*.tmp*' | wc -l\n"
+        "\"$0\" resume old --train.total_steps=60 --progress=none; echo \"again $?\"\n");
+    process_expect(0, p);
+    /* no new run, no file of an export, no folder of a run, nothing half-written; and all goes on after */
+    assert_string_equal(process_stdout(p), "train 1\nresume 1\nexport 1\n0\n1\n1\n0\nagain 0\n");
+    const char *told = process_stderr(p);
+    int lines = 0;
+    for (const char *line = told; (line = strchr(line, '\n')); line++) lines++;
+    assert_int_equal(lines, 5); /* an error each, and for the two that train a warning about the ledger */
+    assert_non_null(strstr(told, "the disk is full (free some space)"));
+    assert_non_null(strstr(told, "steps.csv: cannot write: No space left on device"));
+}
+
+static void a_disk_that_fills_while_training_fails_the_run_with_a_reason(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "filling");
+    /* room for the store, not for a checkpoint: that one alone is larger than the disk */
+    struct process *p = run_on_small_disk(
+        &s, "3m",
+        "\"$0\" train \"$2\" --name big --model.hidden_dim=256 --progress=none; echo \"train $?\"\n"
+        "\"$0\" runs --json | grep -o '\"status\": \"[a-z]*\"'\n"
+        "find \"$1\" -name '*.tmp*' | wc -l\n");
+    process_expect(0, p);
+    assert_string_equal(process_stdout(p), "train 1\n\"status\": \"failed\"\n0\n");
+    assert_non_null(strstr(process_stderr(p), "anneal: checkpoint at step "));
+    assert_non_null(strstr(process_stderr(p), "No space left on device"));
+}
+
+/* Two checkpoints of 4 MiB fit beside the fill, no third one; each is written while training goes on. */
+static void a_disk_that_fills_during_saves_costs_no_older_checkpoint_and_no_step(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "saves");
+    struct process *p = run_on_small_disk(
+        &s, "24m",
+        "set -- \"$1\" \"$2\" --model.hidden_dim=256 --eval.every=0 --sample.every=0 --progress=none\n"
+        "\"$0\" train \"$2\" --name whole \"$3\" \"$4\" \"$5\" \"$6\" --checkpoint.every=0 || exit 98\n"
+        "rm -r \"$1\"/runs/*/checkpoints; head -c 14m /dev/zero > \"$1/fill\"\n"
+        "\"$0\" train \"$2\" --name big \"$3\" \"$4\" \"$5\" \"$6\" --checkpoint.every=5 "
+        "--checkpoint.keep=9\n"
+        "echo \"train $?\"; ls \"$1\"/runs/*big/checkpoints; find \"$1\" -name '*.tmp*' | wc -l\n"
+        "\"$0\" show big --json | grep -c 'No space left on device; training goes on'\n"
+        "rm \"$1/fill\"; \"$0\" resume big --checkpoint.every=0 --progress=none; echo \"resume $?\"\n"
+        "for run in whole big; do \"$0\" export $run | cut -d, -f3,8-10 | sort -u > \"$1/$run\"; done\n"
+        "wc -l < \"$1/whole\"; cmp \"$1/whole\" \"$1/big\" && echo same\n");
+    process_expect(0, p);
+    /* seven are due before the end and the best is one more; two fit, the third is told, and the last is why
+     * the run has failed */
+    assert_string_equal(process_stdout(p), "train 1\nstep-10\nstep-5\n0\n1\nresume 0\n41\nsame\n");
+    assert_non_null(strstr(process_stderr(p), "anneal: checkpoint at step 40: "));
+}
+
+static void a_file_size_limit_is_an_error_not_a_death(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "limit");
+    process_close(process_run(0, "train", s.config, "--name=old", "--progress=none", NULL));
+    struct process *p = process_open(&(struct process_options){
+        .prelude = "ulimit -f 8;",
+        .arguments = (const char *const[]){"train", s.config, "--progress=none", NULL}});
+    process_expect_sentence(process_expect(1, p), "anneal.db: cannot write: File too large");
+    assert_int_equal(stage_count_runs(), 1);
+    assert_int_equal(stage_count_leftovers(&s), 0);
+}
+
+/* ---- commands, terminals and outputs ---- */
+
+static void the_workbench_without_a_terminal_says_what_prints_the_same(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "no-terminal");
+    struct process *p = process_open(&(struct process_options){.arguments = (const char *const[]){NULL}});
+    process_expect_sentence(process_expect(1, p), "the workbench needs a terminal");
+    p = process_run(1, "watch", NULL);
+    process_expect_sentence(p, "`anneal runs` and `anneal show` print the same facts");
+}
+
+static void an_unknown_terminal_is_named_with_the_remedy(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "term");
+    struct pty *pty = pty_open(&(struct pty_options){.rows = 24, .columns = 120, .term = "nosuch-terminal"});
+    pty_wait_text(pty, "the workbench does not know the terminal \"nosuch-terminal\" (set TERM to");
+    assert_int_equal(pty_wait_exit(pty), 1);
+    pty_close(pty);
+}
+
+static void a_run_that_does_not_exist_suggests_the_nearest(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "nearest");
+    process_close(process_run(0, "train", s.config, "--name=kingjames", "--progress=none",
+                              "--train.total_steps=2", NULL));
+    process_expect_sentence(process_run(1, "show", "kingjams", NULL),
+                            "run \"kingjams\": there is no such run; did you mean \"kingjames\"?");
+    process_expect_sentence(process_run(1, "generate", "kingjams", NULL), "did you mean \"kingjames\"?");
+    process_expect_sentence(process_run(1, "resume", "kingjams", NULL), "did you mean \"kingjames\"?");
+}
+
+static void an_output_that_cannot_be_written_is_an_error(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700];
+    struct stat st;
+    stage_open(&s, "output");
+    process_close(process_run(0, "train", s.config, "--name=out", "--progress=none", NULL));
+    process_expect_sentence(process_run(1, "export", "out", "-o", "/nowhere/x.csv", NULL),
+                            "/nowhere/x.csv: cannot create: No such file or directory");
+    snprintf(path, sizeof path, "%s/x.csv", s.corpus); /* below a file */
+    process_expect_sentence(process_run(1, "export", "out", "-o", path, NULL), "Not a directory");
+    process_expect_sentence(process_run(1, "export", "out", "-o", "/dev/full", NULL),
+                            "/dev/full: cannot write: No space left on device");
+    assert_int_equal(stat("/dev/full", &st), 0);
+    assert_true(S_ISCHR(st.st_mode)); /* written to, not replaced */
+    static const char *const printing[][5] = {
+        {"runs", "--json", NULL},
+        {"show", "out", NULL},
+        {"export", "out", NULL},
+        {"generate", "out", "--max-tokens=2", NULL},
+        {"resume", "out", "--train.total_steps=50", "--progress=json", NULL}};
+    for (size_t i = 0; i < sizeof printing / sizeof *printing; i++) {
+        struct process *p =
+            process_open(&(struct process_options){.prelude = "exec >/dev/full;", .arguments = printing[i]});
+        process_expect_sentence(process_expect(1, p), "cannot write: No space left on device");
+        process_close(p);
+    }
+    assert_string_equal(stage_status(), "finished"); /* the resumed run is complete all the same */
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(a_missing_corpus_names_the_path_and_the_recipes),
+        TEST(an_empty_corpus_says_that_there_is_nothing_to_learn),
+        TEST(a_corpus_shorter_than_a_sequence_gives_both_lengths),
+        TEST(bytes_that_are_not_utf8_are_trained_on),
+        TEST(an_unknown_key_names_the_nearest_and_in_a_file_the_line),
+        TEST(a_bad_value_is_met_with_the_accepted_ones),
+        TEST(a_configuration_that_is_none_names_file_and_line),
+        TEST(impossible_sizes_name_both_keys),
+        TEST(a_model_larger_than_memory_says_how_much_it_wants),
+        TEST(a_missing_gpu_is_said_in_one_sentence),
+        TEST(a_truncated_token_file_gives_both_sizes),
+        TEST(a_home_that_is_a_file_names_the_variable),
+        TEST(a_database_of_a_newer_version_is_left_alone),
+        TEST(a_file_that_is_no_database_is_left_alone),
+        TEST(a_locked_database_says_so_and_loses_nothing),
+        TEST(a_second_trainer_on_a_run_is_told_the_process_of_the_first),
+        TEST(a_read_only_disk_says_so),
+        TEST(an_archive_on_a_read_only_disk_can_be_looked_at),
+        TEST(a_full_disk_refuses_a_run_and_loses_none),
+        TEST(a_disk_that_fills_while_training_fails_the_run_with_a_reason),
+        TEST(a_disk_that_fills_during_saves_costs_no_older_checkpoint_and_no_step),
+        TEST(a_file_size_limit_is_an_error_not_a_death),
+        TEST(the_workbench_without_a_terminal_says_what_prints_the_same),
+        TEST(an_unknown_terminal_is_named_with_the_remedy),
+        TEST(a_run_that_does_not_exist_suggests_the_nearest),
+        TEST(an_output_that_cannot_be_written_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,326 @@
+/* anneal train --dry-run: what it says is what training then does, and it leaves nothing behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/memory.h"
+#include "core/model/config.h"
+#include "core/train/schedule.h"
+#include "runs/reservations/ledger.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+#include "tui/session/schedule_plan.h"
+
+/* ---- the schedule ---- */
+
+static struct config planned(const char *kind, int64_t warmup, int64_t total)
+{
+    struct config config;
+    struct err err = {0};
+    config_init(&config);
+    assert_int_equal(config_finish(&config, &err), STATUS_OK);
+    snprintf(config.train.schedule, sizeof config.train.schedule, "%s", kind);
+    config.train.warmup_steps = warmup;
+    config.train.total_steps = total;
+    return config;
+}
+
+static void points_cover_every_step_once_and_keep_the_peak(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"constant", "warmup_constant", "cosine", "linear", "inverse_sqrt"};
+    static const int64_t totals[] = {1, 2, 63, 64, 65, 1000, 1000000000000};
+    struct series_point points[64];
+    for (size_t k = 0; k < 5; k++) {
+        for (size_t t = 0; t < sizeof totals / sizeof *totals; t++) {
+            struct config config = planned(kinds[k], 77, totals[t]);
+            struct schedule schedule = schedule_of(&config);
+            double highest = 0;
+            size_t n = schedule_plan_points(&config, points, 64);
+            assert_int_equal(n, totals[t] < 64 ? totals[t] : 64);
+            for (size_t i = 0; i < n; i++) {
+                assert_int_equal(points[i].first_step, i ? points[i - 1].last_step + 1 : 0);
+                assert_true(points[i].last_step >= points[i].first_step);
+                assert_true(points[i].last == schedule_lr(&schedule, points[i].last_step));
+                highest = fmax(highest, points[i].max);
+            }
+            assert_int_equal(points[n - 1].last_step, totals[t] - 1);
+            double peak = schedule_lr(&schedule, totals[t] > 77 ? 76 : totals[t] - 1);
+            if (k > 0 && !(highest == peak)) fail_msg("%s: %g, not %g", kinds[k], highest, peak);
+        }
+    }
+}
+
+static void moments_name_each_step_once_in_order(void **state)
+{
+    (void)state;
+    struct schedule_moment moments[SCHEDULE_MOMENTS_MAX];
+    struct config config = planned("cosine", 100, 2000);
+    assert_int_equal(schedule_plan_moments(&config, moments), 4);
+    assert_int_equal(moments[1].step, 99);
+    assert_true(moments[1].lr == config.train.learning_rate);
+    assert_int_equal(moments[2].step, 1000);
+    assert_int_equal(moments[3].step, 1999);
+    config = planned("cosine", 1500, 2000); /* a warm-up beyond the half of the run */
+    assert_int_equal(schedule_plan_moments(&config, moments), 4);
+    assert_int_equal(moments[1].step, 1000);
+    assert_int_equal(moments[2].step, 1499);
+    config = planned("cosine", 5000, 2000); /* that never ends */
+    assert_int_equal(schedule_plan_moments(&config, moments), 3);
+    config = planned("constant", 100, 2); /* no warm-up at all; half of it is its last step */
+    assert_int_equal(schedule_plan_moments(&config, moments), 2);
+    config = planned("cosine", 0, 1);
+    assert_int_equal(schedule_plan_moments(&config, moments), 1);
+    assert_int_equal(moments[0].step, 0);
+}
+
+/* ---- the command ---- */
+
+static json_t *dry_run(const struct stage *s, const char *word)
+{
+    json_error_t problem;
+    char *text = process_output("train", s->config, "--dry-run", "--json", word, NULL);
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) fail_msg("%s: %s", problem.text, text);
+    free(text);
+    return json;
+}
+
+static int64_t asked(const struct stage *s, const char *sql)
+{
+    char *text = stage_query(s, sql);
+    int64_t value = atoll(text);
+    free(text);
+    return value;
+}
+
+static void what_it_says_is_what_training_does(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "outlook");
+    json_t *json = dry_run(&s, "--train.total_steps=35");
+    assert_int_equal(stage_count_runs(), 0);
+    process_close(process_run(0, "train", s.config, "--train.total_steps=35", "--progress=none", NULL));
+    assert_int_equal(stage_int(json, "evaluations"), asked(&s, "select count(*) from evals"));
+    assert_int_equal(stage_int(json, "samples"), asked(&s, "select count(*) from samples"));
+    assert_int_equal(
+        stage_int(json, "checkpoints"),
+        asked(&s, "select count(distinct step) from checkpoints where step % 10 = 0 or step = 35"));
+    assert_int_equal(stage_int(json, "total_tokens"), asked(&s, "select max(tokens) from steps"));
+    assert_int_equal(stage_int(json, "parameters"), asked(&s, "select parameters from runs"));
+    assert_int_equal(stage_int(json_object_get(json, "memory"), "planned_bytes"),
+                     asked(&s, "select sum(live_bytes) from memory where step = 0"));
+    /* an epoch: how far the steps came in one */
+    char *epoch = stage_query(&s, "select epoch from steps order by step desc limit 1");
+    assert_true(fabs(atof(epoch) - stage_real(json, "epochs")) < 1e-9);
+    free(epoch);
+    json_t *moments = json_object_get(json, "learning_rate"), *moment;
+    size_t i;
+    assert_int_equal(json_array_size(moments), 4);
+    json_array_foreach(moments, i, moment)
+    {
+        char sql[120];
+        snprintf(sql, sizeof sql, "select lr from steps where step = %lld",
+                 (long long)stage_int(moment, "step"));
+        char *text = stage_query(&s, sql);
+        assert_true(fabs(atof(text) - stage_real(moment, "lr")) < 1e-12);
+        free(text);
+    }
+    json_decref(json);
+}
+
+/* Another run has reserved all but 300 MiB, and is said to use it: what is left is that less this plan. */
+static void what_others_have_reserved_is_not_left(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct ledger *ledger;
+    struct err err = {0};
+    int64_t id, left = (int64_t)300 << 20, total = memory_total(),
+                bytes = total - (int64_t)((double)total * 0.1) - left;
+    const struct ledger_room cpu = {"cpu", "cpu", total, 0, 0.1, 0, false, 0};
+    stage_open(&s, "headroom");
+    if (ledger_open(s.home, &ledger, &err)) fail_msg("%s", err.text);
+    if (ledger_reserve(ledger, &cpu, "holder", bytes, &id, &err)) fail_msg("%s", err.text);
+    assert_int_equal(ledger_use(ledger, id, "holder", bytes, &err), STATUS_OK);
+    json_t *json = dry_run(&s, "--memory.allocator=arena"), *memory = json_object_get(json, "memory");
+    assert_int_equal(stage_int(memory, "headroom_bytes"), left - stage_int(memory, "planned_bytes"));
+    json_decref(json);
+    ledger_close(ledger);
+}
+
+static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "page");
+    const char *const arguments[] = {"train", s.config, "--dry-run", "--eval.early_stopping_patience=3",
+                                     NULL};
+    const char *const ascii[] = {"LC_ALL=C", NULL}, *const utf8[] = {"LC_ALL=C.UTF-8", "TERM=xterm", NULL};
+    struct process *p = process_expect(
+        0, process_open(&(struct process_options){.arguments = arguments, .environment = ascii}));
+    const char *text = process_stdout(p);
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c >= 0x7F) fail_msg("not ASCII: %.40s", c);
+    assert_non_null(strstr(text, " learning rate "));
+    assert_non_null(strstr(text, "  step            9   3.000e-03   the end of the warm-up"));
+    assert_non_null(strstr(text, "it stops early after 3 without improvement"));
+    assert_non_null(strstr(text, "it fits: cpu has"));
+    assert_non_null(strstr(text, "no run was made"));
+    process_close(p);
+    p = process_expect(0,
+                       process_open(&(struct process_options){.arguments = arguments, .environment = utf8}));
+    assert_non_null(strstr(process_stdout(p), "⠤"));
+    process_close(p);
+    assert_int_equal(stage_count_runs(), 0);
+}
+
+static void parameter_groups_are_shown_as_estimate_shows_them(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "groups");
+    char *page = process_output("train", s.config, "--dry-run", NULL);
+    assert_null(strstr(page, "parameter group")); /* there is none */
+    free(page);
+    static const char match[] = "--param_group.norms.match=*norm*",
+                      decay[] = "--param_group.norms.lr_scale=0";
+    page = process_output("train", s.config, "--dry-run", match, decay, NULL);
+    char *plan = process_output("estimate", s.config, match, decay, NULL);
+    const char *table = strstr(plan, "parameter group"), *end = table ? strstr(table, "\n\n") : NULL;
+    assert_non_null(end);
+    assert_non_null(strstr(table, "  frozen"));
+    plan[end - plan] = '\0';
+    assert_non_null(strstr(page, table));
+    free(page);
+    free(plan);
+    json_error_t problem;
+    json_t *json = dry_run(&s, match), *groups = json_object_get(json, "param_groups");
+    page = process_output("estimate", s.config, match, "--json", NULL);
+    json_t *estimate = json_loads(page, 0, &problem);
+    assert_string_equal(stage_text(json_array_get(groups, 0), "name"), "norms");
+    assert_true(json_equal(groups, json_object_get(estimate, "param_groups")));
+    json_decref(estimate);
+    json_decref(json);
+    free(page);
+}
+
+static void what_would_fail_in_training_fails_here_with_the_same_sentence(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"--data.train=nowhere.txt", "--train.learning_rate=fast",
+                                        "--model.num_heads=5",      "--device=cuda",
+                                        "--train.seq_len=1048576",  "--name=latest"};
+    struct stage s;
+    stage_open(&s, "bad");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *const train[] = {"train", s.config, words[i], NULL};
+        const char *const dry[] = {"train", s.config, words[i], "--dry-run", NULL};
+        struct process *real = process_open(&(struct process_options){.arguments = train});
+        struct process *tried = process_open(&(struct process_options){.arguments = dry});
+        int status = process_wait_exit(real);
+        assert_int_not_equal(status, 0);
+        assert_int_equal(process_wait_exit(tried), status);
+        size_t n = strcspn(process_stderr(real), "0123456789"); /* how much is free changes meanwhile */
+        assert_true(n > 20);
+        assert_memory_equal(process_stderr(tried), process_stderr(real), n);
+        assert_string_equal(process_stdout(tried), "");
+        process_close(real);
+        process_close(tried);
+    }
+    assert_int_equal(stage_count_runs(), 0);
+}
+
+/* It reads the weights that training would begin with. */
+static void weights_that_training_could_not_read_fail_here_too(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[1024], file[1100], from[1100];
+    stage_open(&s, "weights");
+    process_close(process_run(0, "train", s.config, "--train.total_steps=2", NULL));
+    char *step =
+        stage_query(&s, "select id || '/' || path from checkpoints join runs on id = run_id limit 1");
+    snprintf(folder, sizeof folder, "%s/runs/%s", s.home, step);
+    free(step);
+    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    snprintf(from, sizeof from, "--model.from=%s", folder);
+    process_close(process_run(0, "train", s.config, from, "--dry-run", NULL));
+    assert_int_equal(truncate(file, 100), 0);
+    struct process *p = process_run(1, "train", s.config, from, "--dry-run", NULL);
+    process_expect_sentence(p, "model.safetensors");
+    process_close(p);
+    assert_int_equal(stage_count_runs(), 1);
+}
+
+static void a_key_without_effect_is_told_in_both(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[2], *told;
+    } cases[] = {
+        {{"--model.rope_factor=4", "--model.rope_scaling=default"}, "model.rope_factor = 4 has no effect"},
+        {{"--model.rope_scaling=llama3", "--model.rope_factor=1"},
+         "model.rope_scaling = llama3 has no effect"},
+        {{"--data.padding=256", "--train.graph=auto"}, "data.padding = 256 has no effect"},
+        {{"--data.padding=255", "--model.rope_scaling=default"}, NULL},
+    };
+    struct stage s;
+    stage_open(&s, "idle");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *a = cases[i].words[0], *b = cases[i].words[1], *told = cases[i].told;
+        char *page = process_output("train", s.config, a, b, "--dry-run", NULL);
+        char *text = process_output("train", s.config, a, b, "--dry-run", "--json", NULL);
+        process_close(
+            process_run(0, "train", s.config, a, b, "--train.total_steps=1", "--progress=none", NULL));
+        char *run = process_output("show", "latest", NULL);
+        const char *const all[] = {page, text, run};
+        for (size_t k = 0; k < 3; k++)
+            if (told ? !strstr(all[k], told) : !!strstr(all[k], "has no effect")) fail_msg("%s", all[k]);
+        free(page), free(text), free(run);
+    }
+}
+
+static void its_words_belong_to_train_alone(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "words");
+    struct process *p = process_run(2, "train", s.config, "--json", NULL);
+    process_expect_sentence(p, "--json: only with --dry-run");
+    process_close(p);
+    p = process_run(2, "resume", "latest", "--dry-run", NULL);
+    process_expect_sentence(p, "--dry-run: only for train");
+    process_close(p);
+    p = process_run(2, "train", "--dry-run", "--watch", NULL);
+    process_expect_sentence(p, "--watch: a dry run leaves nothing to look at");
+    process_close(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(points_cover_every_step_once_and_keep_the_peak),
+        cmocka_unit_test(moments_name_each_step_once_in_order),
+        cmocka_unit_test_teardown(what_it_says_is_what_training_does, process_close_all),
+        cmocka_unit_test_teardown(what_others_have_reserved_is_not_left, process_close_all),
+        cmocka_unit_test_teardown(the_page_draws_the_schedule_in_what_the_terminal_has, process_close_all),
+        cmocka_unit_test_teardown(what_would_fail_in_training_fails_here_with_the_same_sentence,
+                                  process_close_all),
+        cmocka_unit_test_teardown(weights_that_training_could_not_read_fail_here_too, process_close_all),
+        cmocka_unit_test_teardown(a_key_without_effect_is_told_in_both, process_close_all),
+        cmocka_unit_test_teardown(parameter_groups_are_shown_as_estimate_shows_them, process_close_all),
+        cmocka_unit_test_teardown(its_words_belong_to_train_alone, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,462 @@
+/* anneal estimate: the plan it prints is what training really allocates. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/memory.h"
+#include "core/memory/overhead.h"
+#include "core/model/config.h"
+#include "runs/reservations/ledger.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/recommended.h"
+#include "tests/tui/command/stage.h"
+#include "tui/command/fit_report.h"
+
+static json_t *estimate(const char *config, const char *word)
+{
+    json_error_t problem;
+    char *text = process_output("estimate", config, word, "--json", NULL);
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) fail_msg("%s: %s", problem.text, text);
+    free(text);
+    return json;
+}
+
+/* run,segment,step,category,planned_bytes,live_bytes,peak_bytes */
+static void expect_training_to_allocate_what_is_estimated(const char *config, const char *word)
+{
+    process_close(process_run(0, "train", config, word, "--train.total_steps=2", "--progress=none", NULL));
+    char *csv = process_output("export", "latest", "--table", "memory", NULL);
+    json_t *json = estimate(config, word);
+    json_t *categories = json_object_get(json, "categories");
+    json_int_t sum = 0;
+    size_t rows = 0, used = 0;
+    const char *name;
+    json_t *value;
+    json_object_foreach(categories, name, value) used += json_integer_value(value) > 0;
+    for (char *line = strchr(csv, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
+        char category[32];
+        long long planned, live, peak, expected;
+        assert_int_equal(
+            sscanf(line, "%*[^,],%*[^,],%*[^,],%31[^,],%lld,%lld,%lld", category, &planned, &live, &peak), 4);
+        expected = json_integer_value(json_object_get(categories, category));
+        if (live != expected || planned != live || peak != live)
+            fail_msg("%s, %s: estimated %lld, planned %lld, live %lld, peak %lld", word, category, expected,
+                     planned, live, peak);
+        sum += live;
+        rows += live > 0;
+    }
+    assert_int_equal(rows, 2 * used); /* told at the beginning and with the last checkpoint */
+    assert_int_equal(2 * json_integer_value(json_object_get(json, "total_bytes")), sum);
+    json_decref(json);
+    free(csv);
+}
+
+static void the_estimate_is_what_training_allocates(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"--train.dropout=0",
+                                        "--train.accumulation_steps=3",
+                                        "--checkpoint.activation_interval=1",
+                                        "--checkpoint.background=false",
+                                        "--checkpoint.contents=weights",
+                                        "--train.optimizer=lion",
+                                        "--train.loss=plain",
+                                        "--train.loss=fused",
+                                        "--data.padding=32",
+                                        "--memory.allocator=basic",
+                                        "--memory.allocator=pool",
+                                        "--memory.allocator=caching",
+                                        "--model.tie_weights=false",
+                                        "--train.async=false",
+                                        "--profile.every=1"};
+    struct stage s;
+    stage_open(&s, "estimate");
+    char *text = stage_read(s.config), grouped[4096], path[700];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        expect_training_to_allocate_what_is_estimated(s.config, words[i]);
+    snprintf(path, sizeof path, "%s/groups.ini", s.folder);
+    int n = snprintf(grouped, sizeof grouped, "%s[param_group.norms]\nmatch = *norm*\nlr_scale = 0\n", text);
+    stage_write(path, grouped, (size_t)n);
+    expect_training_to_allocate_what_is_estimated(path, "--train.dropout=0.1");
+    free(text);
+}
+
+static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
+{
+    (void)state;
+    struct stage s;
+    char word[64];
+    stage_open(&s, "fit");
+    json_t *json = estimate(s.config, "--fit=8MiB");
+    json_t *fit = json_object_get(json, "fit");
+    assert_int_equal(json_integer_value(json_object_get(fit, "memory_bytes")), 8 << 20);
+    int batch = (int)json_integer_value(json_object_get(fit, "batch_size"));
+    json_decref(json);
+    for (int more = 0; more < 2; more++) {
+        snprintf(word, sizeof word, "--train.batch_size=%d", batch + more);
+        json = estimate(s.config, word);
+        assert_int_equal(json_integer_value(json_object_get(json, "total_bytes")) > 8 << 20, more);
+        json_decref(json);
+    }
+    struct process *p = process_run(2, "estimate", "--fit", "12parsecs", NULL);
+    process_expect_sentence(p, "--fit: \"12parsecs\" is no amount of memory");
+    process_close(p);
+    p = process_run(0, "estimate", s.config, "--fit=8MiB", NULL);
+    assert_non_null(strstr(process_stdout(p), "Into 8.0 MiB fit a batch of"));
+    process_close(p);
+}
+
+/* "-1" is a bad amount and no option, "abc" one and no file, and the name of a run no configuration. */
+static void what_is_no_amount_and_what_is_no_configuration_is_said_so(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "words");
+    process_expect_sentence(process_run(2, "estimate", "--fit", "-1", NULL),
+                            "--fit: \"-1\" is no amount of memory");
+    process_expect_sentence(process_run(2, "estimate", "--fit", "abc", NULL),
+                            "--fit: \"abc\" is no amount of memory");
+    process_expect_sentence(process_run(1, "estimate", "some-run", NULL),
+                            "some-run: there is no such file (estimate takes a configuration, not a run");
+    process_close(process_run(0, "estimate", "--fit", s.config, NULL)); /* of what the device has */
+}
+
+static void an_interval_of_more_layers_than_there_are_is_left_out(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "intervals");
+    for (int layers = 1; layers <= 4; layers += 3) {
+        char word[32];
+        snprintf(word, sizeof word, "--model.num_layers=%d", layers);
+        json_t *json = estimate(s.config, word);
+        json_t *trades = json_object_get(json, "activation_checkpointing");
+        size_t count = json_array_size(trades);
+        assert_int_equal(count, layers == 1 ? 2 : 4);
+        json_t *last = json_array_get(trades, count - 1);
+        assert_int_equal(json_integer_value(json_object_get(last, "interval")), layers);
+        json_decref(json);
+    }
+}
+
+/* What `anneal devices` calls reserved is what the allocator really takes, which may be more than the plan.
+ */
+static void the_estimate_knows_what_the_allocator_takes_beside_the_plan(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"basic", "pool", "arena", "caching"};
+    struct stage s;
+    char word[64];
+    stage_open(&s, "allocators");
+    for (int i = 0; i < 4; i++) {
+        snprintf(word, sizeof word, "--memory.allocator=%s", kinds[i]);
+        json_t *json = estimate(s.config, word);
+        json_int_t total = stage_int(json, "total_bytes"), reserved = stage_int(json, "reserved_bytes");
+        if (i < 3)
+            assert_int_equal(reserved, total);
+        else
+            assert_true(reserved > total);
+        json_decref(json);
+    }
+}
+
+static int fitting(const char *config, const char *word)
+{
+    json_t *json = estimate(config, word);
+    int batch = (int)json_integer_value(json_object_get(json_object_get(json, "fit"), "batch_size"));
+    json_decref(json);
+    return batch;
+}
+
+static void what_others_have_reserved_is_not_there_to_fit_into(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct ledger *ledger;
+    int64_t id;
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false, 0};
+    stage_open(&s, "reserved");
+    assert_true(fitting(s.config, "--fit") > 0);
+    assert_int_equal(ledger_open(getenv("ANNEAL_HOME"), &ledger, NULL), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &unknown, "greedy", (int64_t)1 << 50, &id, NULL), STATUS_OK);
+    assert_int_equal(fitting(s.config, "--fit"), 0);
+    assert_true(fitting(s.config, "--fit=8MiB") > 0); /* what is given is not asked of anybody */
+    ledger_close(ledger);
+}
+
+/* ---- beside others ---- */
+
+enum { MIB = 1 << 20 };
+
+/* Of the CPU all but so much is reserved, and said to be in use. */
+static struct ledger *hold_all_but(int64_t left)
+{
+    struct ledger *ledger;
+    struct err err = {0};
+    int64_t id, total = memory_total(), bytes = total - (int64_t)((double)total * 0.1) - left;
+    const struct ledger_room cpu = {"cpu", "cpu", total, 0, 0.1, 0, false, 0};
+    if (ledger_open(getenv("ANNEAL_HOME"), &ledger, &err)) fail_msg("%s", err.text);
+    if (ledger_reserve(ledger, &cpu, "holder", bytes, &id, &err)) fail_msg("%s", err.text);
+    assert_int_equal(ledger_use(ledger, id, "holder", bytes, &err), STATUS_OK);
+    return ledger;
+}
+
+static void what_fits_beside_a_holder_starts_there(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "beside");
+    struct ledger *ledger = hold_all_but(400 * MIB);
+    struct process *p = process_run(0, "estimate", s.config, "--fit", NULL);
+    const char *text = process_stdout(p);
+    if (!strstr(text, "could be reserved                             400.0 MiB")) fail_msg("%s", text);
+    char *batch = recommended_command(text, "train.batch_size"),
+         *length = recommended_command(text, "train.seq_len");
+    assert_int_equal(recommended_run(batch, "--train.total_steps=1 --eval.every=0 --dry-run"), 0);
+    assert_int_equal(recommended_run(length, "--train.total_steps=1 --progress=none"), 0);
+    /* the holder is really in the way: that many more do not start */
+    assert_int_equal(recommended_run(batch, "--train.seq_len=64 --dry-run"), 1);
+    free(batch);
+    free(length);
+    ledger_close(ledger);
+}
+
+/* What is said of the amount adds up, and the plan of the batch takes no more than its part. */
+static void the_memory_to_fit_into_is_accounted_for(void **state)
+{
+    (void)state;
+    struct stage s;
+    char word[64];
+    stage_open(&s, "account");
+    struct device_info cpu = {.uuid = ""};
+    char folder[700];
+    snprintf(folder, sizeof folder, "%s/cuda", s.home);
+    overhead_keep(folder, &cpu, 100 * MIB); /* as a run has measured it */
+    struct ledger *ledger = hold_all_but(400 * MIB);
+    json_t *json = estimate(s.config, "--fit");
+    json_t *fit = json_object_get(json, "fit");
+    assert_int_equal(stage_int(fit, "memory_bytes"), 400 * MIB);
+    assert_int_equal(stage_int(fit, "beside_bytes"), 100 * MIB);
+    assert_int_equal(stage_int(fit, "margin_bytes"), fit_margin(400 * MIB));
+    assert_int_equal(json_array_size(json_object_get(fit, "waiting")), 0);
+    assert_int_equal(stage_int(fit, "plan_bytes"), 300 * MIB - fit_margin(400 * MIB));
+    snprintf(word, sizeof word, "--train.batch_size=%d", (int)stage_int(fit, "batch_size"));
+    json_t *plan = estimate(s.config, word);
+    assert_true(stage_int(plan, "reserved_bytes") <= stage_int(fit, "plan_bytes"));
+    assert_true(stage_int(plan, "reserved_bytes") > stage_int(fit, "plan_bytes") - MIB);
+    json_decref(plan);
+    json_decref(json);
+    ledger_close(ledger);
+}
+
+/* They come first: what they wait for is not there to fit into, and who comes now has to wait, too. */
+static void those_who_wait_are_told_and_come_first(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    struct ledger *waiter, *second;
+    static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 30 * MIB, false, 20 * MIB};
+    stage_open(&s, "queue");
+    struct ledger *ledger = hold_all_but(600 * MIB);
+    assert_int_equal(ledger_open(s.home, &waiter, &err), STATUS_OK);
+    assert_int_equal(ledger_open(s.home, &second, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(waiter, &unknown, "patient", 90 * MIB, &err), STATUS_OK);
+    assert_int_equal(ledger_wait(second, &unknown, "too", 50 * MIB, &err), STATUS_OK);
+    json_t *json = estimate(s.config, "--fit");
+    json_t *fit = json_object_get(json, "fit");
+    json_t *waiting = json_object_get(fit, "waiting");
+    assert_int_equal(json_array_size(waiting), 2);
+    assert_string_equal(stage_text(json_array_get(waiting, 0), "holder"), "patient");
+    assert_int_equal(stage_int(json_array_get(waiting, 0), "bytes"), 90 * MIB);
+    assert_int_equal(stage_int(json_array_get(waiting, 0), "process"), getpid());
+    assert_true(stage_real(json_array_get(waiting, 0), "since") > 1e9);
+    assert_string_equal(stage_text(json_array_get(waiting, 1), "holder"), "too");
+    assert_int_equal(stage_int(fit, "waiting_bytes"), 80 * MIB);
+    assert_int_equal(stage_int(fit, "plan_bytes"), stage_int(fit, "memory_bytes") - 80 * MIB -
+                                                       stage_int(fit, "beside_bytes") -
+                                                       stage_int(fit, "margin_bytes"));
+    json_decref(json);
+    char *text = process_output("estimate", s.config, "--fit", NULL);
+    assert_non_null(strstr(text, "asked for by 2 that wait "));
+    assert_non_null(strstr(text, "90.0 MiB waited for by patient, process "));
+    assert_non_null(strstr(text, ", no. 2 in the queue"));
+    char *command = recommended_command(text, "train.batch_size");
+    assert_non_null(strstr(command, " --wait"));
+    free(command);
+    free(text);
+    text = process_output("devices", NULL);
+    char *first_line = strstr(text, "90.0 MiB waited for by patient, process "),
+         *second_line = strstr(text, "50.0 MiB waited for by too, process ");
+    if (!first_line || !second_line || second_line < first_line) fail_msg("%s", text);
+    assert_non_null(strstr(first_line, ", no. 1 in the queue, holds 50.0 MiB meanwhile\n"));
+    assert_non_null(strstr(second_line, ", no. 2 in the queue, holds 50.0 MiB meanwhile\n"));
+    free(text);
+    ledger_close(waiter);
+    ledger_close(second);
+    ledger_close(ledger);
+}
+
+/* A path with a blank and a quote comes back out of the shell as it went in. */
+static void the_command_keeps_the_words_it_was_asked_with(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700], word[800];
+    stage_open(&s, "quoted");
+    snprintf(path, sizeof path, "%s/it's a text.txt", s.folder);
+    char *corpus = stage_read(s.corpus);
+    stage_write(path, corpus, strlen(corpus));
+    snprintf(word, sizeof word, "--data.train=%s", path);
+    char *text = process_output("estimate", s.config, word, "--fit=8MiB", "--train.batch_size=3", NULL);
+    char *command = recommended_command(text, "train.batch_size");
+    assert_null(strstr(command, "--train.batch_size=3 "));
+    assert_null(strstr(command, "--fit"));
+    assert_int_equal(recommended_run(command, "--train.total_steps=1 --progress=none"), 0);
+    free(command);
+    free(text);
+    free(corpus);
+}
+
+/* Memory for more than the keys accept: what is said is what they accept, and no more of it. */
+static void what_memory_does_not_limit_the_keys_do(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more, *key, *limit; /* more: a word beside --fit */
+        int most;
+    } cases[] = {
+        {"--train.seq_len=32", "batch_size", "train.batch_size", 65535},
+        {"--train.seq_len=2048", "batch_size", "the most tokens of a micro-batch", (1 << 26) / 2048},
+        {"--train.batch_size=4", "seq_len", "model.max_seq_len", 100},
+        {"--model.max_seq_len=1048576", "seq_len", "model.max_seq_len", 1048576},
+        {"--train.batch_size=65535", "seq_len", "the most tokens of a micro-batch", (1 << 26) / 65535},
+    };
+    struct stage s;
+    char name[32], word[64];
+    stage_open(&s, "keys");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool short_model = cases[i].most == 100;
+        const char *length = short_model ? "--model.max_seq_len=100" : "--model.max_seq_len=1048576";
+        char *text =
+            process_output("estimate", s.config, length, cases[i].more, "--fit=4096GiB", "--json", NULL);
+        json_t *json = json_loads(text, 0, NULL), *fit = json_object_get(json, "fit");
+        assert_int_equal(stage_int(fit, cases[i].key), cases[i].most);
+        snprintf(name, sizeof name, "%s_limit", cases[i].key);
+        assert_string_equal(stage_text(fit, name), cases[i].limit);
+        json_decref(json);
+        free(text);
+        snprintf(word, sizeof word, "--train.%s=%d", cases[i].key, cases[i].most);
+        process_close(process_run(0, "estimate", s.config, length, cases[i].more, word, NULL));
+        snprintf(word, sizeof word, "--train.%s=%d", cases[i].key, cases[i].most + 1);
+        struct process *p = process_start("estimate", s.config, length, cases[i].more, word, NULL);
+        assert_int_not_equal(process_wait_exit(p), 0);
+        process_close(p);
+    }
+    char *text = process_output("estimate", s.config, "--fit=4096GiB", NULL);
+    assert_non_null(
+        strstr(text, " 65535 sequences of 32 tokens (train.batch_size is the limit, not memory)"));
+    free(text);
+}
+
+/* Page-locked memory of a GPU's host: where it lacks only the snapshot, a run without one starts; where it
+ * lacks more, none does. */
+static void memory_that_the_host_has_not_is_not_fit_into(void **state)
+{
+    (void)state;
+    struct config config;
+    struct model model;
+    struct err err = {0};
+    struct fit_report report;
+    config_init(&config);
+    assert_int_equal(config_finish(&config, &err), STATUS_OK);
+    assert_int_equal(model_init(&model, &config.model.sizes, &err), STATUS_OK);
+    struct plan_input input = {.model = &model, .B = 2, .T = 64, .moments = 2, .snapshot = 3};
+    int64_t snapshot = 3 * (int64_t)model.elements * 4;
+    const struct {
+        int64_t host_free;
+        bool fits, without;
+    } hosts[] = {{4 * snapshot, true, false}, {snapshot, true, true}, {fit_margin(0), false, false}};
+    for (int i = 0; i < 3; i++) {
+        fit_report_give(&report, true, (size_t)2 << 30, 0);
+        report.host_free = hosts[i].host_free;
+        assert_int_equal(fit_report_solve(&report, &input, 64, &err), STATUS_OK);
+        assert_int_equal(report.batch > 0, hosts[i].fits);
+        assert_int_equal(report.length > 0, hosts[i].fits);
+        assert_int_equal(report.no_snapshot, hosts[i].without);
+    }
+    model_release(&model);
+}
+
+/* ---- sums ---- */
+
+/* Of the layers by category, of the categories, and of the places of the buffers. */
+static void all_sums_agree(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"--train.precision=fp32",
+                                        "--train.loss=plain",
+                                        "--checkpoint.activation_interval=1",
+                                        "--train.optimizer=lion",
+                                        "--checkpoint.background=false",
+                                        "--model.num_layers=3"};
+    struct stage s;
+    stage_open(&s, "sums");
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        json_t *json = estimate(s.config, words[w]), *value, *entry;
+        const char *name;
+        json_int_t total = 0;
+        size_t i;
+        json_object_foreach(json_object_get(json, "categories"), name, value)
+        {
+            json_int_t of_layers = 0, end = 0;
+            total += json_integer_value(value);
+            json_array_foreach(json_object_get(json, "layers"), i, entry) of_layers +=
+                json_integer_value(json_object_get(entry, name));
+            json_array_foreach(json_object_get(json, "buffers"), i, entry)
+            {
+                if (strcmp(stage_text(entry, "category"), name) != 0) continue;
+                json_int_t last = stage_int(entry, "offset") + (stage_int(entry, "bytes") + 255) / 256 * 256;
+                if (last > end) end = last;
+            }
+            assert_int_equal(of_layers, json_integer_value(value));
+            assert_int_equal(end, json_integer_value(value));
+        }
+        assert_int_equal(total, stage_int(json, "total_bytes"));
+        total = 0;
+        json_array_foreach(json_object_get(json, "layers"), i, entry) total += stage_int(entry, "bytes");
+        assert_int_equal(total, stage_int(json, "total_bytes"));
+        json_decref(json);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(the_estimate_is_what_training_allocates, process_close_all),
+        cmocka_unit_test_teardown(a_batch_that_is_said_to_fit_is_the_largest, process_close_all),
+        cmocka_unit_test_teardown(what_is_no_amount_and_what_is_no_configuration_is_said_so,
+                                  process_close_all),
+        cmocka_unit_test_teardown(an_interval_of_more_layers_than_there_are_is_left_out, process_close_all),
+        cmocka_unit_test_teardown(the_estimate_knows_what_the_allocator_takes_beside_the_plan,
+                                  process_close_all),
+        cmocka_unit_test_teardown(what_others_have_reserved_is_not_there_to_fit_into, process_close_all),
+        cmocka_unit_test_teardown(what_fits_beside_a_holder_starts_there, process_close_all),
+        cmocka_unit_test_teardown(the_memory_to_fit_into_is_accounted_for, process_close_all),
+        cmocka_unit_test_teardown(those_who_wait_are_told_and_come_first, process_close_all),
+        cmocka_unit_test_teardown(the_command_keeps_the_words_it_was_asked_with, process_close_all),
+        cmocka_unit_test_teardown(what_memory_does_not_limit_the_keys_do, process_close_all),
+        cmocka_unit_test(memory_that_the_host_has_not_is_not_fit_into),
+        cmocka_unit_test_teardown(all_sums_agree, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/* anneal evaluate: what it measures is what training measured, on any data that fits the model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+#include "tui/command/loaded_model.h"
+#include "tui/session/model_folder.h"
+
+static json_t *parse(const char *text)
+{
+    json_error_t problem;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) fail_msg("%s: %s", problem.text, text);
+    return json;
+}
+
+/* Trains on s.corpus and validates all of `held`, then evaluates the same. */
+static void train(const struct stage *s, const char *held)
+{
+    char val[700];
+    snprintf(val, sizeof val, "--data.val=%s", held);
+    process_close(process_run(0, "train", s->config, val, "--name=mine", "--train.seq_len=32",
+                              "--train.batch_size=3", "--eval.batches=0", "--eval.every=20",
+                              "--progress=none", NULL));
+}
+
+static void the_loss_is_the_validation_loss_of_training(void **state)
+{
+    (void)state;
+    struct stage s;
+    char held[700];
+    stage_open(&s, "same");
+    snprintf(held, sizeof held, "%s/held.txt", s.folder);
+    char *text = stage_read(s.corpus);
+    stage_write(held, text, 2001); /* 62 sequences of 32: the last batches are smaller in both, 3 and 128 */
+    train(&s, held);
+    char *out = process_output("evaluate", "mine", "--data", held, "--seq-len=32", "--json", NULL);
+    json_t *json = parse(out);
+    json_t *runs = stage_runs();
+    double trained = stage_real(json_array_get(runs, 0), "best_val_loss"), loss = stage_real(json, "loss");
+    char *best = process_output("evaluate", "mine", "--best", "--data", held, "--seq-len=32", "--json", NULL);
+    json_t *of_best = parse(best);
+    if (!(fabs(stage_real(of_best, "loss") - trained) < 1e-5 * trained))
+        fail_msg("training measured %.9g, evaluate %.9g", trained, stage_real(of_best, "loss"));
+    assert_int_equal(stage_int(json, "tokens"), 62 * 32);
+    assert_int_equal(stage_int(json, "bytes"), 62 * 32); /* the tokenizer is bytes */
+    assert_int_equal(stage_int(json, "sequences"), 62);
+    assert_int_equal(stage_int(json, "left_out_tokens"), 2000 - 62 * 32);
+    char *page = process_output("evaluate", "mine", "--data", held, "--seq-len=32", NULL);
+    assert_non_null(strstr(page, "left out     16 tokens at the ends of texts"));
+    free(page);
+    assert_true(fabs(stage_real(json, "perplexity") - exp(loss)) < 1e-9 * exp(loss));
+    assert_true(fabs(stage_real(json, "bits_per_byte") - loss / M_LN2) < 1e-9);
+    assert_true(json_is_true(json_object_get(json, "complete")));
+    json_decref(json), json_decref(runs), json_decref(of_best);
+    free(out), free(best), free(text);
+}
+
+static void padding_and_fewer_batches_leave_tokens_out(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "padding");
+    train(&s, s.corpus);
+    char *out =
+        process_output("evaluate", "mine", "--data", s.corpus, "--seq-len=32", "--batches=1", "--json", NULL);
+    char *padded = process_output("evaluate", "mine", "--data", s.corpus, "--seq-len=32", "--batches=1",
+                                  "--padding=32", "--json", NULL);
+    json_t *all = parse(out), *some = parse(padded);
+    char *text = stage_read(s.corpus);
+    int64_t spaces = 0;
+    for (int i = 1; i <= 4096; i++) spaces += text[i] == ' ';
+    assert_int_equal(stage_int(all, "tokens"), 4096);
+    assert_true(spaces > 0);
+    assert_int_equal(stage_int(some, "tokens"), 4096 - spaces);
+    assert_true(stage_real(all, "loss") != stage_real(some, "loss"));
+    json_decref(all), json_decref(some);
+    free(out), free(padded), free(text);
+}
+
+static bool has_begun(struct process *p, void *context)
+{
+    (void)context;
+    return strstr(process_stderr(p), "evaluating") != NULL;
+}
+
+/* The text is long enough to last, and what is printed is marked as a part. */
+static void ctrl_c_prints_what_is_measured_so_far(void **state)
+{
+    (void)state;
+    struct stage s;
+    char long_text[700];
+    enum { TIMES = 400 };
+    stage_open(&s, "interrupt");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
+    char *text = stage_read(s.corpus), *much = malloc(TIMES * strlen(text));
+    size_t n = strlen(text);
+    for (size_t i = 0; i < TIMES; i++) memcpy(much + i * n, text, n);
+    snprintf(long_text, sizeof long_text, "%s/long.txt", s.folder);
+    stage_write(long_text, much, TIMES * n);
+    struct process *p = process_start("evaluate", "mine", "--data", long_text, "--progress=plain",
+                                      "--device=cpu", "--json", NULL);
+    process_wait(p, has_begun, NULL);
+    process_signal(p, SIGINT);
+    assert_int_equal(process_wait_exit(p), 130);
+    json_t *json = parse(process_stdout(p));
+    assert_true(json_is_false(json_object_get(json, "complete")));
+    assert_true(stage_int(json, "sequences") < stage_int(json, "of_sequences"));
+    assert_non_null(strstr(process_stderr(p), "evaluate: interrupted after "));
+    json_decref(json);
+    free(text), free(much);
+}
+
+static void a_text_shorter_than_a_sequence_is_evaluated_as_it_is(void **state)
+{
+    (void)state;
+    struct stage s;
+    char tiny[700];
+    stage_open(&s, "short");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
+    snprintf(tiny, sizeof tiny, "%s/tiny.txt", s.folder);
+    stage_write(tiny, "the end", 7);
+    char *out = process_output("evaluate", "mine", "--data", tiny, "--json", NULL);
+    json_t *json = parse(out);
+    assert_int_equal(stage_int(json, "seq_len"), 6);
+    assert_int_equal(stage_int(json, "tokens"), 6);
+    assert_int_equal(stage_int(json, "left_out_tokens"), 0);
+    json_decref(json);
+    free(out);
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", tiny, "--seq-len=8", NULL),
+                            "--seq-len 8: of the tokens to evaluate at most 6 in a row can be predicted");
+    stage_write(tiny, "t", 1);
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", tiny, NULL),
+                            "a text needs at least 2 tokens");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s.corpus, "--padding=256", NULL),
+                            "--padding 256: no token has this id, the model's vocabulary has 256");
+}
+
+static void what_does_not_fit_is_a_sentence(void **state)
+{
+    struct stage s;
+    char wide[700];
+    static const uint32_t ids[] = {3, 0, 1, 300, 2}; /* two words of a count of 3, then 1, 300, 2 */
+    stage_open(&s, "sentences");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
+    snprintf(wide, sizeof wide, "%s/wide.tok", s.folder);
+    stage_write(wide, ids, sizeof ids);
+    process_expect_sentence(process_run(2, "evaluate", "mine", NULL), "--data is missing");
+    process_expect_sentence(process_run(2, "evaluate", "--data=x", NULL),
+                            "name one run or one checkpoint folder");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--bets", NULL),
+                            "did you mean --best?");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--seq-len=0", NULL),
+                            "--seq-len 0: must be a whole number from 1 to");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s.corpus, "--seq-len=100000", NULL),
+                            "the model is made for at most");
+    process_expect_sentence(process_run(1, "evaluate", "mine", "--data", wide, "--seq-len=2", NULL),
+                            "token 1 has the id 300, but the vocabulary has 256");
+    process_expect_sentence(process_run(1, "evaluate", "nobody", "--data", s.corpus, NULL), "nobody");
+    process_close_all(state);
+}
+
+static enum allocator_kind allocator_of(const char *source, char folder[1024])
+{
+    struct model_choice choice = {.command = "evaluate", .doing = "evaluating", .source = source, .step = -1};
+    enum allocator_kind kind = ALLOCATOR_KINDS;
+    struct err err = {0};
+    if (model_choice_find(&choice, folder, 1024, &kind, &err)) fail_msg("%s", err.text);
+    return kind;
+}
+
+static void memory_of_a_run_comes_from_where_its_configuration_says(void **state)
+{
+    (void)state;
+    struct stage s;
+    char key[64], folder[1024], same[1024], first[4096] = "";
+    struct err err = {0};
+    stage_open(&s, "allocators");
+    for (enum allocator_kind kind = 0; kind < ALLOCATOR_KINDS; kind++) {
+        const char *name = allocator_kind_name(kind);
+        struct loaded_model loaded;
+        snprintf(key, sizeof key, "--memory.allocator=%s", name);
+        process_close(process_run(0, "train", s.config, key, "--train.total_steps=1", "--progress=none",
+                                  "--name", name, NULL));
+        assert_int_equal(allocator_of(name, folder), kind);
+        struct loaded_wish wish = {.B = 1, .T = 16, .allocator = kind};
+        if (loaded_model_describe(&loaded, folder, &err) ||
+            loaded_model_load(&loaded, folder, "cpu", wish, "evaluating", &err))
+            fail_msg("%s: %s", name, err.text);
+        assert_int_equal(loaded.plan.input.allocator, kind);
+        loaded_model_close(&loaded);
+        char *text = process_output("generate", name, "--max-tokens=9", "--seed=1", "--prompt=a", NULL);
+        if (kind == 0) snprintf(first, sizeof first, "%s", text);
+        assert_string_equal(text, first);
+        free(text);
+        free(process_output("evaluate", name, "--data", s.corpus, "--batches=1", NULL));
+    }
+    assert_int_equal(allocator_of(folder, same), ALLOCATOR_ARENA); /* a folder: the key's default */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(the_loss_is_the_validation_loss_of_training, process_close_all),
+        cmocka_unit_test_teardown(padding_and_fewer_batches_leave_tokens_out, process_close_all),
+        cmocka_unit_test_teardown(ctrl_c_prints_what_is_measured_so_far, process_close_all),
+        cmocka_unit_test_teardown(a_text_shorter_than_a_sequence_is_evaluated_as_it_is, process_close_all),
+        cmocka_unit_test_teardown(what_does_not_fit_is_a_sentence, process_close_all),
+        cmocka_unit_test_teardown(memory_of_a_run_comes_from_where_its_configuration_says, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,306 @@
+/* anneal model: what is in a model's folder, ours or not, from its headers; and a run's model as a folder of
+ * its own that other programs open. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+static void open_base(struct stage *s, const char *name)
+{
+    stage_open(s, name);
+    process_close(process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.keep=9",
+                              "--sample.every=0", NULL));
+}
+
+static json_t *info(const char *source, const char *more)
+{
+    json_error_t problem;
+    char *text = process_output("model", "info", source, "--json", more, NULL);
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) fail_msg("%s: %s", problem.text, text);
+    free(text);
+    return json;
+}
+
+static void info_counts_what_training_counted(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_base(&s, "counts");
+    json_t *json = info("base", NULL), *older = info("base", "--step=10"), *runs = stage_runs();
+    int64_t parameters = stage_int(json, "parameters"), sum = 0;
+    assert_int_equal(parameters, stage_int(json_array_get(runs, 0), "parameters"));
+    assert_int_equal(stage_int(json, "bytes"), 4 * parameters);
+    assert_int_equal(stage_int(json, "step"), 40);
+    assert_int_equal(stage_int(older, "step"), 10);
+    assert_true(json_is_true(json_object_get(json, "optimizer")));
+    assert_int_equal(stage_int(json_object_get(json, "config"), "hidden_dim"), 32);
+    json_t *tensors = json_object_get(json, "tensors"), *tensor;
+    size_t i;
+    json_array_foreach(tensors, i, tensor) sum += stage_int(tensor, "bytes");
+    assert_int_equal(sum, 4 * parameters);
+    json_decref(json);
+    json_decref(older);
+    json_decref(runs);
+    char *page = process_output("model", "info", "base", NULL);
+    assert_non_null(strstr(page, "  model       Llama, width 32, 1 layer, 2 heads of 16"));
+    assert_non_null(strstr(page, "with the optimizer's moments: it can be resumed"));
+    assert_non_null(strstr(page, "model.layers.*.mlp.down_proj.weight"));
+    free(page);
+}
+
+/* A safetensors file of zeros with this header. */
+static void write_tensors(const struct stage *s, const char *name, const char *header, size_t data)
+{
+    unsigned char bytes[2048] = {0};
+    char path[700];
+    size_t n = strlen(header);
+    assert_true(8 + n + data <= sizeof bytes);
+    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)((uint64_t)n >> (8 * i));
+    memcpy(bytes + 8, header, n);
+    snprintf(path, sizeof path, "%s/checkout/%s", s->folder, name);
+    stage_write(path, bytes, 8 + n + data);
+}
+
+static void a_checkout_of_several_files_and_another_kind_is_described_all_the_same(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"model_type\": \"mixtral\", \"hidden_size\": 8}";
+    struct stage s;
+    char folder[600], path[700];
+    stage_open(&s, "checkout");
+    snprintf(folder, sizeof folder, "%s/checkout", s.folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    stage_write(path, config, sizeof config - 1);
+    process_expect_sentence(process_run(1, "model", "info", folder, NULL), "holds no model.safetensors");
+    write_tensors(
+        &s, "model-00001-of-00002.safetensors",
+        "{\"model.layers.0.up.weight\":{\"dtype\":\"BF16\",\"shape\":[8,4],\"data_offsets\":[0,64]},"
+        "\"model.layers.1.up.weight\":{\"dtype\":\"BF16\",\"shape\":[8,4],\"data_offsets\":[64,128]}}",
+        128);
+    write_tensors(&s, "model-00002-of-00002.safetensors",
+                  "{\"head\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[0,20]}}", 20);
+    static const char index[] =
+        "{\"weight_map\": {\"model.layers.0.up.weight\": \"model-00001-of-00002.safetensors\", "
+        "\"model.layers.1.up.weight\": \"model-00001-of-00002.safetensors\", "
+        "\"head\": \"model-00002-of-00002.safetensors\"}}";
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+    stage_write(path, index, sizeof index - 1);
+    char *page = process_output("model", "info", folder, NULL);
+    assert_non_null(strstr(page, "not one that anneal computes: "));
+    assert_non_null(strstr(page, "model_type is mixtral"));
+    assert_non_null(strstr(page, "  parameters  69 in 3 tensors, 148 B\n"));
+    assert_non_null(strstr(page, "model.layers.*.up.weight"));
+    assert_non_null(strstr(page, "2 layers\n"));
+    assert_null(strstr(page, "training"));
+    free(page);
+    json_t *json = info(folder, NULL);
+    assert_true(json_is_null(json_object_get(json, "config")));
+    assert_int_equal(json_array_size(json_object_get(json, "tensors")), 3);
+    json_decref(json);
+    write_tensors(&s, "model-00002-of-00002.safetensors",
+                  "{\"head\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,20]}}",
+                  20);
+    process_expect_sentence(
+        process_run(1, "model", "info", folder, NULL),
+        "model-00002-of-00002.safetensors: not a valid safetensors file: head: the shape is "
+        "negative or overflows");
+    snprintf(path, sizeof path, "%s/model-00002-of-00002.safetensors", folder);
+    assert_int_equal(unlink(path), 0);
+    process_expect_sentence(
+        process_run(1, "model", "info", folder, NULL),
+        "model-00002-of-00002.safetensors: is not there, and the index says that it holds head");
+}
+
+static void an_exported_model_stands_on_its_own(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600], path[700];
+    struct stat st, original;
+    open_base(&s, "export");
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    char *said = process_output("model", "export", "base", "-o", folder, "--step=20", NULL);
+    assert_non_null(strstr(said, "/mine: 72.0 KiB, from step-20\n"));
+    free(said);
+    static const char *const absent[] = {"optimizer.safetensors", "trainer.json", "checksums"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, absent[i]);
+        assert_false(file_exists(path));
+    }
+    char *from_run = process_output("generate", "base", "--step=20", "--prompt=the", "--max-tokens=20", NULL);
+    char *from_folder = process_output("generate", folder, "--prompt=the", "--max-tokens=20", NULL);
+    assert_string_equal(from_run, from_folder);
+    free(from_run);
+    free(from_folder);
+    /* a copy: what is done to it does not reach the run */
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    assert_int_equal(stat(path, &st), 0);
+    char *id = stage_query(&s, "select id from runs");
+    snprintf(path, sizeof path, "%s/runs/%s/checkpoints/step-20/model.safetensors", s.home, id);
+    assert_int_equal(stat(path, &original), 0);
+    assert_true(st.st_ino != original.st_ino && st.st_size == original.st_size);
+    free(id);
+    process_expect_sentence(process_run(2, "model", "export", "base", "-o", folder, NULL),
+                            "/mine: is there already (name a folder that is not, or is empty)");
+    process_expect_sentence(process_run(1, "model", "export", "base", "-o", "/proc/mine", NULL),
+                            "/proc/mine");
+    process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
+                            "the checkpoint of its step 7 is not there, or no longer");
+    process_expect_sentence(process_run(2, "model", "export", "base", NULL), "export needs -o FOLDER");
+    process_expect_sentence(process_run(2, "model", NULL), "what: info, export or import?");
+    snprintf(path, sizeof path, "%s/best/", s.folder); /* a slash at the end names the same folder */
+    said = process_output("model", "export", "base", "--best", "-o", path, NULL);
+    char *best = stage_query(&s, "select 'from step-' || best_step from runs");
+    assert_non_null(strstr(said, best));
+    free(best);
+    free(said);
+    assert_int_equal(stage_count_leftovers(&s), 0);
+}
+
+/* A learning rate of 0 changes nothing: what is evaluated at the end is what was loaded. */
+static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600], from[640], train[700];
+    open_base(&s, "from");
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    snprintf(from, sizeof from, "--model.from=%s", folder);
+    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
+    free(process_output("model", "export", "base", "-o", folder, NULL));
+    process_close(process_run(0, "train", from, train, "--name=child", "--train.seq_len=32",
+                              "--train.batch_size=4", "--train.total_steps=2", "--train.learning_rate=0",
+                              "--eval.batches=4", "--sample.every=0", "--progress=none", NULL));
+    char *row =
+        stage_query(&s, "select count(distinct val_loss), count(*) from evals where (run_id, step) in "
+                        "(select id, steps from runs)");
+    assert_string_equal(row, "1|2");
+    free(row);
+    row =
+        stage_query(&s, "select value from params where name = 'data.tokenizer' and run_id = (select id from "
+                        "runs where name = 'child')");
+    assert_non_null(strstr(row, "/mine/tokenizer.json"));
+    free(row);
+    row = stage_query(&s, "select text from events where text like 'starts with the weights of %/mine'");
+    assert_string_not_equal(row, "");
+    free(row);
+    process_expect_sentence(process_run(2, "train", s.config, from, "--model.num_layers=2", NULL),
+                            "was saved with model.num_layers = 1, this model has 2");
+    process_expect_sentence(process_run(1, "train", "--model.from=/nowhere", NULL),
+                            "model.from: /nowhere/config.json: cannot open");
+    process_expect_sentence(process_run(2, "resume", "child", "--train.total_steps=4", "--model.from=", NULL),
+                            "model.from = : the run was trained with ");
+    snprintf(train, sizeof train, "%s/model.safetensors", folder); /* a resumed run has weights of its own */
+    assert_int_equal(unlink(train), 0);
+    process_close(process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL));
+}
+
+/* A checkout is imported by a name, which then stands for it everywhere. */
+static void an_imported_model_goes_by_its_name(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600], data[700], train[700], path[700];
+    open_base(&s, "import");
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    snprintf(data, sizeof data, "--data=%s", s.corpus);
+    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
+    free(process_output("model", "export", "base", "-o", folder, NULL));
+    char *said = process_output("model", "import", folder, NULL);
+    assert_non_null(strstr(said, "mine: 11 tensors, 72.0 KiB, in "));
+    assert_non_null(strstr(said, "anneal train --model.from=mine "));
+    free(said);
+    said = process_output("model", "import", folder, "--name", "kept", NULL);
+    free(said);
+    assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK); /* nothing depends on where it came from */
+    char *from_run = process_output("generate", "base", "--prompt=the", "--max-tokens=20", NULL);
+    char *from_import = process_output("generate", "kept", "--prompt=the", "--max-tokens=20", NULL);
+    assert_string_equal(from_run, from_import);
+    free(from_run);
+    free(from_import);
+    process_close(process_run(0, "evaluate", "mine", data, "--seq-len=32", NULL));
+    json_t *described = info("kept", NULL);
+    assert_int_equal(json_array_size(json_object_get(described, "tensors")), 11);
+    json_decref(described);
+    process_close(process_run(0, "train", "--model.from=kept", train, "--name=child", "--train.seq_len=32",
+                              "--train.batch_size=4", "--train.total_steps=2", "--eval.batches=4",
+                              "--sample.every=0", "--progress=none", NULL));
+    char *row = stage_query(&s, "select text from events where text like 'starts with the weights of "
+                                "/%/models/kept'");
+    assert_string_not_equal(row, "");
+    free(row);
+    snprintf(path, sizeof path, "%s/models/kept", s.home);
+    process_expect_sentence(
+        process_run(2, "model", "import", path, NULL),
+        "/models/kept: a model of this name was imported before (choose another with --name");
+    process_expect_sentence(process_run(2, "generate", "kept", "--best", NULL),
+                            "kept is an imported model, --best is for runs");
+    process_expect_sentence(process_run(1, "model", "import", "/nowhere", NULL), "/nowhere: cannot open");
+    process_expect_sentence(process_run(1, "model", "import", s.folder, NULL), "config.json: cannot open");
+    process_expect_sentence(process_run(2, "model", "import", path, "--name=a/b", NULL),
+                            "--name \"a/b\": must be a plain word, no path");
+    process_expect_sentence(process_run(2, "model", "import", path, "--name=latest", NULL),
+                            "--name latest: this word stands for the newest run");
+    process_expect_sentence(process_run(2, "model", "import", path, "--name=base", NULL),
+                            "base: means a run already, which would come before the model (choose another");
+    struct process *hides = process_run(0, "train", s.config, "--name=kept", "--dry-run", NULL);
+    assert_non_null(strstr(process_stderr(hides), "--name kept: from now on means the run"));
+    process_close(hides);
+    assert_int_equal(stage_count_leftovers(&s), 0);
+}
+
+static void a_checkout_in_shards_is_evaluated_and_exported_as_one(void **state)
+{
+    (void)state;
+    static const char checkout[] = "tests/fixtures/sharded/qwen3_fp32";
+    struct stage s;
+    char text[700], tokens[700], data[720], out[700], digits[4000];
+    stage_open(&s, "shards");
+    for (size_t i = 0; i < sizeof digits; i++) digits[i] = (char)('0' + i * i / 7 % 10);
+    snprintf(text, sizeof text, "%s/digits", s.folder);
+    stage_write(text, digits, sizeof digits);
+    snprintf(tokens, sizeof tokens, "%s/digits.tok", s.folder); /* all ids are below the model's 67 */
+    process_close(
+        process_run(0, "data", "prepare", text, "-t", "bytes", "-o", tokens, "--progress=none", NULL));
+    snprintf(data, sizeof data, "--data=%s", tokens);
+    snprintf(out, sizeof out, "%s/whole", s.folder);
+    process_close(process_run(0, "model", "export", checkout, "-o", out, NULL));
+    const char *const folders[] = {checkout, out};
+    double losses[2];
+    for (int i = 0; i < 2; i++) {
+        json_error_t problem;
+        char *said = process_output("evaluate", folders[i], data, "--seq-len=16", "--json", NULL);
+        json_t *json = json_loads(said, 0, &problem);
+        losses[i] = stage_real(json, "loss");
+        json_decref(json);
+        free(said);
+    }
+    assert_true(losses[0] > 0 && losses[0] == losses[1]);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(info_counts_what_training_counted),
+        TEST(a_checkout_of_several_files_and_another_kind_is_described_all_the_same),
+        TEST(an_exported_model_stands_on_its_own),
+        TEST(an_imported_model_goes_by_its_name),
+        TEST(a_checkout_in_shards_is_evaluated_and_exported_as_one),
+        TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* `compare`, `import` and the formats of `export` as a user runs them, and the table that compare draws. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <limits.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include "core/base/file.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/command/process.h"
+#include "tui/command/column_table.h"
+#include "tui/widget/glyph.h"
+
+/* A fresh home, also in the environment. */
+static void open_home(const char *name, char home[PATH_MAX])
+{
+    store_fixture_home(name, home, PATH_MAX);
+    setenv("ANNEAL_HOME", home, 1);
+    unsetenv("COLUMNS");
+}
+
+/* A run with this configuration: 100 steps whose last loss is `loss`, one evaluation, `bytes` of weights. */
+static void make_run(const char *home, const char *name, const char *config, double loss, double val_loss,
+                     double tokens_per_sec, int64_t bytes, char id[RUN_ID_MAX])
+{
+    struct err err = {0};
+    struct store *store = store_fixture_open(home);
+    struct run_new run = {
+        .name = name, .device = "cpu", .precision = "fp32", .total_steps = 100, .config = config};
+    if (run_create(store, &run, id, &err)) fail_msg("%s", err.text);
+    store_close(store);
+    struct writer *writer = store_fixture_writer(home, id);
+    for (int64_t s = 0; s < 100; s++) {
+        struct step_record step = store_fixture_step(s, 0);
+        step.loss = loss;
+        step.tokens_per_sec = tokens_per_sec;
+        writer_step(writer, &step);
+    }
+    writer_eval(writer, &(struct eval_record){100, 0, 1.7e9, val_loss, exp(val_loss), 1});
+    writer_memory(writer, &(struct memory_record){0, "weights", bytes, bytes, bytes});
+    writer_memory(writer, &(struct memory_record){50, "weights", bytes, bytes, bytes / 2});
+    writer_memory(writer, &(struct memory_record){0, "moments", 24, 24, 24});
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+}
+
+static void make_three(const char *home, char ids[3][RUN_ID_MAX])
+{
+    make_run(home, "base", "[train]\nlearning_rate = 3e-4\nbatch_size = 16\n[data]\ntrain = kjv\n", 3, 3.5,
+             1000, 1000, ids[0]);
+    make_run(home, "fast", "[train]\nlearning_rate = 0.001\nbatch_size = 16\n[data]\ntrain = kjv\n", 2.5,
+             3.25, 2000, 1000, ids[1]);
+    make_run(home, "odd",
+             "[train]\nlearning_rate = 0.0003\nbatch_size = 16\n[data]\ntrain = a text\x1B[2J,"
+             " with a long name that goes on\n",
+             NAN, NAN, 500, 3000, ids[2]);
+}
+
+/* The line that begins with `label`; the buffer is the caller's. */
+static const char *line_of(const char *text, const char *label, char *buf, size_t size)
+{
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        if (strncmp(line, label, strlen(label)) == 0) {
+            snprintf(buf, size, "%.*s", (int)strcspn(line, "\n"), line);
+            return buf;
+        }
+    fail_msg("no line \"%s\" in: %s", label, text);
+    return NULL;
+}
+
+static void expect_width(const char *text, int most)
+{
+    char line[1000];
+    for (const char *c = text; *c; c += strcspn(c, "\n") + 1) {
+        size_t n = strcspn(c, "\n");
+        assert_int_equal(c[n], '\n');
+        snprintf(line, sizeof line, "%.*s", (int)n, c);
+        if (glyph_text_width(line) > most) fail_msg("wider than %d: \"%s\"", most, line);
+        if (n && line[n - 1] == ' ') fail_msg("ends with a blank: \"%s\"", line);
+    }
+}
+
+static void compare_shows_only_what_differs_and_the_outcomes(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], ids[3][RUN_ID_MAX], line[200];
+    open_home("compare", home);
+    make_three(home, ids);
+    char *out = process_output("compare", "base", "fast", "odd", NULL);
+    expect_width(out, 80);
+    for (int i = 0; i < 3; i++) assert_non_null(strstr(out, ids[i]));
+    assert_non_null(strstr(out, "Configuration: 2 of 3 keys differ"));
+    assert_null(strstr(out, "batch_size"));
+    line_of(out, "train.learning_rate", line, sizeof line); /* 3e-4 and 0.0003 are the same, 0.001 is not */
+    assert_non_null(strstr(line, " 3e-4 "));
+    assert_non_null(strstr(line, " 0.001 "));
+    line_of(out, "data.train", line, sizeof line);
+    assert_non_null(strstr(line, " kjv "));
+    assert_null(strchr(out, '\x1B'));
+    line_of(out, "final loss", line, sizeof line);
+    assert_non_null(strstr(line, "3.0000 "));
+    assert_non_null(strstr(line, "2.5000 *"));
+    assert_non_null(strstr(line, "nan"));
+    assert_non_null(strstr(out, " -0.5000")); /* to the first */
+    line_of(out, "best val loss", line, sizeof line);
+    assert_non_null(strstr(line, "3.2500 *"));
+    line_of(out, "tokens/s", line, sizeof line);
+    assert_non_null(strstr(line, "2.00k *"));
+    assert_non_null(strstr(out, "+100.0%"));
+    assert_non_null(strstr(out, "-50.0%"));
+    line_of(out, "peak memory", line, sizeof line); /* 1000 + 24, and it is the same twice */
+    assert_non_null(strstr(line, "1.0 KiB *"));
+    assert_non_null(strstr(line, "3.0 KiB"));
+    assert_non_null(strstr(out, "+195.3%"));
+    free(out);
+
+    out = process_output("compare", "odd", "base", NULL);
+    line_of(out, "data.train", line, sizeof line);
+    assert_null(strstr(out, "train.learning_rate"));
+    free(out);
+    char copy[RUN_ID_MAX];
+    make_run(home, "copy", "[train]\nlearning_rate = 3e-04\nbatch_size = 16\n[data]\ntrain = kjv\n", 3, 3.5,
+             1000, 1000, copy);
+    out = process_output("compare", "copy", "base", NULL);
+    assert_non_null(strstr(out, "All 3 keys of the configuration are the same."));
+    assert_null(strstr(out, "1.0 KiB *")); /* nobody is best of equals */
+    free(out);
+}
+
+static void compare_speaks_json(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], ids[3][RUN_ID_MAX];
+    json_error_t error;
+    open_home("compare-json", home);
+    make_three(home, ids);
+    char *out = process_output("compare", "base", "fast", "odd", "--json", NULL);
+    json_t *root = json_loads(out, 0, &error);
+    if (!root) fail_msg("%s: %s", error.text, out);
+    json_t *runs = json_object_get(root, "runs"), *config = json_object_get(root, "config");
+    assert_int_equal(json_array_size(runs), 3);
+    assert_int_equal(json_object_size(config), 2);
+    json_t *rates = json_object_get(config, "train.learning_rate");
+    assert_true(json_real_value(json_array_get(rates, 0)) == 3e-4);
+    assert_true(json_real_value(json_array_get(rates, 1)) == 1e-3);
+    json_t *second = json_array_get(runs, 1), *delta = json_object_get(second, "delta");
+    assert_string_equal(json_string_value(json_object_get(second, "id")), ids[1]);
+    assert_true(json_real_value(json_object_get(second, "final_loss")) == 2.5);
+    assert_int_equal(json_integer_value(json_object_get(second, "peak_memory_bytes")), 1024);
+    assert_true(json_is_real(json_object_get(second, "wall_time_sec")));
+    assert_true(json_real_value(json_object_get(delta, "final_loss")) == -0.5);
+    assert_true(json_real_value(json_object_get(delta, "best_val_loss")) == -0.25);
+    assert_int_equal(json_integer_value(json_object_get(delta, "peak_memory_bytes")), 0);
+    assert_true(
+        json_is_null(json_object_get(json_object_get(json_array_get(runs, 2), "delta"), "final_loss")));
+    json_t *best = json_object_get(json_object_get(root, "best"), "final_loss");
+    assert_int_equal(json_array_size(best), 1);
+    assert_string_equal(json_string_value(json_array_get(best, 0)), ids[1]);
+    json_decref(root);
+    free(out);
+}
+
+static void compare_wraps_many_runs_into_blocks(void **state)
+{
+    (void)state;
+    enum { RUNS = 12 };
+    char home[PATH_MAX], names[RUNS][24], id[RUN_ID_MAX], config[100];
+    const char *arguments[RUNS + 2] = {"compare"};
+    open_home("compare-many", home);
+    for (int i = 0; i < RUNS; i++) {
+        snprintf(names[i], sizeof names[i], "candidate-%02d", i);
+        snprintf(config, sizeof config, "[train]\nseed = %d\nlearning_rate = 3e-4\n", 1000 + i);
+        make_run(home, names[i], config, 3 + i, 4 - i, 1000, 1000, id);
+        arguments[i + 1] = names[i];
+    }
+    static const int widths[] = {80, 40, 24, 200};
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        char columns[32];
+        snprintf(columns, sizeof columns, "COLUMNS=%d", widths[w]);
+        const char *environment[] = {columns, NULL};
+        struct process *p = process_open(&(struct process_options){
+            .arguments = arguments, .environment = w ? environment : NULL}); /* without it: 80 */
+        process_expect(0, p);
+        const char *out = process_stdout(p), *table = strstr(out, "\n\n");
+        assert_non_null(table);
+        expect_width(table + 2, widths[w] < 60 ? 60 : widths[w]); /* a title is 58 wide */
+        int seeds = 0;
+        for (const char *c = out; (c = strstr(c, "train.seed")); c++) seeds++;
+        if (widths[w] == 80) assert_true(seeds >= 2 && seeds <= 4);
+        if (widths[w] == 24) assert_int_equal(seeds, RUNS);
+        for (int i = 0; i < RUNS; i++) {
+            char seed[16];
+            snprintf(seed, sizeof seed, " %d", 1000 + i);
+            assert_non_null(strstr(table, seed));
+        }
+    }
+}
+
+static void compare_says_what_it_cannot(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], ids[3][RUN_ID_MAX];
+    open_home("compare-errors", home);
+    make_three(home, ids);
+    process_expect_sentence(process_run(2, "compare", NULL), "needs at least two RUNs");
+    process_expect_sentence(process_run(2, "compare", "base", NULL), "needs at least two RUNs");
+    process_expect_sentence(process_run(1, "compare", "base", "bass", NULL), "did you mean \"base\"");
+    process_expect_sentence(process_run(2, "compare", "base", "fast", ids[0], NULL), "which is named before");
+    process_expect_sentence(process_run(2, "compare", "base", "fast", "--wide", NULL), "no option --wide");
+    char *out = process_output("compare", "--help", NULL);
+    assert_non_null(strstr(out, "anneal compare base wide latest"));
+    free(out);
+}
+
+static void export_writes_every_format_where_it_is_told(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], ids[3][RUN_ID_MAX], path[PATH_MAX + 200], file[PATH_MAX + 200];
+    open_home("formats", home);
+    make_three(home, ids);
+    process_expect_sentence(process_run(2, "export", "base", "fast", "base", NULL), "is named twice");
+    char *out = process_output("export", "base", "fast", "--format", "long", NULL);
+    assert_memory_equal(out, "run,step,wall_time,metric,value\r\n", 33);
+    assert_non_null(strstr(out, "-base,99,"));
+    assert_non_null(strstr(out, "-fast,100,"));
+    snprintf(file, sizeof file, "%s/both.csv", home);
+    process_run(0, "export", "base", "fast", "--format", "long", "-o", file, NULL);
+    char *text = store_fixture_slurp(file, NULL);
+    assert_string_equal(text, out);
+    free(text);
+    free(out);
+    out = process_output("export", "base", "--format", "long", "--table", "evals", NULL);
+    assert_null(strstr(out, ",loss,"));
+    assert_non_null(strstr(out, ",val_loss,3.5"));
+    free(out);
+
+    snprintf(path, sizeof path, "%s/one", home);
+    process_run(0, "export", "base", "--format", "tensorboard", "-o", path, NULL);
+    snprintf(file, sizeof file, "%s/loss.csv", path);
+    assert_true(file_exists(file));
+    snprintf(path, sizeof path, "%s/two/", home);
+    process_run(0, "export", "base", "fast", "--format", "tensorboard", "-o", path, NULL);
+    for (int i = 0; i < 2; i++) {
+        snprintf(file, sizeof file, "%s%s/val_loss.csv", path, ids[i]);
+        assert_true(file_exists(file));
+    }
+
+    out = process_output("export", "fast", "--format", "json", NULL);
+    json_t *root = json_loads(out, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(root, "run_id")), ids[1]);
+    json_decref(root);
+    process_run(0, "export", "base", "fast", "--format", "json", "-o", path, NULL);
+    snprintf(file, sizeof file, "%s%s.json", path, ids[1]);
+    text = store_fixture_slurp(file, NULL);
+    assert_string_equal(text, out);
+    free(text);
+    free(out);
+
+    static const struct {
+        const char *words[5], *sentence;
+    } cases[] = {
+        {{"base", "--format", "tensorboard"}, "needs a folder"},
+        {{"base", "fast", "--format", "json"}, "several need a folder"},
+        {{"base", "--format", "json", "--table", "steps"}, "takes no --table"},
+        {{"base", "--format", "long", "--table", "memory"}, "the metrics of --table steps, evals"},
+        {{"--format", "long"}, "needs a RUN"},
+        {{"--format", "json", "--table", "runs"}, "takes no --table"},
+        {{"base", "--format", "xml"}, "formats: csv, long, tensorboard, json"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *arguments[8] = {"export"};
+        for (int w = 0; w < 5; w++) arguments[w + 1] = cases[i].words[w];
+        struct process *p = process_open(&(struct process_options){.arguments = arguments});
+        process_expect_sentence(process_expect(2, p), cases[i].sentence);
+    }
+    store_fixture_sql(home, "update runs set id = '../../escaped' where name = 'odd'");
+    process_expect_sentence(process_run(1, "export", "odd", "base", "--format", "json", "-o", path, NULL),
+                            "is no id that a file can have");
+    process_expect_sentence(
+        process_run(1, "export", "odd", "base", "--format", "tensorboard", "-o", path, NULL),
+        "is no id that a file can have");
+    snprintf(file, sizeof file, "%s/both.csv/x", home);
+    process_expect_sentence(process_run(1, "export", "base", "--format", "json", "-o", file, NULL),
+                            "both.csv/x");
+}
+
+static void import_prints_the_id_and_every_command_knows_the_run(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], other[PATH_MAX], ids[3][RUN_ID_MAX], steps[PATH_MAX + 32], evals[PATH_MAX + 32];
+    open_home("import-from", home);
+    make_three(home, ids);
+    snprintf(steps, sizeof steps, "%s/steps.csv", home);
+    snprintf(evals, sizeof evals, "%s/evals.csv", home);
+    process_run(0, "export", "base", "-o", steps, NULL);
+    process_run(0, "export", "base", "--table", "evals", "-o", evals, NULL);
+    open_home("import-to", other);
+    struct process *p = process_run(0, "import", steps, evals, NULL);
+    char want[RUN_ID_MAX + 2];
+    snprintf(want, sizeof want, "%s\n", ids[0]);
+    assert_string_equal(process_stdout(p), want);
+    assert_non_null(strstr(process_stderr(p), "imported 100 steps and 1 evaluation; see: anneal show"));
+    char *again = process_output("export", "base", NULL), *first = store_fixture_slurp(steps, NULL);
+    assert_string_equal(again, first);
+    free(again);
+    free(first);
+    char *out = process_output("runs", NULL);
+    assert_non_null(strstr(out, "100/100"));
+    free(out);
+    out = process_output("show", "base", NULL);
+    assert_non_null(strstr(out, "finished: imported from "));
+    assert_non_null(strstr(out, " - parameters"));
+    free(out);
+    process_run(0, "import", steps, "--name", "mine", NULL);
+    out = process_output("compare", "base", "mine", NULL);
+    assert_non_null(strstr(out, "No configuration is recorded."));
+    free(out);
+    process_expect_sentence(process_run(1, "resume", "base", NULL), "no checkpoint to go on from");
+
+    process_expect_sentence(process_run(2, "import", NULL), "needs a FILE");
+    process_expect_sentence(process_run(2, "import", steps, "--name", "", NULL), "--name needs a name");
+    process_expect_sentence(process_run(1, "import", "/nowhere.csv", NULL), "/nowhere.csv: cannot open");
+    process_expect_sentence(process_run(2, "import", home, NULL), "is a folder");
+    out = process_output("import", "--help", NULL);
+    assert_non_null(strstr(out, "main.log"));
+    free(out);
+}
+
+static char *printed(const struct column_table *table, int width)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    column_table_print(out, table, width);
+    fclose(out);
+    return text;
+}
+
+static void a_table_wraps_cells_and_columns(void **state)
+{
+    (void)state;
+    char endless[2000];
+    memset(endless, 'x', sizeof endless - 1);
+    endless[sizeof endless - 1] = '\0';
+    const char *const headings[] = {"one", "two", "three"};
+    const char *const plain[] = {"1", "22", "333 "},
+                      *const wide[] = {"\u65E5\u672C\u8A9E\u65E5\u672C\u8A9E", NULL, ""},
+                      *const full[] = {"", endless, ""}, *const nothing[] = {"", "", ""};
+    const struct column_row rows[] = {{"Title", NULL}, {"plain", plain}, {"wide", wide}, {"", nothing}};
+    struct column_table table = {headings, 3, rows, 4};
+    char *text = printed(&table, 60);
+    assert_string_equal(text, "                one           two         three\n"
+                              "Title\n"
+                              "plain             1            22          333\n"
+                              "wide   \u65E5\u672C\u8A9E\u65E5\u672C\u8A9E\n");
+    free(text);
+    const struct column_row long_rows[] = {{"long", full}};
+    table = (struct column_table){headings, 3, long_rows, 1};
+    text = printed(&table, 40);
+    int lines = 0;
+    for (const char *c = text; *c; c++) lines += *c == '\n';
+    assert_int_equal(lines, 1 + 12);
+    assert_non_null(strstr(text, "...\n"));
+    free(text);
+    for (int width = 24; width < 100; width++) {
+        text = printed(&table, width);
+        expect_width(text, width);
+        free(text);
+    }
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8"); /* how wide characters are */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(compare_shows_only_what_differs_and_the_outcomes, process_close_all),
+        cmocka_unit_test_teardown(compare_speaks_json, process_close_all),
+        cmocka_unit_test_teardown(compare_wraps_many_runs_into_blocks, process_close_all),
+        cmocka_unit_test_teardown(compare_says_what_it_cannot, process_close_all),
+        cmocka_unit_test_teardown(export_writes_every_format_where_it_is_told, process_close_all),
+        cmocka_unit_test_teardown(import_prints_the_id_and_every_command_knows_the_run, process_close_all),
+        cmocka_unit_test(a_table_wraps_cells_and_columns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,406 @@
+/* `train` and `resume` as a user runs them: what they print, how they end, what they leave recorded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "core/base/heap.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+/* ---- progress ---- */
+
+static void progress_json_is_one_object_a_line_from_run_to_end(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "json");
+    struct process *p = process_run(0, "train", s.config, "--name", "j", "--progress", "json", NULL);
+    assert_string_equal(process_stderr(p), "");
+    json_t *lines = stage_parse_lines(process_stdout(p)), *runs = stage_runs();
+    json_t *first = json_array_get(lines, 0), *last = json_array_get(lines, json_array_size(lines) - 1);
+    assert_string_equal(stage_text(first, "type"), "run");
+    assert_string_equal(stage_text(first, "run"), stage_text(json_array_get(runs, 0), "id"));
+    assert_int_equal(stage_int(first, "pid"), process_pid(p));
+    assert_int_equal(stage_int(first, "step"), 0);
+    assert_int_equal(stage_int(first, "total_steps"), 40);
+    assert_int_equal(stage_count_lines(lines, "step"), 40);
+    assert_int_equal(stage_count_lines(lines, "eval"), 4);
+    assert_int_equal(stage_count_lines(lines, "sample"), 2);
+    assert_int_equal(stage_count_lines(lines, "checkpoint"), 4);
+    for (int i = 0; i < 40; i++) assert_int_equal(stage_int(stage_find_line(lines, "step", i), "step"), i);
+    assert_string_equal(stage_text(last, "type"), "end");
+    assert_string_equal(stage_text(last, "status"), "finished");
+    assert_int_equal(stage_int(last, "step"), 40);
+    json_decref(lines);
+    json_decref(runs);
+}
+
+/* With samples, evaluations and checkpoints between the steps, as every run has them. */
+static void a_run_can_check_that_its_steps_allocate_nothing(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "allocations");
+    if (heap_counts())
+        process_close(process_run(0, "train", s.config, "--check-allocations", "--progress=json", NULL));
+    else /* as a sanitizer's program, of which this test is one, too */
+        process_expect_sentence(process_run(2, "train", s.config, "--check-allocations", NULL),
+                                "--check-allocations: this build cannot count heap allocations");
+}
+
+static void progress_json_holds_exactly_what_is_recorded(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct history history;
+    stage_open(&s, "json-exact");
+    struct process *p = process_run(0, "train", s.config, "--name", "j", "--progress", "json", NULL);
+    json_t *lines = stage_parse_lines(process_stdout(p));
+    history_read("j", &history);
+    assert_int_equal(history.count, 40);
+    for (int i = 0; i < 40; i++) {
+        json_t *step = stage_find_line(lines, "step", i);
+        double loss, lr, norm;
+        assert_int_equal(sscanf(history.steps[i].values, "%lf,%lf,%lf", &loss, &lr, &norm), 3);
+        assert_true(stage_real(step, "loss") == loss);
+        assert_true(stage_real(step, "lr") == lr);
+        assert_true(stage_real(step, "grad_norm") == norm);
+        if (i) /* a wall time with nine digits would stand still */
+            assert_true(stage_real(step, "wall_time") >
+                        stage_real(stage_find_line(lines, "step", i - 1), "wall_time"));
+    }
+    history_release(&history);
+    json_decref(lines);
+}
+
+static void progress_json_stays_json_with_a_prompt_that_is_not_utf8(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "json-bytes");
+    struct process *p = process_run(0, "train", s.config, "--progress=json", "--train.total_steps=2",
+                                    "--sample.every=1", "--sample.prompt=\xff\"\\ a", NULL);
+    json_t *lines = stage_parse_lines(process_stdout(p));
+    assert_int_equal(stage_count_lines(lines, "sample"), 2);
+    assert_string_equal(stage_text(stage_find_line(lines, "sample", 0), "prompt"), "\xEF\xBF\xBD\"\\ a");
+    json_decref(lines);
+}
+
+static void progress_plain_tells_the_story_on_standard_error(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "plain");
+    struct process *p = process_run(0, "train", s.config, "--name", "story", NULL); /* auto: no terminal */
+    const char *told = process_stderr(p);
+    assert_string_equal(process_stdout(p), "");
+    assert_non_null(strstr(told, "-story: 17.0k parameters, "));
+    assert_non_null(strstr(told, "anneal watch "));
+    assert_non_null(strstr(told, "evaluation at step 10: val loss "));
+    assert_non_null(strstr(told, "sample at step 20: In the beginning"));
+    assert_non_null(strstr(told, "checkpoint checkpoints/step-40 ("));
+    assert_non_null(strstr(told, "finished after step 40; see: anneal show "));
+    assert_null(strchr(told, '\r'));
+    assert_null(strchr(told, '\033'));
+}
+
+static void progress_none_says_nothing(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "none");
+    struct process *p = process_run(0, "train", s.config, "--progress", "none", NULL);
+    assert_string_equal(process_stdout(p), "");
+    assert_string_equal(process_stderr(p), "");
+    assert_string_equal(stage_status(), "finished");
+}
+
+static void a_reader_that_goes_away_does_not_stop_the_run(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct history history;
+    stage_open(&s, "epipe");
+    struct process *p =
+        process_start("train", s.config, "--name", "heard", "--progress", "json", "--train.total_steps=1000",
+                      "--eval.every=250", "--checkpoint.every=250", NULL);
+    process_wait_lines(p, 2);
+    process_stop_reading(p);
+    process_expect(0, p);
+    assert_string_equal(process_stderr(p), "");
+    history_read("heard", &history);
+    assert_int_equal(history.count, 1000);
+    history_release(&history);
+}
+
+static void a_hangup_does_not_stop_the_run(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "hangup");
+    struct process *p = process_start("train", s.config, "--progress", "json", "--train.total_steps=1000",
+                                      "--eval.every=250", "--checkpoint.every=250", NULL);
+    process_wait_lines(p, 2);
+    process_signal(p, SIGHUP);
+    process_expect(0, p);
+    assert_string_equal(stage_status(), "finished");
+}
+
+/* ---- interruption ---- */
+
+static void interrupt_and_resume(const char *name, int number, int status)
+{
+    struct stage s;
+    struct history whole, parts;
+    stage_open(&s, name);
+    process_close(process_run(0, "train", s.config, "--name", "whole", "--eval.every=250",
+                              "--train.total_steps=1000", "--progress", "none", NULL));
+    struct process *trainer =
+        process_start("train", s.config, "--name", "parts", "--eval.every=250", "--train.total_steps=1000",
+                      "--checkpoint.every=0", "--progress", "json", NULL);
+    process_wait_lines(trainer, 37);
+    process_signal(trainer, number);
+    process_expect(status, trainer);
+    json_t *lines = stage_parse_lines(process_stdout(trainer)), *end = stage_find_line(lines, "end", 0);
+    assert_string_equal(stage_text(end, "status"), "stopped");
+    assert_int_equal(stage_int(stage_find_line(lines, "checkpoint", -1), "step"), stage_int(end, "step"));
+    assert_string_equal(stage_status(), "stopped");
+    struct process *rest = process_run(0, "resume", "parts", "--progress", "json", NULL);
+    json_t *others = stage_parse_lines(process_stdout(rest));
+    assert_int_equal(stage_int(stage_find_line(others, "run", 0), "step"), stage_int(end, "step"));
+    assert_int_equal(stage_int(stage_find_line(others, "step", 0), "step"), stage_int(end, "step"));
+    assert_string_equal(stage_status(), "finished");
+    history_read("whole", &whole);
+    history_read("parts", &parts);
+    assert_int_equal(whole.count, 1000);
+    assert_int_equal(parts.steps[0].segment, 1);
+    assert_int_equal(parts.steps[999].segment, 2);
+    history_expect_equal(&whole, &parts);
+    history_release(&whole);
+    history_release(&parts);
+    json_decref(lines);
+    json_decref(others);
+}
+
+static void ctrl_c_checkpoints_and_resume_continues_bit_for_bit(void **state)
+{
+    (void)state;
+    interrupt_and_resume("ctrl-c", SIGINT, 130);
+}
+
+static void sigterm_checkpoints_and_resume_continues_bit_for_bit(void **state)
+{
+    (void)state;
+    interrupt_and_resume("sigterm", SIGTERM, 0);
+}
+
+/* The handler of SIGINT is for one signal only: once it has run, the signal has left the caught ones. */
+static bool has_noticed_sigint(struct process *p, void *context)
+{
+    char path[64], text[4096];
+    unsigned long long caught = ~0ull;
+    (void)context;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)process_pid(p));
+    FILE *file = fopen(path, "r");
+    if (!file) return false;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = '\0';
+    const char *line = strstr(text, "SigCgt:");
+    return line && sscanf(line, "SigCgt: %llx", &caught) == 1 && !(caught >> (SIGINT - 1) & 1);
+}
+
+static void a_second_ctrl_c_leaves_at_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "twice");
+    /* one step that takes as long as the test allows */
+    struct process *p = process_start("train", s.config, "--progress", "json",
+                                      "--train.accumulation_steps=65536", "--train.batch_size=64", NULL);
+    process_wait_lines(p, 1);
+    process_signal(p, SIGINT);
+    process_wait(p, has_noticed_sigint, NULL);
+    process_signal(p, SIGINT);
+    process_expect(128 + SIGINT, p);
+    assert_string_equal(stage_status(), "crashed");
+}
+
+/* ---- resuming ---- */
+
+static void a_finished_run_names_the_remedy_and_more_steps_continue_it(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct history whole, parts;
+    stage_open(&s, "more");
+    /* a schedule that does not depend on the number of steps */
+    const char *constant = "--train.schedule=warmup_constant";
+    process_close(process_run(0, "train", s.config, "--name", "parts", constant, "--progress=none", NULL));
+    struct process *p = process_run(2, "resume", "parts", NULL);
+    process_expect_sentence(p, "all 40 steps are done (to train on: --train.total_steps=80)");
+    process_close(process_run(0, "resume", "parts", "--train.total_steps=60", "--progress=none", NULL));
+    json_t *runs = stage_runs(), *run = json_array_get(runs, 0);
+    assert_int_equal(json_array_size(runs), 1);
+    assert_int_equal(stage_int(run, "steps"), 60);
+    assert_string_equal(stage_text(run, "status"), "finished");
+    json_decref(runs);
+    process_close(process_run(0, "train", s.config, "--name", "whole", constant, "--train.total_steps=60",
+                              "--progress=none", NULL));
+    history_read("whole", &whole);
+    history_read("parts", &parts);
+    history_expect_equal(&whole, &parts);
+    history_release(&whole);
+    history_release(&parts);
+}
+
+static void what_resume_changes_is_kept_and_told(void **state)
+{
+    (void)state;
+    struct stage s;
+    json_error_t problem;
+    stage_open(&s, "kept");
+    process_close(process_run(0, "train", s.config, "--progress=none", NULL));
+    process_close(process_run(0, "resume", "latest", "--train.total_steps=50", "--train.learning_rate=1e-3",
+                              "--progress=none", NULL));
+    struct process *p = process_run(2, "resume", "latest", NULL);
+    process_expect_sentence(p, "all 50 steps are done");
+    process_close(p);
+    p = process_run(2, "resume", "latest", "--train.total_steps=30", NULL);
+    process_expect_sentence(p, "train.total_steps = 30 is below the 50 steps that its checkpoint has done");
+    char *text = process_output("show", "latest", "--json", NULL);
+    json_t *show = json_loads(text, 0, &problem);
+    json_t *train = json_object_get(json_object_get(show, "config"), "train");
+    assert_int_equal(stage_int(train, "total_steps"), 50);
+    assert_true(stage_real(train, "learning_rate") == 1e-3);
+    json_t *events = json_object_get(show, "events");
+    const char *told = stage_text(json_array_get(events, json_array_size(events) - 1), "text");
+    assert_string_equal(told,
+                        "resumed with train.total_steps = 50 (was 40), train.learning_rate = 0.001 (was "
+                        "0.003)");
+    json_decref(show);
+    free(text);
+    char *rows = stage_query(&s, "select total_steps from runs; select value from params where name = "
+                                 "'train.total_steps'");
+    assert_string_equal(rows, "50\n50");
+    free(rows);
+}
+
+static void resume_refuses_what_a_checkpoint_depends_on_and_names_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word, *sentence;
+    } cases[] = {
+        {"--model.hidden_dim=64", "model.hidden_dim = 64: the run was trained with 32"},
+        {"--model.num_layers=2", "model.num_layers = 2: the run was trained with 1"},
+        {"--model.preset=tiny", "model.preset = tiny: the run was trained with shakespeare"},
+        {"--train.optimizer=lion", "train.optimizer = lion: the run was trained with adamw"},
+        {"--train.seq_len=16", "train.seq_len = 16: the run was trained with 32"},
+        {"--train.seed=7", "train.seed = 7: the run was trained with 1337"},
+        {"--data.train=kjv", "data.train = kjv: the run was trained with "},
+        {"--data.tokenizer=bpe:300", "data.tokenizer = bpe:300: the run was trained with bytes"},
+        {"--data.val_fraction=0.2", "data.val_fraction = 0.2: the run was trained with 0.1"},
+        {"--data.shuffle=none", "data.shuffle = none: the run was trained with stride"},
+    };
+    struct stage s;
+    struct history before, after;
+    stage_open(&s, "refuse");
+    process_close(process_run(0, "train", s.config, "--progress=none", NULL));
+    history_read("latest", &before);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct process *p = process_run(2, "resume", "latest", "--train.total_steps=80", cases[i].word, NULL);
+        process_expect_sentence(p, cases[i].sentence);
+        process_expect_sentence(p, "a resumed run must keep that");
+        process_close(p);
+    }
+    history_read("latest", &after);
+    history_expect_equal(&before, &after);
+    history_release(&before);
+    history_release(&after);
+    assert_string_equal(stage_status(), "finished");
+}
+
+static void a_run_is_resumed_from_another_folder(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "elsewhere");
+    process_close(process_expect(
+        0, process_open(&(struct process_options){
+               .folder = s.folder,
+               .arguments = (const char *const[]){"train", "tiny.ini", "--data.train=text.txt",
+                                                  "--progress=none", "--train.total_steps=20", NULL}})));
+    process_close(process_run(0, "resume", "latest", "--train.total_steps=30", "--progress=none", NULL));
+    assert_string_equal(stage_status(), "finished");
+}
+
+static void a_run_whose_corpus_has_changed_is_not_resumed(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "changed");
+    process_close(process_run(0, "train", s.config, "--name", "run", "--progress=none", NULL));
+    char *text = stage_read(s.corpus);
+    text[5000]++; /* as many tokens as before */
+    stage_write(s.corpus, text, strlen(text));
+    struct process *p = process_run(2, "resume", "run", "--train.total_steps=60", NULL);
+    process_expect_sentence(
+        p, "the corpus has changed: as many tokens, but other ones (restore it, or train a new run)");
+    text[5000]--;
+    stage_write(s.corpus, text, strlen(text));
+    process_close(process_run(0, "resume", "run", "--train.total_steps=60", "--progress=none", NULL));
+    free(text);
+}
+
+static void a_run_without_a_checkpoint_says_so(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[1400], *id;
+    struct err err = {0};
+    stage_open(&s, "bare");
+    process_close(process_run(0, "train", s.config, "--name", "bare", "--progress=none", NULL));
+    id = stage_query(&s, "select id from runs");
+    snprintf(path, sizeof path, "%s/runs/%s/checkpoints", s.home, id);
+    assert_true(file_is_folder(path));
+    assert_int_equal(file_remove_tree(path, &err), STATUS_OK);
+    struct process *p = process_run(1, "resume", "bare", NULL);
+    process_expect_sentence(p, "no checkpoint to go on from is left");
+    assert_string_equal(stage_status(), "finished");
+    free(id);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(progress_json_is_one_object_a_line_from_run_to_end),
+        TEST(a_run_can_check_that_its_steps_allocate_nothing),
+        TEST(progress_json_holds_exactly_what_is_recorded),
+        TEST(progress_json_stays_json_with_a_prompt_that_is_not_utf8),
+        TEST(progress_plain_tells_the_story_on_standard_error),
+        TEST(progress_none_says_nothing),
+        TEST(a_reader_that_goes_away_does_not_stop_the_run),
+        TEST(a_hangup_does_not_stop_the_run),
+        TEST(ctrl_c_checkpoints_and_resume_continues_bit_for_bit),
+        TEST(sigterm_checkpoints_and_resume_continues_bit_for_bit),
+        TEST(a_second_ctrl_c_leaves_at_once),
+        TEST(a_finished_run_names_the_remedy_and_more_steps_continue_it),
+        TEST(what_resume_changes_is_kept_and_told),
+        TEST(resume_refuses_what_a_checkpoint_depends_on_and_names_it),
+        TEST(a_run_is_resumed_from_another_folder),
+        TEST(a_run_whose_corpus_has_changed_is_not_resumed),
+        TEST(a_run_without_a_checkpoint_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,536 @@
+/* Words that would do harm or mean something else than they say: what the commands make of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+/* ---- outputs ---- */
+
+static void an_output_never_replaces_the_text_it_is_made_from(void **state)
+{
+    (void)state;
+    struct stage s;
+    char link[700], folder[700], inside[800], sidecar[800], token_file[800];
+    stage_open(&s, "outputs");
+    char *before = stage_read(s.corpus);
+    process_expect_sentence(
+        process_run(2, "tokenizer", "train", s.corpus, "--vocab=300", "-o", s.corpus, NULL),
+        "ends with .json");
+    /* by another name, and somewhere below a folder */
+    snprintf(link, sizeof link, "%s/other.json", s.folder);
+    assert_int_equal(symlink(s.corpus, link), 0);
+    process_expect_sentence(process_run(2, "tokenizer", "train", s.corpus, "--vocab=300", "-o", link, NULL),
+                            "is also the text to read");
+    assert_int_equal(unlink(link), 0);
+    snprintf(folder, sizeof folder, "%s/texts", s.folder);
+    snprintf(inside, sizeof inside, "%s/mine.json", folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    assert_int_equal(rename(s.corpus, inside), 0);
+    process_expect_sentence(process_run(2, "tokenizer", "train", folder, "--vocab=300", "-o", inside, NULL),
+                            "mine.json: is also the text to read");
+    static const char *const names[] = {"mine.tok", "mine.tok.json", "mine.tokenizer.json"};
+    snprintf(token_file, sizeof token_file, "%s/mine.tok", folder);
+    for (size_t i = 0; i < 3; i++) { /* all three files that data prepare writes */
+        snprintf(sidecar, sizeof sidecar, "%s/%s", folder, names[i]);
+        assert_int_equal(rename(inside, sidecar), 0);
+        process_expect_sentence(process_run(2, "data", "prepare", folder, "-o", token_file, NULL),
+                                "is also the text to read");
+        assert_int_equal(rename(sidecar, inside), 0);
+    }
+    char *after = stage_read(inside);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+/* ---- names ---- */
+
+/* As where a script's variable was not set: what would be taken for it is not what was meant. */
+static void an_empty_word_is_refused_by_what_it_is_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[6], *sentence;
+    } cases[] = {
+        {{"train", "--name="}, "train: --name: needs a value"},
+        {{"train", "--device", ""}, "train: --device: needs a value"},
+        {{"fork", "x", "--step"}, "fork: --step: needs a value"},
+        {{"fork", "x", "--step="}, "fork: --step: needs a value"},
+        {{"data", "fetch", ""}, "data: fetch: a word is empty"},
+        {{"data", "clean", ""}, "data: clean: a word is empty"},
+        {{"data", "prepare", "kjv", "-o", ""}, "data: prepare: this option needs a value: -o"},
+        {{"tokenizer", "train", "kjv", "--vocab", ""}, "wants a number of tokens, not \"\""},
+        {{"tokenizer", "train", "kjv", "-o", ""}, "tokenizer: train: this option needs a value: -o"},
+        {{"model", "export", "a", "-o", ""}, "model: -o needs a FOLDER"},
+        {{"model", "import", "a", "--name", ""}, "model: --name needs a NAME"},
+    };
+    struct stage s;
+    stage_open(&s, "empty");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct process *p = process_open(&(struct process_options){.arguments = cases[i].words});
+        process_expect_sentence(process_expect(2, p), cases[i].sentence);
+        process_close(p);
+    }
+    char *none = process_output("tokenizer", "decode", "bytes", "", NULL); /* no ids are ids, too */
+    assert_string_equal(none, "");
+    free(none);
+}
+
+/* ---- orders ---- */
+
+static struct process *start_long_run(const struct stage *s)
+{
+    struct process *p = process_start("train", s->config, "--name=long", "--train.total_steps=100000000",
+                                      "--train.schedule=constant", "--eval.every=0", "--sample.every=0",
+                                      "--checkpoint.every=0", "--progress=none", NULL);
+    while (stage_count_runs() == 0 || strcmp(stage_status(), "running") != 0) assert_false(process_poll(p));
+    return p;
+}
+
+static void a_run_that_was_stopped_with_wait_can_be_resumed_at_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "stop");
+    struct process *trainer = start_long_run(&s);
+    for (int i = 0; i < 3; i++) {
+        process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+        struct process *next = process_start("resume", "long", "--progress=none", NULL);
+        process_expect(0, trainer); /* only now: resuming did not wait for its process to end */
+        trainer = next;
+        while (strcmp(stage_status(), "running") != 0) assert_false(process_poll(trainer));
+    }
+    process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+    process_expect(0, trainer);
+}
+
+static void a_trainer_that_does_not_answer_is_told_of_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "silent");
+    struct process *trainer = start_long_run(&s);
+    process_signal(trainer, SIGSTOP);
+    struct process *order = process_start("order", "latest", "pause", "--wait", NULL);
+    process_wait_text(order, "its trainer has not answered for 5 s");
+    process_signal(trainer, SIGCONT);
+    process_expect(0, order);
+    process_expect_sentence(order, "it looks between steps"); /* one line */
+    process_close(process_run(0, "order", "latest", "stop", "--wait", NULL));
+    process_expect(0, trainer);
+}
+
+static void words_of_an_order_are_checked_before_it_is_given(void **state)
+{
+    (void)state;
+    static const char *const factors[] = {"-1", "-0.5", "-inf", "1000.5", "inf", "nan", "much", NULL};
+    struct stage s;
+    stage_open(&s, "orders");
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        process_expect_sentence(process_run(2, "order", "latest", "lr-factor", factors[i], NULL),
+                                "lr-factor needs one number from 0 to 1000");
+    process_close_all(state);
+    process_expect_sentence(process_run(2, "order", "latest", "lr-factor", "-1", "--wait", NULL),
+                            "lr-factor needs one number from 0 to 1000");
+    process_expect_sentence(process_run(2, "order", "latest", "pause", "-1", NULL), "only lr-factor takes");
+    process_expect_sentence(process_run(2, "order", "latest", "pause", "--wiat", NULL), "no option --wiat");
+    process_expect_sentence(process_run(2, "order", "latest", "puase", NULL),
+                            "no verb \"puase\"; did you mean \"pause\"? (verbs: pause, ");
+    process_expect_sentence(process_run(2, "order", "latest", "xyzzy", NULL), "no verb \"xyzzy\" (verbs: ");
+}
+
+/* ---- help ---- */
+
+static void the_version_and_every_help_are_on_standard_output(void **state)
+{
+    (void)state;
+    struct process *p = process_run(0, "--version", NULL);
+    int major, minor, patch, end = 0;
+    assert_int_equal(sscanf(process_stdout(p), "anneal %d.%d.%d\n%n", &major, &minor, &patch, &end), 3);
+    assert_int_equal(strlen(process_stdout(p)), end);
+    process_expect_sentence(process_run(2, "--version", "extra", NULL), "\"extra\" is one too many");
+    p = process_run(0, "bench", "step", "--help", NULL);
+    assert_non_null(strstr(process_stdout(p), "usage: anneal bench step"));
+    assert_string_equal(process_stderr(p), "");
+    process_close(process_run(0, "bench", "--help", NULL));
+    p = process_run(2, "bench", NULL);
+    assert_string_equal(process_stdout(p), "");
+}
+
+/* ---- generate ---- */
+
+static char *checkpoint_path(const struct stage *s, const char *run, const char *tail)
+{
+    char *path, *id;
+    json_t *runs = stage_runs(), *entry;
+    size_t i;
+    id = NULL;
+    json_array_foreach(runs, i, entry) if (strcmp(stage_text(entry, "name"), run) == 0)
+    {
+        assert_null(id);
+        id = strdup(stage_text(entry, "id"));
+    }
+    assert_non_null(id);
+    assert_true(asprintf(&path, "%s/runs/%s/checkpoints%s", s->home, id, tail) > 0);
+    json_decref(runs);
+    free(id);
+    return path;
+}
+
+static void a_folder_named_like_a_run_does_not_hide_the_run(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[700];
+    stage_open(&s, "hidden");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    struct process *p = process_open(&(struct process_options){
+        .folder = s.folder,
+        .arguments = (const char *const[]){"generate", "mine", "--prompt=the", "--max-tokens=2", NULL}});
+    process_expect(0, p);
+    assert_string_equal(process_stderr(p), "");
+    process_expect_sentence(process_run(1, "generate", s.folder, NULL), "the folder holds no config.json");
+    char *checkpoint = checkpoint_path(&s, "mine", "/step-40");
+    process_close(process_run(0, "generate", checkpoint, "--prompt=the", "--max-tokens=2", NULL));
+    process_expect_sentence(process_run(2, "generate", checkpoint, "--best", NULL), "--best is for runs");
+    free(checkpoint);
+}
+
+static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    stage_open(&s, "checkpoints");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--progress=none", "--checkpoint.keep=9", NULL));
+    char *wanted = checkpoint_path(&s, "mine", "/step-20"), *all = checkpoint_path(&s, "mine", "");
+    char *from_folder = process_output("generate", wanted, "--temperature=2", NULL);
+    char *from_run = process_output("generate", "mine", "--step=20", "--temperature=2", NULL);
+    char *from_newest = process_output("generate", "mine", "--temperature=2", NULL);
+    assert_string_equal(from_folder, from_run);
+    assert_string_not_equal(from_folder, from_newest);
+    /* this little text is learned better with every step: the best is the last */
+    char *from_best = process_output("generate", "mine", "--best", "--temperature=2", NULL);
+    assert_string_equal(from_best, from_newest);
+    process_expect_sentence(process_run(2, "generate", "mine", "--best", "--step=20", NULL), "not both");
+    process_expect_sentence(process_run(2, "generate", "mine", "--step=-1", NULL),
+                            "--step -1: must be the step");
+    process_expect_sentence(process_run(1, "generate", "mine", "--step=21", NULL),
+                            "of its step 21 is not there");
+    char *last = checkpoint_path(&s, "mine", "/step-40");
+    assert_int_equal(file_remove_tree(last, &err), STATUS_OK);
+    process_expect_sentence(process_run(0, "generate", "mine", "--best", NULL),
+                            "of its best step 40 is no longer there, generating from step-30");
+    assert_int_equal(file_remove_tree(all, &err), STATUS_OK);
+    process_expect_sentence(process_run(1, "generate", "mine", "--best", NULL),
+                            "of its best step 40 is not there");
+    process_expect_sentence(process_run(1, "generate", "mine", NULL), "there is no checkpoint below");
+    process_close_all(state);
+    process_expect_sentence(
+        process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL),
+        "no checkpoint to go on from is left below");
+    process_close(
+        process_run(0, "train", s.config, "--name=blind", "--progress=none", "--data.val_fraction=0", NULL));
+    process_expect_sentence(process_run(1, "generate", "blind", "--best", NULL), "it was never evaluated");
+    free(wanted);
+    free(all);
+    free(last);
+    free(from_folder);
+    free(from_run);
+    free(from_newest);
+    free(from_best);
+}
+
+/* Best is what early stopping takes for it, and what was saved as that; the lowest loss may be another's. */
+static void the_best_is_the_one_that_was_saved_as_the_best(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "best");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--eval.early_stopping_min_delta=100",
+                              "--checkpoint.keep=1", "--sample.every=0", "--progress=none", NULL));
+    char *rows = stage_query(&s, "select best_step from runs union all select step from checkpoints where "
+                                 "kind = 'best'");
+    assert_string_equal(rows, "40\n10");
+    char *info = process_output("model", "info", "mine", "--best", NULL);
+    assert_non_null(strstr(info, "step-10"));
+    char *page = process_output("show", "mine", NULL);
+    assert_non_null(strstr(page, "\n  lowest      validation loss "));
+    assert_non_null(strstr(page, " after 40 steps\n"));
+    assert_non_null(strstr(page, " after 10 steps on "));
+    assert_non_null(strstr(page, "the lowest, after 40 steps, was not lower by more than min_delta\n"));
+    free(rows);
+    free(info);
+    free(page);
+}
+
+static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "damaged");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
+    char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
+    assert_int_equal(truncate(weights, 100), 0);
+    process_expect_sentence(process_run(0, "generate", "mine", "--max-tokens=2", NULL),
+                            "checkpoints/step-40: the newest checkpoint is damaged, generating from step-30");
+    process_expect_sentence(process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL),
+                            "checkpoints/step-40: the newest checkpoint is damaged, forking from step-30");
+    struct process *p = process_run(2, "resume", "mine", "--train.total_steps=20", "--progress=none", NULL);
+    assert_non_null(strstr(process_stderr(p), "the newest checkpoint is damaged, going on from step-30"));
+    assert_non_null(strstr(process_stderr(p), "train.total_steps = 20 is below the 30 steps"));
+    process_expect_sentence(
+        process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=none", NULL),
+        "checkpoints/step-40: the newest checkpoint is damaged, going on from step-30");
+    free(weights);
+}
+
+/* How often `text` has `part`. */
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text += strlen(part)) count++;
+    return count;
+}
+
+static void a_checkpoint_passed_over_is_told_in_the_history_and_its_place_is_listed_once(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "damaged-history");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
+    char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
+    assert_int_equal(truncate(weights, 100), 0);
+    char *page = process_output("show", "mine", NULL), *id = stage_query(&s, "select id from runs"),
+         told[200];
+    assert_non_null(strstr(page, "checkpoints/step-40 (damaged)\n")); /* before anything was passed over */
+    assert_non_null(strstr(page, "checkpoints/step-30\n"));
+    free(page);
+    snprintf(told, sizeof told,
+             "warning: run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
+    struct process *p = process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL);
+    process_expect_sentence(p, told); /* the other run's, not the new one's */
+    p = process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=plain", NULL);
+    assert_int_equal(count_of(process_stderr(p), "the newest checkpoint is damaged"), 1);
+    page = process_output("show", "mine", NULL);
+    assert_non_null(strstr(page, "  warning  checkpoints/step-40: the newest checkpoint is damaged, going on "
+                                 "from step-30 (damaged ones are renamed to step-N.damaged)\n"));
+    assert_non_null(strstr(page, "checkpoints/step-40 (damaged)\n"));
+    free(page);
+    page = process_output("show", "mine-fork", NULL);
+    snprintf(told, sizeof told,
+             "  warning  run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
+    assert_non_null(strstr(page, told));
+    free(id);
+    free(page);
+    process_close(process_run(0, "resume", "mine", "--train.total_steps=40", "--progress=none", NULL));
+    page = process_output("show", "mine", NULL);
+    assert_int_equal(count_of(page, "checkpoints/step-40\n"), 1);
+    free(page);
+    free(weights);
+}
+
+static void where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"generate", "model", "evaluate"};
+    static const char none[] = " has no checkpoint that is whole: train it again, `anneal show ";
+    struct stage s;
+    char data[700];
+    stage_open(&s, "damaged-best");
+    snprintf(data, sizeof data, "--data=%s", s.corpus);
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--checkpoint.keep=2", "--progress=none", NULL));
+    char *last = checkpoint_path(&s, "mine", "/step-40/model.safetensors"),
+         *before = checkpoint_path(&s, "mine", "/step-30/model.safetensors");
+    assert_int_equal(truncate(last, 100), 0); /* the best */
+    for (int all = 0; all < 2; all++) {
+        const char *said = all ? none : "(the newest that is whole: --step 30)";
+        if (all) assert_int_equal(truncate(before, 100), 0);
+        process_expect_sentence(process_run(1, commands[0], "mine", "--best", NULL), said);
+        process_expect_sentence(process_run(1, commands[1], "info", "mine", "--best", NULL), said);
+        process_expect_sentence(process_run(1, commands[2], "mine", data, "--best", NULL), said);
+        process_expect_sentence(process_run(1, "fork", "mine", "--step=40", "--progress=none", NULL), said);
+    }
+    process_close_all(state);
+    process_expect_sentence(process_run(1, "generate", "mine", NULL), none);
+    process_expect_sentence(process_run(1, "fork", "mine", "--progress=none", NULL), none);
+    process_expect_sentence(
+        process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), none);
+    process_close_all(state);
+    process_expect_sentence(
+        process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), "/step-40: ");
+    char *text = process_output("show", "mine", "--json", NULL);
+    assert_int_equal(count_of(text, "\"damaged\": true"), 2);
+    free(text);
+    free(last);
+    free(before);
+}
+
+static void a_run_that_diverges_before_its_first_checkpoint_is_told_to_train_again(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "diverged-early");
+    struct process *p =
+        process_run(1, "train", s.config, "--name=mine", "--train.learning_rate=1000",
+                    "--train.max_grad_norm=0", "--health.on_nan=stop", "--train.warmup_steps=0",
+                    "--eval.every=0", "--sample.every=0", "--progress=none", NULL);
+    process_expect_sentence(p, "train again: there is no checkpoint from before)");
+    process_expect_sentence(p, "health.on_nan = stop (lower train.learning_rate, then ");
+}
+
+static void a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them(void **state)
+{
+    (void)state;
+    static const char *const there[] = {"/step-20", "/step-29", "/step-30.damaged", "/step-40.damaged"};
+    struct stage s;
+    stage_open(&s, "damaged-two");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--checkpoint.keep=9", "--progress=none", NULL));
+    for (int i = 0; i < 2; i++) {
+        char *weights =
+            checkpoint_path(&s, "mine", i ? "/step-40/model.safetensors" : "/step-30/model.safetensors");
+        FILE *file = fopen(weights, "r+");
+        assert_non_null(file);
+        assert_int_equal(fseek(file, -100, SEEK_END), 0);
+        int byte = fgetc(file);
+        assert_int_equal(fseek(file, -100, SEEK_END), 0);
+        assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+        assert_int_equal(fclose(file), 0);
+        free(weights);
+    }
+    process_close(process_run(0, "resume", "mine", "--train.total_steps=29", "--checkpoint.keep=2",
+                              "--eval.every=0", "--progress=none", NULL));
+    for (int i = 0; i < 4; i++) {
+        char *path = checkpoint_path(&s, "mine", there[i]);
+        if (!file_is_folder(path)) fail_msg("%s is not there", path);
+        free(path);
+    }
+    process_close(process_run(0, "fork", "mine", "--step=20", "--progress=none", NULL));
+}
+
+/* ---- inputs ---- */
+
+static void a_binary_file_among_texts_is_named_and_read(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[700], path[800], token_file[800], setting[800];
+    unsigned char noise[3000];
+    stage_open(&s, "binary");
+    snprintf(folder, sizeof folder, "%s/texts", s.folder);
+    snprintf(token_file, sizeof token_file, "%s/all.tok", s.folder);
+    snprintf(setting, sizeof setting, "--data.train=%s", folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    snprintf(path, sizeof path, "%s/a.txt", folder);
+    assert_int_equal(rename(s.corpus, path), 0);
+    snprintf(path, sizeof path, "%s/latin1.txt", folder);
+    stage_write(path, "caf\xe9 cr\xe8me, na\xefve", 17);
+    struct process *p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, NULL);
+    assert_null(strstr(process_stderr(p), "binary"));
+    assert_non_null(strstr(process_stderr(p), "reading 2 files, "));
+    assert_non_null(strstr(process_stderr(p), ": a.txt, latin1.txt\n"));
+
+    snprintf(path, sizeof path, "%s/image", folder);
+    for (size_t i = 0; i < sizeof noise; i++) noise[i] = (unsigned char)(0x80 | (i * i / 7)); /* no NUL */
+    stage_write(path, noise, sizeof noise);
+    p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+    process_expect_sentence(p, "warning: ");
+    process_expect_sentence(p, "/texts/image: looks binary, not like text");
+    assert_non_null(strstr(process_stdout(p), "tokens of "));
+
+    snprintf(path, sizeof path, "%s/zero\nbytes", folder); /* a name is not trusted with the terminal */
+    stage_write(path, "ab\0cd", 5);
+    snprintf(path, sizeof path, "%s/tokenizer.json", s.folder);
+    process_expect_sentence(
+        process_run(0, "tokenizer", "train", folder, "--vocab=300", "-o", path, "--progress=none", NULL),
+        "image: looks binary, not like text, as do 1 more of the 4 files");
+    p = process_run(0, "train", s.config, setting, "--progress=none", NULL);
+    process_expect_sentence(p, "as do 1 more of the 4 files");
+    snprintf(path, sizeof path, "%s/zero\nbytes", folder);
+    p = process_run(0, "data", "prepare", path, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+    process_expect_sentence(p, "zero?bytes: looks binary");
+}
+
+/* ---- latest ---- */
+
+static void latest_is_the_newest_run_and_no_name(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "latest");
+    struct process *p = process_run(2, "train", s.config, "--name=latest", "--progress=none", NULL);
+    process_expect_sentence(p, "--name latest: this word stands for the newest run");
+    assert_int_equal(stage_count_runs(), 0);
+    assert_int_equal(stage_count_leftovers(&s), 0);
+    process_close(process_run(0, "train", s.config, "--name=old", "--progress=none", NULL));
+    process_close(process_run(0, "train", s.config, "--name=new", "--progress=none", NULL));
+    /* one that an older version has let in */
+    free(stage_query(&s, "update runs set name = 'latest' where name = 'old'"));
+    p = process_run(0, "show", "latest", "--json", NULL);
+    assert_non_null(strstr(process_stdout(p), "-new\""));
+    assert_null(strstr(process_stdout(p), "-old\""));
+}
+
+/* With losses that fall every evaluation keeps a best checkpoint, and only one of them is the best. */
+static void only_the_newest_best_checkpoint_is_shown_as_the_best(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "best");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--train.total_steps=40",
+                              "--eval.every=10", "--progress=none", NULL));
+    char *page = process_output("show", "mine", NULL);
+    int best = 0, then = 0;
+    for (const char *line = strstr(page, "\nCheckpoints"); line && *line && strncmp(line, "\n\n", 2) != 0;
+         line = strchr(line + 1, '\n')) {
+        int n = 0;
+        if (sscanf(line, " %*d best then %*f %n", &n), n)
+            then++;
+        else if (sscanf(line, " %*d best %*f %n", &n), n)
+            best++;
+    }
+    assert_int_equal(best, 1);
+    assert_true(then >= 1);
+    free(page);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(an_output_never_replaces_the_text_it_is_made_from),
+        TEST(a_binary_file_among_texts_is_named_and_read),
+        TEST(an_empty_word_is_refused_by_what_it_is_for),
+        TEST(only_the_newest_best_checkpoint_is_shown_as_the_best),
+        TEST(latest_is_the_newest_run_and_no_name),
+        TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),
+        TEST(a_trainer_that_does_not_answer_is_told_of_once),
+        TEST(words_of_an_order_are_checked_before_it_is_given),
+        TEST(the_version_and_every_help_are_on_standard_output),
+        TEST(a_folder_named_like_a_run_does_not_hide_the_run),
+        TEST(a_text_can_come_from_any_checkpoint_that_is_left),
+        TEST(the_best_is_the_one_that_was_saved_as_the_best),
+        TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
+        TEST(a_checkpoint_passed_over_is_told_in_the_history_and_its_place_is_listed_once),
+        TEST(where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none),
+        TEST(a_run_that_diverges_before_its_first_checkpoint_is_told_to_train_again),
+        TEST(a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,38 @@
+/* Fills a run store for the tests of the workbench: runs with curves that are the same every time. */
+#ifndef ANNEAL_TESTS_TUI_VIEW_FILL_H
+#define ANNEAL_TESTS_TUI_VIEW_FILL_H
+
+#include "runs/run.h"
+#include "runs/writer.h"
+
+struct fill {
+    const char *name;
+    int64_t steps, total_steps;
+    int64_t eval_every; /* 0: no evaluations */
+    int64_t patience;   /* of early stopping */
+    int64_t spike_step; /* a loss of `spike` there; -1: none */
+    double spike;
+    bool keep_alive;        /* leave the writer open and the lock held: the run is `running` */
+    enum run_status status; /* else it ends so */
+    const char *message;
+};
+
+/* What a living run needs to be closed by. */
+struct fill_run {
+    char id[RUN_ID_MAX];
+    struct run_lock lock;
+    struct writer *writer; /* NULL: the run has ended */
+    double start;          /* wall time of step 0 */
+    double best;           /* the early-stopping story so far */
+    int64_t best_step, waited;
+};
+
+/* Fails the test on any error. */
+void fill_run(const char *home, const struct fill *fill, struct fill_run *out);
+/* Appends steps [from, to) and waits until they are committed. */
+void fill_steps(struct fill_run *run, const struct fill *fill, int64_t from, int64_t to);
+void fill_end(struct fill_run *run, enum run_status status, const char *message);
+
+double fill_loss(int64_t step); /* the curve */
+
+#endif

@@ -1,0 +1,52 @@
+/* The real binary in a pseudo-terminal, its screen read through libvterm. Tests wait for a condition on the
+ * screen, never for a time; the deadline is only there to end a test that has failed, with the screen in its
+ * message. */
+#ifndef ANNEAL_TESTS_TUI_VIEW_PTY_H
+#define ANNEAL_TESTS_TUI_VIEW_PTY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct pty;
+
+struct pty_options {
+    int rows, columns;
+    const char *term;               /* NULL: xterm-256color */
+    const char *const *environment; /* "NAME=value" or "NAME" to unset, NULL at the end; NULL: nothing more */
+    const char *const *arguments;   /* after the binary's name, NULL at the end; NULL: none */
+};
+
+/* Starts $ANNEAL_BINARY. Fails the test when it cannot. */
+struct pty *pty_open(const struct pty_options *options);
+/* Ends the child if it still lives; NULL is harmless. */
+void pty_close(struct pty *pty);
+
+void pty_send(struct pty *pty, const char *bytes);
+void pty_signal(struct pty *pty, int number);
+void pty_resize(struct pty *pty, int rows, int columns);
+
+/* Until the screen shows `text` somewhere (in one row); fails with a dump of the screen. */
+void pty_wait_text(struct pty *pty, const char *text);
+void pty_wait_no_text(struct pty *pty, const char *text);
+/* Until the child has ended; returns its exit status, or 128 + the signal. */
+int pty_wait_exit(struct pty *pty);
+/* Until the child is stopped (Ctrl-Z). */
+void pty_wait_stopped(struct pty *pty);
+
+bool pty_has_text(struct pty *pty, const char *text);
+/* Row as UTF-8 without trailing spaces, in a buffer of the pty's that the next call overwrites. */
+const char *pty_row(struct pty *pty, int row);
+/* The whole screen, rows ended by newlines; yours to free. */
+char *pty_dump(struct pty *pty);
+/* Cells whose foreground is not the terminal's own. */
+int pty_coloured_cells(struct pty *pty);
+bool pty_on_alternate_screen(const struct pty *pty);
+bool pty_cursor_visible(const struct pty *pty);
+/* True when the terminal's modes (echo, canonical input) are those of a shell again. */
+bool pty_modes_restored(const struct pty *pty);
+/* Everything the child wrote, raw; NUL-terminated. */
+const char *pty_raw(const struct pty *pty);
+pid_t pty_pid(const struct pty *pty);
+
+#endif

@@ -1,0 +1,78 @@
+/* See terminal_fixture.h. */
+#include "tests/tui/view/terminal_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+
+const struct fill terminal_live = {.name = "kjv-live",
+                                   .steps = 420,
+                                   .total_steps = 1000,
+                                   .eval_every = 50,
+                                   .patience = 5,
+                                   .spike_step = -1,
+                                   .keep_alive = true};
+static const struct fill ended = {.name = "lion-first",
+                                  .steps = 300,
+                                  .total_steps = 300,
+                                  .eval_every = 50,
+                                  .spike_step = 150,
+                                  .spike = 12,
+                                  .status = RUN_FINISHED};
+static const struct fill failed = {.name = "diverged",
+                                   .steps = 60,
+                                   .total_steps = 300,
+                                   .spike_step = -1,
+                                   .status = RUN_FAILED,
+                                   .message = "100 updates in a row had a gradient norm that is not finite"};
+
+int terminal_make_store(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    struct err err = {0};
+    struct fill_run other;
+    assert_non_null(fixture);
+    assert_non_null(getenv("ANNEAL_TEST_DIR"));
+    snprintf(fixture->home, sizeof fixture->home, "%s/store", getenv("ANNEAL_TEST_DIR"));
+    snprintf(fixture->empty, sizeof fixture->empty, "%s/empty", getenv("ANNEAL_TEST_DIR"));
+    snprintf(fixture->environment, sizeof fixture->environment, "ANNEAL_HOME=%s", fixture->home);
+    snprintf(fixture->empty_environment, sizeof fixture->empty_environment, "ANNEAL_HOME=%s", fixture->empty);
+    assert_int_equal(file_make_folders(fixture->home, &err), STATUS_OK);
+    assert_int_equal(file_make_folders(fixture->empty, &err), STATUS_OK);
+    fill_run(fixture->home, &failed, &other);
+    fill_run(fixture->home, &ended, &other);
+    fill_run(fixture->home, &terminal_live, &fixture->run);
+    *state = fixture;
+    return 0;
+}
+
+int terminal_drop_store(void **state)
+{
+    struct fixture *fixture = *state;
+    fill_end(&fixture->run, RUN_STOPPED, "");
+    free(fixture);
+    return 0;
+}
+
+/* The workbench on the filled store. */
+struct pty *terminal_open(const char *environment, int rows, int columns, const char *term, const char *more,
+                          const char *const *arguments)
+{
+    const char *variables[] = {environment, "LC_ALL=C.UTF-8", more, NULL};
+    return pty_open(&(struct pty_options){rows, columns, term, variables, arguments});
+}
+
+struct pty *terminal_open_list(const struct fixture *fixture, int rows, int columns)
+{
+    return terminal_open(fixture->environment, rows, columns, NULL, NULL, NULL);
+}
+
+const int terminal_sizes[3][2] = {{24, 80}, {40, 120}, {60, 200}};

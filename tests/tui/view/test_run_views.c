@@ -1,0 +1,319 @@
+/* The views beside the charts in a real terminal: a run's memory and profile, and what the form of a new run
+ * foresees. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "runs/gpu_samples.h"
+#include "runs/reservations/ledger.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/terminal_fixture.h"
+#include "tui/view/run_model.h"
+
+#define MIB ((int64_t)1 << 20)
+
+/* What the living run holds: 100 MiB planned and allocated, 160 resident, on a machine of 1 GiB. */
+static void record_memory(const struct fixture *fixture)
+{
+    struct err err = {0};
+    struct store *store = store_fixture_open(fixture->home);
+    struct gpu_record sample = {.wall_time = 1e9,
+                                .gpu = -1,
+                                .memory_used_bytes = 400 * MIB,
+                                .memory_total_bytes = 1024 * MIB,
+                                .process_bytes = 160 * MIB};
+    assert_int_equal(gpu_samples_add(store, fixture->run.id, &sample, &err), STATUS_OK);
+    store_close(store);
+    writer_memory(fixture->run.writer, &(struct memory_record){0, "weights", 60 * MIB, 60 * MIB, 60 * MIB});
+    writer_memory(fixture->run.writer,
+                  &(struct memory_record){0, "activations", 40 * MIB, 40 * MIB, 40 * MIB});
+    assert_int_equal(writer_flush(fixture->run.writer, 60, &err), STATUS_OK);
+}
+
+static void the_memory_of_a_living_run_names_who_else_holds_some(void **state)
+{
+    static const struct ledger_room cpu = {"cpu", "cpu", 1024 * MIB, 0, 0.05, 0, false, 0};
+    struct fixture *fixture = *state;
+    struct err err = {0};
+    struct ledger *ledger;
+    int64_t own, other;
+    const char *arguments[] = {"watch", "kjv-live", NULL};
+    record_memory(fixture);
+    assert_int_equal(ledger_open(getenv("ANNEAL_LEDGER"), &ledger, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(ledger, &cpu, fixture->run.id, 100 * MIB, &own, &err), STATUS_OK);
+    for (int s = 0; s < 3; s++) {
+        struct pty *pty = terminal_open(fixture->environment, terminal_sizes[s][0], terminal_sizes[s][1],
+                                        NULL, NULL, arguments);
+        pty_wait_text(pty, "━ train");
+        if (s == 2) pty_wait_text(pty, "memory 100.0 MiB planned, 160.0 MiB held, 624.0 MiB free");
+        pty_send(pty, "M");
+        pty_wait_text(pty, "400.0 MiB of 1.0 GiB");
+        pty_wait_text(pty, "█W weights");
+        pty_wait_text(pty, "░A activations");
+        pty_wait_text(pty, "60.0 MiB   60.0 MiB");
+        pty_wait_text(pty, "kjv-live, ");
+        assert_false(pty_has_text(pty, "a-newcomer"));
+        assert_int_equal(ledger_reserve(ledger, &cpu, "a-newcomer", 77 * MIB, &other, &err), STATUS_OK);
+        pty_wait_text(pty, "a-newcomer, "); /* without a key, and without a change of the run store */
+        pty_wait_text(pty, "77.0 MiB");
+        assert_int_equal(ledger_release(ledger, other, &err), STATUS_OK);
+        pty_wait_no_text(pty, "a-newcomer");
+        pty_send(pty, "q");
+        pty_wait_text(pty, "━ train");
+        pty_close(pty);
+    }
+    ledger_close(ledger);
+}
+
+static void the_memory_reads_without_colours_and_without_unicode(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "kjv-live", NULL};
+    record_memory(fixture);
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, "xterm", "LC_ALL=C", arguments);
+    pty_wait_text(pty, "kjv-live");
+    pty_send(pty, "M");
+    pty_wait_text(pty, "W  weights");
+    pty_wait_text(pty, "WWWA    "); /* of the device */
+    pty_send(pty, "+");
+    pty_wait_text(pty, "WWWWWAAAA"); /* of the run */
+    pty_close(pty);
+    pty = terminal_open(fixture->environment, 24, 80, NULL, "NO_COLOR=1", arguments);
+    pty_wait_text(pty, "━ train");
+    pty_send(pty, "M");
+    pty_wait_text(pty, "█W█");       /* the letter tells */
+    pty_wait_text(pty, "─ 1.0 GiB"); /* the ruler: all of the device */
+    pty_send(pty, "+");
+    pty_wait_text(pty, "─ 160.0 MiB");
+    pty_wait_text(pty, "░A░");
+    pty_close(pty);
+}
+
+static void a_past_run_shows_its_memory_as_last_seen(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "lion-first", NULL};
+    store_fixture_sql(
+        fixture->home,
+        "insert or replace into memory select id, 1, 0, 'moments', 3145728, 3145728, 3145728 from"
+        " runs where name = 'lion-first'");
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "━ train");
+    pty_send(pty, "M");
+    pty_wait_text(pty, "▒M moments");
+    pty_wait_text(pty, "3.0 MiB");
+    pty_wait_text(pty, "device not looked at");
+    assert_false(pty_has_text(pty, "runs that hold"));
+    pty_close(pty);
+}
+
+static void a_crashed_run_without_a_checkpoint_is_not_said_to_have_one(void **state)
+{
+    char home[1024], environment[1100];
+    const char *arguments[] = {"watch", "dead", NULL};
+    struct fill_run run;
+    (void)state;
+    store_fixture_home("crashed", home, sizeof home);
+    fill_run(home,
+             &(struct fill){.name = "dead",
+                            .steps = 20,
+                            .total_steps = 50,
+                            .spike_step = -1,
+                            .status = RUN_CRASHED,
+                            .message = ""},
+             &run);
+    store_fixture_sql(home, "delete from checkpoints");
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    struct pty *pty = terminal_open(environment, 30, 120, NULL, NULL, arguments);
+    pty_wait_text(pty, "its trainer died; `anneal resume dead` begins again: it has no checkpoint yet");
+    pty_close(pty);
+}
+
+static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
+{
+    char home[1024], environment[1100], path[1200];
+    struct err err = {0};
+    (void)state;
+    store_fixture_home("imported", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    snprintf(path, sizeof path, "%s/main.log", home);
+    const char log[] = "s:0 tel:10.99\ns:0 trl:10.99\ns:1 trl:10.5\ns:250 tel:6.45\n";
+    assert_int_equal(file_write_atomic(path, log, sizeof log - 1, &err), STATUS_OK);
+    const char *import[] = {"import", path, "--name", "foreign", NULL}, *watch[] = {"watch", "foreign", NULL};
+    struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, import);
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+    pty = terminal_open(environment, 60, 200, NULL, NULL, watch);
+    pty_wait_text(pty, "loss 10.50");
+    pty_wait_text(pty, "250     6.450"); /* with no perplexity beside it */
+    pty_wait_text(pty, "not recorded");  /* the charts of rates and norms */
+    assert_false(pty_has_text(pty, "NaN"));
+    assert_false(pty_has_text(pty, "nan"));
+    assert_false(pty_has_text(pty, "waiting for the first value"));
+    pty_close(pty);
+}
+
+static void the_loss_of_another_run_lies_beside_a_runs_own(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open(fixture->environment, 40, 120, NULL, NULL, NULL);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "/lion\rC");
+    pty_wait_text(pty, "the loss of lion-first is drawn beside");
+    pty_send(pty, "\r"); /* beside itself it is not */
+    pty_wait_text(pty, "━ train");
+    assert_false(pty_has_text(pty, "· lion-first"));
+    pty_send(pty, "q\033"); /* all runs again */
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "g");
+    pty_wait_text(pty, "=✓ finished"); /* marked in the list */
+    pty_send(pty, "\r");
+    pty_wait_text(pty, "kjv-live");
+    pty_wait_text(pty, "· lion-first 2.");
+    pty_send(pty, "\033[H"); /* its value under the cursor, as the run's own */
+    pty_wait_text(pty, "@0  ━ train 8.");
+    pty_wait_text(pty, "· lion-first 8.");
+    pty_send(pty, "q");
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "jC");
+    pty_wait_text(pty, "lion-first is compared with no more");
+    pty_send(pty, "k\r");
+    pty_wait_text(pty, "━ train");
+    assert_false(pty_has_text(pty, "· lion-first"));
+    pty_close(pty);
+}
+
+/* As finely as the run itself, from its first step on, however long the other one is; and while it goes on
+ * the other's curve goes on beside it. */
+static void a_long_run_is_compared_step_by_step_with_a_short_one(void **state)
+{
+    static const struct fill live = {
+        .name = "short", .steps = 100, .total_steps = 9000, .spike_step = -1, .keep_alive = true};
+    static const struct fill lasting = {
+        .name = "long", .steps = 20000, .total_steps = 20000, .spike_step = -1, .status = RUN_FINISHED};
+    char home[1024];
+    struct err err = {0};
+    struct fill_run run, other;
+    struct run_model model;
+    (void)state;
+    store_fixture_home("compared", home, sizeof home);
+    fill_run(home, &live, &run);
+    fill_run(home, &lasting, &other);
+    struct store *store = store_fixture_open(home);
+    const struct series *series = &model.series[TRACE_OTHER];
+    assert_int_equal(run_model_open(&model, store, run.id, &err), STATUS_OK);
+    assert_int_equal(run_model_compare(&model, store, other.id, &err), STATUS_OK);
+    assert_int_equal(series->level, 1);
+    assert_int_equal(series->points[0].last_step, 0);
+    assert_true(series->points[0].last == fill_loss(0));
+    fill_steps(&run, &live, 100, 3000);
+    assert_int_equal(run_model_update(&model, store, &err), STATUS_OK);
+    assert_true(series->points[series->count - 1].last_step >= 2999);
+    run_model_release(&model);
+    store_close(store);
+    fill_end(&run, RUN_FINISHED, "");
+}
+
+static void the_profile_folds_and_sorts(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "kjv-live", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "━ train");
+    pty_send(pty, "P");
+    pty_wait_text(pty, "no step of this run was profiled yet");
+    for (int layer = 0; layer < 3; layer++) {
+        struct profile_record forward = {100, "forward", layer, "attention", 1, 1000.0 * (layer + 1), 1, 1};
+        writer_profile(fixture->run.writer, &forward);
+    }
+    struct profile_record optimizer = {100, "optimizer", -1, "adamw", 1, 2000, 4000000, 0};
+    writer_profile(fixture->run.writer, &optimizer);
+    pty_wait_text(pty, "8.000 ms a step, the mean of 1 profiled, the newest @100"); /* without a key */
+    pty_wait_text(pty, "▼ forward");
+    pty_wait_text(pty, "75.0%");
+    pty_wait_text(pty, "▶ layer 2");
+    assert_false(pty_has_text(pty, "attention"));
+    pty_send(pty, "j\r"); /* the slowest layer */
+    pty_wait_text(pty, "attention");
+    pty_wait_text(pty, "▼ layer 2");
+    pty_send(pty, "hh"); /* closes it; then to the phase it is in */
+    pty_wait_no_text(pty, "attention");
+    pty_send(pty, "h");
+    pty_wait_text(pty, "▶ forward");
+    pty_wait_no_text(pty, "layer 2");
+    pty_send(pty, "la");
+    pty_wait_text(pty, "attention");
+    pty_send(pty, "t");
+    pty_wait_no_text(pty, "layer"); /* together */
+    pty_wait_text(pty, "6.000");
+    pty_send(pty, "q");
+    pty_wait_text(pty, "━ train");
+    pty_close(pty);
+}
+
+static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open(fixture->environment, 30, 120, NULL, NULL, NULL);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "n");
+    pty_wait_text(pty, "learning rate: peak 3.00e-4, end 3.00e-5");
+    pty_wait_text(pty, "5.34M parameters; 2000 steps of 4.10k tokens");
+    pty_wait_text(pty, "3e-4┤");
+    pty_send(pty, "\t\t\t\t500");
+    pty_wait_text(pty, "500 steps of");
+    pty_send(pty, "\t\t\t1e-");
+    pty_wait_text(pty, "train.learning_rate = 1e-: must be a number"); /* and no chart of something else */
+    pty_wait_no_text(pty, "end 3.00e-5");
+    pty_send(pty, "2");
+    pty_wait_text(pty, "0.010┤");
+    pty_send(pty, "\t\t\033[D"); /* schedule: from cosine back to warmup_constant */
+    pty_wait_text(pty, "learning rate: peak 0.0100, end 0.0100");
+    pty_close(pty);
+}
+
+static void the_form_names_every_key_on_a_small_screen(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, NULL);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "n");
+    pty_wait_text(pty, "the preset's (default)");
+    pty_wait_text(pty, "lr peak 3.00e-4, end 3.00e-5");
+    pty_wait_text(pty, "In the beginning (default)");
+    pty_send(pty, "\t\t");
+    pty_wait_text(pty, " data.train ─");
+    pty_wait_text(pty, "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list");
+    pty_send(pty, "\t\t\t\t\t\t\t\t\t\t");
+    pty_wait_text(pty, " eval.early_stopping_patience ─");
+    pty_close(pty);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_memory_of_a_living_run_names_who_else_holds_some),
+        cmocka_unit_test(the_memory_reads_without_colours_and_without_unicode),
+        cmocka_unit_test(a_past_run_shows_its_memory_as_last_seen),
+        cmocka_unit_test(a_crashed_run_without_a_checkpoint_is_not_said_to_have_one),
+        cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
+        cmocka_unit_test(the_loss_of_another_run_lies_beside_a_runs_own),
+        cmocka_unit_test(a_long_run_is_compared_step_by_step_with_a_short_one),
+        cmocka_unit_test(the_profile_folds_and_sorts),
+        cmocka_unit_test(the_form_names_every_key_on_a_small_screen),
+        cmocka_unit_test(the_form_foresees_the_learning_rate_as_it_is_typed),
+    };
+    return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);
+}

@@ -1,0 +1,265 @@
+/* The real binary in a pseudo-terminal: sizes, terminals of all kinds, and every way to leave. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/tui/view/terminal_fixture.h"
+
+/* --- sizes --- */
+
+static void a_terminal_too_small_says_so_and_recovers(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 8, 30);
+    pty_wait_text(pty, "too small: 30 x 8");
+    pty_wait_text(pty, "anneal needs 40 x 10");
+    pty_resize(pty, 10, 40);
+    pty_wait_text(pty, "kjv-live");
+    pty_resize(pty, 1, 1);
+    pty_resize(pty, 24, 80);
+    pty_wait_text(pty, "3 runs, 1 training");
+    pty_send(pty, "q");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
+static void a_resize_storm_ends_with_the_right_screen(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "kjv-live", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "━ train");
+    uint32_t seed = 12345;
+    for (int i = 0; i < 300; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        int columns = i % 7 == 0 ? 1 : 1 + (int)(seed >> 8) % 400,
+            rows = i % 11 == 0 ? 1 : 1 + (int)(seed >> 20) % 120;
+        pty_resize(pty, rows, columns);
+        if (i % 9 == 0) pty_send(pty, "\t");
+    }
+    pty_resize(pty, 60, 200);
+    pty_wait_text(pty, "configuration");
+    pty_resize(pty, 24, 80);
+    pty_wait_no_text(pty, "configuration");
+    pty_wait_text(pty, "━ train");
+    pty_send(pty, "qq");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
+static void it_starts_on_a_terminal_of_one_cell(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 1, 1);
+    pty_resize(pty, 24, 80);
+    pty_wait_text(pty, "3 runs");
+    pty_close(pty);
+}
+
+/* --- terminals --- */
+
+static void colours_follow_the_terminal_and_no_color(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *terms[] = {"xterm-256color", "screen", "linux", "xterm"};
+    for (size_t t = 0; t < sizeof terms / sizeof *terms; t++) {
+        struct pty *pty = terminal_open(fixture->environment, 24, 80, terms[t], NULL, NULL);
+        pty_wait_text(pty, "kjv-live");
+        pty_wait_text(pty, "leave");
+        assert_true(pty_coloured_cells(pty) > 10);
+        pty_close(pty);
+    }
+    const char *plain[][2] = {{"xterm-256color", "NO_COLOR=1"}, {"vt100", NULL}};
+    for (size_t p = 0; p < 2; p++) {
+        struct pty *pty = terminal_open(fixture->environment, 24, 80, plain[p][0], plain[p][1], NULL);
+        pty_wait_text(pty, "running"); /* the word is there without the colour */
+        pty_wait_text(pty, "leave");
+        assert_int_equal(pty_coloured_cells(pty), 0);
+        pty_close(pty);
+    }
+}
+
+static void the_console_gets_no_braille_and_ascii_only_ascii(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "kjv-live", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, "linux", NULL, arguments);
+    pty_wait_text(pty, "train");
+    pty_wait_text(pty, "▄");
+    char *screen = pty_dump(pty);
+    for (const char *c = screen; *c; c++)
+        assert_false((unsigned char)c[0] == 0xE2 && ((unsigned char)c[1] & 0xFC) == 0xA0);
+    free(screen);
+    pty_close(pty);
+    pty = terminal_open(fixture->environment, 24, 80, "xterm", "LC_ALL=C", arguments);
+    pty_wait_text(pty, "train");
+    pty_wait_text(pty, "q back");
+    screen = pty_dump(pty);
+    for (const char *c = screen; *c; c++) assert_true(*c == '\n' || (*c >= ' ' && *c <= '~'));
+    free(screen);
+    pty_close(pty);
+}
+
+static void an_unknown_terminal_is_one_sentence_and_status_1(void **state)
+{
+    struct fixture *fixture = *state;
+    struct {
+        const char *term, *more, *says;
+    } cases[] = {{"no-such-terminal", NULL, "does not know the terminal \"no-such-terminal\""},
+                 {"dumb", NULL, "cannot"},
+                 {"xterm", "TERM", "TERM is not set"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pty *pty = terminal_open(fixture->environment, 24, 200, cases[i].term, cases[i].more, NULL);
+        assert_int_equal(pty_wait_exit(pty), 1);
+        pty_wait_text(pty, "anneal: the workbench");
+        pty_wait_text(pty, cases[i].says);
+        assert_string_equal(pty_row(pty, 1), "");
+        pty_close(pty);
+    }
+}
+
+static void without_a_terminal_it_says_what_to_use_instead(void **state)
+{
+    struct fixture *fixture = *state;
+    char command[4096], line[1024] = "";
+    snprintf(command, sizeof command, "%s '%s' </dev/null 2>&1", fixture->environment,
+             getenv("ANNEAL_BINARY"));
+    FILE *out = popen(command, "r");
+    assert_non_null(out);
+    assert_non_null(fgets(line, sizeof line, out));
+    assert_non_null(strstr(line, "needs a terminal"));
+    assert_non_null(strstr(line, "anneal runs"));
+    assert_null(fgets(line, sizeof line, out)); /* one line */
+    int how = pclose(out);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 1);
+}
+
+static void a_run_that_does_not_exist_is_an_error_before_the_screen(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "kjv-lime", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 24, 120, NULL, NULL, arguments);
+    assert_int_equal(pty_wait_exit(pty), 1);
+    pty_wait_text(pty, "kjv-live"); /* the nearest */
+    assert_null(strstr(pty_raw(pty), "\033[?1049h"));
+    pty_close(pty);
+}
+
+/* --- leaving --- */
+
+static void every_way_out_restores_the_terminal(void **state)
+{
+    struct fixture *fixture = *state;
+    const int signals[] = {0, -1, SIGTERM, SIGINT};
+    for (size_t s = 0; s < sizeof signals / sizeof *signals; s++) {
+        struct pty *pty = terminal_open_list(fixture, 24, 80);
+        pty_wait_text(pty, "3 runs");
+        assert_true(pty_on_alternate_screen(pty));
+        if (signals[s] == 0)
+            pty_send(pty, "q");
+        else if (signals[s] == -1)
+            pty_send(pty, "\x03");
+        else
+            pty_signal(pty, signals[s]);
+        assert_int_equal(pty_wait_exit(pty), 0);
+        assert_false(pty_on_alternate_screen(pty));
+        assert_true(pty_cursor_visible(pty));
+        assert_true(pty_modes_restored(pty));
+        pty_close(pty);
+    }
+}
+
+static void a_crash_restores_the_terminal(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "3 runs");
+    pty_signal(pty, SIGABRT); /* which sanitizers leave alone */
+    assert_int_not_equal(pty_wait_exit(pty), 0);
+    assert_false(pty_on_alternate_screen(pty));
+    assert_true(pty_cursor_visible(pty));
+    assert_true(pty_modes_restored(pty));
+    pty_close(pty);
+}
+
+static void hanging_up_ends_it(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "3 runs");
+    pty_signal(pty, SIGHUP);
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
+static void it_can_be_suspended_and_resumed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "\x1A");
+    pty_wait_stopped(pty);
+    assert_false(pty_on_alternate_screen(pty));
+    pty_resize(pty, 40, 120);
+    pty_signal(pty, SIGCONT);
+    pty_wait_text(pty, "3 runs");
+    pty_wait_text(pty, "ETA"); /* a word that only the new width has room for */
+    assert_true(pty_on_alternate_screen(pty));
+    pty_send(pty, "q");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
+static void leaving_never_stops_a_run(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "kjv-live");
+    pty_send(pty, "\r");
+    pty_wait_text(pty, "━ train");
+    pty_send(pty, "q");
+    pty_wait_text(pty, "kjv-live goes on training");
+    pty_send(pty, "q");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_wait_text(pty, "1 run goes on training");
+    pty_close(pty);
+    struct order order;
+    assert_false(writer_next_order(fixture->run.writer, &order)); /* nobody asked it for anything */
+    pty = terminal_open_list(fixture, 24, 80);                    /* and one can come back */
+    pty_wait_text(pty, "● running");
+    pty_close(pty);
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        TEST(a_terminal_too_small_says_so_and_recovers),
+        TEST(a_resize_storm_ends_with_the_right_screen),
+        TEST(it_starts_on_a_terminal_of_one_cell),
+        TEST(colours_follow_the_terminal_and_no_color),
+        TEST(the_console_gets_no_braille_and_ascii_only_ascii),
+        TEST(an_unknown_terminal_is_one_sentence_and_status_1),
+        TEST(without_a_terminal_it_says_what_to_use_instead),
+        TEST(a_run_that_does_not_exist_is_an_error_before_the_screen),
+        TEST(every_way_out_restores_the_terminal),
+        TEST(a_crash_restores_the_terminal),
+        TEST(hanging_up_ends_it),
+        TEST(it_can_be_suspended_and_resumed),
+        TEST(leaving_never_stops_a_run),
+    };
+    return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);
+}

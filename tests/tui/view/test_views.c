@@ -1,0 +1,326 @@
+/* The workbench on a grid alone, without a terminal: which run the list comes back to, what of an event can
+ * be read, and what stands on narrow screens. As a trainer that the form starts, this program only lives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tui/command/form_preview.h"
+#include "tui/view/workbench.h"
+
+static const char advice[] =
+    "the loss rose to 3.162, 7.8 deviations above 1.911, the median of the 100 steps "
+    "before (look at the data of this step; if it stays, lower train.learning_rate)";
+
+static const struct form_field fields[] = {
+    {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
+    {"data.train", "data", "kjv", "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
+     NULL},
+    {"sample.prompt", "sample prompt", "In the beginning", "what the sample text begins with", NULL},
+};
+
+static struct workbench *open_workbench(const char *home, const char *run_id)
+{
+    struct workbench_options options = {
+        .home = home, .run_id = run_id, .fields = fields, .field_count = 3, .preview = form_preview_make};
+    struct workbench *workbench;
+    struct err err = {0};
+    if (workbench_open(&options, &workbench, &err)) fail_msg("%s", err.text);
+    return workbench;
+}
+
+static void type(struct workbench *workbench, const char *text)
+{
+    for (; *text; text++) workbench_key(workbench, (unsigned char)*text);
+}
+
+/* Columns [0, width) of the screen, its words parted by single spaces. */
+static char *screen_words(struct workbench *workbench, int w, int h, int width, char *buf, size_t size)
+{
+    struct grid grid = {0};
+    struct err err = {0};
+    size_t n = 0;
+    assert_int_equal(grid_resize(&grid, w, h, &err), STATUS_OK);
+    grid.level = GLYPHS_BRAILLE;
+    workbench_draw(workbench, &grid);
+    for (int y = 0; y < h; y++) {
+        for (int x = 0; x <= width; x++) { /* a row ends in a space */
+            uint32_t glyph = x < width ? grid.cells[y * w + x].glyph : ' ';
+            if (glyph == GRID_CONTINUATION || (glyph == ' ' && n > 0 && buf[n - 1] == ' ')) continue;
+            n += glyph_encode(glyph, buf + n, size - n);
+        }
+    }
+    buf[n] = '\0';
+    grid_release(&grid);
+    return buf;
+}
+
+static void assert_reads(struct workbench *workbench, int w, int h, int width, const char *sentence)
+{
+    static char text[100000];
+    if (strstr(screen_words(workbench, w, h, width, text, sizeof text), sentence)) return;
+    print_error("%s\n", text);
+    fail_msg("at %d x %d \"%s\" cannot be read", w, h, sentence);
+}
+
+static void assert_reads_not(struct workbench *workbench, int w, int h, const char *words)
+{
+    static char text[100000];
+    if (strstr(screen_words(workbench, w, h, w, text, sizeof text), words))
+        fail_msg("at %d x %d there is \"%s\"", w, h, words);
+}
+
+static void fill_finished(const char *home, const char *name, struct fill_run *run)
+{
+    fill_run(home,
+             &(struct fill){
+                 .name = name, .steps = 20, .total_steps = 20, .spike_step = -1, .status = RUN_FINISHED},
+             run);
+}
+
+/* --- which run is selected --- */
+
+/* The row with the bar is that of `name`. */
+static void assert_selected(struct workbench *workbench, const char *name)
+{
+    struct grid grid = {0};
+    struct err err = {0};
+    char row[1024];
+    assert_int_equal(grid_resize(&grid, 80, 24, &err), STATUS_OK);
+    grid.level = GLYPHS_BRAILLE;
+    workbench_draw(workbench, &grid);
+    for (int y = 2; y < grid.h; y++) {
+        if (!(grid.cells[y * grid.w].attr & ATTR_REVERSE)) continue;
+        if (!strstr(grid_row(&grid, y, row, sizeof row), name)) fail_msg("\"%s\" is selected", row);
+        grid_release(&grid);
+        return;
+    }
+    fail_msg("no run is selected");
+}
+
+static void the_list_selects_the_run_that_was_watched(void **state)
+{
+    (void)state;
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("watched", home, sizeof home);
+    fill_finished(home, "older-one", &run);
+    fill_finished(home, "newer-one", &run);
+    struct workbench *workbench = open_workbench(home, "older-one");
+    type(workbench, "q");
+    assert_selected(workbench, "older-one");
+    type(workbench, "D");
+    assert_reads(workbench, 80, 24, 80, "Delete older-one");
+    workbench_close(workbench);
+}
+
+static void the_list_comes_back_to_a_run_that_has_changed_its_place(void **state)
+{
+    (void)state;
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("moved", home, sizeof home);
+    fill_finished(home, "first-one", &run);
+    fill_finished(home, "second-one", &run);
+    struct workbench *workbench = open_workbench(home, NULL);
+    type(workbench, "/finished\rj"); /* the older one */
+    assert_selected(workbench, "first-one");
+    type(workbench, "\r");
+    assert_reads(workbench, 80, 24, 80, "20 / 20 steps");
+    store_fixture_sql(home, "update runs set status = 'failed' where name = 'first-one'");
+    fill_finished(home, "third-one", &run);
+    type(workbench, "q"); /* the filter does not let it pass any more: it gives way */
+    assert_selected(workbench, "first-one");
+    assert_reads(workbench, 80, 24, 80, "third-one");
+    workbench_close(workbench);
+}
+
+/* --- events --- */
+
+static void add_event(const char *home, int step, const char *level, const char *text)
+{
+    char sql[1024];
+    snprintf(sql, sizeof sql,
+             "insert into events(run_id, segment, step, wall_time, level, text)"
+             " select id, 1, %d, 1e9, '%s', '%s' from runs",
+             step, level, text);
+    store_fixture_sql(home, sql);
+}
+
+static void make_eventful(const char *name, char *home, size_t size)
+{
+    struct fill_run run;
+    char text[512];
+    store_fixture_home(name, home, size);
+    fill_finished(home, "eventful", &run);
+    snprintf(text, sizeof text, "step 7: %s", advice);
+    add_event(home, 7, "warning", text);
+}
+
+static void a_chosen_event_is_read_whole_at_every_size(void **state)
+{
+    (void)state;
+    static const int sizes[][3] = {{60, 18, 60}, {80, 24, 80}, {120, 40, 120}, {200, 60, 148}};
+    char home[1024], sentence[512];
+    make_eventful("chosen", home, sizeof home);
+    snprintf(sentence, sizeof sentence, "! @7 %s ", advice);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct workbench *workbench = open_workbench(home, "eventful");
+        type(workbench, "n");
+        assert_reads(workbench, sizes[i][0], sizes[i][1], sizes[i][2], sentence);
+        assert_reads(workbench, sizes[i][0], sizes[i][1], sizes[i][0], "? help"); /* nothing hides the keys */
+        assert_reads_not(workbench, sizes[i][0], sizes[i][1], "step 7:");
+        type(workbench, "n");
+        assert_reads(workbench, sizes[i][0], sizes[i][1], sizes[i][2], "@19 checkpoint written to step-last");
+        workbench_close(workbench);
+    }
+}
+
+static void the_newest_event_has_the_lines_that_the_sample_leaves_blank(void **state)
+{
+    (void)state;
+    char home[1024], sentence[512];
+    make_eventful("newest", home, sizeof home);
+    snprintf(sentence, sizeof sentence, "! @7 %s ", advice);
+    store_fixture_sql(home, "update samples set text = ' was the word.'");
+    store_fixture_sql(home, "delete from events where level = 'info'");
+    struct workbench *workbench = open_workbench(home, "eventful");
+    assert_reads(workbench, 120, 40, 120, sentence);
+    workbench_close(workbench);
+}
+
+static void the_side_panel_wraps_its_events(void **state)
+{
+    (void)state;
+    char home[1024];
+    make_eventful("side", home, sizeof home);
+    struct workbench *workbench = open_workbench(home, "eventful");
+    struct grid grid = {0};
+    struct err err = {0};
+    char row[2048];
+    int lines = 0;
+    static const char *const parts[] = {"! @7 the loss rose to 3.162, 7.8 deviations",
+                                        "above 1.911, the median", "lower train.learning_rate)"};
+    assert_int_equal(grid_resize(&grid, 200, 60, &err), STATUS_OK);
+    grid.level = GLYPHS_BRAILLE;
+    workbench_draw(workbench, &grid);
+    for (int y = 0; y < grid.h && lines < 3; y++)
+        lines += strstr(grid_row(&grid, y, row, sizeof row), parts[lines]) != NULL;
+    assert_int_equal(lines, 3);
+    grid_release(&grid);
+    workbench_close(workbench);
+}
+
+/* --- narrow screens --- */
+
+static void how_a_run_stands_is_said_in_words_that_fit(void **state)
+{
+    (void)state;
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("stands", home, sizeof home);
+    fill_run(home,
+             &(struct fill){.name = "waiting",
+                            .steps = 120,
+                            .total_steps = 1000,
+                            .eval_every = 50,
+                            .patience = 5,
+                            .spike_step = -1,
+                            .status = RUN_STOPPED},
+             &run);
+    struct workbench *workbench = open_workbench(home, "waiting");
+    assert_reads(workbench, 120, 40, 120, "0 of 5 evaluations without improvement, 5 left");
+    assert_reads(workbench, 78, 24, 78, "@100, 0 of 5 evaluations without improvement");
+    assert_reads(workbench, 42, 16, 42, " 0 of 5 evaluations without improvement ");
+    workbench_close(workbench);
+    store_fixture_sql(home, "update runs set status = 'crashed'");
+    workbench = open_workbench(home, "waiting");
+    assert_reads(workbench, 60, 18, 60, "its trainer died: `anneal resume waiting` ");
+    workbench_close(workbench);
+}
+
+static void the_form_says_everything_on_narrow_screens(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = {{40, 12}, {60, 18}, {80, 24}, {120, 40}};
+    char home[1024];
+    store_fixture_home("form", home, sizeof home);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int w = sizes[i][0], h = sizes[i][1];
+        struct workbench *workbench = open_workbench(home, NULL);
+        type(workbench, "n\t");
+        assert_reads(workbench, w, h, w, fields[1].hint);
+        if (w >= 80) assert_reads(workbench, w, h, 50, "sample prompt In the beginning (default)");
+        assert_reads_not(workbench, w, h, "…");
+        workbench_key(workbench, K_F5);
+        assert_reads(workbench, w, h, w, "The trainer reads its data and makes the run. Esc: do not wait.");
+        workbench_close(workbench);
+    }
+}
+
+static void questions_and_answers_are_read_whole_on_narrow_screens(void **state)
+{
+    (void)state;
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("asked", home, sizeof home);
+    fill_finished(home, "quite-a-long-name", &run);
+    struct workbench *workbench = open_workbench(home, NULL);
+    type(workbench, "D");
+    assert_reads(workbench, 40, 12, 40, "Delete quite-a-long-name with its");
+    assert_reads(workbench, 40, 12, 40, "history and checkpoints?");
+    assert_reads(workbench, 40, 12, 40, "y yes n no");
+    type(workbench, "nC");
+    assert_reads(workbench, 40, 12, 40,
+                 "open another run: the loss of quite-a-long-name is drawn beside its own");
+    workbench_key(workbench, K_DOWN); /* the keys again */
+    assert_reads(workbench, 40, 12, 40, "? help q leave");
+    workbench_close(workbench);
+}
+
+static void one_of_a_thing_is_not_many(void **state)
+{
+    (void)state;
+    static const char *const one[] = {"train.total_steps=1", "train.batch_size=1", "train.seq_len=1",
+                                      "train.warmup_steps=0"};
+    static struct form_preview preview;
+    form_preview_make(one, 4, &preview);
+    assert_string_equal(preview.problem, "");
+    assert_non_null(strstr(preview.facts, " parameters; 1 step of 1 token, 1 in all"));
+    form_preview_make(one, 1, &preview);
+    assert_non_null(strstr(preview.facts, " parameters; 1 step of 4.10k tokens, "));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_list_selects_the_run_that_was_watched),
+        cmocka_unit_test(the_list_comes_back_to_a_run_that_has_changed_its_place),
+        cmocka_unit_test(a_chosen_event_is_read_whole_at_every_size),
+        cmocka_unit_test(the_newest_event_has_the_lines_that_the_sample_leaves_blank),
+        cmocka_unit_test(the_side_panel_wraps_its_events),
+        cmocka_unit_test(how_a_run_stands_is_said_in_words_that_fit),
+        cmocka_unit_test(the_form_says_everything_on_narrow_screens),
+        cmocka_unit_test(questions_and_answers_are_read_whole_on_narrow_screens),
+        cmocka_unit_test(one_of_a_thing_is_not_many),
+    };
+    if (argc > 1 && strcmp(argv[1], "train") == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than its test */
+        alarm(60);
+        pause();
+        return 0;
+    }
+    setlocale(LC_CTYPE, "C.UTF-8");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

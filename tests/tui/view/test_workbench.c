@@ -1,0 +1,574 @@
+/* The real binary in a pseudo-terminal: every view at three sizes, and what their keys do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "runs/order.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/command/stage.h"
+#include "tests/tui/view/terminal_fixture.h"
+
+/* --- views at three sizes --- */
+
+static void the_list_shows_every_run_at_three_sizes(void **state)
+{
+    struct fixture *fixture = *state;
+    for (int s = 0; s < 3; s++) {
+        struct pty *pty = terminal_open_list(fixture, terminal_sizes[s][0], terminal_sizes[s][1]);
+        pty_wait_text(pty, "3 runs, 1 training");
+        pty_wait_text(pty, "● running");
+        pty_wait_text(pty, "✓ finished");
+        pty_wait_text(pty, "✗ failed");
+        pty_wait_text(pty, "kjv-live");
+        pty_wait_text(pty, "42%");
+        pty_wait_text(pty, "? help");
+        pty_wait_text(pty, "▁"); /* the curve */
+        pty_send(pty, "q");
+        assert_int_equal(pty_wait_exit(pty), 0);
+        assert_false(pty_on_alternate_screen(pty));
+        assert_true(pty_cursor_visible(pty));
+        pty_close(pty);
+    }
+}
+
+static void a_run_shows_charts_and_story_at_three_sizes(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "kjv-live", NULL};
+    for (int s = 0; s < 3; s++) {
+        struct pty *pty = terminal_open(fixture->environment, terminal_sizes[s][0], terminal_sizes[s][1],
+                                        NULL, NULL, arguments);
+        pty_wait_text(pty, "420 / 1,000 steps");
+        pty_wait_text(pty, "━ train");
+        pty_wait_text(pty, "◆ val");
+        pty_wait_text(pty, "★");
+        pty_wait_text(pty, "learning rate");
+        pty_wait_text(pty, "In the beginning of the house");
+        pty_wait_text(pty, "0 of 5 evaluations without improvement");
+        pty_wait_text(pty, "checkpoint written");
+        if (s > 0) pty_wait_text(pty, "gradient norm");
+        if (s > 0) pty_wait_text(pty, "throughput");
+        if (s == 2) pty_wait_text(pty, "configuration");
+        if (s == 2) pty_wait_text(pty, "perplexity");
+        pty_close(pty);
+    }
+}
+
+static void new_steps_appear_without_a_key(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "latest", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "420 / 1,000 steps");
+    fill_steps(&fixture->run, &terminal_live, 420, 441);
+    pty_wait_text(pty, "441 / 1,000 steps");
+    pty_close(pty);
+}
+
+/* The plot row with the star, right of the axis; NULL: none. In a buffer of the terminal's. */
+static const char *starred_plot_row(struct pty *pty)
+{
+    for (int row = 4; row < 24; row++) {
+        const char *text = pty_row(pty, row), *axis = strstr(text, "│");
+        if (!axis) axis = strstr(text, "┤");
+        if (axis && strstr(axis, "★")) return text;
+    }
+    return NULL;
+}
+
+static void an_evaluation_after_the_last_step_is_drawn(void **state)
+{
+    const struct fill whole = {
+        .name = "forty", .steps = 40, .total_steps = 40, .spike_step = -1, .keep_alive = true};
+    const char *arguments[] = {"watch", "forty", NULL};
+    char home[1024], environment[1100];
+    struct fill_run run;
+    struct err err = {0};
+    (void)state;
+    store_fixture_home("last-best", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    fill_run(home, &whole, &run); /* steps 0 to 39, and as the trainer does, evaluations by steps done */
+    for (int64_t done = 10; done <= 40; done += 10) {
+        double loss = 6 - (double)done / 20;
+        struct eval_record eval = {done, done * 4096, run.start, loss, 50, 400};
+        struct stopping_record stopping = {.step = done,
+                                           .val_loss = loss,
+                                           .best_val_loss = loss,
+                                           .best_step = done,
+                                           .improved = true,
+                                           .verdict = VERDICT_IMPROVED};
+        writer_eval(run.writer, &eval);
+        writer_stopping(run.writer, &stopping);
+    }
+    assert_int_equal(writer_flush(run.writer, 60, &err), STATUS_OK);
+    fill_end(&run, RUN_FINISHED, "");
+    struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "40 / 40 steps");
+    pty_send(pty, "\033[D"); /* the cursor comes in at the newest: the evaluation */
+    pty_wait_text(pty, "@40  ━ train");
+    pty_wait_text(pty, "◆ val 4.000");
+    if (!starred_plot_row(pty)) fail_msg("no star in the plot of a run whose last evaluation is its best");
+    pty_close(pty);
+}
+
+static void time_between_a_stop_and_a_resume_does_not_count(void **state)
+{
+    const struct fill short_run = {
+        .name = "resumed", .steps = 5, .total_steps = 5, .spike_step = -1, .status = RUN_FINISHED};
+    const char *show[] = {"show", "resumed", NULL}, *watch[] = {"watch", "resumed", NULL};
+    char home[1024], environment[1100];
+    struct fill_run run;
+    (void)state;
+    store_fixture_home("resumed", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    fill_run(home, &short_run, &run);
+    /* 10 s, a night, 20 s of a trainer that died after its last step, an hour, 30 s */
+    store_fixture_sql(home, "update runs set created_at = 1e9, ended_at = 1e9 + 40030, segment = 3;"
+                            "delete from segments;"
+                            "insert into segments(run_id, segment, first_step, started_at, ended_at, status)"
+                            " select id, 1, 0, 1e9, 1e9 + 10, 'stopped' from runs union all"
+                            " select id, 2, 2, 1e9 + 30000, null, 'running' from runs union all"
+                            " select id, 3, 4, 1e9 + 40000, 1e9 + 40030, 'finished' from runs;"
+                            "update steps set segment = 2, wall_time = 1e9 + 30000 + 10 * (step - 1)"
+                            " where step in (2, 3);"
+                            "update steps set segment = 3 where step = 4");
+    struct pty *pty = terminal_open(environment, 60, 100, NULL, NULL, show);
+    assert_int_equal(pty_wait_exit(pty), 0);
+    assert_true(pty_has_text(pty, ", after 1m 00s"));
+    pty_close(pty);
+    pty = terminal_open(environment, 24, 80, NULL, NULL, watch);
+    pty_wait_text(pty, "in 1m 00s");
+    pty_close(pty);
+}
+
+static void the_form_shows_defaults_and_hints_at_three_sizes(void **state)
+{
+    struct fixture *fixture = *state;
+    for (int s = 0; s < 3; s++) {
+        struct pty *pty = terminal_open_list(fixture, terminal_sizes[s][0], terminal_sizes[s][1]);
+        pty_wait_text(pty, "3 runs");
+        pty_send(pty, "n");
+        pty_wait_text(pty, "New run");
+        pty_wait_text(pty, "shakespeare (default)");
+        pty_wait_text(pty, "2000 (default)");
+        pty_wait_text(pty, "Start training");
+        pty_send(pty, "\t\t");
+        pty_wait_text(pty, "a recipe (kjv)");
+        pty_send(pty, "q?n"); /* text, not keys */
+        pty_wait_text(pty, "q?n");
+        pty_send(pty, "\x15");
+        pty_wait_no_text(pty, "q?n");
+        pty_send(pty, "\033");
+        pty_wait_text(pty, "3 runs");
+        pty_close(pty);
+    }
+}
+
+static void a_bad_value_shows_the_trainers_sentence_in_the_form(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 100);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "n\t\t\t\t");
+    pty_wait_text(pty, "optimizer steps until");
+    pty_send(pty, "many\x12");
+    pty_wait_text(pty, "not started:");
+    pty_wait_text(pty, "many"); /* what was typed is still there */
+    pty_send(pty, "\033");
+    pty_wait_text(pty, "3 runs, 1 training"); /* and no run was made */
+    pty_close(pty);
+}
+
+/* The newest run of a store, once it is there and trains. */
+static struct run_info wait_for_training(struct store *store, int64_t steps)
+{
+    struct run_info run;
+    struct err err = {0};
+    for (int i = 0; i < 60000; i++) {
+        if (run_find(store, "latest", &run, &err) == STATUS_OK && run.steps >= steps) return run;
+        usleep(1000);
+    }
+    fail_msg("no run came to step %ld: %s", (long)steps, err.text);
+    return run;
+}
+
+/* What became of a living run that is asked to end. */
+static struct run_info end_training(struct store *store, const struct run_info *run)
+{
+    struct run_info ended;
+    struct err err = {0};
+    kill((pid_t)run->pid, SIGTERM);
+    for (int i = 0; i < 60000 && run_is_alive(store, run->id); i++) usleep(1000);
+    assert_int_equal(run_find(store, run->id, &ended, &err), STATUS_OK);
+    return ended;
+}
+
+static void train_with_watch_arrives_at_its_run(void **state)
+{
+    struct stage stage;
+    struct err err = {0};
+    struct store *store;
+    char environment[700];
+    stage_open(&stage, "watch");
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", stage.home);
+    const char *arguments[] = {"train",
+                               "--watch",
+                               stage.config,
+                               "--name",
+                               "watched",
+                               "--train.total_steps=100000",
+                               "--eval.every=0",
+                               "--checkpoint.every=0",
+                               NULL};
+    struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "● running");
+    pty_wait_text(pty, "/ 100,000 steps");
+    pty_wait_text(pty, "watched");
+    assert_true(pty_on_alternate_screen(pty));
+    pty_send(pty, "qq");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_wait_text(pty, "1 run goes on training");
+    pty_close(pty);
+    assert_int_equal(store_open(stage.home, &store, &err), STATUS_OK);
+    struct run_info run = wait_for_training(store, 1);
+    assert_int_equal(end_training(store, &run).status, RUN_STOPPED);
+    store_close(store);
+    assert_int_equal(stage_count_leftovers(&stage), 0);
+    /* what the trainer has against its words is said here, and no workbench opens */
+    const char *bad[] = {"train", stage.config, "--watch", "--data.train=nowhere.txt", NULL};
+    pty = terminal_open(environment, 24, 120, NULL, NULL, bad);
+    assert_int_equal(pty_wait_exit(pty), 1);
+    pty_wait_text(pty, "nowhere.txt");
+    assert_false(pty_on_alternate_screen(pty));
+    assert_int_equal(stage_count_leftovers(&stage), 0); /* not while a checkpoint may be half written */
+    pty_close(pty);
+    (void)state;
+}
+
+static void a_run_started_from_the_form_outlives_the_workbench(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err = {0};
+    struct store *store;
+    struct run_info run;
+    char corpus[1200], environment[1200], home[1100], text[4096 + 1];
+    const char verse[] = "In the beginning God created the heaven and the earth. ";
+    for (size_t i = 0; i < sizeof text - 1; i++) text[i] = verse[i % (sizeof verse - 1)];
+    snprintf(home, sizeof home, "%s/form", getenv("ANNEAL_TEST_DIR"));
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    snprintf(corpus, sizeof corpus, "%s/c.txt", getenv("ANNEAL_TEST_DIR"));
+    assert_int_equal(file_make_folders(home, &err), STATUS_OK);
+    assert_int_equal(file_write_atomic(corpus, text, sizeof text - 1, &err), STATUS_OK);
+    struct pty *pty = terminal_open(environment, 40, 120, NULL, "OMP_NUM_THREADS=1", NULL);
+    pty_wait_text(pty, "No runs yet.");
+    pty_send(pty, "nfrom-form\t\t");
+    pty_send(pty, corpus);
+    pty_send(pty, "\tbytes\t100000\t1\t16\x12"); /* tokenizer, steps, batch, sequence; Ctrl-R */
+    pty_wait_text(pty, "● running");
+    pty_wait_text(pty, "/ 100,000 steps");
+    pty_wait_text(pty, "from-form");
+    pty_send(pty, "q");
+    pty_wait_text(pty, "from-form goes on training");
+    pty_send(pty, "q");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+    assert_int_equal(store_open(home, &store, &err), STATUS_OK);
+    run = wait_for_training(store, 1);
+    run = wait_for_training(store, run.steps + 2); /* it still trains, with nobody watching */
+    assert_int_equal(run.status, RUN_RUNNING);
+    run = end_training(store, &run);
+    assert_int_equal(run.status, RUN_STOPPED);
+    char folder[2048], log[2100];
+    run_folder(store, run.id, folder, sizeof folder);
+    snprintf(log, sizeof log, "%s/stderr.log", folder);
+    assert_true(file_exists(log));
+    store_close(store);
+    (void)fixture;
+}
+
+static void the_help_covers_each_view(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "?");
+    pty_wait_text(pty, "open the selected run");
+    pty_send(pty, " ");
+    pty_wait_text(pty, "draw the screen anew");
+    pty_send(pty, "x");
+    pty_wait_no_text(pty, "draw the screen anew");
+    pty_send(pty, "\r");
+    pty_wait_text(pty, "━ train");
+    pty_send(pty, "?");
+    pty_wait_text(pty, "focus the next chart");
+    pty_close(pty);
+}
+
+static void an_empty_store_teaches_how_to_begin(void **state)
+{
+    struct fixture *fixture = *state;
+    for (int s = 0; s < 3; s++) {
+        struct pty *pty = terminal_open(fixture->empty_environment, terminal_sizes[s][0],
+                                        terminal_sizes[s][1], NULL, NULL, NULL);
+        pty_wait_text(pty, "No runs yet.");
+        pty_wait_text(pty, "anneal train --data.train=kjv");
+        pty_send(pty, "\r\033[A\033[Bpsc"); /* nothing to act on */
+        pty_send(pty, "q");
+        assert_int_equal(pty_wait_exit(pty), 0);
+        pty_close(pty);
+    }
+}
+
+static void runs_of_one_name_are_told_apart(void **state)
+{
+    static const struct fill twin = {
+        .name = "twin", .steps = 5, .total_steps = 5, .spike_step = -1, .status = RUN_FINISHED};
+    char home[1024], environment[1100], sql[1200];
+    struct fill_run run[5];
+    (void)state;
+    store_fixture_home("twins", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    for (int i = 0; i < 5; i++) fill_run(home, &twin, &run[i]);
+    /* of other days, of one day, and two of one second; the ids as their trainers would have made them */
+    static const char *const facts[5][2] = {{"20010909-014640-twin", "1e9"},
+                                            {"20010910-014640-twin", "1e9 + 86400"},
+                                            {"20010910-030320-twin", "1e9 + 91000"},
+                                            {"20010912-014640-twin", "1e9 + 259200"},
+                                            {"20010912-014640-twin-2", "1e9 + 259200.5"}};
+    for (int i = 0; i < 5; i++) {
+        snprintf(sql, sizeof sql, "update runs set id = '%s', created_at = %s where id = '%s'", facts[i][0],
+                 facts[i][1], run[i].id);
+        store_fixture_sql(home, sql);
+    }
+    for (int s = 0; s < 3; s++) {
+        struct pty *pty =
+            terminal_open(environment, terminal_sizes[s][0], terminal_sizes[s][1], NULL, "TZ=UTC", NULL);
+        pty_wait_text(pty, "5 runs");
+        pty_wait_text(pty, "twin 09 Sep ");
+        pty_wait_text(pty, "twin 10 Sep 01:46");
+        pty_wait_text(pty, "twin 10 Sep 03:03");
+        pty_wait_text(pty, "twin 20010912-014640 ");
+        pty_wait_text(pty, "twin 20010912-014640-2");
+        pty_close(pty);
+    }
+}
+
+static void the_table_of_runs_fits_the_terminal(void **state)
+{
+    const struct fill lengthy = {.name = "a-name-that-goes-on-and-on-and-on-and-on-for-ever-v7",
+                                 .steps = 5,
+                                 .total_steps = 5,
+                                 .spike_step = -1,
+                                 .status = RUN_FINISHED},
+                      brief = {.name = "brief",
+                               .steps = 5,
+                               .total_steps = 5,
+                               .spike_step = 4,
+                               .spike = -NAN,
+                               .status = RUN_FAILED};
+    static const int widths[] = {10, 30, 80, 200};
+    const char *arguments[] = {"runs", NULL};
+    char home[1024], environment[1100];
+    struct fill_run run;
+    (void)state;
+    store_fixture_home("long-name", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    fill_run(home, &lengthy, &run);
+    fill_run(home, &brief, &run);
+    for (int i = 0; i < 4; i++) {
+        struct pty *pty = terminal_open(environment, 24, widths[i], NULL, "COLUMNS", arguments);
+        assert_int_equal(pty_wait_exit(pty), 0);
+        if (strlen(pty_row(pty, 3))) fail_msg("at %d columns three lines wrap", widths[i]);
+        assert_int_equal(strncmp(pty_row(pty, 0), "RUN", 3), 0);
+        assert_int_equal(pty_has_text(pty, "…"), i < 3);
+        if (widths[i] == 80) assert_true(pty_has_text(pty, "-v7  finished"));
+        if (widths[i] == 80) assert_true(pty_has_text(pty, "BEST VAL"));
+        if (widths[i] == 80) assert_true(pty_has_text(pty, " nan "));
+        assert_false(pty_has_text(pty, "-nan"));
+        if (widths[i] == 200) assert_true(pty_has_text(pty, "for-ever-v7  finished"));
+        if (widths[i] == 200) assert_true(pty_has_text(pty, "STARTED"));
+        pty_close(pty);
+    }
+}
+
+/* --- working with it --- */
+
+static void the_filter_narrows_the_list(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "diverged");
+    pty_send(pty, "/lion fin");
+    pty_wait_text(pty, "1 match");
+    pty_wait_no_text(pty, "diverged");
+    pty_send(pty, "\r\r"); /* keep it, then open what is left */
+    pty_wait_text(pty, "300 / 300 steps");
+    pty_send(pty, "\033");
+    pty_wait_text(pty, "1 match");
+    pty_send(pty, "\033");
+    pty_wait_text(pty, "diverged");
+    pty_send(pty, "/nosuchrun");
+    pty_wait_text(pty, "No run matches");
+    pty_close(pty);
+}
+
+static void keys_change_charts_cursor_and_zoom(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "lion-first", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 40, 120, NULL, NULL, arguments);
+    pty_wait_text(pty, "▸loss");
+    pty_wait_text(pty, "12"); /* the spike is inside the axis */
+    pty_send(pty, "\t\t");
+    pty_wait_text(pty, "▸gradient norm");
+    pty_send(pty, "\r");
+    pty_wait_no_text(pty, "━ train"); /* alone */
+    pty_send(pty, "\r\033[Z\033[Z");
+    pty_wait_text(pty, "▸loss");
+    pty_send(pty, "y");
+    pty_wait_text(pty, "loss log");
+    pty_send(pty, "m");
+    pty_wait_text(pty, "loss log ema 0.9");
+    pty_send(pty, "\033[D");
+    pty_wait_text(pty, "loss log ema 0.9 @299");
+    pty_send(pty, "\033[H");
+    pty_wait_text(pty, "loss log ema 0.9 @0");
+    pty_send(pty, "++");
+    pty_wait_no_text(pty, " 200");
+    pty_send(pty, "0f");
+    pty_wait_no_text(pty, "@0 ");
+    pty_send(pty, "\033[A");
+    pty_wait_text(pty, "(older; Down: newer)");
+    pty_close(pty);
+}
+
+static void an_unknown_escape_sequence_is_no_command(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "lion-first", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "▸loss");
+    pty_send(pty, "\033[1;5s\033[<0;3;4q\033Os\033[200~\t");
+    pty_wait_text(pty, "▸learning rate"); /* only the Tab counted: still in the run, no question asked */
+    assert_false(pty_has_text(pty, "Stop"));
+    pty_close(pty);
+}
+
+static void stopping_asks_first_and_sends_an_order(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    struct order order;
+    pty_wait_text(pty, "kjv-live");
+    pty_send(pty, "s");
+    pty_wait_text(pty, "Stop kjv-live?");
+    pty_send(pty, "n");
+    pty_wait_no_text(pty, "Stop kjv-live?");
+    pty_send(pty, "\r");
+    pty_wait_text(pty, "━ train");
+    pty_send(pty, "s");
+    pty_wait_text(pty, "Stop kjv-live?");
+    pty_send(pty, "y");
+    pty_wait_text(pty, "asked kjv-live to stop");
+    while (!writer_next_order(fixture->run.writer, &order)) usleep(1000); /* the trainer's side */
+    assert_int_equal(order.verb, ORDER_STOP);
+    writer_order_done(fixture->run.writer, order.id, 441, "checkpoint written to step-441");
+    pty_wait_text(pty, "stop at step 441: checkpoint written");
+    pty_send(pty, "p");
+    pty_wait_text(pty, "asked kjv-live to pause");
+    while (!writer_next_order(fixture->run.writer, &order)) usleep(1000);
+    assert_int_equal(order.verb, ORDER_PAUSE);
+    writer_order_done(fixture->run.writer, order.id, 441, "paused");
+    writer_status(fixture->run.writer, RUN_PAUSED);
+    pty_wait_text(pty, "‖ paused");
+    pty_send(pty, "p");
+    pty_wait_text(pty, "asked kjv-live to continue");
+    while (!writer_next_order(fixture->run.writer, &order)) usleep(1000);
+    assert_int_equal(order.verb, ORDER_CONTINUE);
+    writer_order_done(fixture->run.writer, order.id, 441, "continued");
+    writer_status(fixture->run.writer, RUN_RUNNING);
+    pty_wait_text(pty, "● running");
+    pty_close(pty);
+}
+
+static void an_ended_run_takes_no_orders(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "diverged", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "100 updates in a row");
+    pty_send(pty, "p");
+    pty_wait_text(pty, "diverged is not training: it is failed");
+    pty_send(pty, "qD"); /* the list, on the run one comes from */
+    pty_wait_text(pty, "Delete diverged");
+    pty_send(pty, "n");
+    pty_wait_no_text(pty, "Delete diverged");
+    pty_send(pty, "gD"); /* the newest run, and it lives */
+    pty_wait_text(pty, "stop it before deleting it");
+    pty_close(pty);
+}
+
+static void a_run_is_deleted_only_after_yes(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct fill doomed = {
+        .name = "doomed", .steps = 20, .total_steps = 20, .spike_step = -1, .status = RUN_FINISHED};
+    struct fill_run run;
+    fill_run(fixture->home, &doomed, &run);
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "4 runs");
+    pty_send(pty, "/doomed\r");
+    pty_wait_text(pty, "1 match");
+    pty_send(pty, "D");
+    pty_wait_text(pty, "Delete doomed");
+    pty_send(pty, "\033");
+    pty_wait_no_text(pty, "Delete doomed");
+    pty_send(pty, "D");
+    pty_wait_text(pty, "Delete doomed");
+    pty_send(pty, "y");
+    pty_wait_text(pty, "doomed is deleted");
+    pty_send(pty, "\033");
+    pty_wait_text(pty, "3 runs");
+    pty_close(pty);
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        TEST(the_list_shows_every_run_at_three_sizes),
+        TEST(a_run_shows_charts_and_story_at_three_sizes),
+        TEST(new_steps_appear_without_a_key),
+        TEST(an_evaluation_after_the_last_step_is_drawn),
+        TEST(time_between_a_stop_and_a_resume_does_not_count),
+        TEST(the_form_shows_defaults_and_hints_at_three_sizes),
+        TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
+        TEST(train_with_watch_arrives_at_its_run),
+        TEST(a_run_started_from_the_form_outlives_the_workbench),
+        TEST(the_help_covers_each_view),
+        TEST(an_empty_store_teaches_how_to_begin),
+        TEST(runs_of_one_name_are_told_apart),
+        TEST(the_table_of_runs_fits_the_terminal),
+        TEST(the_filter_narrows_the_list),
+        TEST(keys_change_charts_cursor_and_zoom),
+        TEST(an_unknown_escape_sequence_is_no_command),
+        TEST(stopping_asks_first_and_sends_an_order),
+        TEST(an_ended_run_takes_no_orders),
+        TEST(a_run_is_deleted_only_after_yes),
+    };
+    return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);
+}

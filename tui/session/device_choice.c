@@ -1,0 +1,96 @@
+/* See device_choice.h. */
+#include "tui/session/device_choice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "kernels/device/cuda_plugin.h"
+
+enum status device_choice_check(const char *wish, struct err *err)
+{
+    if (strcmp(wish, "auto") == 0 || strcmp(wish, "cpu") == 0 || strcmp(wish, "cuda") == 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "--device %.40s: must be auto, cpu or cuda", wish);
+}
+
+/* Signs of a GPU that can be used: the driver's, and WSL's. */
+static bool has_driver(void)
+{
+    return file_exists("/proc/driver/nvidia/version") || file_exists("/dev/dxg") ||
+           file_exists("/dev/nvidiactl");
+}
+
+/* A GPU, or the sentence why none. STATUS_NOT_FOUND, no fallback worth a word: there is no plugin, and no
+ * driver either that could use it, or ANNEAL_CUDA_PLUGIN=none says that none is wanted. */
+static enum status open_gpu(struct device_choice *choice, struct err *err)
+{
+    enum status status = cuda_backend_open(&choice->backend, err);
+    const char *named = getenv("ANNEAL_CUDA_PLUGIN");
+    if (status == STATUS_NOT_FOUND && (named ? strcmp(named, "none") != 0 : has_driver()))
+        status = STATUS_FAILED;
+    return status ? status : choice->backend->device_open(0, &choice->device, err);
+}
+
+static enum status open_cpu(struct device_choice *choice, struct err *err)
+{
+    choice->backend = cpu_backend();
+    enum status status = choice->backend->device_open(choice->threads, &choice->device, err);
+    if (!status) choice->backend->device_describe(choice->device, &choice->info);
+    return status;
+}
+
+enum status device_choice_open(struct device_choice *choice, const char *wish, int threads, struct err *err)
+{
+    struct err why = {0};
+    enum status status = STATUS_NOT_FOUND;
+    *choice = (struct device_choice){.wish = wish, .threads = threads};
+    if (strcmp(wish, "cpu") != 0) status = open_gpu(choice, &why);
+    if (!status) {
+        choice->backend->device_describe(choice->device, &choice->info);
+        return STATUS_OK;
+    }
+    choice->device = NULL;
+    if (strcmp(wish, "cuda") == 0)
+        return err_set(err, STATUS_FAILED, "--device cuda: %s (use --device cpu or auto)", why.text);
+    if (status != STATUS_NOT_FOUND) snprintf(choice->why, sizeof choice->why, "%s", why.text);
+    return open_cpu(choice, err);
+}
+
+void device_choice_close(struct device_choice *choice)
+{
+    if (choice->device) choice->backend->device_close(choice->device);
+    choice->device = NULL;
+}
+
+bool device_choice_may_fall_back(const struct device_choice *choice, const struct err *err)
+{
+    return (err->status == STATUS_DEVICE || err->status == STATUS_NO_MEMORY) &&
+           strcmp(choice->wish, "auto") == 0 && choice->backend != cpu_backend();
+}
+
+enum status device_choice_fall_back(struct device_choice *choice, const struct err *why, struct err *err)
+{
+    char reason[sizeof choice->why];
+    snprintf(reason, sizeof reason, "%s", why->text); /* `why` may be `err` */
+    device_choice_close(choice);
+    memcpy(choice->why, reason, sizeof reason);
+    return open_cpu(choice, err);
+}
+
+enum status device_choice_check_precision(const struct device_choice *choice, const char *precision,
+                                          struct err *err)
+{
+    for (int p = 0; p < PRECISIONS; p++) {
+        struct stream *stream = NULL;
+        struct err no = {0};
+        if (strcmp(precision, precision_name((enum precision)p)) != 0) continue;
+        enum status status = choice->backend->stream_open(choice->device, (enum precision)p, &stream, &no);
+        if (!status) choice->backend->stream_close(stream);
+        if (!status) return STATUS_OK;
+        if (status != STATUS_USAGE) return err_set(err, status, "%s", no.text);
+        return err_set(err, STATUS_USAGE, "train.precision = %s: %s (set it to auto%s%s)", precision, no.text,
+                       choice->why[0] ? "; there is no GPU to use: " : "", choice->why);
+    }
+    return STATUS_OK;
+}

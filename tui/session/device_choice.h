@@ -1,0 +1,39 @@
+/* Which device a command computes on: what --device says, and the CPU where `auto` finds no GPU that works,
+ * at the start or later. A GPU that has failed is never tried again. */
+#ifndef ANNEAL_TUI_SESSION_DEVICE_CHOICE_H
+#define ANNEAL_TUI_SESSION_DEVICE_CHOICE_H
+
+#include <stdbool.h>
+
+#include "kernels/device/backend.h"
+
+struct device_choice {
+    const char *wish; /* "auto", "cpu", "cuda"; borrowed */
+    int threads;      /* of the CPU; 0: all cores */
+    const struct backend *backend;
+    struct device *device; /* owned; NULL: none is open */
+    struct device_info info;
+    char why[512]; /* `auto` computes on the CPU because of this; empty: nothing to say */
+};
+
+/* True for "auto", "cpu", "cuda"; else the sentence that names them. */
+enum status device_choice_check(const char *wish, struct err *err);
+
+/* With "auto" only a CPU that cannot be opened is an error. */
+enum status device_choice_open(struct device_choice *choice, const char *wish, int threads, struct err *err);
+void device_choice_close(struct device_choice *choice); /* harmless on a zeroed struct */
+
+/* Whether `err` is of the kind for which another device may do better, and the wish allows it. A full disk, a
+ * damaged file or a wrong word is not. */
+bool device_choice_may_fall_back(const struct device_choice *choice, const struct err *err);
+
+/* Closes the GPU, opens the CPU; `why` becomes the reason. What was opened on the GPU must have been closed.
+ */
+enum status device_choice_fall_back(struct device_choice *choice, const struct err *why, struct err *err);
+
+/* Whether the device computes in the precision that train.precision names ("auto": always); STATUS_USAGE
+ * names the key and the remedy. */
+enum status device_choice_check_precision(const struct device_choice *choice, const char *precision,
+                                          struct err *err);
+
+#endif

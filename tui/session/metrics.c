@@ -1,0 +1,153 @@
+/* See metrics.h. */
+#include "tui/session/metrics.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+#include "core/base/thread.h"
+#include "kernels/device/gauge.h"
+#include "runs/gpu_samples.h"
+#include "runs/run.h"
+
+enum { SECONDS = 2 };
+
+/* Of both threads: of the one that records, until metrics_stop has seen it end, or it sees that it was left.
+ */
+struct metrics {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool leave, ended, left;
+    const char *asked; /* what the thread waits for */
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct device_info device;
+    /* the thread's own */
+    struct store *store;
+    struct gauge *gauge; /* NULL: nobody tells of the GPU */
+};
+
+/* What is waited for from here on; false: nobody waits for the answer any more. */
+static bool ask(struct metrics *m, const char *whom)
+{
+    pthread_mutex_lock(&m->mutex);
+    m->asked = whom;
+    bool left = m->left;
+    pthread_mutex_unlock(&m->mutex);
+    return !left;
+}
+
+/* 1 of "cuda:1"; -1 of the CPU. */
+static int device_number(const struct device_info *device)
+{
+    int number;
+    return sscanf(device->short_name, "cuda:%d", &number) == 1 ? number : -1;
+}
+
+/* A row that cannot be stored is left out: the next one comes soon. */
+static void take(struct metrics *m)
+{
+    struct gpu_record record;
+    if (!ask(m, "NVML")) return;
+    if (m->gauge)
+        gauge_read(m->gauge, &record);
+    else
+        gauge_read_host(device_number(&m->device), &record);
+    if (ask(m, "the run store")) gpu_samples_add(m->store, m->id, &record, NULL);
+}
+
+/* The last one is taken after it was told, also by a run that was over before this thread began. */
+static void take_until_told(struct metrics *m)
+{
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (bool last = false; !last;) {
+        next.tv_sec += SECONDS;
+        pthread_mutex_lock(&m->mutex);
+        while (!m->leave && pthread_cond_timedwait(&m->changed, &m->mutex, &next) == 0) {
+        }
+        last = m->leave;
+        pthread_mutex_unlock(&m->mutex);
+        take(m);
+    }
+}
+
+static void release(struct metrics *m)
+{
+    pthread_cond_destroy(&m->changed);
+    pthread_mutex_destroy(&m->mutex);
+    free(m);
+}
+
+static void *body(void *argument)
+{
+    struct metrics *m = argument;
+    if (ask(m, "NVML")) gauge_open(m->device.uuid, &m->gauge, NULL);
+    if (ask(m, "the run store") && !store_open(m->home, &m->store, NULL)) take_until_told(m);
+    ask(m, "NVML");
+    gauge_close(m->gauge);
+    store_close(m->store);
+    pthread_mutex_lock(&m->mutex);
+    m->ended = true;
+    pthread_cond_signal(&m->changed);
+    bool left = m->left;
+    pthread_mutex_unlock(&m->mutex);
+    if (left) release(m);
+    return NULL;
+}
+
+enum status metrics_start(const char *home, const char *run_id, const struct device_info *device,
+                          struct metrics **out, struct err *err)
+{
+    struct metrics *m = calloc(1, sizeof *m);
+    pthread_condattr_t monotonic;
+    if (!m) return err_set(err, STATUS_NO_MEMORY, "no memory for a device's metrics");
+    pthread_mutex_init(&m->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&m->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    snprintf(m->home, sizeof m->home, "%s", home);
+    snprintf(m->id, sizeof m->id, "%s", run_id);
+    m->device = *device;
+    if (thread_start(&m->thread, body, m)) {
+        release(m);
+        return err_set(err, STATUS_FAILED, "cannot start a thread for metrics");
+    }
+    *out = m;
+    return STATUS_OK;
+}
+
+enum status metrics_stop(struct metrics *m, double seconds, struct err *err)
+{
+    struct timespec until = clock_deadline(seconds);
+    if (!m) return STATUS_OK;
+    pthread_mutex_lock(&m->mutex);
+    m->leave = true;
+    pthread_cond_signal(&m->changed);
+    while (!m->ended && pthread_cond_timedwait(&m->changed, &m->mutex, &until) == 0) {
+    }
+    pthread_t thread = m->thread;
+    const char *asked = m->asked;
+    m->left = !m->ended;
+    bool left = m->left;
+    pthread_mutex_unlock(&m->mutex);
+    if (left) { /* m is the thread's from here on */
+        pthread_detach(thread);
+        return err_set(
+            err, STATUS_BUSY,
+            "device metrics end before the run: %s has not answered for %g s (the numbers of training "
+            "are not touched%s)",
+            asked, seconds,
+            strcmp(asked, "NVML") == 0 ? "; where nvidia-smi hangs, too, the GPU or its driver wants a reset"
+                                       : "");
+    }
+    pthread_join(thread, NULL);
+    release(m);
+    return STATUS_OK;
+}

@@ -1,0 +1,32 @@
+/* See second_start.h. */
+#include "tui/session/second_start.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kernels/device/blas_core.h"
+
+/* OpenMP's threads spin for work between two operations, and where other processes want the cores they spin
+ * in each other's way: two runs on one machine were twenty times slower. Let them sleep. */
+static bool let_idle_threads_sleep(void)
+{
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return false;
+    return setenv("OMP_WAIT_POLICY", "passive", 1) == 0;
+}
+
+static bool use_what_the_processor_has(void)
+{
+    const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : blas_core();
+    return core && setenv("OPENBLAS_CORETYPE", core, 1) == 0;
+}
+
+void second_start(char **argv)
+{
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return;
+    self[n] = '\0';
+    bool sleep_set = let_idle_threads_sleep(), core_set = use_what_the_processor_has();
+    if (sleep_set || core_set) execv(self, argv);
+}
