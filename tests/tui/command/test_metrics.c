@@ -24,7 +24,7 @@ static struct nvml_stand_in *stand_in(void)
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
     assert_true(n > 0);
     path[n] = '\0';
-    strcpy(strrchr(path, '/'), "/../kernels/stand_in/libnvidia-ml.so.1");
+    strcpy(strrchr(path, '/'), "/../../kernels/stand_in/libnvidia-ml.so.1");
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (!library) fail_msg("%s", dlerror());
     struct nvml_stand_in *s = dlsym(library, "nvml_stand_in");
