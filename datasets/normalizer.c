@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "datasets/pretokenizer.h"
+#include "core/base/utf8.h"
 
 struct buffer {
     char *bytes;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/utf8.h"
+
 enum { INVALID_PIECE = 256, JIT_STACK_BYTES = 1 << 20, HEAP_LIMIT_KIB = 64 << 10 };
 
 struct stage {
@@ -26,44 +28,6 @@ struct pretokenizer_scratch {
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
 };
-
-/* ---- UTF-8 ---- */
-
-/* Length of the valid character at text, 0 if there is none. */
-static inline size_t character_bytes(const unsigned char *text, size_t n)
-{
-    unsigned char lead = text[0];
-    if (lead < 0x80) return 1;
-    if (lead < 0xC2 || lead > 0xF4) return 0;
-    size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (n < length) return 0;
-    unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    if (text[1] < low || text[1] > high) return 0;
-    for (size_t i = 2; i < length; i++)
-        if ((text[i] & 0xC0) != 0x80) return 0;
-    return length;
-}
-
-size_t utf8_valid_bytes(const char *text, size_t n)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
-    size_t i = 0;
-    while (i < n) {
-        uint64_t word;
-        if (n - i >= sizeof word) {
-            memcpy(&word, bytes + i, sizeof word);
-            if (!(word & 0x8080808080808080u)) {
-                i += sizeof word;
-                continue;
-            }
-        }
-        size_t length = character_bytes(bytes + i, n - i);
-        if (!length) break;
-        i += length;
-    }
-    return i;
-}
 
 /* ---- making ---- */
 
@@ -236,6 +200,7 @@ static enum status split_stage(const struct splitting *s, size_t at, const char 
     pcre2_match_data *match = s->scratch->match[at];
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
     size_t done = 0, start = 0; /* bytes given out; where to search from */
+    uint32_t point;
     enum status status = STATUS_OK;
     while (start < n) {
         int count = match_at(stage, match, s->scratch->context, text, n, start);
@@ -249,8 +214,7 @@ static enum status split_stage(const struct splitting *s, size_t at, const char 
         if (from > done && (status = split_stage(s, at + 1, text + done, from - done))) return status;
         if (to > from && (status = split_stage(s, at + 1, text + from, to - from))) return status;
         done = to;
-        start =
-            to > from ? to : to + (to < n ? character_bytes((const unsigned char *)text + to, n - to) : 1);
+        start = to > from ? to : to + (to < n ? utf8_character(text + to, n - to, &point) : 1);
     }
     return done < n ? split_stage(s, at + 1, text + done, n - done) : STATUS_OK;
 }
@@ -262,11 +226,12 @@ enum status pretokenizer_split(const struct pretokenizer *pretokenizer, struct p
     struct splitting s = {pretokenizer, scratch, visit, context, err};
     for (size_t i = 0; i < n;) {
         enum status status;
+        uint32_t point;
         size_t valid = utf8_valid_bytes(text + i, n - i), invalid = 0;
         if (valid && (status = split_stage(&s, 0, text + i, valid))) return status;
         i += valid;
         while (i + invalid < n && invalid < INVALID_PIECE &&
-               !character_bytes((const unsigned char *)text + i + invalid, n - i - invalid))
+               !utf8_character(text + i + invalid, n - i - invalid, &point))
             invalid++;
         if (invalid && (status = visit(context, text + i, invalid, err))) return status;
         i += invalid;

@@ -44,8 +44,4 @@ enum status pretokenizer_split(const struct pretokenizer *pretokenizer, struct p
                                const char *text, size_t n, piece_visitor visit, void *context,
                                struct err *err);
 
-/* How many of the first bytes of text are whole, valid UTF-8 characters (no surrogates, no overlong forms).
- */
-size_t utf8_valid_bytes(const char *text, size_t n);
-
 #endif

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "core/base/text.h"
-#include "datasets/pretokenizer.h"
+#include "core/base/utf8.h"
 #include "datasets/recipe.h"
 
 enum { FOLDERS_DEEP = 64, LOOK_BYTES = 64 << 10, NAMES_TOLD = 5 };

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/utf8.h"
 
 static enum status refuse_writing(const struct store *store, struct err *err)
 {
@@ -226,10 +227,7 @@ void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t si
     const char *text = (const char *)sqlite3_column_text(statement, column);
     if (!text) text = "";
     size_t n = strlen(text);
-    if (n >= size) {
-        n = size - 1;
-        while (n && ((unsigned char)text[n] & 0xC0) == 0x80) n--;
-    }
+    if (n >= size) n = utf8_cut(text, size - 1);
     memcpy(buf, text, n);
     buf[n] = '\0';
 }

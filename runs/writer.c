@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/utf8.h"
 #include "runs/writer_thread.h"
 
 /* ---- texts ---- */
@@ -14,10 +15,7 @@
 static size_t text_length(const char *text, size_t most)
 {
     size_t n = strnlen(text, most + 1);
-    if (n <= most) return n;
-    n = most;
-    while (n && ((unsigned char)text[n] & 0xC0) == 0x80) n--;
-    return n;
+    return n <= most ? n : utf8_cut(text, most);
 }
 
 /* Copies two texts with their NULs into one piece of the ring of bytes; false when there is no room now. */

@@ -4,41 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* vsnprintf cuts anywhere; an error text must stay valid UTF-8, so drop a character that was cut in two. */
-static void trim_partial_utf8(char *text)
-{
-    size_t n = strlen(text), back = 0;
-    while (back < n && back < 3 && ((unsigned char)text[n - 1 - back] & 0xC0) == 0x80) back++;
-    if (back == n) return;
-    unsigned char lead = (unsigned char)text[n - 1 - back];
-    size_t want = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
-    if (want > back + 1) text[n - 1 - back] = '\0';
-}
+#include "core/base/utf8.h"
 
-/* Bytes of the character at `c`, 0 when it is no well-formed UTF-8 (RFC 3629). */
-static size_t utf8_length(const unsigned char *c)
+/* Texts quote what files and users say. What would break the line, or a terminal would obey, becomes '?'. */
+static void replace_controls(char *text)
 {
-    if (c[0] < 0x80) return 1;
-    size_t n = c[0] >= 0xF0 ? 4 : c[0] >= 0xE0 ? 3 : 2;
-    if (c[0] < 0xC2 || c[0] > 0xF4) return 0;
-    if ((c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] > 0x9F)) return 0;
-    if ((c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] > 0x8F)) return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((c[i] & 0xC0) != 0x80) return 0; /* the NUL at the end is none either */
-    return n;
-}
-
-/* Texts quote what files and users say. What would break the line, or order a terminal about, becomes '?'. */
-static void clean_line(char *text)
-{
-    for (unsigned char *c = (unsigned char *)text; *c;) {
-        size_t n = utf8_length(c);
-        if (n == 0 || *c < 0x20 || *c == 0x7F)
-            *c++ = '?';
-        else if (n == 2 && c[0] == 0xC2 && c[1] < 0xA0) /* U+0080 to U+009F are control characters, too */
-            *c++ = '?', *c++ = '?';
-        else
-            c += n;
+    for (char *c = text, *end = text + strlen(text); c < end;) {
+        uint32_t point;
+        size_t n = utf8_character(c, (size_t)(end - c), &point);
+        if (!n || utf8_is_control(point)) memset(c, '?', n ? n : 1);
+        c += n ? n : 1;
     }
 }
 
@@ -50,8 +25,9 @@ enum status err_set(struct err *err, enum status status, const char *format, ...
     va_start(args, format);
     int n = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (n >= (int)sizeof err->text) trim_partial_utf8(err->text);
-    clean_line(err->text);
+    if (n >= (int)sizeof err->text) /* vsnprintf cuts anywhere */
+        err->text[sizeof err->text - 1 - utf8_incomplete_tail(err->text, sizeof err->text - 1)] = '\0';
+    replace_controls(err->text);
     return status;
 }
 

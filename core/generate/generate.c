@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 #include "core/base/philox.h"
 
@@ -117,46 +116,4 @@ uint32_t generator_next(struct generator *g, const struct sampling *sampling, in
     }
     g->context[g->length++] = (int32_t)token;
     return token;
-}
-
-/* What a terminal would obey instead of showing. */
-static bool is_control(utf8proc_int32_t character)
-{
-    return (character < 0x20 && character != '\n' && character != '\t') ||
-           (character >= 0x7F && character < 0xA0);
-}
-
-size_t generate_incomplete_tail(const char *bytes, size_t n)
-{
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        unsigned char lead = (unsigned char)bytes[n - back];
-        if ((lead & 0xC0) == 0x80) continue;
-        size_t want = lead > 0xF4 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
-        return want > back ? back : 0;
-    }
-    return 0;
-}
-
-size_t generate_clean_utf8(char *out, size_t size, const char *bytes, size_t n)
-{
-    size_t used = 0;
-    if (!size) return 0;
-    n -= generate_incomplete_tail(bytes, n);
-    for (size_t at = 0; at < n;) {
-        utf8proc_int32_t character;
-        utf8proc_ssize_t length =
-            utf8proc_iterate((const utf8proc_uint8_t *)bytes + at, (utf8proc_ssize_t)(n - at), &character);
-        const char *piece = bytes + at;
-        size_t m = (size_t)length, taken = length > 0 ? (size_t)length : 1;
-        if (length <= 0 || is_control(character)) {
-            piece = "\xEF\xBF\xBD";
-            m = 3;
-        }
-        if (used + m + 1 > size) break;
-        memcpy(out + used, piece, m);
-        used += m;
-        at += taken;
-    }
-    out[used] = '\0';
-    return used;
 }

@@ -35,12 +35,4 @@ enum status generator_start(struct generator *generator, const char *prompt, str
  * a pure function of (sampling.seed, index, logits). */
 uint32_t generator_next(struct generator *generator, const struct sampling *sampling, int64_t index);
 
-/* How many of the last bytes (0 to 3) begin a UTF-8 character that is not complete yet. */
-size_t generate_incomplete_tail(const char *bytes, size_t n);
-
-/* Valid UTF-8 of any bytes, fit for a terminal: each invalid byte and each control character but newline and
- * tab becomes U+FFFD. An incomplete character at the end is left out. Writes at most size-1 bytes and a NUL
- * (nothing when size is 0); returns the length. */
-size_t generate_clean_utf8(char *out, size_t size, const char *bytes, size_t n);
-
 #endif

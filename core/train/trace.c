@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
-#include "core/base/text.h"
+#include "core/base/json_out.h"
 
 enum { PROCESS_STEP = 1, PROCESS_DEVICE = 2, STREAMS_MAX = 64 };
 
@@ -20,71 +20,71 @@ struct trace {
     size_t size;
     int streams[STREAMS_MAX]; /* whose names are written */
     int stream_count;
-    bool first; /* no event has been written */
+    struct json_out json;
 };
 
-/* Names are ours or a compiler's; what is not plain ASCII is not worth more than a question mark. */
-static void put_string(FILE *out, const char *text)
+/* An event, open for what else it holds. */
+static struct json_out *begin_event(struct trace *t, const char *name, const char *phase, int process,
+                                    int thread)
 {
-    fputc('"', out);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') fputc('\\', out);
-        fputc(c < 0x20 || c > 0x7e ? '?' : c, out);
-    }
-    fputc('"', out);
-}
-
-static void begin_event(struct trace *t, const char *name, const char *phase, int process, int thread)
-{
-    fputs(t->first ? "\n" : ",\n", t->out);
-    t->first = false;
-    fputs("{\"name\":", t->out);
-    put_string(t->out, name);
-    fprintf(t->out, ",\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", phase, process, thread);
+    json_out_open(&t->json, NULL, '{', JSON_OUT_COMPACT);
+    json_out_text(&t->json, "name", name);
+    json_out_text(&t->json, "ph", phase);
+    json_out_int(&t->json, "pid", process);
+    json_out_int(&t->json, "tid", thread);
+    return &t->json;
 }
 
 /* what: "process_name" or "thread_name" */
 static void put_name(struct trace *t, const char *what, int process, int thread, const char *name)
 {
-    begin_event(t, what, "M", process, thread);
-    fputs(",\"args\":{\"name\":", t->out);
-    put_string(t->out, name);
-    fputs("}}", t->out);
+    struct json_out *event = begin_event(t, what, "M", process, thread);
+    json_out_open(event, "args", '{', JSON_OUT_COMPACT);
+    json_out_text(event, "name", name);
+    json_out_close(event);
+    json_out_close(event);
 }
 
-/* Times in whole nanoseconds, so that what is nested stays nested when it is written in decimals. */
-static void put_times(struct trace *t, const char *category, int64_t start, int64_t end)
+/* Microseconds from whole nanoseconds, so that nested events stay nested in decimals. */
+static void put_time(struct json_out *event, const char *name, int64_t ns)
 {
-    int64_t duration = end - start;
-    fprintf(t->out, ",\"cat\":\"%s\",\"ts\":%" PRId64 ".%03" PRId64 ",\"dur\":%" PRId64 ".%03" PRId64,
-            category, start / 1000, start % 1000, duration / 1000, duration % 1000);
+    char number[32];
+    snprintf(number, sizeof number, "%" PRId64 ".%03" PRId64, ns / 1000, ns % 1000);
+    json_out_raw(event, name, number);
+}
+
+/* A complete event, open for its arguments. */
+static struct json_out *begin_complete(struct trace *t, const char *name, const char *category, int process,
+                                       int thread, int64_t start, int64_t end)
+{
+    struct json_out *event = begin_event(t, name, "X", process, thread);
+    json_out_text(event, "cat", category);
+    put_time(event, "ts", start);
+    put_time(event, "dur", end - start);
+    return event;
 }
 
 static void put_group(struct trace *t, const char *name, const char *category, int64_t start, int64_t end)
 {
-    begin_event(t, name, "X", PROCESS_STEP, 1);
-    put_times(t, category, start, end);
-    fputc('}', t->out);
+    json_out_close(begin_complete(t, name, category, PROCESS_STEP, 1, start, end));
 }
 
 /* G a second from a count and nanoseconds. */
-static void put_rate(struct trace *t, const char *name, int64_t count, int64_t nanoseconds)
+static void put_rate(struct json_out *event, const char *name, int64_t count, int64_t nanoseconds)
 {
-    char number[32];
-    if (count > 0 && nanoseconds > 0)
-        fprintf(t->out, ",\"%s\":%s", name,
-                text_format_double((double)count / (double)nanoseconds, number, sizeof number));
+    if (count > 0 && nanoseconds > 0) json_out_real(event, name, (double)count / (double)nanoseconds);
 }
 
 static void put_operation(struct trace *t, const struct span *s, int64_t start, int64_t end)
 {
-    begin_event(t, s->op, "X", PROCESS_STEP, 1);
-    put_times(t, "operation", start, end);
-    fprintf(t->out, ",\"args\":{\"bytes\":%" PRId64 ",\"flops\":%" PRId64, s->bytes, s->flops);
-    put_rate(t, "GB/s", s->bytes, end - start);
-    put_rate(t, "GFLOP/s", s->flops, end - start);
-    fputs("}}", t->out);
+    struct json_out *event = begin_complete(t, s->op, "operation", PROCESS_STEP, 1, start, end);
+    json_out_open(event, "args", '{', JSON_OUT_COMPACT);
+    json_out_int(event, "bytes", s->bytes);
+    json_out_int(event, "flops", s->flops);
+    put_rate(event, "GB/s", s->bytes, end - start);
+    put_rate(event, "GFLOP/s", s->flops, end - start);
+    json_out_close(event);
+    json_out_close(event);
 }
 
 /* ---- spans as a tree ---- */
@@ -186,8 +186,10 @@ enum status trace_open(int64_t step, const char *device, struct trace **out, str
     }
     t->step = step;
     snprintf(t->device, sizeof t->device, "%s", device);
-    t->first = true;
-    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", t->out);
+    json_out_begin(&t->json, t->out);
+    json_out_open(&t->json, NULL, '{', JSON_OUT_COMPACT);
+    json_out_text(&t->json, "displayTimeUnit", "ms");
+    json_out_open(&t->json, "traceEvents", '[', JSON_OUT_LINES);
     put_name(t, "process_name", PROCESS_STEP, 1, "anneal");
     put_name(t, "thread_name", PROCESS_STEP, 1, "step");
     *out = t;
@@ -214,23 +216,25 @@ void trace_activity(void *trace, const struct activity *a)
     int64_t start = a->start_ns > 0 ? a->start_ns : 0, end = a->start_ns + a->duration_ns;
     if (end < start) return; /* before the step */
     name_stream(t, a->stream);
-    begin_event(t, a->name, "X", PROCESS_DEVICE, a->stream);
-    put_times(t, a->kind == ACTIVITY_KERNEL ? "kernel" : "copy", start, end);
+    struct json_out *event = begin_complete(t, a->name, a->kind == ACTIVITY_KERNEL ? "kernel" : "copy",
+                                            PROCESS_DEVICE, a->stream, start, end);
     if (a->kind != ACTIVITY_KERNEL) {
-        fprintf(t->out, ",\"args\":{\"bytes\":%" PRId64, a->bytes);
-        put_rate(t, "GB/s", a->bytes, end - start);
-        fputc('}', t->out);
+        json_out_open(event, "args", '{', JSON_OUT_COMPACT);
+        json_out_int(event, "bytes", a->bytes);
+        put_rate(event, "GB/s", a->bytes, end - start);
+        json_out_close(event);
     }
-    fputc('}', t->out);
+    json_out_close(event);
 }
 
 enum status trace_close(struct trace *t, const char *path, struct err *err)
 {
     enum status status = STATUS_OK;
     char folder[4096];
-    fputs("\n]}\n", t->out);
-    bool whole = !ferror(t->out);
-    if (fclose(t->out) != 0 || !whole)
+    json_out_close(&t->json);
+    json_out_close(&t->json);
+    int error = json_out_finish(&t->json);
+    if (fclose(t->out) != 0 || error)
         status = err_set(err, STATUS_NO_MEMORY, "no memory for the text of the trace");
     if (path && !status) {
         const char *slash = strrchr(path, '/');

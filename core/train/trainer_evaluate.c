@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/clean.h"
 #include "core/base/clock.h"
 
 /* Mean loss over the labels that count of the first batches of the validation split, the same ones every
@@ -67,7 +68,7 @@ enum status trainer_sample(struct trainer *t, struct err *err)
     }
     if (!status) status = trainer_device_status(t, err);
     if (status) return status;
-    generate_clean_utf8(t->sample_text, SAMPLE_BYTES_MAX, t->sample_bytes, used);
+    clean_block(t->sample_text, SAMPLE_BYTES_MAX, t->sample_bytes, used);
     struct sample_record record = {t->state.step, c->sample.prompt, t->sample_text};
     o->sample(o->context, &record);
     return STATUS_OK;

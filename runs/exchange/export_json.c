@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "runs/exchange/out_file.h"
-#include "runs/json_out.h"
 #include "runs/run_params.h"
 #include "runs/run_row.h"
 #include "runs/tables.h"
@@ -24,11 +24,6 @@ struct document {
     struct err *err;
 };
 
-static void write_text(struct json_out *out, const char *name, const char *value)
-{
-    json_out_text(out, name, value, value ? strlen(value) : 0);
-}
-
 /* ---- configuration ---- */
 
 /* "16" is a number, "true" a truth, anything else a text. */
@@ -43,7 +38,7 @@ static void write_config_value(struct json_out *out, const char *name, const cha
     else if (text_parse_double(value, &number) && isfinite(number))
         json_out_real(out, name, number);
     else
-        write_text(out, name, value);
+        json_out_text(out, name, value);
 }
 
 /* The length of the section in "section.key": up to the last dot. */
@@ -61,7 +56,7 @@ static bool same_section(const char *a, const char *b)
 
 static enum status write_config(struct document *d)
 {
-    json_out_open(&d->out, "config", '{', false);
+    json_out_open(&d->out, "config", '{', JSON_OUT_LINES);
     for (size_t i = 0; i < d->param_count; i++) {
         const char *name = d->params[i].name;
         size_t n = section_length(name), earlier = 0;
@@ -69,13 +64,13 @@ static enum status write_config(struct document *d)
         if (earlier < i) continue; /* written with that one */
         char *section = arena_printf(&d->arena, "%.*s", (int)n, name);
         if (!section) return err_set(d->err, STATUS_NO_MEMORY, "exporting: not enough memory");
-        json_out_open(&d->out, section, '{', false);
+        json_out_open(&d->out, section, '{', JSON_OUT_LINES);
         for (size_t j = i; j < d->param_count; j++)
             if (same_section(d->params[j].name, name))
                 write_config_value(&d->out, d->params[j].name + n + (n > 0), d->params[j].value);
-        json_out_close(&d->out, '}');
+        json_out_close(&d->out);
     }
-    json_out_close(&d->out, '}');
+    json_out_close(&d->out);
     return STATUS_OK;
 }
 
@@ -92,9 +87,9 @@ static enum status write_rows(struct document *d, const char *name, enum export_
         n += (size_t)snprintf(columns + n, sizeof columns - n, "%s%s", n ? ", " : "", column->name);
     enum status status =
         timeline_open(&timeline, d->store, d->run.id, which == EXPORT_EVALS, columns, d->err);
-    json_out_open(&d->out, name, '[', false);
+    json_out_open(&d->out, name, '[', JSON_OUT_LINES);
     while (!status && !d->out.error && !(status = timeline_next(&timeline, &row, d->err)) && row) {
-        json_out_open(&d->out, NULL, '{', true);
+        json_out_open(&d->out, NULL, '{', JSON_OUT_FLAT);
         for (int i = 0; tables[which].columns[i + 1].name; i++) {
             column = &tables[which].columns[i + 1];
             if (sqlite3_column_type(timeline.row, i) == SQLITE_NULL)
@@ -104,9 +99,9 @@ static enum status write_rows(struct document *d, const char *name, enum export_
             else
                 json_out_real(&d->out, column->name, sqlite3_column_double(timeline.row, i));
         }
-        json_out_close(&d->out, '}');
+        json_out_close(&d->out);
     }
-    json_out_close(&d->out, ']');
+    json_out_close(&d->out);
     timeline_close(&timeline);
     return status;
 }
@@ -161,15 +156,15 @@ static enum status write_phases(struct document *d, double total)
                                  "select phase, sum(time_us) / 1e3 from layer_profile where run_id = ?1"
                                  " group by phase order by 2 desc, 1",
                                  0, &select);
-    json_out_open(&d->out, "phase_breakdown", '{', false);
+    json_out_open(&d->out, "phase_breakdown", '{', JSON_OUT_LINES);
     while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
         double time = store_column_double(select, 1);
-        json_out_open(&d->out, (const char *)sqlite3_column_text(select, 0), '{', true);
+        json_out_open(&d->out, (const char *)sqlite3_column_text(select, 0), '{', JSON_OUT_FLAT);
         json_out_real(&d->out, "time_ms", time);
         json_out_real(&d->out, "share", share(time, total));
-        json_out_close(&d->out, '}');
+        json_out_close(&d->out);
     }
-    json_out_close(&d->out, '}');
+    json_out_close(&d->out);
     return status;
 }
 
@@ -181,17 +176,17 @@ static enum status write_operations(struct document *d, double total)
                                  "select op, sum(calls), sum(time_us) / 1e3 from layer_profile"
                                  " where run_id = ?1 group by op order by 3 desc, 1 limit ?2",
                                  TOP_OPERATIONS, &select);
-    json_out_open(&d->out, "top_operations", '[', false);
+    json_out_open(&d->out, "top_operations", '[', JSON_OUT_LINES);
     while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
         double time = store_column_double(select, 2);
-        json_out_open(&d->out, NULL, '{', true);
-        write_text(&d->out, "op", (const char *)sqlite3_column_text(select, 0));
+        json_out_open(&d->out, NULL, '{', JSON_OUT_FLAT);
+        json_out_text(&d->out, "op", (const char *)sqlite3_column_text(select, 0));
         json_out_int(&d->out, "calls", store_column_int(select, 1, 0));
         json_out_real(&d->out, "time_ms", time);
         json_out_real(&d->out, "share", share(time, total));
-        json_out_close(&d->out, '}');
+        json_out_close(&d->out);
     }
-    json_out_close(&d->out, ']');
+    json_out_close(&d->out);
     return status;
 }
 
@@ -211,23 +206,23 @@ static enum status write_profile(struct document *d)
         steps = sqlite3_column_double(select, 1);
         sqlite3_reset(select);
     }
-    json_out_open(&d->out, "profiler_report", '{', false);
+    json_out_open(&d->out, "profiler_report", '{', JSON_OUT_LINES);
     json_out_real(&d->out, "total_time_ms", total);
     json_out_real(&d->out, "avg_step_ms", steps > 0 ? total / steps : NAN);
     if (!status) status = write_phases(d, total);
     if (!status) status = write_operations(d, total);
-    json_out_close(&d->out, '}');
+    json_out_close(&d->out);
     return status;
 }
 
 static enum status write_training(struct document *d)
 {
-    json_out_open(&d->out, "training", '{', false);
+    json_out_open(&d->out, "training", '{', JSON_OUT_LINES);
     enum status status = write_totals(d);
     if (!status) status = write_rows(d, "steps", EXPORT_STEPS);
     if (!status) status = write_profile(d);
     if (!status) status = write_rows(d, "evals", EXPORT_EVALS);
-    json_out_close(&d->out, '}');
+    json_out_close(&d->out);
     return status;
 }
 
@@ -244,19 +239,20 @@ static enum status write_inference(struct document *d)
                          "select segment, step, prompt, text from samples where run_id = ?1"
                          " order by step, segment, id",
                          0, &select);
-    json_out_open(&d->out, "inference", '[', false);
+    json_out_open(&d->out, "inference", '[', JSON_OUT_LINES);
     while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
         int64_t step = sqlite3_column_int64(select, 1);
         if (!segment_shows(&segments, sqlite3_column_int(select, 0), step - 1)) continue;
-        json_out_open(&d->out, NULL, '{', false);
+        json_out_open(&d->out, NULL, '{', JSON_OUT_LINES);
         json_out_int(&d->out, "step", step);
         for (int i = 2; i < 4; i++) {
             const char *text = (const char *)sqlite3_column_text(select, i);
-            json_out_text(&d->out, i == 2 ? "prompt" : "text", text, (size_t)sqlite3_column_bytes(select, i));
+            json_out_bytes(&d->out, i == 2 ? "prompt" : "text", text,
+                           (size_t)sqlite3_column_bytes(select, i));
         }
-        json_out_close(&d->out, '}');
+        json_out_close(&d->out);
     }
-    json_out_close(&d->out, ']');
+    json_out_close(&d->out);
     segment_release(&segments);
     return status;
 }
@@ -285,13 +281,13 @@ static enum status write_document(struct store *store, const char *run_id, FILE 
     if (!status) status = run_params_list(store, run_id, &d.arena, &d.params, &d.param_count, err);
     if (!status) {
         json_out_begin(&d.out, file);
-        json_out_open(&d.out, NULL, '{', false);
-        write_text(&d.out, "run_id", d.run.id);
-        write_text(&d.out, "model_name", model_name(&d));
+        json_out_open(&d.out, NULL, '{', JSON_OUT_LINES);
+        json_out_text(&d.out, "run_id", d.run.id);
+        json_out_text(&d.out, "model_name", model_name(&d));
         status = write_config(&d);
         if (!status) status = write_training(&d);
         if (!status) status = write_inference(&d);
-        json_out_close(&d.out, '}');
+        json_out_close(&d.out);
         *error = json_out_finish(&d.out);
     }
     store_read_end(store);

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clean.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "core/generate/generate.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
@@ -177,7 +179,7 @@ static json_t *json_text(const char *bytes, size_t length)
 {
     char *clean = malloc(3 * length + 1);
     if (!clean) return NULL;
-    generate_clean_utf8(clean, 3 * length + 1, bytes, length);
+    clean_block(clean, 3 * length + 1, bytes, length);
     json_t *json = json_string(clean);
     free(clean);
     return json;
@@ -190,9 +192,9 @@ static void print_new_text(const char *text, size_t length, size_t *done)
     char clean[1024];
     while (*done < length) {
         size_t n = length - *done < sizeof clean / 4 ? length - *done : sizeof clean / 4;
-        size_t complete = n - generate_incomplete_tail(text + *done, n);
+        size_t complete = n - utf8_incomplete_tail(text + *done, n);
         if (!complete) break;
-        generate_clean_utf8(clean, sizeof clean, text + *done, complete);
+        clean_block(clean, sizeof clean, text + *done, complete);
         fputs(clean, stdout);
         *done += complete;
     }

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clean.h"
 #include "core/base/text.h"
-#include "core/generate/generate.h"
 
 void json_line_begin(const char *type)
 {
@@ -40,7 +40,7 @@ void json_line_text(const char *name, const char *value)
     char *clean = malloc(size), *quoted = NULL;
     json_t *string = NULL;
     if (clean) {
-        generate_clean_utf8(clean, size, value, length);
+        clean_block(clean, size, value, length);
         string = json_string(clean);
     }
     if (string) quoted = json_dumps(string, JSON_ENCODE_ANY);

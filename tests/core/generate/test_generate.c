@@ -10,7 +10,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <utf8proc.h>
 
 #include "core/generate/generate.h"
 #include "tests/core/network/reference_network.h"
@@ -287,87 +286,6 @@ static void a_broken_model_still_gives_a_token(void **state)
     close_scene(&s);
 }
 
-/* ---- UTF-8 ---- */
-
-static void expect_clean(const char *bytes, const char *want)
-{
-    char out[256];
-    size_t n = generate_clean_utf8(out, sizeof out, bytes, strlen(bytes));
-    if (strcmp(out, want) != 0) fail_msg("\"%s\", expected \"%s\"", out, want);
-    assert_int_equal(n, strlen(want));
-}
-
-#define BAD "\xEF\xBF\xBD"
-
-static void good_text_passes_and_bad_bytes_are_replaced(void **state)
-{
-    (void)state;
-    expect_clean("", "");
-    expect_clean("plain", "plain");
-    expect_clean("na\xC3\xAFve \xE2\x98\x83 \xF0\x9F\x98\x80", "na\xC3\xAFve \xE2\x98\x83 \xF0\x9F\x98\x80");
-    expect_clean("a\xFFz", "a" BAD "z");
-    expect_clean("a\x80z", "a" BAD "z");
-    expect_clean("\xC3z", BAD "z");
-    expect_clean("\xE2\x98z", BAD BAD "z");
-    expect_clean("\xC0\x80z", BAD BAD "z");         /* an overlong NUL */
-    expect_clean("\xED\xA0\x80z", BAD BAD BAD "z"); /* a surrogate */
-    expect_clean("\xF4\x90\x80\x80z", BAD BAD BAD BAD "z");
-    expect_clean("\xF5z", BAD "z");
-    char out[16];
-    assert_int_equal(generate_clean_utf8(out, sizeof out, "a\0b", 3), 5);
-    assert_string_equal(out, "a" BAD "b"); /* a NUL would end the text */
-}
-
-static void a_character_cut_at_the_end_is_left_out(void **state)
-{
-    (void)state;
-    expect_clean("a\xC3", "a");
-    expect_clean("a\xE2\x98", "a");
-    expect_clean("a\xE2", "a");
-    expect_clean("a\xF0\x9F\x98", "a");
-    expect_clean("a\x98", "a" BAD); /* the end of a character is none that is cut */
-}
-
-static bool is_utf8(const char *text, size_t n)
-{
-    for (size_t at = 0; at < n;) {
-        utf8proc_int32_t character;
-        utf8proc_ssize_t length =
-            utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(n - at), &character);
-        if (length <= 0 || character == 0) return false;
-        at += (size_t)length;
-    }
-    return true;
-}
-
-static void any_bytes_become_utf8_that_fits(void **state)
-{
-    (void)state;
-    static const unsigned char spice[] = {0,    'a',  'z',  0x7F, 0x80, 0xBF, 0xC0, 0xC2, 0xC3, 0xE0,
-                                          0xA0, 0x9F, 0xED, 0xEF, 0xF0, 0x90, 0x8F, 0xF4, 0xF5, 0xFF};
-    for (uint64_t round = 0; round < 20000; round++) {
-        char bytes[40], whole[160], *out;
-        size_t n = (size_t)(rig_uniform(round, 0) * sizeof bytes),
-               size = (size_t)(rig_uniform(round, 1) * 130);
-        for (size_t i = 0; i < n; i++) {
-            double dice = rig_uniform(round, 2 + i);
-            bytes[i] = round % 2 ? (char)(dice * 256) : (char)spice[(size_t)(dice * sizeof spice)];
-        }
-        size_t length = generate_clean_utf8(whole, sizeof whole, bytes, n);
-        assert_true(length <= 3 * n && strlen(whole) == length && is_utf8(whole, length));
-        out = malloc(size + 1); /* on the heap, where a byte too many is seen */
-        out[size] = 'X';
-        size_t shorter = generate_clean_utf8(out, size, bytes, n);
-        assert_true(out[size] == 'X');
-        if (size) {
-            assert_true(shorter < size && strlen(out) == shorter && is_utf8(out, shorter));
-            assert_memory_equal(out, whole, shorter); /* cut, not changed */
-            assert_true(length < size ? shorter == length : shorter + 4 >= size);
-        }
-        free(out);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,9 +303,6 @@ int main(void)
         cmocka_unit_test(an_empty_prompt_starts_from_a_newline),
         cmocka_unit_test(a_prompt_outside_the_vocabulary_is_refused),
         cmocka_unit_test(a_broken_model_still_gives_a_token),
-        cmocka_unit_test(good_text_passes_and_bad_bytes_are_replaced),
-        cmocka_unit_test(a_character_cut_at_the_end_is_left_out),
-        cmocka_unit_test(any_bytes_become_utf8_that_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

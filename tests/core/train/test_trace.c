@@ -101,8 +101,7 @@ static void what_the_device_saw_is_a_thread_a_stream(void **state)
         {"reaches in", ACTIVITY_KERNEL, -10, 30, 7, 0}};
     round_trip(NULL, 0, 1, activities, 5);
     assert_string_equal(reading.processes[2], "a \"device\"");
-    const struct trace_event *kernel = trace_find(&reading, "void kernel<\"x\\y\", ?"
-                                                            "?>()"),
+    const struct trace_event *kernel = trace_find(&reading, "void kernel<\"x\\y\", \xc3\xa4>()"),
                              *upload = trace_find(&reading, "upload"),
                              *in = trace_find(&reading, "reaches in");
     assert_true(kernel && upload && in);

@@ -1,0 +1,56 @@
+/* JSON on its way to a file, member by member, so that the size of a document costs no memory.
+ *
+ * Always: the output is valid JSON and UTF-8 whatever is given. Bytes that are not UTF-8 become U+FFFD;
+ * control characters are escaped and kept, also DEL and U+0080 to U+009F, which a terminal would obey; a
+ * number that is not finite becomes null. Reals are the shortest that read back as the same double and stay
+ * reals (5.0). Write errors are kept until json_out_finish. */
+#ifndef ANNEAL_CORE_BASE_JSON_OUT_H
+#define ANNEAL_CORE_BASE_JSON_OUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { JSON_OUT_DEPTH_MAX = 32 };
+
+/* How the members of an object or a list are laid out. */
+enum json_out_layout {
+    JSON_OUT_LINES,   /* each on a line of its own, two blanks further in than the innermost such container
+                       * around
+                       */
+    JSON_OUT_FLAT,    /* on one line: {"a": 1, "b": 2} */
+    JSON_OUT_COMPACT, /* on one line without blanks: {"a":1,"b":2} */
+};
+
+struct json_out {
+    FILE *file; /* borrowed */
+    int depth;  /* containers that are open */
+    int lines;  /* those of them with JSON_OUT_LINES */
+    struct {
+        unsigned char layout;
+        char close; /* '}' or ']' */
+        bool started;
+    } open[JSON_OUT_DEPTH_MAX + 1]; /* [0]: the document itself */
+    int error;                      /* errno of the first failure; 0: none */
+};
+
+void json_out_begin(struct json_out *out, FILE *file);
+
+/* `open` is '{' or '['. Here and below `name` is NULL in a list and for the document itself. */
+void json_out_open(struct json_out *out, const char *name, char open, enum json_out_layout layout);
+void json_out_close(struct json_out *out); /* the innermost one */
+
+void json_out_text(struct json_out *out, const char *name, const char *value);            /* NULL: null */
+void json_out_bytes(struct json_out *out, const char *name, const char *value, size_t n); /* may hold NULs */
+void json_out_int(struct json_out *out, const char *name, int64_t value);
+void json_out_real(struct json_out *out, const char *name, double value);
+void json_out_bool(struct json_out *out, const char *name, bool value);
+void json_out_null(struct json_out *out, const char *name);
+void json_out_raw(struct json_out *out, const char *name,
+                  const char *json); /* JSON already: a number of the caller's */
+
+/* Ends the line and flushes the file; 0, or the errno of what went wrong first. */
+int json_out_finish(struct json_out *out);
+
+#endif

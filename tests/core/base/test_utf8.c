@@ -1,0 +1,156 @@
+/* Tests of core/base/utf8.h and clean.h: what is a character, where text may be cut, what a terminal gets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <utf8proc.h>
+
+#include "core/base/clean.h"
+#include "core/base/philox.h"
+#include "core/base/utf8.h"
+
+/* The i-th number of a round, in [0, 1). */
+static double uniform(uint64_t round, uint64_t i)
+{
+    return philox4x32_10((uint32_t)i, (uint32_t)round, 0, 0, 7, 7).word[0] / 4294967296.0;
+}
+
+static void characters_are_those_of_another_library(void **state)
+{
+    (void)state;
+    for (uint32_t lead = 0; lead < 256; lead++)
+        for (uint32_t second = 0x70; second < 0xD0; second++)
+            for (size_t n = 1; n <= 4; n++) {
+                static const char ends[][2] = {
+                    {'\x80', '\x80'}, {'\xBF', 'a'}, {'a', '\x80'}, {'\xBF', '\xBF'}};
+                for (size_t e = 0; e < 4; e++) {
+                    char text[4] = {(char)lead, (char)second, ends[e][0], ends[e][1]};
+                    utf8proc_int32_t want;
+                    utf8proc_ssize_t length =
+                        utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &want);
+                    uint32_t point;
+                    size_t got = utf8_character(text, n, &point);
+                    assert_int_equal(got, length > 0 ? length : 0);
+                    if (got) assert_int_equal(point, want);
+                }
+            }
+}
+
+static void a_cut_falls_between_characters(void **state)
+{
+    (void)state;
+    const char *text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z"; /* 1 + 2 + 3 + 4 + 1 bytes */
+    static const size_t cuts[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
+    for (size_t n = 0; n <= 11; n++) assert_int_equal(utf8_cut(text, n), cuts[n]);
+    for (size_t n = 0; n <= 11; n++) assert_int_equal(n - utf8_incomplete_tail(text, n), cuts[n]);
+}
+
+static void expect_clean(const char *bytes, const char *want)
+{
+    char out[256];
+    size_t n = clean_block(out, sizeof out, bytes, strlen(bytes));
+    if (strcmp(out, want) != 0) fail_msg("\"%s\", expected \"%s\"", out, want);
+    assert_int_equal(n, strlen(want));
+}
+
+#define BAD "\xEF\xBF\xBD"
+
+static void good_text_passes_and_bad_bytes_are_replaced(void **state)
+{
+    (void)state;
+    expect_clean("", "");
+    expect_clean("plain", "plain");
+    expect_clean("na\xC3\xAFve \xE2\x98\x83 \xF0\x9F\x98\x80", "na\xC3\xAFve \xE2\x98\x83 \xF0\x9F\x98\x80");
+    expect_clean("a\xFFz", "a" BAD "z");
+    expect_clean("a\x80z", "a" BAD "z");
+    expect_clean("\xC3z", BAD "z");
+    expect_clean("\xE2\x98z", BAD BAD "z");
+    expect_clean("\xC0\x80z", BAD BAD "z");         /* an overlong NUL */
+    expect_clean("\xED\xA0\x80z", BAD BAD BAD "z"); /* a surrogate */
+    expect_clean("\xF4\x90\x80\x80z", BAD BAD BAD BAD "z");
+    expect_clean("\xF5z", BAD "z");
+    char out[16];
+    assert_int_equal(clean_block(out, sizeof out, "a\0b", 3), 5);
+    assert_string_equal(out, "a" BAD "b"); /* a NUL would end the text */
+}
+
+static void a_character_cut_at_the_end_is_left_out(void **state)
+{
+    (void)state;
+    expect_clean("a\xC3", "a");
+    expect_clean("a\xE2\x98", "a");
+    expect_clean("a\xE2", "a");
+    expect_clean("a\xF0\x9F\x98", "a");
+    expect_clean("a\x98", "a" BAD); /* the end of a character is none that is cut */
+}
+
+/* By the judgement of another library. */
+static bool is_utf8(const char *text, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        utf8proc_int32_t character;
+        utf8proc_ssize_t length =
+            utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(n - at), &character);
+        if (length <= 0 || character == 0) return false;
+        at += (size_t)length;
+    }
+    return true;
+}
+
+static void any_bytes_become_utf8_that_fits(void **state)
+{
+    (void)state;
+    static const unsigned char spice[] = {0,    'a',  'z',  0x7F, 0x80, 0xBF, 0xC0, 0xC2, 0xC3, 0xE0,
+                                          0xA0, 0x9F, 0xED, 0xEF, 0xF0, 0x90, 0x8F, 0xF4, 0xF5, 0xFF};
+    for (uint64_t round = 0; round < 20000; round++) {
+        char bytes[40], whole[160], *out;
+        size_t n = (size_t)(uniform(round, 0) * sizeof bytes), size = (size_t)(uniform(round, 1) * 130);
+        for (size_t i = 0; i < n; i++) {
+            double dice = uniform(round, 2 + i);
+            bytes[i] = round % 2 ? (char)(dice * 256) : (char)spice[(size_t)(dice * sizeof spice)];
+        }
+        size_t length = clean_block(whole, sizeof whole, bytes, n);
+        assert_true(length <= 3 * n && strlen(whole) == length && is_utf8(whole, length));
+        out = malloc(size + 1); /* on the heap, where a byte too many is seen */
+        out[size] = 'X';
+        size_t shorter = clean_block(out, size, bytes, n);
+        assert_true(out[size] == 'X');
+        if (size) {
+            assert_true(shorter < size && strlen(out) == shorter && is_utf8(out, shorter));
+            assert_memory_equal(out, whole, shorter); /* cut, not changed */
+            assert_true(length < size ? shorter == length : shorter + 4 >= size);
+        }
+        free(out);
+    }
+}
+
+static void a_line_has_no_breaks(void **state)
+{
+    (void)state;
+    char line[16];
+    struct arena arena;
+    clean_line(line, sizeof line, "a\tb\nc\x1B[31m");
+    assert_string_equal(line, "a b c" BAD "[31m");
+    clean_line(line, 0, "nothing");
+    arena_init(&arena, 256);
+    assert_string_equal(clean_line_new(&arena, "\xFF\xFF\xFF\n"), BAD BAD BAD " ");
+    assert_string_equal(clean_block_new(&arena, "\x7F\r\n\t"), BAD BAD "\n\t");
+    arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(characters_are_those_of_another_library),
+        cmocka_unit_test(a_cut_falls_between_characters),
+        cmocka_unit_test(good_text_passes_and_bad_bytes_are_replaced),
+        cmocka_unit_test(a_character_cut_at_the_end_is_left_out),
+        cmocka_unit_test(any_bytes_become_utf8_that_fits),
+        cmocka_unit_test(a_line_has_no_breaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
