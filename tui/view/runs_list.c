@@ -42,11 +42,11 @@ static bool passes(const struct runs_list *list, const struct run_info *run)
     return true;
 }
 
-/* Numbers that are not there come last. */
-static int by_number(double a, double b)
+/* The smaller number first (`sign` 1) or the larger one (-1); absent numbers come last either way. */
+static int by_number(double a, double b, int sign)
 {
     if (isnan(a) || isnan(b)) return isnan(a) - isnan(b);
-    return (a > b) - (a < b);
+    return sign * ((a > b) - (a < b));
 }
 
 static int compare(const struct runs_list *list, size_t a, size_t b)
@@ -61,13 +61,13 @@ static int compare(const struct runs_list *list, size_t a, size_t b)
         order = strcmp(left->name, right->name);
         break;
     case SORT_LOSS:
-        order = by_number(left->final_loss, right->final_loss);
+        order = by_number(left->final_loss, right->final_loss, 1);
         break;
     case SORT_BEST:
-        order = by_number(left->best_val_loss, right->best_val_loss);
+        order = by_number(left->best_val_loss, right->best_val_loss, 1);
         break;
     case SORT_SPEED:
-        order = by_number(right->tokens_per_sec, left->tokens_per_sec);
+        order = by_number(left->tokens_per_sec, right->tokens_per_sec, -1);
         break;
     default:
         break;
@@ -104,14 +104,19 @@ static bool is_shown(const struct runs_list *list, const char *run_id)
     return false;
 }
 
-void runs_list_arrange(struct runs_list *list)
+/* A selection that is not shown any more goes to `row`. */
+static void arrange(struct runs_list *list, size_t row)
 {
-    size_t row = runs_list_row(list);
     list->shown_count = 0;
     for (size_t i = 0; i < list->count; i++)
         if (passes(list, &list->runs[i])) list->shown[list->shown_count++] = i;
     qsort_r(list->shown, list->shown_count, sizeof *list->shown, compare_shown, list);
     if (!is_shown(list, list->selected)) runs_list_select(list, row);
+}
+
+void runs_list_arrange(struct runs_list *list)
+{
+    arrange(list, runs_list_row(list));
 }
 
 void runs_list_select_run(struct runs_list *list, const char *run_id)
@@ -221,15 +226,15 @@ enum status runs_list_read(struct runs_list *list, struct store *store, double n
         arena_release(&arena);
         return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", count);
     }
+    size_t row = runs_list_row(list);
     arena_release(&list->arena);
     list->arena = arena;
     list->runs = runs;
     list->count = count;
     list->shown = shown;
-    list->shown_count = 0;
     list->tags = tags;
     list->by_name = by_name;
     runs_list_tag(list, now);
-    runs_list_arrange(list);
+    arrange(list, row);
     return STATUS_OK;
 }

@@ -326,10 +326,10 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
         int y = layout.body.y + (int)i;
         draw_row(workbench, state, grid, y, widths, state->scroll + i);
         const char *compared = workbench_compared(workbench);
+        if (state->scroll + i == selected) grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
         if (compared && strcmp(compared, runs_list_at(&state->list, state->scroll + i)->id) == 0)
             grid_put(grid, 0, y, '=', STYLE_LR, ATTR_BOLD);
         if (state->scroll + i == selected) {
-            grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
             grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
         }
     }

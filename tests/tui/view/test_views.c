@@ -16,70 +16,12 @@
 
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
 #include "tui/command/form_preview.h"
-#include "tui/view/workbench.h"
 
 static const char advice[] =
     "the loss rose to 3.162, 7.8 deviations above 1.911, the median of the 100 steps "
     "before (look at the data of this step; if it stays, lower train.learning_rate)";
-
-static const struct form_field fields[] = {
-    {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
-    {"data.train", "data", "kjv", "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
-     NULL},
-    {"sample.prompt", "sample prompt", "In the beginning", "what the sample text begins with", NULL},
-};
-
-static struct workbench *open_workbench(const char *home, const char *run_id)
-{
-    struct workbench_options options = {
-        .home = home, .run_id = run_id, .fields = fields, .field_count = 3, .preview = form_preview_make};
-    struct workbench *workbench;
-    struct err err = {0};
-    if (workbench_open(&options, &workbench, &err)) fail_msg("%s", err.text);
-    return workbench;
-}
-
-static void type(struct workbench *workbench, const char *text)
-{
-    for (; *text; text++) workbench_key(workbench, (unsigned char)*text);
-}
-
-/* Columns [0, width) of the screen, its words parted by single spaces. */
-static char *screen_words(struct workbench *workbench, int w, int h, int width, char *buf, size_t size)
-{
-    struct grid grid = {0};
-    struct err err = {0};
-    size_t n = 0;
-    assert_int_equal(grid_resize(&grid, w, h, &err), STATUS_OK);
-    grid.level = GLYPHS_BRAILLE;
-    workbench_draw(workbench, &grid);
-    for (int y = 0; y < h; y++) {
-        for (int x = 0; x <= width; x++) { /* a row ends in a space */
-            uint32_t glyph = x < width ? grid.cells[y * w + x].glyph : ' ';
-            if (glyph == GRID_CONTINUATION || (glyph == ' ' && n > 0 && buf[n - 1] == ' ')) continue;
-            n += glyph_encode(glyph, buf + n, size - n);
-        }
-    }
-    buf[n] = '\0';
-    grid_release(&grid);
-    return buf;
-}
-
-static void assert_reads(struct workbench *workbench, int w, int h, int width, const char *sentence)
-{
-    static char text[100000];
-    if (strstr(screen_words(workbench, w, h, width, text, sizeof text), sentence)) return;
-    print_error("%s\n", text);
-    fail_msg("at %d x %d \"%s\" cannot be read", w, h, sentence);
-}
-
-static void assert_reads_not(struct workbench *workbench, int w, int h, const char *words)
-{
-    static char text[100000];
-    if (strstr(screen_words(workbench, w, h, w, text, sizeof text), words))
-        fail_msg("at %d x %d there is \"%s\"", w, h, words);
-}
 
 static void fill_finished(const char *home, const char *name, struct fill_run *run)
 {
@@ -91,24 +33,6 @@ static void fill_finished(const char *home, const char *name, struct fill_run *r
 
 /* --- which run is selected --- */
 
-/* The row with the bar is that of `name`. */
-static void assert_selected(struct workbench *workbench, const char *name)
-{
-    struct grid grid = {0};
-    struct err err = {0};
-    char row[1024];
-    assert_int_equal(grid_resize(&grid, 80, 24, &err), STATUS_OK);
-    grid.level = GLYPHS_BRAILLE;
-    workbench_draw(workbench, &grid);
-    for (int y = 2; y < grid.h; y++) {
-        if (!(grid.cells[y * grid.w].attr & ATTR_REVERSE)) continue;
-        if (!strstr(grid_row(&grid, y, row, sizeof row), name)) fail_msg("\"%s\" is selected", row);
-        grid_release(&grid);
-        return;
-    }
-    fail_msg("no run is selected");
-}
-
 static void the_list_selects_the_run_that_was_watched(void **state)
 {
     (void)state;
@@ -117,11 +41,11 @@ static void the_list_selects_the_run_that_was_watched(void **state)
     store_fixture_home("watched", home, sizeof home);
     fill_finished(home, "older-one", &run);
     fill_finished(home, "newer-one", &run);
-    struct workbench *workbench = open_workbench(home, "older-one");
-    type(workbench, "q");
-    assert_selected(workbench, "older-one");
-    type(workbench, "D");
-    assert_reads(workbench, 80, 24, 80, "Delete older-one");
+    struct workbench *workbench = headless_open(home, "older-one");
+    headless_type(workbench, "q");
+    headless_expect_selected(workbench, "older-one");
+    headless_type(workbench, "D");
+    headless_expect(workbench, 80, 24, 80, "Delete older-one");
     workbench_close(workbench);
 }
 
@@ -133,16 +57,16 @@ static void the_list_comes_back_to_a_run_that_has_changed_its_place(void **state
     store_fixture_home("moved", home, sizeof home);
     fill_finished(home, "first-one", &run);
     fill_finished(home, "second-one", &run);
-    struct workbench *workbench = open_workbench(home, NULL);
-    type(workbench, "/finished\rj"); /* the older one */
-    assert_selected(workbench, "first-one");
-    type(workbench, "\r");
-    assert_reads(workbench, 80, 24, 80, "20 / 20 steps");
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "/finished\rj"); /* the older one */
+    headless_expect_selected(workbench, "first-one");
+    headless_type(workbench, "\r");
+    headless_expect(workbench, 80, 24, 80, "20 / 20 steps");
     store_fixture_sql(home, "update runs set status = 'failed' where name = 'first-one'");
     fill_finished(home, "third-one", &run);
-    type(workbench, "q"); /* the filter does not let it pass any more: it gives way */
-    assert_selected(workbench, "first-one");
-    assert_reads(workbench, 80, 24, 80, "third-one");
+    headless_type(workbench, "q"); /* the filter does not let it pass any more: it gives way */
+    headless_expect_selected(workbench, "first-one");
+    headless_expect(workbench, 80, 24, 80, "third-one");
     workbench_close(workbench);
 }
 
@@ -176,13 +100,15 @@ static void a_chosen_event_is_read_whole_at_every_size(void **state)
     make_eventful("chosen", home, sizeof home);
     snprintf(sentence, sizeof sentence, "! @7 %s ", advice);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct workbench *workbench = open_workbench(home, "eventful");
-        type(workbench, "n");
-        assert_reads(workbench, sizes[i][0], sizes[i][1], sizes[i][2], sentence);
-        assert_reads(workbench, sizes[i][0], sizes[i][1], sizes[i][0], "? help"); /* nothing hides the keys */
-        assert_reads_not(workbench, sizes[i][0], sizes[i][1], "step 7:");
-        type(workbench, "n");
-        assert_reads(workbench, sizes[i][0], sizes[i][1], sizes[i][2], "@19 checkpoint written to step-last");
+        struct workbench *workbench = headless_open(home, "eventful");
+        headless_type(workbench, "n");
+        headless_expect(workbench, sizes[i][0], sizes[i][1], sizes[i][2], sentence);
+        headless_expect(workbench, sizes[i][0], sizes[i][1], sizes[i][0],
+                        "? help"); /* nothing hides the keys */
+        headless_expect_not(workbench, sizes[i][0], sizes[i][1], "step 7:");
+        headless_type(workbench, "n");
+        headless_expect(workbench, sizes[i][0], sizes[i][1], sizes[i][2],
+                        "@19 checkpoint written to step-last");
         workbench_close(workbench);
     }
 }
@@ -195,8 +121,8 @@ static void the_newest_event_has_the_lines_that_the_sample_leaves_blank(void **s
     snprintf(sentence, sizeof sentence, "! @7 %s ", advice);
     store_fixture_sql(home, "update samples set text = ' was the word.'");
     store_fixture_sql(home, "delete from events where level = 'info'");
-    struct workbench *workbench = open_workbench(home, "eventful");
-    assert_reads(workbench, 120, 40, 120, sentence);
+    struct workbench *workbench = headless_open(home, "eventful");
+    headless_expect(workbench, 120, 40, 120, sentence);
     workbench_close(workbench);
 }
 
@@ -205,16 +131,12 @@ static void the_side_panel_wraps_its_events(void **state)
     (void)state;
     char home[1024];
     make_eventful("side", home, sizeof home);
-    struct workbench *workbench = open_workbench(home, "eventful");
-    struct grid grid = {0};
-    struct err err = {0};
+    struct workbench *workbench = headless_open(home, "eventful");
     char row[2048];
     int lines = 0;
     static const char *const parts[] = {"! @7 the loss rose to 3.162, 7.8 deviations",
                                         "above 1.911, the median", "lower train.learning_rate)"};
-    assert_int_equal(grid_resize(&grid, 200, 60, &err), STATUS_OK);
-    grid.level = GLYPHS_BRAILLE;
-    workbench_draw(workbench, &grid);
+    struct grid grid = headless_draw(workbench, 200, 60);
     for (int y = 0; y < grid.h && lines < 3; y++)
         lines += strstr(grid_row(&grid, y, row, sizeof row), parts[lines]) != NULL;
     assert_int_equal(lines, 3);
@@ -239,14 +161,14 @@ static void how_a_run_stands_is_said_in_words_that_fit(void **state)
                             .spike_step = -1,
                             .status = RUN_STOPPED},
              &run);
-    struct workbench *workbench = open_workbench(home, "waiting");
-    assert_reads(workbench, 120, 40, 120, "0 of 5 evaluations without improvement, 5 left");
-    assert_reads(workbench, 78, 24, 78, "@100, 0 of 5 evaluations without improvement");
-    assert_reads(workbench, 42, 16, 42, " 0 of 5 evaluations without improvement ");
+    struct workbench *workbench = headless_open(home, "waiting");
+    headless_expect(workbench, 120, 40, 120, "0 of 5 evaluations without improvement, 5 left");
+    headless_expect(workbench, 78, 24, 78, "@100, 0 of 5 evaluations without improvement");
+    headless_expect(workbench, 42, 16, 42, " 0 of 5 evaluations without improvement ");
     workbench_close(workbench);
     store_fixture_sql(home, "update runs set status = 'crashed'");
-    workbench = open_workbench(home, "waiting");
-    assert_reads(workbench, 60, 18, 60, "its trainer died: `anneal resume waiting` ");
+    workbench = headless_open(home, "waiting");
+    headless_expect(workbench, 60, 18, 60, "its trainer died: `anneal resume waiting` ");
     workbench_close(workbench);
 }
 
@@ -258,13 +180,14 @@ static void the_form_says_everything_on_narrow_screens(void **state)
     store_fixture_home("form", home, sizeof home);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int w = sizes[i][0], h = sizes[i][1];
-        struct workbench *workbench = open_workbench(home, NULL);
-        type(workbench, "n\t");
-        assert_reads(workbench, w, h, w, fields[1].hint);
-        if (w >= 80) assert_reads(workbench, w, h, 50, "sample prompt In the beginning (default)");
-        assert_reads_not(workbench, w, h, "…");
+        struct workbench *workbench = headless_open(home, NULL);
+        headless_type(workbench, "n\t");
+        headless_expect(workbench, w, h, w, headless_fields[1].hint);
+        if (w >= 80) headless_expect(workbench, w, h, 50, "sample prompt In the beginning (default)");
+        headless_expect_not(workbench, w, h, "…");
         workbench_key(workbench, K_F5);
-        assert_reads(workbench, w, h, w, "The trainer reads its data and makes the run. Esc: do not wait.");
+        headless_expect(workbench, w, h, w,
+                        "The trainer reads its data and makes the run. Esc: do not wait.");
         workbench_close(workbench);
     }
 }
@@ -276,16 +199,16 @@ static void questions_and_answers_are_read_whole_on_narrow_screens(void **state)
     struct fill_run run;
     store_fixture_home("asked", home, sizeof home);
     fill_finished(home, "quite-a-long-name", &run);
-    struct workbench *workbench = open_workbench(home, NULL);
-    type(workbench, "D");
-    assert_reads(workbench, 40, 12, 40, "Delete quite-a-long-name with its");
-    assert_reads(workbench, 40, 12, 40, "history and checkpoints?");
-    assert_reads(workbench, 40, 12, 40, "y yes n no");
-    type(workbench, "nC");
-    assert_reads(workbench, 40, 12, 40,
-                 "open another run: the loss of quite-a-long-name is drawn beside its own");
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "D");
+    headless_expect(workbench, 40, 12, 40, "Delete quite-a-long-name with its");
+    headless_expect(workbench, 40, 12, 40, "history and checkpoints?");
+    headless_expect(workbench, 40, 12, 40, "y yes n no");
+    headless_type(workbench, "nC");
+    headless_expect(workbench, 40, 12, 40,
+                    "open another run: the loss of quite-a-long-name is drawn beside its own");
     workbench_key(workbench, K_DOWN); /* the keys again */
-    assert_reads(workbench, 40, 12, 40, "? help q leave");
+    headless_expect(workbench, 40, 12, 40, "? help q leave");
     workbench_close(workbench);
 }
 

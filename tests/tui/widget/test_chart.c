@@ -216,6 +216,39 @@ static void nan_and_infinity_are_marked_and_not_drawn_as_numbers(void **state)
     assert_true(count_glyph(&scene->grid, 0x2717) > 10);
 }
 
+static void a_line_breaks_where_there_was_no_number(void **state)
+{
+    struct scene *scene = *state;
+    for (int lost = 0; lost < 3; lost++) {
+        fill_ramp(scene, 60);
+        for (int i = 20; i < 40; i++)
+            scene->points[i] = lost == 0 ? point(i, 30) : point(i, lost == 1 ? NAN : -INFINITY);
+        if (lost) scene->points[30] = point(30, 15); /* a number between two gaps */
+        draw(scene, 67, 12);
+        struct rect plot = chart_plot((struct rect){0, 0, 67, 12});
+        int blank = 0, between = 0;
+        for (int x = plot.x + 21; x < plot.x + 39; x++) {
+            int dots = 0;
+            for (int y = plot.y; y < plot.y + plot.h; y++)
+                dots += scene->grid.cells[y * 67 + x].style == STYLE_TRAIN;
+            blank += !dots;
+            between += dots && x >= plot.x + 29 && x <= plot.x + 31;
+        }
+        if (lost) assert_in_range(blank, 16, 18);
+        if (lost) assert_in_range(between, 1, 2);
+        if (!lost) assert_int_equal(blank, 0);
+    }
+    /* where nothing was recorded at all the line goes on: steps apart are not lost ones */
+    for (int i = 0; i < 4; i++) scene->points[i] = point(20 * i, 7);
+    scene->chart.trace[0].count = 4;
+    scene->chart.last_step = 60;
+    draw(scene, 67, 12);
+    int dots = 0;
+    for (int x = CHART_MARGIN; x < 67; x++)
+        for (int y = 1; y < 11; y++) dots += scene->grid.cells[y * 67 + x].style == STYLE_TRAIN;
+    assert_int_equal(dots, 60);
+}
+
 static void a_dotted_trace_never_takes_dots_from_the_first(void **state)
 {
     struct scene *scene = *state;
@@ -466,6 +499,7 @@ int main(void)
         TEST(a_spike_of_one_step_shows_at_every_width_and_glyph_set),
         TEST(a_spike_inside_a_bucket_shows),
         TEST(nan_and_infinity_are_marked_and_not_drawn_as_numbers),
+        TEST(a_line_breaks_where_there_was_no_number),
         TEST(a_dotted_trace_never_takes_dots_from_the_first),
         TEST(a_trend_draws_means_and_not_extremes),
         TEST(title_shows_the_newest_value_and_the_cursor_its_own),

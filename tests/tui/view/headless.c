@@ -1,0 +1,110 @@
+/* See headless.h. */
+#include "tests/tui/view/headless.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "tui/command/form_preview.h"
+
+const struct form_field headless_fields[3] = {
+    {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
+    {"data.train", "data", "kjv", "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
+     NULL},
+    {"sample.prompt", "sample prompt", "In the beginning", "what the sample text begins with", NULL},
+};
+
+struct workbench *headless_open(const char *home, const char *run_id)
+{
+    struct workbench_options options = {.home = home,
+                                        .run_id = run_id,
+                                        .fields = headless_fields,
+                                        .field_count = 3,
+                                        .preview = form_preview_make};
+    struct workbench *workbench;
+    struct err err = {0};
+    if (workbench_open(&options, &workbench, &err)) fail_msg("%s", err.text);
+    return workbench;
+}
+
+void headless_type(struct workbench *workbench, const char *text)
+{
+    for (; *text; text++) workbench_key(workbench, (unsigned char)*text);
+}
+
+struct grid headless_draw(struct workbench *workbench, int w, int h)
+{
+    struct grid grid = {0};
+    struct err err = {0};
+    assert_int_equal(grid_resize(&grid, w, h, &err), STATUS_OK);
+    grid.level = GLYPHS_BRAILLE;
+    workbench_draw(workbench, &grid);
+    return grid;
+}
+
+const char *headless_row_with(struct workbench *workbench, int w, int h, const char *words)
+{
+    static char row[4096];
+    struct grid grid = headless_draw(workbench, w, h);
+    bool found = false;
+    for (int y = 0; y < h && !found; y++) found = strstr(grid_row(&grid, y, row, sizeof row), words) != NULL;
+    grid_release(&grid);
+    return found ? row : NULL;
+}
+
+static const char *screen_words(struct workbench *workbench, int w, int h, int width)
+{
+    static char text[100000];
+    struct grid grid = headless_draw(workbench, w, h);
+    size_t n = 0;
+    for (int y = 0; y < h; y++) {
+        for (int x = 0; x <= width; x++) { /* a row ends in a space */
+            uint32_t glyph = x < width ? grid.cells[y * w + x].glyph : ' ';
+            if (glyph == GRID_CONTINUATION || (glyph == ' ' && n > 0 && text[n - 1] == ' ')) continue;
+            n += glyph_encode(glyph, text + n, sizeof text - n);
+        }
+    }
+    text[n] = '\0';
+    grid_release(&grid);
+    return text;
+}
+
+void headless_expect(struct workbench *workbench, int w, int h, int width, const char *sentence)
+{
+    const char *text = screen_words(workbench, w, h, width);
+    if (strstr(text, sentence)) return;
+    print_error("%s\n", text);
+    fail_msg("at %d x %d \"%s\" cannot be read", w, h, sentence);
+}
+
+void headless_expect_not(struct workbench *workbench, int w, int h, const char *words)
+{
+    if (strstr(screen_words(workbench, w, h, w), words)) fail_msg("at %d x %d there is \"%s\"", w, h, words);
+}
+
+int headless_selected_row(struct workbench *workbench, int w, int h)
+{
+    struct grid grid = headless_draw(workbench, w, h);
+    int row = -1;
+    for (int y = 2; y < h && row < 0; y++)
+        if (grid.cells[y * w + 2].attr & ATTR_REVERSE) row = y;
+    grid_release(&grid);
+    return row;
+}
+
+void headless_expect_selected(struct workbench *workbench, const char *name)
+{
+    char text[1024];
+    int row = headless_selected_row(workbench, 80, 24);
+    if (row < 0) fail_msg("no run is selected");
+    struct grid grid = headless_draw(workbench, 80, 24);
+    grid_row(&grid, row, text, sizeof text);
+    grid_release(&grid);
+    if (!strstr(text, name)) fail_msg("\"%s\" is selected, not %s", text, name);
+}

@@ -1,0 +1,360 @@
+/* The list of runs on a grid alone: more runs than rows, what sorts and filters them, which one is selected,
+ * the small curves, and a run whose trainer dies while nothing is written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <stdio.h>
+
+#include "core/base/clock.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+
+/* run-00 … run-29, the first one the newest. */
+static void make_thirty(const char *name, char *home, size_t size)
+{
+    char id[RUN_ID_MAX];
+    store_fixture_home(name, home, size);
+    store_fixture_run(home, "first", id);
+    store_fixture_sql(home,
+                      "with recursive n(i) as (select 0 union all select i + 1 from n where i < 29)"
+                      " insert into runs(id, name, status, created_at, ended_at, device, steps, total_steps)"
+                      " select printf('id-%02d', i), printf('run-%02d', i), 'finished', 1e9 - i * 100,"
+                      " 1e9 - i * 100 + 50, 'cpu', 10, 20 from n;"
+                      "delete from runs where name = 'first'");
+}
+
+/* The list shows rows first … first + 6 at 60 x 10, and the bar lies on `selected`. */
+static void expect_page(struct workbench *workbench, int first, int selected)
+{
+    struct grid grid = headless_draw(workbench, 60, 10);
+    char row[512], name[16];
+    for (int y = 2; y < 9; y++) {
+        snprintf(name, sizeof name, "run-%02d", first + y - 2);
+        if (!strstr(grid_row(&grid, y, row, sizeof row), name))
+            fail_msg("row %d is \"%s\", not %s", y, row, name);
+        bool marked = grid.cells[y * 60 + 2].attr & ATTR_REVERSE;
+        if (marked != (first + y - 2 == selected)) fail_msg("the bar is not on run-%02d", selected);
+    }
+    grid_release(&grid);
+}
+
+static void press(struct workbench *workbench, uint32_t code, int times)
+{
+    while (times-- > 0) workbench_key(workbench, code);
+}
+
+static void more_runs_than_rows_scroll_with_the_selection(void **state)
+{
+    (void)state;
+    char home[1024];
+    make_thirty("scroll", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    expect_page(workbench, 0, 0);
+    press(workbench, K_DOWN, 6);
+    expect_page(workbench, 0, 6); /* the last row of the page */
+    press(workbench, K_DOWN, 1);
+    expect_page(workbench, 1, 7);
+    press(workbench, K_UP, 6);
+    expect_page(workbench, 1, 1); /* the first row of the page */
+    press(workbench, 'k', 1);
+    expect_page(workbench, 0, 0);
+    press(workbench, K_UP, 3); /* no further */
+    expect_page(workbench, 0, 0);
+    press(workbench, K_PAGE_DOWN, 1);
+    expect_page(workbench, 1, 7);
+    press(workbench, K_PAGE_DOWN, 2);
+    expect_page(workbench, 15, 21);
+    press(workbench, K_PAGE_UP, 1);
+    expect_page(workbench, 14, 14);
+    press(workbench, 'G', 1);
+    expect_page(workbench, 23, 29);
+    press(workbench, K_DOWN, 3); /* no further */
+    expect_page(workbench, 23, 29);
+    press(workbench, K_PAGE_DOWN, 1);
+    expect_page(workbench, 23, 29);
+    press(workbench, 'k', 28);
+    expect_page(workbench, 1, 1);
+    press(workbench, K_PAGE_UP, 1); /* no further */
+    expect_page(workbench, 0, 0);
+    press(workbench, K_END, 1);
+    expect_page(workbench, 23, 29);
+    press(workbench, 'g', 1);
+    expect_page(workbench, 0, 0);
+    workbench_close(workbench);
+}
+
+static void a_page_stays_full_when_runs_go_or_rows_come(void **state)
+{
+    (void)state;
+    char home[1024];
+    make_thirty("clamp", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    press(workbench, 'G', 1);
+    expect_page(workbench, 23, 29);
+    store_fixture_sql(home, "delete from runs where name >= 'run-20'");
+    workbench_tick(workbench, clock_wall());
+    expect_page(workbench, 13,
+                19); /* what was selected is gone: the row that is now in its place, the last */
+    int row = headless_selected_row(workbench, 60, 24);
+    assert_int_equal(row, 2 + 19); /* of twenty-one rows: all runs, from the first on */
+    expect_page(workbench, 13, 19);
+    store_fixture_sql(home, "delete from runs where name >= 'run-03'");
+    workbench_tick(workbench, clock_wall());
+    assert_int_equal(headless_selected_row(workbench, 60, 10), 4);
+    headless_expect(workbench, 60, 10, 60, "3 runs, 0 training");
+    workbench_close(workbench);
+}
+
+/* The names of the list from above, parted by spaces: those that begin with "s-". */
+static const char *order_of(struct workbench *workbench)
+{
+    static char names[256];
+    struct grid grid = headless_draw(workbench, 100, 24);
+    char row[1024], name[8];
+    names[0] = '\0';
+    for (int y = 2; y < 23; y++) {
+        const char *at = strstr(grid_row(&grid, y, row, sizeof row), "s-");
+        if (at && sscanf(at, "%7s", name) == 1) strcat(strcat(names, *names ? " " : ""), name);
+    }
+    grid_release(&grid);
+    return names;
+}
+
+static void runs_sort_by_every_column_and_what_is_absent_comes_last(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *title, *order, *reversed;
+    } sorts[] = {
+        {"newest first", "s-c s-a s-d s-b", "s-b s-d s-a s-c"},
+        {"status", "s-d s-a s-c s-b", "s-b s-c s-a s-d"}, /* equal ones: newest first */
+        {"name", "s-a s-b s-c s-d", "s-d s-c s-b s-a"},
+        {"loss", "s-b s-c s-d s-a", "s-a s-d s-c s-b"},
+        {"best val", "s-d s-b s-c s-a", "s-a s-c s-b s-d"},
+        {"tok/s", "s-d s-a s-c s-b", "s-b s-c s-a s-d"},
+    };
+    char home[1024], id[RUN_ID_MAX];
+    store_fixture_home("sorts", home, sizeof home);
+    store_fixture_run(home, "other", id);
+    store_fixture_sql(
+        home, "insert into runs(id, name, status, created_at, steps, final_loss, best_val_loss, best_step,"
+              " tokens_per_sec) values"
+              " ('1', 's-a', 'stopped', 300, 1, null, null, null, 900),"
+              " ('2', 's-b', 'failed', 100, 1, 2.5, 4.0, 1, null),"
+              " ('3', 's-c', 'failed', 400, 1, 3.5, 5.0, 1, 20),"
+              " ('4', 's-d', 'finished', 200, 1, 10.5, 3.0, 1, 10000);"
+              "delete from runs where name = 'other'");
+    struct workbench *workbench = headless_open(home, NULL);
+    for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++) {
+        const char *header = headless_row_with(workbench, 100, 24, "4 runs, 0 training");
+        assert_non_null(header);
+        assert_string_equal(header + strlen(header) - strlen(sorts[i].title), sorts[i].title);
+        assert_string_equal(order_of(workbench), sorts[i].order);
+        headless_type(workbench, "O");
+        assert_string_equal(order_of(workbench), sorts[i].reversed);
+        assert_non_null(headless_row_with(workbench, 100, 24, "reversed"));
+        headless_type(workbench, "Oo");
+    }
+    assert_string_equal(order_of(workbench), sorts[0].order); /* round about */
+    headless_expect_selected(workbench, "s-c"); /* and the first run is still the selected one */
+    headless_type(workbench, "Ooo");
+    headless_expect_selected(workbench, "s-c");
+    workbench_close(workbench);
+}
+
+static void a_filter_takes_every_letter_and_all_of_its_words(void **state)
+{
+    (void)state;
+    char home[1024];
+    make_thirty("filter", home, sizeof home);
+    store_fixture_sql(home,
+                      "update runs set status = 'early_stopped', device = 'cuda:0' where name = 'run-17'");
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "/qDs"); /* letters are text, not keys */
+    headless_expect(workbench, 80, 24, 80, "/qDs 0 match");
+    headless_expect(workbench, 80, 24, 80, "No run matches \"qDs\": Esc shows all.");
+    workbench_key(workbench, K_CTRL('u'));
+    headless_expect(workbench, 80, 24, 80, "/ 30 match");
+    headless_type(workbench, "1");
+    headless_expect(workbench, 80, 24, 80, "/1 12 match"); /* 01, 10 … 19, 21 */
+    headless_type(workbench, " CUDA");                     /* small or capital */
+    headless_expect(workbench, 80, 24, 80, "/1 CUDA 1 matches");
+    headless_expect_selected(workbench, "run-17");
+    press(workbench, K_BACKSPACE, 4);
+    headless_type(workbench, "early");
+    headless_expect(workbench, 80, 24, 80, "1 matches ");
+    press(workbench, K_BACKSPACE, 6);
+    headless_type(workbench, " id-2");
+    press(workbench, K_DOWN, 1); /* moves while it is typed */
+    headless_expect(workbench, 80, 24, 80, "/1 id-2 1 matches");
+    headless_expect_selected(workbench, "run-21");
+    workbench_key(workbench, K_ENTER);
+    assert_false(workbench_has_left(workbench));
+    press(workbench, K_ESCAPE, 1); /* first the filter goes, then the workbench */
+    headless_expect_not(workbench, 80, 24, "match");
+    headless_expect_selected(workbench, "run-21");
+    assert_false(workbench_has_left(workbench));
+    headless_type(workbench, "/7");
+    press(workbench, K_BACKSPACE, 2); /* beyond the first letter: no filter */
+    headless_type(workbench, "q");
+    assert_true(workbench_has_left(workbench));
+    workbench_close(workbench);
+}
+
+/* The cells of the small curve of the run in the first row, at 200 columns. */
+static void read_curve(struct workbench *workbench, char *buf, size_t size)
+{
+    struct grid grid = headless_draw(workbench, 200, 24);
+    char row[2048];
+    grid_row(&grid, 2, row, sizeof row);
+    const char *curve = strrchr(row, ' '); /* the last column, without blanks */
+    snprintf(buf, size, "%s", curve ? curve + 1 : "");
+    grid_release(&grid);
+}
+
+static void the_small_curve_of_a_living_run_moves(void **state)
+{
+    (void)state;
+    static const struct fill live = {.name = "moving",
+                                     .steps = 100,
+                                     .total_steps = 400,
+                                     .spike_step = 160,
+                                     .spike = 30,
+                                     .keep_alive = true};
+    char home[1024], before[512], after[512];
+    struct fill_run run;
+    store_fixture_home("sparks", home, sizeof home);
+    fill_run(home, &live, &run);
+    struct workbench *workbench = headless_open(home, NULL);
+    read_curve(workbench, before, sizeof before);
+    assert_true(before[0]);
+    fill_steps(&run, &live, 100, 161);
+    workbench_tick(workbench, clock_wall());
+    assert_true(workbench_is_dirty(workbench));
+    read_curve(workbench, after, sizeof after);
+    assert_string_not_equal(before, after);
+    assert_non_null(strstr(after, "█")); /* the spike is the newest step */
+    assert_string_equal(strstr(after, "█"), "█");
+    assert_string_equal(strstr(before, "█"), before); /* before it the first step was the highest */
+    fill_end(&run, RUN_FINISHED, "");
+    workbench_close(workbench);
+}
+
+static void the_list_shows_a_death_while_nothing_is_written(void **state)
+{
+    (void)state;
+    static const struct fill ended = {
+        .name = "mortal", .steps = 20, .total_steps = 200, .spike_step = -1, .status = RUN_FINISHED};
+    char home[1024];
+    struct fill_run run;
+    struct run_lock lock;
+    struct err err = {0};
+    store_fixture_home("death", home, sizeof home);
+    fill_run(home, &ended, &run);
+    store_fixture_sql(home, "update runs set status = 'running', ended_at = null, heartbeat = 1e9");
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_lock_acquire(store, run.id, &lock, &err), STATUS_OK);
+    struct workbench *workbench = headless_open(home, NULL);
+    double now = clock_wall();
+    workbench_tick(workbench, now);
+    headless_expect(workbench, 80, 24, 80, "1 run, 1 training");
+    headless_expect(workbench, 80, 24, 80, "● running");
+    assert_int_equal(workbench_live_runs(workbench), 1);
+    assert_false(workbench_is_dirty(workbench));
+    run_lock_release(&lock); /* as the kernel does when a process dies */
+    workbench_tick(workbench, now + 1.5);
+    assert_true(workbench_is_dirty(workbench));
+    headless_expect(workbench, 80, 24, 80, "✗ crashed");
+    headless_expect(workbench, 80, 24, 80, "1 run, 0 training");
+    assert_int_equal(workbench_live_runs(workbench), 0);
+    workbench_tick(workbench, now + 3); /* nothing lives and nothing is written: nothing to draw */
+    workbench_tick(workbench, (double)((int64_t)now / 60 * 60 + 119));
+    assert_false(workbench_is_dirty(workbench));
+    workbench_tick(workbench, (double)((int64_t)now / 60 * 60 + 120)); /* but the ages of a new minute */
+    assert_true(workbench_is_dirty(workbench));
+    workbench_close(workbench);
+    store_close(store);
+}
+
+/* --- the rows themselves --- */
+
+static void the_cells_of_a_row_say_what_is_known(void **state)
+{
+    (void)state;
+    char home[1024], id[RUN_ID_MAX];
+    store_fixture_home("cells", home, sizeof home);
+    store_fixture_run(home, "other", id);
+    store_fixture_sql(
+        home, "insert into runs(id, name, status, created_at, ended_at, steps, total_steps, final_loss,"
+              " best_val_loss, best_step, tokens_per_sec) values"
+              " ('1', 'whole', 'finished', 1, unixepoch() - 7210, 1500, 6000, 3.25, 4.5, 1250, 12345),"
+              " ('2', 'blank', 'failed', 2, unixepoch() - 30, 0, null, null, null, null, null),"
+              " ('3', 'lost', 'stopped', 3, unixepoch() - 90000, 5999, 6000, 'nan', null, null, 10);"
+              "delete from runs where name = 'other'");
+    struct workbench *workbench = headless_open(home, NULL);
+    const char *row = headless_row_with(workbench, 180, 24, "whole");
+    assert_non_null(row);
+    assert_non_null(strstr(row, " 25% "));
+    assert_non_null(strstr(row, "1.50k/6.00k "));
+    assert_non_null(strstr(row, " 3.250 "));
+    assert_non_null(strstr(row, " 4.500 @1250 "));
+    assert_non_null(strstr(row, " 12.3k "));
+    assert_non_null(strstr(row, " 2h ago"));
+    row = headless_row_with(workbench, 180, 24, "blank");
+    assert_non_null(row);
+    assert_non_null(strstr(row, " ?% "));
+    assert_non_null(strstr(row, " -- "));
+    assert_non_null(strstr(row, "30s ago"));
+    row = headless_row_with(workbench, 180, 24, "lost");
+    assert_non_null(row);
+    assert_non_null(strstr(row, " 99% ")); /* never 100 before the end */
+    assert_non_null(strstr(row, " NaN "));
+    assert_non_null(strstr(row, " 1d ago"));
+    row = headless_row_with(workbench, 80, 24, "whole"); /* where there is little room, without the step */
+    assert_non_null(row);
+    assert_non_null(strstr(row, " 4.500 "));
+    assert_null(strstr(row, "@1250"));
+    workbench_close(workbench);
+}
+
+static void a_run_to_compare_with_is_marked_at_once(void **state)
+{
+    (void)state;
+    char home[1024];
+    make_thirty("marked", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    press(workbench, K_DOWN, 1);
+    headless_type(workbench, "C");
+    assert_non_null(headless_row_with(workbench, 80, 24, "=✓ finished"));
+    assert_non_null(strstr(headless_row_with(workbench, 80, 24, "=✓"), "run-01")); /* though it is selected */
+    press(workbench, K_DOWN, 1);
+    assert_non_null(strstr(headless_row_with(workbench, 80, 24, "=✓"), "run-01"));
+    headless_type(workbench, "C"); /* another one instead */
+    assert_non_null(strstr(headless_row_with(workbench, 80, 24, "=✓"), "run-02"));
+    headless_type(workbench, "C"); /* none */
+    assert_null(headless_row_with(workbench, 80, 24, "=✓"));
+    workbench_close(workbench);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_runs_than_rows_scroll_with_the_selection),
+        cmocka_unit_test(a_page_stays_full_when_runs_go_or_rows_come),
+        cmocka_unit_test(runs_sort_by_every_column_and_what_is_absent_comes_last),
+        cmocka_unit_test(a_filter_takes_every_letter_and_all_of_its_words),
+        cmocka_unit_test(the_small_curve_of_a_living_run_moves),
+        cmocka_unit_test(the_list_shows_a_death_while_nothing_is_written),
+        cmocka_unit_test(the_cells_of_a_row_say_what_is_known),
+        cmocka_unit_test(a_run_to_compare_with_is_marked_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/* The view of one run on a grid alone: a trainer that dies or hangs while nothing is written, the window of
+ * the charts, the cursor, what the panels say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <stdio.h>
+
+#include "core/base/clock.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+
+/* A run whose trainer is this process, and which nobody writes to. */
+struct quiet {
+    char home[1024];
+    struct store *store;
+    struct run_lock lock;
+    double now; /* also its heartbeat */
+};
+
+static void quiet_open(struct quiet *quiet, const char *name)
+{
+    static const struct fill ended = {
+        .name = "mortal", .steps = 20, .total_steps = 200, .spike_step = -1, .status = RUN_FINISHED};
+    struct fill_run run;
+    struct err err = {0};
+    char sql[256];
+    store_fixture_home(name, quiet->home, sizeof quiet->home);
+    fill_run(quiet->home, &ended, &run);
+    quiet->now = (double)(int64_t)clock_wall();
+    snprintf(sql, sizeof sql, "update runs set status = 'running', ended_at = null, heartbeat = %.0f",
+             quiet->now);
+    store_fixture_sql(quiet->home, sql);
+    quiet->store = store_fixture_open(quiet->home);
+    assert_int_equal(run_lock_acquire(quiet->store, run.id, &quiet->lock, &err), STATUS_OK);
+}
+
+static void a_death_shows_in_every_view_while_nothing_is_written(void **state)
+{
+    (void)state;
+    static const char *const views[] = {"", "M", "P"};
+    for (size_t v = 0; v < 3; v++) {
+        struct quiet quiet;
+        quiet_open(&quiet, "quiet-death");
+        struct workbench *workbench = headless_open(quiet.home, "mortal");
+        headless_type(workbench, views[v]);
+        workbench_tick(workbench, quiet.now + 1);
+        headless_expect(workbench, 100, 24, 100, "● running");
+        run_lock_release(&quiet.lock); /* as the kernel does when a process dies */
+        workbench_tick(workbench, quiet.now + 1.9);
+        headless_expect(workbench, 100, 24, 100, "● running"); /* looked at once a second */
+        assert_false(workbench_is_dirty(workbench));
+        workbench_tick(workbench, quiet.now + 2.1);
+        assert_true(workbench_is_dirty(workbench));
+        headless_expect(workbench, 100, 24, 100, "✗ crashed");
+        workbench_tick(workbench, quiet.now + 9); /* what has ended is not asked again */
+        assert_false(workbench_is_dirty(workbench));
+        workbench_close(workbench);
+        store_close(quiet.store);
+    }
+}
+
+static void a_trainer_that_hangs_is_said_to_be_silent(void **state)
+{
+    (void)state;
+    static const char *const views[] = {"", "M", "P"};
+    struct quiet quiet;
+    quiet_open(&quiet, "quiet-hang");
+    for (size_t v = 0; v < 3; v++) {
+        struct workbench *workbench = headless_open(quiet.home, "mortal");
+        headless_type(workbench, views[v]);
+        workbench_tick(workbench, quiet.now + 30);
+        headless_expect_not(workbench, 100, 24, "no sign of life");
+        workbench_tick(workbench, quiet.now + 31);
+        assert_true(workbench_is_dirty(workbench));
+        headless_expect(workbench, 100, 24, 100, "no sign of life for 31s");
+        workbench_tick(workbench, quiet.now + 95);
+        headless_expect(workbench, 100, 24, 100, "no sign of life for 1m 35s");
+        workbench_close(workbench);
+    }
+    run_lock_release(&quiet.lock);
+    store_close(quiet.store);
+}
+
+/* --- the window of the charts --- */
+
+/* The steps below the enlarged chart at 80 x 24, as the axis has them: "0 20 40". */
+static const char *axis_of(struct workbench *workbench)
+{
+    static char labels[128];
+    struct grid grid = headless_draw(workbench, 80, 24);
+    char row[512];
+    labels[0] = '\0';
+    for (int y = 4; y < 24 && !labels[0]; y++) {
+        grid_row(&grid, y, row, sizeof row);
+        if (strspn(row, " 0123456789k.") != strlen(row) || !row[0]) continue;
+        for (char *word = strtok(row, " "); word; word = strtok(NULL, " "))
+            strcat(strcat(labels, *labels ? " " : ""), word);
+    }
+    grid_release(&grid);
+    return labels;
+}
+
+/* Whether the curve reaches the last columns of the plot. */
+static bool curve_reaches_the_end(struct workbench *workbench)
+{
+    struct grid grid = headless_draw(workbench, 80, 24);
+    bool dots = false;
+    for (int y = 5; y < 22; y++)
+        for (int x = 77; x < 80; x++) dots = dots || grid.cells[y * 80 + x].style == STYLE_TRAIN;
+    grid_release(&grid);
+    return dots;
+}
+
+static void follow_again(struct workbench *workbench, struct fill_run *run, const struct fill *fill,
+                         int64_t from, int64_t to)
+{
+    fill_steps(run, fill, from, to);
+    workbench_tick(workbench, clock_wall());
+}
+
+static void after_a_zoom_the_newest_step_is_followed_again(void **state)
+{
+    (void)state;
+    static const struct fill live = {
+        .name = "live", .steps = 401, .total_steps = 4000, .spike_step = -1, .keep_alive = true};
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("follow", home, sizeof home);
+    fill_run(home, &live, &run);
+    struct workbench *workbench = headless_open(home, "live");
+    headless_type(workbench, "z"); /* the loss alone */
+    assert_string_equal(axis_of(workbench), "0 100 200 300 400");
+    headless_type(workbench, "++"); /* 100 steps at the end */
+    assert_string_equal(axis_of(workbench), "300 320 340 360 380 400");
+    assert_true(curve_reaches_the_end(workbench));
+    follow_again(workbench, &run, &live, 401, 451); /* a window at the end goes on with the run */
+    assert_string_equal(axis_of(workbench), "360 380 400 420 440");
+    assert_true(curve_reaches_the_end(workbench));
+    workbench_key(workbench, K_HOME); /* elsewhere it stays where it is */
+    assert_string_equal(axis_of(workbench), "0 20 40 60 80 100");
+    follow_again(workbench, &run, &live, 451, 501);
+    assert_string_equal(axis_of(workbench), "0 20 40 60 80 100");
+    assert_true(curve_reaches_the_end(workbench));
+    headless_type(workbench, "f"); /* and follows again: the values of before and those to come */
+    assert_string_equal(axis_of(workbench), "400 420 440 460 480 500");
+    assert_true(curve_reaches_the_end(workbench));
+    follow_again(workbench, &run, &live, 501, 601);
+    assert_string_equal(axis_of(workbench), "500 520 540 560 580 600");
+    assert_true(curve_reaches_the_end(workbench));
+    headless_expect_not(workbench, 80, 24, "loss @");
+    workbench_key(workbench, K_HOME);
+    workbench_key(workbench, K_END);
+    assert_string_equal(axis_of(workbench), "500 520 540 560 580 600");
+    assert_true(curve_reaches_the_end(workbench));
+    workbench_close(workbench);
+    fill_end(&run, RUN_FINISHED, "");
+}
+
+static void fill_five_hundred(const char *name, char *home, size_t size)
+{
+    struct fill_run run;
+    store_fixture_home(name, home, size);
+    fill_run(home,
+             &(struct fill){.name = "ended",
+                            .steps = 481,
+                            .total_steps = 481,
+                            .eval_every = 50,
+                            .patience = 3,
+                            .spike_step = 240,
+                            .spike = 12,
+                            .status = RUN_FINISHED},
+             &run);
+}
+
+static void a_zoom_halves_and_doubles_around_the_cursor(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("zoom", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "z");
+    assert_string_equal(axis_of(workbench), "0 100 200 300 400"); /* an ended run: to its last step */
+    headless_type(workbench, "n");                                /* the cursor goes to the event at 240 */
+    headless_expect(workbench, 80, 24, 80, "loss @240");
+    headless_type(workbench, "+");
+    assert_string_equal(axis_of(workbench), "150 200 250 300 350"); /* 120 … 360 */
+    headless_type(workbench, "+=");
+    assert_string_equal(axis_of(workbench), "210 220 230 240 250 260 270"); /* 210 … 270 */
+    headless_type(workbench, "-");
+    assert_string_equal(axis_of(workbench), "180 200 220 240 260 280 300"); /* 180 … 300 */
+    headless_type(workbench, "--");
+    assert_string_equal(axis_of(workbench), "0 100 200 300 400"); /* no more than there is */
+    headless_type(workbench, "+++++++++++");
+    assert_string_equal(axis_of(workbench), "236 238 240 242 244"); /* no fewer than eight */
+    headless_type(workbench, "0");
+    assert_string_equal(axis_of(workbench), "0 100 200 300 400");
+    headless_expect(workbench, 80, 24, 80, "loss @240"); /* the cursor stays */
+    workbench_key(workbench, K_HOME);
+    headless_type(workbench, "++"); /* at the start there is nothing before */
+    assert_string_equal(axis_of(workbench), "0 20 40 60 80 100 120");
+    workbench_close(workbench);
+}
+
+static void the_cursor_moves_by_columns_and_takes_the_window_with_it(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("cursor", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "z");
+    headless_expect(workbench, 80, 24, 80, "━ train"); /* drawn: a column of the plot is 480 / 72 steps */
+    workbench_key(workbench, K_LEFT);                  /* comes in at the newest step */
+    headless_expect(workbench, 80, 24, 80, "loss @480");
+    workbench_key(workbench, K_LEFT);
+    headless_expect(workbench, 80, 24, 80, "loss @474");
+    headless_type(workbench, "hl");
+    headless_expect(workbench, 80, 24, 80, "loss @474");
+    headless_type(workbench, "lll"); /* no further than the newest */
+    headless_expect(workbench, 80, 24, 80, "loss @480");
+    headless_type(workbench, "f");
+    workbench_key(workbench, K_RIGHT); /* or at the oldest that is shown */
+    headless_expect(workbench, 80, 24, 80, "loss @0");
+    headless_type(workbench, "h");
+    headless_expect(workbench, 80, 24, 80, "loss @0");
+    headless_type(workbench, "f+++"); /* 420 … 480 */
+    headless_expect(workbench, 80, 24, 80, "━ train");
+    assert_string_equal(axis_of(workbench), "420 430 440 450 460 470 480");
+    workbench_key(workbench, K_RIGHT);
+    headless_expect(workbench, 80, 24, 80, "loss @420");
+    workbench_key(workbench, K_LEFT); /* out of the window: it goes along, with some room before the cursor */
+    headless_expect(workbench, 80, 24, 80, "loss @419");
+    assert_string_equal(axis_of(workbench), "410 420 430 440 450 460");
+    headless_type(workbench, "N"); /* back to the event */
+    headless_expect(workbench, 80, 24, 80, "loss @240");
+    assert_string_equal(axis_of(workbench), "230 240 250 260 270 280");
+    assert_true(curve_reaches_the_end(workbench));
+    headless_type(workbench, "n"); /* and to the one at the end, where the window follows */
+    headless_expect(workbench, 80, 24, 80, "loss @480");
+    assert_string_equal(axis_of(workbench), "420 430 440 450 460 470 480");
+    workbench_close(workbench);
+}
+
+/* --- the other charts, smoothing, texts --- */
+
+static void each_chart_has_its_own_focus_scale_and_size(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("focus", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    static const char *const titles[] = {"▸loss", "▸learning rate", "▸gradient norm", "▸throughput"};
+    for (int i = 0; i < 4; i++) {
+        headless_expect(workbench, 120, 40, 120, titles[i]);
+        headless_expect(workbench, 80, 24, 80, titles[i]); /* beside the loss, where only two fit */
+        headless_expect(workbench, 80, 24, 80, i ? " loss" : " learning rate");
+        headless_type(workbench, "z"); /* alone */
+        headless_expect(workbench, 120, 40, 120, titles[i]);
+        if (i) headless_expect_not(workbench, 120, 40, "━ train");
+        headless_type(workbench, "z");
+        workbench_key(workbench, K_TAB);
+    }
+    headless_expect(workbench, 120, 40, 120, titles[0]);
+    workbench_key(workbench, K_BACK_TAB);
+    headless_expect(workbench, 120, 40, 120, titles[3]);
+    headless_type(workbench, "y");
+    headless_expect(workbench, 120, 40, 120, "▸throughput tokens/s log");
+    headless_expect_not(workbench, 120, 40, "loss log");
+    headless_type(workbench, "y");
+    headless_expect_not(workbench, 120, 40, "tokens/s log");
+    workbench_close(workbench);
+}
+
+static void smoothing_goes_round_and_spares_the_learning_rate(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("smooth", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "m");
+    headless_expect(workbench, 120, 40, 120, "smoothing 0.9 a step");
+    headless_expect(workbench, 120, 40, 120, "loss ema 0.9 ");
+    headless_expect(workbench, 120, 40, 120, "gradient norm ema 0.9 ");
+    headless_expect_not(workbench, 120, 40, "learning rate ema");
+    headless_type(workbench, "m");
+    headless_expect(workbench, 120, 40, 120, "loss ema 0.99 ");
+    headless_type(workbench, "m");
+    headless_expect(workbench, 120, 40, 120, "no smoothing");
+    headless_expect_not(workbench, 120, 40, "ema");
+    workbench_close(workbench);
+}
+
+static void sample_texts_are_leafed_through(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("samples", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
+    headless_expect(workbench, 120, 40, 120, "In the beginning of the house");
+    headless_type(workbench, "kkk"); /* there are two */
+    headless_expect(workbench, 120, 40, 120, "sample @240 (older; Down: newer)");
+    headless_expect(workbench, 120, 40, 120, "In the beginning was the word");
+    headless_type(workbench, "j");
+    headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
+    headless_type(workbench, "j");
+    headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
+    workbench_close(workbench);
+}
+
+/* --- the panels of a wide screen --- */
+
+static void the_side_panel_lists_what_was_recorded(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("side-panel", home, sizeof home);
+    store_fixture_sql(home,
+                      "delete from checkpoints;"
+                      "insert into checkpoints(run_id, segment, step, wall_time, path, kind, bytes)"
+                      " select id, 1, 100, 1e9, 'a', 'best', 1048576 from runs union all"
+                      " select id, 1, 200, 1e9, 'b', 'best', 2097152 from runs union all"
+                      " select id, 1, 300, 1e9, 'c', 'periodic', 3145728 from runs;"
+                      "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result)"
+                      " select id, 1e9, 'pause', null, 'workbench', 33, 'paused' from runs union all"
+                      " select id, 2e9, 'stop', null, 'workbench', null, null from runs");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 200, 60, 200, "parameters 10,813,696");
+    headless_expect(workbench, 200, 60, 200, "tokens 1,970,176");
+    headless_expect(workbench, 200, 60, 200, "300 periodic 3.0 MiB");
+    headless_expect(workbench, 200, 60, 200, "200 best 2.0 MiB");
+    headless_expect(workbench, 200, 60, 200, "100 best then 1.0 MiB");
+    headless_expect(workbench, 200, 60, 200, "pause @33 paused");
+    headless_expect(workbench, 200, 60, 200, "stop waiting");
+    headless_expect(workbench, 200, 60, 200, "! @240 the loss rose");
+    headless_expect(workbench, 200, 60, 200, "[model]");
+    headless_expect(workbench, 200, 60, 200, "preset = shakespeare");
+    assert_non_null(headless_row_with(workbench, 200, 60, "450     2."));
+    assert_non_null(strstr(headless_row_with(workbench, 200, 60, "450     2."), "★")); /* the best one */
+    assert_null(strstr(headless_row_with(workbench, 200, 60, "400     2."), "★"));
+    workbench_close(workbench);
+}
+
+static void the_header_names_what_the_newest_step_recorded(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("header", home, sizeof home);
+    store_fixture_sql(
+        home, "update steps set lr = 0.0002, grad_norm = 0.75, step_ms = 331, mfu = 0.414, epoch = 1.776,"
+              " tokens_per_sec = 9999 where step = 480;"
+              "update runs set final_loss = 2.345, best_val_loss = 2.5, best_step = 450,"
+              " tokens_per_sec = 12345, tokens = 1970176");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 160, 40, 160,
+                    "loss 2.345 val 2.854 best 2.500 @450 12.3k tok/s lr 2.00e-4 grad 0.7500 step 331.0 ms"
+                    " tokens 1.97M epoch 1.78 MFU 41.4%");
+    headless_expect(workbench, 160, 40, 160, "100.0% 481 / 481 steps elapsed ");
+    headless_expect_not(workbench, 160, 40, "ETA");
+    headless_expect(workbench, 80, 24, 80, "100.0% 481 / 481 steps in ");
+    workbench_close(workbench);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_death_shows_in_every_view_while_nothing_is_written),
+        cmocka_unit_test(a_trainer_that_hangs_is_said_to_be_silent),
+        cmocka_unit_test(after_a_zoom_the_newest_step_is_followed_again),
+        cmocka_unit_test(a_zoom_halves_and_doubles_around_the_cursor),
+        cmocka_unit_test(the_cursor_moves_by_columns_and_takes_the_window_with_it),
+        cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
+        cmocka_unit_test(smoothing_goes_round_and_spares_the_learning_rate),
+        cmocka_unit_test(sample_texts_are_leafed_through),
+        cmocka_unit_test(the_side_panel_lists_what_was_recorded),
+        cmocka_unit_test(the_header_names_what_the_newest_step_recorded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
