@@ -52,22 +52,6 @@ struct allocator {
     unsigned freed_next;
 };
 
-const char *allocator_kind_name(enum allocator_kind kind)
-{
-    static const char *const names[ALLOCATOR_KINDS] = {"basic", "pool", "arena", "caching"};
-    return names[kind];
-}
-
-bool allocator_kind_parse(const char *name, enum allocator_kind *out)
-{
-    for (int kind = 0; kind < ALLOCATOR_KINDS; kind++)
-        if (strcmp(name, allocator_kind_name((enum allocator_kind)kind)) == 0) {
-            *out = (enum allocator_kind)kind;
-            return true;
-        }
-    return false;
-}
-
 /* ---- the register ---- */
 
 static size_t slot_of(const struct allocator *a, const void *memory)
@@ -185,7 +169,7 @@ static void tell(struct allocator *a, const struct allocator_listener *listener)
     struct allocator_usage sum;
     if (!listener->line) return;
     sum_of(a, &sum);
-    snprintf(line, sizeof line, "device memory, %s allocator:", allocator_kind_name(a->options.kind));
+    snprintf(line, sizeof line, "device memory, %s allocator:", allocator_kind_word(a->options.kind));
     listener->line(listener->context, line);
     snprintf(line, sizeof line, "  %-32s %12s %12s %12s %8s", "tag", "live", "peak", "reserved", "blocks");
     listener->line(listener->context, line);

@@ -28,11 +28,8 @@
 #include <stdio.h>
 
 #include "core/base/err.h"
+#include "core/model/choices.h"
 #include "kernels/device/backend.h"
-
-enum allocator_kind { ALLOCATOR_BASIC, ALLOCATOR_POOL, ALLOCATOR_ARENA, ALLOCATOR_CACHING, ALLOCATOR_KINDS };
-const char *allocator_kind_name(enum allocator_kind kind); /* "basic", … */
-bool allocator_kind_parse(const char *name, enum allocator_kind *out);
 
 struct allocator; /* opaque */
 

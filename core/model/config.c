@@ -23,27 +23,32 @@ struct key {
     size_t offset, size;
     const char *fallback; /* "": derived in config_finish */
     double least, most;
-    const char *choices, *unit, *help;
+    const char *const *words; /* in the order of the enum, NULL at the end */
+    const char *list;         /* the words with bars between */
+    const char *unit, *help;
+    enum { FREE, KEPT } kept;
 };
 
-#define FIELD_SIZE(field) sizeof(((struct config *)0)->field)
-static const struct key keys[] = {
-#define KEY(section, name, kind, field, fallback, least, most, choices, unit, help)                          \
-    {#section,                                                                                               \
-     #name,                                                                                                  \
-     #section "." #name,                                                                                     \
-     KIND_##kind,                                                                                            \
-     offsetof(struct config, field),                                                                         \
-     FIELD_SIZE(field),                                                                                      \
-     fallback,                                                                                               \
-     (double)(least),                                                                                        \
-     (double)(most),                                                                                         \
-     choices,                                                                                                \
-     unit,                                                                                                   \
-     help},
+/* clang-format off */
+#define WORD(constant, word) [constant] = word,
+#define WORDS(type, ...) static const char *const type##_words[] = {__VA_ARGS__ NULL};
+#define CHOICES(type, count, ...) WORDS(type, __VA_ARGS__)
 #include "core/model/config.def"
-#undef KEY
+#define WORD(constant, word) "|" word
+#define WORDS(type, ...) static const char type##_list[] = __VA_ARGS__;
+#define CHOICES(type, count, ...) WORDS(type, __VA_ARGS__)
+#include "core/model/config.def"
+static const char *const none_words[] = {NULL};
+static const char none_list[] = "|";
+
+static const struct key keys[] = {
+#define KEY(section, name, kind, field, fallback, least, most, words, unit, kept, help)                        \
+    {#section, #name, #section "." #name, KIND_##kind, offsetof(struct config, field),                         \
+     sizeof(((struct config *)0)->field), fallback, (double)(least), (double)(most), words##_words,            \
+     words##_list + 1, unit, help, kept},
+#include "core/model/config.def"
 };
+/* clang-format on */
 enum { KEY_COUNT = sizeof keys / sizeof *keys };
 _Static_assert(sizeof keys / sizeof *keys <= CONFIG_KEY_MAX, "raise CONFIG_KEY_MAX");
 
@@ -59,14 +64,12 @@ static bool *is_set(struct config *config, const char *full)
     return &config->set[find_key(full) - keys];
 }
 
-static bool choice_allowed(const char *choices, const char *word)
+/* The number of a word among those of the key; -1: it is none of them. */
+static int find_word(const struct key *key, const char *word)
 {
-    size_t n = strcspn(word, "|"); /* several choices in a row are none of them */
-    for (const char *c = choices; n && !word[n] && c; c = strchr(c, '|')) {
-        if (*c == '|') c++;
-        if (strncmp(c, word, n) == 0 && (c[n] == '|' || !c[n])) return true;
-    }
-    return false;
+    for (int i = 0; key->words[i]; i++)
+        if (strcmp(key->words[i], word) == 0) return i;
+    return -1;
 }
 
 /* Integers are stored as int or int64_t, by the field's size. */
@@ -99,15 +102,14 @@ static enum status parse_value(struct config *config, const struct key *key, con
         store_int(field, key->size, integer);
         break;
     case KIND_REAL:
-        if (*key->choices && choice_allowed(key->choices, value)) {
+        if (find_word(key, value) >= 0) {
             *(double *)field = NAN;
             break;
         }
         if (!text_parse_double(value, &real) || !(real >= key->least && real <= key->most)) {
             snprintf(wanted, sizeof wanted, "a number from %s to %s%s%s",
                      text_format_double(key->least, low, sizeof low),
-                     text_format_double(key->most, high, sizeof high), *key->choices ? ", or " : "",
-                     key->choices);
+                     text_format_double(key->most, high, sizeof high), *key->list ? ", or " : "", key->list);
             return bad_value(key, value, wanted, err);
         }
         *(double *)field = real;
@@ -118,11 +120,11 @@ static enum status parse_value(struct config *config, const struct key *key, con
         *(bool *)field = value[0] == 't';
         break;
     case KIND_CHOICE:
-        if (!choice_allowed(key->choices, value)) {
-            snprintf(wanted, sizeof wanted, "one of %s", key->choices);
+        if (find_word(key, value) < 0) {
+            snprintf(wanted, sizeof wanted, "one of %s", key->list);
             return bad_value(key, value, wanted, err);
         }
-        strcpy(field, value);
+        store_int(field, key->size, find_word(key, value));
         break;
     case KIND_TEXT:
         if (strlen(value) >= key->size || strchr(value, '\n'))
@@ -343,7 +345,7 @@ static enum status read_base(struct config *config, struct err *err)
     char path[CONFIG_TEXT_MAX + 32];
     bool complete = true;
     for (size_t i = 0; i < KEY_COUNT; i++) complete = complete && (!is_size(&keys[i]) || config->set[i]);
-    model_preset(config->model.preset, &config->model.sizes);
+    config->model.sizes = model_preset(config->model.preset);
     if (!*config->model.from || complete) return STATUS_OK;
     enum status status = find_from(config, err);
     if (status) return status;
@@ -399,7 +401,7 @@ enum status config_finish(struct config *config, struct err *err)
         sizes->head_dim = sizes->hidden_dim / sizes->num_heads;
     }
     if (!*is_set(config, "train.beta2"))
-        config->train.beta2 = strcmp(config->train.optimizer, "lion") == 0 ? 0.99 : 0.95;
+        config->train.beta2 = config->train.optimizer == OPTIMIZER_LION ? 0.99 : 0.95;
     status = model_config_check(sizes, err);
     if (!status) status = param_groups_check(&config->groups, err);
     if (status) return status;
@@ -436,7 +438,7 @@ enum status config_finish(struct config *config, struct err *err)
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE])
 {
     const struct model_config *m = &config->model.sizes;
-    bool stretches = strcmp(m->rope_scaling, "default") != 0;
+    bool stretches = m->rope_scaling != ROPE_DEFAULT;
     int count = 0;
     if (!stretches && m->rope_factor != 1)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
@@ -447,7 +449,7 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
         snprintf(
             out[count++], CONFIG_WARNING_SIZE,
             "model.rope_scaling = %s has no effect with model.rope_factor = 1 (more than 1 would stretch)",
-            m->rope_scaling);
+            rope_scaling_word(m->rope_scaling));
     if (config->data.padding >= m->vocab_size)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.padding = %lld has no effect: no token has this id, the vocabulary has %d",
@@ -466,14 +468,17 @@ static void format_value(const struct config *config, const struct key *key, cha
         break;
     case KIND_REAL:
         if (isnan(*(const double *)field))
-            snprintf(buf, size, "%s", key->choices);
+            snprintf(buf, size, "%s", key->words[0]);
         else
             text_format_double(*(const double *)field, buf, size);
         break;
     case KIND_BOOL:
         snprintf(buf, size, "%s", *(const bool *)field ? "true" : "false");
         break;
-    default:
+    case KIND_CHOICE:
+        snprintf(buf, size, "%s", key->words[*(const int *)field]);
+        break;
+    case KIND_TEXT:
         snprintf(buf, size, "%s", field);
     }
 }
@@ -490,6 +495,23 @@ int64_t config_most(const char *full)
 {
     const struct key *key = find_key(full);
     return key && key->kind == KIND_INT ? (int64_t)key->most : 0;
+}
+
+const char *config_words(const char *full)
+{
+    const struct key *key = find_key(full);
+    return key ? key->list : "";
+}
+
+const char *config_changed(const struct config *before, const struct config *after)
+{
+    char old[CONFIG_TEXT_MAX], new[CONFIG_TEXT_MAX];
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        format_value(before, &keys[i], old, sizeof old);
+        format_value(after, &keys[i], new, sizeof new);
+        if (keys[i].kept == KEPT && strcmp(old, new) != 0) return keys[i].full;
+    }
+    return NULL;
 }
 
 char *config_text(const struct config *config)
@@ -525,7 +547,7 @@ void config_print_help(FILE *out)
         if (k->kind == KIND_INT) fprintf(out, "  %.0f..%.0f", k->least, k->most);
         if (k->kind == KIND_REAL) fprintf(out, "  %g..%g", k->least, k->most);
         if (k->kind == KIND_BOOL) fprintf(out, "  true|false");
-        if (*k->choices) fprintf(out, "  %s", k->choices);
+        if (*k->list) fprintf(out, "  %s", k->list);
         if (*k->unit) fprintf(out, "  [%s]", k->unit);
         fprintf(out, "\n");
         if (*k->help) fprintf(out, "      %s\n", k->help);

@@ -11,60 +11,31 @@
 #include <stdio.h>
 
 #include "core/base/err.h"
+#include "core/model/choices.h"
 #include "core/model/model.h"
 #include "core/model/param_group.h"
+#include "datasets/batch.h"
 
 enum { CONFIG_TEXT_MAX = 1024, CONFIG_KEY_MAX = 96 };
 enum { CONFIG_MICRO_BATCH_TOKENS = 1 << 26 }; /* the most that train.batch_size x train.seq_len may be */
 
-/* Field names are the keys; see config.def for units and defaults. */
+/* config.<section>.<key>, as config.def lists them; a REAL that may be a word instead is NaN for it. */
+/* clang-format off */
 struct config {
-    struct {
-        char preset[32], from[CONFIG_TEXT_MAX];
-        struct model_config sizes; /* of the preset or the folder, less what keys override */
-    } model;
-    struct {
-        char train[CONFIG_TEXT_MAX], val[CONFIG_TEXT_MAX], tokenizer[CONFIG_TEXT_MAX], shuffle[16];
-        double val_fraction;
-        int64_t padding;
-    } data;
-    struct {
-        int64_t batch_size, seq_len, accumulation_steps, total_steps, warmup_steps, seed, threads;
-        char optimizer[16], schedule[24], precision[8], loss[8];
-        double learning_rate, min_lr_factor, weight_decay, beta1, beta2, adam_eps, max_grad_norm, dropout;
-        bool async;
-        char graph[8];
-    } train;
-    struct {
-        int64_t every, batches, early_stopping_patience;
-        double early_stopping_min_delta;
-        bool at_epoch_end;
-    } eval;
-    struct {
-        int64_t every, keep, activation_interval;
-        bool background;
-        char contents[16];
-    } checkpoint;
-    struct {
-        char allocator[8];
-        double reserve; /* NaN: auto */
-    } memory;
-    struct {
-        int64_t every, warmup_steps, trace_step;
-    } profile;
-    struct {
-        int64_t every, max_tokens, top_k;
-        double temperature;
-        char prompt[CONFIG_TEXT_MAX];
-    } sample;
-    struct {
-        char on_nan[8];
-        int64_t plateau_steps;
-        double loss_spike, plateau_delta, throughput_drop, starvation;
-    } health;
+#define SECTION(name) struct {
+#define RECORD(type, name) struct type name;
+#define END(name) } name;
+#define INT(section, name, ...) int64_t name;
+#define REAL(section, name, ...) double name;
+#define REAL_OR(section, name, ...) double name;
+#define BOOL(section, name, ...) bool name;
+#define TEXT(section, name, ...) char name[CONFIG_TEXT_MAX];
+#define CHOICE(section, name, type, ...) enum type name;
+#include "core/model/config.def"
     struct param_groups groups; /* [param_group.NAME], in the order of the file */
     bool set[CONFIG_KEY_MAX];   /* private: given by a file or the command line, by key number */
 };
+/* clang-format on */
 
 /* All defaults. */
 void config_init(struct config *config);
@@ -96,6 +67,13 @@ char *config_text(const struct config *config);
 
 /* All keys with default, unit, accepted values and a sentence each: `anneal train --help-config`. */
 void config_print_help(FILE *out);
+
+/* The accepted words of "section.key" with bars between, "adamw|lion"; "" where it has none. */
+const char *config_words(const char *key);
+
+/* The first key, as "section.key", that differs between the two although a resumed run must keep it; NULL:
+ * none does. */
+const char *config_changed(const struct config *before, const struct config *after);
 
 /* The value of "section.key" as text; false for an unknown key. For the workbench's form and for comparisons.
  */

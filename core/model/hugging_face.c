@@ -7,16 +7,12 @@
 
 #include "core/base/file.h"
 
-static bool rope_is_scaled(const struct model_config *c)
-{
-    return *c->rope_scaling && strcmp(c->rope_scaling, "default") != 0;
-}
-
 /* The older spelling, beside rope_theta: every transformers reads it, the newer ones as rope_parameters. */
 static json_t *rope_scaling_json(const struct model_config *c)
 {
-    json_t *json = json_pack("{s:s s:f}", "rope_type", c->rope_scaling, "factor", c->rope_factor);
-    if (json && strcmp(c->rope_scaling, "llama3") == 0) {
+    json_t *json =
+        json_pack("{s:s s:f}", "rope_type", rope_scaling_word(c->rope_scaling), "factor", c->rope_factor);
+    if (json && c->rope_scaling == ROPE_LLAMA3) {
         json_object_set_new(json, "low_freq_factor", json_real(c->rope_low_freq_factor));
         json_object_set_new(json, "high_freq_factor", json_real(c->rope_high_freq_factor));
         json_object_set_new(json, "original_max_position_embeddings", json_integer(c->rope_original_len));
@@ -40,7 +36,8 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
         "max_position_embeddings", c->max_seq_len, "rms_norm_eps", c->norm_eps, "rope_theta", c->rope_base,
         "tie_word_embeddings", c->tie_weights, "attention_bias", c->qkv_bias, "hidden_act", "silu",
         "torch_dtype", "float32", "bos_token_id", "eos_token_id", "pad_token_id");
-    if (json && rope_is_scaled(c)) json_object_set_new(json, "rope_scaling", rope_scaling_json(c));
+    if (json && c->rope_scaling != ROPE_DEFAULT)
+        json_object_set_new(json, "rope_scaling", rope_scaling_json(c));
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     enum status status = text ? file_write_atomic(path, text, strlen(text), err)
                               : err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
@@ -96,7 +93,7 @@ static enum status read_rope(const json_t *json, const char *path, struct model_
             err, STATUS_USAGE,
             "%s: rotary scaling \"%.40s\" is not supported, only \"default\", \"linear\" and \"llama3\"",
             path, name);
-    strcpy(c->rope_scaling, name);
+    c->rope_scaling = linear ? ROPE_LINEAR : llama3 ? ROPE_LLAMA3 : ROPE_DEFAULT;
     if ((linear || llama3) && !json_is_number(json_object_get(rope, "factor")))
         return err_set(err, STATUS_CORRUPT, "%s: rotary scaling \"%s\" needs a number \"factor\"", path,
                        name);

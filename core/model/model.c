@@ -8,52 +8,39 @@
 
 #include "core/base/philox.h"
 
-const char *const model_presets[] = {"shakespeare", "tiny", "small", "medium", NULL};
-
-bool model_preset(const char *name, struct model_config *out)
+struct model_config model_preset(enum preset preset)
 {
     /* hidden, layers, heads, intermediate, vocabulary, longest sequence */
-    static const int sizes[][6] = {{256, 6, 4, 704, 2048, 1024},
-                                   {256, 4, 4, 512, 32000, 1024},
-                                   {512, 8, 8, 1408, 32000, 2048},
-                                   {1024, 16, 16, 2816, 32000, 2048}};
-    for (int i = 0; model_presets[i]; i++) {
-        if (strcmp(model_presets[i], name) != 0) continue;
-        const int *s = sizes[i];
-        *out = (struct model_config){.vocab_size = s[4],
-                                     .hidden_dim = s[0],
-                                     .num_layers = s[1],
-                                     .num_heads = s[2],
-                                     .num_kv_heads = s[2],
-                                     .head_dim = s[0] / s[2],
-                                     .intermediate_dim = s[3],
-                                     .max_seq_len = s[5],
-                                     .rope_base = 10000,
-                                     .rope_scaling = "default",
-                                     .rope_factor = 1,
-                                     .rope_low_freq_factor = 1,
-                                     .rope_high_freq_factor = 4,
-                                     .rope_original_len = 8192,
-                                     .norm_eps = 1e-5,
-                                     .tie_weights = true};
-        return true;
-    }
-    return false;
+    static const int sizes[PRESETS][6] = {[PRESET_SHAKESPEARE] = {256, 6, 4, 704, 2048, 1024},
+                                          [PRESET_TINY] = {256, 4, 4, 512, 32000, 1024},
+                                          [PRESET_SMALL] = {512, 8, 8, 1408, 32000, 2048},
+                                          [PRESET_MEDIUM] = {1024, 16, 16, 2816, 32000, 2048}};
+    const int *s = sizes[preset];
+    return (struct model_config){.vocab_size = s[4],
+                                 .hidden_dim = s[0],
+                                 .num_layers = s[1],
+                                 .num_heads = s[2],
+                                 .num_kv_heads = s[2],
+                                 .head_dim = s[0] / s[2],
+                                 .intermediate_dim = s[3],
+                                 .max_seq_len = s[5],
+                                 .rope_base = 10000,
+                                 .rope_factor = 1,
+                                 .rope_low_freq_factor = 1,
+                                 .rope_high_freq_factor = 4,
+                                 .rope_original_len = 8192,
+                                 .norm_eps = 1e-5,
+                                 .tie_weights = true};
 }
 
 static enum status check_rope(const struct model_config *c, struct err *err)
 {
-    bool linear = strcmp(c->rope_scaling, "linear") == 0, llama3 = strcmp(c->rope_scaling, "llama3") == 0;
-    if (!linear && !llama3) {
-        if (!*c->rope_scaling || strcmp(c->rope_scaling, "default") == 0) return STATUS_OK;
-        return err_set(err, STATUS_USAGE, "model.rope_scaling = %s: must be default, linear or llama3",
-                       c->rope_scaling);
-    }
+    if (c->rope_scaling == ROPE_DEFAULT) return STATUS_OK;
     if (!(c->rope_factor >= 1) || !isfinite(c->rope_factor))
         return err_set(err, STATUS_USAGE,
                        "model.rope_factor = %g: must be 1 or more with model.rope_scaling = %s",
-                       c->rope_factor, c->rope_scaling);
-    if (linear) return STATUS_OK;
+                       c->rope_factor, rope_scaling_word(c->rope_scaling));
+    if (c->rope_scaling == ROPE_LINEAR) return STATUS_OK;
     if (!(c->rope_low_freq_factor > 0) || !(c->rope_high_freq_factor > c->rope_low_freq_factor) ||
         !isfinite(c->rope_high_freq_factor))
         return err_set(

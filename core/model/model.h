@@ -12,6 +12,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
+#include "core/model/choices.h"
 
 struct model_config {
     int vocab_size;       /* V */
@@ -23,22 +24,19 @@ struct model_config {
     int intermediate_dim; /* F */
     int max_seq_len;
     double rope_base;
-    char rope_scaling[8]; /* "default", "linear" or "llama3"; "" is default. The four below: rotary.h */
-    double rope_factor;   /* linear and llama3: at least 1 */
-    double rope_low_freq_factor;  /* llama3, in turns over rope_original_len */
-    double rope_high_freq_factor; /* llama3, above the low one */
-    int rope_original_len;        /* llama3: tokens that the frequencies were made for */
+    enum rope_scaling rope_scaling; /* the four below: rotary.h */
+    double rope_factor;             /* linear and llama3: at least 1 */
+    double rope_low_freq_factor;    /* llama3, in turns over rope_original_len */
+    double rope_high_freq_factor;   /* llama3, above the low one */
+    int rope_original_len;          /* llama3: tokens that the frequencies were made for */
     double norm_eps;
     bool tie_weights; /* the output head is the embedding */
     bool qk_norm;     /* Qwen3 */
     bool qkv_bias;    /* Qwen2 */
 };
 
-/* The names of the presets, in the order of the help; NULL ends them. */
-extern const char *const model_presets[];
-
-/* Fills *out; false for an unknown name. */
-bool model_preset(const char *name, struct model_config *out);
+/* The sizes of a preset. */
+struct model_config model_preset(enum preset preset);
 
 /* Sizes that cannot work (heads not dividing, odd head_dim, overflow) are one sentence that names the key. */
 enum status model_config_check(const struct model_config *config, struct err *err);

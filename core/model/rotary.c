@@ -2,13 +2,12 @@
 #include "core/model/rotary.h"
 
 #include <math.h>
-#include <string.h>
 
 double rotary_frequency(const struct model_config *c, int i)
 {
     double frequency = pow(c->rope_base, -2.0 * i / c->head_dim);
-    if (strcmp(c->rope_scaling, "linear") == 0) return frequency / c->rope_factor;
-    if (strcmp(c->rope_scaling, "llama3") != 0) return frequency;
+    if (c->rope_scaling == ROPE_LINEAR) return frequency / c->rope_factor;
+    if (c->rope_scaling != ROPE_LLAMA3) return frequency;
     double turns = c->rope_original_len * frequency / (2 * M_PI); /* of a wave over the original length */
     double low = c->rope_low_freq_factor, high = c->rope_high_freq_factor;
     if (turns > high) return frequency;

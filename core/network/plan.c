@@ -308,17 +308,11 @@ static void plan_workspace(struct plan *plan, struct layer_plan *shared, size_t 
             add(plan, PLAN_WORKSPACE, -1, "workspace of matrix products", in->gemm_workspace);
 }
 
-enum plan_loss plan_loss_parse(const char *name)
+enum precision plan_precision(enum precision_choice choice, enum precision best)
 {
-    if (strcmp(name, "fused") == 0) return PLAN_LOSS_FUSED;
-    return strcmp(name, "plain") == 0 ? PLAN_LOSS_PLAIN : PLAN_LOSS_AUTO;
-}
-
-enum precision plan_precision(const char *name, enum precision best)
-{
-    for (int p = 0; p < PRECISIONS; p++)
-        if (strcmp(name, precision_name((enum precision)p)) == 0) return (enum precision)p;
-    return best;
+    _Static_assert(CHOOSE_FP32 - 1 == (int)PRECISION_FP32 && PRECISION_CHOICES - 1 == (int)PRECISIONS,
+                   "the words of train.precision are auto and the precisions");
+    return choice == CHOOSE_BEST ? best : (enum precision)(choice - 1);
 }
 
 enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err)

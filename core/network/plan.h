@@ -69,8 +69,6 @@ struct step_result {
     struct clip_state clip;
 };
 /* How the head's loss goes over the rows: a chunk at a time, or with all (N, V) logits at once. */
-enum plan_loss { PLAN_LOSS_AUTO, PLAN_LOSS_FUSED, PLAN_LOSS_PLAIN };
-enum plan_loss plan_loss_parse(const char *name); /* "auto", "fused", "plain" */
 
 /* What the plan is made for. */
 struct plan_input {
@@ -162,8 +160,8 @@ enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err)
  * backward pass, and all layers share theirs. */
 bool plan_recomputes(const struct plan *plan, int layer);
 
-/* The precision that train.precision names; "auto" is the device's best. */
-enum precision plan_precision(const char *name, enum precision best);
+/* The precision that train.precision names; auto is the device's best. */
+enum precision plan_precision(enum precision_choice choice, enum precision best);
 
 enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err);
 void plan_release(struct plan *plan); /* harmless on a zeroed struct */

@@ -5,10 +5,9 @@
 #ifndef ANNEAL_CORE_TRAIN_OPTIMIZER_H
 #define ANNEAL_CORE_TRAIN_OPTIMIZER_H
 
+#include "core/model/choices.h"
 #include "core/model/param_group.h"
 #include "core/network/network.h"
-
-enum optimizer_kind { OPTIMIZER_ADAMW, OPTIMIZER_LION };
 
 struct optimizer {
     enum optimizer_kind kind;

@@ -13,8 +13,6 @@
 #include "core/network/network.h"
 #include "core/train/optimizer.h"
 
-enum replay_mode { REPLAY_AUTO, REPLAY_ON, REPLAY_OFF };
-
 struct replay; /* below */
 
 /* What a recorded call needs to know. */

@@ -2,27 +2,14 @@
 #include "core/train/schedule.h"
 
 #include <math.h>
-#include <string.h>
-
-bool schedule_parse(const char *word, enum schedule_kind *out)
-{
-    static const char *const names[] = {"constant", "warmup_constant", "cosine", "linear", "inverse_sqrt"};
-    for (int i = 0; i < 5; i++)
-        if (strcmp(names[i], word) == 0) {
-            *out = (enum schedule_kind)i;
-            return true;
-        }
-    return false;
-}
 
 struct schedule schedule_of(const struct config *config)
 {
-    struct schedule schedule = {.lr = config->train.learning_rate,
-                                .lr_min = config->train.learning_rate * config->train.min_lr_factor,
-                                .warmup = config->train.warmup_steps,
-                                .total = config->train.total_steps};
-    schedule_parse(config->train.schedule, &schedule.kind);
-    return schedule;
+    return (struct schedule){.kind = config->train.schedule,
+                             .lr = config->train.learning_rate,
+                             .lr_min = config->train.learning_rate * config->train.min_lr_factor,
+                             .warmup = config->train.warmup_steps,
+                             .total = config->train.total_steps};
 }
 
 double schedule_lr(const struct schedule *schedule, int64_t step)

@@ -3,27 +3,20 @@
 #ifndef ANNEAL_CORE_TRAIN_SCHEDULE_H
 #define ANNEAL_CORE_TRAIN_SCHEDULE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/model/config.h"
 
-enum schedule_kind {
-    SCHEDULE_CONSTANT,        /* lr */
-    SCHEDULE_WARMUP_CONSTANT, /* lr·(s+1)/W, then lr */
-    SCHEDULE_COSINE,          /* warm-up, then lr_min + ½(lr−lr_min)(1+cos(π(s−W)/(S−W))) */
-    SCHEDULE_LINEAR,          /* warm-up, then straight from lr to lr_min */
-    SCHEDULE_INVERSE_SQRT,    /* lr·min((s+1)/W, sqrt(W/(s+1))); W = 0 counts as 1 */
-};
-
+/* SCHEDULE_CONSTANT         lr
+ * SCHEDULE_WARMUP_CONSTANT  lr·(s+1)/W, then lr
+ * SCHEDULE_COSINE           warm-up, then lr_min + ½(lr−lr_min)(1+cos(π(s−W)/(S−W)))
+ * SCHEDULE_LINEAR           warm-up, then straight from lr to lr_min
+ * SCHEDULE_INVERSE_SQRT     lr·min((s+1)/W, sqrt(W/(s+1))); W = 0 counts as 1 */
 struct schedule {
     enum schedule_kind kind;
     double lr, lr_min;
     int64_t warmup, total;
 };
-
-/* The configuration's word; false when unknown. */
-bool schedule_parse(const char *word, enum schedule_kind *out);
 
 /* What a finished configuration plans. */
 struct schedule schedule_of(const struct config *config);

@@ -56,14 +56,11 @@ static enum status open_data(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
     const struct corpus *corpus = t->setup.corpus;
-    enum shuffle shuffle = strcmp(c->data.shuffle, "random") == 0 ? SHUFFLE_RANDOM
-                           : strcmp(c->data.shuffle, "none") == 0 ? SHUFFLE_NONE
-                                                                  : SHUFFLE_STRIDE;
     int B = (int)c->train.batch_size;
     enum status status = check_vocabulary(t, err);
     if (!status)
         status = split_corpus(corpus, c->data.val_fraction, (int)c->train.seq_len, (uint64_t)c->train.seed,
-                              shuffle, &t->train, &t->validation, err);
+                              c->data.shuffle, &t->train, &t->validation, err);
     split_pad(&t->train, c->data.padding);
     split_pad(&t->validation, c->data.padding);
     if (!status && c->data.padding >= 0) status = check_labels(t, err);
@@ -190,12 +187,11 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     check_observer(&setup->observer);
     if (!t) return err_set(err, STATUS_NO_MEMORY, "no memory for a trainer");
     t->setup = *setup;
-    t->optimizer =
-        (struct optimizer){.kind = strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW,
-                           .beta1 = c->train.beta1,
-                           .beta2 = c->train.beta2,
-                           .eps = c->train.adam_eps,
-                           .max_grad_norm = c->train.max_grad_norm};
+    t->optimizer = (struct optimizer){.kind = c->train.optimizer,
+                                      .beta1 = c->train.beta1,
+                                      .beta2 = c->train.beta2,
+                                      .eps = c->train.adam_eps,
+                                      .max_grad_norm = c->train.max_grad_norm};
     t->schedule = schedule_of(c);
     t->state.lr_factor = 1;
     t->state.best_saved = -1;
@@ -219,9 +215,9 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     input.activation_interval = (int)c->checkpoint.activation_interval;
     input.gemm_workspace = setup->backend->gemm_workspace(setup->device);
     input.snapshot = trainer_snapshot_arenas(c, input.moments);
-    input.loss = plan_loss_parse(c->train.loss);
+    input.loss = c->train.loss;
     input.host_counts = t->device.uuid[0] == '\0';
-    allocator_kind_parse(c->memory.allocator, &input.allocator);
+    input.allocator = c->memory.allocator;
     if (input.allocator == ALLOCATOR_POOL) input.pool_unit = setup->backend->pool_unit(setup->device);
     input.full = setup->full;
     if (!status) status = plan_init(&t->plan, &input, err);

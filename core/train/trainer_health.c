@@ -1,14 +1,12 @@
 /* The trainer's look at its own health: each step as it is told, and what is found as events. */
 #include "core/train/trainer_parts.h"
 
-#include <string.h>
-
 #include "core/base/clock.h"
 
 void trainer_health_init(struct trainer *t)
 {
     const struct config *c = t->setup.config;
-    struct health_limits limits = {.stop_on_nan = strcmp(c->health.on_nan, "stop") == 0,
+    struct health_limits limits = {.stop_on_nan = c->health.on_nan == ON_NAN_STOP,
                                    .loss_spike = c->health.loss_spike,
                                    .plateau_steps = c->health.plateau_steps,
                                    .plateau_delta = c->health.plateau_delta,

@@ -39,7 +39,7 @@ bool trainer_has_checkpoint(const struct trainer *t)
 
 bool trainer_saves_full(const struct config *config)
 {
-    return strcmp(config->checkpoint.contents, "full") == 0;
+    return config->checkpoint.contents == CONTENTS_FULL;
 }
 
 int trainer_snapshot_arenas(const struct config *config, int moments)

@@ -15,12 +15,10 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
     const struct backend *be = t->setup.backend;
-    enum replay_mode mode = strcmp(c->train.graph, "on") == 0    ? REPLAY_ON
-                            : strcmp(c->train.graph, "off") == 0 ? REPLAY_OFF
-                                                                 : REPLAY_AUTO;
     enum status status = feed_open(&t->feed, &t->network, t->train_batches, err);
     if (!status)
-        status = replay_open(&t->replay, &t->network, &t->optimizer, mode, (float)c->train.dropout, err);
+        status =
+            replay_open(&t->replay, &t->network, &t->optimizer, c->train.graph, (float)c->train.dropout, err);
     t->results = (struct step_result *)(t->network.memory[PLAN_HOST] + t->plan.host_results);
     for (int i = 0; !status && i < PLAN_FLIGHTS; i++)
         status = be->event_open(t->setup.device, &t->landed[i], err);

@@ -123,7 +123,7 @@ static void measure(const struct backend *backend, int operations)
         double nanoseconds = median(kind == ALLOCATOR_ARENA ? arena_trace : trace, &t, operations);
         allocator_sum(t.allocator, &sum);
         printf("  %-8s %10.0f ns a free and an allocation, %s reserved for %s at the peak\n",
-               allocator_kind_name((enum allocator_kind)kind), nanoseconds,
+               allocator_kind_word((enum allocator_kind)kind), nanoseconds,
                text_format_bytes((uint64_t)sum.peak_reserved, reserved, sizeof reserved),
                text_format_bytes((uint64_t)sum.peak, peak, sizeof peak));
         fflush(stdout);

@@ -75,11 +75,10 @@ static void measure(struct bench *b, int V)
 {
     static const char *const names[] = {"fused", "plain"};
     struct model model;
-    struct model_config config;
+    struct model_config config = model_preset(PRESET_TINY);
     struct err err;
     struct plan plans[2];
     double times[2][ROUNDS];
-    model_preset("tiny", &config);
     config.vocab_size = V;
     if (model_init(&model, &config, &err)) stop(&err);
     plans[0] = plan_of(&model, PLAN_LOSS_FUSED);

@@ -155,7 +155,7 @@ static void the_curve_in_each_precision_is_the_cpus_and_another_one_is_not(void 
 static void a_presets_steps_are_timed(void **state)
 {
     (void)state;
-    const struct training_preset preset = {"tiny", 1, 4};
+    const struct training_preset preset = {PRESET_TINY, 1, 4};
     struct training_speed speed;
     struct err err = {0};
     assert_int_equal(training_speed_measure(cpu_backend(), PRECISION_FP32, &preset, NULL, &speed, &err),

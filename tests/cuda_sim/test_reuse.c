@@ -192,7 +192,7 @@ static void expect(void (*work)(int), const struct run *run, int number, enum ou
     int status = child_run(work, number, said, sizeof said);
     if (status != (int)outcome)
         fail_msg("%s, plant %d, read on stream %d, taken on %d, %s: ended with %d, not %d: %s",
-                 allocator_kind_name(run->kind), (int)run->plant, run->reader, run->taker,
+                 allocator_kind_word(run->kind), (int)run->plant, run->reader, run->taker,
                  late ? "late" : "at once", status, (int)outcome, said);
 }
 

@@ -303,7 +303,7 @@ static void compare_with_torch(const struct check *check, const struct training_
         struct torch_speed theirs;
         struct err err = {0};
         char who[64];
-        snprintf(who, sizeof who, "torch %s, %s", modes[i], preset->name);
+        snprintf(who, sizeof who, "torch %s, %s", modes[i], preset_word(preset->preset));
         if (late(check, who)) continue;
         enum status status =
             torch_speed_measure(preset, modes[i], check->end - clock_monotonic(), &theirs, &err);
@@ -315,7 +315,7 @@ static void compare_with_torch(const struct check *check, const struct training_
         print_step(who, theirs.step_ms, theirs.tokens_per_second, theirs.peak_bytes);
         printf("  (bf16 autocast, fused AdamW, SDPA)\n");
         printf("     %s bf16, anneal / torch %s: %.2f x tokens/s, %.2f x peak memory of tensors\n",
-               preset->name, modes[i], ours->tokens_per_second / theirs.tokens_per_second,
+               preset_word(preset->preset), modes[i], ours->tokens_per_second / theirs.tokens_per_second,
                (double)ours->peak_bytes / theirs.peak_bytes);
     }
 }
@@ -326,7 +326,7 @@ static bool check_preset(struct check *check, const struct training_preset *pres
 {
     struct err err = {0};
     char name[64];
-    snprintf(name, sizeof name, "preset %s %s", preset->name, precision_name(precision));
+    snprintf(name, sizeof name, "preset %s %s", preset_word(preset->preset), precision_name(precision));
     if (!begins(check, name)) return false;
     enum status status = training_speed_measure(check->cuda, precision, preset, check->folder, speed, &err);
     if (status) {
@@ -345,15 +345,13 @@ static bool check_preset(struct check *check, const struct training_preset *pres
 static void check_ways(struct check *check, const struct training_preset *preset)
 {
     struct training_ways ways;
-    struct model_config config;
+    struct model_config config = model_preset(preset->preset);
     struct err err = {0};
     char name[64];
-    snprintf(name, sizeof name, "queueing %s bf16", preset->name);
+    snprintf(name, sizeof name, "queueing %s bf16", preset_word(preset->preset));
     if (!begins(check, name)) return;
-    enum status status = model_preset(preset->name, &config)
-                             ? training_ways_measure(check->cuda, PRECISION_BF16, &config, preset->B,
-                                                     preset->T, 30, check->folder, &ways, &err)
-                             : err_set(&err, STATUS_USAGE, "no preset \"%s\"", preset->name);
+    enum status status = training_ways_measure(check->cuda, PRECISION_BF16, &config, preset->B, preset->T, 30,
+                                               check->folder, &ways, &err);
     if (status) {
         ends(check, name, false, "%s", err.text);
         return;
@@ -365,16 +363,15 @@ static void check_ways(struct check *check, const struct training_preset *preset
 
 static void check_presets(struct check *check)
 {
-    enum { PRESETS = 8 };
     struct training_speed speed, bf16[PRESETS];
     bool known[PRESETS];
-    for (int i = 0; i < PRESETS && training_presets[i].name; i++) {
+    for (int i = 0; i < PRESETS && training_presets[i].B; i++) {
         check_preset(check, &training_presets[i], PRECISION_TF32, &speed);
         known[i] = check_preset(check, &training_presets[i], PRECISION_BF16, &bf16[i]);
     }
     for (int i = 0; i < 2; i++) /* the small ones: where the host can hold the device up */
         check_ways(check, &training_presets[i]);
-    for (int i = 0; i < PRESETS && training_presets[i].name && check->torch; i++)
+    for (int i = 0; i < PRESETS && training_presets[i].B && check->torch; i++)
         if (known[i]) compare_with_torch(check, &training_presets[i], &bf16[i]);
 }
 

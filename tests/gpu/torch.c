@@ -94,7 +94,7 @@ enum status torch_speed_measure(const struct training_preset *preset, const char
     snprintf(limit, sizeof limit, "%.0f", ceil(fmax(1, fmin(seconds, MOST_SECONDS))));
     const char *arguments[] = {
         "timeout", "-k",     "10",    limit,      python && *python ? python : "python3",
-        script,    "--mode", mode,    "--preset", preset->name,
+        script,    "--mode", mode,    "--preset", preset_word(preset->preset),
         "--batch", batch,    "--seq", length,     NULL};
     status = last_line_of((char *const *)arguments, line, sizeof line, &code, err);
     if (status) return status;

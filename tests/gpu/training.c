@@ -172,7 +172,7 @@ double training_difference(const double curve[TRAINING_STEPS], const double refe
 /* ---- presets ---- */
 
 const struct training_preset training_presets[] = {
-    {"tiny", 16, 256}, {"small", 16, 1024}, {"medium", 8, 2048}, {0}};
+    {PRESET_TINY, 16, 256}, {PRESET_SMALL, 16, 1024}, {PRESET_MEDIUM, 8, 2048}, {0}};
 
 static int by_size(const void *a, const void *b)
 {
@@ -186,10 +186,8 @@ enum status training_speed_measure(const struct backend *backend, enum precision
 {
     enum { WARM_UP = 10, TIMED = 20 };
     struct bench bench;
-    struct model_config config;
+    struct model_config config = model_preset(preset->preset);
     double ms[WARM_UP + TIMED], loss = 0;
-    if (!model_preset(preset->name, &config))
-        return err_set(err, STATUS_USAGE, "no preset \"%s\"", preset->name);
     enum status status = bench_open(&bench, backend, precision, &config, preset->B, preset->T, folder, err);
     if (status) return status;
     bench.lr = 1e-3;

@@ -23,10 +23,10 @@ double training_tolerance(enum precision precision);
 double training_difference(const double curve[TRAINING_STEPS], const double reference[TRAINING_STEPS]);
 
 struct training_preset {
-    const char *name; /* of model_presets */
-    int B, T;
+    enum preset preset;
+    int B, T; /* B = 0 ends the list */
 };
-extern const struct training_preset training_presets[]; /* ends with a NULL name */
+extern const struct training_preset training_presets[];
 
 struct training_speed {
     double first_ms, tenth_ms, median_ms; /* a whole step, with AdamW and clipping; median of 20 after 10 */

@@ -68,17 +68,16 @@ static enum status open_bench(struct bench *b, struct err *err)
     const struct backend *backend = cpu_backend();
     size_t n = (size_t)GEMM_SIZE * GEMM_SIZE, N = (size_t)(c->train.batch_size * c->train.seq_len);
     enum status status = model_init(&b->model, &c->model.sizes, err);
-    int moments =
-        optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
+    int moments = optimizer_moments(c->train.optimizer);
     if (!status) status = backend->device_open((int)c->train.threads, &b->device, err);
     struct plan_input input = {.model = &b->model,
                                .B = (int)c->train.batch_size,
                                .T = (int)c->train.seq_len,
                                .moments = moments,
                                .activation_interval = (int)c->checkpoint.activation_interval,
-                               .loss = plan_loss_parse(c->train.loss),
+                               .loss = c->train.loss,
                                .host_counts = true};
-    allocator_kind_parse(c->memory.allocator, &input.allocator);
+    input.allocator = c->memory.allocator;
     if (!status && input.allocator == ALLOCATOR_POOL) input.pool_unit = backend->pool_unit(b->device);
     if (!status) input.gemm_workspace = backend->gemm_workspace(b->device);
     if (!status) status = plan_init(&b->plan, &input, err);
@@ -124,12 +123,8 @@ static double time_step(struct bench *b)
 {
     const struct config *c = &b->config;
     struct network *net = &b->network;
-    struct optimizer optimizer = {strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW,
-                                  c->train.beta1,
-                                  c->train.beta2,
-                                  c->train.adam_eps,
-                                  c->train.max_grad_norm,
-                                  b->range_count};
+    struct optimizer optimizer = {c->train.optimizer, c->train.beta1,         c->train.beta2,
+                                  c->train.adam_eps,  c->train.max_grad_norm, b->range_count};
     struct step_result result;
     int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
     double start = clock_monotonic();
@@ -185,9 +180,10 @@ static void print_result(struct bench *b, bool json)
         return;
     }
     printf("device          %s\n", b->info.name);
-    printf("model           %s, %s parameters, %s, batch %" PRId64 " x %" PRId64 "\n", c->model.preset,
-           text_format_count((double)b->model.parameters, parameters, sizeof parameters), c->train.optimizer,
-           c->train.batch_size, c->train.seq_len);
+    printf("model           %s, %s parameters, %s, batch %" PRId64 " x %" PRId64 "\n",
+           preset_word(c->model.preset),
+           text_format_count((double)b->model.parameters, parameters, sizeof parameters),
+           optimizer_kind_word(c->train.optimizer), c->train.batch_size, c->train.seq_len);
     printf("step            %.1f ms, %.0f tokens/s (median of %d)\n", seconds * 1e3, tokens / seconds,
            b->rounds);
     printf("6 N tokens      %.1f GFLOP/s = %.1f %% of the matrix product's %.1f GFLOP/s (%d cubed)\n",

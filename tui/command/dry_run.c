@@ -95,7 +95,7 @@ static void print_model(const struct outlook *o)
            text_plural(m->num_layers), (long long)m->hidden_dim, (long long)m->num_heads,
            text_plural(m->num_heads), (long long)m->vocab_size);
     printf("device       %s, %s, %s\n", o->device->name, precision_name(o->plan->input.precision),
-           o->config->train.optimizer);
+           optimizer_kind_word(o->config->train.optimizer));
 }
 
 static void print_data(const struct outlook *o, const struct training_session *s)
@@ -250,13 +250,14 @@ static json_t *outlook_json(const struct outlook *o, const struct training_sessi
                      "s:I, s:I, s:I, s:o, s:o}",
                      "parameters", (json_int_t)o->model->parameters, "device", o->device->short_name,
                      "precision", precision_name(o->plan->input.precision), "optimizer",
-                     o->config->train.optimizer, "corpus_tokens", (json_int_t)s->corpus.file.count,
-                     "train_sequences", (json_int_t)o->sequences, "validation_sequences",
-                     (json_int_t)o->validation_sequences, "tokens_per_step", (json_int_t)o->tokens_a_step,
-                     "total_steps", (json_int_t)o->config->train.total_steps, "total_tokens",
-                     (json_int_t)o->tokens, "steps_per_epoch", o->steps_an_epoch, "epochs", o->epochs,
-                     "memory", memory_json(o), "schedule", o->config->train.schedule, "learning_rate",
-                     schedule_json(o), "evaluations", (json_int_t)o->evaluations, "sequences_per_evaluation",
+                     optimizer_kind_word(o->config->train.optimizer), "corpus_tokens",
+                     (json_int_t)s->corpus.file.count, "train_sequences", (json_int_t)o->sequences,
+                     "validation_sequences", (json_int_t)o->validation_sequences, "tokens_per_step",
+                     (json_int_t)o->tokens_a_step, "total_steps", (json_int_t)o->config->train.total_steps,
+                     "total_tokens", (json_int_t)o->tokens, "steps_per_epoch", o->steps_an_epoch, "epochs",
+                     o->epochs, "memory", memory_json(o), "schedule",
+                     schedule_kind_word(o->config->train.schedule), "learning_rate", schedule_json(o),
+                     "evaluations", (json_int_t)o->evaluations, "sequences_per_evaluation",
                      (json_int_t)o->eval_sequences, "checkpoints", (json_int_t)o->checkpoints,
                      "checkpoint_bytes", (json_int_t)o->checkpoint_bytes, "samples", (json_int_t)o->samples,
                      "warnings", warnings_json(o), "param_groups", group_table_json(o->config, o->model));

@@ -158,7 +158,7 @@ static enum status ask_device(struct estimate *e, struct err *err)
         e->info = choice.info;
         e->input.host_counts = choice.info.uuid[0] == '\0';
         e->input.gemm_workspace = choice.backend->gemm_workspace(choice.device);
-        allocator_kind_parse(e->config.memory.allocator, &e->input.allocator);
+        e->input.allocator = e->config.memory.allocator;
         if (e->input.allocator == ALLOCATOR_POOL)
             e->input.pool_unit = choice.backend->pool_unit(choice.device);
         e->input.precision = plan_precision(e->config.train.precision, choice.info.best);
@@ -185,13 +185,12 @@ static enum status make_plan(struct estimate *e, struct err *err)
     if (!status) status = param_groups_check_model(&c->groups, &e->model, err);
     if (!status) status = ask_device(e, err);
     e->input.model = &e->model;
-    e->input.loss = plan_loss_parse(c->train.loss);
+    e->input.loss = c->train.loss;
     e->input.B = (int)c->train.batch_size;
     e->input.T = (int)c->train.seq_len;
     e->input.micro_batches = (int)c->train.accumulation_steps;
     e->input.activation_interval = (int)c->checkpoint.activation_interval;
-    e->input.moments =
-        optimizer_moments(strcmp(c->train.optimizer, "lion") == 0 ? OPTIMIZER_LION : OPTIMIZER_ADAMW);
+    e->input.moments = optimizer_moments(c->train.optimizer);
     e->input.snapshot = trainer_snapshot_arenas(c, e->input.moments);
     if (!status) status = plan_init(&e->plan, &e->input, err);
     if (!status) status = plan_reserved(&e->plan, &e->reserved, err);
@@ -249,7 +248,7 @@ static void print_beside(const struct estimate *e)
     if (e->reserved > plan->total_bytes)
         printf("  %-42s %12s   memory.allocator = %s%s\n", "what the allocator takes more",
                text_format_bytes(e->reserved - plan->total_bytes, text, sizeof text),
-               e->config.memory.allocator,
+               allocator_kind_word(e->config.memory.allocator),
                e->input.allocator == ALLOCATOR_POOL ? ", at most, as the driver's pool has been seen to grow"
                                                     : "");
     const char *what = gpu ? "driver's context and libraries" : "the program and what it reads";
@@ -340,7 +339,8 @@ static void print_text(const struct estimate *e)
     char text[32], parameters[32];
     printf("%s parameters, %d x %d tokens, %s, %s on %s\n\n",
            text_format_count((double)e->model.parameters, parameters, sizeof parameters), e->input.B,
-           e->input.T, e->config.train.optimizer, precision_name(e->input.precision), e->info.short_name);
+           e->input.T, optimizer_kind_word(e->config.train.optimizer), precision_name(e->input.precision),
+           e->info.short_name);
     for (int category = 0; category < PLAN_CATEGORIES; category++) {
         if (!plan->category_bytes[category]) continue;
         if (plan_category_is_host((enum plan_category)category) && !e->input.host_counts) continue;
@@ -391,7 +391,8 @@ static json_t *plan_json(const struct estimate *e)
     json_t *overhead = e->overhead >= 0 ? json_integer(e->overhead) : json_null();
     return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "device",
                      e->info.short_name, "parameters", (json_int_t)e->model.parameters, "batch_size",
-                     e->input.B, "seq_len", e->input.T, "optimizer", e->config.train.optimizer, "precision",
+                     e->input.B, "seq_len", e->input.T, "optimizer",
+                     optimizer_kind_word(e->config.train.optimizer), "precision",
                      precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
                      "reserved_bytes", (json_int_t)e->reserved, "overhead_bytes", overhead, "categories",
                      categories, "layers", layers, "activation_checkpointing", trades, "buffers", buffers,

@@ -41,42 +41,11 @@ void recorded_run_release(struct recorded_run *run)
 enum status recorded_run_check(const struct recorded_run *run, const struct config *new, const char *how,
                                struct err *err)
 {
-    static const char *const keys[] = {"model.preset",
-                                       "model.from",
-                                       "model.vocab_size",
-                                       "model.hidden_dim",
-                                       "model.num_layers",
-                                       "model.num_heads",
-                                       "model.num_kv_heads",
-                                       "model.head_dim",
-                                       "model.rope_base",
-                                       "model.intermediate_dim",
-                                       "model.tie_weights",
-                                       "model.qk_norm",
-                                       "model.qkv_bias",
-                                       "model.norm_eps",
-                                       "train.optimizer",
-                                       "data.train",
-                                       "data.tokenizer",
-                                       "data.val_fraction",
-                                       "data.shuffle",
-                                       "train.seq_len",
-                                       "train.seed",
-                                       "data.val",
-                                       "data.padding",
-                                       "model.rope_scaling",
-                                       "model.rope_factor",
-                                       "model.rope_low_freq_factor",
-                                       "model.rope_high_freq_factor",
-                                       "model.rope_original_len"};
     char before[CONFIG_TEXT_MAX], after[CONFIG_TEXT_MAX];
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        config_get(&run->config, keys[i], before, sizeof before);
-        config_get(new, keys[i], after, sizeof after);
-        if (strcmp(before, after) != 0)
-            return err_set(err, STATUS_USAGE,
-                           "%s = %.80s: the run was trained with %.80s, a %s run must keep that", keys[i],
-                           after, before, how);
-    }
-    return STATUS_OK;
+    const char *key = config_changed(&run->config, new);
+    if (!key) return STATUS_OK;
+    config_get(&run->config, key, before, sizeof before);
+    config_get(new, key, after, sizeof after);
+    return err_set(err, STATUS_USAGE, "%s = %.80s: the run was trained with %.80s, a %s run must keep that",
+                   key, after, before, how);
 }

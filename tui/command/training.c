@@ -24,14 +24,15 @@
  * says so. */
 static enum status check_precision(struct training_session *s, struct err *err)
 {
-    char *precision = s->config.train.precision, said[sizeof s->choice.why];
-    enum status status = device_choice_check_precision(&s->choice, precision, err);
+    char said[sizeof s->choice.why];
+    enum precision_choice *precision = &s->config.train.precision;
+    enum status status = device_choice_check_precision(&s->choice, *precision, err);
     if (status != STATUS_USAGE || strcmp(s->choice.wish, "auto") != 0 || s->choice.backend != cpu_backend())
         return status;
     snprintf(said, sizeof said, "%.400s%sin %s instead of %s", s->choice.why, s->choice.why[0] ? "; " : "",
-             precision_name(s->choice.info.best), precision);
+             precision_name(s->choice.info.best), precision_choice_word(*precision));
     memcpy(s->choice.why, said, sizeof said);
-    snprintf(precision, sizeof s->config.train.precision, "auto");
+    *precision = CHOOSE_BEST;
     return STATUS_OK;
 }
 
@@ -79,7 +80,7 @@ static enum status create_run(struct training_session *s, struct err *err)
     const struct config *c = &s->config;
     char *config = config_text(c);
     if (!config) return err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
-    struct run_new run = {.name = s->options->name ? s->options->name : c->model.preset,
+    struct run_new run = {.name = s->options->name ? s->options->name : preset_word(c->model.preset),
                           .device = s->choice.info.short_name,
                           .precision = precision_name(trainer_plan(s->trainer)->input.precision),
                           .parameters = trainer_model(s->trainer)->parameters,
@@ -110,7 +111,7 @@ static void introduce(struct training_session *s)
     char folder[PATH_MAX];
     run_folder(s->store, s->id, folder, sizeof folder);
     train_report_init(&s->report, s->options->progress, c->train.total_steps);
-    if (strcmp(c->checkpoint.contents, "full") != 0) s->report.go_on_with = "fork";
+    if (c->checkpoint.contents != CONTENTS_FULL) s->report.go_on_with = "fork";
     train_report_log(&s->report, folder);
     train_report_begin(&s->report, &introduction);
     if (!s->corpus.tokenizer)
@@ -175,7 +176,7 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     training_session_carry_orders(s);
     training_session_close_trainer(s);
     enum status status = device_choice_fall_back(&s->choice, why, err);
-    snprintf(s->config.train.precision, sizeof s->config.train.precision, "auto");
+    s->config.train.precision = CHOOSE_BEST;
     if (!status) status = training_session_open_trainer(s, err);
     if (!status) status = load_last_good(s, err);
     if (status) return fail_twice(why, err);

@@ -73,7 +73,7 @@ static const char *holder(struct training_session *s)
 {
     if (s->id[0] != '\0') return s->id;
     snprintf(s->starting, sizeof s->starting, "%.70s (starting)",
-             s->options->name ? s->options->name : s->config.model.preset);
+             s->options->name ? s->options->name : preset_word(s->config.model.preset));
     return s->starting;
 }
 

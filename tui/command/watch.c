@@ -16,7 +16,7 @@
  * shown are those of the configuration, except for the two that are no keys of it. */
 static const struct form_field offered[] = {
     {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
-    {"model.preset", "preset", NULL, "size of the model", "tiny|small|medium|shakespeare"},
+    {"model.preset", "preset", NULL, "size of the model", NULL},
     {"data.train", "data", NULL, "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
      NULL},
     {"data.tokenizer", "tokenizer", NULL, "bytes, bpe:N or a tokenizer.json", NULL},
@@ -24,9 +24,8 @@ static const struct form_field offered[] = {
     {"train.batch_size", "batch size", NULL, "sequences a micro-batch", NULL},
     {"train.seq_len", "sequence length", NULL, "tokens a sequence", NULL},
     {"train.learning_rate", "learning rate", NULL, "the peak of the schedule", NULL},
-    {"train.optimizer", "optimizer", NULL, "how gradients become steps", "adamw|lion"},
-    {"train.schedule", "schedule", NULL, "how the learning rate goes on after warm-up",
-     "constant|warmup_constant|cosine|linear|inverse_sqrt"},
+    {"train.optimizer", "optimizer", NULL, "how gradients become steps", NULL},
+    {"train.schedule", "schedule", NULL, "how the learning rate goes on after warm-up", NULL},
     {"train.warmup_steps", "warm-up", NULL, "steps until the learning rate is at its peak", NULL},
     {"eval.every", "evaluate every", NULL, "steps between evaluations on the held-out text", NULL},
     {"eval.early_stopping_patience", "patience", NULL,
@@ -43,6 +42,7 @@ static void fill_defaults(struct form_field fields[OFFERED], char text[OFFERED][
     config_init(&config);
     for (int i = 0; i < OFFERED; i++) {
         fields[i] = offered[i];
+        if (*config_words(fields[i].key)) fields[i].choices = config_words(fields[i].key);
         if (fields[i].fallback) continue;
         if (!config_get(&config, fields[i].key, text[i], 64)) text[i][0] = '\0';
         fields[i].fallback = text[i];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/network/plan.h"
 #include "kernels/device/cuda_plugin.h"
 
 enum status device_choice_check(const char *wish, struct err *err)
@@ -78,19 +79,18 @@ enum status device_choice_fall_back(struct device_choice *choice, const struct e
     return open_cpu(choice, err);
 }
 
-enum status device_choice_check_precision(const struct device_choice *choice, const char *precision,
+enum status device_choice_check_precision(const struct device_choice *choice, enum precision_choice precision,
                                           struct err *err)
 {
-    for (int p = 0; p < PRECISIONS; p++) {
-        struct stream *stream = NULL;
-        struct err no = {0};
-        if (strcmp(precision, precision_name((enum precision)p)) != 0) continue;
-        enum status status = choice->backend->stream_open(choice->device, (enum precision)p, &stream, &no);
-        if (!status) choice->backend->stream_close(stream);
-        if (!status) return STATUS_OK;
-        if (status != STATUS_USAGE) return err_set(err, status, "%s", no.text);
-        return err_set(err, STATUS_USAGE, "train.precision = %s: %s (set it to auto%s%s)", precision, no.text,
-                       choice->why[0] ? "; there is no GPU to use: " : "", choice->why);
-    }
-    return STATUS_OK;
+    struct stream *stream = NULL;
+    struct err no = {0};
+    if (precision == CHOOSE_BEST) return STATUS_OK;
+    enum status status = choice->backend->stream_open(
+        choice->device, plan_precision(precision, choice->info.best), &stream, &no);
+    if (!status) choice->backend->stream_close(stream);
+    if (!status) return STATUS_OK;
+    if (status != STATUS_USAGE) return err_set(err, status, "%s", no.text);
+    return err_set(err, STATUS_USAGE, "train.precision = %s: %s (set it to auto%s%s)",
+                   precision_choice_word(precision), no.text,
+                   choice->why[0] ? "; there is no GPU to use: " : "", choice->why);
 }

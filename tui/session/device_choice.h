@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "core/model/choices.h"
 #include "kernels/device/backend.h"
 
 struct device_choice {
@@ -31,9 +32,9 @@ bool device_choice_may_fall_back(const struct device_choice *choice, const struc
  */
 enum status device_choice_fall_back(struct device_choice *choice, const struct err *why, struct err *err);
 
-/* Whether the device computes in the precision that train.precision names ("auto": always); STATUS_USAGE
+/* Whether the device computes in the precision that train.precision names (auto: always); STATUS_USAGE
  * names the key and the remedy. */
-enum status device_choice_check_precision(const struct device_choice *choice, const char *precision,
+enum status device_choice_check_precision(const struct device_choice *choice, enum precision_choice precision,
                                           struct err *err);
 
 #endif

@@ -95,14 +95,12 @@ static enum status check_alone(const struct model_choice *c, const char *what, s
 static enum allocator_kind find_allocator(struct store *store, const char *run)
 {
     struct config config;
-    enum allocator_kind kind = ALLOCATOR_BASIC;
     char *stored = NULL;
     config_init(&config);
     if (run && !run_config(store, run, &stored, NULL) && config_read_effective(&config, stored, run, NULL))
         config_init(&config); /* half of it was read */
     free(stored);
-    allocator_kind_parse(config.memory.allocator, &kind);
-    return kind;
+    return config.memory.allocator;
 }
 
 enum status model_choice_find(const struct model_choice *c, char *folder, size_t size,

@@ -105,7 +105,7 @@ static void a_model_that_differs_is_refused_naming_the_field(void **state)
     other.norm_eps = 1e-3;
     expect_other_model_refused(&config, 2, &other, 2, "model.norm_eps = ");
     other = config;
-    snprintf(other.rope_scaling, sizeof other.rope_scaling, "linear");
+    other.rope_scaling = ROPE_LINEAR;
     other.rope_factor = 2;
     expect_other_model_refused(&config, 2, &other, 2, "model.rope_scaling");
     expect_other_model_refused(&config, 1, &config, 2,

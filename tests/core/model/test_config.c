@@ -17,7 +17,6 @@ static const struct {
 } keys[] = {
 #define KEY(section, name, kind, field, fallback, ...) {#section, #name, #kind, fallback},
 #include "core/model/config.def"
-#undef KEY
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 

@@ -62,7 +62,7 @@ void plan_trial_draw(uint64_t seed, bool host, struct plan_trial *t)
         "loss %d, %s, snapshot %d, %d micro-batches, padding %d, groups %d",
         c->vocab_size, c->hidden_dim, c->num_layers, c->num_heads, c->num_kv_heads, c->head_dim,
         c->intermediate_dim, c->tie_weights, c->qk_norm, c->qkv_bias, in->B, in->T, in->moments,
-        precision_name(in->precision), in->activation_interval, in->loss, allocator_kind_name(in->allocator),
+        precision_name(in->precision), in->activation_interval, in->loss, allocator_kind_word(in->allocator),
         in->snapshot, t->micro_batches, t->padding, t->two_groups);
 }
 

@@ -124,13 +124,12 @@ static void products_and_attention_are_the_flops_of_the_model(void **state)
     static const enum operation per_layer[] = {
         OP_GEMM_QKV,  OP_GEMM_O,    OP_GEMM_GATE_UP, OP_GEMM_DOWN,    OP_GEMM_QKV_DW,     OP_GEMM_QKV_DX,
         OP_GEMM_O_DW, OP_GEMM_O_DX, OP_GEMM_DOWN_DW, OP_GEMM_DOWN_DX, OP_GEMM_GATE_UP_DW, OP_GEMM_GATE_UP_DX};
-    static const char *const presets[] = {"tiny", "shakespeare", "small"};
+    static const enum preset presets[] = {PRESET_TINY, PRESET_SHAKESPEARE, PRESET_SMALL};
     for (int tied = 0; tied < 2; tied++)
         for (int i = 0; i < 3; i++) {
             struct model model;
-            struct model_config config;
+            struct model_config config = model_preset(presets[i]);
             int B = 3, T = 100;
-            assert_true(model_preset(presets[i], &config));
             config.tie_weights = tied;
             assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
             struct operation_shape shape = {&model, PRECISION_FP32, B, T, 64};

@@ -24,19 +24,6 @@ static void expect_near(double got, double want)
     if (!(fabs(got - want) <= 1e-15)) fail_msg("%.17g, expected %.17g", got, want);
 }
 
-static void words_name_the_schedules(void **state)
-{
-    (void)state;
-    static const char *const words[] = {"constant", "warmup_constant", "cosine", "linear", "inverse_sqrt"};
-    enum schedule_kind kind;
-    for (int i = 0; i < KINDS; i++) {
-        assert_true(schedule_parse(words[i], &kind));
-        assert_int_equal(kind, kinds[i]);
-    }
-    assert_false(schedule_parse("cosin", &kind));
-    assert_false(schedule_parse("", &kind));
-}
-
 static void constant_ignores_the_warmup(void **state)
 {
     (void)state;
@@ -132,7 +119,6 @@ static void every_value_is_finite_positive_and_at_most_the_peak(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_name_the_schedules),
         cmocka_unit_test(constant_ignores_the_warmup),
         cmocka_unit_test(warmup_rises_in_equal_steps_and_reaches_the_peak_in_its_last_one),
         cmocka_unit_test(warmup_constant_stays_at_the_peak),

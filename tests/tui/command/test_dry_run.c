@@ -22,13 +22,13 @@
 
 /* ---- the schedule ---- */
 
-static struct config planned(const char *kind, int64_t warmup, int64_t total)
+static struct config planned(enum schedule_kind kind, int64_t warmup, int64_t total)
 {
     struct config config;
     struct err err = {0};
     config_init(&config);
     assert_int_equal(config_finish(&config, &err), STATUS_OK);
-    snprintf(config.train.schedule, sizeof config.train.schedule, "%s", kind);
+    config.train.schedule = kind;
     config.train.warmup_steps = warmup;
     config.train.total_steps = total;
     return config;
@@ -37,12 +37,11 @@ static struct config planned(const char *kind, int64_t warmup, int64_t total)
 static void points_cover_every_step_once_and_keep_the_peak(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"constant", "warmup_constant", "cosine", "linear", "inverse_sqrt"};
     static const int64_t totals[] = {1, 2, 63, 64, 65, 1000, 1000000000000};
     struct series_point points[64];
-    for (size_t k = 0; k < 5; k++) {
+    for (int k = 0; k < SCHEDULES; k++) {
         for (size_t t = 0; t < sizeof totals / sizeof *totals; t++) {
-            struct config config = planned(kinds[k], 77, totals[t]);
+            struct config config = planned((enum schedule_kind)k, 77, totals[t]);
             struct schedule schedule = schedule_of(&config);
             double highest = 0;
             size_t n = schedule_plan_points(&config, points, 64);
@@ -55,7 +54,8 @@ static void points_cover_every_step_once_and_keep_the_peak(void **state)
             }
             assert_int_equal(points[n - 1].last_step, totals[t] - 1);
             double peak = schedule_lr(&schedule, totals[t] > 77 ? 76 : totals[t] - 1);
-            if (k > 0 && !(highest == peak)) fail_msg("%s: %g, not %g", kinds[k], highest, peak);
+            if (k > 0 && !(highest == peak))
+                fail_msg("%s: %g, not %g", schedule_kind_word((enum schedule_kind)k), highest, peak);
         }
     }
 }
@@ -64,21 +64,21 @@ static void moments_name_each_step_once_in_order(void **state)
 {
     (void)state;
     struct schedule_moment moments[SCHEDULE_MOMENTS_MAX];
-    struct config config = planned("cosine", 100, 2000);
+    struct config config = planned(SCHEDULE_COSINE, 100, 2000);
     assert_int_equal(schedule_plan_moments(&config, moments), 4);
     assert_int_equal(moments[1].step, 99);
     assert_true(moments[1].lr == config.train.learning_rate);
     assert_int_equal(moments[2].step, 1000);
     assert_int_equal(moments[3].step, 1999);
-    config = planned("cosine", 1500, 2000); /* a warm-up beyond the half of the run */
+    config = planned(SCHEDULE_COSINE, 1500, 2000); /* a warm-up beyond the half of the run */
     assert_int_equal(schedule_plan_moments(&config, moments), 4);
     assert_int_equal(moments[1].step, 1000);
     assert_int_equal(moments[2].step, 1499);
-    config = planned("cosine", 5000, 2000); /* that never ends */
+    config = planned(SCHEDULE_COSINE, 5000, 2000); /* that never ends */
     assert_int_equal(schedule_plan_moments(&config, moments), 3);
-    config = planned("constant", 100, 2); /* no warm-up at all; half of it is its last step */
+    config = planned(SCHEDULE_CONSTANT, 100, 2); /* no warm-up at all; half of it is its last step */
     assert_int_equal(schedule_plan_moments(&config, moments), 2);
-    config = planned("cosine", 0, 1);
+    config = planned(SCHEDULE_COSINE, 0, 1);
     assert_int_equal(schedule_plan_moments(&config, moments), 1);
     assert_int_equal(moments[0].step, 0);
 }

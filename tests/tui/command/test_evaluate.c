@@ -191,7 +191,7 @@ static void memory_of_a_run_comes_from_where_its_configuration_says(void **state
     struct err err = {0};
     stage_open(&s, "allocators");
     for (enum allocator_kind kind = 0; kind < ALLOCATOR_KINDS; kind++) {
-        const char *name = allocator_kind_name(kind);
+        const char *name = allocator_kind_word(kind);
         struct loaded_model loaded;
         snprintf(key, sizeof key, "--memory.allocator=%s", name);
         process_close(process_run(0, "train", s.config, key, "--train.total_steps=1", "--progress=none",
