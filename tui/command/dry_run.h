@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "tui/command/training_session.h"
+#include "tui/session/training_session.h"
 
 /* Prints on standard output. `session` has device, corpus and trainer open. */
 enum status dry_run_print(const struct training_session *session, bool json, struct err *err);

@@ -19,7 +19,7 @@
 #include "datasets/data_words.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/loaded_model.h"
+#include "tui/session/loaded_model.h"
 #include "tui/command/progress_bar.h"
 #include "tui/command/run_commands.h"
 #include "tui/command/text_options.h"

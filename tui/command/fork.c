@@ -7,7 +7,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/recorded_run.h"
+#include "tui/session/recorded_run.h"
 #include "tui/command/training_words.h"
 #include "tui/session/checkpoint_choice.h"
 

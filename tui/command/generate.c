@@ -14,7 +14,7 @@
 #include "core/generate/generate.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/loaded_model.h"
+#include "tui/session/loaded_model.h"
 #include "tui/command/run_commands.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/interrupt.h"

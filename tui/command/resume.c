@@ -4,7 +4,7 @@
 
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/command/recorded_run.h"
+#include "tui/session/recorded_run.h"
 #include "tui/command/training_words.h"
 
 static const char help[] =

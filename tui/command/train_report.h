@@ -12,7 +12,7 @@
 
 #include "core/base/record.h"
 #include "tui/command/progress_bar.h"
-#include "tui/command/run_log.h"
+#include "tui/session/run_log.h"
 
 enum report_mode { REPORT_AUTO, REPORT_BAR, REPORT_PLAIN, REPORT_JSON, REPORT_NONE };
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "tui/command/training.h"
+#include "tui/session/training.h"
 
 enum { SETTINGS_MAX = 128 };
 

@@ -14,7 +14,7 @@
 
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
-#include "tui/command/loaded_model.h"
+#include "tui/session/loaded_model.h"
 #include "tui/session/model_folder.h"
 
 static json_t *parse(const char *text)

@@ -16,7 +16,7 @@
 #include "core/base/file.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
-#include "tui/command/run_log.h"
+#include "tui/session/run_log.h"
 
 /* The path of the newest run's log. */
 static void log_path(const struct stage *stage, char *buf, size_t size)

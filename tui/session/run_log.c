@@ -1,5 +1,5 @@
 /* See run_log.h. */
-#include "tui/command/run_log.h"
+#include "tui/session/run_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

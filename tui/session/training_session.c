@@ -1,5 +1,5 @@
 /* See training_session.h. */
-#include "tui/command/training_session.h"
+#include "tui/session/training_session.h"
 
 #include <inttypes.h>
 #include <math.h>

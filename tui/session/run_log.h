@@ -4,8 +4,8 @@
  * Always: it never disturbs training. A folder that cannot be written to, a full disk, a file that is no
  * plain file: the log has a gap or is not there, and nothing else changes. A line is one write to the end of
  * the file, so a killed trainer leaves whole lines, and nothing is allocated. */
-#ifndef ANNEAL_TUI_COMMAND_RUN_LOG_H
-#define ANNEAL_TUI_COMMAND_RUN_LOG_H
+#ifndef ANNEAL_TUI_SESSION_RUN_LOG_H
+#define ANNEAL_TUI_SESSION_RUN_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* The model of a checkpoint, ready to compute forward passes, and the device it is on. Shared by the commands
  * that use models and do not train them. */
-#ifndef ANNEAL_TUI_COMMAND_LOADED_MODEL_H
-#define ANNEAL_TUI_COMMAND_LOADED_MODEL_H
+#ifndef ANNEAL_TUI_SESSION_LOADED_MODEL_H
+#define ANNEAL_TUI_SESSION_LOADED_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>

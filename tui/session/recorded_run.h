@@ -1,7 +1,7 @@
 /* A run of the store as what another training can begin from: who it is, what it was trained by, where its
  * checkpoints lie. For `resume`, `fork` and `model`. */
-#ifndef ANNEAL_TUI_COMMAND_RECORDED_RUN_H
-#define ANNEAL_TUI_COMMAND_RECORDED_RUN_H
+#ifndef ANNEAL_TUI_SESSION_RECORDED_RUN_H
+#define ANNEAL_TUI_SESSION_RECORDED_RUN_H
 
 #include <limits.h>
 

@@ -1,8 +1,8 @@
 /* What a training session holds open, and the observer that joins trainer, run store and terminal: what the
  * trainer tells goes to the run's record and to the report, what is ordered comes back. Private to
  * training.c, which decides what is opened when, and on which device. */
-#ifndef ANNEAL_TUI_COMMAND_TRAINING_SESSION_H
-#define ANNEAL_TUI_COMMAND_TRAINING_SESSION_H
+#ifndef ANNEAL_TUI_SESSION_TRAINING_SESSION_H
+#define ANNEAL_TUI_SESSION_TRAINING_SESSION_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "runs/order.h"
 #include "runs/store.h"
 #include "runs/writer.h"
-#include "tui/command/training.h"
+#include "tui/session/training.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
 #include "tui/session/metrics.h"

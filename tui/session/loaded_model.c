@@ -1,5 +1,5 @@
 /* See loaded_model.h. */
-#include "tui/command/loaded_model.h"
+#include "tui/session/loaded_model.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* See recorded_run.h. */
-#include "tui/command/recorded_run.h"
+#include "tui/session/recorded_run.h"
 
 #include <limits.h>
 #include <stdlib.h>

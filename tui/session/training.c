@@ -1,6 +1,6 @@
 /* See training.h. Here is decided in which order a session is opened, on which device it trains, and what
  * becomes of it when the device fails. */
-#include "tui/command/training.h"
+#include "tui/session/training.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 #include "core/base/text.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
-#include "tui/command/training_origin.h"
-#include "tui/command/training_session.h"
+#include "tui/session/training_origin.h"
+#include "tui/session/training_session.h"
 #include "tui/session/checkpoint_choice.h"
 #include "tui/session/interrupt.h"
 

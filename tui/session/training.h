@@ -1,6 +1,6 @@
 /* A training session: where trainer, run store and terminal meet. Used by `train`, `resume` and `fork`. */
-#ifndef ANNEAL_TUI_COMMAND_TRAINING_H
-#define ANNEAL_TUI_COMMAND_TRAINING_H
+#ifndef ANNEAL_TUI_SESSION_TRAINING_H
+#define ANNEAL_TUI_SESSION_TRAINING_H
 
 #include "core/model/config.h"
 #include "runs/run.h"

@@ -1,5 +1,5 @@
 /* See training_origin.h. */
-#include "tui/command/training_origin.h"
+#include "tui/session/training_origin.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Where a session begins that does not begin with fresh weights: the newest checkpoint of its own run
  * (resume), or any of another's (fork). Private to training.c, which decides what is opened when. */
-#ifndef ANNEAL_TUI_COMMAND_TRAINING_ORIGIN_H
-#define ANNEAL_TUI_COMMAND_TRAINING_ORIGIN_H
+#ifndef ANNEAL_TUI_SESSION_TRAINING_ORIGIN_H
+#define ANNEAL_TUI_SESSION_TRAINING_ORIGIN_H
 
-#include "tui/command/training_session.h"
+#include "tui/session/training_session.h"
 
 /* In training.c: the trainer with fresh weights, in a precision that the device has. */
 enum status training_open_anew(struct training_session *s, struct err *err);
