@@ -5,7 +5,9 @@
  * one thread, so here each thread computes one tile of out. */
 #include "kernels/gemm.h"
 
+#include <assert.h>
 #include <cblas.h>
+#include <string.h>
 
 #include "kernels/device/cpu_device.h"
 
@@ -34,25 +36,71 @@ static inline int edge(int size, int parts, int part)
     return at < size ? (int)at : size;
 }
 
-void gemm(void *out_, const void *a_, const void *b_, int M, int N, int K, bool transpose_a, bool transpose_b,
-          bool accumulate, struct stream *stream)
+struct product {
+    struct matrix out, a, b;
+    int K;
+    bool transpose_a, transpose_b, accumulate;
+};
+
+/* A tile of out: rows [m0, m1), columns [n0, n1). */
+struct tile {
+    int m0, m1, n0, n1;
+};
+
+static size_t at(struct matrix view, int row, int column)
 {
-    float *out = out_;
-    const float *a = a_, *b = b_;
+    return (size_t)row * (size_t)view.stride + (size_t)column;
+}
+
+/* out's tile (+)= op(a)[:, k0:k0+K] b, with b's part for it where `b` says. */
+static void multiply(const struct product *p, struct tile t, int k0, int K, const float *b, int ldb, bool add)
+{
+    const float *a = (const float *)p->a.at + (p->transpose_a ? at(p->a, k0, t.m0) : at(p->a, t.m0, k0));
+    cblas_sgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
+                p->transpose_b ? CblasTrans : CblasNoTrans, t.m1 - t.m0, t.n1 - t.n0, K, 1.0f, a, p->a.stride,
+                b, ldb, add ? 1.0f : 0.0f, (float *)p->out.at + at(p->out, t.m0, t.n0), p->out.stride);
+}
+
+enum { PANEL = 96 }; /* squared as floats 36 KiB: a thread's stack, and its L2 */
+
+/* b is bf16: a panel of it at a time becomes fp32. */
+static void multiply_widened(const struct product *p, struct tile t)
+{
+    float panel[PANEL * PANEL];
+    const uint16_t *b = p->b.at;
+    for (int k0 = 0; k0 < p->K; k0 += PANEL)
+        for (int n0 = t.n0; n0 < t.n1; n0 += PANEL) {
+            int k1 = k0 + PANEL < p->K ? k0 + PANEL : p->K, n1 = n0 + PANEL < t.n1 ? n0 + PANEL : t.n1;
+            int row = p->transpose_b ? n0 : k0, column = p->transpose_b ? k0 : n0;
+            int rows = p->transpose_b ? n1 - n0 : k1 - k0, columns = p->transpose_b ? k1 - k0 : n1 - n0;
+            for (int i = 0; i < rows; i++)
+                for (int j = 0; j < columns; j++) {
+                    uint32_t bits = (uint32_t)b[at(p->b, row + i, column + j)] << 16;
+                    memcpy(&panel[i * columns + j], &bits, sizeof bits);
+                }
+            multiply(p, (struct tile){t.m0, t.m1, n0, n1}, k0, k1 - k0, panel, columns,
+                     p->accumulate || k0 > 0);
+        }
+}
+
+void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
+          bool transpose_b, bool accumulate, struct stream *stream)
+{
+    assert(out.element == ELEMENT_FP32 && a.element == ELEMENT_FP32);
+    const struct product p = {out, a, b, K, transpose_a, transpose_b, accumulate};
     int rows = 1, columns = 1;
     grid_choose(M, N, stream->threads, &rows, &columns);
-    int lda = transpose_a ? M : K, ldb = transpose_b ? K : N;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (int tile = 0; tile < rows * columns; tile++) {
-        int r = tile / columns, c = tile % columns;
-        int m0 = edge(M, rows, r), m1 = edge(M, rows, r + 1), n0 = edge(N, columns, c),
-            n1 = edge(N, columns, c + 1);
-        if (m0 == m1 || n0 == n1) continue;
-        cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
-                    transpose_b ? CblasTrans : CblasNoTrans, m1 - m0, n1 - n0, K, 1.0f,
-                    a + (transpose_a ? (size_t)m0 : (size_t)m0 * lda), lda,
-                    b + (transpose_b ? (size_t)n0 * ldb : (size_t)n0), ldb, accumulate ? 1.0f : 0.0f,
-                    out + (size_t)m0 * N + n0, N);
+    for (int i = 0; i < rows * columns; i++) {
+        int r = i / columns, c = i % columns;
+        struct tile t = {edge(M, rows, r), edge(M, rows, r + 1), edge(N, columns, c),
+                         edge(N, columns, c + 1)};
+        if (t.m0 == t.m1 || t.n0 == t.n1) continue;
+        if (b.element == ELEMENT_BF16)
+            multiply_widened(&p, t);
+        else
+            multiply(&p, t, 0, K, (const float *)b.at + (transpose_b ? at(b, t.n0, 0) : (size_t)t.n0),
+                     b.stride, accumulate);
     }
 }
 

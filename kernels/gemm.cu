@@ -1,5 +1,5 @@
 /* CUDA twin of gemm.h, on cuBLASLt. In fp32: CUBLAS_COMPUTE_32F, no tensor-core rounding; in tf32: the same
- * elements on tensor cores; in bf16: bf16 operands, fp32 sums, out in bf16, or fp32 where it is added to.
+ * elements on tensor cores; in bf16: bf16 operands, fp32 sums, out as its view says.
  *
  * cuBLASLt is column-major: the row-major product out = op(a) op(b) is the column-major outᵀ = op(b)ᵀ op(a)ᵀ,
  * and a row-major matrix is its own transpose in column-major order, so the operands change places and
@@ -58,38 +58,54 @@ struct gemm_key gemm_key_of(const struct gemm_shape *s, enum precision precision
     key.K = s->K;
     key.flags = (uint8_t)((s->transpose_a ? GEMM_TRANSPOSE_A : 0) | (s->transpose_b ? GEMM_TRANSPOSE_B : 0) |
                           (s->accumulate ? GEMM_ACCUMULATE : 0));
+    key.out_stride = s->out.stride, key.a_stride = s->a.stride, key.b_stride = s->b.stride;
+    key.out_element = (uint8_t)s->out.element;
+    key.a_element = (uint8_t)s->a.element;
+    key.b_element = (uint8_t)s->b.element;
     key.precision = (uint8_t)precision;
     key.alignment = (uint8_t)alignment;
     key.workspace = workspace;
     return key;
 }
 
+/* Which elements go together: the table of gemm.h. */
+static bool elements_fit(const struct gemm_key *key)
+{
+    uint8_t in = key->precision == PRECISION_BF16 ? ELEMENT_BF16 : ELEMENT_FP32;
+    bool adds = key->flags & GEMM_ACCUMULATE;
+    return key->a_element == in && key->b_element == in &&
+           (key->out_element == ELEMENT_FP32 || (in == ELEMENT_BF16 && !adds));
+}
+
+static cudaDataType_t data_type(uint8_t element)
+{
+    return element == ELEMENT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 /* In cuBLASLt's words its A is our b and its B our a. */
 cublasStatus_t gemm_entry_prepare(struct gemm_entry *e, struct gemm_key key)
 {
     bool transpose_a = key.flags & GEMM_TRANSPOSE_A, transpose_b = key.flags & GEMM_TRANSPOSE_B;
-    bool bf16 = key.precision == PRECISION_BF16;
     uint64_t M = (uint64_t)key.M, N = (uint64_t)key.N, K = (uint64_t)key.K;
-    cudaDataType_t type = bf16 ? CUDA_R_16BF : CUDA_R_32F,
-                   out_type = bf16 && !(key.flags & GEMM_ACCUMULATE) ? CUDA_R_16BF : CUDA_R_32F;
     cublasComputeType_t compute =
         key.precision == PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasOperation_t op_a = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                       op_b = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     memset(e, 0, sizeof *e);
+    if (!elements_fit(&key)) return CUBLAS_STATUS_NOT_SUPPORTED;
     cublasStatus_t status = cublasLtMatmulDescInit(&e->product, compute, CUDA_R_32F);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulDescSetAttribute(&e->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulDescSetAttribute(&e->product, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = transpose_b ? cublasLtMatrixLayoutInit(&e->a, type, K, N, (int64_t)K)
-                             : cublasLtMatrixLayoutInit(&e->a, type, N, K, (int64_t)N);
+        status = cublasLtMatrixLayoutInit(&e->a, data_type(key.b_element), transpose_b ? K : N,
+                                          transpose_b ? N : K, key.b_stride);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = transpose_a ? cublasLtMatrixLayoutInit(&e->b, type, M, K, (int64_t)M)
-                             : cublasLtMatrixLayoutInit(&e->b, type, K, M, (int64_t)K);
+        status = cublasLtMatrixLayoutInit(&e->b, data_type(key.a_element), transpose_a ? M : K,
+                                          transpose_a ? K : M, key.a_stride);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatrixLayoutInit(&e->out, out_type, N, M, (int64_t)N);
+        status = cublasLtMatrixLayoutInit(&e->out, data_type(key.out_element), N, M, key.out_stride);
     if (status == CUBLAS_STATUS_SUCCESS) e->key = key;
     return status;
 }
@@ -218,16 +234,17 @@ static void product_failed(struct stream *stream, const char *why, cublasStatus_
         stream_fault(stream, at, why);
 }
 
-void gemm(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a, bool transpose_b,
-          bool accumulate, struct stream *stream)
+void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
+          bool transpose_b, bool accumulate, struct stream *stream)
 {
-    struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate};
+    struct gemm_shape shape = gemm_shape_of(out, a, b, M, N, K, transpose_a, transpose_b, accumulate);
     struct gemm_entry *e = NULL;
     if (!stream_usable(stream)) return;
-    cublasStatus_t status = entry_for(
-        stream, gemm_key_of(&shape, stream->precision, common_alignment(out, a, b), stream->workspace_bytes),
-        &e);
-    if (status == CUBLAS_STATUS_SUCCESS) status = gemm_entry_run(e, stream, out, a, b, stream->workspace);
+    int alignment = common_alignment(out.at, a.at, b.at);
+    cublasStatus_t status =
+        entry_for(stream, gemm_key_of(&shape, stream->precision, alignment, stream->workspace_bytes), &e);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = gemm_entry_run(e, stream, out.at, a.at, b.at, stream->workspace);
     if (status != CUBLAS_STATUS_SUCCESS) {
         char why[96];
         snprintf(why, sizeof why, "(%d,%d) += (%d,%d)(%d,%d): %s", M, N, M, K, K, N,

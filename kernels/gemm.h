@@ -1,9 +1,17 @@
-/* Matrix product, row-major: out (M,N) = op(a) op(b), or += when accumulate. An out that is added to is fp32
- * whatever a and b are: it is a parameter's gradient.
+/* Matrix product, row-major: out (M,N) = op(a) op(b), or += when accumulate.
  *
  * op(a) is (M,K): a is stored (M,K), or (K,M) with transpose_a. op(b) is (K,N): b is stored (K,N), or (N,K)
- * with transpose_b. Leading dimensions are the row lengths as stored. M, N, K >= 1; nothing aliases. Without
- * accumulate out is written without being read, so what was there (NaN included) does not matter.
+ * with transpose_b. Each is a view whose stride is at least its row length as stored; what lies between two
+ * rows is neither read nor written. M, N, K >= 1; nothing aliases. Without accumulate out is written without
+ * being read, so what was there (NaN included) does not matter.
+ *
+ * Elements, all sums in fp32:
+ *   out   a     b      in a stream of
+ *   fp32  fp32  fp32   fp32, tf32
+ *   fp32  fp32  bf16   fp32, on the CPU alone: weights that are stored narrower than they compute
+ *   bf16  bf16  bf16   bf16; not with accumulate
+ *   fp32  bf16  bf16   bf16: a parameter's gradient
+ * The CUDA twin declines any other combination, and the stream reports the sentence; the CPU twin asserts.
  *
  * gemm_workspace: bytes of scratch on the device that products would like to have; 0: none needed. gemm_lend:
  * from now on the stream's products may use `workspace` (256-aligned); the lender keeps it, and takes it back
@@ -22,18 +30,27 @@
 #ifndef ANNEAL_KERNELS_GEMM_H
 #define ANNEAL_KERNELS_GEMM_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "kernels/device/backend.h"
 
-#include "core/base/err.h"
+/* The product that gemm is called for with these operands. */
+static inline struct gemm_shape gemm_shape_of(struct matrix out, struct matrix a, struct matrix b, int M,
+                                              int N, int K, bool transpose_a, bool transpose_b,
+                                              bool accumulate)
+{
+    struct gemm_shape shape = {M,
+                               N,
+                               K,
+                               transpose_a,
+                               transpose_b,
+                               accumulate,
+                               {out.element, out.stride},
+                               {a.element, a.stride},
+                               {b.element, b.stride}};
+    return shape;
+}
 
-struct device;
-struct stream;
-struct gemm_shape;
-struct warm_watch;
-
-void gemm(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a, bool transpose_b,
-          bool accumulate, struct stream *stream);
+void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
+          bool transpose_b, bool accumulate, struct stream *stream);
 size_t gemm_workspace(struct device *device);
 void gemm_lend(struct stream *stream, void *workspace, size_t bytes);
 enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, int count,

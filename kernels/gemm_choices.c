@@ -15,7 +15,7 @@
 #include "core/base/file.h"
 #include "kernels/device/backend.h"
 
-#define MAGIC "ANLGEMM1"
+#define MAGIC "ANLGEMM2"
 
 /* The checksum is of the whole file, with this field as 0. */
 struct header {
@@ -24,8 +24,8 @@ struct header {
     uint64_t count, checksum;
 };
 
-_Static_assert(sizeof(struct gemm_key) == 24, "a key has no padding");
-_Static_assert(sizeof(struct gemm_choice) == 88, "a choice has no padding");
+_Static_assert(sizeof(struct gemm_key) == 40, "a key has no padding");
+_Static_assert(sizeof(struct gemm_choice) == 104, "a choice has no padding");
 _Static_assert(sizeof(struct header) == 216, "a header has no padding");
 
 /* FNV-1a: against damage, not against malice; what malice could do is limited by what users check. */
@@ -47,7 +47,9 @@ static bool key_is_sound(const struct gemm_key *key)
 {
     return key->M > 0 && key->N > 0 && key->K > 0 && key->flags < 8 && key->precision < PRECISIONS &&
            key->alignment >= 2 && key->alignment <= 16 && (key->alignment & (key->alignment - 1)) == 0 &&
-           key->zero == 0;
+           key->out_stride > 0 && key->a_stride > 0 && key->b_stride > 0 &&
+           key->out_element <= ELEMENT_BF16 && key->a_element <= ELEMENT_BF16 &&
+           key->b_element <= ELEMENT_BF16 && key->zero[0] == 0 && key->zero[1] == 0;
 }
 
 /* All of the file, NULL-terminated by nothing; STATUS_NOT_FOUND where there is none. */

@@ -21,12 +21,13 @@ enum { GEMM_TRANSPOSE_A = 1, GEMM_TRANSPOSE_B = 2, GEMM_ACCUMULATE = 4 };
 
 /* What an algorithm is chosen for; without padding, compared and stored as bytes. */
 struct gemm_key {
-    int32_t M, N, K;
-    uint8_t flags;      /* GEMM_… */
-    uint8_t precision;  /* enum precision */
-    uint8_t alignment;  /* of all operands in bytes: 2, 4, 8 or 16 */
-    uint8_t zero;       /* 0 */
-    uint64_t workspace; /* bytes that it may use */
+    int32_t M, N, K, out_stride, a_stride, b_stride;
+    uint8_t flags;                             /* GEMM_… */
+    uint8_t precision;                         /* enum precision */
+    uint8_t alignment;                         /* of all operands in bytes: 2, 4, 8 or 16 */
+    uint8_t out_element, a_element, b_element; /* enum element */
+    uint8_t zero[2];                           /* 0 */
+    uint64_t workspace;                        /* bytes that it may use */
 };
 
 struct gemm_choice {

@@ -37,27 +37,31 @@ static size_t padded(size_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static size_t out_bytes(const struct gemm_shape *s, enum precision precision)
+/* `rows` of a matrix, with the gaps behind them. */
+static size_t operand_bytes(struct gemm_layout l, int rows)
 {
-    return padded((size_t)s->M * (size_t)s->N * (s->accumulate ? sizeof(float) : precision_bytes(precision)));
+    return padded((size_t)rows * (size_t)l.stride * element_bytes(l.element));
 }
 
-static size_t a_bytes(const struct gemm_shape *s, enum precision precision)
+static size_t out_bytes(const struct gemm_shape *s)
 {
-    return padded((size_t)s->M * (size_t)s->K * precision_bytes(precision));
+    return operand_bytes(s->out, s->M);
 }
 
-static size_t operand_bytes(const struct gemm_shape *s, enum precision precision)
+static size_t a_bytes(const struct gemm_shape *s)
 {
-    return out_bytes(s, precision) + a_bytes(s, precision) +
-           padded((size_t)s->K * (size_t)s->N * precision_bytes(precision));
+    return operand_bytes(s->a, s->transpose_a ? s->K : s->M);
 }
 
-static struct operands place(const struct scratch *scratch, const struct gemm_shape *s,
-                             enum precision precision)
+static size_t b_bytes(const struct gemm_shape *s)
 {
-    unsigned char *out = scratch->memory, *a = out + out_bytes(s, precision);
-    return {out, a, a + a_bytes(s, precision)};
+    return operand_bytes(s->b, s->transpose_b ? s->N : s->K);
+}
+
+static struct operands place(const struct scratch *scratch, const struct gemm_shape *s)
+{
+    unsigned char *out = scratch->memory, *a = out + out_bytes(s);
+    return {out, a, a + a_bytes(s)};
 }
 
 /* An error of the device is the stream's fault from here on: nothing touches the device any more. */
@@ -110,7 +114,7 @@ static enum status scratch_open(struct scratch *out, struct stream *stream, cons
     void *memory = NULL;
     memset(&s, 0, sizeof s);
     for (int i = 0; i < count; i++) {
-        size_t bytes = operand_bytes(&shapes[i], stream->precision);
+        size_t bytes = out_bytes(&shapes[i]) + a_bytes(&shapes[i]) + b_bytes(&shapes[i]);
         if (bytes > s.bytes) s.bytes = bytes;
     }
     enum status status = watch->scratch(watch->context, s.bytes + workspace, &memory, err);
@@ -255,7 +259,7 @@ static enum status warm_one(struct warming *w, int i, struct err *err)
 {
     struct gemm_key key = key_of(w, i);
     struct gemm_cache *cache = w->stream->device->gemm;
-    struct operands at = place(&w->scratch, &w->shapes[i], w->stream->precision);
+    struct operands at = place(&w->scratch, &w->shapes[i]);
     struct gemm_entry *e = gemm_cache_find(cache, &key);
     if (e != NULL && e->warmed) return STATUS_OK; /* named twice */
     if (e == NULL) e = gemm_cache_place(cache);
@@ -301,8 +305,7 @@ static enum status settle(struct warming *w, const char *path, const char *ident
         bool taken;
         if (e == NULL || choice == NULL || memcmp(&e->algorithm, choice->algorithm, sizeof e->algorithm) == 0)
             continue;
-        status = adopt(e, choice, &w->scratch, place(&w->scratch, &w->shapes[i], w->stream->precision),
-                       w->stream, &taken, err);
+        status = adopt(e, choice, &w->scratch, place(&w->scratch, &w->shapes[i]), w->stream, &taken, err);
     }
     return status;
 }

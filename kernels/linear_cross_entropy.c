@@ -1,43 +1,49 @@
 /* The fused head and loss of linear_cross_entropy.h, for any device. */
 #include "kernels/linear_cross_entropy.h"
 
-/* Bytes of the rows before row `start` of a tensor with C columns. */
-static size_t row_offset(int start, int C, enum precision precision)
+/* Row `start` and those behind it of a tensor with C columns. */
+static struct matrix rows_from(const void *tensor, int start, int C, enum precision precision)
 {
-    return (size_t)start * (size_t)C * precision_bytes(precision);
+    enum element element = precision_element(precision);
+    size_t offset = (size_t)start * (size_t)C * element_bytes(element);
+    return matrix_view((const unsigned char *)tensor + offset, element, C);
 }
 
 void linear_cross_entropy(const struct backend *backend, float *losses, void *dx, float *dweight,
-                          const void *x, const void *weight, const int32_t *targets,
+                          const void *x, struct matrix weight, const int32_t *targets,
                           const struct step_control *control, int chunk_rows, void *workspace, int N, int C,
                           int V, enum precision precision, struct stream *stream)
 {
-    void *logits = workspace; /* (rows,V), then dlogits */
+    struct matrix logits = rows_from(workspace, 0, V, precision); /* (rows,V), then dlogits */
     for (int start = 0; start < N; start += chunk_rows) {
         int rows = N - start < chunk_rows ? N - start : chunk_rows;
-        size_t offset = row_offset(start, C, precision);
-        const unsigned char *chunk = (const unsigned char *)x + offset;
+        struct matrix chunk = rows_from(x, start, C, precision);
         backend->gemm(logits, chunk, weight, rows, V, C, false, true, false, stream);
-        backend->cross_entropy_fused(losses + start, logits, targets + start, control, rows, V, stream);
-        backend->gemm((unsigned char *)dx + offset, logits, weight, rows, C, V, false, false, false, stream);
-        backend->gemm(dweight, logits, chunk, V, C, rows, true, false, true, stream);
+        backend->cross_entropy_fused(losses + start, logits.at, targets + start, control, rows, V, stream);
+        if (dx)
+            backend->gemm(rows_from(dx, start, C, precision), logits, weight, rows, C, V, false, false, false,
+                          stream);
+        if (dweight)
+            backend->gemm(matrix_view(dweight, ELEMENT_FP32, C), logits, chunk, V, C, rows, true, false, true,
+                          stream);
     }
 }
 
 void linear_cross_entropy_forward(const struct backend *backend, float *losses, const void *x,
-                                  const void *weight, const int32_t *targets, int chunk_rows, void *workspace,
-                                  int N, int C, int V, enum precision precision, struct stream *stream)
+                                  struct matrix weight, const int32_t *targets, int chunk_rows,
+                                  void *workspace, int N, int C, int V, enum precision precision,
+                                  struct stream *stream)
 {
-    void *logits = workspace; /* (rows,V) */
+    struct matrix logits = rows_from(workspace, 0, V, precision); /* (rows,V) */
     for (int start = 0; start < N; start += chunk_rows) {
         int rows = N - start < chunk_rows ? N - start : chunk_rows;
-        const unsigned char *chunk = (const unsigned char *)x + row_offset(start, C, precision);
-        backend->gemm(logits, chunk, weight, rows, V, C, false, true, false, stream);
-        backend->cross_entropy_forward(losses + start, logits, targets + start, rows, V, stream);
+        backend->gemm(logits, rows_from(x, start, C, precision), weight, rows, V, C, false, true, false,
+                      stream);
+        backend->cross_entropy_forward(losses + start, logits.at, targets + start, rows, V, stream);
     }
 }
 
 size_t linear_cross_entropy_workspace(int chunk_rows, int V, enum precision precision)
 {
-    return row_offset(chunk_rows, V, precision);
+    return (size_t)chunk_rows * (size_t)V * precision_bytes(precision);
 }

@@ -84,8 +84,9 @@ enum status model_config_check(const struct model_config *c, struct err *err)
 
 enum { GROUP_ALIGN = 64 };
 
-/* Appends a tensor; `packed` puts it directly behind the one before. Returns its offset. */
-static size_t append(struct model *model, bool packed, int rows, int cols, const char *format, int layer)
+/* Appends a tensor; `packed` puts it directly behind the one before. */
+static const struct param *append(struct model *model, bool packed, int rows, int cols, const char *format,
+                                  int layer)
 {
     struct param *param = &model->params[model->param_count++];
     size_t count = (size_t)rows * (size_t)(cols ? cols : 1);
@@ -100,7 +101,16 @@ static size_t append(struct model *model, bool packed, int rows, int cols, const
     param->cols = cols;
     model->elements += count;
     model->parameters += (int64_t)count;
-    return param->offset;
+    return param;
+}
+
+/* The newest `count` tensors, as one matrix. */
+static struct linear pack(const struct model *model, int count)
+{
+    struct linear w = {.parts = model->params + model->param_count - count, .count = count};
+    w.cols = w.parts->cols;
+    for (int i = 0; i < count; i++) w.rows += w.parts[i].rows;
+    return w;
 }
 
 enum status model_init(struct model *model, const struct model_config *config, struct err *err)
@@ -118,16 +128,21 @@ enum status model_init(struct model *model, const struct model_config *config, s
         return err_set(err, STATUS_NO_MEMORY, "no memory for the description of %d layers", L);
     }
     model->embed = append(model, false, V, C, "model.embed_tokens.weight", 0);
-    model->head = config->tie_weights ? model->embed : append(model, false, V, C, "lm_head.weight", 0);
+    if (!config->tie_weights) append(model, false, V, C, "lm_head.weight", 0);
+    model->head = pack(model, 1);
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
-        p->qkv = append(model, false, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
+        append(model, false, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
         append(model, true, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
         append(model, true, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
-        p->o = append(model, false, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
-        p->gate_up = append(model, false, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
+        p->qkv = pack(model, 3);
+        append(model, false, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
+        p->o = pack(model, 1);
+        append(model, false, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
         append(model, true, F, C, "model.layers.%d.mlp.up_proj.weight", l);
-        p->down = append(model, false, C, F, "model.layers.%d.mlp.down_proj.weight", l);
+        p->gate_up = pack(model, 2);
+        append(model, false, C, F, "model.layers.%d.mlp.down_proj.weight", l);
+        p->down = pack(model, 1);
     }
     model->elements = (model->elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
     model->matrix_elements = model->elements;

@@ -48,16 +48,21 @@ struct param {
     int rows, cols;       /* (rows, cols); a vector has rows = its length and cols = 0 */
 };
 
-/* Element offsets of one layer's parameters; packed groups by their first member. */
+/* A projection's weight (rows, cols): one matrix, or several packed behind one another by rows. */
+struct linear {
+    const struct param *parts; /* (count) neighbours */
+    int count, rows, cols;
+};
+
 struct layer_params {
-    size_t attn_norm;      /* (C) */
-    size_t qkv;            /* ((NH+2*NKV)*HS, C): q_proj, k_proj, v_proj */
-    size_t qkv_bias;       /* ((NH+2*NKV)*HS), only with qkv_bias */
-    size_t q_norm, k_norm; /* (HS), only with qk_norm */
-    size_t o;              /* (C, NH*HS) */
-    size_t mlp_norm;       /* (C) */
-    size_t gate_up;        /* (2*F, C): gate_proj, up_proj */
-    size_t down;           /* (C, F) */
+    const struct param *attn_norm;       /* (C) */
+    struct linear qkv;                   /* ((NH+2*NKV)*HS, C): q_proj, k_proj, v_proj */
+    const struct param *qkv_bias;        /* q, k, v: ((NH+2*NKV)*HS), only with qkv_bias */
+    const struct param *q_norm, *k_norm; /* (HS), only with qk_norm */
+    struct linear o;                     /* (C, NH*HS) */
+    const struct param *mlp_norm;        /* (C) */
+    struct linear gate_up;               /* (2*F, C): gate_proj, up_proj */
+    struct linear down;                  /* (C, F) */
 };
 
 struct model {
@@ -65,13 +70,13 @@ struct model {
     struct arena arena;   /* owns params and layers */
     struct param *params; /* in arena order */
     size_t param_count;
-    struct layer_params *layers; /* (L) */
-    size_t embed;                /* (V, C) */
-    size_t head;                 /* (V, C); equals embed when tied */
-    size_t final_norm;           /* (C) */
-    size_t matrix_elements;      /* [0, matrix_elements) are matrices, the rest vectors */
-    size_t elements;             /* of the whole arena; groups start on 64 elements, gaps stay zero */
-    int64_t parameters;          /* without the gaps */
+    struct layer_params *layers;    /* (L) */
+    const struct param *embed;      /* (V, C) */
+    struct linear head;             /* (V, C); the embedding when tied */
+    const struct param *final_norm; /* (C) */
+    size_t matrix_elements;         /* [0, matrix_elements) are matrices, the rest vectors */
+    size_t elements;                /* of the whole arena; groups start on 64 elements, gaps stay zero */
+    int64_t parameters;             /* without the gaps */
 };
 
 enum status model_init(struct model *model, const struct model_config *config, struct err *err);

@@ -10,6 +10,7 @@
 
 #include "core/base/text.h"
 #include "core/model/rotary.h"
+#include "kernels/gemm.h"
 
 void network_mark(struct network *net, enum phase phase, int layer, enum operation operation)
 {
@@ -177,10 +178,16 @@ struct shape_list {
     int count;
 };
 
+static bool same_layout(struct gemm_layout a, struct gemm_layout b)
+{
+    return a.element == b.element && a.stride == b.stride;
+}
+
 static bool same_shape(const struct gemm_shape *a, const struct gemm_shape *b)
 {
     return a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
-           a->transpose_b == b->transpose_b && a->accumulate == b->accumulate;
+           a->transpose_b == b->transpose_b && a->accumulate == b->accumulate &&
+           same_layout(a->out, b->out) && same_layout(a->a, b->a) && same_layout(a->b, b->b);
 }
 
 static void list_shape(struct shape_list *list, struct gemm_shape shape)
@@ -192,12 +199,13 @@ static void list_shape(struct shape_list *list, struct gemm_shape shape)
 }
 
 /* A projection of N rows from `in` to `out` columns: forward, and backward to its weight and its input. */
-static void list_projection(struct shape_list *list, int N, int out, int in, bool training)
+static void list_projection(struct shape_list *list, int N, int out, int in, enum element e, bool training)
 {
-    list_shape(list, (struct gemm_shape){.M = N, .N = out, .K = in, .transpose_b = true});
+    struct matrix x = {NULL, e, in}, y = {NULL, e, out}, w = {NULL, e, in}, dw = {NULL, ELEMENT_FP32, in};
+    list_shape(list, gemm_shape_of(y, x, w, N, out, in, false, true, false));
     if (!training) return;
-    list_shape(list, (struct gemm_shape){.M = out, .N = in, .K = N, .transpose_a = true, .accumulate = true});
-    list_shape(list, (struct gemm_shape){.M = N, .N = in, .K = out});
+    list_shape(list, gemm_shape_of(dw, y, x, out, in, N, true, false, true));
+    list_shape(list, gemm_shape_of(x, y, w, N, in, out, false, false, false));
 }
 
 int network_gemm_shapes(const struct plan *plan, struct gemm_shape out[NETWORK_PRODUCTS_MAX])
@@ -206,15 +214,16 @@ int network_gemm_shapes(const struct plan *plan, struct gemm_shape out[NETWORK_P
     int N = plan->input.B * plan->input.T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size;
     int heads = c->num_heads * c->head_dim, Q = heads + 2 * c->num_kv_heads * c->head_dim;
     int tail = N % plan->loss_chunk;
+    enum element e = precision_element(plan->input.precision);
     bool training = plan->input.moments > 0;
     struct shape_list list = {out, 0};
-    list_projection(&list, N, Q, C, training);
-    list_projection(&list, N, C, heads, training);
-    list_projection(&list, N, 2 * F, C, training);
-    list_projection(&list, N, C, F, training);
-    list_projection(&list, plan->loss_chunk, V, C, training);
-    if (tail) list_projection(&list, tail, V, C, training);
-    list_projection(&list, 1, V, C, false);
+    list_projection(&list, N, Q, C, e, training);
+    list_projection(&list, N, C, heads, e, training);
+    list_projection(&list, N, 2 * F, C, e, training);
+    list_projection(&list, N, C, F, e, training);
+    list_projection(&list, plan->loss_chunk, V, C, e, training);
+    if (tail) list_projection(&list, tail, V, C, e, training);
+    list_projection(&list, 1, V, C, e, false);
     return list.count;
 }
 

@@ -22,10 +22,16 @@ static inline void *workspace(const struct network *net, size_t offset)
     return net->memory[PLAN_WORKSPACE] + offset;
 }
 
-/* What the network computes with of the parameters from element `at` of the arena on. */
-static inline const void *parameter(const struct network *net, size_t at)
+/* What the network computes with of a parameter. */
+static inline const void *parameter(const struct network *net, const struct param *p)
 {
-    return (const unsigned char *)net->compute_weights + at * precision_bytes(net->plan->input.precision);
+    return (const unsigned char *)net->compute_weights +
+           p->offset * precision_bytes(net->plan->input.precision);
+}
+
+static inline float *gradient(const struct network *net, const struct param *p)
+{
+    return net->gradients + p->offset;
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* The forward and the backward pass. Which buffers each operation uses, and so how long their content is
  * needed, is the planner's business, too: plan.c follows this file operation by operation. */
+#include "core/network/linear.h"
 #include "core/network/network_parts.h"
 
 #include <string.h>
@@ -34,11 +35,10 @@ static void forward_qkv(struct network *net, enum phase phase, int l, const void
     const struct layer_params *p = &net->model->layers[l];
     const struct layer_plan *s = &net->plan->layers[l];
     const float *rope = workspace(net, net->plan->rope);
-    int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim,
-        Q = (NH + 2 * NKV) * HS;
+    int N = B * T, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim, Q = (NH + 2 * NKV) * HS;
     void *raw = inner(net, s, s->qkv_raw), *qkv = inner(net, s, s->qkv);
     network_mark(net, phase, l, OP_GEMM_QKV);
-    be->gemm(raw, norm, parameter(net, p->qkv), N, Q, C, false, true, false, net->stream);
+    linear_forward(net, raw, norm, N, &p->qkv);
     if (c->qkv_bias) network_mark(net, phase, l, OP_BIAS);
     if (c->qkv_bias) be->bias_forward(raw, parameter(net, p->qkv_bias), N, Q, net->stream);
     network_mark(net, phase, l, c->qk_norm ? OP_QK_NORM_ROPE : OP_ROPE);
@@ -60,8 +60,7 @@ static void forward_inner(struct network *net, enum phase phase, int l, int B, i
     const struct layer_params *p = &net->model->layers[l];
     const struct layer_plan *s = &plan->layers[l];
     struct stream *stream = net->stream;
-    int N = B * T, C = c->hidden_dim, F = c->intermediate_dim, NH = c->num_heads, NKV = c->num_kv_heads,
-        HS = c->head_dim;
+    int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim;
     void *norm = workspace(net, plan->norm), *branch = workspace(net, plan->branch),
          *attn = inner(net, s, s->attn);
     forward_qkv(net, phase, l, norm, B, T);
@@ -69,15 +68,14 @@ static void forward_inner(struct network *net, enum phase phase, int l, int B, i
     be->attention_forward(attn, inner(net, s, s->lse), inner(net, s, s->qkv), workspace(net, plan->scratch),
                           B, T, NH, NKV, HS, stream);
     network_mark(net, phase, l, OP_GEMM_O);
-    be->gemm(branch, attn, parameter(net, p->o), N, C, NH * HS, false, true, false, stream);
+    linear_forward(net, branch, attn, N, &p->o);
     drop(net, phase, branch, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
     network_mark(net, phase, l, OP_ADD_NORM);
     be->rmsnorm_residual_forward(inner(net, s, s->x_mid), norm, inner(net, s, s->mlp_rstd),
                                  stream_at(net, s->x), branch, parameter(net, p->mlp_norm), N, C,
                                  (float)c->norm_eps, stream);
     network_mark(net, phase, l, OP_GEMM_GATE_UP);
-    be->gemm(inner(net, s, s->gate_up), norm, parameter(net, p->gate_up), N, 2 * F, C, false, true, false,
-             stream);
+    linear_forward(net, inner(net, s, s->gate_up), norm, N, &p->gate_up);
 }
 
 /* Over tokens (B,T) in device memory. */
@@ -117,7 +115,7 @@ static void forward(struct network *net, const int32_t *tokens, int B, int T, fl
         network_mark(net, PHASE_FORWARD, l, OP_SWIGLU);
         be->swiglu_forward(act, gate_up, N, F, stream);
         network_mark(net, PHASE_FORWARD, l, OP_GEMM_DOWN);
-        be->gemm(branch, act, parameter(net, p->down), N, C, F, false, true, false, stream);
+        linear_forward(net, branch, act, N, &p->down);
         drop(net, PHASE_FORWARD, branch, stream_elements, dropout, l, SITE_FEED_FORWARD);
         network_mark(net, PHASE_FORWARD, l, OP_ADD_NORM);
         be->rmsnorm_residual_forward(x_next, norm, next_rstd, x_mid, branch, next_norm, N, C, eps, stream);
@@ -147,7 +145,7 @@ double network_loss(struct network *net, const int32_t *targets, int B, int T)
     double *loss_sum = workspace(net, plan->loss_sum), sum;
     net->backend->mem_upload(labels(net), targets, (size_t)N * sizeof *targets, net->stream);
     linear_cross_entropy_forward(net->backend, losses, workspace(net, plan->norm),
-                                 parameter(net, net->model->head), labels(net), plan->loss_chunk,
+                                 linear_view(net, &net->model->head), labels(net), plan->loss_chunk,
                                  workspace(net, plan->logits), N, c->hidden_dim, c->vocab_size,
                                  plan->input.precision, net->stream);
     net->backend->sum(loss_sum, losses, (size_t)N, false, workspace(net, plan->scratch), net->stream);
@@ -178,8 +176,7 @@ void network_logits(struct network *net, int row, float *logits)
            bytes = precision_bytes(plan->input.precision);
     void *out = workspace(net, plan->logits);
     const unsigned char *norm = workspace(net, plan->norm);
-    net->backend->gemm(out, norm + (size_t)row * C * bytes, parameter(net, net->model->head), 1, (int)V,
-                       (int)C, false, true, false, net->stream);
+    linear_forward(net, out, norm + (size_t)row * C * bytes, 1, &net->model->head);
     net->backend->mem_download(logits, out, V * bytes, net->stream);
     if (bytes == 2) widen_bf16(logits, V);
 }
@@ -219,7 +216,6 @@ static void backward_feed_forward(struct network *net, int l, int N, float dropo
     int C = c->hidden_dim, F = c->intermediate_dim;
     const void *x_mid = inner(net, s, s->x_mid);
     const float *rstd = inner(net, s, s->mlp_rstd);
-    float *g = net->gradients;
     void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch),
          *norm = workspace(net, plan->norm);
     /* the gradient of gate_up takes its place, that of act the place of act */
@@ -228,20 +224,14 @@ static void backward_feed_forward(struct network *net, int l, int N, float dropo
     void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_FEED_FORWARD);
     network_mark(net, PHASE_BACKWARD, l, OP_SWIGLU_AGAIN);
     be->swiglu_forward(act, gate_up, N, F, stream);
-    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_DOWN_DW);
-    be->gemm(g + p->down, dbranch, act, C, F, N, true, false, true, stream);
-    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_DOWN_DX);
-    be->gemm(act, dbranch, parameter(net, p->down), N, F, C, false, false, false, stream);
+    linear_backward(net, act, dbranch, act, N, &p->down, l, OP_GEMM_DOWN_DW);
     network_mark(net, PHASE_BACKWARD, l, OP_SWIGLU_BACKWARD);
     be->swiglu_backward(gate_up, act, gate_up, N, F, stream);
     network_mark(net, PHASE_BACKWARD, l, OP_NORM_AGAIN);
     be->rmsnorm_recompute(norm, x_mid, parameter(net, p->mlp_norm), rstd, N, C, stream);
-    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_GATE_UP_DW);
-    be->gemm(g + p->gate_up, gate_up, norm, 2 * F, C, N, true, false, true, stream);
-    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_GATE_UP_DX);
-    be->gemm(dnorm, gate_up, parameter(net, p->gate_up), N, C, 2 * F, false, false, false, stream);
+    linear_backward(net, dnorm, gate_up, norm, N, &p->gate_up, l, OP_GEMM_GATE_UP_DW);
     network_mark(net, PHASE_BACKWARD, l, OP_NORM_BACKWARD);
-    be->rmsnorm_backward(dx, g + p->mlp_norm, dnorm, x_mid, parameter(net, p->mlp_norm), rstd,
+    be->rmsnorm_backward(dx, gradient(net, p->mlp_norm), dnorm, x_mid, parameter(net, p->mlp_norm), rstd,
                          workspace(net, plan->scratch), N, C, stream);
 }
 
@@ -258,38 +248,32 @@ static void backward_attention(struct network *net, int l, int B, int T, float d
     int Q = (NH + 2 * NKV) * HS;
     const void *x = stream_at(net, s->x), *attn = inner(net, s, s->attn);
     const float *rstd = inner(net, s, s->attn_rstd), *rope = workspace(net, plan->rope);
-    float *g = net->gradients;
     void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch),
          *norm = workspace(net, plan->norm), *dattn = workspace(net, plan->dattn),
          *dqkv = workspace(net, plan->dqkv);
     void *scratch = workspace(net, plan->scratch);
 
     void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
-    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_O_DW);
-    be->gemm(g + p->o, dbranch, attn, C, NH * HS, N, true, false, true, stream);
-    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_O_DX);
-    be->gemm(dattn, dbranch, parameter(net, p->o), N, NH * HS, C, false, false, false, stream);
+    linear_backward(net, dattn, dbranch, attn, N, &p->o, l, OP_GEMM_O_DW);
     network_mark(net, PHASE_BACKWARD, l, OP_ATTENTION_BACKWARD);
     be->attention_backward(dqkv, dattn, attn, inner(net, s, s->lse), inner(net, s, s->qkv), scratch, B, T, NH,
                            NKV, HS, stream);
     network_mark(net, PHASE_BACKWARD, l, c->qk_norm ? OP_QK_NORM_ROPE_BACKWARD : OP_ROPE_BACKWARD);
     if (c->qk_norm)
-        be->qk_norm_rope_backward(dqkv, g + p->q_norm, g + p->k_norm, inner(net, s, s->qkv_raw),
-                                  inner(net, s, s->qk_rstd), parameter(net, p->q_norm),
-                                  parameter(net, p->k_norm), rope, scratch, B, T, NH, NKV, HS, stream);
+        be->qk_norm_rope_backward(dqkv, gradient(net, p->q_norm), gradient(net, p->k_norm),
+                                  inner(net, s, s->qkv_raw), inner(net, s, s->qk_rstd),
+                                  parameter(net, p->q_norm), parameter(net, p->k_norm), rope, scratch, B, T,
+                                  NH, NKV, HS, stream);
     else
         be->rope_backward(dqkv, rope, B, T, NH, NKV, HS, stream);
     if (c->qkv_bias) network_mark(net, PHASE_BACKWARD, l, OP_BIAS_BACKWARD);
-    if (c->qkv_bias) be->bias_backward(g + p->qkv_bias, dqkv, scratch, N, Q, stream);
+    if (c->qkv_bias) be->bias_backward(gradient(net, p->qkv_bias), dqkv, scratch, N, Q, stream);
     network_mark(net, PHASE_BACKWARD, l, OP_NORM_AGAIN);
     be->rmsnorm_recompute(norm, x, parameter(net, p->attn_norm), rstd, N, C, stream);
-    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_QKV_DW);
-    be->gemm(g + p->qkv, dqkv, norm, Q, C, N, true, false, true, stream);
-    network_mark(net, PHASE_BACKWARD, l, OP_GEMM_QKV_DX);
-    be->gemm(dnorm, dqkv, parameter(net, p->qkv), N, C, Q, false, false, false, stream);
+    linear_backward(net, dnorm, dqkv, norm, N, &p->qkv, l, OP_GEMM_QKV_DW);
     network_mark(net, PHASE_BACKWARD, l, OP_NORM_BACKWARD);
-    be->rmsnorm_backward(dx, g + p->attn_norm, dnorm, x, parameter(net, p->attn_norm), rstd, scratch, N, C,
-                         stream);
+    be->rmsnorm_backward(dx, gradient(net, p->attn_norm), dnorm, x, parameter(net, p->attn_norm), rstd,
+                         scratch, N, C, stream);
 }
 
 /* tokens and targets (B,T) in device memory. */
@@ -308,8 +292,8 @@ static void backward(struct network *net, const int32_t *tokens, const int32_t *
     void *scratch = workspace(net, plan->scratch);
 
     network_mark(net, PHASE_BACKWARD, -1, OP_HEAD_AND_LOSS);
-    linear_cross_entropy(be, losses, dnorm, net->gradients + model->head, workspace(net, plan->norm),
-                         parameter(net, model->head), targets, workspace(net, plan->control),
+    linear_cross_entropy(be, losses, dnorm, gradient(net, model->head.parts), workspace(net, plan->norm),
+                         linear_view(net, &model->head), targets, workspace(net, plan->control),
                          plan->loss_chunk, workspace(net, plan->logits), N, C, V, plan->input.precision,
                          stream);
     network_mark(net, PHASE_BACKWARD, -1, OP_LOSS_SUM);
@@ -317,7 +301,7 @@ static void backward(struct network *net, const int32_t *tokens, const int32_t *
     network_mark(net, PHASE_BACKWARD, -1, OP_ZERO_DX);
     be->mem_zero(dx, (size_t)N * (size_t)C * precision_bytes(plan->input.precision), stream);
     network_mark(net, PHASE_BACKWARD, -1, OP_NORM_BACKWARD);
-    be->rmsnorm_backward(dx, net->gradients + model->final_norm, dnorm, stream_at(net, plan->x_final),
+    be->rmsnorm_backward(dx, gradient(net, model->final_norm), dnorm, stream_at(net, plan->x_final),
                          parameter(net, model->final_norm), stream_at(net, plan->final_rstd), scratch, N, C,
                          stream);
     for (int l = c->num_layers - 1; l >= 0; l--) {
@@ -327,7 +311,7 @@ static void backward(struct network *net, const int32_t *tokens, const int32_t *
     }
     drop(net, PHASE_BACKWARD, dx, (size_t)N * (size_t)C, dropout, 0, SITE_EMBEDDING);
     network_mark(net, PHASE_BACKWARD, -1, OP_EMBEDDING_BACKWARD);
-    be->embedding_backward(net->gradients + model->embed, dx, tokens, scratch, N, V, C, stream);
+    be->embedding_backward(gradient(net, model->embed), dx, tokens, scratch, N, V, C, stream);
 }
 
 void network_backward(struct network *net, const int32_t *targets, int B, int T, float loss_scale,

@@ -38,6 +38,35 @@ static inline size_t precision_bytes(enum precision precision)
     return precision == PRECISION_BF16 ? 2 : 4;
 }
 
+/* As what numbers lie in memory. */
+enum element { ELEMENT_FP32, ELEMENT_BF16 };
+
+static inline size_t element_bytes(enum element element)
+{
+    return element == ELEMENT_BF16 ? 2 : 4;
+}
+
+/* Of the tensors of a stream that computes in this precision. */
+static inline enum element precision_element(enum precision precision)
+{
+    return precision == PRECISION_BF16 ? ELEMENT_BF16 : ELEMENT_FP32;
+}
+
+/* An operand of a matrix product: rows of elements, each row `stride` elements behind the one before, in
+ * memory of the device. Nobody reads or writes what lies between the end of a row and the next one, so a
+ * view can be a range of columns. */
+struct matrix {
+    void *at;
+    enum element element;
+    int stride;
+};
+
+static inline struct matrix matrix_view(const void *at, enum element element, int stride)
+{
+    struct matrix view = {(void *)at, element, stride};
+    return view;
+}
+
 struct device; /* opaque: one opened device; holds its thread count, handles, scratch */
 struct stream; /* opaque: an ordered queue of work on a device */
 struct graph;  /* opaque: recorded work of a stream, to be queued again as one piece */
@@ -58,10 +87,15 @@ struct device_info {
     int max_head_dim;    /* the widest head that its attention knows; 0: any */
 };
 
-/* One matrix product, as the slot gemm is called for it. */
+/* One matrix product, as the slot gemm is called for it: all but where its operands lie. */
+struct gemm_layout {
+    enum element element;
+    int stride;
+};
 struct gemm_shape {
     int M, N, K;
     bool transpose_a, transpose_b, accumulate;
+    struct gemm_layout out, a, b;
 };
 
 /* Who follows warming up, and where it keeps what it finds out. */
@@ -277,10 +311,9 @@ struct backend {
     void (*swiglu_backward)(void *dgate_up, const void *dout, const void *gate_up, int N, int F,
                             struct stream *stream);
 
-    /* gemm.h: out (M,N) = op(a) op(b), or, when accumulate, out (M,N) += op(a) op(b) with out in fp32; op(a)
-     * is (M,K), op(b) (K,N); leading dimensions are the row lengths as stored: a (M,K) or, transposed, (K,M);
-     * b (K,N) or, transposed, (N,K) */
-    void (*gemm)(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a,
+    /* gemm.h: out (M,N) = op(a) op(b), or, when accumulate, out (M,N) += op(a) op(b); op(a) is (M,K), op(b)
+     * (K,N); stored are a (M,K) or, transposed, (K,M), and b (K,N) or, transposed, (N,K) */
+    void (*gemm)(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
                  bool transpose_b, bool accumulate, struct stream *stream);
 
     /* gemm.h: workspace that products want, and lending it to a stream; and warming up: loads code and

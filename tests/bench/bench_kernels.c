@@ -140,33 +140,40 @@ static void swiglu_backward_body(struct bench *b)
 {
     b->k->swiglu_backward(b->big2, b->y, b->big, N, F, b->stream);
 }
+static void product(struct bench *b, float *out, const float *x, const float *y, int m, int n, int k,
+                    bool transpose_x, bool transpose_y, bool accumulate)
+{
+    b->k->gemm(matrix_view(out, ELEMENT_FP32, n), matrix_view(x, ELEMENT_FP32, transpose_x ? m : k),
+               matrix_view(y, ELEMENT_FP32, transpose_y ? k : n), m, n, k, transpose_x, transpose_y,
+               accumulate, b->stream);
+}
 static void gemm_qkv_body(struct bench *b)
 {
-    b->k->gemm(b->z, b->x, b->w, N, QKV, C, false, true, false, b->stream);
+    product(b, b->z, b->x, b->w, N, QKV, C, false, true, false);
 }
 static void gemm_gate_up_body(struct bench *b)
 {
-    b->k->gemm(b->big, b->x, b->w, N, 2 * F, C, false, true, false, b->stream);
+    product(b, b->big, b->x, b->w, N, 2 * F, C, false, true, false);
 }
 static void gemm_dx_body(struct bench *b)
 {
-    b->k->gemm(b->z, b->big, b->w, N, C, 2 * F, false, false, false, b->stream);
+    product(b, b->z, b->big, b->w, N, C, 2 * F, false, false, false);
 }
 static void gemm_dweight_body(struct bench *b)
 {
-    b->k->gemm(b->w, b->big, b->x, 2 * F, C, N, true, false, true, b->stream);
+    product(b, b->w, b->big, b->x, 2 * F, C, N, true, false, true);
 }
 static void gemm_logits_body(struct bench *b)
 {
-    b->k->gemm(b->big, b->x, b->w, CHUNK, V, C, false, true, false, b->stream);
+    product(b, b->big, b->x, b->w, CHUNK, V, C, false, true, false);
 }
 static void gemm_dlogits_dx_body(struct bench *b)
 {
-    b->k->gemm(b->z, b->big, b->w, CHUNK, C, V, false, false, false, b->stream);
+    product(b, b->z, b->big, b->w, CHUNK, C, V, false, false, false);
 }
 static void gemm_dlogits_dw_body(struct bench *b)
 {
-    b->k->gemm(b->big2, b->big, b->x, V, C, CHUNK, true, false, true, b->stream);
+    product(b, b->big2, b->big, b->x, V, C, CHUNK, true, false, true);
 }
 static void bias_forward_body(struct bench *b)
 {
@@ -197,7 +204,7 @@ static void cross_entropy_fused_body(struct bench *b)
 }
 static void linear_cross_entropy_body(struct bench *b)
 {
-    linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, b->w, b->tokens,
+    linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, matrix_view(b->w, ELEMENT_FP32, C), b->tokens,
                          &(struct step_control){.loss_scale = 1.0f / N}, CHUNK, b->big, N, C, V,
                          PRECISION_FP32, b->stream);
 }

@@ -16,6 +16,7 @@
 #include "kernels/device/cuda_plugin.h"
 #include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulator.h"
+#include "tests/kernels/product.h"
 
 extern const struct cuda_plugin cuda_plugin;
 
@@ -56,13 +57,18 @@ static void lend(struct side *s)
     s->k->gemm_lend(s->stream, s->workspace, s->k->gemm_workspace(s->device));
 }
 
-static void close_side(struct side *s)
+static void free_side(struct side *s)
 {
     unsigned char *memory[] = {s->out, s->a, s->b, s->workspace};
     for (int i = 0; i < 4; i++)
         if (memory[i]) s->k->mem_free(s->device, memory[i]);
     s->k->stream_close(s->stream);
     s->k->device_close(s->device);
+}
+
+static void close_side(struct side *s)
+{
+    free_side(s);
     assert_int_equal(sim_device_bytes(), 0);
     assert_int_equal(sim_events(), 0);
 }
@@ -96,10 +102,7 @@ static void upload(struct side *s, unsigned char *to, const float *values, size_
     uint16_t *narrow = malloc(n * sizeof *narrow);
     assert_non_null(narrow);
     for (size_t i = 0; i < n; i++) narrow[i] = to_bf16(values[i]);
-    if (wide)
-        s->k->mem_upload(to, values, n * sizeof *values, s->stream);
-    else
-        s->k->mem_upload(to, narrow, n * sizeof *narrow, s->stream);
+    s->k->mem_upload(to, wide ? (const void *)values : narrow, n * (wide ? 4 : 2), s->stream);
     free(narrow);
 }
 
@@ -107,35 +110,57 @@ static void download(struct side *s, float *values, const unsigned char *from, s
 {
     uint16_t *narrow = malloc(n * sizeof *narrow);
     assert_non_null(narrow);
-    if (wide)
-        s->k->mem_download(values, from, n * sizeof *values, s->stream);
-    else
-        s->k->mem_download(narrow, from, n * sizeof *narrow, s->stream);
+    s->k->mem_download(wide ? (void *)values : narrow, from, n * (wide ? 4 : 2), s->stream);
     for (size_t i = 0; i < n && !wide; i++) values[i] = from_bf16(narrow[i]);
     free(narrow);
 }
 
-/* Runs one product with operands `skew` elements into their memory; out holds NaN before, or 0.5 where it is
- * added to. */
-static void multiply(struct side *s, struct gemm_shape g, size_t skew, float *out)
+/* (rows, columns) of `values` become rows of `stride`; what lies between them is NaN. */
+static void spread(float *out, const float *values, int rows, int columns, int stride)
 {
-    size_t e = precision_bytes(s->precision), out_e = g.accumulate ? sizeof(float) : e;
-    size_t na = (size_t)g.M * (size_t)g.K, nb = (size_t)g.K * (size_t)g.N, n = (size_t)g.M * (size_t)g.N;
-    float *a = malloc(na * sizeof *a), *b = malloc(nb * sizeof *b);
-    unsigned char *to = s->out + skew * out_e;
-    assert_true(a && b && (na + skew) * e <= OPERAND_BYTES && (nb + skew) * e <= OPERAND_BYTES &&
-                (n + skew) * out_e <= OPERAND_BYTES);
-    draw(a, na, 1, s->precision), draw(b, nb, 2, s->precision);
-    for (size_t i = 0; i < n; i++) out[i] = g.accumulate ? 0.5f : NAN;
-    upload(s, s->a + skew * e, a, na, e == sizeof(float));
-    upload(s, s->b + skew * e, b, nb, e == sizeof(float));
-    upload(s, to, out, n, out_e == sizeof(float));
-    s->k->gemm(to, s->a + skew * e, s->b + skew * e, g.M, g.N, g.K, g.transpose_a, g.transpose_b,
-               g.accumulate, s->stream);
-    download(s, out, to, n, out_e == sizeof(float));
-    free(a), free(b);
-    struct err err;
-    if (s->k->stream_wait(s->stream, &err)) fail_msg("%s", err.text);
+    for (int i = 0; i < rows * stride; i++)
+        out[i] = i % stride < columns ? values[i / stride * columns + i % stride] : NAN;
+}
+
+/* Lays an operand of numbers drawn from `stream` at `to`. */
+static void lay(struct side *s, unsigned char *to, int rows, int columns, struct gemm_layout l,
+                uint32_t stream)
+{
+    size_t n = (size_t)rows * (size_t)columns, all = (size_t)rows * (size_t)l.stride;
+    float *values = malloc(n * sizeof *values), *wide = malloc(all * sizeof *wide);
+    assert_true(values && wide && all * sizeof *wide <= OPERAND_BYTES);
+    draw(values, n, stream, s->precision);
+    spread(wide, values, rows, columns, l.stride);
+    upload(s, to, wide, all, l.element == ELEMENT_FP32);
+    free(values), free(wide);
+}
+
+/* Runs one product with operands `skew` elements into their memory, and rows `gap` elements longer than they
+ * need be; out holds NaN before, or 0.5 where it is added to, and its gaps 7, which stays. */
+static void multiply(struct side *s, struct gemm_shape g, size_t skew, int gap, float *out)
+{
+    g = product_shape(g, s->precision, gap);
+    size_t e = precision_bytes(s->precision), n = (size_t)g.M * (size_t)g.out.stride;
+    unsigned char *to = s->out + skew * element_bytes(g.out.element), *a = s->a + skew * e,
+                  *b = s->b + skew * e;
+    float *wide = malloc(n * sizeof *wide);
+    assert_true(wide && n * sizeof *wide <= OPERAND_BYTES - 64);
+    lay(s, a, g.transpose_a ? g.K : g.M, g.transpose_a ? g.M : g.K, g.a, 1);
+    lay(s, b, g.transpose_b ? g.N : g.K, g.transpose_b ? g.K : g.N, g.b, 2);
+    for (size_t i = 0; i < n; i++)
+        wide[i] = i % (size_t)g.out.stride >= (size_t)g.N ? 7 : g.accumulate ? 0.5f : NAN;
+    upload(s, to, wide, n, g.out.element == ELEMENT_FP32);
+    product_run(s->k, to, a, b, g, s->stream);
+    download(s, wide, to, n, g.out.element == ELEMENT_FP32);
+    for (size_t i = 0; i < n; i++) {
+        size_t row = i / (size_t)g.out.stride, column = i % (size_t)g.out.stride;
+        if (column < (size_t)g.N)
+            out[row * (size_t)g.N + column] = wide[i];
+        else
+            assert_true(wide[i] == 7);
+    }
+    free(wide);
+    assert_int_equal(s->k->stream_wait(s->stream, NULL), STATUS_OK);
 }
 
 static double relative_error(const float *got, const float *want, size_t n)
@@ -151,20 +176,19 @@ static double relative_error(const float *got, const float *want, size_t n)
 enum { OUT_MAX = 4096 };
 
 /* The CPU twin gets the same operands in fp32. */
-static double error_of(struct side *cuda, struct side *cpu, struct gemm_shape g, size_t skew)
+static double error_of(struct side *cuda, struct side *cpu, struct gemm_shape g, size_t skew, int gap)
 {
     static float got[OUT_MAX], want[OUT_MAX];
     cpu->precision = cuda->precision; /* of the drawn numbers */
     size_t n = (size_t)g.M * (size_t)g.N;
     assert_true(n <= OUT_MAX);
-    multiply(cuda, g, skew, got);
-    float *a = malloc((size_t)g.M * (size_t)g.K * sizeof *a),
-          *b = malloc((size_t)g.K * (size_t)g.N * sizeof *b);
+    multiply(cuda, g, skew, gap, got);
+    size_t na = (size_t)g.M * (size_t)g.K, nb = (size_t)g.K * (size_t)g.N;
+    float *a = malloc(na * sizeof *a), *b = malloc(nb * sizeof *b);
     assert_true(a && b);
-    draw(a, (size_t)g.M * (size_t)g.K, 1, cuda->precision),
-        draw(b, (size_t)g.K * (size_t)g.N, 2, cuda->precision);
+    draw(a, na, 1, cuda->precision), draw(b, nb, 2, cuda->precision);
     for (size_t i = 0; i < n; i++) want[i] = g.accumulate ? 0.5f : NAN;
-    cpu->k->gemm(want, a, b, g.M, g.N, g.K, g.transpose_a, g.transpose_b, g.accumulate, cpu->stream);
+    product_run(cpu->k, want, a, b, product_shape(g, PRECISION_FP32, 0), cpu->stream);
     free(a), free(b);
     return relative_error(got, want, n);
 }
@@ -197,7 +221,8 @@ static void every_form_agrees_with_the_cpu(void **state)
             else
                 cuda.k->gemm_lend(cuda.stream, NULL, 0);
             for (size_t skew = 0; skew <= 8; skew = skew ? skew * 2 : 1) { /* alignments of 2 to 16 bytes */
-                double error = error_of(&cuda, &cpu, g, skew);
+                int gap = skew == 2 ? 3 : skew == 8 ? 8 : 0;
+                double error = error_of(&cuda, &cpu, g, skew, gap);
                 if (!(error <= tolerance(cuda.precision, g.accumulate)))
                     fail_msg("%s (%d,%d,%d) form %d skew %zu: relative error %.3g",
                              precision_name(cuda.precision), g.M, g.N, g.K, form, skew, error);
@@ -207,9 +232,7 @@ static void every_form_agrees_with_the_cpu(void **state)
         /* rounding that should be there is: or this was another computation than the one asked for */
         assert_true(p == PRECISION_FP32 ? largest < 1e-6 : largest > 1e-4);
         close_side(&cuda);
-        cpu.k->mem_free(cpu.device, cpu.out), cpu.k->mem_free(cpu.device, cpu.a);
-        cpu.k->mem_free(cpu.device, cpu.b);
-        cpu.k->stream_close(cpu.stream), cpu.k->device_close(cpu.device);
+        free_side(&cpu);
     }
 }
 
@@ -253,7 +276,8 @@ static const struct gemm_shape wide = {.M = 32, .N = 48, .K = 16, .transpose_b =
 
 static enum status warm(struct side *s, struct watcher *w, struct err *err)
 {
-    struct gemm_shape shapes[] = {wide, lengthy};
+    struct gemm_shape shapes[] = {product_shape(wide, s->precision, 0),
+                                  product_shape(lengthy, s->precision, 0)};
     struct warm_watch watch = {NULL, w, on_progress, on_warning, on_scratch};
     w->side = s;
     w->scratch = NULL;
@@ -272,7 +296,7 @@ static void warm_well(struct side *s, struct watcher *w)
 static const char *algorithm_of(struct side *s, struct gemm_shape g)
 {
     static float out[OUT_MAX];
-    multiply(s, g, 0, out);
+    multiply(s, g, 0, 0, out);
     return sim_last_algorithm();
 }
 
@@ -290,14 +314,46 @@ static void the_fastest_that_adds_in_a_fixed_order_is_chosen(void **state)
         assert_string_equal(algorithm_of(&s, wide), "vector");
         assert_string_equal(algorithm_of(&s, lengthy), "split");
         open_side(&cpu, cpu_backend(), PRECISION_FP32);
-        assert_true(error_of(&s, &cpu, lengthy, 0) <= tolerance(s.precision, true));
-        cpu.k->mem_free(cpu.device, cpu.out), cpu.k->mem_free(cpu.device, cpu.a);
-        cpu.k->mem_free(cpu.device, cpu.b);
-        cpu.k->stream_close(cpu.stream), cpu.k->device_close(cpu.device);
+        assert_true(error_of(&s, &cpu, lengthy, 0, 0) <= tolerance(s.precision, true));
+        free_side(&cpu);
         s.k->gemm_lend(s.stream, NULL, 0); /* taken back: what needs none */
         assert_string_equal(algorithm_of(&s, lengthy), "plain");
         close_side(&s);
     }
+}
+
+static void a_product_is_warmed_for_its_strides(void **state)
+{
+    (void)state;
+    static float out[OUT_MAX];
+    struct side s;
+    open_side(&s, cuda_plugin.table, PRECISION_FP32);
+    warm_well(&s, NULL);
+    lend(&s);
+    uint64_t before = sim_heuristics();
+    multiply(&s, wide, 0, 0, out);
+    assert_int_equal(sim_heuristics(), before);
+    multiply(&s, wide, 0, 4, out);
+    assert_int_equal(sim_heuristics(), before + 1);
+    close_side(&s);
+}
+
+static void elements_that_do_not_go_together_are_declined(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PRECISIONS; p++)
+        for (int which = 0; which < 3; which++) { /* one operand of another type than the stream's */
+            struct gemm_shape g = product_shape((struct gemm_shape){.M = 2, .N = 2, .K = 2}, p, 0);
+            enum element *of[] = {&g.a.element, &g.b.element, &g.out.element};
+            bool bf16 = p == PRECISION_BF16, sums = bf16 && which == 2; /* they may stay fp32 */
+            struct side s;
+            *of[which] = bf16 ? ELEMENT_FP32 : ELEMENT_BF16;
+            open_side(&s, cuda_plugin.table, (enum precision)p);
+            s.k->mem_zero(s.a, 64, s.stream), s.k->mem_zero(s.b, 64, s.stream);
+            product_run(s.k, s.out, s.a, s.b, g, s.stream);
+            assert_int_equal(s.k->stream_wait(s.stream, NULL), sums ? STATUS_OK : STATUS_DEVICE);
+            close_side(&s);
+        }
 }
 
 static void a_warmed_product_is_never_pushed_out(void **state)
@@ -401,7 +457,7 @@ static void a_lost_device_is_called_by_no_operation(void **state)
     uint64_t launches = sim_launches(), products = sim_products(), heuristics = sim_heuristics();
     s.k->attention_forward(s.out, (float *)s.b, s.a, s.workspace, 1, 1, 1, 1, 4, of[0]);
     s.k->add(s.out, s.a, 4, of[1]);
-    s.k->gemm(s.out, s.a, s.b, 1, 2, 3, false, false, false, of[2]);
+    product_dense(s.k, s.out, s.a, s.b, 1, 2, 3, false, false, false, of[2]);
     s.k->event_record(to, of[3]);
     s.k->stream_after(of[4], to);
     s.k->mem_copy(s.out, s.a, 16, of[5]);
@@ -429,9 +485,9 @@ static void expect_declined(const char *machine, enum status status, const char 
         s.k->mem_upload(s.b, before, sizeof before, s.stream);
     s.k->mem_upload(s.out, before, sizeof before, s.stream);
     sim_set_fault(machine);
-    s.k->gemm(s.out, s.a, s.b, 2, 2, 3, false, false, false, s.stream);
+    product_dense(s.k, s.out, s.a, s.b, 2, 2, 3, false, false, false, s.stream);
     uint64_t launches = sim_launches(), products = sim_products();
-    s.k->gemm(s.out, s.a, s.b, 2, 2, 3, false, false, false, s.stream);
+    product_dense(s.k, s.out, s.a, s.b, 2, 2, 3, false, false, false, s.stream);
     s.k->add(s.out, s.a, 4, s.stream);
     assert_true(sim_launches() == launches && sim_products() == products);
     assert_int_equal(s.k->stream_wait(s.stream, &err), status);
@@ -528,6 +584,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_agrees_with_the_cpu),
         cmocka_unit_test(the_fastest_that_adds_in_a_fixed_order_is_chosen),
+        cmocka_unit_test(a_product_is_warmed_for_its_strides),
+        cmocka_unit_test(elements_that_do_not_go_together_are_declined),
         cmocka_unit_test(a_warmed_product_is_never_pushed_out),
         cmocka_unit_test(a_faulted_device_is_not_warmed),
         cmocka_unit_test(a_fault_while_warming_is_a_sentence),

@@ -16,6 +16,7 @@
 #include "kernels/gemm_choices.h"
 #include "tests/core/network/rig.h"
 #include "tests/cuda_sim/simulator.h"
+#include "tests/kernels/product.h"
 
 extern const struct cuda_plugin cuda_plugin;
 
@@ -50,7 +51,7 @@ static enum status on_scratch(void *context, size_t bytes, void **out, struct er
 }
 
 /* `vector` is the fastest for the first, `plain` next; `split` for the second. */
-static const struct gemm_shape shapes[] = {
+static const struct gemm_shape products[] = {
     {.M = 32, .N = 48, .K = 16, .transpose_b = true},
     {.M = 24, .N = 8, .K = 160, .transpose_a = true, .accumulate = true}};
 
@@ -61,6 +62,8 @@ static const char *live(const char *folder, struct watcher *w)
     struct watcher nobody = {0};
     if (!w) w = &nobody;
     struct warm_watch watch = {folder, w, on_progress, on_warning, on_scratch};
+    struct gemm_shape shapes[] = {product_shape(products[0], PRECISION_FP32, 0),
+                                  product_shape(products[1], PRECISION_FP32, 0)};
     struct gemm_shape g = shapes[0];
     struct device *device = NULL;
     struct stream *stream = NULL;
@@ -75,7 +78,7 @@ static const char *live(const char *folder, struct watcher *w)
     k->mem_zero(memory, 16384, stream);
     k->gemm_lend(stream, workspace, k->gemm_workspace(device));
     unsigned char *at = memory;
-    k->gemm(at, at + 8192, at + 12288, g.M, g.N, g.K, g.transpose_a, g.transpose_b, g.accumulate, stream);
+    product_run(k, at, at + 8192, at + 12288, g, stream);
     if (k->stream_wait(stream, &err)) fail_msg("%s", err.text);
     const char *algorithm = sim_last_algorithm();
     k->mem_free(device, memory), k->mem_free(device, workspace), k->mem_free(device, w->scratch);
@@ -167,13 +170,19 @@ static void a_damaged_file_is_measured_anew(void **state)
     free(good), free(path), free(folder);
 }
 
+static struct gemm_key small_key(int M, int N)
+{
+    return (struct gemm_key){
+        .M = M, .N = N, .K = 1, .out_stride = N, .a_stride = 1, .b_stride = N, .alignment = 4};
+}
+
 static void a_file_of_another_device_is_measured_anew(void **state)
 {
     (void)state;
     char *path, *folder = fresh_folder("foreign", &path);
     size_t size;
     struct gemm_choices choices = {0}, none = {0};
-    struct gemm_choice choice = {.key = {.M = 1, .N = 1, .K = 1, .alignment = 4}};
+    struct gemm_choice choice = {.key = small_key(1, 1)};
     struct err err;
     assert_int_equal(gemm_choices_add(&choices, &choice, &err), STATUS_OK);
     assert_int_equal(gemm_choices_keep(&choices, &none, path, "NVIDIA Something", &err), STATUS_OK);
@@ -200,7 +209,7 @@ static void an_algorithm_that_cannot_run_is_replaced(void **state)
         sim_slow_down(NULL);
         if (gemm_choices_load(&choices, path, identity, &err)) fail_msg("%s", err.text);
         assert_int_equal(choices.count, 2);
-        int i = choices.at[0].key.K == shapes[0].K ? 0 : 1;
+        int i = choices.at[0].key.K == products[0].K ? 0 : 1;
         struct gemm_choice other = choices.at[1 - i];
         uint32_t *words = (uint32_t *)choices.at[i].algorithm; /* see blas.cc */
         if (kind == 0) memset(words, 0xa5, sizeof choices.at[i].algorithm);
@@ -267,7 +276,7 @@ static void processes_that_write_at_once_lose_nothing(void **state)
         if (fork() != 0) continue;
         for (int i = 0; i < EACH; i++) {
             struct gemm_choices one = {0};
-            struct gemm_choice choice = {.key = {.M = writer + 1, .N = i + 1, .K = 1, .alignment = 4}};
+            struct gemm_choice choice = {.key = small_key(writer + 1, i + 1)};
             if (gemm_choices_add(&one, &choice, &err) || gemm_choices_keep(&one, &none, path, "x", &err))
                 _exit(1);
             gemm_choices_release(&one);

@@ -8,6 +8,7 @@
 
 #include "core/base/philox.h"
 #include "tests/gpu/op_desk.h"
+#include "tests/kernels/product.h"
 
 #define ELEMENTWISE 1e-6
 #define REDUCTION   1e-5
@@ -220,16 +221,23 @@ static void gemm_case(const struct op_side *side, struct op_shape s, struct op_o
     /* tf32 keeps 10 bits of an operand's mantissa: an error of up to 2^-11 each, 2^-10 of a product together;
      * a tensor core may cut them off instead of rounding, twice that */
     double tolerance = REDUCTION + (s.precision == PRECISION_TF32 ? 1.0 / 512 : 0);
-    bool transpose_a = s.seed & 1, transpose_b = s.seed & 2, accumulate = s.seed & 4;
-    void *a = desk_tensor(&d, M * K, 0, 1), *b = desk_tensor(&d, K * N, 0, 1),
-         *y = accumulate ? desk_floats(&d, M * N, 0, 1) : desk_blank_tensor(&d, M * N);
+    struct gemm_shape g = {.M = (int)M,
+                           .N = (int)N,
+                           .K = (int)K,
+                           .transpose_a = s.seed & 1,
+                           .transpose_b = s.seed & 2,
+                           .accumulate = s.seed & 4};
+    g = product_shape(g, side->precision, s.seed & 8 ? 8 : 0); /* ranges of columns of wider matrices */
+    size_t n = M * (size_t)g.out.stride;
+    void *a = desk_tensor(&d, (g.transpose_a ? K : M) * (size_t)g.a.stride, 0, 1),
+         *b = desk_tensor(&d, (g.transpose_b ? N : K) * (size_t)g.b.stride, 0, 1),
+         *y = g.accumulate ? desk_floats(&d, n, 0, 1) : desk_tensor(&d, n, 0, 1);
     for (int i = 0; i < 2; i++) /* the second call finds the first one's descriptors */
-        side->backend->gemm(y, a, b, (int)M, (int)N, (int)K, transpose_a, transpose_b, accumulate,
-                            side->stream);
-    if (accumulate)
-        desk_result(&d, out, "out", y, M * N, tolerance);
+        product_run(side->backend, y, a, b, g, side->stream);
+    if (g.accumulate)
+        desk_result(&d, out, "out", y, n, tolerance);
     else
-        desk_tensor_result(&d, out, "out", y, M * N, tolerance);
+        desk_tensor_result(&d, out, "out", y, n, tolerance);
     desk_close(&d, out);
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/base/philox.h"
 #include "tests/gpu/warming.h"
+#include "tests/kernels/product.h"
 
 /* The activations of preset medium at 16 sequences of 2,048 tokens: a row-wise operation moves 128 MB and
  * more in bf16, above the 50 MB of cache of the largest chips. */
@@ -84,7 +85,7 @@ static struct op_work copy(struct op_bench *b)
 
 enum { LARGE, QKV, GATE_UP, DOWN, GATE_UP_DX, GATE_UP_DWEIGHT, HEAD, PRODUCTS };
 
-static struct gemm_shape product_shape(const struct op_bench *b, int product)
+static struct gemm_shape measured_shape(const struct op_bench *b, int product)
 {
     int N = b->N, C = b->s.C, F = b->s.F, large = b->s.square;
     const struct gemm_shape shapes[PRODUCTS] = {
@@ -96,14 +97,14 @@ static struct gemm_shape product_shape(const struct op_bench *b, int product)
         [GATE_UP_DWEIGHT] = {.M = 2 * F, .N = C, .K = N, .transpose_a = true, .accumulate = true},
         [HEAD] = {.M = b->s.rows, .N = b->s.V, .K = C, .transpose_b = true},
     };
-    return shapes[product];
+    return product_shape(shapes[product], b->precision, 0);
 }
 
 static struct op_work product(struct op_bench *b, int which)
 {
-    struct gemm_shape s = product_shape(b, which);
+    struct gemm_shape s = measured_shape(b, which);
     double M = s.M, N = s.N, K = s.K;
-    b->backend->gemm(b->a, b->x, b->y, s.M, s.N, s.K, s.transpose_a, s.transpose_b, s.accumulate, b->stream);
+    product_run(b->backend, b->a, b->x, b->y, s, b->stream);
     return (struct op_work){.bytes = elements(b, M * K + K * N) +
                                      (s.accumulate ? floats(2 * M * N) : elements(b, M * N)),
                             .flops = 2 * M * N * K};
@@ -503,7 +504,7 @@ static enum status take_all(struct op_bench *b, struct err *err)
 static enum status warm_up(struct op_bench *b, struct err *err)
 {
     struct gemm_shape shapes[PRODUCTS];
-    for (int i = 0; i < PRODUCTS; i++) shapes[i] = product_shape(b, i);
+    for (int i = 0; i < PRODUCTS; i++) shapes[i] = measured_shape(b, i);
     return warm_products(b->backend, b->device, b->stream, shapes, PRODUCTS, NULL, err);
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/device/cpu.h"
 #include "kernels/linear_cross_entropy.h"
 #include "tests/kernels/check.h"
+#include "tests/kernels/product.h"
 
 /* Sanitizers replace malloc themselves, and LLVM's OpenMP runtime, which clang links, allocates in every
  * region. */
@@ -214,12 +215,13 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->bias_backward(f[1], f[0], workspace, N, C, t->stream);
     k->add(f[0], f[1], N * C, t->stream);
     k->dropout(f[0], N * C, 0.5f, site, t->stream);
-    k->gemm(f[0], f[1], f[2], N, F, C, false, true, false, t->stream);
-    k->gemm(f[0], f[1], f[2], 1, F, C, false, false, true, t->stream);
-    k->gemm(f[0], f[1], f[2], C, F, N, true, false, true, t->stream);
-    linear_cross_entropy(k, f[0], f[1], f[2], f[3], f[4], tokens, &control, 32, f[5], N, C, V, PRECISION_FP32,
-                         t->stream);
-    linear_cross_entropy_forward(k, f[0], f[3], f[4], tokens, 32, f[5], N, C, V, PRECISION_FP32, t->stream);
+    product_dense(k, f[0], f[1], f[2], N, F, C, false, true, false, t->stream);
+    product_dense(k, f[0], f[1], f[2], 1, F, C, false, false, true, t->stream);
+    product_dense(k, f[0], f[1], f[2], C, F, N, true, false, true, t->stream);
+    linear_cross_entropy(k, f[0], f[1], f[2], f[3], matrix_view(f[4], ELEMENT_FP32, C), tokens, &control, 32,
+                         f[5], N, C, V, PRECISION_FP32, t->stream);
+    linear_cross_entropy_forward(k, f[0], f[3], matrix_view(f[4], ELEMENT_FP32, C), tokens, 32, f[5], N, C, V,
+                                 PRECISION_FP32, t->stream);
     k->sum(&total, f[0], N * C, false, workspace, t->stream);
     k->grad_norm(&clip, f[0], N * C, 1.0f, workspace, t->stream);
     k->adamw_step(f[0], f[0], f[1], f[2], f[3], N * C, &all, 1, adamw, &control, &clip, t->stream);

@@ -10,6 +10,7 @@
 #include "core/base/philox.h"
 #include "kernels/device/backend.h"
 #include "tests/kernels/check.h"
+#include "tests/kernels/product.h"
 
 static void embedding_body(const struct check_target *t)
 {
@@ -234,26 +235,66 @@ static void dropout_keeps_the_expected_share_and_sites_differ(void **state)
     check_close(&t);
 }
 
+/* (rows, columns) of random numbers as a matrix whose rows are `stride` long; the gaps are NaN. */
+static float *strided(int rows, int columns, int stride, uint32_t draw)
+{
+    float *dense = check_random((size_t)rows * columns, draw, 1),
+          *out = check_poisoned((size_t)rows * stride);
+    for (int i = 0; i < rows; i++)
+        memcpy(out + (size_t)i * stride, dense + (size_t)i * columns, (size_t)columns * sizeof *out);
+    free(dense);
+    return out;
+}
+
+/* Rounds to bf16 in place, and gives the same numbers as bf16. */
+static uint16_t *narrowed(float *values, size_t n)
+{
+    uint16_t *out = malloc(n * sizeof *out);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        out[i] = (uint16_t)(bits >> 16);
+        bits = (uint32_t)out[i] << 16;
+        memcpy(&values[i], &bits, sizeof bits);
+    }
+    return out;
+}
+
+/* Every second product reads and writes ranges of columns of wider matrices; every third has a b of bf16. */
 static void gemm_body(const struct check_target *t)
 {
-    const int sizes[] = {1, 2, 15, 16, 17, 33, 64, 67};
+    const int sizes[] = {1, 2, 15, 16, 17, 33, 64, 67, 201};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     uint32_t draw = 0;
-    for (int trial = 0; trial < 60; trial++) {
+    for (int trial = 0; trial < 96; trial++) {
         int M = sizes[check_word(14, draw++) % COUNT], N = sizes[check_word(14, draw++) % COUNT];
-        int K = sizes[check_word(14, draw++) % COUNT];
-        bool ta = trial & 1, tb = trial & 2, accumulate = trial & 4;
-        float *a = check_random((size_t)M * K, draw++, 1), *b = check_random((size_t)K * N, draw++, 1);
-        float *out = accumulate ? check_random((size_t)M * N, draw++, 1) : check_poisoned((size_t)M * N);
-        double *out64 = check_doubles(accumulate ? out : NULL, (size_t)M * N);
+        int K = sizes[check_word(14, draw++) % COUNT], gap = trial & 8 ? 1 + trial % 5 : 0;
+        bool ta = trial & 1, tb = trial & 2, accumulate = trial & 4, narrow = trial % 3 == 2;
+        int lda = (ta ? M : K) + gap, ldb = (tb ? K : N) + 2 * gap, ldo = N + 3 * gap;
+        float *a = strided(ta ? K : M, ta ? M : K, lda, draw++),
+              *b = strided(tb ? N : K, tb ? K : N, ldb, draw++);
+        float *out = accumulate ? strided(M, N, ldo, draw++) : check_poisoned((size_t)M * ldo);
+        uint16_t *b16 = narrow ? narrowed(b, (size_t)(tb ? N : K) * ldb) : NULL;
+        float *before = check_copy(out, (size_t)M * ldo), *dense = check_poisoned((size_t)M * N);
+        double *out64 = check_doubles(NULL, (size_t)M * N);
         for (int m = 0; m < M; m++)
-            for (int n = 0; n < N; n++)
+            for (int n = 0; n < N; n++) {
+                double *sum = &out64[(size_t)m * N + n];
+                if (accumulate) *sum = (double)before[(size_t)m * ldo + n];
                 for (int k = 0; k < K; k++)
-                    out64[(size_t)m * N + n] += (double)(ta ? a[(size_t)k * M + m] : a[(size_t)m * K + k]) *
-                                                (double)(tb ? b[(size_t)n * K + k] : b[(size_t)k * N + n]);
-        t->backend->gemm(out, a, b, M, N, K, ta, tb, accumulate, t->stream);
-        check_near("gemm", out, out64, (size_t)M * N, CHECK_REDUCTION);
-        free(a), free(b), free(out), free(out64);
+                    *sum += (double)(ta ? a[(size_t)k * lda + m] : a[(size_t)m * lda + k]) *
+                            (double)(tb ? b[(size_t)n * ldb + k] : b[(size_t)k * ldb + n]);
+            }
+        t->backend->gemm(matrix_view(out, ELEMENT_FP32, ldo), matrix_view(a, ELEMENT_FP32, lda),
+                         narrow ? matrix_view(b16, ELEMENT_BF16, ldb) : matrix_view(b, ELEMENT_FP32, ldb), M,
+                         N, K, ta, tb, accumulate, t->stream);
+        for (int m = 0; m < M; m++) {
+            memcpy(dense + (size_t)m * N, out + (size_t)m * ldo, (size_t)N * sizeof *dense);
+            check_same_bits("the gap behind a row", out + (size_t)m * ldo + N, before + (size_t)m * ldo + N,
+                            (size_t)(ldo - N));
+        }
+        check_near("gemm", dense, out64, (size_t)M * N, CHECK_REDUCTION);
+        free(a), free(b), free(b16), free(out), free(before), free(dense), free(out64);
     }
 }
 
@@ -273,9 +314,9 @@ static void gemm_repeats_its_bits(void **state)
     check_open(&t, "baseline", 2);
     float *a = check_random(M * K, 15, 1), *b = check_random(K * N, 16, 1);
     float *first = check_poisoned(M * N), *again = check_poisoned(M * N);
-    t.backend->gemm(first, a, b, M, N, K, false, false, false, t.stream);
+    product_dense(t.backend, first, a, b, M, N, K, false, false, false, t.stream);
     for (int i = 0; i < 5; i++) {
-        t.backend->gemm(again, a, b, M, N, K, false, false, false, t.stream);
+        product_dense(t.backend, again, a, b, M, N, K, false, false, false, t.stream);
         check_same_bits("gemm", first, again, M * N);
     }
     free(a), free(b), free(first), free(again);

@@ -144,6 +144,7 @@ static void head_body(const struct check_target *t)
         size_t n = (size_t)N * C, m = (size_t)V * C;
         float *x = check_random(n, 23, 1), *weight = check_random(m, 24, 1), *dx = check_poisoned(n);
         float *dweight = check_random(m, 25, 1), *losses = check_poisoned(N), *forward = check_poisoned(N);
+        float *before = check_copy(dweight, m);
         int32_t *targets = make_targets(N, V);
         void *workspace = check_workspace(linear_cross_entropy_workspace(chunk, V, PRECISION_FP32));
         double *logits64 = check_doubles(NULL, (size_t)N * V),
@@ -163,17 +164,27 @@ static void head_body(const struct check_target *t)
                     dx64[(size_t)i * C + c] += d * (double)weight[(size_t)v * C + c];
                     dweight64[(size_t)v * C + c] += d * (double)x[(size_t)i * C + c];
                 }
-        linear_cross_entropy(t->backend, losses, dx, dweight, x, weight, targets,
+        struct matrix head = matrix_view(weight, ELEMENT_FP32, C);
+        linear_cross_entropy(t->backend, losses, dx, dweight, x, head, targets,
                              &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
                              PRECISION_FP32, t->stream);
-        linear_cross_entropy_forward(t->backend, forward, x, weight, targets, chunk, workspace, N, C, V,
+        linear_cross_entropy_forward(t->backend, forward, x, head, targets, chunk, workspace, N, C, V,
                                      PRECISION_FP32, t->stream);
+        float *alone = check_poisoned(n), *dweight_alone = check_copy(before, m);
+        linear_cross_entropy(t->backend, losses, alone, NULL, x, head, targets,
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
+                             PRECISION_FP32, t->stream);
+        linear_cross_entropy(t->backend, losses, NULL, dweight_alone, x, head, targets,
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
+                             PRECISION_FP32, t->stream);
+        check_same_bits("linear_cross_entropy dx without dweight", alone, dx, n);
+        check_same_bits("linear_cross_entropy dweight without dx", dweight_alone, dweight, m);
         check_near("linear_cross_entropy losses", losses, losses64, N, CHECK_REDUCTION);
         check_near("linear_cross_entropy_forward", forward, losses64, N, CHECK_REDUCTION);
         check_near("linear_cross_entropy dx", dx, dx64, n, CHECK_REDUCTION);
         check_near("linear_cross_entropy dweight, added", dweight, dweight64, m, CHECK_REDUCTION);
         free(x), free(weight), free(dx), free(dweight), free(losses), free(forward), free(targets),
-            free(workspace);
+            free(workspace), free(before), free(alone), free(dweight_alone);
         free(logits64), free(dlogits64), free(losses64), free(dx64), free(dweight64);
     }
 }

@@ -141,7 +141,8 @@ static double time_gemm(struct bench *b)
 {
     int n = GEMM_SIZE;
     double start = clock_monotonic();
-    cpu_backend()->gemm(b->c, b->a, b->b, n, n, n, false, false, false, b->network.stream);
+    cpu_backend()->gemm(matrix_view(b->c, ELEMENT_FP32, n), matrix_view(b->a, ELEMENT_FP32, n),
+                        matrix_view(b->b, ELEMENT_FP32, n), n, n, n, false, false, false, b->network.stream);
     return 2.0 * n * n * n / (clock_monotonic() - start);
 }
 

@@ -69,13 +69,13 @@ static void attention(struct walk *s, int l)
         Q = (NH + 2 * NKV) * HS;
     for (int t = 0; t < s->T; t++) {
         double *qkv = s->qkv + (size_t)t * (size_t)Q;
-        rms_norm(s->norm, s->x + (size_t)t * (size_t)C, s->w + p->attn_norm, C, (float)c->norm_eps);
-        multiply(qkv, s->w + p->qkv, s->norm, Q, C);
-        for (int i = 0; c->qkv_bias && i < Q; i++) qkv[i] += s->w[p->qkv_bias + (size_t)i];
+        rms_norm(s->norm, s->x + (size_t)t * (size_t)C, s->w + p->attn_norm->offset, C, (float)c->norm_eps);
+        multiply(qkv, s->w + p->qkv.parts->offset, s->norm, Q, C);
+        for (int i = 0; c->qkv_bias && i < Q; i++) qkv[i] += s->w[p->qkv_bias->offset + (size_t)i];
         for (int h = 0; h < NH + NKV; h++) {
             double *head = qkv + h * HS;
             if (c->qk_norm)
-                rms_norm(head, head, s->w + (h < NH ? p->q_norm : p->k_norm), HS, (float)c->norm_eps);
+                rms_norm(head, head, s->w + (h < NH ? p->q_norm : p->k_norm)->offset, HS, (float)c->norm_eps);
             rotate(head, HS, t, c->rope_base);
         }
     }
@@ -99,7 +99,7 @@ static void attention(struct walk *s, int l)
             }
         }
     for (int t = 0; t < s->T; t++) {
-        multiply(s->branch, s->w + p->o, s->attn + (size_t)t * (size_t)(NH * HS), C, NH * HS);
+        multiply(s->branch, s->w + p->o.parts->offset, s->attn + (size_t)t * (size_t)(NH * HS), C, NH * HS);
         drop(s, s->branch, t, l, 1);
         for (int i = 0; i < C; i++) s->x[(size_t)t * (size_t)C + (size_t)i] += s->branch[i];
     }
@@ -112,10 +112,10 @@ static void feed_forward(struct walk *s, int l)
     int C = c->hidden_dim, F = c->intermediate_dim;
     for (int t = 0; t < s->T; t++) {
         double *x = s->x + (size_t)t * (size_t)C;
-        rms_norm(s->norm, x, s->w + p->mlp_norm, C, (float)c->norm_eps);
-        multiply(s->gate_up, s->w + p->gate_up, s->norm, 2 * F, C);
+        rms_norm(s->norm, x, s->w + p->mlp_norm->offset, C, (float)c->norm_eps);
+        multiply(s->gate_up, s->w + p->gate_up.parts->offset, s->norm, 2 * F, C);
         for (int i = 0; i < F; i++) s->act[i] = s->gate_up[i] / (1 + exp(-s->gate_up[i])) * s->gate_up[F + i];
-        multiply(s->branch, s->w + p->down, s->act, C, F);
+        multiply(s->branch, s->w + p->down.parts->offset, s->act, C, F);
         drop(s, s->branch, t, l, 2);
         for (int i = 0; i < C; i++) x[i] += s->branch[i];
     }
@@ -126,9 +126,9 @@ static double position_loss(struct walk *s, int t, int32_t target, double *logit
 {
     const struct model_config *c = &s->model->config;
     double most = -INFINITY, sum = 0;
-    rms_norm(s->norm, s->x + (size_t)t * (size_t)c->hidden_dim, s->w + s->model->final_norm, c->hidden_dim,
-             (float)c->norm_eps);
-    multiply(logits, s->w + s->model->head, s->norm, c->vocab_size, c->hidden_dim);
+    rms_norm(s->norm, s->x + (size_t)t * (size_t)c->hidden_dim, s->w + s->model->final_norm->offset,
+             c->hidden_dim, (float)c->norm_eps);
+    multiply(logits, s->w + s->model->head.parts->offset, s->norm, c->vocab_size, c->hidden_dim);
     for (int v = 0; v < c->vocab_size; v++) most = fmax(most, logits[v]);
     for (int v = 0; v < c->vocab_size; v++) sum += exp(logits[v] - most);
     return target == -100 ? 0 : most + log(sum) - logits[target];
@@ -156,7 +156,7 @@ double reference_loss(const struct model *model, const double *weights, const in
         s.first_row = b * T;
         for (int t = 0; t < T; t++) {
             double *row = s.x + (size_t)t * C;
-            memcpy(row, weights + model->embed + (size_t)inputs[b * T + t] * C, C * sizeof *row);
+            memcpy(row, weights + model->embed->offset + (size_t)inputs[b * T + t] * C, C * sizeof *row);
             drop(&s, row, t, 0, 0);
         }
         for (int l = 0; l < c->num_layers; l++) {

@@ -8,6 +8,7 @@
 /* cmocka wants the first four above */
 #include <cmocka.h>
 
+#include "kernels/gemm.h"
 #include "tests/core/network/rig.h"
 
 enum { SHAPES_MAX = 64, WANTED = 1000 };
@@ -25,15 +26,16 @@ static int find(const struct gemm_shape *list, int count, struct gemm_shape s)
     for (int i = 0; i < count; i++)
         if (list[i].M == s.M && list[i].N == s.N && list[i].K == s.K &&
             list[i].transpose_a == s.transpose_a && list[i].transpose_b == s.transpose_b &&
-            list[i].accumulate == s.accumulate)
+            list[i].accumulate == s.accumulate && memcmp(&list[i].out, &s.out, sizeof s.out) == 0 &&
+            memcmp(&list[i].a, &s.a, sizeof s.a) == 0 && memcmp(&list[i].b, &s.b, sizeof s.b) == 0)
             return i;
     return -1;
 }
 
-static void recording_gemm(void *out, const void *a, const void *b, int M, int N, int K, bool transpose_a,
-                           bool transpose_b, bool accumulate, struct stream *stream)
+static void recording_gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K,
+                           bool transpose_a, bool transpose_b, bool accumulate, struct stream *stream)
 {
-    struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate};
+    struct gemm_shape shape = gemm_shape_of(out, a, b, M, N, K, transpose_a, transpose_b, accumulate);
     if (find(asked.shapes, asked.count, shape) < 0) {
         assert_true(asked.count < SHAPES_MAX);
         asked.shapes[asked.count++] = shape;
