@@ -1,6 +1,7 @@
 /* The table of subcommands, and what they share. */
 #include "tui/command/command.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,17 @@ int command_fail(const struct err *err)
     fprintf(stderr, "anneal: %s\n", text);
     if (err->status == STATUS_INTERRUPTED) return 130;
     return err->status == STATUS_USAGE ? 2 : 1;
+}
+
+void command_warn(const char *format, ...)
+{
+    char text[1200], line[3 * sizeof text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    clean_line(line, sizeof line, text);
+    fprintf(stderr, "anneal: warning: %s\n", line);
 }
 
 int command_surplus(const char *option, const char *word)

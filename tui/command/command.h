@@ -21,6 +21,9 @@ extern const struct command commands[];
 /* Prints "anneal: TEXT" on stderr and returns the exit status that goes with err->status. */
 int command_fail(const struct err *err);
 
+/* Prints "anneal: warning: ..." on standard error, safe for a terminal. */
+void command_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* The words of command `name` cannot be meant so: "anneal: NAME: WHY (see anneal NAME --help)" on stderr;
  * returns 2. */
 int command_usage(const char *name, const char *why);

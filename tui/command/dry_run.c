@@ -263,12 +263,13 @@ static json_t *outlook_json(const struct outlook *o, const struct training_sessi
                      "warnings", warnings_json(o), "param_groups", group_table_json(o->config, o->model));
 }
 
-enum status dry_run_print(const struct training_session *session, bool json, struct err *err)
+enum status dry_run_print(const struct training_session *session, void *context, struct err *err)
 {
+    const bool *json = context;
     struct outlook outlook;
     enum status status = STATUS_OK;
     make_outlook(&outlook, session);
-    if (json) {
+    if (*json) {
         json_t *value = outlook_json(&outlook, session);
         if (!value || !json_document_print(value))
             status = err_set(err, STATUS_NO_MEMORY, "no memory to print the dry run");

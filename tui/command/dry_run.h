@@ -7,7 +7,9 @@
 
 #include "tui/session/training_session.h"
 
-/* Prints on standard output. `session` has device, corpus and trainer open. */
-enum status dry_run_print(const struct training_session *session, bool json, struct err *err);
+/* Prints on standard output. `session` has device, corpus and trainer open; `context` points to a bool: as
+ * JSON.
+ */
+enum status dry_run_print(const struct training_session *session, void *context, struct err *err);
 
 #endif

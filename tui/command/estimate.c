@@ -153,7 +153,7 @@ static enum status ask_device(struct estimate *e, struct err *err)
 {
     struct device_choice choice;
     enum status status = device_choice_open(&choice, e->device, (int)e->config.train.threads, err);
-    if (!status) status = device_choice_check_precision(&choice, e->config.train.precision, err);
+    if (!status) status = device_choice_settle_precision(&choice, &e->config.train.precision, err);
     if (!status) {
         e->info = choice.info;
         e->input.host_counts = choice.info.uuid[0] == '\0';

@@ -19,11 +19,11 @@
 #include "datasets/data_words.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/session/loaded_model.h"
 #include "tui/command/progress_bar.h"
 #include "tui/command/run_commands.h"
 #include "tui/command/text_options.h"
 #include "tui/session/interrupt.h"
+#include "tui/session/loaded_model.h"
 #include "tui/session/model_folder.h"
 
 static const char help[] =
@@ -264,8 +264,10 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
         tokenizer_token_bytes(e->corpus.tokenizer, (uint32_t)i, &bytes);
         e->lengths[i] = (uint32_t)bytes;
     }
-    return loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
-                             "evaluating", err);
+    status = loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
+                               "evaluating", err);
+    if (!status && *e->loaded.choice.why) command_warn("evaluating on the CPU: %s", e->loaded.choice.why);
+    return status;
 }
 
 static void close_evaluation(struct evaluation *e)

@@ -7,9 +7,9 @@
 #include "core/checkpoint/checkpoint.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/session/recorded_run.h"
 #include "tui/command/training_words.h"
 #include "tui/session/checkpoint_choice.h"
+#include "tui/session/recorded_run.h"
 
 static const char help[] =
     "usage: anneal fork RUN [--step N] [--section.key=value ...] [--name NAME] [--device D] [--wait]\n"
@@ -78,6 +78,7 @@ int command_fork(int argc, char **argv)
 {
     struct training_words words;
     struct training_options options = {0};
+    struct train_report report;
     struct recorded_run run = {0};
     struct fork_origin origin;
     struct err err = {0};
@@ -96,7 +97,7 @@ int command_fork(int argc, char **argv)
     }
     status = recorded_run_read(words.positional, &run, &err);
     options.config = run.config;
-    if (!status) status = training_words_take(&words, &options, &err);
+    if (!status) status = training_words_take(&words, &options, &report, &err);
     if (!status) status = recorded_run_check(&run, &options.config, "forked", &err);
     if (!status) status = find_checkpoint(&run, step, folder, sizeof folder, &err);
     snprintf(name, sizeof name, "%s-fork", run.info.name);
@@ -106,7 +107,8 @@ int command_fork(int argc, char **argv)
     origin = (struct fork_origin){run.info.id, folder, run.config_text, sentence};
     options.name = !status && words.name ? words.name : name;
     options.fork = &origin;
-    int code = status ? command_fail(&err) : training_start(&options);
+    int code =
+        status ? command_fail(&err) : training_words_exit(training_start(&options, &err), &report, &err);
     recorded_run_release(&run);
     return code;
 }

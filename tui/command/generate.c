@@ -14,10 +14,10 @@
 #include "core/generate/generate.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/session/loaded_model.h"
 #include "tui/command/run_commands.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/interrupt.h"
+#include "tui/session/loaded_model.h"
 #include "tui/session/model_folder.h"
 
 static const char help[] =
@@ -156,6 +156,7 @@ static enum status open_voice(struct voice *v, const char *folder, const char *d
     struct loaded_wish wish = {.B = 1, .T = 512, .allocator = allocator};
     enum status status = loaded_model_describe(&v->loaded, folder, err);
     if (!status) status = loaded_model_load(&v->loaded, folder, device, wish, "generating", err);
+    if (!status && *v->loaded.choice.why) command_warn("generating on the CPU: %s", v->loaded.choice.why);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path))
         status = err_set(

@@ -4,8 +4,8 @@
 
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
-#include "tui/session/recorded_run.h"
 #include "tui/command/training_words.h"
+#include "tui/session/recorded_run.h"
 
 static const char help[] =
     "usage: anneal resume RUN [--section.key=value ...] [--device D] [--wait] [--progress P]\n"
@@ -27,6 +27,7 @@ int command_resume(int argc, char **argv)
 {
     struct training_words words;
     struct training_options options = {0};
+    struct train_report report;
     struct recorded_run run = {0};
     struct err err = {0};
     enum status status = training_words_parse(argc, argv, &words, &err);
@@ -41,9 +42,10 @@ int command_resume(int argc, char **argv)
     }
     status = recorded_run_read(words.positional, &run, &err);
     options.config = run.config;
-    if (!status) status = training_words_take(&words, &options, &err);
+    if (!status) status = training_words_take(&words, &options, &report, &err);
     if (!status) status = recorded_run_check(&run, &options.config, "resumed", &err);
-    int code = status ? command_fail(&err) : training_resume(&options, &run.info);
+    int code = status ? command_fail(&err)
+                      : training_words_exit(training_resume(&options, &run.info, &err), &report, &err);
     recorded_run_release(&run);
     return code;
 }

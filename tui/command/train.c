@@ -9,6 +9,7 @@
 #include "core/model/imported_model.h"
 #include "tui/command/command.h"
 #include "tui/command/commands.h"
+#include "tui/command/dry_run.h"
 #include "tui/command/training_words.h"
 #include "tui/view/launch.h"
 
@@ -97,6 +98,7 @@ int command_train(int argc, char **argv)
 {
     struct training_words words;
     struct training_options options = {0};
+    struct train_report report;
     struct err err = {0};
     enum status status = training_words_parse(argc, argv, &words, &err);
     if (!status && !words.help && !words.help_config && words.json && !words.dry_run)
@@ -113,7 +115,7 @@ int command_train(int argc, char **argv)
     }
     config_init(&options.config);
     if (words.positional) status = config_read_file(&options.config, words.positional, &err);
-    if (!status) status = training_words_take(&words, &options, &err);
+    if (!status) status = training_words_take(&words, &options, &report, &err);
     if (status) return command_fail(&err);
     if (words.watch) return train_and_watch(argc, argv);
     options.name = words.name;
@@ -123,5 +125,7 @@ int command_train(int argc, char **argv)
                 "anneal: warning: --name %s: from now on means the run, and no longer the imported model "
                 "(whose folder is %s)\n",
                 words.name, hidden);
-    return words.dry_run ? training_try(&options, words.json) : training_start(&options);
+    status = words.dry_run ? training_try(&options, dry_run_print, &words.json, &err)
+                           : training_start(&options, &err);
+    return training_words_exit(status, &report, &err);
 }

@@ -1,46 +1,27 @@
 /* See train_report.h. */
 #include "tui/command/train_report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "tui/command/clean.h"
 #include "tui/command/json_line.h"
 
-enum { LINE_BYTES = 1024 };
+enum { LINE_BYTES = 1024, LOG_SECONDS = 10 };
 
-bool train_report_parse(const char *word, enum report_mode *out)
-{
-    static const char *const names[] = {"auto", "bar", "plain", "json", "none"};
-    for (int i = 0; i < 5; i++)
-        if (strcmp(names[i], word) == 0) {
-            *out = (enum report_mode)i;
-            return true;
-        }
-    return false;
-}
-
-enum progress_style train_report_style(enum report_mode mode)
+void train_report_init(struct train_report *report, enum report_mode mode)
 {
     static const enum progress_style styles[] = {PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_PLAIN, PROGRESS_NONE,
                                                  PROGRESS_NONE};
-    return styles[mode];
-}
-
-void train_report_init(struct train_report *report, enum report_mode mode, int64_t total_steps)
-{
-    *report = (struct train_report){
-        .mode = mode, .log = {.fd = -1}, .total_steps = total_steps, .go_on_with = "resume"};
-    progress_bar_init(&report->bar, stderr, train_report_style(mode));
-}
-
-void train_report_log(struct train_report *report, const char *folder)
-{
-    run_log_open(&report->log, folder);
+    *report = (struct train_report){.mode = mode};
+    progress_bar_init(&report->bar, stderr, styles[mode]);
+    report->progress = progress_bar_observer(&report->bar);
 }
 
 /* Behind the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */
@@ -56,8 +37,7 @@ static void describe(const struct train_report *report, const struct step_record
 
 static void show_text(struct train_report *report, const char *text)
 {
-    if (report->mode != REPORT_JSON && report->mode != REPORT_NONE)
-        progress_bar_say(&report->bar, "%s", text);
+    progress_bar_say(&report->bar, "%s", text);
 }
 
 /* A line for who looks on now; it says nothing to who reads the log later. */
@@ -72,7 +52,7 @@ __attribute__((format(printf, 2, 3))) static void show_line(struct train_report 
     show_text(report, text);
 }
 
-void train_report_line(struct train_report *report, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void tell(struct train_report *report, const char *format, ...)
 {
     char text[LINE_BYTES];
     va_list args;
@@ -80,19 +60,28 @@ void train_report_line(struct train_report *report, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     show_text(report, text);
-    run_log_line(&report->log, text);
+    run_log_line(report->log, text);
 }
 
-/* A reader that has gone or a full disk stops no training; the end of the run speaks of it. */
+/* A reader that has gone or a full disk stops no training; train_report_check reports it. */
 static void end_json(struct train_report *report)
 {
     int code = json_line_end();
     if (!report->write_error) report->write_error = code;
 }
 
-void train_report_begin(struct train_report *report, const struct train_introduction *introduction)
+static void prepared(void *context)
 {
-    const struct train_introduction *in = introduction;
+    progress_bar_finish(&((struct train_report *)context)->bar);
+}
+
+static void begin(void *context, const struct training_introduction *in)
+{
+    struct train_report *report = context;
+    report->log = in->log;
+    report->go_on_with = in->go_on_with;
+    report->total_steps = in->total_steps;
+    snprintf(report->run, sizeof report->run, "%s", in->run);
     char parameters[32], tokens[32], memory[32];
     if (report->mode == REPORT_JSON) {
         json_line_begin("run");
@@ -106,17 +95,42 @@ void train_report_begin(struct train_report *report, const struct train_introduc
         json_line_int("total_steps", in->total_steps);
         end_json(report);
     }
-    train_report_line(report, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
-                      text_format_count((double)in->parameters, parameters, sizeof parameters),
-                      text_format_count((double)in->corpus_tokens, tokens, sizeof tokens),
-                      text_format_bytes((uint64_t)in->planned_bytes, memory, sizeof memory), in->device);
-    if (in->step > 0)
-        train_report_line(report, "goes on after step %" PRId64 " of %" PRId64, in->step, in->total_steps);
+    tell(report, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
+         text_format_count((double)in->parameters, parameters, sizeof parameters),
+         text_format_count((double)in->corpus_tokens, tokens, sizeof tokens),
+         text_format_bytes((uint64_t)in->planned_bytes, memory, sizeof memory), in->device);
+    if (in->step > 0) tell(report, "goes on after step %" PRId64 " of %" PRId64, in->step, in->total_steps);
     show_line(report, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves", in->run);
 }
 
-void train_report_step(struct train_report *report, const struct step_record *record)
+/* Whether the log gets a line about the progress: ten seconds after the first step and after each such line,
+ * so that a short run has none. */
+static bool is_log_due(struct train_report *report, int64_t done)
 {
+    double now = clock_monotonic();
+    if (report->log_started == 0) {
+        report->log_started = now;
+        report->log_due = now + LOG_SECONDS;
+        report->log_first = done;
+    }
+    return now >= report->log_due;
+}
+
+static void log_progress(struct train_report *report, int64_t done, const char *suffix)
+{
+    char text[LINE_BYTES];
+    double now = clock_monotonic();
+    struct progress_view view = {"training", "steps", (uint64_t)done, (uint64_t)report->total_steps,
+                                 0,          suffix};
+    if (now > report->log_started)
+        view.rate = (double)(done - report->log_first) / (now - report->log_started);
+    report->log_due = now + LOG_SECONDS;
+    run_log_line(report->log, progress_bar_plain(&view, text, sizeof text));
+}
+
+static void step(void *context, const struct step_record *record)
+{
+    struct train_report *report = context;
     report->tokens_per_sec = report->tokens_per_sec > 0
                                  ? 0.9 * report->tokens_per_sec + 0.1 * record->tokens_per_sec
                                  : record->tokens_per_sec;
@@ -135,19 +149,18 @@ void train_report_step(struct train_report *report, const struct step_record *re
         json_line_real("mfu", record->mfu);
         end_json(report);
     }
-    uint64_t done = (uint64_t)record->step + 1, total = (uint64_t)report->total_steps;
-    bool log = run_log_due(&report->log, done);
-    if (!log && (report->mode == REPORT_JSON || report->mode == REPORT_NONE)) return;
     char text[160];
+    bool log = is_log_due(report, record->step + 1);
+    if (!log && report->bar.style == PROGRESS_NONE) return;
     describe(report, record, text, sizeof text);
-    if (log) run_log_progress(&report->log, done, total, text);
-    if (report->mode != REPORT_JSON)
-        progress_bar_update(&report->bar, "training", "steps", done, total, text);
+    if (log) log_progress(report, record->step + 1, text);
+    progress_bar_update(&report->bar, "training", "steps", (uint64_t)record->step + 1,
+                        (uint64_t)report->total_steps, text);
 }
 
-void train_report_eval(struct train_report *report, const struct eval_record *record,
-                       const struct stopping_record *stopping)
+static void eval(void *context, const struct eval_record *record, const struct stopping_record *stopping)
 {
+    struct train_report *report = context;
     static const char *const verdicts[] = {"improved", "waiting", "stop"};
     report->evaluated = true;
     report->val_loss = record->val_loss;
@@ -174,15 +187,15 @@ void train_report_eval(struct train_report *report, const struct eval_record *re
         snprintf(patience, sizeof patience, ", %" PRId64 " of %" PRId64 " evaluations without improvement",
                  stopping->patience_used, stopping->patience);
     if (stopping->improved)
-        train_report_line(report, "evaluation at step %" PRId64 ": val loss %s (best so far)", record->step,
-                          loss);
+        tell(report, "evaluation at step %" PRId64 ": val loss %s (best so far)", record->step, loss);
     else
-        train_report_line(report, "evaluation at step %" PRId64 ": val loss %s (best %s at %" PRId64 "%s)",
-                          record->step, loss, best, stopping->best_step, patience);
+        tell(report, "evaluation at step %" PRId64 ": val loss %s (best %s at %" PRId64 "%s)", record->step,
+             loss, best, stopping->best_step, patience);
 }
 
-void train_report_sample(struct train_report *report, const struct sample_record *record)
+static void sample(void *context, const struct sample_record *record)
 {
+    struct train_report *report = context;
     if (report->mode == REPORT_JSON) {
         json_line_begin("sample");
         json_line_int("step", record->step);
@@ -194,11 +207,12 @@ void train_report_sample(struct train_report *report, const struct sample_record
         line[LINE_BYTES]; /* a line of the log stays one line, and obeys no control character */
     snprintf(both, sizeof both, "%s%s", record->prompt, record->text);
     clean_line(line, sizeof line, both);
-    train_report_line(report, "sample at step %" PRId64 ": %s", record->step, line);
+    tell(report, "sample at step %" PRId64 ": %s", record->step, line);
 }
 
-void train_report_checkpoint(struct train_report *report, const struct checkpoint_record *record)
+static void checkpoint(void *context, const struct checkpoint_record *record)
 {
+    struct train_report *report = context;
     char size[32];
     if (report->mode == REPORT_JSON) {
         json_line_begin("checkpoint");
@@ -208,12 +222,13 @@ void train_report_checkpoint(struct train_report *report, const struct checkpoin
         json_line_int("bytes", record->bytes);
         end_json(report);
     }
-    train_report_line(report, "checkpoint %s (%s, %s)", record->path, record->kind,
-                      text_format_bytes((uint64_t)record->bytes, size, sizeof size));
+    tell(report, "checkpoint %s (%s, %s)", record->path, record->kind,
+         text_format_bytes((uint64_t)record->bytes, size, sizeof size));
 }
 
-void train_report_event(struct train_report *report, const struct event_record *record)
+static void event(void *context, const struct event_record *record)
 {
+    struct train_report *report = context;
     if (report->mode == REPORT_JSON) {
         json_line_begin("event");
         json_line_int("step", record->step);
@@ -221,11 +236,12 @@ void train_report_event(struct train_report *report, const struct event_record *
         json_line_text("text", record->text);
         end_json(report);
     }
-    train_report_line(report, "%s: %s", record->level, record->text);
+    tell(report, "%s: %s", record->level, record->text);
 }
 
-void train_report_order(struct train_report *report, const char *verb, int64_t step, const char *result)
+static void order(void *context, const char *verb, int64_t step, const char *result)
 {
+    struct train_report *report = context;
     if (report->mode == REPORT_JSON) {
         json_line_begin("order");
         json_line_int("step", step);
@@ -233,47 +249,72 @@ void train_report_order(struct train_report *report, const char *verb, int64_t s
         json_line_text("result", result);
         end_json(report);
     }
-    train_report_line(report, "order %s after step %" PRId64 ": %s", verb, step, result);
+    tell(report, "order %s after step %" PRId64 ": %s", verb, step, result);
 }
 
-void train_report_status(struct train_report *report, const char *id, int64_t step, const char *status)
+static void paused(void *context, int64_t step, bool now)
 {
+    struct train_report *report = context;
     if (report->mode == REPORT_JSON) {
         json_line_begin("status");
         json_line_int("step", step);
-        json_line_text("status", status);
+        json_line_text("status", now ? "paused" : "running");
         end_json(report);
     }
-    if (strcmp(status, "paused") == 0) {
-        train_report_line(report, "paused after step %" PRId64 "; go on with: anneal order %s continue", step,
-                          id);
+    if (now) {
+        tell(report, "paused after step %" PRId64 "; go on with: anneal order %s continue", step,
+             report->run);
     } else {
-        train_report_line(report, "goes on after step %" PRId64, step);
+        tell(report, "goes on after step %" PRId64, step);
     }
 }
 
-void train_report_end(struct train_report *report, const char *id, const char *status, int64_t step,
-                      const char *message)
+static void end(void *context, const struct training_ending *ending)
 {
+    struct train_report *report = context;
+    const char *id = ending->run, *status = ending->status;
+    int64_t step = ending->step;
     progress_bar_finish(&report->bar);
     if (report->mode == REPORT_JSON) {
         json_line_begin("end");
         json_line_text("run", id);
         json_line_text("status", status);
         json_line_int("step", step);
-        json_line_text("message", message);
+        json_line_text("message", ending->message);
         end_json(report);
     }
     if (strcmp(status, "stopped") == 0) {
-        train_report_line(report, "stopped after step %" PRId64 "; go on with: anneal %s %s", step,
-                          report->go_on_with, id);
+        tell(report, "stopped after step %" PRId64 "; go on with: anneal %s %s", step, report->go_on_with,
+             id);
     } else if (strcmp(status, "failed") != 0) {
-        train_report_line(report, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
-                          strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, id, id);
+        tell(report, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
+             strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, id, id);
     } else { /* what is shown of it comes from who ends the command */
         char text[LINE_BYTES];
-        snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", step, message);
-        run_log_line(&report->log, text);
+        snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", step, ending->message);
+        run_log_line(report->log, text);
     }
-    run_log_close(&report->log);
+}
+
+struct training_watcher train_report_watcher(struct train_report *report)
+{
+    return (struct training_watcher){.context = report,
+                                     .progress = &report->progress,
+                                     .prepared = prepared,
+                                     .begin = begin,
+                                     .step = step,
+                                     .eval = eval,
+                                     .sample = sample,
+                                     .checkpoint = checkpoint,
+                                     .event = event,
+                                     .order = order,
+                                     .paused = paused,
+                                     .end = end};
+}
+
+enum status train_report_check(const struct train_report *report, struct err *err)
+{
+    if (!report->write_error || report->write_error == EPIPE) return STATUS_OK;
+    return err_set(err, STATUS_IO, "standard output: cannot write: %s (the run itself is complete)",
+                   strerror(report->write_error));
 }

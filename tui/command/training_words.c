@@ -2,6 +2,7 @@
 #include "tui/command/training_words.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +10,9 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/data_words.h"
+#include "tui/command/command.h"
 #include "tui/session/device_choice.h"
+#include "tui/session/interrupt.h"
 
 /* "--name VALUE" or "--name=VALUE": NULL when the word is neither, and when VALUE is missing or empty (an
  * error). Moves *i past a separate value. */
@@ -39,6 +42,17 @@ static enum status unknown(const char *word, struct err *err)
                    nearest ? nearest : "", nearest ? "?)" : "");
 }
 
+static bool parse_mode(const char *word, enum report_mode *out)
+{
+    static const char *const names[] = {"auto", "bar", "plain", "json", "none"};
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(names[i], word) != 0) continue;
+        *out = (enum report_mode)i;
+        return true;
+    }
+    return false;
+}
+
 enum status training_words_parse(int argc, char **argv, struct training_words *out, struct err *err)
 {
     struct training_words w = {.device = "auto"};
@@ -66,7 +80,7 @@ enum status training_words_parse(int argc, char **argv, struct training_words *o
             if (device_choice_check(value, err)) return err->status;
             w.device = value;
         } else if (!err->status && (value = option_value("--progress", argc, argv, &i, err))) {
-            if (!train_report_parse(value, &w.progress))
+            if (!parse_mode(value, &w.progress))
                 return err_set(err, STATUS_USAGE, "--progress %.40s: must be auto, bar, plain, json or none",
                                value);
         } else if (err->status) {
@@ -126,11 +140,22 @@ enum status training_words_apply(const struct training_words *words, struct conf
 }
 
 enum status training_words_take(const struct training_words *words, struct training_options *options,
-                                struct err *err)
+                                struct train_report *report, struct err *err)
 {
+    train_report_init(report, words->progress);
+    options->watcher = train_report_watcher(report);
+    options->silent = words->progress == REPORT_NONE || words->progress == REPORT_JSON;
     options->device = words->device;
-    options->progress = words->progress;
     options->wait = words->wait;
     options->check_allocations = words->check_allocations;
     return training_words_apply(words, &options->config, err);
+}
+
+/* SIGTERM is a request, and leaving is what was asked for: also before the first step. */
+int training_words_exit(enum status status, const struct train_report *report, struct err *err)
+{
+    if (!status) status = train_report_check(report, err);
+    if (!status) return interrupt_signal() == SIGINT ? 130 : 0;
+    int code = command_fail(err);
+    return status == STATUS_INTERRUPTED && interrupt_signal() == SIGTERM ? 0 : code;
 }

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "tui/session/training.h"
+#include "tui/command/train_report.h"
 
 enum { SETTINGS_MAX = 128 };
 
@@ -31,6 +31,9 @@ enum status training_words_apply(const struct training_words *words, struct conf
 
 /* Takes over all options but the name, and applies the settings on top of options->config. */
 enum status training_words_take(const struct training_words *words, struct training_options *options,
-                                struct err *err);
+                                struct train_report *report, struct err *err);
+
+/* The exit status after a session; prints the sentence of a failure. */
+int training_words_exit(enum status status, const struct train_report *report, struct err *err);
 
 #endif

@@ -79,8 +79,8 @@ enum status device_choice_fall_back(struct device_choice *choice, const struct e
     return open_cpu(choice, err);
 }
 
-enum status device_choice_check_precision(const struct device_choice *choice, enum precision_choice precision,
-                                          struct err *err)
+static enum status check_precision(const struct device_choice *choice, enum precision_choice precision,
+                                   struct err *err)
 {
     struct stream *stream = NULL;
     struct err no = {0};
@@ -93,4 +93,18 @@ enum status device_choice_check_precision(const struct device_choice *choice, en
     return err_set(err, STATUS_USAGE, "train.precision = %s: %s (set it to auto%s%s)",
                    precision_choice_word(precision), no.text,
                    choice->why[0] ? "; there is no GPU to use: " : "", choice->why);
+}
+
+enum status device_choice_settle_precision(struct device_choice *choice, enum precision_choice *precision,
+                                           struct err *err)
+{
+    char why[sizeof choice->why];
+    enum status status = check_precision(choice, *precision, err);
+    if (status != STATUS_USAGE || strcmp(choice->wish, "auto") != 0 || choice->backend != cpu_backend())
+        return status;
+    snprintf(why, sizeof why, "%.400s%sin %s instead of %s", choice->why, choice->why[0] ? "; " : "",
+             precision_name(choice->info.best), precision_choice_word(*precision));
+    memcpy(choice->why, why, sizeof why);
+    *precision = CHOOSE_BEST;
+    return STATUS_OK;
 }

@@ -32,9 +32,10 @@ bool device_choice_may_fall_back(const struct device_choice *choice, const struc
  */
 enum status device_choice_fall_back(struct device_choice *choice, const struct err *why, struct err *err);
 
-/* Whether the device computes in the precision that train.precision names (auto: always); STATUS_USAGE
- * names the key and the remedy. */
-enum status device_choice_check_precision(const struct device_choice *choice, enum precision_choice precision,
-                                          struct err *err);
+/* Checks that the device computes in the precision that train.precision names (auto: always); STATUS_USAGE
+ * names the key and the remedy. Where `auto` has the CPU stand in for a GPU, `precision` becomes auto
+ * instead: the CPU's own, and `why` says so. */
+enum status device_choice_settle_precision(struct device_choice *choice, enum precision_choice *precision,
+                                           struct err *err);
 
 #endif

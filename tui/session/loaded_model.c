@@ -8,7 +8,6 @@
 #include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
-#include "tui/command/clean.h"
 
 static enum status reserve(struct loaded_model *m, const char *doing, struct err *err)
 {
@@ -66,11 +65,6 @@ enum status loaded_model_load(struct loaded_model *m, const char *folder, const 
         struct err why = *err;
         status = device_choice_fall_back(&m->choice, &why, err);
         if (!status) status = open_network(m, folder, wish, doing, err);
-    }
-    if (!status && m->choice.why[0] != '\0') {
-        char shown[sizeof m->choice.why];
-        clean_line(shown, sizeof shown, m->choice.why);
-        fprintf(stderr, "anneal: warning: %s on the CPU: %s\n", doing, shown);
     }
     return status;
 }

@@ -29,8 +29,7 @@ struct loaded_wish {
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, struct err *err);
 
 /* Then its weights onto the device, in fp32, with its memory reserved in the ledger while it is open; with
- * "auto" onto the CPU where the GPU cannot, which is a warning on standard error ("`doing` on the CPU: why").
- */
+ * "auto" onto the CPU where the GPU cannot: choice.why says why. `doing` names the holder of the memory. */
 enum status loaded_model_load(struct loaded_model *loaded, const char *folder, const char *device,
                               struct loaded_wish wish, const char *doing, struct err *err);
 void loaded_model_close(struct loaded_model *loaded); /* harmless on a zeroed struct */

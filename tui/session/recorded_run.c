@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "core/base/file.h"
-#include "tui/command/run_commands.h"
 
 enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err)
 {
     struct store *store = NULL;
     char *stored = NULL;
-    char folder[PATH_MAX - 16];
+    char home[PATH_MAX], folder[PATH_MAX - 16];
     *out = (struct recorded_run){0};
-    enum status status = run_open_store_to_read(&store, err);
+    enum status status = file_anneal_home(home, sizeof home, err);
+    if (!status) status = store_open_to_read(home, &store, err);
     if (!status) status = run_find(store, word, &out->info, err);
     if (!status) status = run_config(store, out->info.id, &stored, err);
     config_init(&out->config);

@@ -10,11 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
-#include "tui/command/progress_bar.h"
-
-#define EVERY_SECONDS 10.0
-
 void run_log_open(struct run_log *log, const char *folder)
 {
     char path[PATH_MAX];
@@ -54,26 +49,4 @@ void run_log_line(struct run_log *log, const char *text)
     line[n++] = '\n';
     ssize_t written = write(log->fd, line, n);
     (void)written; /* a full disk: the log has a gap */
-}
-
-bool run_log_due(struct run_log *log, uint64_t done)
-{
-    if (log->fd < 0) return false;
-    double now = clock_monotonic();
-    if (log->shown == 0) { /* short runs say nothing */
-        log->started = log->shown = now;
-        log->first = done;
-    }
-    return now - log->shown >= EVERY_SECONDS;
-}
-
-void run_log_progress(struct run_log *log, uint64_t done, uint64_t total, const char *suffix)
-{
-    char line[512];
-    double now = clock_monotonic();
-    struct progress_view view = {"training", "steps", done, total, 0, suffix};
-    if (log->started > 0 && done > log->first && now > log->started)
-        view.rate = (double)(done - log->first) / (now - log->started);
-    log->shown = now;
-    run_log_line(log, progress_bar_plain(&view, line, sizeof line));
 }

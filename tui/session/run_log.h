@@ -7,14 +7,8 @@
 #ifndef ANNEAL_TUI_SESSION_RUN_LOG_H
 #define ANNEAL_TUI_SESSION_RUN_LOG_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct run_log {
     int fd; /* -1: none */
-    double started,
-        shown;      /* monotonic seconds: of the first step seen, of the newest progress line; 0: none */
-    uint64_t first; /* steps done before it */
 };
 
 /* Opens FOLDER/log.txt. */
@@ -23,11 +17,5 @@ void run_log_close(struct run_log *log); /* harmless when there is none */
 
 /* "2026-11-21 06:14:41  TEXT": one line, its control characters become spaces. */
 void run_log_line(struct run_log *log, const char *text);
-
-/* To be asked after each step, `done` being all so far: whether a line about the progress is due, ten seconds
- * after the first step or the line before. */
-bool run_log_due(struct run_log *log, uint64_t done);
-/* "training: 45% (900 of 2000), 3.1 step/s, ETA 6m 00s, loss 3.21 …", from `suffix`. */
-void run_log_progress(struct run_log *log, uint64_t done, uint64_t total, const char *suffix);
 
 #endif

@@ -2,45 +2,19 @@
  * becomes of it when the device fails. */
 #include "tui/session/training.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "tui/command/command.h"
-#include "tui/command/dry_run.h"
-#include "tui/session/training_origin.h"
-#include "tui/session/training_session.h"
 #include "tui/session/checkpoint_choice.h"
 #include "tui/session/interrupt.h"
+#include "tui/session/training_origin.h"
+#include "tui/session/training_session.h"
 
 /* ---- on which device ---- */
-
-/* With `auto`, a CPU that stands in for a GPU trains in its own precision, whatever was asked of the GPU, and
- * says so. */
-static enum status check_precision(struct training_session *s, struct err *err)
-{
-    char said[sizeof s->choice.why];
-    enum precision_choice *precision = &s->config.train.precision;
-    enum status status = device_choice_check_precision(&s->choice, *precision, err);
-    if (status != STATUS_USAGE || strcmp(s->choice.wish, "auto") != 0 || s->choice.backend != cpu_backend())
-        return status;
-    snprintf(said, sizeof said, "%.400s%sin %s instead of %s", s->choice.why, s->choice.why[0] ? "; " : "",
-             precision_name(s->choice.info.best), precision_choice_word(*precision));
-    memcpy(s->choice.why, said, sizeof said);
-    *precision = CHOOSE_BEST;
-    return STATUS_OK;
-}
-
-enum status training_open_anew(struct training_session *s, struct err *err)
-{
-    enum status status = check_precision(s, err);
-    return status ? status : training_session_open_trainer(s, err);
-}
 
 /* The GPU could not, and then the CPU could not either: both reasons in one sentence. */
 static enum status fail_twice(const struct err *first, struct err *err)
@@ -70,7 +44,7 @@ static enum status prepare(struct training_session *s,
 {
     enum status status =
         device_choice_open(&s->choice, s->options->device, (int)s->config.train.threads, err);
-    if (!status) status = on_some_device(s, check_precision, err);
+    if (!status) status = on_some_device(s, training_session_settle_precision, err);
     if (!status) status = training_session_open_corpus(s, err);
     return status ? status : on_some_device(s, open, err);
 }
@@ -100,20 +74,20 @@ static enum status create_run(struct training_session *s, struct err *err)
 static void introduce(struct training_session *s)
 {
     const struct config *c = &s->config;
-    struct train_introduction introduction = {.run = s->id,
-                                              .device = s->choice.info.name,
-                                              .step = trainer_state(s->trainer)->step,
-                                              .total_steps = c->train.total_steps,
-                                              .parameters = trainer_model(s->trainer)->parameters,
-                                              .corpus_tokens = (int64_t)s->corpus.file.count,
-                                              .planned_bytes =
-                                                  (int64_t)trainer_plan(s->trainer)->total_bytes};
     char folder[PATH_MAX];
     run_folder(s->store, s->id, folder, sizeof folder);
-    train_report_init(&s->report, s->options->progress, c->train.total_steps);
-    if (c->checkpoint.contents != CONTENTS_FULL) s->report.go_on_with = "fork";
-    train_report_log(&s->report, folder);
-    train_report_begin(&s->report, &introduction);
+    run_log_open(&s->log, folder);
+    struct training_introduction introduction = {.run = s->id,
+                                                 .device = s->choice.info.name,
+                                                 .go_on_with = s->go_on_with,
+                                                 .step = trainer_state(s->trainer)->step,
+                                                 .total_steps = c->train.total_steps,
+                                                 .parameters = trainer_model(s->trainer)->parameters,
+                                                 .corpus_tokens = (int64_t)s->corpus.file.count,
+                                                 .planned_bytes =
+                                                     (int64_t)trainer_plan(s->trainer)->total_bytes,
+                                                 .log = &s->log};
+    s->watcher->begin(s->watcher->context, &introduction);
     if (!s->corpus.tokenizer)
         training_session_event(
             s, -1, "warning",
@@ -194,8 +168,8 @@ static const char *after_divergence(const struct training_session *s)
     char checkpoint[PATH_MAX];
     if (checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL))
         return "train again: there is no checkpoint from before";
-    return strcmp(s->report.go_on_with, "fork") == 0 ? "fork: the last checkpoint is from before"
-                                                     : "resume: the last checkpoint is from before";
+    return strcmp(s->go_on_with, "fork") == 0 ? "fork: the last checkpoint is from before"
+                                              : "resume: the last checkpoint is from before";
 }
 
 /* To the sentence about a failed device, what its user can do. */
@@ -207,7 +181,7 @@ static void add_remedy(struct training_session *s, struct err *err)
     if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY) return;
     if (resumable)
         err_set(err, why.status, "%.300s (go on from the last checkpoint: anneal %s %s)", why.text,
-                s->report.go_on_with, s->id);
+                s->go_on_with, s->id);
     else if (strcmp(s->choice.wish, "cuda") == 0)
         err_set(
             err, why.status,
@@ -216,80 +190,87 @@ static void add_remedy(struct training_session *s, struct err *err)
             why.text);
 }
 
-/* Runs the trainer and closes the books; returns the exit status. */
-static int train(struct training_session *s)
+/* "; the rate is × 0.5 by order …": what a resume after a divergence must know; "" where none is in force. */
+static void describe_ordered_rate(const struct training_session *s, char *buf, size_t size)
 {
-    struct err err = {0}, storing = {0}, why;
-    char ordered[160] = "";
-    enum train_outcome outcome = TRAIN_FINISHED;
+    double factor = trainer_state(s->trainer)->lr_factor;
+    *buf = '\0';
+    if (factor != 1)
+        snprintf(
+            buf, size,
+            "; the rate is × %g by order, which a resume obeys again (after it: anneal order %s lr-factor 1)",
+            factor, s->id);
+}
+
+/* Why a run that the trainer ended without an error has failed all the same; else STATUS_OK. */
+static enum status check_outcome(const struct training_session *s, enum train_outcome outcome,
+                                 struct err *err)
+{
+    char ordered[160];
+    if (outcome != TRAIN_DIVERGED && outcome != TRAIN_NOT_FINITE) return STATUS_OK;
+    describe_ordered_rate(s, ordered, sizeof ordered);
+    if (outcome == TRAIN_DIVERGED)
+        return err_set(
+            err, STATUS_FAILED,
+            "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
+            "train.learning_rate, then %s%s)",
+            after_divergence(s), ordered);
+    return err_set(err, STATUS_FAILED,
+                   "step %" PRId64 ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
+                   "train.learning_rate, then %s%s)",
+                   trainer_state(s->trainer)->step - 1, after_divergence(s), ordered);
+}
+
+/* Runs the trainer and closes the books. */
+static enum status train(struct training_session *s, struct err *err)
+{
     static const enum run_status statuses[] = {RUN_FINISHED, RUN_EARLY_STOPPED, RUN_STOPPED, RUN_FAILED,
                                                RUN_FAILED};
+    enum train_outcome outcome = TRAIN_FINISHED;
+    struct err storing = {0}, why;
     training_session_start_metrics(s);
-    enum status status = trainer_run(s->trainer, &outcome, &err);
+    enum status status = trainer_run(s->trainer, &outcome, err);
     int64_t step = trainer_state(s->trainer)->step;
-    if (status && device_choice_may_fall_back(&s->choice, &err)) {
-        why = err;
-        status = go_on_on_cpu(s, &why, &err);
-        if (!status) status = trainer_run(s->trainer, &outcome, &err);
+    if (status && device_choice_may_fall_back(&s->choice, err)) {
+        why = *err;
+        status = go_on_on_cpu(s, &why, err);
+        if (!status) status = trainer_run(s->trainer, &outcome, err);
         if (s->trainer) step = trainer_state(s->trainer)->step;
     }
-    if (status) add_remedy(s, &err);
-    if (!status && (outcome == TRAIN_DIVERGED || outcome == TRAIN_NOT_FINITE) &&
-        trainer_state(s->trainer)->lr_factor != 1)
-        snprintf(
-            ordered, sizeof ordered,
-            "; the rate is × %g by order, which a resume obeys again (after it: anneal order %s lr-factor 1)",
-            trainer_state(s->trainer)->lr_factor, s->id);
-    if (!status && outcome == TRAIN_DIVERGED)
-        status =
-            err_set(&err, STATUS_FAILED,
-                    "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
-                    "train.learning_rate, then %s%s)",
-                    after_divergence(s), ordered);
-    if (!status && outcome == TRAIN_NOT_FINITE)
-        status = err_set(&err, STATUS_FAILED,
-                         "step %" PRId64
-                         ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
-                         "train.learning_rate, then %s%s)",
-                         step - 1, after_divergence(s), ordered);
+    if (status)
+        add_remedy(s, err);
+    else
+        status = check_outcome(s, outcome, err);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];
-    const char *message = status                                              ? err.text
-                          : outcome == TRAIN_STOPPED && interrupt_requested() ? "stopped by a signal"
-                                                                              : "";
+    bool by_signal = !status && outcome == TRAIN_STOPPED && interrupt_requested();
+    struct training_ending ending = {.run = s->id,
+                                     .status = run_status_name(final),
+                                     .step = step,
+                                     .message = status      ? err->text
+                                                : by_signal ? "stopped by a signal"
+                                                            : ""};
     training_session_stop_metrics(s);
-    enum status stored = writer_close(s->writer, final, message, &storing);
-    train_report_end(&s->report, s->id, run_status_name(final), step, message);
-    if (status) return command_fail(&err);
-    if (stored) return command_fail(&storing);
-    if (s->report.write_error && s->report.write_error != EPIPE) {
-        err_set(&err, STATUS_IO, "standard output: cannot write: %s (the run itself is complete)",
-                strerror(s->report.write_error));
-        return command_fail(&err);
-    }
-    return interrupt_signal() == SIGINT ? 130 : 0;
+    enum status stored = writer_close(s->writer, final, ending.message, &storing);
+    s->watcher->end(s->watcher->context, &ending);
+    if (status || !stored) return status;
+    *err = storing;
+    return stored;
 }
 
-/* SIGTERM is a request, and leaving is what was asked for: also before the first step. */
-static int fail(const struct err *err)
-{
-    int code = command_fail(err);
-    return err->status == STATUS_INTERRUPTED && interrupt_signal() == SIGTERM ? 0 : code;
-}
-
-int training_start(const struct training_options *options)
+enum status training_start(const struct training_options *options, struct err *err)
 {
     struct training_session s;
     char text[480];
-    struct err err = {0};
-    enum status status = training_session_open(&s, options, &err);
+    enum status status = training_session_open(&s, options, err);
     if (!options->fork && *s.config.model.from) s.weights = s.config.model.from;
-    if (!status) status = prepare(&s, options->fork ? training_open_forked : training_open_anew, &err);
-    if (!status && !(status = create_run(&s, &err))) {
+    if (!status)
+        status = prepare(&s, options->fork ? training_open_forked : training_session_open_trainer, err);
+    if (!status && !(status = create_run(&s, err))) {
         training_session_hold(&s);
         training_session_find_checkpoints(&s);
-        status = run_lock_acquire(s.store, s.id, &s.lock, &err);
-        if (!status && options->fork) status = training_take_checkpoint(&s, &err);
-        if (!status) status = training_session_record(&s, &err);
+        status = run_lock_acquire(s.store, s.id, &s.lock, err);
+        if (!status && options->fork) status = training_take_checkpoint(&s, err);
+        if (!status) status = training_session_record(&s, err);
         if (status) { /* no run rather than one that never began */
             run_lock_release(&s.lock);
             run_delete(s.store, s.id, NULL);
@@ -301,41 +282,42 @@ int training_start(const struct training_options *options)
         snprintf(text, sizeof text, "starts with the weights of %.400s", s.weights);
         training_session_event(&s, -1, "info", text);
     }
-    int code = status ? fail(&err) : train(&s);
+    if (!status) status = train(&s, err);
     training_session_close(&s);
-    return code;
+    return status;
 }
 
-int training_try(const struct training_options *options, bool json)
+enum status training_try(const struct training_options *options,
+                         enum status (*show)(const struct training_session *session, void *context,
+                                             struct err *err),
+                         void *context, struct err *err)
 {
     struct training_session s;
-    struct err err = {0};
-    enum status status = training_session_open(&s, options, &err);
+    enum status status = training_session_open(&s, options, err);
     if (*s.config.model.from) s.weights = s.config.model.from;
-    if (!status && options->name) status = run_name_check(options->name, &err);
-    if (!status) status = prepare(&s, training_open_anew, &err);
-    if (!status) status = dry_run_print(&s, json, &err);
-    int code = status ? fail(&err) : 0;
+    if (!status && options->name) status = run_name_check(options->name, err);
+    if (!status) status = prepare(&s, training_session_open_trainer, err);
+    if (!status) status = show(&s, context, err);
     training_session_close(&s);
-    return code;
+    return status;
 }
 
-int training_resume(const struct training_options *options, const struct run_info *run)
+enum status training_resume(const struct training_options *options, const struct run_info *run,
+                            struct err *err)
 {
     struct training_session s;
-    struct err err = {0};
     char changes[300] = "", text[340];
-    enum status status = training_session_open(&s, options, &err);
+    enum status status = training_session_open(&s, options, err);
     if (!status) { /* the lock first: the checkpoints of a run at work come and go */
         snprintf(s.id, sizeof s.id, "%s", run->id);
         training_session_find_checkpoints(&s);
-        status = run_lock_acquire(s.store, s.id, &s.lock, &err);
+        status = run_lock_acquire(s.store, s.id, &s.lock, err);
     }
-    if (!status && (status = prepare(&s, training_open_resumed, &err)))
-        training_session_log_failure(&s, err.text);
-    if (!status) status = training_recall_orders(&s, &err);
-    if (!status) status = training_keep_changes(&s, changes, sizeof changes, &err);
-    if (!status) status = training_session_record(&s, &err);
+    if (!status && (status = prepare(&s, training_open_resumed, err)))
+        training_session_log_failure(&s, err->text);
+    if (!status) status = training_recall_orders(&s, err);
+    if (!status) status = training_keep_changes(&s, changes, sizeof changes, err);
+    if (!status) status = training_session_record(&s, err);
     if (!status) {
         writer_device(s.writer, s.choice.info.short_name,
                       precision_name(trainer_plan(s.trainer)->input.precision));
@@ -350,7 +332,7 @@ int training_resume(const struct training_options *options, const struct run_inf
         snprintf(text, sizeof text, "resumed with %s", changes);
         training_session_event(&s, trainer_state(s.trainer)->step, "info", text);
     }
-    int code = status ? fail(&err) : train(&s);
+    if (!status) status = train(&s, err);
     training_session_close(&s);
-    return code;
+    return status;
 }

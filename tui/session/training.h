@@ -1,10 +1,46 @@
-/* A training session: where trainer, run store and terminal meet. Used by `train`, `resume` and `fork`. */
+/* A training session: where the trainer, the run store and the reservations of memory meet. Used by `train`,
+ * `resume` and `fork`. Prints nothing but warnings on standard error: a watcher is told everything. */
 #ifndef ANNEAL_TUI_SESSION_TRAINING_H
 #define ANNEAL_TUI_SESSION_TRAINING_H
 
+#include "core/base/record.h"
 #include "core/model/config.h"
+#include "datasets/progress.h"
 #include "runs/run.h"
-#include "tui/command/train_report.h"
+#include "tui/session/run_log.h"
+
+/* What is known before the first step. Borrowed for the call, but for the log, which stays until the end. */
+struct training_introduction {
+    const char *run, *device;  /* the id; as the backend describes it */
+    const char *go_on_with;    /* the command that goes on from this run's checkpoints: "resume", or "fork" */
+    int64_t step, total_steps; /* done already, planned */
+    int64_t parameters, corpus_tokens, planned_bytes;
+    struct run_log *log; /* the run's */
+};
+
+/* How a run ended. */
+struct training_ending {
+    const char *run, *status; /* the id; "finished" */
+    int64_t step;             /* steps done */
+    const char *message;      /* why it ended; "": nothing to say */
+};
+
+/* Whoever shows a session. All functions are mandatory, called from the training thread, and return at once.
+ * `begin` comes before everything below it, `end` after. Strings are borrowed for the call. */
+struct training_watcher {
+    void *context;
+    const struct progress *progress; /* of the preparation, which has pieces */
+    void (*prepared)(void *context); /* a piece has ended */
+    void (*begin)(void *context, const struct training_introduction *introduction);
+    void (*step)(void *context, const struct step_record *record);
+    void (*eval)(void *context, const struct eval_record *record, const struct stopping_record *stopping);
+    void (*sample)(void *context, const struct sample_record *record);
+    void (*checkpoint)(void *context, const struct checkpoint_record *record);
+    void (*event)(void *context, const struct event_record *record);
+    void (*order)(void *context, const char *verb, int64_t step, const char *result);
+    void (*paused)(void *context, int64_t step, bool paused);
+    void (*end)(void *context, const struct training_ending *ending);
+};
 
 /* Where a fork goes out from. */
 struct fork_origin {
@@ -14,25 +50,30 @@ struct fork_origin {
     const char *passed_over; /* a sentence about that run's newer one that is damaged; "": there is none */
 };
 
-/* What the words of the commands say. */
 struct training_options {
     struct config config; /* finished */
     const char *name;     /* NULL: from the preset */
     const char *device;   /* "auto", "cpu", "cuda" */
-    enum report_mode progress;
+    struct training_watcher watcher;
+    bool silent;                    /* the watcher shows no events: warnings go to standard error, too */
     bool wait;                      /* for device memory that other processes hold */
     bool check_allocations;         /* see struct train_setup */
     const struct fork_origin *fork; /* NULL: none */
 };
 
-/* Trains a new run, from fresh weights or as a fork. Returns the exit status; errors have been printed. */
-int training_start(const struct training_options *options);
-
-/* Opens all that training needs, on the device and in its memory, says what it would be (dry_run.h), and
- * closes it: no step is made, no run left. What is prepared of the corpus stays for the run to come. */
-int training_try(const struct training_options *options, bool json);
+/* Trains a new run, from fresh weights or as a fork. A run that a signal has stopped is no error. */
+enum status training_start(const struct training_options *options, struct err *err);
 
 /* Goes on with `run` from its newest checkpoint as a new segment. */
-int training_resume(const struct training_options *options, const struct run_info *run);
+enum status training_resume(const struct training_options *options, const struct run_info *run,
+                            struct err *err);
+
+/* Opens all that training needs, on the device and in its memory, shows it, and closes it: no step is made,
+ * no run left. What is prepared of the corpus stays for the run to come. */
+struct training_session;
+enum status training_try(const struct training_options *options,
+                         enum status (*show)(const struct training_session *session, void *context,
+                                             struct err *err),
+                         void *context, struct err *err);
 
 #endif

@@ -131,7 +131,7 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
     enum status status = run_find(s->store, s->id, &run, err);
     if (!status) status = find_origin(s, &run, checkpoint, sizeof s->origin, err);
     if (!status && s->anew && *s->config.model.from) s->weights = s->config.model.from;
-    if (!status) status = training_open_anew(s, err);
+    if (!status) status = training_session_open_trainer(s, err);
     if (status || s->anew) return status;
     find_passed_over(s);
     status = s->fresh ? trainer_fork(s->trainer, checkpoint, &s->fresh, err)
@@ -147,15 +147,10 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
     return status ? status : check_rest(s, s->id, err);
 }
 
-static bool is_silent(const struct training_session *s)
-{
-    return s->options->progress == REPORT_NONE || s->options->progress == REPORT_JSON;
-}
-
 void training_tell_passed_over(struct training_session *s, bool resumed)
 {
     char text[sizeof s->passed_over + 80];
-    if (*s->passed_over && (!resumed || is_silent(s))) /* to a user whom no report tells */
+    if (*s->passed_over && (!resumed || s->options->silent)) /* to a user whom no report tells */
         fprintf(stderr, "anneal: warning: run %s: %s\n", s->id, s->passed_over);
     if (!resumed || s->anew) return;
     bool moved = checkpoint_set_damaged_aside(s->checkpoints, s->origin);
@@ -232,7 +227,7 @@ enum status training_keep_changes(struct training_session *s, char *changes, siz
 enum status training_open_forked(struct training_session *s, struct err *err)
 {
     const struct fork_origin *fork = s->options->fork;
-    enum status status = training_open_anew(s, err);
+    enum status status = training_session_open_trainer(s, err);
     if (!status) status = trainer_fork(s->trainer, fork->checkpoint, &s->fresh, err);
     char *config = config_text(&s->config);
     if (!status) begin_stopping_of_fork(s, config, fork->config);
@@ -259,7 +254,7 @@ void training_tell_fork(struct training_session *s)
              s->fresh ? ", from weights alone: the optimizer begins anew" : "", rate,
              *changes ? ", with " : "", changes);
     training_session_event(s, step, "info", text);
-    if (*fork->passed_over && is_silent(s)) fprintf(stderr, "anneal: warning: %s\n", fork->passed_over);
+    if (*fork->passed_over && s->options->silent) fprintf(stderr, "anneal: warning: %s\n", fork->passed_over);
     if (*fork->passed_over) training_session_event(s, step, "warning", fork->passed_over);
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, step);
     training_session_checkpoint(s, &(struct checkpoint_record){.step = step,

@@ -5,12 +5,9 @@
 
 #include "tui/session/training_session.h"
 
-/* In training.c: the trainer with fresh weights, in a precision that the device has. */
-enum status training_open_anew(struct training_session *s, struct err *err);
-
-/* The same with the newest full checkpoint. A run that never had one begins again (`anew`); one that was
- * forked from weights alone and has none of its own goes on from those (`fresh`). One whose checkpoints are
- * gone, or hold weights alone, or that has nothing left to do, is an error with its remedy. */
+/* Opens the trainer with the newest full checkpoint. A run that never had one begins again (`anew`); one that
+ * was forked from weights alone and has none of its own goes on from those (`fresh`). One whose checkpoints
+ * are gone, or hold weights alone, or that has nothing left to do, is an error with its remedy. */
 enum status training_open_resumed(struct training_session *s, struct err *err);
 
 /* Says that a newer checkpoint was passed over, where one was: on standard error where the report does not,

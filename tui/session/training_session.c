@@ -9,7 +9,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "tui/command/progress_bar.h"
 #include "tui/session/interrupt.h"
 
 /* ---- the observer: from the trainer to the store and the terminal ---- */
@@ -18,7 +17,7 @@ static void on_step(void *context, const struct step_record *record)
 {
     struct training_session *s = context;
     writer_step(s->writer, record);
-    train_report_step(&s->report, record);
+    s->watcher->step(s->watcher->context, record);
 }
 
 static void on_eval(void *context, const struct eval_record *record)
@@ -32,14 +31,14 @@ static void on_stopping(void *context, const struct stopping_record *record)
 {
     struct training_session *s = context;
     writer_stopping(s->writer, record);
-    train_report_eval(&s->report, &s->last_eval, record);
+    s->watcher->eval(s->watcher->context, &s->last_eval, record);
 }
 
 static void on_sample(void *context, const struct sample_record *record)
 {
     struct training_session *s = context;
     writer_sample(s->writer, record);
-    train_report_sample(&s->report, record);
+    s->watcher->sample(s->watcher->context, record);
 }
 
 /* A killed run has no gap in its history: no checkpoint is ahead of what is recorded. When the store cannot
@@ -60,7 +59,7 @@ static void on_checkpoint(void *context, const struct checkpoint_record *record)
 {
     struct training_session *s = context;
     writer_checkpoint(s->writer, record);
-    train_report_checkpoint(&s->report, record);
+    s->watcher->checkpoint(s->watcher->context, record);
 }
 
 static void on_memory(void *context, const struct memory_record *record)
@@ -97,15 +96,14 @@ static void on_event(void *context, const struct event_record *record)
 {
     struct training_session *s = context;
     writer_event(s->writer, record);
-    train_report_event(&s->report, record);
+    s->watcher->event(s->watcher->context, record);
 }
 
 static void on_paused(void *context, bool paused)
 {
     struct training_session *s = context;
-    enum run_status status = paused ? RUN_PAUSED : RUN_RUNNING;
-    writer_status(s->writer, status);
-    train_report_status(&s->report, s->id, trainer_state(s->trainer)->step, run_status_name(status));
+    writer_status(s->writer, paused ? RUN_PAUSED : RUN_RUNNING);
+    s->watcher->paused(s->watcher->context, trainer_state(s->trainer)->step, paused);
 }
 
 /* One line is what standard error has; the log has them all. */
@@ -113,8 +111,8 @@ static void on_full(void *context, const char *line)
 {
     struct training_session *s = context;
     size_t used = strlen(s->full), length = strlen(line);
-    if (s->report.log.fd >= 0)
-        run_log_line(&s->report.log, line);
+    if (s->log.fd >= 0)
+        run_log_line(&s->log, line);
     else if (used + length + 2 <= sizeof s->full)
         snprintf(s->full + used, sizeof s->full - used, "%s\n", line);
 }
@@ -163,7 +161,7 @@ static void on_order_done(void *context, int64_t order_id, int64_t applied_step,
     if (s->tracing && order_id == s->trace.id) {
         s->tracing = false;
         writer_order_done(s->writer, order_id, applied_step, result);
-        train_report_order(&s->report, order_verb_name(ORDER_TRACE), applied_step, result);
+        s->watcher->order(s->watcher->context, order_verb_name(ORDER_TRACE), applied_step, result);
         return;
     }
     s->obeying = false;
@@ -174,7 +172,7 @@ static void on_order_done(void *context, int64_t order_id, int64_t applied_step,
     if (s->taken.verb == ORDER_LR_FACTOR && trainer_state(s->trainer)->lr_factor == s->taken.argument)
         s->recalled_count = 0; /* the newest word counts */
     writer_order_done(s->writer, order_id, applied_step, result);
-    train_report_order(&s->report, order_verb_name(s->taken.verb), applied_step, result);
+    s->watcher->order(s->watcher->context, order_verb_name(s->taken.verb), applied_step, result);
 }
 
 static enum train_request on_request(void *context)
@@ -220,7 +218,12 @@ enum status training_session_open(struct training_session *s, const struct train
                                   struct err *err)
 {
     *s = (struct training_session){
-        .options = options, .config = options->config, .lock = {-1}, .report = {.log = {.fd = -1}}};
+        .options = options,
+        .watcher = &options->watcher,
+        .config = options->config,
+        .go_on_with = options->config.checkpoint.contents == CONTENTS_FULL ? "resume" : "fork",
+        .lock = {-1},
+        .log = {.fd = -1}};
     interrupt_catch();
     signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
     signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
@@ -233,25 +236,25 @@ enum status training_session_open_corpus(struct training_session *s, struct err 
 {
     const struct config *c = &s->config;
     char cache[PATH_MAX];
-    struct progress_bar bar;
+    const struct progress *progress = s->watcher->progress;
     if (snprintf(cache, sizeof cache, "%s/data", s->home) >= (int)sizeof cache)
         return err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long");
-    progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
-    struct progress progress = progress_bar_observer(&bar);
-    enum status status = corpus_open(c->data.train, c->data.tokenizer, cache, &progress, &s->corpus, err);
+    enum status status = corpus_open(c->data.train, c->data.tokenizer, cache, progress, &s->corpus, err);
     if (!status && *c->data.val)
-        status = corpus_open_validation(&s->corpus, c->data.val, cache, &progress, err);
-    progress_bar_finish(&bar);
+        status = corpus_open_validation(&s->corpus, c->data.val, cache, progress, err);
+    s->watcher->prepared(s->watcher->context);
     return status;
+}
+
+enum status training_session_settle_precision(struct training_session *s, struct err *err)
+{
+    return device_choice_settle_precision(&s->choice, &s->config.train.precision, err);
 }
 
 enum status training_session_open_trainer(struct training_session *s, struct err *err)
 {
     char warm_folder[PATH_MAX + 8];
-    struct progress_bar bar;
     snprintf(warm_folder, sizeof warm_folder, "%s/cuda", s->home);
-    progress_bar_init(&bar, stderr, train_report_style(s->options->progress));
-    struct progress progress = progress_bar_observer(&bar);
     struct train_setup setup = {.config = &s->config,
                                 .backend = s->choice.backend,
                                 .device = s->choice.device,
@@ -260,7 +263,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .weights = s->weights,
                                 .traces = s->traces,
                                 .warm_folder = warm_folder,
-                                .progress = &progress,
+                                .progress = s->watcher->progress,
                                 .full = {on_full, s},
                                 .check_allocations = s->options->check_allocations,
                                 .observer = {.context = s,
@@ -280,8 +283,10 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .next_order = on_next_order,
                                              .order_done = on_order_done,
                                              .request = on_request}};
-    enum status status = trainer_open(&setup, &s->trainer, err);
-    progress_bar_finish(&bar);
+    enum status status = training_session_settle_precision(s, err);
+    if (status) return status;
+    status = trainer_open(&setup, &s->trainer, err);
+    s->watcher->prepared(s->watcher->context);
     if (status)
         memory_share_release(&s->share);
     else
@@ -301,7 +306,7 @@ void training_session_log_memory(struct training_session *s)
 {
     for (char *line = s->full, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
-        run_log_line(&s->report.log, line);
+        run_log_line(&s->log, line);
     }
     s->full[0] = '\0';
 }
@@ -311,10 +316,10 @@ void training_session_log_failure(struct training_session *s, const char *senten
     char folder[PATH_MAX];
     if (s->full[0] == '\0') return;
     run_folder(s->store, s->id, folder, sizeof folder);
-    run_log_open(&s->report.log, folder);
-    run_log_line(&s->report.log, sentence);
+    run_log_open(&s->log, folder);
+    run_log_line(&s->log, sentence);
     training_session_log_memory(s);
-    run_log_close(&s->report.log);
+    run_log_close(&s->log);
 }
 
 enum status training_session_record(struct training_session *s, struct err *err)
@@ -348,6 +353,7 @@ void training_session_close_trainer(struct training_session *s)
 void training_session_close(struct training_session *s)
 {
     training_session_close_trainer(s);
+    run_log_close(&s->log);
     corpus_close(&s->corpus);
     device_choice_close(&s->choice);
     if (s->lock.fd >= 0) run_lock_release(&s->lock);

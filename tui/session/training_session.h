@@ -1,5 +1,5 @@
-/* What a training session holds open, and the observer that joins trainer, run store and terminal: what the
- * trainer tells goes to the run's record and to the report, what is ordered comes back. Private to
+/* What a training session holds open, and the observer that joins trainer, run store and watcher: what the
+ * trainer reports goes to the run's record and to the watcher, what is ordered comes back. Private to
  * training.c, which decides what is opened when, and on which device. */
 #ifndef ANNEAL_TUI_SESSION_TRAINING_SESSION_H
 #define ANNEAL_TUI_SESSION_TRAINING_SESSION_H
@@ -12,10 +12,10 @@
 #include "runs/order.h"
 #include "runs/store.h"
 #include "runs/writer.h"
-#include "tui/session/training.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
 #include "tui/session/metrics.h"
+#include "tui/session/training.h"
 
 enum { CARRIED_ORDERS_MAX = 5 };
 
@@ -33,7 +33,9 @@ struct training_session {
     char starting[LEDGER_TEXT]; /* what the share is for while there is no run yet */
     struct metrics *metrics;    /* NULL: none are taken */
     struct trainer *trainer;
-    struct train_report report;
+    const struct training_watcher *watcher; /* of the options */
+    const char *go_on_with; /* the command that goes on from this run's checkpoints: "resume", or "fork" */
+    struct run_log log;
     char origin[PATH_MAX]; /* the checkpoint that a resumed run goes on from */
     char passed_over[160]; /* a sentence about a newer one, which is none to go on from; "": there is none */
     char full[4096];       /* lines about a device that had no room, until there is a log to hold them */
@@ -61,7 +63,9 @@ enum status training_session_open(struct training_session *s, const struct train
 void training_session_close(struct training_session *s);
 
 enum status training_session_open_corpus(struct training_session *s, struct err *err);
-/* On the device chosen. */
+/* Replaces a precision that the chosen device has not, where that is allowed. */
+enum status training_session_settle_precision(struct training_session *s, struct err *err);
+/* On the device chosen, with fresh weights, in a precision that it has. */
 enum status training_session_open_trainer(struct training_session *s, struct err *err);
 void training_session_close_trainer(struct training_session *s);
 /* Tells the ledger that the trainer has what was reserved, and for which run. */
