@@ -193,49 +193,78 @@ static void sleep_until_woken(struct writer *writer, double seconds)
     sem_clockwait(&writer->wake, CLOCK_MONOTONIC, &until);
 }
 
+bool writer_commit_due(const struct writer_pace *pace, const struct writer_demand *demand, double now)
+{
+    double since = now - pace->last_commit;
+    bool news = pace->failing || demand->records > 0 || demand->lost;
+    bool hurry = since >= commit_every || demand->flush || demand->closing;
+    bool alive = demand->looks != pace->looks && since >= heartbeat_every;
+    if (!(news && hurry) && demand->records < WRITER_BATCH && !alive) return false;
+    return now >= pace->next_attempt || (demand->closing && !pace->failing);
+}
+
+void writer_pace_note(struct writer_pace *pace, const struct writer_demand *demand, bool stored, double now)
+{
+    double wait = demand->closing ? retry_after : pace->pause;
+    pace->looks = demand->looks;
+    pace->failing = !stored;
+    pace->last_commit = now;
+    pace->next_attempt = stored ? 0 : now + wait;
+    pace->pause = stored ? retry_after : fmin(2 * pace->pause, retry_at_most);
+}
+
+static void fill_batch(struct writer *writer)
+{
+    while (writer->batch_count < WRITER_BATCH &&
+           ring_pop(&writer->records, &writer->batch[writer->batch_count]))
+        writer->batch_count++;
+}
+
+static struct writer_demand demand_of(struct writer *writer)
+{
+    struct writer_demand demand = {
+        .records = writer->batch_count,
+        .lost = atomic_load_explicit(&writer->lost, memory_order_relaxed) > 0,
+        .looks = atomic_load_explicit(&writer->looks, memory_order_relaxed),
+    };
+    pthread_mutex_lock(&writer->mutex);
+    demand.closing = writer->closing;
+    demand.flush = writer->flush_wanted > writer->committed;
+    pthread_mutex_unlock(&writer->mutex);
+    return demand;
+}
+
+/* While the run ends: whether all is stored, or storage has failed for too long. */
+static bool may_leave(struct writer *writer, struct writer_pace *pace, double *leaving_since)
+{
+    double now = clock_monotonic();
+    if (*leaving_since == 0) {
+        *leaving_since = now;
+        pace->next_attempt = fmin(pace->next_attempt, now + retry_after);
+        if (pace->failing && writer->on_error)
+            writer->on_error(writer->context, "trying for up to 10 s to store the last records");
+    }
+    if (pace->failing) return now - *leaving_since > close_patience;
+    return writer->batch_count == 0 && ring_count(&writer->records) == 0 &&
+           atomic_load_explicit(&writer->lost, memory_order_relaxed) == 0;
+}
+
 static void *run(void *argument)
 {
     struct writer *writer = argument;
-    double last_commit = clock_monotonic(), next_attempt = 0, pause = retry_after, leaving_since = 0;
-    bool failing = false;
+    struct writer_pace pace = {.last_commit = clock_monotonic(), .pause = retry_after};
+    double leaving_since = 0;
     for (;;) {
-        while (writer->batch_count < WRITER_BATCH &&
-               ring_pop(&writer->records, &writer->batch[writer->batch_count]))
-            writer->batch_count++;
-
-        pthread_mutex_lock(&writer->mutex);
-        bool closing = writer->closing, flush = writer->flush_wanted > writer->committed;
-        pthread_mutex_unlock(&writer->mutex);
-
-        double now = clock_monotonic(), since = now - last_commit;
-        uint64_t looks = atomic_load_explicit(&writer->looks, memory_order_relaxed);
-        bool news = failing || writer->batch_count > 0 ||
-                    atomic_load_explicit(&writer->lost, memory_order_relaxed) > 0;
-        bool alive = looks != writer->looks_seen && since >= heartbeat_every;
-        bool due = (news && (since >= commit_every || flush || closing)) ||
-                   writer->batch_count == WRITER_BATCH || alive;
-        if (due && (now >= next_attempt || (closing && !failing))) {
-            writer->looks_seen = looks;
-            failing = !try_commit(writer);
-            last_commit = now = clock_monotonic();
-            next_attempt = failing ? now + pause : 0;
-            pause = failing ? fmin(2 * pause, retry_at_most) : retry_after;
-            if (closing && failing) next_attempt = now + retry_after;
+        fill_batch(writer);
+        struct writer_demand demand = demand_of(writer);
+        if (writer_commit_due(&pace, &demand, clock_monotonic())) {
+            bool stored = try_commit(writer);
+            writer_pace_note(&pace, &demand, stored, clock_monotonic());
         }
-        if (closing) {
-            if (leaving_since == 0) {
-                leaving_since = now;
-                next_attempt = fmin(next_attempt, now + retry_after);
-                if (failing && writer->on_error)
-                    writer->on_error(writer->context, "trying for up to 10 s to store the last records");
-            }
-            bool quiet = atomic_load_explicit(&writer->lost, memory_order_relaxed) == 0 && !failing;
-            if (quiet && writer->batch_count == 0 && ring_count(&writer->records) == 0) break;
-            if (failing && now - leaving_since > close_patience) break;
-        }
+        if (demand.closing && may_leave(writer, &pace, &leaving_since)) break;
         look_for_orders(writer);
-        if (writer->batch_count < WRITER_BATCH && ring_count(&writer->records) > 0 && !failing) continue;
-        sleep_until_woken(writer, look_every);
+        bool more = writer->batch_count < WRITER_BATCH && ring_count(&writer->records) > 0;
+        if (!more || pace.failing) sleep_until_woken(writer, look_every);
     }
     return NULL;
 }

@@ -59,6 +59,28 @@ struct writer_slot {
     };
 };
 
+/* When the writer's thread commits. Times are monotonic seconds. */
+struct writer_pace {
+    double last_commit, next_attempt, pause; /* pause: before the attempt after the next failure */
+    bool failing;                            /* the newest attempt failed */
+    uint64_t looks;                          /* `looks` at the last commit */
+};
+
+/* What waits for a commit. */
+struct writer_demand {
+    size_t records;
+    bool lost, flush, closing; /* records were lost; somebody waits; the run ends */
+    uint64_t looks;
+};
+
+/* Records are committed every 250 ms, a full batch or one that somebody waits for at once. Without any, a
+ * heartbeat is due every 5 s, but only when the trainer has looked for orders since the last commit: one that
+ * hangs falls silent. */
+bool writer_commit_due(const struct writer_pace *pace, const struct writer_demand *demand, double now);
+
+/* Notes an attempt: after a failure the next one waits, longer each time, up to 5 s. */
+void writer_pace_note(struct writer_pace *pace, const struct writer_demand *demand, bool stored, double now);
+
 struct writer {
     /* the training thread's */
     uint64_t pushed, text_head;
@@ -80,7 +102,7 @@ struct writer {
     struct journal journal;
     struct writer_slot *batch;
     size_t batch_count;
-    uint64_t looks_seen, unreported_lost;
+    uint64_t unreported_lost;
     int64_t newest_order, orders_seen_version;
     unsigned reported_kinds; /* bits by enum status, until storage works again */
     double failing_since;    /* monotonic; 0: it works */

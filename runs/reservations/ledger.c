@@ -25,6 +25,7 @@ struct ledger {
     char path[PATH_MAX];
     char boot[PROCESS_BOOT_BYTES]; /* of this system */
     char home[LEDGER_HOME];
+    int busy_ms;
     int64_t place; /* in the queue; 0: none */
 };
 
@@ -60,11 +61,11 @@ static enum status failed(struct ledger *l, struct err *err)
     int64_t locking = code == SQLITE_BUSY ? process_locking(l->path) : 0;
     if (locking)
         return err_set(err, STATUS_IO,
-                       "%s: process %" PRId64 " has kept it locked for %d s (end or continue that process)",
-                       l->path, locking, BUSY_MS / 1000);
+                       "%s: process %" PRId64 " has kept it locked for %.3g s (end or continue that process)",
+                       l->path, locking, l->busy_ms / 1000.0);
     if (code == SQLITE_BUSY)
-        return err_set(err, STATUS_IO, "%s: kept locked for %d s (`fuser %s` shows the process: end it)",
-                       l->path, BUSY_MS / 1000, l->path);
+        return err_set(err, STATUS_IO, "%s: kept locked for %.3g s (`fuser %s` shows the process: end it)",
+                       l->path, l->busy_ms / 1000.0, l->path);
     if (code == SQLITE_FULL) return err_set(err, STATUS_IO, "%s: %s (make room on its disk)", l->path, why);
     if (code == SQLITE_READONLY || code == SQLITE_PERM || code == SQLITE_CANTOPEN)
         return err_set(err, STATUS_IO, "%s: %s (make the file and its folder writable for this user)",
@@ -188,8 +189,14 @@ static enum status bring_up_to_date(struct ledger *l, struct err *err)
 
 enum status ledger_open(const char *folder, struct ledger **out, struct err *err)
 {
+    return ledger_open_patiently(folder, BUSY_MS, out, err);
+}
+
+enum status ledger_open_patiently(const char *folder, int busy_ms, struct ledger **out, struct err *err)
+{
     struct ledger *l = calloc(1, sizeof *l);
     if (!l) return err_set(err, STATUS_NO_MEMORY, "no memory for the ledger of device memory");
+    l->busy_ms = busy_ms;
     process_boot(l->boot);
     enum status status = file_make_folders(folder, err);
     if (!status) status = ledger_file_path(folder, l->path, sizeof l->path, err);
@@ -199,7 +206,7 @@ enum status ledger_open(const char *folder, struct ledger **out, struct err *err
                         NULL) != SQLITE_OK)
         status = l->db ? failed(l, err) : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", l->path);
     if (!status) {
-        sqlite3_busy_timeout(l->db, BUSY_MS);
+        sqlite3_busy_timeout(l->db, busy_ms);
         sqlite3_db_config(l->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
         status = run(l, "pragma trusted_schema = off; pragma synchronous = off", err);
     }

@@ -57,6 +57,8 @@ struct ledger_room {
 /* Creates folder and file where they are missing; the file with the rights that the folder gives to write in
  * it, and its group. */
 enum status ledger_open(const char *folder, struct ledger **out, struct err *err);
+/* The same with another patience than ten seconds with whoever keeps the file locked, in milliseconds. */
+enum status ledger_open_patiently(const char *folder, int busy_ms, struct ledger **out, struct err *err);
 /* Whether its file has been removed or replaced since: then nobody sees what is in it. */
 bool ledger_is_lost(struct ledger *ledger);
 /* What this process reserves from now on is told to be of this ANNEAL_HOME. */

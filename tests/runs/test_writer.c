@@ -21,7 +21,6 @@
 #include <sqlite3.h>
 
 #include "core/base/clock.h"
-#include "runs/order.h"
 #include "runs/series.h"
 #include "store_fixture.h"
 
@@ -241,68 +240,6 @@ static void recording_makes_no_system_call(void **state)
     int code = store_fixture_wait(store_fixture_fork(record_without_the_kernel, home));
     if (code == NO_FILTER) skip(); /* a kernel without seccomp */
     assert_int_equal(code, 0);
-}
-
-/* ---- orders ---- */
-
-static void orders_are_delivered_once_and_acknowledged(void **state)
-{
-    (void)state;
-    char home[PATH_MAX], id[RUN_ID_MAX];
-    struct err err = {0};
-    struct arena arena;
-    arena_init(&arena, 0);
-    store_fixture_home("orders", home, sizeof home);
-    store_fixture_run(home, "orders", id);
-    struct store *store = store_fixture_open(home);
-    int64_t early, first, second;
-    assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "test", &early, &err), STATUS_FAILED);
-    assert_non_null(strstr(err.text, "nobody is there to obey"));
-
-    struct run_lock lock;
-    assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);
-    /* given before the segment begins: answered, not delivered */
-    assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "test", &early, &err), STATUS_OK);
-    struct writer *writer = store_fixture_writer(home, id);
-    assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, 0.5, "test", &first, &err), STATUS_OK);
-    assert_int_equal(order_issue(store, id, ORDER_PAUSE, NAN, "test", &second, &err), STATUS_OK);
-    assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, NAN, "test", NULL, &err), STATUS_USAGE);
-
-    struct order orders[3];
-    size_t got = 0;
-    double deadline = clock_monotonic() + 30;
-    while (got < 2 && clock_monotonic() < deadline) got += writer_next_order(writer, &orders[got]);
-    assert_int_equal(got, 2);
-    assert_true(orders[0].id == first && orders[0].verb == ORDER_LR_FACTOR && orders[0].argument == 0.5);
-    assert_true(orders[1].id == second && orders[1].verb == ORDER_PAUSE && isnan(orders[1].argument));
-
-    writer_order_done(writer, first, 41, "factor 0.5, from \"now\" on");
-    writer_status(writer, RUN_PAUSED);
-    assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
-    assert_false(writer_next_order(writer, &orders[2]));
-    struct order_row row;
-    assert_int_equal(order_get(store, first, &arena, &row, &err), STATUS_OK);
-    assert_int_equal(row.applied_step, 41);
-    assert_string_equal(row.result, "factor 0.5, from \"now\" on");
-    assert_string_equal(row.issuer, "test");
-    assert_int_equal(order_get(store, second, &arena, &row, &err), STATUS_OK);
-    assert_true(row.applied_step == -1 && row.result == NULL);
-    struct run_info info;
-    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
-    assert_int_equal(info.status, RUN_PAUSED);
-
-    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
-    run_lock_release(&lock);
-    struct order_row *rows;
-    size_t count;
-    assert_int_equal(order_list(store, id, 10, &arena, &rows, &count, &err), STATUS_OK);
-    assert_int_equal(count, 3);
-    assert_true(rows[0].id == second && rows[2].id == early);
-    assert_non_null(strstr(rows[0].result, "ended first"));
-    assert_non_null(strstr(rows[2].result, "already ended"));
-    assert_int_equal(order_get(store, 999, &arena, &row, &err), STATUS_NOT_FOUND);
-    store_close(store);
-    arena_release(&arena);
 }
 
 /* ---- trouble ---- */
@@ -567,7 +504,6 @@ int main(void)
         cmocka_unit_test(a_text_too_long_is_cut_at_a_character),
         cmocka_unit_test(resumed_segments_are_numbered_and_the_last_one_counts),
         cmocka_unit_test(recording_makes_no_system_call),
-        cmocka_unit_test(orders_are_delivered_once_and_acknowledged),
         cmocka_unit_test(a_full_ring_loses_records_and_says_how_many),
         cmocka_unit_test(a_locked_database_is_reported_once_and_retried),
         cmocka_unit_test(a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows),

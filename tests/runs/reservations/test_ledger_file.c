@@ -103,7 +103,8 @@ static void a_process_that_hangs_with_the_file_locked_is_named(void **state)
     char words[80];
     int64_t id;
     int status;
-    struct ledger *ledger = opened("locked");
+    struct ledger *ledger;
+    if (ledger_open_patiently(home("locked"), 300, &ledger, &err)) fail_msg("%s", err.text);
     pid_t child = fork();
     if (child == 0) {
         sqlite3 *db;
@@ -116,7 +117,7 @@ static void a_process_that_hangs_with_the_file_locked_is_named(void **state)
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
     assert_int_equal(ledger_reserve(ledger, &room, "run", MIB, &id, &err), STATUS_IO);
-    snprintf(words, sizeof words, "process %d has kept it locked for ", (int)child);
+    snprintf(words, sizeof words, "process %d has kept it locked for 0.3 s", (int)child);
     expect_words(&err, file("locked"), words);
     expect_words(&err, file("locked"), "(end or continue that process)");
     assert_int_equal(kill(child, SIGCONT), 0);

@@ -1,0 +1,246 @@
+/* The control channel and the writer's pace: which orders reach the trainer, and when a commit or a heartbeat
+ * is due. */
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/base/clock.h"
+#include "runs/order.h"
+#include "runs/writer_thread.h"
+#include "tests/runs/store_fixture.h"
+
+static void orders_are_delivered_once_and_acknowledged(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena;
+    arena_init(&arena, 0);
+    store_fixture_home("orders", home, sizeof home);
+    store_fixture_run(home, "orders", id);
+    struct store *store = store_fixture_open(home);
+    int64_t early, first, second;
+    assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "test", &early, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "nobody is there to obey"));
+
+    struct run_lock lock;
+    assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);
+    /* given before the segment begins: answered, not delivered */
+    assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "test", &early, &err), STATUS_OK);
+    struct writer *writer = store_fixture_writer(home, id);
+    assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, 0.5, "test", &first, &err), STATUS_OK);
+    assert_int_equal(order_issue(store, id, ORDER_PAUSE, NAN, "test", &second, &err), STATUS_OK);
+    assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, NAN, "test", NULL, &err), STATUS_USAGE);
+
+    struct order orders[3];
+    size_t got = 0;
+    double deadline = clock_monotonic() + 30;
+    while (got < 2 && clock_monotonic() < deadline) got += writer_next_order(writer, &orders[got]);
+    assert_int_equal(got, 2);
+    assert_true(orders[0].id == first && orders[0].verb == ORDER_LR_FACTOR && orders[0].argument == 0.5);
+    assert_true(orders[1].id == second && orders[1].verb == ORDER_PAUSE && isnan(orders[1].argument));
+
+    writer_order_done(writer, first, 41, "factor 0.5, from \"now\" on");
+    writer_status(writer, RUN_PAUSED);
+    assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
+    assert_false(writer_next_order(writer, &orders[2]));
+    struct order_row row;
+    assert_int_equal(order_get(store, first, &arena, &row, &err), STATUS_OK);
+    assert_int_equal(row.applied_step, 41);
+    assert_string_equal(row.result, "factor 0.5, from \"now\" on");
+    assert_string_equal(row.issuer, "test");
+    assert_int_equal(order_get(store, second, &arena, &row, &err), STATUS_OK);
+    assert_true(row.applied_step == -1 && row.result == NULL);
+    struct run_info info;
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_int_equal(info.status, RUN_PAUSED);
+
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    run_lock_release(&lock);
+    struct order_row *rows;
+    size_t count;
+    assert_int_equal(order_list(store, id, 10, &arena, &rows, &count, &err), STATUS_OK);
+    assert_int_equal(count, 3);
+    assert_true(rows[0].id == second && rows[2].id == early);
+    assert_non_null(strstr(rows[0].result, "ended first"));
+    assert_non_null(strstr(rows[2].result, "already ended"));
+    assert_int_equal(order_get(store, 999, &arena, &row, &err), STATUS_NOT_FOUND);
+    store_close(store);
+    arena_release(&arena);
+}
+
+/* Returns when the writer's thread has looked for orders after whatever was committed before the call. */
+static void let_it_look(struct writer *writer)
+{
+    struct err err = {0};
+    for (int i = 0; i < 2; i++) { /* it looks after each commit: before the second one, at the latest */
+        writer_event(writer, &(struct event_record){0, 0, "info", "a look"});
+        assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
+    }
+}
+
+static void more_orders_than_the_ring_holds_arrive_once_and_in_order(void **state)
+{
+    (void)state;
+    enum { ORDERS = 3 * WRITER_ORDERS + 1 };
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    store_fixture_home("many", home, sizeof home);
+    store_fixture_run(home, "many", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    store_fixture_sql(home, "with recursive n(i) as (select 0 union all select i + 1 from n where i < 192)"
+                            " insert into orders(run_id, issued_at, verb, argument)"
+                            " select id, 1, 'lr-factor', i from runs, n");
+    int64_t got = 0;
+    for (int rounds = 0; got < ORDERS && rounds < 10; rounds++) {
+        struct order order;
+        let_it_look(writer); /* the trainer asks only when the ring is full */
+        for (; writer_next_order(writer, &order); got++) assert_true(order.argument == (double)got);
+    }
+    assert_int_equal(got, ORDERS);
+    let_it_look(writer);
+    assert_false(writer_next_order(writer, &(struct order){0}));
+    /* and one that comes when nothing waits any more */
+    store_fixture_sql(home, "insert into orders(run_id, issued_at, verb) select id, 1, 'stop' from runs");
+    struct order last = {0};
+    let_it_look(writer);
+    assert_true(writer_next_order(writer, &last));
+    assert_int_equal(last.verb, ORDER_STOP);
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, NULL), STATUS_OK);
+}
+
+static void an_unknown_verb_is_passed_over(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct order order;
+    store_fixture_home("verbs", home, sizeof home);
+    store_fixture_run(home, "verbs", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    store_fixture_sql(home, "insert into orders(run_id, issued_at, verb) select id, 1, 'dance' from runs;"
+                            "insert into orders(run_id, issued_at, verb) select id, 1, 'eval' from runs");
+    let_it_look(writer);
+    assert_true(writer_next_order(writer, &order));
+    assert_int_equal(order.verb, ORDER_EVAL);
+    assert_false(writer_next_order(writer, &order));
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, NULL), STATUS_OK);
+}
+
+static void a_factor_is_a_finite_number_from_zero_up_and_other_verbs_have_none(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct run_lock lock;
+    struct order_row *rows;
+    struct arena arena;
+    size_t count;
+    int64_t order;
+    arena_init(&arena, 0);
+    store_fixture_home("factor", home, sizeof home);
+    store_fixture_run(home, "factor", id);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);
+    static const double refused[] = {-0.5, NAN, INFINITY};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, refused[i], "test", &order, &err),
+                         STATUS_USAGE);
+    assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, 0, "test", &order, &err), STATUS_OK);
+    assert_int_equal(order_issue(store, id, ORDER_PAUSE, 7, "test", &order, &err), STATUS_OK);
+    assert_int_equal(order_list(store, id, 1, &arena, &rows, &count, &err), STATUS_OK);
+    assert_int_equal(count, 1); /* the newest */
+    assert_true(rows[0].verb == ORDER_PAUSE && isnan(rows[0].argument));
+    run_lock_release(&lock);
+    store_close(store);
+    arena_release(&arena);
+}
+
+/* ---- the pace ---- */
+
+static void a_trainer_that_hangs_has_no_heartbeat(void **state)
+{
+    (void)state;
+    struct writer_pace pace = {.last_commit = 100, .looks = 7};
+    struct writer_demand hangs = {.looks = 7}, looks = {.looks = 8};
+    assert_false(writer_commit_due(&pace, &hangs, 1e6));
+    assert_false(writer_commit_due(&pace, &looks, 104.9));
+    assert_true(writer_commit_due(&pace, &looks, 105));
+    writer_pace_note(&pace, &looks, true, 105);
+    assert_false(writer_commit_due(&pace, &looks, 1e6)); /* it has hung since */
+}
+
+static void asking_for_orders_is_the_sign_of_life(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    store_fixture_home("alive", home, sizeof home);
+    store_fixture_run(home, "alive", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    uint64_t before = atomic_load(&writer->looks);
+    struct step_record step = store_fixture_step(0, 1);
+    writer_step(writer, &step);
+    assert_true(atomic_load(&writer->looks) == before);
+    writer_next_order(writer, &(struct order){0});
+    assert_true(atomic_load(&writer->looks) > before);
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, NULL), STATUS_OK);
+}
+
+static void records_wait_for_a_quarter_of_a_second_at_most(void **state)
+{
+    (void)state;
+    struct writer_pace pace = {.last_commit = 100};
+    struct writer_demand one = {.records = 1}, awaited = {.records = 1, .flush = true},
+                         last = {.records = 1, .closing = true}, full = {.records = WRITER_BATCH},
+                         lost = {.lost = true}, none = {.flush = true};
+    assert_false(writer_commit_due(&pace, &one, 100.2));
+    assert_true(writer_commit_due(&pace, &one, 100.25));
+    assert_true(writer_commit_due(&pace, &lost, 100.25));
+    assert_true(writer_commit_due(&pace, &awaited, 100));
+    assert_true(writer_commit_due(&pace, &last, 100));
+    assert_true(writer_commit_due(&pace, &full, 100));
+    assert_false(writer_commit_due(&pace, &none, 1e6)); /* all that somebody waits for is stored */
+}
+
+static void a_storage_that_fails_is_tried_again_after_longer_and_longer(void **state)
+{
+    (void)state;
+    struct writer_pace pace = {.last_commit = 100, .pause = 0.25};
+    struct writer_demand full = {.records = WRITER_BATCH}, none = {0};
+    static const double waits[] = {0.25, 0.5, 1, 2, 4, 5, 5};
+    double now = 100;
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+        writer_pace_note(&pace, &full, false, now);
+        assert_false(writer_commit_due(&pace, &full, now + waits[i] - 0.01));
+        now += waits[i];
+        assert_true(writer_commit_due(&pace, &full, now));
+        assert_true(writer_commit_due(&pace, &none, now)); /* what failed is still there */
+    }
+    struct writer_demand leaving = {.records = 1, .closing = true};
+    writer_pace_note(&pace, &leaving, false, now);
+    assert_false(writer_commit_due(&pace, &leaving, now + 0.24));
+    assert_true(writer_commit_due(&pace, &leaving, now + 0.25)); /* who leaves does not wait for long */
+    writer_pace_note(&pace, &full, true, now);
+    writer_pace_note(&pace, &full, false, now);
+    assert_true(writer_commit_due(&pace, &full, now + 0.25)); /* from the start again */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(orders_are_delivered_once_and_acknowledged),
+        cmocka_unit_test(more_orders_than_the_ring_holds_arrive_once_and_in_order),
+        cmocka_unit_test(an_unknown_verb_is_passed_over),
+        cmocka_unit_test(a_factor_is_a_finite_number_from_zero_up_and_other_verbs_have_none),
+        cmocka_unit_test(a_trainer_that_hangs_has_no_heartbeat),
+        cmocka_unit_test(asking_for_orders_is_the_sign_of_life),
+        cmocka_unit_test(records_wait_for_a_quarter_of_a_second_at_most),
+        cmocka_unit_test(a_storage_that_fails_is_tried_again_after_longer_and_longer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
