@@ -28,6 +28,9 @@ static struct step_record odd_step(int64_t step, int salt)
     uint32_t word = philox4x32_10((uint32_t)step, (uint32_t)salt, 1, 2, 3, 4).word[0];
     if (word % 97 == 0) record.loss = NAN;
     if (word % 101 == 0) record.grad_norm = word % 2 ? INFINITY : -INFINITY;
+    if (word % 89 == 0) record.lr = record.tokens_per_sec = NAN;
+    if (word % 83 == 0) record.clip_scale = record.step_ms = NAN;
+    if (word % 79 == 0) record.grad_norm = NAN;
     if (step >= 6400 && step < 6500) record.loss = NAN; /* a whole bucket without a finite value */
     return record;
 }
@@ -194,7 +197,7 @@ static void updates_follow_a_live_run_through_coarsening_and_resume(void **state
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct truth truth = {0};
-    struct series series[METRIC_VAL_LOSS] = {{0}};
+    struct series series[METRIC_VAL_LOSS] = {{0}}, part = {0};
     struct err err = {0};
     bool changed;
     store_fixture_home("live", home, sizeof home);
@@ -202,6 +205,7 @@ static void updates_follow_a_live_run_through_coarsening_and_resume(void **state
     struct store *store = store_fixture_open(home);
     for (int m = 0; m < METRIC_VAL_LOSS; m++)
         assert_int_equal(series_read(store, id, (enum metric)m, 0, -1, 60, &series[m], &err), STATUS_OK);
+    assert_int_equal(series_read(store, id, METRIC_LOSS, 310, -1, 60, &part, &err), STATUS_OK);
     static const struct {
         int64_t first, end;
     } lives[] = {{0, 5},      {5, 6},       {6, 119},      {119, 500}, {300, 420},
@@ -216,7 +220,10 @@ static void updates_follow_a_live_run_through_coarsening_and_resume(void **state
             assert_int_equal(series_update(store, id, &series[m], &changed, &err), STATUS_OK);
             assert_false(changed);
         }
+        assert_int_equal(series_update(store, id, &part, &changed, &err), STATUS_OK);
+        check(&part, &truth, 310, -1); /* also where a life begins before the part that is shown */
     }
+    series_release(&part);
     for (int m = 0; m < METRIC_VAL_LOSS; m++) series_release(&series[m]);
     store_close(store);
     free(truth.steps);
