@@ -219,6 +219,62 @@ static void resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patie
     session_close(&s);
 }
 
+static void resuming_takes_the_new_min_delta(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "min-delta", NULL, WORDS("train.learning_rate=0.003", "eval.every=2"), 900);
+    s.story.leave_at = 4;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    assert_true(s.story.stoppings[1].improved);
+    s.story.leave_at = 0;
+    s.config.eval.early_stopping_min_delta = 100;
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 2; i < s.story.stopping_count; i++) {
+        assert_true(s.story.stoppings[i].min_delta == 100);
+        assert_int_equal(s.story.stoppings[i].verdict, VERDICT_WAITING);
+        assert_int_equal(s.story.stoppings[i].patience_used, i - 1);
+    }
+    session_close(&s);
+}
+
+static int64_t bad_step; /* the one whose gradient is not finite */
+
+static void cross_entropy_with_a_bad_step(float *losses, void *logits, const int32_t *targets,
+                                          const struct step_control *control, int N, int V,
+                                          struct stream *stream)
+{
+    cpu_backend()->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
+    if (control->step == bad_step) *(float *)logits = NAN;
+}
+
+/* Its updates are one fewer than its steps, and AdamW's bias correction goes by them. */
+static void a_run_with_a_skipped_update_resumes_bit_for_bit(void **state)
+{
+    (void)state;
+    struct session s[2];
+    struct backend backend = *cpu_backend();
+    backend.cross_entropy_fused = cross_entropy_with_a_bad_step;
+    bad_step = 1;
+    for (int i = 0; i < 2; i++) {
+        session_open(&s[i], i ? "skipped-part" : "skipped-whole", &backend, NULL, 900);
+        s[i].story.leave_at = i ? 5 : 0;
+        session_start(&s[i], false);
+        session_run(&s[i]);
+    }
+    assert_int_equal(s[1].story.step_count, 5);
+    s[1].story.leave_at = 0;
+    session_start(&s[1], true);
+    assert_int_equal(trainer_state(s[1].trainer)->updates, 4);
+    session_run(&s[1]);
+    assert_true(s[0].story.steps[1].clip_scale == 0);
+    expect_tail(&s[0].story, &s[1].story);
+    expect_equal_checkpoints(&s[0], &s[1], 12);
+    for (int i = 0; i < 2; i++) session_close(&s[i]);
+}
+
 static void a_finished_run_has_nothing_left_to_resume(void **state)
 {
     (void)state;
@@ -289,6 +345,8 @@ int main(void)
         cmocka_unit_test(an_interrupted_run_can_be_interrupted_again),
         cmocka_unit_test(the_factor_of_the_learning_rate_survives_a_resume),
         cmocka_unit_test(resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience),
+        cmocka_unit_test(resuming_takes_the_new_min_delta),
+        cmocka_unit_test(a_run_with_a_skipped_update_resumes_bit_for_bit),
         cmocka_unit_test(a_finished_run_has_nothing_left_to_resume),
         cmocka_unit_test(the_same_seed_gives_the_same_run_and_another_one_another),
     };

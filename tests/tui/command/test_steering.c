@@ -245,12 +245,38 @@ static void of_the_orders_before_a_resume_those_in_force_are_obeyed_again(void *
     rates = rates_after_orders(&s, "out-of-order", "(1, 35, 0.25), (2, 25, 0.5), (4, 38, 2000)");
     assert_string_equal(rates, "20: 1.0, 25: 0.5");
     free(rates);
+    /* the checkpoint of a step is saved before the orders of that step are obeyed */
+    rates = rates_after_orders(&s, "own-step", "(1, 20, 0.25)");
+    assert_string_equal(rates, "20: 0.25");
+    free(rates);
     rates = rates_after_orders(&s, "taken-back", "(1, 25, 0.25), (2, 12, 1)");
     assert_string_equal(rates, "20: 1.0");
     free(rates);
     rates = stage_query(&s, "select count(*) from events where text like 'learning rate%'");
     assert_string_equal(rates, "0");
     free(rates);
+}
+
+/* A factor is to be recalled at step 8,000; before that another is ordered. Nobody reads what the trainer
+ * says, so that it stands still until the order is there. */
+static void a_new_order_counts_more_than_one_that_is_recalled(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "newest");
+    process_close(process_run(0, "train", s.config, "--name=long", "--progress=none", "--sample.every=0",
+                              "--eval.every=0", "--train.schedule=constant", NULL));
+    free(stage_query(&s,
+                     "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result) "
+                     "select id, 0, 'lr-factor', 0.25, 'cli', 8000, 'done' from runs"));
+    struct process *rest =
+        process_start("resume", "long", "--train.total_steps=9000", "--progress=json", NULL);
+    process_wait_lines(rest, 3);
+    assert_true(order(rest, "learning rate × 0.5", "lr-factor", "0.5") < 8000);
+    process_expect_within(120, 0, rest);
+    char *row = stage_query(&s, "select max(lr) = 0.0015, min(lr) = 0.0015 from steps where step >= 7999");
+    assert_string_equal(row, "1|1");
+    free(row);
 }
 
 /* ---- early stopping ---- */
@@ -433,6 +459,7 @@ int main(void)
         TEST(a_learning_rate_factor_survives_a_resume),
         TEST(a_killed_run_obeys_its_learning_rate_orders_again_where_it_did),
         TEST(of_the_orders_before_a_resume_those_in_force_are_obeyed_again),
+        TEST(a_new_order_counts_more_than_one_that_is_recalled),
         TEST(early_stopping_ends_the_run_and_tells_why),
         TEST(runs_show_export_and_the_database_agree),
         TEST(generate_gives_the_same_text_for_the_same_seed),
