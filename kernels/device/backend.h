@@ -162,6 +162,24 @@ struct activity {
     int64_t bytes; /* moved by a copy or fill; 0 for a kernel */
 };
 
+/* The parameters of a slot, from its operands in operations.def. */
+#define PARAMETERS(operands)         OPERANDS_END(PARAMETER_A operands)
+#define OPERANDS_END(...)            OPERANDS_ENDED(__VA_ARGS__)
+#define OPERANDS_ENDED(...)          __VA_ARGS__##_END
+#define PARAMETER_A(kind, name, ...) PARAMETER_##kind(name##_, __VA_ARGS__) PARAMETER_B
+#define PARAMETER_B(kind, name, ...) PARAMETER_##kind(name##_, __VA_ARGS__) PARAMETER_A
+#define PARAMETER_A_END
+#define PARAMETER_B_END
+#define PARAMETER_READ(name, type, ...)    const type *name,
+#define PARAMETER_WRITTEN(name, type, ...) type *name,
+#define PARAMETER_ADDED(name, type, ...)   type *name,
+#define PARAMETER_STORED(name, type, ...)  type *name,
+#define PARAMETER_MATRIX(name, ...)        struct matrix name,
+#define PARAMETER_SCRATCH(name, ...)       void *name,
+#define PARAMETER_SITE(name, ...)          struct dropout_site name,
+#define PARAMETER_COUNT(name, type)        type name,
+#define PARAMETER_VALUE(name, type)        type name,
+
 struct backend {
     const char *name; /* "cpu", "cuda" */
     bool queues;      /* a call returns before its work is done; false: each runs to its end */
@@ -192,15 +210,6 @@ struct backend {
     /* How often, ever and by any thread, the device has been asked for memory: by mem_alloc, pool_alloc,
      * host_alloc, and graph_open where a graph lies in it. */
     int64_t (*allocations)(struct device *device);
-    void (*mem_zero)(void *memory, size_t bytes, struct stream *stream);
-    /* ordinary host memory may be reused on return; that of host_alloc once the copy has happened */
-    void (*mem_upload)(void *device_memory, const void *host, size_t bytes, struct stream *stream);
-    void (*mem_download)(void *host, const void *device_memory, size_t bytes,
-                         struct stream *stream); /* waits */
-    /* into memory of host_alloc, which holds the bytes once the copy has happened; does not wait */
-    void (*mem_download_async)(void *host, const void *device_memory, size_t bytes, struct stream *stream);
-    void (*mem_copy)(void *to, const void *from, size_t bytes,
-                     struct stream *stream); /* within the device; no overlap */
 
     /* --- streams --- */
     /* fails for a precision that the device does not compute in */
@@ -242,9 +251,6 @@ struct backend {
     void (*graph_run)(struct graph *graph, struct stream *stream); /* queues it; `context` must live on */
     void (*graph_close)(struct graph *graph);                      /* NULL is harmless */
 
-    /* --- step control --- */
-    void (*control_set)(struct step_control *out, struct step_control value, struct stream *stream);
-
     /* --- what the device did, for the trace of a step; one recording in a process at a time --- */
     /* Records from here on. STATUS_NOT_FOUND: this machine lacks what that takes, and the sentence names it.
      * A device whose calls run on the host records nothing and does not fail: there is no more to see. */
@@ -258,64 +264,6 @@ struct backend {
     void (*range_push)(const char *name);
     void (*range_pop)(void);
 
-    /* --- operations; see kernels/<operation>.h --- */
-    /* embedding.h: out (N,C), tokens (N) int32, weight (V,C) */
-    void (*embedding_forward)(void *out, const int32_t *tokens, const void *weight, int N, int C,
-                              struct stream *stream);
-    /* dweight (V,C) +=, dout (N,C); workspace: embedding_backward_workspace(N, V) bytes */
-    void (*embedding_backward)(float *dweight, const void *dout, const int32_t *tokens, void *workspace,
-                               int N, int V, int C, struct stream *stream);
-
-    /* rmsnorm.h: out (N,C), rstd (N), x (N,C), weight (C) */
-    void (*rmsnorm_forward)(void *out, float *rstd, const void *x, const void *weight, int N, int C,
-                            float eps, struct stream *stream);
-    /* sum (N,C) = x + delta; out = rmsnorm(sum). sum may alias x or delta */
-    void (*rmsnorm_residual_forward)(void *sum, void *out, float *rstd, const void *x, const void *delta,
-                                     const void *weight, int N, int C, float eps, struct stream *stream);
-    /* out (N,C) again from the saved rstd: the backward pass recomputes instead of storing */
-    void (*rmsnorm_recompute)(void *out, const void *x, const void *weight, const float *rstd, int N, int C,
-                              struct stream *stream);
-    /* dx (N,C) +=, dweight (C) +=, dout (N,C); workspace: rmsnorm_backward_workspace(N, C) bytes */
-    void (*rmsnorm_backward)(void *dx, float *dweight, const void *dout, const void *x, const void *weight,
-                             const float *rstd, void *workspace, int N, int C, struct stream *stream);
-
-    /* rope.h: rotates the q and k heads of qkv (B,T,NH+2*NKV,HS) in place; cos_sin (T,HS/2,2) */
-    void (*rope_forward)(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                         struct stream *stream);
-    void (*rope_backward)(void *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                          struct stream *stream);
-    /* QK-norm and RoPE in one pass: out (B,T,NH+2*NKV,HS) from raw qkv of the same shape (v is copied),
-     * rstd (N,NH+NKV), q_weight and k_weight (HS) */
-    void (*qk_norm_rope_forward)(void *out, float *rstd, const void *qkv, const void *q_weight,
-                                 const void *k_weight, const float *cos_sin, int B, int T, int NH, int NKV,
-                                 int HS, float eps, struct stream *stream);
-    /* dqkv in place: from the gradient of out to the gradient of raw qkv; dq_weight, dk_weight (HS) +=;
-     * workspace: qk_norm_rope_backward_workspace(B*T, NH, NKV, HS) bytes */
-    void (*qk_norm_rope_backward)(void *dqkv, float *dq_weight, float *dk_weight, const void *qkv,
-                                  const float *rstd, const void *q_weight, const void *k_weight,
-                                  const float *cos_sin, void *workspace, int B, int T, int NH, int NKV,
-                                  int HS, struct stream *stream);
-
-    /* attention.h: causal, scale 1/sqrt(HS); out (B,T,NH,HS), lse (B,NH,T), qkv (B,T,NH+2*NKV,HS);
-     * workspace: attention_workspace(B, T, NH, NKV, HS) bytes, for both directions */
-    void (*attention_forward)(void *out, float *lse, const void *qkv, void *workspace, int B, int T, int NH,
-                              int NKV, int HS, struct stream *stream);
-    /* dqkv (B,T,NH+2*NKV,HS) = */
-    void (*attention_backward)(void *dqkv, const void *dout, const void *out, const float *lse,
-                               const void *qkv, void *workspace, int B, int T, int NH, int NKV, int HS,
-                               struct stream *stream);
-
-    /* swiglu.h: out (N,F) = silu(gate) * up, gate_up (N,2*F): gate in columns [0,F), up in [F,2F) */
-    void (*swiglu_forward)(void *out, const void *gate_up, int N, int F, struct stream *stream);
-    /* dgate_up (N,2*F) = ; may alias gate_up */
-    void (*swiglu_backward)(void *dgate_up, const void *dout, const void *gate_up, int N, int F,
-                            struct stream *stream);
-
-    /* gemm.h: out (M,N) = op(a) op(b), or, when accumulate, out (M,N) += op(a) op(b); op(a) is (M,K), op(b)
-     * (K,N); stored are a (M,K) or, transposed, (K,M), and b (K,N) or, transposed, (N,K) */
-    void (*gemm)(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
-                 bool transpose_b, bool accumulate, struct stream *stream);
-
     /* gemm.h: workspace that products want, and lending it to a stream; and warming up: loads code and
      * chooses algorithms for these products before the large allocations, reporting to watch */
     size_t (*gemm_workspace)(struct device *device);
@@ -323,47 +271,9 @@ struct backend {
     enum status (*warm)(struct stream *stream, const struct gemm_shape *shapes, int count,
                         const struct warm_watch *watch, struct err *err);
 
-    /* bias.h: x (N,C) += bias (C); dbias (C) += column sums of dout (N,C);
-     * workspace: bias_backward_workspace(N, C) bytes */
-    void (*bias_forward)(void *x, const void *bias, int N, int C, struct stream *stream);
-    void (*bias_backward)(float *dbias, const void *dout, void *workspace, int N, int C,
-                          struct stream *stream);
-
-    /* elementwise.h: x (n) += delta (n) */
-    /* out (n) = x (n), rounded to the stream's precision; out may be x where that is fp32 */
-    void (*cast)(void *out, const float *x, size_t n, struct stream *stream);
-    void (*add)(void *x, const void *delta, size_t n, struct stream *stream);
-
-    /* dropout.h: x (n) in place, inverted scaling; the same call on a gradient is the backward */
-    void (*dropout)(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream);
-
-    /* cross_entropy.h: losses (N) = lse(logits) - logits[target], 0 where target is -100; logits (N,V),
-     * targets (N) int32. The fused form then overwrites logits with the control's loss_scale *
-     * (softmax - onehot), 0 rows where ignored. */
-    void (*cross_entropy_forward)(float *losses, const void *logits, const int32_t *targets, int N, int V,
-                                  struct stream *stream);
-    void (*cross_entropy_fused)(float *losses, void *logits_dlogits, const int32_t *targets,
-                                const struct step_control *control, int N, int V, struct stream *stream);
-
-    /* reduce.h: out (1) = sum of x (n) in a fixed order, in fp64; or, when accumulate, out += it;
-     * workspace: reduce_workspace(n) bytes */
-    void (*sum)(double *out, const float *x, size_t n, bool accumulate, void *workspace,
-                struct stream *stream);
-    /* the norm over g (n) and the clipping scale; counts updates; see struct clip_state */
-    void (*grad_norm)(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
-                      struct stream *stream);
-
-    /* adamw.h, lion.h: the flat arena in one launch; w (n) are the master weights, weights (n) what the
-     * network computes with: w rounded to the stream's precision, or w itself; ranges (range_count) in device
-     * memory say what decays and how the control's learning rate is scaled. A clip scale of 0 (non-finite
-     * norm) leaves weights and moments untouched */
-    void (*adamw_step)(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                       const struct update_range *ranges, int range_count, struct adamw_params params,
-                       struct step_control *control, const struct clip_state *clip, struct stream *stream);
-    void (*lion_step)(float *w, void *weights, float *m, const float *g, size_t n,
-                      const struct update_range *ranges, int range_count, struct lion_params params,
-                      const struct step_control *control, const struct clip_state *clip,
-                      struct stream *stream);
+    /* --- operations: what a pass calls --- */
+#define OPERATION(name, label, operands, flops) void (*name)(PARAMETERS(operands) struct stream * stream);
+#include "kernels/operations.def"
 };
 
 /* The CPU table, compiled for the best instruction set this processor has. Never fails. */

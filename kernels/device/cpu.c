@@ -13,21 +13,13 @@
 #include "core/base/clock.h"
 #include "core/base/memory.h"
 #include "core/base/text.h"
-#include "kernels/adamw.h"
-#include "kernels/attention.h"
-#include "kernels/bias.h"
-#include "kernels/cross_entropy.h"
 #include "kernels/device/backend.h"
 #include "kernels/device/cpu_device.h"
-#include "kernels/dropout.h"
-#include "kernels/elementwise.h"
-#include "kernels/embedding.h"
 #include "kernels/gemm.h"
-#include "kernels/lion.h"
-#include "kernels/reduce.h"
-#include "kernels/rmsnorm.h"
-#include "kernels/rope.h"
-#include "kernels/swiglu.h"
+
+/* The twins, and the memory operations below. */
+#define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);
+#include "kernels/operations.def"
 
 #if defined(__AVX512F__)
 #define ISA_LABEL "AVX-512"
@@ -129,7 +121,7 @@ static int64_t allocations(struct device *device)
 
 /* In pieces that the threads share statically, as the operations share their rows: where memory belongs to a
  * processor, the first touch decides to which. */
-static void mem_zero(void *memory, size_t bytes, struct stream *stream)
+void mem_zero(void *memory, size_t bytes, struct stream *stream)
 {
     const size_t piece = 65536;
     size_t pieces = (bytes + piece - 1) / piece;
@@ -138,25 +130,30 @@ static void mem_zero(void *memory, size_t bytes, struct stream *stream)
         memset((char *)memory + i * piece, 0, bytes - i * piece < piece ? bytes - i * piece : piece);
 }
 
-static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
+void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
     (void)stream;
     if (bytes > 0) memcpy(device_memory, host, bytes);
 }
 
-static void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
 {
     (void)stream;
     if (bytes > 0) memcpy(host, device_memory, bytes);
 }
 
-static void control_set(struct step_control *out, struct step_control value, struct stream *stream)
+void mem_download_async(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+{
+    mem_download(host, device_memory, bytes, stream);
+}
+
+void control_set(struct step_control *out, struct step_control value, struct stream *stream)
 {
     (void)stream;
     *out = value;
 }
 
-static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
+void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
 {
     const size_t piece = 65536; /* shared as in mem_zero */
     size_t pieces = (bytes + piece - 1) / piece;
@@ -344,11 +341,6 @@ const struct backend cpu_table = {
     .host_alloc = mem_alloc,
     .host_free = mem_free,
     .allocations = allocations,
-    .mem_zero = mem_zero,
-    .mem_upload = mem_upload,
-    .mem_download = mem_download,
-    .mem_download_async = mem_download,
-    .mem_copy = mem_copy,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
@@ -363,38 +355,13 @@ const struct backend cpu_table = {
     .graph_open = graph_open,
     .graph_run = graph_run,
     .graph_close = graph_close,
-    .control_set = control_set,
     .activity_begin = activity_begin,
     .activity_end = activity_end,
     .range_push = range_push,
     .range_pop = range_pop,
-    .embedding_forward = embedding_forward,
-    .embedding_backward = embedding_backward,
-    .rmsnorm_forward = rmsnorm_forward,
-    .rmsnorm_residual_forward = rmsnorm_residual_forward,
-    .rmsnorm_recompute = rmsnorm_recompute,
-    .rmsnorm_backward = rmsnorm_backward,
-    .rope_forward = rope_forward,
-    .rope_backward = rope_backward,
-    .qk_norm_rope_forward = qk_norm_rope_forward,
-    .qk_norm_rope_backward = qk_norm_rope_backward,
-    .attention_forward = attention_forward,
-    .attention_backward = attention_backward,
-    .swiglu_forward = swiglu_forward,
-    .swiglu_backward = swiglu_backward,
-    .gemm = gemm,
     .gemm_workspace = gemm_workspace,
     .gemm_lend = gemm_lend,
     .warm = gemm_warm,
-    .bias_forward = bias_forward,
-    .bias_backward = bias_backward,
-    .cast = cast,
-    .add = add,
-    .dropout = dropout,
-    .cross_entropy_forward = cross_entropy_forward,
-    .cross_entropy_fused = cross_entropy_fused,
-    .sum = sum,
-    .grad_norm = grad_norm,
-    .adamw_step = adamw_step,
-    .lion_step = lion_step,
+#define OPERATION(name, ...) .name = name,
+#include "kernels/operations.def"
 };

@@ -13,23 +13,15 @@ extern "C" {
 #include "kernels/device/chip.h"
 #include "kernels/device/cuda_plugin.h"
 }
-#include "kernels/adamw.h"
-#include "kernels/attention.h"
-#include "kernels/bias.h"
-#include "kernels/cross_entropy.h"
-#include "kernels/dropout.h"
-#include "kernels/elementwise.h"
-#include "kernels/embedding.h"
 #include "kernels/gemm.h"
-#include "kernels/lion.h"
-#include "kernels/reduce.h"
-#include "kernels/rmsnorm.h"
-#include "kernels/rope.h"
-#include "kernels/swiglu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The twins, and the memory operations below. */
+#define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);
+#include "kernels/operations.def"
 
 /* The oldest compute capability there is code for, and the widest head that attention has tiles for. */
 enum { OLDEST_MAJOR = 8, WIDEST_HEAD = 256 };
@@ -208,7 +200,7 @@ static void check(struct stream *stream, const char *at, cudaError_t error)
     if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
 }
 
-static void mem_zero(void *memory, size_t bytes, struct stream *stream)
+void mem_zero(void *memory, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || !stream_usable(stream)) return;
     check(stream, "a kernel, or zeroing memory after it,", cudaMemsetAsync(memory, 0, bytes, stream->queue));
@@ -227,7 +219,7 @@ static bool is_ordinary(const void *host)
 /* Ordinary memory is staged before the call returns, and the caller may reuse it at once; but a device that
  * reads such memory by itself need not stage it, and then the copy is waited for. Page-locked memory is read
  * later, without the host. */
-static void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
+void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || !stream_usable(stream)) return;
     check(stream, "a kernel, or the upload after it,",
@@ -236,7 +228,7 @@ static void mem_upload(void *device_memory, const void *host, size_t bytes, stru
         check(stream, "a kernel, or the upload after it,", cudaStreamSynchronize(stream->queue));
 }
 
-static void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
 {
     if (bytes == 0) return;
     if (stream_usable(stream))
@@ -246,14 +238,14 @@ static void mem_download(void *host, const void *device_memory, size_t bytes, st
     if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
 }
 
-static void mem_download_async(void *host, const void *device_memory, size_t bytes, struct stream *stream)
+void mem_download_async(void *host, const void *device_memory, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || !stream_usable(stream)) return;
     check(stream, "a kernel, or the download after it,",
           cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
 }
 
-static void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
+void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || !stream_usable(stream)) return;
     check(stream, "a copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream->queue));
@@ -361,11 +353,6 @@ const struct backend cuda_table = {
     .host_alloc = host_alloc,
     .host_free = host_free,
     .allocations = allocations,
-    .mem_zero = mem_zero,
-    .mem_upload = mem_upload,
-    .mem_download = mem_download,
-    .mem_download_async = mem_download_async,
-    .mem_copy = mem_copy,
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_wait = stream_wait,
@@ -380,40 +367,15 @@ const struct backend cuda_table = {
     .graph_open = graph_open,
     .graph_run = graph_run,
     .graph_close = graph_close,
-    .control_set = control_set,
     .activity_begin = activity_begin,
     .activity_end = activity_end,
     .range_push = range_push,
     .range_pop = range_pop,
-    .embedding_forward = embedding_forward,
-    .embedding_backward = embedding_backward,
-    .rmsnorm_forward = rmsnorm_forward,
-    .rmsnorm_residual_forward = rmsnorm_residual_forward,
-    .rmsnorm_recompute = rmsnorm_recompute,
-    .rmsnorm_backward = rmsnorm_backward,
-    .rope_forward = rope_forward,
-    .rope_backward = rope_backward,
-    .qk_norm_rope_forward = qk_norm_rope_forward,
-    .qk_norm_rope_backward = qk_norm_rope_backward,
-    .attention_forward = attention_forward,
-    .attention_backward = attention_backward,
-    .swiglu_forward = swiglu_forward,
-    .swiglu_backward = swiglu_backward,
-    .gemm = gemm,
     .gemm_workspace = gemm_workspace,
     .gemm_lend = gemm_lend,
     .warm = gemm_warm,
-    .bias_forward = bias_forward,
-    .bias_backward = bias_backward,
-    .cast = cast,
-    .add = add,
-    .dropout = dropout,
-    .cross_entropy_forward = cross_entropy_forward,
-    .cross_entropy_fused = cross_entropy_fused,
-    .sum = sum,
-    .grad_norm = grad_norm,
-    .adamw_step = adamw_step,
-    .lion_step = lion_step,
+#define OPERATION(name, ...) .name = name,
+#include "kernels/operations.def"
 };
 
 extern "C" __attribute__((visibility("default"))) const struct cuda_plugin cuda_plugin;

@@ -1,0 +1,205 @@
+/* The table over another: what it notes of each operation, counted by hand for shapes of a few numbers, and
+ * that calls arrive below as they were made. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "kernels/device/observed.h"
+#include "kernels/gemm.h"
+
+/* C 6, F 5, V 7, 3 query heads and 1 key/value head of width 2: q, k, v have 10 columns, heads 6. B 2, T 3: N
+ * 6, 6 pairs a sequence and head. */
+enum { B = 2, T = 3, N = 6, C = 6, F = 5, V = 7, NH = 3, NKV = 1, HS = 2, P = 1000 };
+enum { QK = 6 * 4 * 2, TABLE = 3 * 2 * 4 }; /* elements of q and k, bytes of the rotary table */
+
+static struct call noted;
+
+static void keep(void *context, const struct call *call)
+{
+    (void)context;
+    noted = *call;
+}
+
+static void cost_is(int64_t bytes, int64_t flops)
+{
+    if (noted.bytes != bytes || noted.flops != flops)
+        fail_msg("%s: %lld bytes and %lld FLOPs, not %lld and %lld", operation_slot_name(noted.operation),
+                 (long long)noted.bytes, (long long)noted.flops, (long long)bytes, (long long)flops);
+}
+
+/* Operand `index` begins at m + at and spans so many bytes. */
+static char m[4096];
+
+static void operand_is(int index, int at, int64_t bytes, enum access access)
+{
+    const struct operand *o = &noted.operands[index];
+    assert_in_range(index, 0, noted.operand_count - 1);
+    if (o->at != m + at || o->bytes != bytes || o->access != access)
+        fail_msg("%s, operand %d: at %td, %lld bytes, access %d", operation_slot_name(noted.operation), index,
+                 (const char *)o->at - m, (long long)o->bytes, o->access);
+}
+
+#define AT(n) ((void *)(m + (n)))
+
+static void costs_are_those_counted_by_hand(void **state)
+{
+    (void)state;
+    struct observer observer = {.note = keep};
+    const struct backend *k = observed_backend();
+    struct stream *s = observed_stream(&observer);
+    struct dropout_site site = {AT(9), 1, 2};
+
+    k->embedding_forward(AT(1), AT(2), AT(3), N, C, s);
+    cost_is(36 * 4 + 36 * 4 + 6 * 4, 0);
+    k->embedding_backward(AT(1), AT(2), AT(3), AT(4), N, V, C, s);
+    cost_is(36 * 4 + 6 * 4 + 2 * 36 * 4, 36);
+    k->embedding_backward(AT(1), AT(2), AT(3), AT(4), N, 4, C, s); /* a vocabulary of fewer than the tokens */
+    cost_is(36 * 4 + 6 * 4 + 2 * 24 * 4, 36);
+    k->rmsnorm_forward(AT(1), AT(2), AT(3), AT(4), N, C, 1, s);
+    cost_is(36 * 4 * 2 + 6 * 4 + 6 * 4, 4 * 36);
+    k->rmsnorm_residual_forward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), N, C, 1, s);
+    cost_is(36 * 4 * 4 + 6 * 4 + 6 * 4, 5 * 36);
+    k->rmsnorm_recompute(AT(1), AT(2), AT(3), AT(4), N, C, s);
+    cost_is(36 * 4 * 2 + 6 * 4 + 6 * 4, 2 * 36);
+    k->rmsnorm_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), N, C, s);
+    cost_is(36 * 4 * 4 + 6 * 4 + 6 * 4 + 2 * 6 * 4, 10 * 36);
+    k->bias_forward(AT(1), AT(2), N, 10, s);
+    cost_is((60 * 2 + 10) * 4, 60);
+    k->bias_backward(AT(1), AT(2), AT(3), N, 10, s);
+    cost_is(60 * 4 + 2 * 10 * 4, 60);
+    k->rope_forward(AT(1), AT(2), B, T, NH, NKV, HS, s);
+    cost_is(QK * 2 * 4 + TABLE, 3 * QK);
+    k->rope_backward(AT(1), AT(2), B, T, NH, NKV, HS, s);
+    cost_is(QK * 2 * 4 + TABLE, 3 * QK);
+    k->qk_norm_rope_forward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), B, T, NH, NKV, HS, 1, s);
+    cost_is(60 * 2 * 4 + 6 * 4 * 4 + 2 * 2 * 4 + TABLE, 7 * QK);
+    k->qk_norm_rope_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), AT(8), AT(9), B, T, NH, NKV, HS,
+                             s);
+    cost_is(QK * 3 * 4 + 6 * 4 * 4 + 2 * 2 * 4 + 2 * 2 * 2 * 4 + TABLE, 12 * QK);
+    k->attention_forward(AT(1), AT(2), AT(3), AT(4), B, T, NH, NKV, HS, s);
+    cost_is((60 + 36) * 4 + 6 * 3 * 4, 2 * (2 * 6 * 6 * 2)); /* two products of 12 pairs, 6 wide */
+    k->attention_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), B, T, NH, NKV, HS, s);
+    cost_is((60 * 2 + 36 * 2) * 4 + 6 * 3 * 4, 4 * (2 * 6 * 6 * 2));
+    k->swiglu_forward(AT(1), AT(2), N, F, s);
+    cost_is((60 + 30) * 4, 5 * 30);
+    k->swiglu_backward(AT(1), AT(2), AT(1), N, F, s);
+    cost_is((30 + 60 + 60) * 4, 11 * 30);
+    k->add(AT(1), AT(2), 36, s);
+    cost_is(3 * 36 * 4, 36);
+    k->dropout(AT(1), 36, 0.5f, site, s);
+    cost_is(36 * 4 * 2, 36);
+    k->cross_entropy_forward(AT(1), AT(2), AT(3), N, V, s);
+    cost_is(42 * 4 + 6 * 8, 3 * 42);
+    k->cross_entropy_fused(AT(1), AT(2), AT(3), AT(4), N, V, s);
+    cost_is(2 * 42 * 4 + 6 * 8, 5 * 42);
+    k->sum(AT(8), AT(1), N, true, AT(2), s);
+    cost_is(6 * 4, 6);
+    k->grad_norm(AT(8), AT(1), P, 1, AT(2), s);
+    cost_is(P * 4, 2 * P);
+    k->adamw_step(AT(1), AT(1), AT(2), AT(3), AT(4), P, AT(5), 2, (struct adamw_params){0}, AT(6), AT(7), s);
+    cost_is(P * 4 * 7, 17 * P); /* w, m, v both ways, g */
+    k->lion_step(AT(1), AT(1), AT(2), AT(4), P, AT(5), 2, (struct lion_params){0}, AT(6), AT(7), s);
+    cost_is(P * 4 * 5, 11 * P);
+    k->mem_zero(AT(1), 44, s);
+    cost_is(44, 0);
+    k->mem_copy(AT(1), AT(50), 44, s);
+    cost_is(88, 0);
+    k->mem_download_async(m, AT(50), 44, s);
+    cost_is(44, 0);
+}
+
+static void elements_of_bf16_are_half_as_large(void **state)
+{
+    (void)state;
+    struct observer observer = {.note = keep, .precision = PRECISION_BF16};
+    const struct backend *k = observed_backend();
+    struct stream *s = observed_stream(&observer);
+    k->rmsnorm_forward(AT(1), AT(2), AT(3), AT(4), N, C, 1, s);
+    cost_is(36 * 2 * 2 + 6 * 2 + 6 * 4, 4 * 36); /* rstd stays fp32 */
+    k->adamw_step(AT(1), AT(1), AT(2), AT(3), AT(4), P, AT(5), 2, (struct adamw_params){0}, AT(6), AT(7), s);
+    cost_is(P * (4 * 7 + 2), 17 * P); /* and the rounded copy */
+}
+
+/* (4,3) = (4,2) (2,3): b stored transposed in rows of 5, out in rows of 8 of which 3 columns count. */
+static void a_product_moves_what_counts_and_spans_what_lies_between(void **state)
+{
+    (void)state;
+    struct observer observer = {.note = keep};
+    struct matrix out = {AT(1), ELEMENT_FP32, 8}, a = {AT(2), ELEMENT_BF16, 2}, b = {AT(3), ELEMENT_FP32, 5};
+    observed_backend()->gemm(out, a, b, 4, 3, 2, false, true, false, observed_stream(&observer));
+    cost_is(12 * 4 + 8 * 2 + 6 * 4, 2 * 4 * 3 * 2);
+    operand_is(0, 1, (3 * 8 + 3) * 4, ACCESS_WRITTEN);
+    operand_is(1, 2, 8 * 2, ACCESS_READ);
+    operand_is(2, 3, (2 * 5 + 2) * 4, ACCESS_READ);
+    struct gemm_shape shape = call_product(&noted), expected = gemm_shape_of(out, a, b, 4, 3, 2, 0, 1, 0);
+    assert_memory_equal(&shape, &expected, sizeof shape);
+    observed_backend()->gemm(out, a, b, 4, 3, 2, false, true, true, observed_stream(&observer));
+    cost_is(2 * 12 * 4 + 8 * 2 + 6 * 4, 2 * 4 * 3 * 2);
+    operand_is(0, 1, (3 * 8 + 3) * 4, ACCESS_ADDED);
+}
+
+static void operands_are_noted_with_their_places_and_accesses(void **state)
+{
+    (void)state;
+    struct observer observer = {.note = keep};
+    const struct backend *k = observed_backend();
+    struct stream *s = observed_stream(&observer);
+    k->rmsnorm_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), N, C, s);
+    assert_int_equal(noted.operation, OPERATION_rmsnorm_backward);
+    assert_string_equal(noted.label, "norm");
+    assert_int_equal(noted.operand_count, 7);
+    operand_is(0, 1, 36 * 4, ACCESS_ADDED);
+    operand_is(1, 2, 6 * 4, ACCESS_ADDED);
+    operand_is(2, 3, 36 * 4, ACCESS_READ);
+    operand_is(5, 6, 6 * 4, ACCESS_READ);
+    operand_is(6, 7, (int64_t)rmsnorm_backward_workspace(N, C), ACCESS_SCRATCH);
+    assert_true(noted.count_count == 2 && noted.counts[0] == N && noted.counts[1] == C);
+    k->sum(AT(8), AT(1), N, false, AT(2), s);
+    operand_is(0, 8, 8, ACCESS_WRITTEN);
+    k->sum(AT(8), AT(1), N, true, AT(2), s);
+    operand_is(0, 8, 8, ACCESS_ADDED);
+    struct dropout_site site = {AT(9), 1, 2};
+    k->dropout(AT(1), 36, 0.5f, site, s);
+    operand_is(1, 9, sizeof(struct step_control), ACCESS_READ);
+    k->rmsnorm_backward(AT(1), NULL, AT(3), AT(4), AT(5), AT(6), AT(7), N, C, s); /* no such operand */
+    assert_int_equal(noted.operand_count, 6);
+    cost_is(36 * 4 * 4 + 6 * 4 + 6 * 4, 10 * 36);
+}
+
+static struct {
+    const void *out, *x;
+    int N, C;
+    struct stream *stream;
+} passed;
+
+static void swiglu_below(void *out, const void *gate_up, int n, int f, struct stream *stream)
+{
+    passed.out = out, passed.x = gate_up, passed.N = n, passed.C = f, passed.stream = stream;
+}
+
+static void calls_arrive_below_as_they_were_made(void **state)
+{
+    (void)state;
+    struct backend below = {.swiglu_forward = swiglu_below};
+    struct stream *stream = AT(77);
+    struct observer observer = {.note = keep, .backend = &below, .stream = stream};
+    observed_backend()->swiglu_forward(AT(1), AT(2), N, F, observed_stream(&observer));
+    assert_true(passed.out == AT(1) && passed.x == AT(2) && passed.N == N && passed.C == F);
+    assert_ptr_equal(passed.stream, stream);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(costs_are_those_counted_by_hand),
+        cmocka_unit_test(elements_of_bf16_are_half_as_large),
+        cmocka_unit_test(a_product_moves_what_counts_and_spans_what_lies_between),
+        cmocka_unit_test(operands_are_noted_with_their_places_and_accesses),
+        cmocka_unit_test(calls_arrive_below_as_they_were_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
