@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <cblas.h>
+#include <omp.h>
 #include <string.h>
 
 #include "kernels/device/cpu_device.h"
@@ -96,6 +97,7 @@ void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int
         struct tile t = {edge(M, rows, r), edge(M, rows, r + 1), edge(N, columns, c),
                          edge(N, columns, c + 1)};
         if (t.m0 == t.m1 || t.n0 == t.n1) continue;
+        if (stream->threads == 1) omp_set_num_threads(1); /* within this region: see device_open in cpu.c */
         if (b.element == ELEMENT_BF16)
             multiply_widened(&p, t);
         else

@@ -43,8 +43,12 @@ static enum status device_open(int threads, struct device **out, struct err *err
     struct device *device = calloc(1, sizeof *device);
     if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for the device's handle");
     device->threads = threads;
-    /* With one thread there is no parallel region around gemm's call, so OpenBLAS must be told. */
+    /* With one thread no active parallel region surrounds gemm's call, so OpenBLAS needs to know. Releases
+     * before 0.3.29 do as they are told here, and set OpenMP's number too, which the next device still needs;
+     * later ones start a team of OpenMP's number, which gemm therefore sets for its own region. */
+    int all = omp_get_max_threads();
     openblas_set_num_threads(1);
+    omp_set_num_threads(all);
     *out = device;
     return STATUS_OK;
 }

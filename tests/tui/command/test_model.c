@@ -182,8 +182,9 @@ static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(vo
     snprintf(train, sizeof train, "--data.train=%s", s.corpus);
     free(process_output("model", "export", "base", "-o", folder, NULL));
     process_close(process_run(0, "train", from, train, "--name=child", "--train.seq_len=32",
-                              "--train.batch_size=4", "--train.total_steps=2", "--train.learning_rate=0",
-                              "--eval.batches=4", "--sample.every=0", "--progress=none", NULL));
+                              "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2",
+                              "--train.learning_rate=0", "--eval.batches=4", "--sample.every=0",
+                              "--progress=none", NULL));
     char *row =
         stage_query(&s, "select count(distinct val_loss), count(*) from evals where (run_id, step) in "
                         "(select id, steps from runs)");
