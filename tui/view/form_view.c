@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tui/view/launch.h"
-#include "tui/view/view.h"
+#include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/chart.h"
 #include "tui/widget/input.h"
@@ -42,8 +42,8 @@ struct form_state {
 static size_t gather_words(struct workbench *workbench, struct form_state *state, bool keys_alone,
                            const char *words[FIELDS_MAX])
 {
-    size_t count, n = 0;
-    const struct form_field *fields = workbench_fields(workbench, &count);
+    const struct form_field *fields = workbench->options.fields;
+    size_t n = 0;
     for (size_t i = 0; i < state->count; i++) {
         if (!state->input[i].text[0] || (keys_alone && !strchr(fields[i].key, '.'))) continue;
         snprintf(state->words[i], sizeof state->words[i], "--%s=%s", fields[i].key, state->input[i].text);
@@ -56,7 +56,18 @@ static void preview(struct workbench *workbench, struct form_state *state)
 {
     const char *words[FIELDS_MAX];
     size_t count = gather_words(workbench, state, true, words);
-    workbench_preview(workbench, words, count, &state->preview);
+    workbench->options.preview(words, count, &state->preview);
+}
+
+/* The field in focus; NULL: the line that starts the run. */
+static const struct form_field *field_at(const struct workbench *workbench, const struct form_state *state)
+{
+    return state->at < state->count ? &workbench->options.fields[state->at] : NULL;
+}
+
+static void set_typing(struct workbench *workbench, const struct form_state *state)
+{
+    workbench->typing = !state->launch.pid && state->at < state->count;
 }
 
 static enum status form_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
@@ -64,9 +75,9 @@ static enum status form_open(struct workbench *workbench, const char *argument, 
     (void)argument;
     struct form_state *state = calloc(1, sizeof *state);
     if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the form");
-    workbench_fields(workbench, &state->count);
-    if (state->count > FIELDS_MAX) state->count = FIELDS_MAX;
+    state->count = workbench->options.field_count < FIELDS_MAX ? workbench->options.field_count : FIELDS_MAX;
     preview(workbench, state);
+    set_typing(workbench, state);
     *out = state;
     return STATUS_OK;
 }
@@ -86,13 +97,14 @@ static bool form_read(struct workbench *workbench, void *opaque, bool store_chan
     char run_id[RUN_ID_MAX];
     (void)store_changed;
     if (!state->launch.pid) return false;
-    enum status status = launch_poll(&state->launch, workbench_store(workbench), run_id, &err);
+    enum status status = launch_poll(&state->launch, workbench->store, run_id, &err);
     if (status == STATUS_BUSY) return true;
     if (status == STATUS_OK) {
         workbench_replace(workbench, &run_view, run_id); /* frees the state */
         return true;
     }
     snprintf(state->error, sizeof state->error, "%s", err.text);
+    set_typing(workbench, state);
     return true;
 }
 
@@ -146,15 +158,13 @@ static void draw_start(struct grid *grid, struct rect row, const struct form_sta
 static enum style note_text(struct workbench *workbench, const struct form_state *state, char *buf,
                             size_t size)
 {
-    size_t count;
-    const struct form_field *fields = workbench_fields(workbench, &count);
     if (state->launch.pid) {
         snprintf(buf, size, "The trainer reads its data and makes the run. Esc: do not wait.");
     } else if (state->error[0]) {
         snprintf(buf, size, "not started: %s", state->error);
         return STYLE_BAD;
-    } else if (state->at < state->count) {
-        snprintf(buf, size, "%s", fields[state->at].hint);
+    } else if (field_at(workbench, state)) {
+        snprintf(buf, size, "%s", field_at(workbench, state)->hint);
     } else {
         snprintf(buf, size, "Enter starts the trainer; it goes on when the workbench is closed.");
     }
@@ -166,15 +176,14 @@ static enum style note_text(struct workbench *workbench, const struct form_state
 static int draw_note(struct workbench *workbench, struct grid *grid, const struct form_state *state)
 {
     char text[600];
-    size_t count;
-    const struct form_field *fields = workbench_fields(workbench, &count);
+    const struct form_field *field = field_at(workbench, state);
     enum style style = note_text(workbench, state, text, sizeof text);
     int rows = wrap_rows(text, grid->w - 2), w = grid->w;
     if (rows > grid->h / 2) rows = grid->h / 2;
     int y = grid->h - 2 - rows;
     grid_fill(grid, (struct rect){0, y, w, 1}, 0x2500, STYLE_RULE, 0);
-    if (!state->launch.pid && !state->error[0] && state->at < state->count)
-        grid_printf(grid, 1, y, w - 2, STYLE_DIM, 0, " %s ", fields[state->at].key);
+    if (!state->launch.pid && !state->error[0] && field)
+        grid_printf(grid, 1, y, w - 2, STYLE_DIM, 0, " %s ", field->key);
     wrap_draw(grid, (struct rect){1, y + 1, w - 2, rows}, style, text);
     return rows + 1;
 }
@@ -211,8 +220,6 @@ static void draw_preview(struct workbench *workbench, struct grid *grid, struct 
 static void form_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct form_state *state = opaque;
-    size_t count;
-    const struct form_field *fields = workbench_fields(workbench, &count);
     int x = grid_text(grid, 1, 0, grid->w - 2, STYLE_ACCENT, ATTR_BOLD, "New run") + 3;
     grid_text_fitting(grid, x, 0, grid->w - x - 1, STYLE_DIM, 0,
                       (const char *[]){"what is left empty keeps its default", "empty: the default", NULL});
@@ -231,7 +238,7 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
     for (size_t i = state->scroll; i < rows && i - state->scroll < page; i++) {
         struct rect row = {body.x, body.y + (int)(i - state->scroll), body.w, 1};
         if (i < state->count)
-            draw_field(grid, row, &fields[i], &state->input[i], i == state->at);
+            draw_field(grid, row, &workbench->options.fields[i], &state->input[i], i == state->at);
         else if (i == state->count + 1)
             draw_start(grid, row, state);
     }
@@ -267,7 +274,7 @@ static void start(struct workbench *workbench, struct form_state *state)
     arguments[n++] = "none";
     n += gather_words(workbench, state, false, arguments + n);
     arguments[n] = NULL;
-    if (launch_start(&state->launch, store_home(workbench_store(workbench)), arguments, &err))
+    if (launch_start(&state->launch, store_home(workbench->store), arguments, &err))
         snprintf(state->error, sizeof state->error, "%s", err.text);
 }
 
@@ -303,48 +310,26 @@ static void edit(const struct form_field *field, struct input *input, enum actio
 static void form_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct form_state *state = opaque;
-    size_t count;
-    const struct form_field *fields = workbench_fields(workbench, &count);
-    const struct form_field *field = state->at < state->count ? &fields[state->at] : NULL;
-    if (state->launch.pid && action != ACTION_BACK) return; /* its values are on their way */
-    if (action != ACTION_NONE) state->error[0] = '\0';
-    switch (action) {
-    case ACTION_NEXT:
-        state->at = state->at < state->count ? state->at + 1 : 0;
-        return;
-    case ACTION_PREVIOUS:
-        state->at = state->at > 0 ? state->at - 1 : state->count;
-        return;
-    case ACTION_ENTER:
-        if (field)
-            state->at++;
-        else
-            start(workbench, state);
-        return;
-    case ACTION_START:
-        start(workbench, state);
-        return;
-    case ACTION_BACK:
+    const struct form_field *field = field_at(workbench, state);
+    if (action == ACTION_BACK) {
         workbench_back(workbench);
         return;
-    default:
-        break;
     }
-    if (!field) return;
-    if (!field->choices) state->error[0] = '\0';
-    edit(field, &state->input[state->at], action, code);
-    preview(workbench, state);
-}
-
-static void form_confirmed(struct workbench *workbench, void *state, enum action action)
-{
-    (void)workbench, (void)state, (void)action; /* it asks nothing */
-}
-
-static bool form_typing(const void *opaque)
-{
-    const struct form_state *state = opaque;
-    return !state->launch.pid && state->at < state->count;
+    if (state->launch.pid) return; /* its values are on their way */
+    if (action != ACTION_NONE || (field && !field->choices)) state->error[0] = '\0';
+    if (action == ACTION_NEXT) {
+        state->at = field ? state->at + 1 : 0;
+    } else if (action == ACTION_PREVIOUS) {
+        state->at = state->at > 0 ? state->at - 1 : state->count;
+    } else if (action == ACTION_ENTER && field) {
+        state->at++;
+    } else if (action == ACTION_ENTER || action == ACTION_START) {
+        start(workbench, state);
+    } else if (field) {
+        edit(field, &state->input[state->at], action, code);
+        preview(workbench, state);
+    }
+    set_typing(workbench, state);
 }
 
 const struct view_ops form_view = {
@@ -354,7 +339,5 @@ const struct view_ops form_view = {
     .read = form_read,
     .draw = form_draw,
     .key = form_key,
-    .confirmed = form_confirmed,
-    .typing = form_typing,
     .close = form_close,
 };

@@ -27,7 +27,8 @@ enum key_code {
     K_BACK_TAB,
     K_F1,
     K_F5,
-    K_OTHER, /* a key we have no use for */
+    K_OTHER,     /* a key we have no use for */
+    K_CONFIRMED, /* no key: a question was answered with yes */
 };
 
 enum key_context {

@@ -8,7 +8,7 @@
 #include "tui/view/labels.h"
 #include "tui/view/memory_panel.h"
 #include "tui/view/run_panels.h"
-#include "tui/view/view.h"
+#include "tui/view/workbench.h"
 
 struct memory_state {
     struct run_info run;
@@ -24,7 +24,7 @@ struct memory_state {
 
 static enum status read_usage(struct workbench *workbench, struct memory_state *state, struct err *err)
 {
-    struct store *store = workbench_store(workbench);
+    struct store *store = workbench->store;
     struct memory_usage usage;
     struct arena arena;
     struct run_info run;
@@ -46,12 +46,12 @@ static enum status read_usage(struct workbench *workbench, struct memory_state *
 /* The holders of now say nothing about a run that has ended. */
 static enum status read_holders(struct workbench *workbench, struct memory_state *state, struct err *err)
 {
-    struct store *store = workbench_store(workbench);
+    struct store *store = workbench->store;
     struct memory_holder *holders;
     struct arena arena;
     size_t count;
     struct err apart; /* told by who trains, and by `anneal devices` */
-    state->holders_read = workbench_now(workbench);
+    state->holders_read = workbench->now;
     if (!label_is_live(state->run.status)) {
         state->holder_count = 0;
         return STATUS_OK;
@@ -90,7 +90,7 @@ static enum status memory_open(struct workbench *workbench, const char *argument
     if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the view of a run's memory");
     arena_init(&state->arena, 4096);
     arena_init(&state->holders_arena, 4096);
-    enum status status = run_find(workbench_store(workbench), argument, &state->run, err);
+    enum status status = run_find(workbench->store, argument, &state->run, err);
     if (!status) status = read_usage(workbench, state, err);
     if (status) {
         memory_close(state);
@@ -109,7 +109,7 @@ static bool memory_read(struct workbench *workbench, void *opaque, bool store_ch
     bool live = label_is_live(state->run.status);
     if (!store_changed && !live) return false;
     if (read_usage(workbench, state, &err)) workbench_fail(workbench, &err);
-    if (live && workbench_now(workbench) - state->holders_read >= 1 && read_holders(workbench, state, &err))
+    if (live && workbench->now - state->holders_read >= 1 && read_holders(workbench, state, &err))
         workbench_fail(workbench, &err);
     return true;
 }
@@ -121,7 +121,7 @@ static void memory_draw(struct workbench *workbench, void *opaque, struct grid *
                                  .holders = state->holders,
                                  .holder_count = state->holder_count,
                                  .live = label_is_live(state->run.status),
-                                 .now = workbench_now(workbench),
+                                 .now = workbench->now,
                                  .scale = state->scale};
     panel_draw_identity(grid, (struct rect){0, 0, grid->w, 2}, &state->run, panel.now);
     int top = grid->h >= 26 ? 3 : 2;
@@ -138,17 +138,6 @@ static void memory_key(struct workbench *workbench, void *opaque, enum action ac
     if (action == ACTION_BACK) workbench_back(workbench);
 }
 
-static void memory_confirmed(struct workbench *workbench, void *state, enum action action)
-{
-    (void)workbench, (void)state, (void)action; /* it asks nothing */
-}
-
-static bool memory_typing(const void *state)
-{
-    (void)state;
-    return false;
-}
-
 const struct view_ops memory_view = {
     .name = "memory",
     .context = CONTEXT_MEMORY,
@@ -156,7 +145,5 @@ const struct view_ops memory_view = {
     .read = memory_read,
     .draw = memory_draw,
     .key = memory_key,
-    .confirmed = memory_confirmed,
-    .typing = memory_typing,
     .close = memory_close,
 };

@@ -7,7 +7,7 @@
 #include "tui/view/labels.h"
 #include "tui/view/profile_panel.h"
 #include "tui/view/run_panels.h"
-#include "tui/view/view.h"
+#include "tui/view/workbench.h"
 
 enum { READ_SECONDS = 3, IDENTITY_ROWS = 2 };
 
@@ -41,9 +41,8 @@ static const struct profile_line *selected_line(const struct profile_state *stat
 static enum status read_profile(struct workbench *workbench, struct profile_state *state, struct err *err)
 {
     struct profile next = {0};
-    state->read_at = workbench_now(workbench);
-    enum status status =
-        profile_read(workbench_store(workbench), state->run.id, !state->together, &next, err);
+    state->read_at = workbench->now;
+    enum status status = profile_read(workbench->store, state->run.id, !state->together, &next, err);
     if (!status) status = arrange(state, &next, selected_line(state), err);
     if (status) {
         profile_release(&next);
@@ -68,7 +67,7 @@ static enum status profile_open(struct workbench *workbench, const char *argumen
     struct profile_state *state = calloc(1, sizeof *state);
     if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the view of a profile");
     state->tree.by_time = true;
-    enum status status = run_find(workbench_store(workbench), argument, &state->run, err);
+    enum status status = run_find(workbench->store, argument, &state->run, err);
     if (!status) status = read_profile(workbench, state, err);
     if (status) {
         profile_close(state);
@@ -84,12 +83,11 @@ static bool profile_view_read(struct workbench *workbench, void *opaque, bool st
     struct err err = {0};
     struct run_info run;
     if (!store_changed && !label_is_live(state->run.status)) return false;
-    if (run_find(workbench_store(workbench), state->run.id, &run, &err))
+    if (run_find(workbench->store, state->run.id, &run, &err))
         workbench_fail(workbench, &err);
     else
         state->run = run;
-    bool ended = !label_is_live(state->run.status),
-         due = workbench_now(workbench) - state->read_at >= READ_SECONDS;
+    bool ended = !label_is_live(state->run.status), due = workbench->now - state->read_at >= READ_SECONDS;
     if ((due || ended) && read_profile(workbench, state, &err)) workbench_fail(workbench, &err);
     return true;
 }
@@ -105,8 +103,7 @@ static void profile_draw(struct workbench *workbench, void *opaque, struct grid 
     if (state->scroll + state->page > state->tree.count)
         state->scroll = state->tree.count > state->page ? state->tree.count - state->page : 0;
     panel.scroll = state->scroll;
-    panel_draw_identity(grid, (struct rect){0, 0, grid->w, IDENTITY_ROWS}, &state->run,
-                        workbench_now(workbench));
+    panel_draw_identity(grid, (struct rect){0, 0, grid->w, IDENTITY_ROWS}, &state->run, workbench->now);
     profile_panel_draw(grid, area, &panel);
 }
 
@@ -200,17 +197,6 @@ static void profile_key(struct workbench *workbench, void *opaque, enum action a
     }
 }
 
-static void profile_confirmed(struct workbench *workbench, void *state, enum action action)
-{
-    (void)workbench, (void)state, (void)action; /* it asks nothing */
-}
-
-static bool profile_typing(const void *state)
-{
-    (void)state;
-    return false;
-}
-
 const struct view_ops profile_view = {
     .name = "profile",
     .context = CONTEXT_PROFILE,
@@ -218,7 +204,5 @@ const struct view_ops profile_view = {
     .read = profile_view_read,
     .draw = profile_draw,
     .key = profile_key,
-    .confirmed = profile_confirmed,
-    .typing = profile_typing,
     .close = profile_close,
 };

@@ -9,7 +9,7 @@
 #include "tui/view/run_model.h"
 #include "tui/view/run_panels.h"
 #include "tui/view/steer.h"
-#include "tui/view/view.h"
+#include "tui/view/workbench.h"
 #include "tui/widget/chart.h"
 #include "tui/widget/layout.h"
 
@@ -34,19 +34,19 @@ static enum status run_open(struct workbench *workbench, const char *argument, v
 {
     struct run_state *state = calloc(1, sizeof *state);
     if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the view of a run");
-    if (run_model_open(&state->model, workbench_store(workbench), argument, err)) {
+    if (run_model_open(&state->model, workbench->store, argument, err)) {
         free(state);
         return err->status;
     }
     /* a run that was deleted since is not compared with, and not worth a failure */
     struct err gone = {0};
-    const char *other = workbench_compared(workbench);
-    if (other && run_model_compare(&state->model, workbench_store(workbench), other, &gone))
-        workbench_compare(workbench, NULL);
+    if (workbench->compared[0] &&
+        run_model_compare(&state->model, workbench->store, workbench->compared, &gone))
+        workbench->compared[0] = '\0';
     state->cursor = -1;
     state->event = -1;
     state->end = -1;
-    workbench_visit(workbench, state->model.info.id);
+    memcpy(workbench->visited, state->model.info.id, sizeof workbench->visited);
     *out = state;
     return STATUS_OK;
 }
@@ -93,7 +93,7 @@ static void refine(struct workbench *workbench, struct run_state *state, bool an
     bool wide = last - model->first_step > 8 * (last - first) && model->series[TRACE_LOSS].level > 1;
     bool follow_lost = state->end < 0 && model->last_step >= 0;
     if (!anew && covered && !wide && !follow_lost) return;
-    if (run_model_set_range(model, workbench_store(workbench), want_first, want_last, model->decay, &err))
+    if (run_model_set_range(model, workbench->store, want_first, want_last, model->decay, &err))
         workbench_fail(workbench, &err);
 }
 
@@ -112,7 +112,7 @@ static bool run_read(struct workbench *workbench, void *opaque, bool store_chang
 {
     struct run_state *state = opaque;
     struct err err = {0};
-    struct store *store = workbench_store(workbench);
+    struct store *store = workbench->store;
     if (!store_changed) {
         if (!label_is_live(state->model.info.status)) return false;
         if (run_model_update_info(&state->model, store, &err)) workbench_fail(workbench, &err);
@@ -213,7 +213,7 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
     if (state->event >= 0 && state->event == state->cursor)
         chosen = run_model_event_beside(&state->model, state->event - 1, true);
     place_panels(state, grid, chosen, &layout);
-    panel_draw_header(grid, layout.header, &state->model, workbench_now(workbench));
+    panel_draw_header(grid, layout.header, &state->model, workbench->now);
     if (layout.chart_count == 4) {
         for (int c = 0; c < CHART_COUNT; c++) draw_chart(workbench, state, grid, layout.chart[c], c);
     } else if (layout.chart_count == 2) {
@@ -301,8 +301,7 @@ static void cycle_smoothing(struct workbench *workbench, struct run_state *state
     struct err err = {0};
     struct run_model *model = &state->model;
     double next = model->decay == 0 ? 0.9 : model->decay < 0.95 ? 0.99 : 0;
-    if (run_model_set_range(model, workbench_store(workbench), model->first_step, model->last_step, next,
-                            &err))
+    if (run_model_set_range(model, workbench->store, model->first_step, model->last_step, next, &err))
         workbench_fail(workbench, &err);
     else if (next > 0)
         workbench_say(workbench, "smoothing %g a step; the values themselves lie dimmed behind", next);
@@ -323,7 +322,6 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
 {
     struct run_state *state = opaque;
     int64_t sent = 0;
-    (void)code;
     switch (action) {
     case ACTION_FOCUS_NEXT:
         state->focus = (state->focus + 1) % CHART_COUNT;
@@ -385,7 +383,7 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     case ACTION_EVALUATE:
     case ACTION_SAMPLE:
     case ACTION_TRACE:
-        sent = steer_run(workbench, &state->model.info, action);
+        sent = steer_run(workbench, &state->model.info, action, code == K_CONFIRMED);
         break;
     case ACTION_LR_LOWER:
     case ACTION_LR_HIGHER:
@@ -407,18 +405,6 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     if (sent) state->order = sent;
 }
 
-static void run_confirmed(struct workbench *workbench, void *opaque, enum action action)
-{
-    struct run_state *state = opaque;
-    state->order = steer_confirmed(workbench, &state->model.info, action);
-}
-
-static bool run_typing(const void *state)
-{
-    (void)state;
-    return false;
-}
-
 const struct view_ops run_view = {
     .name = "run",
     .context = CONTEXT_RUN,
@@ -426,7 +412,5 @@ const struct view_ops run_view = {
     .read = run_read,
     .draw = run_draw,
     .key = run_key,
-    .confirmed = run_confirmed,
-    .typing = run_typing,
     .close = run_close,
 };

@@ -13,7 +13,7 @@
 #include "tui/view/launch.h"
 #include "tui/view/runs_list.h"
 #include "tui/view/steer.h"
-#include "tui/view/view.h"
+#include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/gauge.h"
 #include "tui/widget/layout.h"
@@ -50,7 +50,6 @@ struct spark {
 
 struct runs_state {
     struct runs_list list;
-    bool filtering; /* letters go to the filter */
     size_t scroll;
     int page;                    /* rows of the body when last drawn */
     struct spark sparks[SPARKS]; /* by a hash of the id */
@@ -64,7 +63,7 @@ static enum status runs_open(struct workbench *workbench, const char *argument, 
     struct runs_state *state = calloc(1, sizeof *state);
     if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the list of runs");
     runs_list_init(&state->list);
-    if (runs_list_read(&state->list, workbench_store(workbench), workbench_now(workbench), err)) {
+    if (runs_list_read(&state->list, workbench->store, workbench->now, err)) {
         free(state);
         return err->status;
     }
@@ -84,18 +83,17 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
 {
     struct runs_state *state = opaque;
     struct err err = {0};
-    char visited[RUN_ID_MAX];
     bool live = false;
     launch_reap();
     for (size_t i = 0; i < state->list.count; i++) live = live || label_is_live(state->list.runs[i].status);
     if (!store_changed && !live) {
-        bool minute = state->list.count > 0 && (int64_t)workbench_now(workbench) % 60 == 0;
-        if (minute) runs_list_tag(&state->list, workbench_now(workbench)); /* and ages, when drawn */
+        bool minute = state->list.count > 0 && (int64_t)workbench->now % 60 == 0;
+        if (minute) runs_list_tag(&state->list, workbench->now); /* and ages, when drawn */
         return minute;
     }
-    if (runs_list_read(&state->list, workbench_store(workbench), workbench_now(workbench), &err))
-        workbench_fail(workbench, &err);
-    if (workbench_take_visited(workbench, visited)) runs_list_select_run(&state->list, visited);
+    if (runs_list_read(&state->list, workbench->store, workbench->now, &err)) workbench_fail(workbench, &err);
+    if (workbench->visited[0]) runs_list_select_run(&state->list, workbench->visited);
+    workbench->visited[0] = '\0';
     return true;
 }
 
@@ -109,12 +107,12 @@ static const struct series *spark_of(struct workbench *workbench, struct runs_st
     struct err err = {0};
     enum status status = STATUS_OK;
     if (strcmp(spark->id, run->id) != 0) {
-        status = series_read(workbench_store(workbench), run->id, METRIC_LOSS, 0, -1, SPARK_POINTS,
-                             &spark->series, &err);
+        status =
+            series_read(workbench->store, run->id, METRIC_LOSS, 0, -1, SPARK_POINTS, &spark->series, &err);
         memcpy(spark->id, run->id, sizeof spark->id);
     } else if (spark->steps != run->steps) {
         bool changed;
-        status = series_update(workbench_store(workbench), run->id, &spark->series, &changed, &err);
+        status = series_update(workbench->store, run->id, &spark->series, &changed, &err);
     }
     spark->steps = run->steps;
     if (status) {
@@ -232,7 +230,7 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
             grid_text_right(grid, x, y, w, label_is_live(run->status) ? STYLE_SPEED : STYLE_DIM, 0, text);
             break;
         case COL_TIME:
-            draw_time(grid, x, y, w, run, workbench_now(workbench));
+            draw_time(grid, x, y, w, run, workbench->now);
             break;
         case COL_CURVE: {
             const struct series *series = run->steps > 0 ? spark_of(workbench, state, run) : NULL;
@@ -246,7 +244,7 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
     }
 }
 
-static void draw_header(struct runs_state *state, struct grid *grid, const int *widths)
+static void draw_header(const struct runs_state *state, struct grid *grid, const int *widths, bool typing)
 {
     size_t live = 0;
     for (size_t i = 0; i < state->list.count; i++) live += label_is_live(state->list.runs[i].status);
@@ -255,10 +253,10 @@ static void draw_header(struct runs_state *state, struct grid *grid, const int *
     x += grid_printf(grid, x, 0, right - x, STYLE_TEXT, 0, "%zu run%s, %zu training", state->list.count,
                      state->list.count == 1 ? "" : "s", live) +
          2;
-    if (state->filtering || state->list.filter.text[0]) {
+    if (typing || state->list.filter.text[0]) {
         x += grid_text(grid, x, 0, right - x, STYLE_ACCENT, ATTR_BOLD, "/");
         x += grid_text(grid, x, 0, right - x, STYLE_TEXT, ATTR_BOLD, state->list.filter.text);
-        if (state->filtering) grid_put(grid, x, 0, ' ', STYLE_TEXT, ATTR_REVERSE);
+        if (typing) grid_put(grid, x, 0, ' ', STYLE_TEXT, ATTR_REVERSE);
         x += 2;
         x += grid_printf(grid, x, 0, right - x, STYLE_DIM, 0, "%zu match%s", state->list.shown_count,
                          state->list.shown_count == 1 ? "es" : "") +
@@ -311,7 +309,7 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     int widths[COL_COUNT];
     layout_list(grid->w, grid->h, &layout);
     fit_columns(&state->list, grid, widths);
-    draw_header(state, grid, widths);
+    draw_header(state, grid, widths, workbench->typing);
     state->page = layout.body.h;
     if (!state->list.shown_count) {
         draw_empty(state, grid, layout.body);
@@ -325,9 +323,8 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     for (size_t i = 0; i < page && state->scroll + i < state->list.shown_count; i++) {
         int y = layout.body.y + (int)i;
         draw_row(workbench, state, grid, y, widths, state->scroll + i);
-        const char *compared = workbench_compared(workbench);
         if (state->scroll + i == selected) grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
-        if (compared && strcmp(compared, runs_list_at(&state->list, state->scroll + i)->id) == 0)
+        if (strcmp(workbench->compared, runs_list_at(&state->list, state->scroll + i)->id) == 0)
             grid_put(grid, 0, y, '=', STYLE_LR, ATTR_BOLD);
         if (state->scroll + i == selected) {
             grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
@@ -337,25 +334,37 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
 
 /* --- keys --- */
 
-static void filter_key(struct runs_state *state, uint32_t code)
+static void filter_key(struct workbench *workbench, struct runs_state *state, uint32_t code)
 {
-    if (code == K_ENTER)
-        state->filtering = false;
-    else if (code == K_BACKSPACE && !input_backspace(&state->list.filter))
-        state->filtering = false;
-    else if (code == K_CTRL('u'))
+    bool left =
+        code == K_ENTER || code == K_ESCAPE || (code == K_BACKSPACE && !input_backspace(&state->list.filter));
+    if (left) workbench->typing = false;
+    if (code == K_CTRL('u') || code == K_ESCAPE)
         input_set(&state->list.filter, "");
-    else if (code < K_UP && code >= ' ' && code != K_BACKSPACE)
+    else if (!left)
         input_type(&state->list.filter, code);
     runs_list_arrange(&state->list);
 }
 
-static void steer(struct workbench *workbench, struct runs_state *state, enum action action)
+static void delete_run(struct workbench *workbench, struct runs_state *state, const struct run_info *run)
+{
+    struct err err = {0};
+    if (run_delete(workbench->store, run->id, &err)) {
+        workbench_fail(workbench, &err);
+        return;
+    }
+    workbench_say(workbench, "%s is deleted", run->name);
+    if (runs_list_read(&state->list, workbench->store, workbench->now, &err)) workbench_fail(workbench, &err);
+}
+
+static void steer(struct workbench *workbench, struct runs_state *state, enum action action, bool confirmed)
 {
     const struct run_info *run = runs_list_selected(&state->list);
     if (!run) return;
     if (action != ACTION_DELETE) {
-        steer_run(workbench, run, action);
+        steer_run(workbench, run, action, confirmed);
+    } else if (confirmed) {
+        delete_run(workbench, state, run);
     } else if (label_is_live(run->status)) {
         workbench_say(workbench, "%s is training: stop it before deleting it", run->name);
     } else {
@@ -366,7 +375,7 @@ static void steer(struct workbench *workbench, struct runs_state *state, enum ac
 static void go_back(struct workbench *workbench, struct runs_state *state)
 {
     if (!state->list.filter.text[0]) {
-        workbench_leave(workbench);
+        workbench->left = true;
         return;
     }
     input_set(&state->list.filter, "");
@@ -376,10 +385,9 @@ static void go_back(struct workbench *workbench, struct runs_state *state)
 static void choose_compared(struct workbench *workbench, const struct runs_state *state)
 {
     const struct run_info *run = runs_list_selected(&state->list);
-    const char *now = workbench_compared(workbench);
     if (!run) return;
-    bool again = now && strcmp(now, run->id) == 0;
-    workbench_compare(workbench, again ? NULL : run->id);
+    bool again = strcmp(workbench->compared, run->id) == 0;
+    snprintf(workbench->compared, sizeof workbench->compared, "%s", again ? "" : run->id);
     if (again)
         workbench_say(workbench, "%s is compared with no more", run->name);
     else
@@ -392,14 +400,8 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
     size_t row = runs_list_row(&state->list), page = state->page > 1 ? (size_t)state->page : 1;
     bool moves = action == ACTION_UP || action == ACTION_DOWN || action == ACTION_PAGE_UP ||
                  action == ACTION_PAGE_DOWN;
-    if (state->filtering && code == K_ESCAPE) {
-        state->filtering = false;
-        input_set(&state->list.filter, "");
-        runs_list_arrange(&state->list);
-        return;
-    }
-    if (state->filtering && !moves) {
-        filter_key(state, code);
+    if (workbench->typing && !moves) {
+        filter_key(workbench, state, code);
         return;
     }
     switch (action) {
@@ -428,7 +430,7 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
         workbench_push(workbench, &form_view, NULL);
         break;
     case ACTION_FILTER:
-        state->filtering = true;
+        workbench->typing = true;
         break;
     case ACTION_SORT:
         state->list.sort = (enum sort)((state->list.sort + 1) % SORT_COUNT);
@@ -442,7 +444,7 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
     case ACTION_STOP:
     case ACTION_CHECKPOINT:
     case ACTION_DELETE:
-        steer(workbench, state, action);
+        steer(workbench, state, action, code == K_CONFIRMED);
         break;
     case ACTION_COMPARE:
         choose_compared(workbench, state);
@@ -455,30 +457,6 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
     }
 }
 
-static void runs_confirmed(struct workbench *workbench, void *opaque, enum action action)
-{
-    struct runs_state *state = opaque;
-    const struct run_info *run = runs_list_selected(&state->list);
-    struct err err = {0};
-    if (!run) return;
-    if (action != ACTION_DELETE) {
-        steer_confirmed(workbench, run, action);
-        return;
-    }
-    if (run_delete(workbench_store(workbench), run->id, &err)) {
-        workbench_fail(workbench, &err);
-        return;
-    }
-    workbench_say(workbench, "%s is deleted", run->name);
-    if (runs_list_read(&state->list, workbench_store(workbench), workbench_now(workbench), &err))
-        workbench_fail(workbench, &err);
-}
-
-static bool runs_typing(const void *state)
-{
-    return ((const struct runs_state *)state)->filtering;
-}
-
 const struct view_ops runs_view = {
     .name = "runs",
     .context = CONTEXT_RUNS,
@@ -486,7 +464,5 @@ const struct view_ops runs_view = {
     .read = runs_read,
     .draw = runs_draw,
     .key = runs_key,
-    .confirmed = runs_confirmed,
-    .typing = runs_typing,
     .close = runs_close,
 };

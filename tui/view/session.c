@@ -43,7 +43,7 @@ static enum status fit_grid(struct session *session, struct err *err)
     screen_size(session->screen, &w, &h);
     session->grid.level = screen_glyphs(session->screen);
     if (w == session->grid.w && h == session->grid.h) return STATUS_OK;
-    workbench_touch(session->workbench);
+    session->workbench->dirty = true;
     return grid_resize(&session->grid, w, h, err);
 }
 
@@ -54,18 +54,18 @@ static void take_signals(struct session *session)
         switch (info.ssi_signo) {
         case SIGWINCH:
             screen_resize(session->screen);
-            workbench_touch(session->workbench);
+            session->workbench->dirty = true;
             break;
         case SIGTSTP:
             screen_suspend(session->screen);
             kill(getpid(), SIGSTOP);
             screen_resume(session->screen);
-            workbench_touch(session->workbench);
+            session->workbench->dirty = true;
             break;
         case SIGHUP:
             session->gone = true; /* fall through */
         default:
-            workbench_leave(session->workbench);
+            session->workbench->left = true;
             break;
         }
     }
@@ -75,10 +75,11 @@ static enum status loop(struct session *session, struct err *err)
 {
     struct pollfd fds[2] = {{STDIN_FILENO, POLLIN, 0}, {session->signals, POLLIN, 0}};
     double next_tick = 0;
-    while (!workbench_has_left(session->workbench)) {
+    while (!session->workbench->left) {
         if (fit_grid(session, err)) return err->status;
-        if (workbench_take_redraw(session->workbench)) screen_forget(session->screen);
-        if (workbench_is_dirty(session->workbench)) {
+        if (session->workbench->redraw) screen_forget(session->screen);
+        session->workbench->redraw = false;
+        if (session->workbench->dirty) {
             workbench_draw(session->workbench, &session->grid);
             screen_show(session->screen, &session->grid);
         }

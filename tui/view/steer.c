@@ -12,7 +12,7 @@ static int64_t send(struct workbench *workbench, const struct run_info *run, enu
 {
     struct err err = {0};
     int64_t id = 0;
-    if (order_issue(workbench_store(workbench), run->id, verb, argument, "workbench", &id, &err)) {
+    if (order_issue(workbench->store, run->id, verb, argument, "workbench", &id, &err)) {
         workbench_fail(workbench, &err);
         return 0;
     }
@@ -28,27 +28,30 @@ static bool is_training(struct workbench *workbench, const struct run_info *run)
     return live;
 }
 
-int64_t steer_run(struct workbench *workbench, const struct run_info *run, enum action action)
+int64_t steer_run(struct workbench *workbench, const struct run_info *run, enum action action, bool confirmed)
 {
+    static const struct {
+        enum action action;
+        enum order_verb verb;
+        const char *what;
+    } orders[] = {
+        {ACTION_PAUSE, ORDER_PAUSE, "pause"},
+        {ACTION_STOP, ORDER_STOP, "stop"},
+        {ACTION_CHECKPOINT, ORDER_CHECKPOINT, "write a checkpoint"},
+        {ACTION_EVALUATE, ORDER_EVAL, "evaluate"},
+        {ACTION_SAMPLE, ORDER_SAMPLE, "write a sample"},
+        {ACTION_TRACE, ORDER_TRACE, "write a trace of its next step"},
+    };
     if (!is_training(workbench, run)) return 0;
-    switch (action) {
-    case ACTION_PAUSE:
-        if (run->status == RUN_PAUSED) return send(workbench, run, ORDER_CONTINUE, NAN, "continue");
-        return send(workbench, run, ORDER_PAUSE, NAN, "pause");
-    case ACTION_CHECKPOINT:
-        return send(workbench, run, ORDER_CHECKPOINT, NAN, "write a checkpoint");
-    case ACTION_EVALUATE:
-        return send(workbench, run, ORDER_EVAL, NAN, "evaluate");
-    case ACTION_SAMPLE:
-        return send(workbench, run, ORDER_SAMPLE, NAN, "write a sample");
-    case ACTION_TRACE:
-        return send(workbench, run, ORDER_TRACE, NAN, "write a trace of its next step");
-    case ACTION_STOP:
+    if (action == ACTION_STOP && !confirmed) {
         workbench_ask(workbench, ACTION_STOP, "Stop %s? It writes a checkpoint first.", run->name);
         return 0;
-    default:
-        return 0;
     }
+    if (action == ACTION_PAUSE && run->status == RUN_PAUSED)
+        return send(workbench, run, ORDER_CONTINUE, NAN, "continue");
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (orders[i].action == action) return send(workbench, run, orders[i].verb, NAN, orders[i].what);
+    return 0;
 }
 
 int64_t steer_lr_factor(struct workbench *workbench, const struct run_info *run, double factor)
@@ -57,9 +60,4 @@ int64_t steer_lr_factor(struct workbench *workbench, const struct run_info *run,
     if (!is_training(workbench, run)) return 0;
     snprintf(what, sizeof what, "multiply its scheduled learning rate with %g", factor);
     return send(workbench, run, ORDER_LR_FACTOR, factor, what);
-}
-
-int64_t steer_confirmed(struct workbench *workbench, const struct run_info *run, enum action action)
-{
-    return action == ACTION_STOP ? send(workbench, run, ORDER_STOP, NAN, "stop") : 0;
 }

@@ -1,20 +1,17 @@
 /* Orders from the keys of a view: what may be asked of a run in its state, in words, and sent through the
- * store. */
-#ifndef ANNEAL_TUI_STEER_H
-#define ANNEAL_TUI_STEER_H
+ * store. Each returns the order's id; 0 when none was sent, and the last row says why. */
+#ifndef ANNEAL_TUI_VIEW_STEER_H
+#define ANNEAL_TUI_VIEW_STEER_H
 
 #include "runs/run.h"
-#include "tui/view/view.h"
+#include "tui/view/workbench.h"
 
-/* ACTION_PAUSE, STOP, CHECKPOINT, EVALUATE, SAMPLE or TRACE on `run`: asks first where that is due, otherwise
- * sends the order and says so. A run that is not training is told in the last row. Returns the order's id, 0
- * when none was sent. */
-int64_t steer_run(struct workbench *workbench, const struct run_info *run, enum action action);
+/* ACTION_PAUSE, STOP, CHECKPOINT, EVALUATE, SAMPLE or TRACE on `run`. To stop it asks first, unless the user
+ * has `confirmed`. */
+int64_t steer_run(struct workbench *workbench, const struct run_info *run, enum action action,
+                  bool confirmed);
 
-/* Orders the scheduled learning rate times `factor`; the same answers. */
+/* Orders the scheduled learning rate times `factor`. */
 int64_t steer_lr_factor(struct workbench *workbench, const struct run_info *run, double factor);
-
-/* The same after the question was answered with yes. */
-int64_t steer_confirmed(struct workbench *workbench, const struct run_info *run, enum action action);
 
 #endif

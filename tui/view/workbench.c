@@ -14,27 +14,25 @@
 #include "tui/widget/layout.h"
 #include "tui/widget/wrap.h"
 
-enum { STACK_MAX = 4 };
+static void pop(struct workbench *workbench)
+{
+    workbench->depth--;
+    workbench->stack[workbench->depth].ops->close(workbench->stack[workbench->depth].state);
+    workbench->typing = false;
+    workbench->dirty = true;
+}
 
-struct workbench {
-    struct workbench_options options;
-    struct store *store;
-    struct {
-        const struct view_ops *ops;
-        void *state;
-    } stack[STACK_MAX];
-    int depth;
-    double now;
-    int64_t version, second; /* when the view last read */
-    bool dirty, left, redraw, helping;
-    int help_scroll;
-    char message[516]; /* in the last rows; "" for none */
-    enum style message_style;
-    enum action asked; /* ACTION_NONE: no question is open */
-    char question[256];
-    char compared[RUN_ID_MAX]; /* "": no run */
-    char visited[RUN_ID_MAX];  /* "": none since the list was seen */
-};
+static enum status push(struct workbench *workbench, const struct view_ops *ops, const char *argument,
+                        struct err *err)
+{
+    void *state;
+    workbench->typing = false;
+    if (ops->open(workbench, argument, &state, err)) return err->status;
+    workbench->stack[workbench->depth].ops = ops;
+    workbench->stack[workbench->depth++].state = state;
+    workbench->dirty = true;
+    return STATUS_OK;
+}
 
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err)
 {
@@ -42,33 +40,17 @@ enum status workbench_open(const struct workbench_options *options, struct workb
     if (!workbench) return err_set(err, STATUS_NO_MEMORY, "no memory for the workbench");
     workbench->options = *options;
     workbench->now = clock_wall();
-    enum status status = store_open_to_read(options->home, &workbench->store, err);
-    if (status) goto out;
-    workbench->version = store_version(workbench->store);
-    void *state;
-    status = runs_view.open(workbench, NULL, &state, err);
-    if (status) goto out;
-    workbench->stack[workbench->depth].ops = &runs_view;
-    workbench->stack[workbench->depth++].state = state;
-    if (options->run_id) {
-        status = run_view.open(workbench, options->run_id, &state, err);
-        if (status) goto out;
-        workbench->stack[workbench->depth].ops = &run_view;
-        workbench->stack[workbench->depth++].state = state;
-    }
     workbench->second = (int64_t)workbench->now;
-    workbench->dirty = true;
+    enum status status = store_open_to_read(options->home, &workbench->store, err);
+    if (!status) workbench->version = store_version(workbench->store);
+    if (!status) status = push(workbench, &runs_view, NULL, err);
+    if (!status && options->run_id) status = push(workbench, &run_view, options->run_id, err);
+    if (status) {
+        workbench_close(workbench);
+        return status;
+    }
     *out = workbench;
     return STATUS_OK;
-out:
-    workbench_close(workbench);
-    return status;
-}
-
-static void pop(struct workbench *workbench)
-{
-    workbench->depth--;
-    workbench->stack[workbench->depth].ops->close(workbench->stack[workbench->depth].state);
 }
 
 void workbench_close(struct workbench *workbench)
@@ -105,19 +87,21 @@ static void answer(struct workbench *workbench, enum action action)
     enum action asked = workbench->asked;
     if (action != ACTION_YES && action != ACTION_NO) return;
     workbench->asked = ACTION_NONE;
-    if (action == ACTION_YES) top_ops(workbench)->confirmed(workbench, top_state(workbench), asked);
+    if (action == ACTION_YES) top_ops(workbench)->key(workbench, top_state(workbench), asked, K_CONFIRMED);
 }
 
 static void help_key(struct workbench *workbench, uint32_t code)
 {
+    enum { PAGE = 10 };
+    int *scroll = &workbench->help_scroll;
     if (code == K_DOWN || code == 'j')
-        workbench->help_scroll++;
+        *scroll += 1;
     else if (code == K_UP || code == 'k')
-        workbench->help_scroll -= workbench->help_scroll > 0;
+        *scroll -= *scroll > 0;
     else if (code == K_PAGE_DOWN || code == ' ')
-        workbench->help_scroll += 10;
+        *scroll += PAGE;
     else if (code == K_PAGE_UP)
-        workbench->help_scroll -= workbench->help_scroll > 10 ? 10 : workbench->help_scroll;
+        *scroll -= *scroll > PAGE ? PAGE : *scroll;
     else
         workbench->helping = false;
 }
@@ -127,34 +111,22 @@ void workbench_key(struct workbench *workbench, uint32_t code)
     if (code == K_NONE || workbench->left) return;
     workbench->dirty = true;
     workbench->message[0] = '\0';
-    if (workbench->asked) {
-        if (code == K_CTRL('c')) workbench_leave(workbench);
-        answer(workbench, key_action(CONTEXT_CONFIRM, code));
-        return;
-    }
-    if (workbench->helping) {
-        if (code == K_CTRL('c')) workbench_leave(workbench);
-        help_key(workbench, code);
-        return;
-    }
     const struct view_ops *ops = top_ops(workbench);
-    bool text = code >= ' ' && code != K_BACKSPACE && code < K_UP;
-    enum action action =
-        text && ops->typing(top_state(workbench)) ? ACTION_NONE : key_action(ops->context, code);
-    switch (action) {
-    case ACTION_HELP:
+    bool text = workbench->typing && code >= ' ' && code != K_BACKSPACE && code < K_UP;
+    enum action action = text ? ACTION_NONE : key_action(ops->context, code);
+    if (action == ACTION_LEAVE) {
+        workbench->left = true;
+    } else if (workbench->asked) {
+        answer(workbench, key_action(CONTEXT_CONFIRM, code));
+    } else if (workbench->helping) {
+        help_key(workbench, code);
+    } else if (action == ACTION_HELP) {
         workbench->helping = true;
         workbench->help_scroll = 0;
-        break;
-    case ACTION_REDRAW:
+    } else if (action == ACTION_REDRAW) {
         workbench->redraw = true;
-        break;
-    case ACTION_LEAVE:
-        workbench_leave(workbench);
-        break;
-    default:
+    } else {
         ops->key(workbench, top_state(workbench), action, code);
-        break;
     }
 }
 
@@ -216,16 +188,6 @@ void workbench_draw(struct workbench *workbench, struct grid *grid)
     if (workbench->asked) draw_question(workbench, grid);
 }
 
-bool workbench_is_dirty(const struct workbench *workbench)
-{
-    return workbench->dirty;
-}
-
-void workbench_touch(struct workbench *workbench)
-{
-    workbench->dirty = true;
-}
-
 size_t workbench_live_runs(struct workbench *workbench)
 {
     struct arena arena;
@@ -238,76 +200,11 @@ size_t workbench_live_runs(struct workbench *workbench)
     return live;
 }
 
-bool workbench_has_left(const struct workbench *workbench)
-{
-    return workbench->left;
-}
-
-bool workbench_take_redraw(struct workbench *workbench)
-{
-    bool redraw = workbench->redraw;
-    workbench->redraw = false;
-    return redraw;
-}
-
-/* --- services for views --- */
-
-struct store *workbench_store(struct workbench *workbench)
-{
-    return workbench->store;
-}
-
-double workbench_now(const struct workbench *workbench)
-{
-    return workbench->now;
-}
-
-const struct form_field *workbench_fields(const struct workbench *workbench, size_t *count)
-{
-    *count = workbench->options.field_count;
-    return workbench->options.fields;
-}
-
-void workbench_preview(const struct workbench *workbench, const char *const *settings, size_t count,
-                       struct form_preview *out)
-{
-    workbench->options.preview(settings, count, out);
-}
-
-const char *workbench_compared(const struct workbench *workbench)
-{
-    return workbench->compared[0] ? workbench->compared : NULL;
-}
-
-void workbench_compare(struct workbench *workbench, const char *run_id)
-{
-    snprintf(workbench->compared, sizeof workbench->compared, "%s", run_id ? run_id : "");
-}
-
-void workbench_visit(struct workbench *workbench, const char *run_id)
-{
-    snprintf(workbench->visited, sizeof workbench->visited, "%s", run_id);
-}
-
-bool workbench_take_visited(struct workbench *workbench, char run_id[RUN_ID_MAX])
-{
-    memcpy(run_id, workbench->visited, sizeof workbench->visited);
-    workbench->visited[0] = '\0';
-    return run_id[0] != '\0';
-}
-
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument)
 {
     struct err err = {0};
-    void *state;
-    if (workbench->depth == STACK_MAX) return;
-    if (ops->open(workbench, argument, &state, &err)) {
+    if (workbench->depth < WORKBENCH_DEPTH && push(workbench, ops, argument, &err))
         workbench_fail(workbench, &err);
-        return;
-    }
-    workbench->stack[workbench->depth].ops = ops;
-    workbench->stack[workbench->depth++].state = state;
-    workbench->dirty = true;
 }
 
 void workbench_replace(struct workbench *workbench, const struct view_ops *ops, const char *argument)
@@ -319,17 +216,11 @@ void workbench_replace(struct workbench *workbench, const struct view_ops *ops, 
 void workbench_back(struct workbench *workbench)
 {
     if (workbench->depth == 1) {
-        workbench_leave(workbench);
+        workbench->left = true;
         return;
     }
     pop(workbench);
     (void)top_ops(workbench)->read(workbench, top_state(workbench), true); /* it has slept meanwhile */
-    workbench->dirty = true;
-}
-
-void workbench_leave(struct workbench *workbench)
-{
-    workbench->left = true;
 }
 
 void workbench_say(struct workbench *workbench, const char *format, ...)

@@ -1,9 +1,61 @@
-/* The workbench without a terminal: the stack of views, what a key does, what is on the grid.
- * tui/view/session.h runs it on a terminal; tests and benchmarks run it on a grid alone. */
-#ifndef ANNEAL_TUI_WORKBENCH_H
-#define ANNEAL_TUI_WORKBENCH_H
+/* The workbench without a terminal: a stack of views of which the topmost is drawn and gets the keys. A view
+ * is a table of functions and a state. Views know the store and the grid, never the terminal, so tests and
+ * benchmarks run them on a grid alone; tui/view/session.h runs them on a terminal. */
+#ifndef ANNEAL_TUI_VIEW_WORKBENCH_H
+#define ANNEAL_TUI_VIEW_WORKBENCH_H
 
-#include "tui/view/view.h"
+#include <stdbool.h>
+
+#include "runs/run.h"
+#include "runs/series.h"
+#include "runs/store.h"
+#include "tui/view/keys.h"
+#include "tui/widget/grid.h"
+
+/* --- the form of a new run --- */
+
+/* One line of it: a configuration key as `anneal train --section.key=value` takes it. */
+struct form_field {
+    const char *key;      /* "train.batch_size"; "name" and "device" are options of their own */
+    const char *label;    /* "batch size" */
+    const char *fallback; /* the default, shown when the field is empty */
+    const char *hint;     /* one line: meaning, unit, limits */
+    const char *choices;  /* "adamw|lion"; NULL: free text */
+};
+
+/* The run that the form describes. Views may not include the configuration, so the workbench is opened with a
+ * function that reads it. */
+enum { FORM_PREVIEW_POINTS = 512 };
+struct form_preview {
+    char problem[256]; /* an error in the settings; "": none, and the rest is filled */
+    char facts[160];   /* one sentence: size, steps, tokens */
+    int64_t total_steps;
+    struct series_point lr[FORM_PREVIEW_POINTS]; /* the planned learning rate, count points in step order */
+    size_t count;
+};
+/* `settings`: count words "section.key=value"; fills all of `out`. */
+typedef void form_preview_function(const char *const *settings, size_t count, struct form_preview *out);
+
+/* --- views --- */
+
+struct workbench;
+
+struct view_ops {
+    const char *name;
+    enum key_context context;
+    /* `argument` is a run's id or NULL. On failure nothing is left to close. */
+    enum status (*open)(struct workbench *workbench, const char *argument, void **state, struct err *err);
+    /* Reads new data. `store_changed`: somebody committed; else only time has passed (once a second).
+     * True: something on the screen may have changed. Failures go to workbench_fail; old data stays. */
+    bool (*read)(struct workbench *workbench, void *state, bool store_changed);
+    void (*draw)(struct workbench *workbench, void *state, struct grid *grid);
+    /* `code` is given with ACTION_NONE too: text being typed. K_CONFIRMED: the user answered yes to the
+     * question that the view asked about `action`. */
+    void (*key)(struct workbench *workbench, void *state, enum action action, uint32_t code);
+    void (*close)(void *state);
+};
+
+extern const struct view_ops runs_view, run_view, memory_view, profile_view, form_view;
 
 struct workbench_options {
     const char *home;                /* the state folder; borrowed */
@@ -13,23 +65,60 @@ struct workbench_options {
     form_preview_function *preview; /* of that form */
 };
 
+enum { WORKBENCH_DEPTH = 4 };
+
+struct workbench {
+    /* for views */
+    struct workbench_options options;
+    struct store *store;
+    double now;                /* Unix seconds of this wake-up */
+    bool typing;               /* set by the topmost view: characters are text, not keys */
+    char compared[RUN_ID_MAX]; /* the run whose loss is drawn beside that of the run looked at; "": none */
+    char visited[RUN_ID_MAX];  /* the run that was looked at last, for the list to select; "": none */
+    /* for the session: the grid no longer shows the state; the user has left; every cell is to be written
+     * anew */
+    bool dirty, left, redraw;
+
+    /* private */
+    struct {
+        const struct view_ops *ops;
+        void *state;
+    } stack[WORKBENCH_DEPTH];
+    int depth;
+    int64_t version, second; /* when the view last read */
+    bool helping;
+    int help_scroll;
+    char message[516]; /* in the last rows; "": none */
+    enum style message_style;
+    enum action asked; /* ACTION_NONE: no question is open */
+    char question[256];
+};
+
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err);
 void workbench_close(struct workbench *workbench);
 
 /* One wake-up at `now` (Unix seconds): asks the store whether anything changed and lets the view read. */
 void workbench_tick(struct workbench *workbench, double now);
 void workbench_key(struct workbench *workbench, uint32_t code);
+void workbench_draw(struct workbench *workbench, struct grid *grid); /* clears `dirty` */
 
-/* True when the grid no longer shows the state; workbench_draw clears it. */
-bool workbench_is_dirty(const struct workbench *workbench);
-void workbench_touch(struct workbench *workbench); /* the size changed */
-void workbench_draw(struct workbench *workbench, struct grid *grid);
-
-/* How many runs train right now: what is worth a word on leaving. */
+/* The number of runs that are training. */
 size_t workbench_live_runs(struct workbench *workbench);
 
-bool workbench_has_left(const struct workbench *workbench);
-/* True once: Ctrl-L asked for every cell to be written anew. */
-bool workbench_take_redraw(struct workbench *workbench);
+/* --- what the workbench does for views --- */
+
+/* Puts a view on top, or in place of the topmost. A failure goes to the last row. */
+void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument);
+void workbench_replace(struct workbench *workbench, const struct view_ops *ops, const char *argument);
+void workbench_back(struct workbench *workbench); /* from the last view: leaves */
+
+/* The last row, or as many as it takes, shows a sentence until the next key. */
+void workbench_say(struct workbench *workbench, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void workbench_fail(struct workbench *workbench, const struct err *err);
+
+/* Asks a yes/no question about `action`. */
+void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -244,15 +244,11 @@ int pty_wait_exit(struct pty *pty)
 void pty_wait_stopped(struct pty *pty)
 {
     double deadline = clock_monotonic() + DEADLINE_SECONDS;
-    for (int how;;) {
-        if (waitpid(pty->pid, &how, WNOHANG | WUNTRACED) == pty->pid && WIFSTOPPED(how)) return;
+    for (int how; waitpid(pty->pid, &how, WNOHANG | WUNTRACED) != pty->pid || !WIFSTOPPED(how);) {
         if (clock_monotonic() > deadline) give_up(pty, "did not stop: ", "SIGTSTP");
-        struct pollfd fd = {pty->master, POLLIN, 0};
-        char bytes[4096];
-        if (poll(&fd, 1, 20) > 0)
-            for (ssize_t n; (n = read(pty->master, bytes, sizeof bytes)) > 0;)
-                vterm_input_write(pty->terminal, bytes, (size_t)n);
+        pump(pty, 20);
     }
+    pump(pty, 0); /* what it wrote last */
 }
 
 int pty_coloured_cells(struct pty *pty)

@@ -196,15 +196,15 @@ static void a_filter_takes_every_letter_and_all_of_its_words(void **state)
     headless_expect(workbench, 80, 24, 80, "/1 id-2 1 matches");
     headless_expect_selected(workbench, "run-21");
     workbench_key(workbench, K_ENTER);
-    assert_false(workbench_has_left(workbench));
+    assert_false(workbench->left);
     press(workbench, K_ESCAPE, 1); /* first the filter goes, then the workbench */
     headless_expect_not(workbench, 80, 24, "match");
     headless_expect_selected(workbench, "run-21");
-    assert_false(workbench_has_left(workbench));
+    assert_false(workbench->left);
     headless_type(workbench, "/7");
     press(workbench, K_BACKSPACE, 2); /* beyond the first letter: no filter */
     headless_type(workbench, "q");
-    assert_true(workbench_has_left(workbench));
+    assert_true(workbench->left);
     workbench_close(workbench);
 }
 
@@ -237,7 +237,7 @@ static void the_small_curve_of_a_living_run_moves(void **state)
     assert_true(before[0]);
     fill_steps(&run, &live, 100, 161);
     workbench_tick(workbench, clock_wall());
-    assert_true(workbench_is_dirty(workbench));
+    assert_true(workbench->dirty);
     read_curve(workbench, after, sizeof after);
     assert_string_not_equal(before, after);
     assert_non_null(strstr(after, "█")); /* the spike is the newest step */
@@ -267,18 +267,18 @@ static void the_list_shows_a_death_while_nothing_is_written(void **state)
     headless_expect(workbench, 80, 24, 80, "1 run, 1 training");
     headless_expect(workbench, 80, 24, 80, "● running");
     assert_int_equal(workbench_live_runs(workbench), 1);
-    assert_false(workbench_is_dirty(workbench));
+    assert_false(workbench->dirty);
     run_lock_release(&lock); /* as the kernel does when a process dies */
     workbench_tick(workbench, now + 1.5);
-    assert_true(workbench_is_dirty(workbench));
+    assert_true(workbench->dirty);
     headless_expect(workbench, 80, 24, 80, "✗ crashed");
     headless_expect(workbench, 80, 24, 80, "1 run, 0 training");
     assert_int_equal(workbench_live_runs(workbench), 0);
     workbench_tick(workbench, now + 3); /* nothing lives and nothing is written: nothing to draw */
     workbench_tick(workbench, (double)((int64_t)now / 60 * 60 + 119));
-    assert_false(workbench_is_dirty(workbench));
+    assert_false(workbench->dirty);
     workbench_tick(workbench, (double)((int64_t)now / 60 * 60 + 120)); /* but the ages of a new minute */
-    assert_true(workbench_is_dirty(workbench));
+    assert_true(workbench->dirty);
     workbench_close(workbench);
     store_close(store);
 }

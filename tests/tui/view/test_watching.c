@@ -55,12 +55,12 @@ static void a_death_shows_in_every_view_while_nothing_is_written(void **state)
         run_lock_release(&quiet.lock); /* as the kernel does when a process dies */
         workbench_tick(workbench, quiet.now + 1.9);
         headless_expect(workbench, 100, 24, 100, "● running"); /* looked at once a second */
-        assert_false(workbench_is_dirty(workbench));
+        assert_false(workbench->dirty);
         workbench_tick(workbench, quiet.now + 2.1);
-        assert_true(workbench_is_dirty(workbench));
+        assert_true(workbench->dirty);
         headless_expect(workbench, 100, 24, 100, "✗ crashed");
         workbench_tick(workbench, quiet.now + 9); /* what has ended is not asked again */
-        assert_false(workbench_is_dirty(workbench));
+        assert_false(workbench->dirty);
         workbench_close(workbench);
         store_close(quiet.store);
     }
@@ -78,7 +78,7 @@ static void a_trainer_that_hangs_is_said_to_be_silent(void **state)
         workbench_tick(workbench, quiet.now + 30);
         headless_expect_not(workbench, 100, 24, "no sign of life");
         workbench_tick(workbench, quiet.now + 31);
-        assert_true(workbench_is_dirty(workbench));
+        assert_true(workbench->dirty);
         headless_expect(workbench, 100, 24, 100, "no sign of life for 31s");
         workbench_tick(workbench, quiet.now + 95);
         headless_expect(workbench, 100, 24, 100, "no sign of life for 1m 35s");
