@@ -12,7 +12,7 @@
 #include "tui/widget/axis.h"
 #include "tui/widget/chart.h"
 #include "tui/widget/input.h"
-#include "tui/widget/layout.h"
+#include "tui/widget/table.h"
 #include "tui/widget/wrap.h"
 
 enum {
@@ -232,9 +232,7 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
     }
     size_t rows = state->count + 2, page = (size_t)body.h; /* fields, a blank row, the start line */
     size_t at = state->at == state->count ? state->count + 1 : state->at;
-    if (at < state->scroll) state->scroll = at;
-    if (at >= state->scroll + page) state->scroll = at - page + 1;
-    if (state->scroll + page > rows) state->scroll = rows > page ? rows - page : 0;
+    table_scroll(&state->scroll, at, rows, page);
     for (size_t i = state->scroll; i < rows && i - state->scroll < page; i++) {
         struct rect row = {body.x, body.y + (int)(i - state->scroll), body.w, 1};
         if (i < state->count)

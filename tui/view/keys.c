@@ -11,25 +11,16 @@ const size_t key_count = sizeof keys / sizeof *keys;
 
 const char *key_context_title(enum key_context context)
 {
-    switch (context) {
-    case CONTEXT_ANY:
-        return "Everywhere";
-    case CONTEXT_RUNS:
-        return "List of runs";
-    case CONTEXT_RUN:
-        return "One run";
-    case CONTEXT_MEMORY:
-        return "Memory of a run";
-    case CONTEXT_PROFILE:
-        return "Profile of a run";
-    case CONTEXT_FORM:
-        return "New run";
-    case CONTEXT_CONFIRM:
-        return "Questions";
-    case CONTEXT_COUNT:
-        break;
-    }
-    return "";
+    static const char *const titles[CONTEXT_COUNT] = {
+        [CONTEXT_ANY] = "Everywhere",
+        [CONTEXT_RUNS] = "List of runs",
+        [CONTEXT_RUN] = "One run",
+        [CONTEXT_MEMORY] = "Memory of a run",
+        [CONTEXT_PROFILE] = "Profile of a run",
+        [CONTEXT_FORM] = "New run",
+        [CONTEXT_CONFIRM] = "Questions",
+    };
+    return titles[context];
 }
 
 enum action key_action(enum key_context context, uint32_t code)
@@ -42,6 +33,31 @@ enum action key_action(enum key_context context, uint32_t code)
                 return keys[i].action;
     }
     return ACTION_NONE;
+}
+
+bool keys_move(enum action action, size_t *at, size_t count, size_t page)
+{
+    size_t last = count ? count - 1 : 0, up = action == ACTION_UP ? 1 : page;
+    switch (action) {
+    case ACTION_UP:
+    case ACTION_PAGE_UP:
+        *at -= *at < up ? *at : up;
+        return true;
+    case ACTION_DOWN:
+    case ACTION_PAGE_DOWN:
+        *at += action == ACTION_DOWN ? 1 : page;
+        break;
+    case ACTION_FIRST:
+        *at = 0;
+        break;
+    case ACTION_LAST:
+        *at = last;
+        break;
+    default:
+        return false;
+    }
+    if (*at > last) *at = last;
+    return true;
 }
 
 void keys_print_markdown(FILE *out)

@@ -3,6 +3,7 @@
 #ifndef ANNEAL_TUI_KEYS_H
 #define ANNEAL_TUI_KEYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -42,62 +43,22 @@ enum key_context {
     CONTEXT_COUNT
 };
 
+/* What keys ask for; keymap.def says which key does in which context. */
+/* clang-format off */
+#define ACTIONS(A)                                                                                        \
+    A(NONE) A(HELP) A(REDRAW) A(LEAVE) A(OPEN) A(UP) A(DOWN) A(PAGE_UP) A(PAGE_DOWN) A(FIRST) A(LAST)     \
+    A(NEW) A(FILTER) A(SORT) A(REVERSE) A(PAUSE) A(STOP) A(CHECKPOINT) A(DELETE) A(COMPARE) A(EVALUATE)   \
+    A(TRACE) A(LR_LOWER) A(LR_HIGHER) A(EVENT_NEXT) A(EVENT_PREVIOUS) A(SAMPLE) A(BACK) A(FOCUS_NEXT)     \
+    A(FOCUS_PREVIOUS) A(ENLARGE) A(CURSOR_LEFT) A(CURSOR_RIGHT) A(ZOOM_IN) A(ZOOM_OUT) A(ZOOM_ALL) A(LOG) \
+    A(SMOOTH) A(SAMPLE_OLDER) A(SAMPLE_NEWER) A(MEMORY) A(PROFILE) A(UNFOLD) A(FOLD) A(FOLD_ALL)          \
+    A(TOGETHER) A(NEXT) A(PREVIOUS) A(ENTER) A(CHOICE_LEFT) A(CHOICE_RIGHT) A(CLEAR) A(START) A(YES)      \
+    A(NO)
+/* clang-format on */
+
 enum action {
-    ACTION_NONE,
-    ACTION_HELP,
-    ACTION_REDRAW,
-    ACTION_LEAVE,
-    ACTION_OPEN,
-    ACTION_UP,
-    ACTION_DOWN,
-    ACTION_PAGE_UP,
-    ACTION_PAGE_DOWN,
-    ACTION_FIRST,
-    ACTION_LAST,
-    ACTION_NEW,
-    ACTION_FILTER,
-    ACTION_SORT,
-    ACTION_REVERSE,
-    ACTION_PAUSE,
-    ACTION_STOP,
-    ACTION_CHECKPOINT,
-    ACTION_DELETE,
-    ACTION_COMPARE,
-    ACTION_EVALUATE,
-    ACTION_TRACE,
-    ACTION_LR_LOWER,
-    ACTION_LR_HIGHER,
-    ACTION_EVENT_NEXT,
-    ACTION_EVENT_PREVIOUS,
-    ACTION_SAMPLE,
-    ACTION_BACK,
-    ACTION_FOCUS_NEXT,
-    ACTION_FOCUS_PREVIOUS,
-    ACTION_ENLARGE,
-    ACTION_CURSOR_LEFT,
-    ACTION_CURSOR_RIGHT,
-    ACTION_ZOOM_IN,
-    ACTION_ZOOM_OUT,
-    ACTION_ZOOM_ALL,
-    ACTION_LOG,
-    ACTION_SMOOTH,
-    ACTION_SAMPLE_OLDER,
-    ACTION_SAMPLE_NEWER,
-    ACTION_MEMORY,
-    ACTION_PROFILE,
-    ACTION_UNFOLD,
-    ACTION_FOLD,
-    ACTION_FOLD_ALL,
-    ACTION_TOGETHER,
-    ACTION_NEXT,
-    ACTION_PREVIOUS,
-    ACTION_ENTER,
-    ACTION_CHOICE_LEFT,
-    ACTION_CHOICE_RIGHT,
-    ACTION_CLEAR,
-    ACTION_START,
-    ACTION_YES,
-    ACTION_NO,
+#define ACTION(name) ACTION_##name,
+    ACTIONS(ACTION)
+#undef ACTION
 };
 
 struct key {
@@ -116,6 +77,10 @@ const char *key_context_title(enum key_context context); /* "List of runs" */
 
 /* What `code` does in `context`: its own keys first, then those of CONTEXT_ANY; ACTION_NONE otherwise. */
 enum action key_action(enum key_context context, uint32_t code);
+
+/* ACTION_UP … ACTION_LAST in a list: row *at of `count`, of which a page shows `page`, becomes another one.
+ * False: the action does not move. */
+bool keys_move(enum action action, size_t *at, size_t count, size_t page);
 
 /* The whole map as a Markdown table for the README. */
 void keys_print_markdown(FILE *out);

@@ -10,8 +10,7 @@
 
 #include "core/base/text.h"
 #include "tui/view/labels.h"
-#include "tui/view/run_panels.h"
-#include "tui/widget/stack.h"
+#include "tui/widget/bars.h"
 
 enum { PARTS_MAX = 24, LABEL_W = 9, AMOUNT_W = 11, DEVICE_OTHERS = 1, DEVICE_FREE = 2, DEVICE_PARTS = 4 };
 
@@ -177,12 +176,6 @@ static char *bytes_text(double bytes, char *buf, size_t size)
     return text_format_bytes((uint64_t)bytes, buf, size);
 }
 
-static bool next_row(struct rect *area)
-{
-    area->y++;
-    return --area->h > 0;
-}
-
 /* "9.4/23.5 GiB": both in the larger one's unit, where there is no room for two. */
 static char *short_share(double part, double whole, char *buf, size_t size)
 {
@@ -220,7 +213,7 @@ static void draw_bar(struct grid *grid, struct rect *area, int rows, const char 
             grid_text_right(grid, area->x + area->w - number_w - 1, area->y, number_w, STYLE_TEXT, ATTR_BOLD,
                             number);
         }
-        next_row(area);
+        rect_skip(area, 1);
     }
 }
 
@@ -229,10 +222,10 @@ static void draw_bars(struct grid *grid, struct rect *area, const struct picture
     char text[80], a[32], b[32];
     int rows = tall ? 2 : 1, bar_x = area->x + 1 + LABEL_W;
     int bar = area->w - LABEL_W - 3 - number_width(area);
-    panel_title(grid, area, "memory",
-                area->w >= 70   ? "the plan, what the process holds, the device: on one scale"
-                : area->w >= 44 ? "plan, process, device: on one scale"
-                                : "on one scale");
+    grid_title(grid, area, "memory",
+               area->w >= 70   ? "the plan, what the process holds, the device: on one scale"
+               : area->w >= 44 ? "plan, process, device: on one scale"
+                               : "on one scale");
     draw_bar(grid, area, rows, "planned", p->planned, p->count, p->scale,
              bytes_text(p->count ? p->planned_sum : NAN, a, sizeof a));
     draw_bar(grid, area, rows, "held", p->held, p->held_count, p->scale, bytes_text(p->process, a, sizeof a));
@@ -247,7 +240,7 @@ static void draw_bars(struct grid *grid, struct rect *area, const struct picture
     int w = glyph_text_width(a);
     grid_put(grid, bar_x + bar - w - 1, area->y, ' ', STYLE_TEXT, 0);
     grid_text(grid, bar_x + bar - w, area->y, w, STYLE_DIM, 0, a);
-    next_row(area);
+    rect_skip(area, 1);
 }
 
 /* Columns of amounts, right-aligned at the end of the row; `shown` of them fit. */
@@ -274,7 +267,7 @@ static void draw_category_row(struct grid *grid, struct rect *area, const char *
     for (int i = 0; i < 3; i++) words[i] = bytes_text(amount[i], text[i], sizeof text[i]);
     grid_text(grid, area->x + 4, area->y, area->w - 5 - shown * AMOUNT_W, STYLE_TEXT, attr, name);
     draw_amounts(grid, area, STYLE_TEXT, attr, words, shown);
-    next_row(area);
+    rect_skip(area, 1);
 }
 
 static void draw_categories(struct grid *grid, struct rect area, const struct picture *p)
@@ -282,14 +275,14 @@ static void draw_categories(struct grid *grid, struct rect area, const struct pi
     static const char *const heads[] = {"planned", "held", "peak"};
     int shown = amounts_that_fit(area.w, 12, 3);
     double peak = 0;
-    panel_title(grid, &area, "by category", NULL);
+    grid_title(grid, &area, "by category", NULL);
     if (area.h <= 0) return;
     if (p->count == 0) {
         grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "this run recorded no memory");
         return;
     }
     draw_amounts(grid, &area, STYLE_DIM, 0, heads, shown);
-    next_row(&area);
+    rect_skip(&area, 1);
     for (int i = 0; i < p->count && area.h > 0; i++) {
         const struct memory_record *r = p->record[i];
         stack_key(grid, area.x + 1, area.y, &p->planned[i]);
@@ -322,7 +315,7 @@ static void draw_process(struct grid *grid, struct rect *area, const struct memo
     grid_printf(grid, area->x + 6, area->y, area->w - 19, STYLE_DIM, 0,
                 *name ? "%s, %" PRId64 : "%sprocess %" PRId64, name, process->pid);
     draw_amount(grid, area, STYLE_DIM, 0, known(process->bytes));
-    next_row(area);
+    rect_skip(area, 1);
 }
 
 /* The largest few; what has no row is one number. */
@@ -341,7 +334,7 @@ static void draw_others(struct grid *grid, struct rect *area, const struct memor
     grid_printf(grid, area->x + 6, area->y, area->w - 19, STYLE_DIM, 0,
                 named ? "and %zu more" : "%zu processes", count - named);
     draw_amount(grid, area, STYLE_DIM, 0, rest);
-    next_row(area);
+    rect_skip(area, 1);
 }
 
 /* How busy it is, and what slows it: its clocks held down, other work of the host. */
@@ -352,14 +345,14 @@ static void draw_state(struct grid *grid, struct rect *area, const struct gpu_re
     if (area->h <= 0) return;
     if (*label_device(sample, text, sizeof text)) {
         grid_text(grid, x, area->y, end - x, STYLE_TEXT, 0, text);
-        if (!next_row(area)) return;
+        if (!rect_skip(area, 1)) return;
     }
     if (isnan(sample->load_1m) && !*sample->throttle) return;
     if (!isnan(sample->load_1m))
         x += grid_printf(grid, x, area->y, end - x, STYLE_TEXT, 0, "host load %.1f", sample->load_1m) + 2;
     if (*sample->throttle && x < end)
         grid_printf(grid, x, area->y, end - x, STYLE_WARN, 0, "clocks low: %s", sample->throttle);
-    next_row(area);
+    rect_skip(area, 1);
 }
 
 static void draw_device(struct grid *grid, struct rect *area, const struct picture *p,
@@ -379,7 +372,7 @@ static void draw_device(struct grid *grid, struct rect *area, const struct pictu
         snprintf(text, sizeof text, "the CPU, %s", age);
     else
         snprintf(text, sizeof text, "GPU %d, %s", sample->gpu, age);
-    panel_title(grid, area, "device", text);
+    grid_title(grid, area, "device", text);
     int spare = area->h - DEVICE_PARTS - ROWS_OF_STATE - (panel->live ? ROWS_OF_HOLDERS : 0);
     for (int i = 0; i < DEVICE_PARTS && area->h > 0; i++) {
         bool unknown = isnan(i == 0 ? p->process : i == 1 ? p->used : p->total);
@@ -387,7 +380,7 @@ static void draw_device(struct grid *grid, struct rect *area, const struct pictu
         grid_text(grid, area->x + 4, area->y, area->w - 17, STYLE_TEXT, 0, names[i]);
         draw_amount(grid, area, STYLE_TEXT, i == DEVICE_FREE ? ATTR_BOLD : 0,
                     unknown ? NAN : p->device[i].amount);
-        next_row(area);
+        rect_skip(area, 1);
         if (i == DEVICE_OTHERS) draw_others(grid, area, panel, spare);
     }
     if (usage->has_sample) draw_state(grid, area, sample);
@@ -398,8 +391,8 @@ static void draw_holders(struct grid *grid, struct rect area, const struct memor
     static const char *const heads[] = {"reserved", "held"};
     char reserved[32], used[32];
     if (area.h < 3 || !panel->live) return;
-    next_row(&area);
-    panel_title(grid, &area, "runs that hold some of it", NULL);
+    rect_skip(&area, 1);
+    grid_title(grid, &area, "runs that hold some of it", NULL);
     if (panel->holder_count == 0) {
         grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "none is in this host's ledger");
         return;
@@ -408,7 +401,7 @@ static void draw_holders(struct grid *grid, struct rect area, const struct memor
     if (area.h > 1) {
         grid_text(grid, area.x + 1, area.y, 20, STYLE_DIM, 0, "run, process");
         draw_amounts(grid, &area, STYLE_DIM, 0, heads, shown);
-        next_row(&area);
+        rect_skip(&area, 1);
     }
     for (size_t i = 0; i < panel->holder_count && area.h > 0; i++) {
         const struct memory_holder *holder = &panel->holders[i];
@@ -423,7 +416,7 @@ static void draw_holders(struct grid *grid, struct rect area, const struct memor
                     holder->own ? STYLE_ACCENT : STYLE_TEXT, holder->own ? ATTR_BOLD : 0, "%s, %" PRId64,
                     holder->name, holder->pid);
         draw_amounts(grid, &area, STYLE_TEXT, 0, words, shown);
-        next_row(&area);
+        rect_skip(&area, 1);
     }
 }
 

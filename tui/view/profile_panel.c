@@ -5,9 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "tui/view/run_panels.h"
 #include "tui/widget/axis.h"
-#include "tui/widget/gauge.h"
+#include "tui/widget/bars.h"
 #include "tui/widget/table.h"
 
 enum {
@@ -103,19 +102,6 @@ static void draw_line(struct grid *grid, struct rect row, const int *widths, con
     }
 }
 
-static void draw_heads(struct grid *grid, struct rect row, const int *widths)
-{
-    int x = row.x + 1;
-    for (int i = 0; i < COLUMNS; i++) {
-        if (!widths[i]) continue;
-        if (columns[i].right)
-            grid_text_right(grid, x, row.y, widths[i], STYLE_DIM, 0, columns[i].title);
-        else
-            grid_text(grid, x, row.y, widths[i], STYLE_DIM, 0, columns[i].title);
-        x += widths[i] + GAP;
-    }
-}
-
 void profile_panel_draw(struct grid *grid, struct rect area, const struct profile_panel *panel)
 {
     const struct profile *profile = panel->profile;
@@ -128,13 +114,13 @@ void profile_panel_draw(struct grid *grid, struct rect area, const struct profil
         snprintf(detail, sizeof detail,
                  "%s ms a step, the mean of %" PRId64 " profiled, the newest @%" PRId64,
                  axis_format(profile->step_us / 1e3, time, sizeof time), profile->steps, profile->last_step);
-    panel_title(grid, &area, "profile", detail);
+    grid_title(grid, &area, "profile", detail);
     if (!profile->count) {
         grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "no step of this run was profiled yet");
         return;
     }
     table_fit(columns, COLUMNS, area.w - 2, GAP, widths);
-    draw_heads(grid, area, widths);
+    table_draw_titles(grid, area.x + 1, area.y, columns, COLUMNS, GAP, widths, 0);
     for (int y = 1; y < area.h && panel->scroll + (size_t)y - 1 < tree->count; y++) {
         size_t at = panel->scroll + (size_t)y - 1;
         struct rect row = {area.x, area.y + y, area.w, 1};

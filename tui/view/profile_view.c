@@ -8,6 +8,7 @@
 #include "tui/view/profile_panel.h"
 #include "tui/view/run_panels.h"
 #include "tui/view/workbench.h"
+#include "tui/widget/table.h"
 
 enum { READ_SECONDS = 3, IDENTITY_ROWS = 2 };
 
@@ -98,19 +99,10 @@ static void profile_draw(struct workbench *workbench, void *opaque, struct grid 
     struct rect area = {0, IDENTITY_ROWS, grid->w, grid->h - IDENTITY_ROWS - 1};
     struct profile_panel panel = {&state->profile, &state->tree, state->selected, 0};
     state->page = profile_panel_page(area);
-    if (state->selected < state->scroll) state->scroll = state->selected;
-    if (state->selected >= state->scroll + state->page) state->scroll = state->selected - state->page + 1;
-    if (state->scroll + state->page > state->tree.count)
-        state->scroll = state->tree.count > state->page ? state->tree.count - state->page : 0;
+    table_scroll(&state->scroll, state->selected, state->tree.count, state->page);
     panel.scroll = state->scroll;
     panel_draw_identity(grid, (struct rect){0, 0, grid->w, IDENTITY_ROWS}, &state->run, workbench->now);
     profile_panel_draw(grid, area, &panel);
-}
-
-static void select_line(struct profile_state *state, size_t line)
-{
-    if (line >= state->tree.count) line = state->tree.count ? state->tree.count - 1 : 0;
-    state->selected = line;
 }
 
 /* Folds or unfolds; to the left of what is closed lies what it is in. */
@@ -151,25 +143,8 @@ static void profile_key(struct workbench *workbench, void *opaque, enum action a
     struct err err = {0};
     const struct profile_line *line = selected_line(state);
     (void)code;
+    if (keys_move(action, &state->selected, state->tree.count, state->page)) return;
     switch (action) {
-    case ACTION_UP:
-        select_line(state, state->selected > 0 ? state->selected - 1 : 0);
-        break;
-    case ACTION_DOWN:
-        select_line(state, state->selected + 1);
-        break;
-    case ACTION_PAGE_UP:
-        select_line(state, state->selected > state->page ? state->selected - state->page : 0);
-        break;
-    case ACTION_PAGE_DOWN:
-        select_line(state, state->selected + state->page);
-        break;
-    case ACTION_FIRST:
-        select_line(state, 0);
-        break;
-    case ACTION_LAST:
-        select_line(state, state->tree.count);
-        break;
     case ACTION_OPEN:
         fold(workbench, state, !(line && line->open));
         break;

@@ -12,26 +12,11 @@
 #include "tui/view/labels.h"
 #include "tui/view/memory_panel.h"
 #include "tui/widget/axis.h"
-#include "tui/widget/gauge.h"
+#include "tui/widget/bars.h"
 #include "tui/widget/wrap.h"
 
 enum { SIDE_EVENT_ROWS = 12 };
 enum { SILENT_SECONDS = 30 }; /* a trainer that says nothing for so long is worth a warning */
-
-void panel_title(struct grid *grid, struct rect *area, const char *title, const char *detail)
-{
-    int end = area->x + area->w, x = area->x + 1;
-    grid_fill(grid, (struct rect){area->x, area->y, area->w, 1}, 0x2500, STYLE_RULE, 0);
-    grid_put(grid, area->x, area->y, ' ', STYLE_TEXT, 0);
-    x += grid_text(grid, x, area->y, end - x, STYLE_TEXT, ATTR_BOLD, title);
-    if (detail && *detail && end - x > 4) {
-        grid_put(grid, x++, area->y, ' ', STYLE_TEXT, 0);
-        x += grid_text(grid, x, area->y, end - x - 1, STYLE_DIM, 0, detail);
-    }
-    if (x < end) grid_put(grid, x, area->y, ' ', STYLE_TEXT, 0);
-    area->y++;
-    area->h--;
-}
 
 /* "label value  " with the label dimmed, when it fits; returns where the next one begins. */
 static int fact(struct grid *grid, int x, int y, int end, const char *label, enum style style,
@@ -254,7 +239,7 @@ void panel_draw_sample(struct grid *grid, struct rect area, const struct run_mod
     if (area.h < 2) return;
     char detail[96] = "";
     if (which >= model->sample_count) {
-        panel_title(grid, &area, "sample", NULL);
+        grid_title(grid, &area, "sample", NULL);
         grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "no text yet: t asks for one");
         return;
     }
@@ -263,7 +248,7 @@ void panel_draw_sample(struct grid *grid, struct rect area, const struct run_mod
              which                     ? "  (older; Down: newer)"
              : model->sample_count > 1 ? "  (Up: older)"
                                        : "");
-    panel_title(grid, &area, "sample", detail);
+    grid_title(grid, &area, "sample", detail);
     area.x++;
     area.w -= 2;
     char *text = sample_text(sample);
@@ -350,7 +335,7 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_mo
 {
     const struct run_info *run = &model->info;
     char text[128], number[32];
-    panel_title(grid, area, "run", NULL);
+    grid_title(grid, area, "run", NULL);
     side_line(grid, area, "id", run->id);
     if (run->device[0]) {
         snprintf(text, sizeof text, "%s, %s", run->device, run->precision);
@@ -384,7 +369,7 @@ static void draw_evals(struct grid *grid, struct rect *area, const struct run_mo
     if (area->h < 4 || !model->eval_count) return;
     area->y++;
     area->h--;
-    panel_title(grid, area, "evaluations", "step, loss, perplexity");
+    grid_title(grid, area, "evaluations", "step, loss, perplexity");
     for (size_t i = 0; i < model->eval_count && rows-- > 0 && area->h > 0; i++) {
         const struct eval_record *eval = &model->evals[i];
         char loss[32], perplexity[32];
@@ -404,7 +389,7 @@ static void draw_checkpoints(struct grid *grid, struct rect *area, const struct 
     if (area->h < 4 || !model->checkpoint_count) return;
     area->y++;
     area->h--;
-    panel_title(grid, area, "checkpoints", NULL);
+    grid_title(grid, area, "checkpoints", NULL);
     bool beaten = false; /* newest first: of those that were the best, only the first one still is */
     for (size_t i = 0; i < model->checkpoint_count && rows-- > 0 && area->h > 0; i++) {
         const struct checkpoint_record *checkpoint = &model->checkpoints[i];
@@ -424,7 +409,7 @@ static void draw_orders(struct grid *grid, struct rect *area, const struct run_m
     if (area->h < 4 || !model->order_count) return;
     area->y++;
     area->h--;
-    panel_title(grid, area, "orders", NULL);
+    grid_title(grid, area, "orders", NULL);
     for (size_t i = 0; i < model->order_count && rows-- > 0 && area->h > 0; i++) {
         const struct order_row *order = &model->orders[i];
         if (order->applied_step >= 0)
@@ -444,7 +429,7 @@ static void draw_config(struct grid *grid, struct rect *area, const struct run_m
     if (area->h < 4 || !model->config) return;
     area->y++;
     area->h--;
-    panel_title(grid, area, "configuration", NULL);
+    grid_title(grid, area, "configuration", NULL);
     for (const char *line = model->config; *line && area->h > 0;) {
         size_t n = strcspn(line, "\n");
         if (n > 0 && line[0] != ';' && line[0] != '#') {
@@ -468,7 +453,7 @@ void panel_draw_side(struct grid *grid, struct rect area, const struct run_model
     if (area.h >= 4 && model->event_count) {
         area.y++;
         area.h--;
-        panel_title(grid, &area, "events", NULL);
+        grid_title(grid, &area, "events", NULL);
         struct rect events = area;
         events.h = panel_events_rows(model, area.w, area.h < SIDE_EVENT_ROWS ? area.h : SIDE_EVENT_ROWS);
         panel_draw_events(grid, events, model, NULL);

@@ -22,7 +22,4 @@ int panel_event_rows(const struct event_record *event, int width);
 int panel_events_rows(const struct run_model *model, int width, int most);
 void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model);
 
-/* A title on a rule over the width of `area`, which shrinks by that row. */
-void panel_title(struct grid *grid, struct rect *area, const char *title, const char *detail);
-
 #endif

@@ -15,9 +15,8 @@
 #include "tui/view/steer.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
-#include "tui/widget/gauge.h"
+#include "tui/widget/bars.h"
 #include "tui/widget/layout.h"
-#include "tui/widget/sparkline.h"
 #include "tui/widget/table.h"
 
 enum { SPARKS = 128, SPARK_POINTS = 512 };
@@ -51,7 +50,7 @@ struct spark {
 struct runs_state {
     struct runs_list list;
     size_t scroll;
-    int page;                    /* rows of the body when last drawn */
+    size_t page;                 /* rows of the body when last drawn */
     struct spark sparks[SPARKS]; /* by a hash of the id */
 };
 
@@ -266,15 +265,7 @@ static void draw_header(const struct runs_state *state, struct grid *grid, const
     snprintf(order, sizeof order, "%s%s", sort_name(state->list.sort),
              state->list.reverse ? ", reversed" : "");
     if (right - x > (int)strlen(order)) grid_text_right(grid, x, 0, right - x, STYLE_DIM, 0, order);
-    x = 1;
-    for (int c = 0; c < COL_COUNT; c++) {
-        if (!widths[c]) continue;
-        if (columns[c].right)
-            grid_text_right(grid, x, 1, widths[c], STYLE_DIM, ATTR_UNDERLINE, columns[c].title);
-        else
-            grid_text(grid, x, 1, widths[c], STYLE_DIM, ATTR_UNDERLINE, columns[c].title);
-        x += widths[c] + column_gap(grid);
-    }
+    table_draw_titles(grid, 1, 1, columns, COL_COUNT, column_gap(grid), widths, ATTR_UNDERLINE);
 }
 
 static void draw_empty(struct runs_state *state, struct grid *grid, struct rect body)
@@ -310,16 +301,13 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     layout_list(grid->w, grid->h, &layout);
     fit_columns(&state->list, grid, widths);
     draw_header(state, grid, widths, workbench->typing);
-    state->page = layout.body.h;
+    state->page = (size_t)layout.body.h;
     if (!state->list.shown_count) {
         draw_empty(state, grid, layout.body);
         return;
     }
     size_t selected = runs_list_row(&state->list), page = (size_t)layout.body.h;
-    if (selected < state->scroll) state->scroll = selected;
-    if (selected >= state->scroll + page) state->scroll = selected - page + 1;
-    if (state->scroll + page > state->list.shown_count)
-        state->scroll = state->list.shown_count > page ? state->list.shown_count - page : 0;
+    table_scroll(&state->scroll, selected, state->list.shown_count, page);
     for (size_t i = 0; i < page && state->scroll + i < state->list.shown_count; i++) {
         int y = layout.body.y + (int)i;
         draw_row(workbench, state, grid, y, widths, state->scroll + i);
@@ -397,32 +385,16 @@ static void choose_compared(struct workbench *workbench, const struct runs_state
 static void runs_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct runs_state *state = opaque;
-    size_t row = runs_list_row(&state->list), page = state->page > 1 ? (size_t)state->page : 1;
-    bool moves = action == ACTION_UP || action == ACTION_DOWN || action == ACTION_PAGE_UP ||
-                 action == ACTION_PAGE_DOWN;
-    if (workbench->typing && !moves) {
+    size_t row = runs_list_row(&state->list);
+    if (keys_move(action, &row, state->list.shown_count, state->page)) {
+        runs_list_select(&state->list, row);
+        return;
+    }
+    if (workbench->typing) {
         filter_key(workbench, state, code);
         return;
     }
     switch (action) {
-    case ACTION_UP:
-        runs_list_select(&state->list, row > 0 ? row - 1 : 0);
-        break;
-    case ACTION_DOWN:
-        runs_list_select(&state->list, row + 1);
-        break;
-    case ACTION_PAGE_UP:
-        runs_list_select(&state->list, row > page ? row - page : 0);
-        break;
-    case ACTION_PAGE_DOWN:
-        runs_list_select(&state->list, row + page);
-        break;
-    case ACTION_FIRST:
-        runs_list_select(&state->list, 0);
-        break;
-    case ACTION_LAST:
-        runs_list_select(&state->list, state->list.shown_count);
-        break;
     case ACTION_OPEN:
         if (state->list.shown_count) workbench_push(workbench, &run_view, state->list.selected);
         break;

@@ -5,6 +5,8 @@
 #include <strings.h>
 #include <wchar.h>
 
+#include "core/base/utf8.h"
+
 struct stand_in {
     uint32_t glyph;
     uint32_t block; /* in the 256 or so glyphs of a PC console font */
@@ -39,7 +41,7 @@ enum glyph_level glyph_level_detect(const char *codeset, const char *term)
 uint32_t glyph_for(enum glyph_level level, uint32_t code_point)
 {
     if (code_point < 0x7F && code_point >= ' ') return code_point;
-    if (code_point < ' ' || (code_point >= 0x7F && code_point < 0xA0)) return ' ';
+    if (utf8_is_control(code_point)) return ' ';
     if (level == GLYPHS_BRAILLE) return code_point;
     for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++)
         if (stand_ins[i].glyph == code_point)
@@ -49,34 +51,17 @@ uint32_t glyph_for(enum glyph_level level, uint32_t code_point)
 
 uint32_t glyph_next(const char **text)
 {
-    const unsigned char *p = (const unsigned char *)*text;
-    if (*p == '\0') return 0;
-    if (*p < 0x80) {
-        *text += 1;
-        return *p;
-    }
-    int more = *p >= 0xF0 && *p < 0xF5 ? 3 : *p >= 0xE0 && *p < 0xF0 ? 2 : *p >= 0xC2 && *p < 0xE0 ? 1 : 0;
-    uint32_t code_point = *p & (0x3Fu >> more);
-    for (int i = 1; i <= more; i++) {
-        if ((p[i] & 0xC0) != 0x80)
-            more = 0; /* a NUL fails here too: never past the end */
-        else
-            code_point = code_point << 6 | (p[i] & 0x3F);
-    }
-    bool overlong = (more == 2 && code_point < 0x800) || (more == 3 && code_point < 0x10000);
-    bool outside = code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000);
-    if (more == 0 || overlong || outside) {
-        *text += 1;
-        return 0xFFFD;
-    }
-    *text += more + 1;
-    return code_point;
+    uint32_t point;
+    if (**text == '\0') return 0;
+    size_t bytes = utf8_character(*text, strnlen(*text, 4), &point);
+    *text += bytes ? bytes : 1;
+    return bytes ? point : 0xFFFD;
 }
 
 int glyph_width(uint32_t code_point)
 {
     if (code_point >= ' ' && code_point < 0x7F) return 1;
-    if (code_point < ' ' || (code_point >= 0x7F && code_point < 0xA0)) return 1; /* shown as a space */
+    if (utf8_is_control(code_point)) return 1; /* shown as a space */
     if (code_point >= 0x2500 && code_point < 0x2600)
         return 1; /* lines and blocks, whatever the locale says */
     if (code_point >= 0x2800 && code_point < 0x2900) return 1; /* braille */

@@ -37,6 +37,13 @@ void grid_clear(struct grid *grid)
     for (size_t i = 0; i < n; i++) grid->cells[i] = (struct cell){' ', STYLE_TEXT, ATTR_NONE};
 }
 
+bool rect_skip(struct rect *area, int rows)
+{
+    area->y += rows;
+    area->h -= rows;
+    return area->h > 0;
+}
+
 /* The part of `area` that lies on the grid. */
 static struct rect clip(const struct grid *grid, struct rect area)
 {
@@ -147,6 +154,32 @@ struct rect grid_box(struct grid *grid, struct rect area, enum style style, cons
     if (title && area.w > 6)
         grid_printf(grid, area.x + 2, area.y, area.w - 4, STYLE_TEXT, ATTR_BOLD, " %s ", title);
     return (struct rect){area.x + 1, area.y + 1, area.w - 2, area.h - 2};
+}
+
+void grid_title(struct grid *grid, struct rect *area, const char *title, const char *detail)
+{
+    int end = area->x + area->w, x = area->x + 1;
+    grid_fill(grid, (struct rect){area->x, area->y, area->w, 1}, 0x2500, STYLE_RULE, 0);
+    grid_put(grid, area->x, area->y, ' ', STYLE_TEXT, 0);
+    x += grid_text(grid, x, area->y, end - x, STYLE_TEXT, ATTR_BOLD, title);
+    if (detail && *detail && end - x > 4) {
+        grid_put(grid, x++, area->y, ' ', STYLE_TEXT, 0);
+        x += grid_text(grid, x, area->y, end - x - 1, STYLE_DIM, 0, detail);
+    }
+    if (x < end) grid_put(grid, x, area->y, ' ', STYLE_TEXT, 0);
+    rect_skip(area, 1);
+}
+
+void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    if (area->h <= 0) return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    grid_text(grid, area->x + 1, area->y, area->w - 2, style, attr, text);
+    rect_skip(area, 1);
 }
 
 char *grid_row(const struct grid *grid, int y, char *buf, size_t size)

@@ -46,6 +46,9 @@ struct rect {
     int x, y, w, h; /* cells; empty when w or h is not positive */
 };
 
+/* Takes rows off the top; false when none is left. */
+bool rect_skip(struct rect *area, int rows);
+
 struct grid {
     int w, h;
     struct cell *cells; /* row-major, w × h */
@@ -78,6 +81,15 @@ int grid_printf(struct grid *grid, int x, int y, int width, enum style style, in
 
 /* A frame around `area` with an optional title on its upper edge; returns the area inside. */
 struct rect grid_box(struct grid *grid, struct rect area, enum style style, const char *title);
+
+/* A title on a rule over the width of `area`, with more beside it (NULL: nothing); takes that row off the
+ * area. */
+void grid_title(struct grid *grid, struct rect *area, const char *title, const char *detail);
+
+/* Text in the first row of `area`, a column away from its sides; takes that row off the area, which may be
+ * empty. */
+void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* Row y as UTF-8 with trailing spaces removed. Returns buf. For tests, dumps and the README's picture. */
 char *grid_row(const struct grid *grid, int y, char *buf, size_t size);

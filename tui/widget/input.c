@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/base/utf8.h"
 #include "tui/widget/glyph.h"
 
 static bool is_middle(char byte)
@@ -13,8 +14,7 @@ static bool is_middle(char byte)
 void input_set(struct input *input, const char *text)
 {
     size_t n = strlen(text);
-    if (n >= sizeof input->text) n = sizeof input->text - 1;
-    while (n > 0 && is_middle(text[n])) n--;
+    if (n >= sizeof input->text) n = utf8_cut(text, sizeof input->text - 1);
     memcpy(input->text, text, n);
     input->text[n] = '\0';
     input->cursor = n;
@@ -24,7 +24,7 @@ bool input_type(struct input *input, uint32_t code_point)
 {
     char bytes[5];
     size_t n, length = strlen(input->text);
-    if (code_point < ' ' || (code_point >= 0x7F && code_point < 0xA0) || code_point > 0x10FFFF) return false;
+    if (utf8_is_control(code_point) || code_point > 0x10FFFF) return false;
     n = glyph_encode(code_point, bytes, sizeof bytes);
     if (n == 0 || length + n >= sizeof input->text) return false;
     memmove(input->text + input->cursor + n, input->text + input->cursor, length - input->cursor + 1);

@@ -30,3 +30,21 @@ void table_fit(const struct table_column *columns, int count, int width, int gap
         }
     }
 }
+
+void table_draw_titles(struct grid *grid, int x, int y, const struct table_column *columns, int count,
+                       int gap, const int *widths, int attr)
+{
+    for (int i = 0; i < count; i++) {
+        if (!widths[i]) continue;
+        (columns[i].right ? grid_text_right : grid_text)(grid, x, y, widths[i], STYLE_DIM, attr,
+                                                         columns[i].title);
+        x += widths[i] + gap;
+    }
+}
+
+void table_scroll(size_t *first, size_t at, size_t count, size_t page)
+{
+    if (at < *first) *first = at;
+    if (at >= *first + page) *first = at - page + 1;
+    if (*first + page > count) *first = count > page ? count - page : 0;
+}

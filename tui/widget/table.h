@@ -1,5 +1,4 @@
-/* Columns of a table: which of them fit into a width, and how wide each becomes. The least important go
- * first. */
+/* A table: which columns fit into a width, and how wide each becomes; which of its rows are shown. */
 #ifndef ANNEAL_TUI_TABLE_H
 #define ANNEAL_TUI_TABLE_H
 
@@ -16,5 +15,13 @@ struct table_column {
 
 /* Sets widths[count] for a total of `width` with `gap` columns between; 0: dropped. */
 void table_fit(const struct table_column *columns, int count, int width, int gap, int *widths);
+
+/* The titles of the columns in row y from column x on. */
+void table_draw_titles(struct grid *grid, int x, int y, const struct table_column *columns, int count,
+                       int gap, const int *widths, int attr);
+
+/* Moves the first row that is shown so that row `at` of `count` is on a page of `page` rows and no page ends
+ * in blank rows for want of scrolling. */
+void table_scroll(size_t *first, size_t at, size_t count, size_t page);
 
 #endif

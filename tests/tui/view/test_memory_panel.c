@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "tui/view/memory_panel.h"
-#include "tui/widget/stack.h"
+#include "tui/widget/bars.h"
 
 #define MIB (1 << 20)
 #define GIB ((int64_t)1 << 30)

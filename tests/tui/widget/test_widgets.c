@@ -13,12 +13,11 @@
 #include <stdio.h>
 
 #include "tui/widget/axis.h"
-#include "tui/widget/gauge.h"
+#include "tui/widget/bars.h"
 #include "tui/widget/grid.h"
 #include "tui/widget/input.h"
 #include "tui/widget/layout.h"
 #include "tui/widget/smooth.h"
-#include "tui/widget/sparkline.h"
 #include "tui/widget/table.h"
 #include "tui/widget/wrap.h"
 

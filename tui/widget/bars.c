@@ -1,7 +1,32 @@
-/* See sparkline.h. */
-#include "tui/widget/sparkline.h"
+/* See bars.h. */
+#include "tui/widget/bars.h"
 
 #include <math.h>
+
+/* --- gauge --- */
+
+void gauge_draw(struct grid *grid, int x, int y, int width, enum style style, double fraction)
+{
+    static const uint32_t eighths[8] = {' ', 0x258F, 0x258E, 0x258D, 0x258C, 0x258B, 0x258A, 0x2589};
+    if (width <= 0) return;
+    if (isnan(fraction)) fraction = 0;
+    fraction = fmin(fmax(fraction, 0), 1);
+    int parts = grid->level == GLYPHS_BRAILLE ? 8 : grid->level == GLYPHS_BLOCK ? 2 : 1;
+    int filled = (int)floor(fraction * width * parts);
+    if (filled == 0 && fraction > 0) filled = 1;
+    if (filled == width * parts && fraction < 1) filled--;
+    for (int c = 0; c < width; c++) {
+        int part = filled - c * parts;
+        if (part >= parts)
+            grid_put(grid, x + c, y, 0x2588, style, ATTR_NONE);
+        else if (part > 0)
+            grid_put(grid, x + c, y, eighths[part * 8 / parts], style, ATTR_NONE);
+        else
+            grid_put(grid, x + c, y, grid->level == GLYPHS_ASCII ? '.' : 0x2591, STYLE_RULE, ATTR_NONE);
+    }
+}
+
+/* --- sparkline --- */
 
 struct column {
     double sum;
@@ -58,4 +83,41 @@ void sparkline_draw(struct grid *grid, int x, int y, int width, enum style style
             }
         }
     }
+}
+
+/* --- stacked bar --- */
+
+static uint32_t glyph_of(const struct grid *grid, const struct stack_part *part)
+{
+    return grid->level == GLYPHS_ASCII ? (unsigned char)part->letter : part->glyph;
+}
+
+int stack_draw(struct grid *grid, int x, int y, int width, const struct stack_part *parts, int count,
+               double scale)
+{
+    double sum = 0;
+    int at = 0;
+    if (width <= 0 || !(scale > 0)) return 0;
+    for (int i = 0; i < count; i++) {
+        if (!(parts[i].amount > 0)) continue;
+        sum += parts[i].amount;
+        int end = (int)fmin(round(sum / scale * width), width);
+        if (end == 0) end = 1;
+        for (int c = at; c < end; c++)
+            grid_put(grid, x + c, y, glyph_of(grid, &parts[i]), parts[i].style, ATTR_NONE);
+        if (end - at >= 3)
+            grid_put(grid, x + at + (end - at) / 2, y, (unsigned char)parts[i].letter, parts[i].style,
+                     ATTR_REVERSE | ATTR_BOLD);
+        if (end > at) at = end;
+    }
+    /* half a cell more than the width would round to it */
+    if (sum > scale * (1 + 0.5 / width)) grid_put(grid, x + width - 1, y, 0x25B6, STYLE_WARN, ATTR_BOLD);
+    return at;
+}
+
+void stack_key(struct grid *grid, int x, int y, const struct stack_part *part)
+{
+    grid_put(grid, x, y, glyph_of(grid, part), part->style, ATTR_NONE);
+    if (grid->level == GLYPHS_ASCII) return;
+    grid_put(grid, x + 1, y, (unsigned char)part->letter, part->style, ATTR_REVERSE | ATTR_BOLD);
 }
