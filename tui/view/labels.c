@@ -11,25 +11,17 @@
 
 struct status_label label_status(enum run_status status)
 {
-    switch (status) {
-    case RUN_CREATED:
-        return (struct status_label){0x25CB, "created", STYLE_DIM};
-    case RUN_RUNNING:
-        return (struct status_label){0x25CF, "running", STYLE_GOOD};
-    case RUN_PAUSED:
-        return (struct status_label){0x2016, "paused", STYLE_WARN};
-    case RUN_FINISHED:
-        return (struct status_label){0x2713, "finished", STYLE_ACCENT};
-    case RUN_EARLY_STOPPED:
-        return (struct status_label){0x2713, "early stop", STYLE_ACCENT};
-    case RUN_STOPPED:
-        return (struct status_label){0x25A0, "stopped", STYLE_DIM};
-    case RUN_FAILED:
-        return (struct status_label){0x2717, "failed", STYLE_BAD};
-    case RUN_CRASHED:
-        return (struct status_label){0x2717, "crashed", STYLE_BAD};
-    }
-    return (struct status_label){'?', "unknown", STYLE_DIM};
+    static const struct status_label labels[] = {
+        [RUN_CREATED] = {0x25CB, "created", STYLE_DIM},
+        [RUN_RUNNING] = {0x25CF, "running", STYLE_GOOD},
+        [RUN_PAUSED] = {0x2016, "paused", STYLE_WARN},
+        [RUN_FINISHED] = {0x2713, "finished", STYLE_ACCENT},
+        [RUN_EARLY_STOPPED] = {0x2713, "early stop", STYLE_ACCENT},
+        [RUN_STOPPED] = {0x25A0, "stopped", STYLE_DIM},
+        [RUN_FAILED] = {0x2717, "failed", STYLE_BAD},
+        [RUN_CRASHED] = {0x2717, "crashed", STYLE_BAD},
+    };
+    return labels[status];
 }
 
 bool label_is_live(enum run_status status)
@@ -78,26 +70,25 @@ char *label_device(const struct gpu_record *sample, char *buf, size_t size)
 
 char *label_age(double since, double now, char *buf, size_t size)
 {
+    static const struct {
+        double below, seconds;
+        const char *unit;
+    } units[] = {{60, 1, "s"}, {3600, 60, "m"}, {86400, 3600, "h"}, {30 * 86400.0, 86400, "d"}};
     double age = now - since;
-    if (isnan(age)) {
-        snprintf(buf, size, "--");
-    } else if (age < 1) {
+    if (age < 1) {
         snprintf(buf, size, "now");
-    } else if (age < 60) {
-        snprintf(buf, size, "%.0fs ago", floor(age));
-    } else if (age < 3600) {
-        snprintf(buf, size, "%.0fm ago", floor(age / 60));
-    } else if (age < 86400) {
-        snprintf(buf, size, "%.0fh ago", floor(age / 3600));
-    } else if (age < 30 * 86400.0) {
-        snprintf(buf, size, "%.0fd ago", floor(age / 86400));
-    } else {
-        time_t when = (time_t)since;
-        struct tm date;
-        if (!localtime_r(&when, &date) ||
-            strftime(buf, size, age < 330 * 86400.0 ? "%d %b" : "%Y-%m", &date) == 0)
-            snprintf(buf, size, "--");
+        return buf;
     }
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (age < units[i].below) {
+            snprintf(buf, size, "%.0f%s ago", floor(age / units[i].seconds), units[i].unit);
+            return buf;
+        }
+    time_t when = isnan(age) ? 0 : (time_t)since;
+    struct tm date;
+    if (isnan(age) || !localtime_r(&when, &date) ||
+        strftime(buf, size, age < 330 * 86400.0 ? "%d %b" : "%Y-%m", &date) == 0)
+        snprintf(buf, size, "--");
     return buf;
 }
 

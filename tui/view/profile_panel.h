@@ -1,10 +1,53 @@
-/* The profile of a run as a table: a line a phase, layer or operation, with calls, time, share of the step as
- * a bar, and the rates it achieved. Pure drawing: nothing is read here. */
-#ifndef ANNEAL_TUI_PROFILE_PANEL_H
-#define ANNEAL_TUI_PROFILE_PANEL_H
+/* The profile of a run: a tree of phases, layers and operations, the lines of it that are visible, and these
+ * drawn as a table: calls, time, share of the step as a bar, and the rates achieved. Folds stay when the
+ * profile is read again. Plain data and cells: nothing is read here. */
+#ifndef ANNEAL_TUI_VIEW_PROFILE_PANEL_H
+#define ANNEAL_TUI_VIEW_PROFILE_PANEL_H
 
-#include "tui/view/profile_tree.h"
+#include "runs/profile.h"
 #include "tui/widget/grid.h"
+
+enum profile_level { PROFILE_PHASE, PROFILE_LAYER, PROFILE_OPERATION };
+
+/* A node: numbers a step, those of a phase or layer are sums over what is in it. */
+struct profile_line {
+    enum profile_level level;
+    int depth;             /* 0 for a phase */
+    struct profile_row of; /* op: of an operation only; layer: of a layer or what is in it */
+    bool folds;            /* there is something in it */
+    bool open;             /* and it is visible */
+};
+
+struct profile_fold; /* private: a node that was folded or unfolded by hand */
+
+struct profile_tree {
+    struct profile_line *lines; /* visible, from above */
+    size_t count;
+    bool by_time;  /* siblings: the slowest first; else in the order of the profile */
+    bool all_open; /* layers are open unless folded by hand */
+    /* private */
+    struct profile_node *nodes;
+    struct profile_fold *folds;
+    size_t *order; /* scratch of sorting */
+    size_t node_count, capacity, fold_count, fold_capacity;
+};
+
+/* Zero `tree` before its first use. Texts are borrowed from `profile` until the next call. */
+enum status profile_tree_arrange(struct profile_tree *tree, const struct profile *profile, struct err *err);
+void profile_tree_release(struct profile_tree *tree);
+
+/* Opens or closes the line with this number; profile_tree_arrange makes it visible. An operation has nothing
+ * in it: nothing happens. STATUS_NO_MEMORY leaves it as it was. */
+enum status profile_tree_fold(struct profile_tree *tree, size_t line, bool open, struct err *err);
+
+/* Everything open, or all layers closed, whatever was folded by hand. */
+void profile_tree_fold_all(struct profile_tree *tree, bool open);
+
+/* The number of the line whose phase, layer and operation are those of `line`; where it is hidden that of the
+ * layer or phase it is in; 0 when that is gone. */
+size_t profile_tree_find(const struct profile_tree *tree, const struct profile_line *line);
+
+/* --- the table --- */
 
 struct profile_panel {
     const struct profile *profile;

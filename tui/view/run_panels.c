@@ -15,7 +15,6 @@
 #include "tui/widget/bars.h"
 #include "tui/widget/wrap.h"
 
-enum { SIDE_EVENT_ROWS = 12 };
 enum { SILENT_SECONDS = 30 }; /* a trainer that says nothing for so long is worth a warning */
 
 /* "label value  " with the label dimmed, when it fits; returns where the next one begins. */
@@ -93,7 +92,8 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
     int y = area.y + 2, end = area.x + area.w - 1, x = area.x + 1;
     char text[64], number[32];
     if (run->steps <= 0) {
-        grid_text(grid, x, y, end - x, STYLE_DIM, 0, "no step yet");
+        rect_skip(&area, 2);
+        grid_line(grid, &area, STYLE_DIM, 0, "no step yet");
         return;
     }
     if (run->loss_recorded)
@@ -110,27 +110,26 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
                  text_format_count(run->tokens_per_sec, number, sizeof number));
         x = fact(grid, x, y, end, "", STYLE_SPEED, text);
     }
-    if (model->has_last) {
-        const struct step_record *last = &model->last;
-        if (is_recorded(model, TRACE_LR, last->lr))
-            x = fact(grid, x, y, end, "lr", STYLE_LR, axis_format(last->lr, text, sizeof text));
-        if (is_recorded(model, TRACE_GRAD, last->grad_norm))
-            x = fact(grid, x, y, end, "grad", STYLE_GRAD, axis_format(last->grad_norm, text, sizeof text));
-        if (!isnan(model->last.step_ms)) { /* an imported history may not say it */
-            snprintf(text, sizeof text, "%s ms", axis_format(model->last.step_ms, number, sizeof number));
-            x = fact(grid, x, y, end, "step", STYLE_TEXT, text);
-        }
-        if (run->tokens >= 0)
-            x = fact(grid, x, y, end, "tokens", STYLE_TEXT,
-                     text_format_count((double)run->tokens, number, sizeof number));
-        if (!isnan(last->epoch)) {
-            snprintf(text, sizeof text, "%.2f", last->epoch);
-            x = fact(grid, x, y, end, "epoch", STYLE_TEXT, text);
-        }
-        if (!isnan(model->last.mfu)) {
-            snprintf(text, sizeof text, "%.1f%%", model->last.mfu * 100);
-            fact(grid, x, y, end, "MFU", STYLE_TEXT, text);
-        }
+    if (!model->has_last) return;
+    const struct step_record *last = &model->last;
+    if (is_recorded(model, TRACE_LR, last->lr))
+        x = fact(grid, x, y, end, "lr", STYLE_LR, axis_format(last->lr, text, sizeof text));
+    if (is_recorded(model, TRACE_GRAD, last->grad_norm))
+        x = fact(grid, x, y, end, "grad", STYLE_GRAD, axis_format(last->grad_norm, text, sizeof text));
+    if (!isnan(last->step_ms)) { /* an imported history may not say it */
+        snprintf(text, sizeof text, "%s ms", axis_format(last->step_ms, number, sizeof number));
+        x = fact(grid, x, y, end, "step", STYLE_TEXT, text);
+    }
+    if (run->tokens >= 0)
+        x = fact(grid, x, y, end, "tokens", STYLE_TEXT,
+                 text_format_count((double)run->tokens, number, sizeof number));
+    if (!isnan(last->epoch)) {
+        snprintf(text, sizeof text, "%.2f", last->epoch);
+        x = fact(grid, x, y, end, "epoch", STYLE_TEXT, text);
+    }
+    if (!isnan(last->mfu)) {
+        snprintf(text, sizeof text, "%.1f%%", last->mfu * 100);
+        fact(grid, x, y, end, "MFU", STYLE_TEXT, text);
     }
 }
 
@@ -240,7 +239,7 @@ void panel_draw_sample(struct grid *grid, struct rect area, const struct run_mod
     char detail[96] = "";
     if (which >= model->sample_count) {
         grid_title(grid, &area, "sample", NULL);
-        grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "no text yet: t asks for one");
+        grid_line(grid, &area, STYLE_DIM, 0, "no text yet: t asks for one");
         return;
     }
     const struct sample_record *sample = &model->samples[which];
@@ -313,11 +312,8 @@ static int draw_event(struct grid *grid, struct rect area, const struct event_re
 void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model,
                        const struct event_record *from)
 {
-    for (size_t i = from ? (size_t)(from - model->events) : 0; i < model->event_count && area.h > 0; i++) {
-        int rows = draw_event(grid, area, &model->events[i]);
-        area.y += rows;
-        area.h -= rows;
-    }
+    for (size_t i = from ? (size_t)(from - model->events) : 0; i < model->event_count && area.h > 0; i++)
+        rect_skip(&area, draw_event(grid, area, &model->events[i]));
 }
 
 /* --- details, for wide screens --- */
@@ -327,13 +323,11 @@ static void side_line(struct grid *grid, struct rect *area, const char *label, c
     if (area->h <= 0) return;
     grid_text(grid, area->x + 1, area->y, 11, STYLE_DIM, 0, label);
     grid_text(grid, area->x + 13, area->y, area->w - 14, STYLE_TEXT, 0, value);
-    area->y++;
-    area->h--;
+    rect_skip(area, 1);
 }
 
-static void draw_facts(struct grid *grid, struct rect *area, const struct run_model *model)
+static void draw_facts(struct grid *grid, struct rect *area, const struct run_info *run)
 {
-    const struct run_info *run = &model->info;
     char text[128], number[32];
     grid_title(grid, area, "run", NULL);
     side_line(grid, area, "id", run->id);
@@ -347,13 +341,25 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_mo
         side_line(grid, area, "tokens", label_thousands(run->tokens, number, sizeof number));
     if (run->segment > 1) {
         snprintf(text, sizeof text, "%d (resumed %d time%s)", run->segment, run->segment - 1,
-                 run->segment == 2 ? "" : "s");
+                 text_plural(run->segment - 1));
         side_line(grid, area, "segment", text);
     }
     if (run->pid > 0 && label_is_live(run->status)) {
         snprintf(text, sizeof text, "process %" PRId64, run->pid);
         side_line(grid, area, "trainer", text);
     }
+}
+
+/* The title of a list, a blank row above it. Returns the rows that the list may take: at most `rows`; 0 where
+ * it is empty or there is no room. */
+static size_t begin_list(struct grid *grid, struct rect *area, const char *title, const char *detail,
+                         size_t count, int rows)
+{
+    if (area->h < 4 || !count) return 0;
+    rect_skip(area, 1);
+    grid_title(grid, area, title, detail);
+    if (rows > area->h) rows = area->h;
+    return count < (size_t)rows ? count : (size_t)rows;
 }
 
 /* Empty where an import does not say it; that of a loss that is NaN is NaN. */
@@ -366,99 +372,77 @@ static char *eval_perplexity(const struct eval_record *eval, char *buf, size_t s
 
 static void draw_evals(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
-    if (area->h < 4 || !model->eval_count) return;
-    area->y++;
-    area->h--;
-    grid_title(grid, area, "evaluations", "step, loss, perplexity");
-    for (size_t i = 0; i < model->eval_count && rows-- > 0 && area->h > 0; i++) {
+    size_t shown = begin_list(grid, area, "evaluations", "step, loss, perplexity", model->eval_count, rows);
+    for (size_t i = 0; i < shown; i++) {
         const struct eval_record *eval = &model->evals[i];
         char loss[32], perplexity[32];
         bool best = eval->step == model->info.best_step;
-        grid_printf(grid, area->x + 1, area->y, area->w - 2, best ? STYLE_BEST : STYLE_TEXT,
-                    best ? ATTR_BOLD : 0, "%9" PRId64 "  %8s  %8s", eval->step,
-                    axis_format(eval->val_loss, loss, sizeof loss),
-                    eval_perplexity(eval, perplexity, sizeof perplexity));
         if (best) grid_put(grid, area->x + 32, area->y, 0x2605, STYLE_BEST, ATTR_BOLD);
-        area->y++;
-        area->h--;
+        grid_line(grid, area, best ? STYLE_BEST : STYLE_TEXT, best ? ATTR_BOLD : 0, "%9" PRId64 "  %8s  %8s",
+                  eval->step, axis_format(eval->val_loss, loss, sizeof loss),
+                  eval_perplexity(eval, perplexity, sizeof perplexity));
     }
 }
 
 static void draw_checkpoints(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
-    if (area->h < 4 || !model->checkpoint_count) return;
-    area->y++;
-    area->h--;
-    grid_title(grid, area, "checkpoints", NULL);
+    size_t shown = begin_list(grid, area, "checkpoints", NULL, model->checkpoint_count, rows);
     bool beaten = false; /* newest first: of those that were the best, only the first one still is */
-    for (size_t i = 0; i < model->checkpoint_count && rows-- > 0 && area->h > 0; i++) {
+    for (size_t i = 0; i < shown; i++) {
         const struct checkpoint_record *checkpoint = &model->checkpoints[i];
         bool best = strcmp(checkpoint->kind, "best") == 0;
         char bytes[32];
-        grid_printf(grid, area->x + 1, area->y, area->w - 2, STYLE_TEXT, 0, "%9" PRId64 "  %-9s  %10s",
-                    checkpoint->step, best && beaten ? "best then" : checkpoint->kind,
-                    text_format_bytes((uint64_t)checkpoint->bytes, bytes, sizeof bytes));
+        grid_line(grid, area, STYLE_TEXT, 0, "%9" PRId64 "  %-9s  %10s", checkpoint->step,
+                  best && beaten ? "best then" : checkpoint->kind,
+                  text_format_bytes((uint64_t)checkpoint->bytes, bytes, sizeof bytes));
         beaten = beaten || best;
-        area->y++;
-        area->h--;
     }
 }
 
 static void draw_orders(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
-    if (area->h < 4 || !model->order_count) return;
-    area->y++;
-    area->h--;
-    grid_title(grid, area, "orders", NULL);
-    for (size_t i = 0; i < model->order_count && rows-- > 0 && area->h > 0; i++) {
+    size_t shown = begin_list(grid, area, "orders", NULL, model->order_count, rows);
+    for (size_t i = 0; i < shown; i++) {
         const struct order_row *order = &model->orders[i];
+        const char *verb = order_verb_name(order->verb);
         if (order->applied_step >= 0)
-            grid_printf(grid, area->x + 1, area->y, area->w - 2, STYLE_TEXT, 0, "%-10s @%" PRId64 "  %s",
-                        order_verb_name(order->verb), order->applied_step,
-                        order->result ? order->result : "");
+            grid_line(grid, area, STYLE_TEXT, 0, "%-10s @%" PRId64 "  %s", verb, order->applied_step,
+                      order->result ? order->result : "");
         else
-            grid_printf(grid, area->x + 1, area->y, area->w - 2, STYLE_WARN, 0, "%-10s waiting",
-                        order_verb_name(order->verb));
-        area->y++;
-        area->h--;
+            grid_line(grid, area, STYLE_WARN, 0, "%-10s waiting", verb);
     }
 }
 
-static void draw_config(struct grid *grid, struct rect *area, const struct run_model *model)
+static void draw_recent_events(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
-    if (area->h < 4 || !model->config) return;
-    area->y++;
-    area->h--;
-    grid_title(grid, area, "configuration", NULL);
-    for (const char *line = model->config; *line && area->h > 0;) {
+    if (!begin_list(grid, area, "events", NULL, model->event_count, rows)) return;
+    struct rect events = *area;
+    events.h = panel_events_rows(model, area->w, area->h < rows ? area->h : rows);
+    panel_draw_events(grid, events, model, NULL);
+    rect_skip(area, events.h);
+}
+
+/* Lines that are neither empty nor a comment. */
+static void draw_config(struct grid *grid, struct rect *area, const char *config)
+{
+    if (!begin_list(grid, area, "configuration", NULL, config != NULL, area->h)) return;
+    for (const char *line = config; *line;) {
         size_t n = strcspn(line, "\n");
-        if (n > 0 && line[0] != ';' && line[0] != '#') {
-            grid_printf(grid, area->x + 1, area->y, area->w - 2, line[0] == '[' ? STYLE_DIM : STYLE_TEXT, 0,
-                        "%.*s", (int)n, line);
-            area->y++;
-            area->h--;
-        }
+        if (n > 0 && line[0] != ';' && line[0] != '#')
+            grid_line(grid, area, line[0] == '[' ? STYLE_DIM : STYLE_TEXT, 0, "%.*s", (int)n, line);
         line += n + (line[n] == '\n');
     }
 }
 
 void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model)
 {
+    enum { CHECKPOINTS = 3, ORDERS = 4, EVENT_ROWS = 12, OTHERS = 12 };
     if (area.w < 30 || area.h < 4) return;
-    int share = (area.h - 12) / 4 < 3 ? 3 : (area.h - 12) / 4;
-    draw_facts(grid, &area, model);
-    draw_evals(grid, &area, model, share);
-    draw_checkpoints(grid, &area, model, 3);
-    draw_orders(grid, &area, model, 4);
-    if (area.h >= 4 && model->event_count) {
-        area.y++;
-        area.h--;
-        grid_title(grid, &area, "events", NULL);
-        struct rect events = area;
-        events.h = panel_events_rows(model, area.w, area.h < SIDE_EVENT_ROWS ? area.h : SIDE_EVENT_ROWS);
-        panel_draw_events(grid, events, model, NULL);
-        area.y += events.h;
-        area.h -= events.h;
-    }
-    draw_config(grid, &area, model);
+    int evals = (area.h - OTHERS) / 4 < 3 ? 3 : (area.h - OTHERS) / 4;
+    draw_facts(grid, &area, &model->info);
+    draw_evals(grid, &area, model, evals);
+    draw_checkpoints(grid, &area, model, CHECKPOINTS);
+    draw_orders(grid, &area, model, ORDERS);
+    draw_recent_events(grid, &area, model, EVENT_ROWS);
+    draw_config(grid, &area, model->config);
 }

@@ -295,38 +295,18 @@ uint32_t screen_key(struct screen *screen)
         if (key == '\b') return K_BACKSPACE;
         return key ? (uint32_t)key : K_OTHER;
     }
-    switch (key) {
-    case KEY_UP:
-        return K_UP;
-    case KEY_DOWN:
-        return K_DOWN;
-    case KEY_LEFT:
-        return K_LEFT;
-    case KEY_RIGHT:
-        return K_RIGHT;
-    case KEY_HOME:
-        return K_HOME;
-    case KEY_END:
-        return K_END;
-    case KEY_PPAGE:
-        return K_PAGE_UP;
-    case KEY_NPAGE:
-        return K_PAGE_DOWN;
-    case KEY_DC:
-        return K_DELETE;
-    case KEY_BTAB:
-        return K_BACK_TAB;
-    case KEY_BACKSPACE:
-        return K_BACKSPACE;
-    case KEY_ENTER:
-        return K_ENTER;
-    case KEY_F(1):
-        return K_F1;
-    case KEY_F(5):
-        return K_F5;
-    default:
-        return K_OTHER;
-    }
+    static const struct {
+        wint_t curses;
+        uint32_t code;
+    } codes[] = {
+        {KEY_UP, K_UP},     {KEY_DOWN, K_DOWN},     {KEY_LEFT, K_LEFT},     {KEY_RIGHT, K_RIGHT},
+        {KEY_HOME, K_HOME}, {KEY_END, K_END},       {KEY_PPAGE, K_PAGE_UP}, {KEY_NPAGE, K_PAGE_DOWN},
+        {KEY_DC, K_DELETE}, {KEY_BTAB, K_BACK_TAB}, {KEY_ENTER, K_ENTER},   {KEY_BACKSPACE, K_BACKSPACE},
+        {KEY_F(1), K_F1},   {KEY_F(5), K_F5},
+    };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i].curses == key) return codes[i].code;
+    return K_OTHER;
 }
 
 void screen_resize(struct screen *screen)
