@@ -88,7 +88,7 @@ void rmsnorm_backward(void *dx_, float *dweight, const void *dout_, const void *
             }
         }
 #pragma omp for schedule(static)
-        for (int c = 0; c < C; c++) {
+        for (int c = 0; c < (dweight ? C : 0); c++) {
             double total = 0;
             for (int chunk = 0; chunk < chunks; chunk++) total += partial[(size_t)chunk * C + c];
             dweight[c] = (float)(dweight[c] + total);

@@ -117,6 +117,7 @@ void rmsnorm_backward(void *dx, float *dweight, const void *dout, const void *x,
         LAUNCH((rmsnorm_dx<T, W>), (unsigned)N, row_threads(C, W), 0, stream, (T *)dx, (const T *)dout,
                (const T *)x, (const T *)weight, rstd, C);
     });
+    if (dweight == NULL) return;
     dispatch_scalar(stream, [&]<typename T>() {
         column_sum(dweight, (float *)workspace, rmsnorm_term<T>{(const T *)dout, (const T *)x, rstd, C}, N, C,
                    stream);

@@ -24,8 +24,8 @@ void rmsnorm_recompute(void *out, const void *x, const void *weight, const float
 
 /* With h = x · rstd and g = dout · weight:
  *     dx (N,C) += rstd · (g − h · mean(g · h)),    dweight (C) += Σ_n dout · h
- * dx aliases none of dout, x. The rows are summed in fixed chunks, so dweight does not depend on the thread
- * count. workspace: rmsnorm_backward_workspace(N, C) bytes. */
+ * dweight NULL: only dx. dx aliases none of dout, x. The rows are summed in fixed chunks, so dweight does not
+ * depend on the thread count. workspace: rmsnorm_backward_workspace(N, C) bytes. */
 void rmsnorm_backward(void *dx, float *dweight, const void *dout, const void *x, const void *weight,
                       const float *rstd, void *workspace, int N, int C, struct stream *stream);
 

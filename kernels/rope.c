@@ -119,8 +119,8 @@ void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, cons
         for (int i = 0; i < 2 * HS; i++) {
             double total = 0;
             for (int chunk = 0; chunk < chunks; chunk++) total += partial[(size_t)chunk * 2 * HS + i];
-            float *dw = i < HS ? &dq_weight[i] : &dk_weight[i - HS];
-            *dw = (float)(*dw + total);
+            float *dw = i < HS ? dq_weight : dk_weight;
+            if (dw) dw[i % HS] = (float)(dw[i % HS] + total);
         }
     }
 }

@@ -219,11 +219,14 @@ void qk_norm_rope_backward(void *dqkv, float *dq_weight, float *dk_weight, const
     unsigned columns = block_count((size_t)HS, COLUMN_BLOCK);
     unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + NKV), HEAD_WARPS);
     dispatch_scalar(stream, [&]<typename E>() {
-        LAUNCH(qk_norm_dweight<E>, dim3(2, (unsigned)chunks), WEIGHT_WARPS * 32, 0, stream, partial,
-               (const E *)dqkv, (const E *)qkv, rstd, cos_sin, p, row_chunk_rows(p.rows));
+        if (dq_weight != NULL || dk_weight != NULL)
+            LAUNCH(qk_norm_dweight<E>, dim3(2, (unsigned)chunks), WEIGHT_WARPS * 32, 0, stream, partial,
+                   (const E *)dqkv, (const E *)qkv, rstd, cos_sin, p, row_chunk_rows(p.rows));
         LAUNCH(qk_norm_dx<E>, blocks, HEAD_WARPS * 32, 0, stream, (E *)dqkv, (const E *)qkv, rstd,
                (const E *)q_weight, (const E *)k_weight, cos_sin, p);
     });
-    LAUNCH(column_total, columns, COLUMN_BLOCK, 0, stream, dq_weight, partial, chunks, HS, 2 * HS);
-    LAUNCH(column_total, columns, COLUMN_BLOCK, 0, stream, dk_weight, partial + HS, chunks, HS, 2 * HS);
+    if (dq_weight != NULL)
+        LAUNCH(column_total, columns, COLUMN_BLOCK, 0, stream, dq_weight, partial, chunks, HS, 2 * HS);
+    if (dk_weight != NULL)
+        LAUNCH(column_total, columns, COLUMN_BLOCK, 0, stream, dk_weight, partial + HS, chunks, HS, 2 * HS);
 }

@@ -29,7 +29,8 @@ void qk_norm_rope_forward(void *out, float *rstd, const void *qkv, const void *q
 
 /* dqkv comes in as the gradient of out and leaves as the gradient of the raw qkv, in place; the value heads'
  * part stays as it is. dq_weight (HS) and dk_weight (HS) +=, summed in fixed chunks of rows, so that they do
- * not depend on the thread count. workspace: qk_norm_rope_backward_workspace(B*T, NH, NKV, HS) bytes. */
+ * not depend on the thread count; either may be NULL: only the other is. workspace:
+ * qk_norm_rope_backward_workspace(B*T, NH, NKV, HS) bytes. */
 void qk_norm_rope_backward(void *dqkv, float *dq_weight, float *dk_weight, const void *qkv, const float *rstd,
                            const void *q_weight, const void *k_weight, const float *cos_sin, void *workspace,
                            int B, int T, int NH, int NKV, int HS, struct stream *stream);

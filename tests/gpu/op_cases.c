@@ -112,7 +112,8 @@ static void rmsnorm_backward_case(const struct op_side *side, struct op_shape s,
          *x = desk_tensor(&d, N * C, 0, 1), *w = desk_tensor(&d, C, 1, 0.5f);
     float *dw = desk_floats(&d, C, 0, 1), *r = desk_floats(&d, N, 1.5f, 0.5f);
     void *workspace = desk_scratch(&d, rmsnorm_backward_workspace((int)N, s.C));
-    side->backend->rmsnorm_backward(dx, dw, dout, x, w, r, workspace, (int)N, s.C, side->stream);
+    side->backend->rmsnorm_backward(dx, s.seed % 4 == 3 ? NULL : dw, dout, x, w, r, workspace, (int)N, s.C,
+                                    side->stream);
     desk_tensor_result(&d, out, "dx", dx, N * C, ELEMENTWISE);
     desk_result(&d, out, "dweight", dw, C, REDUCTION);
     desk_close(&d, out);
@@ -171,8 +172,8 @@ static void qk_norm_backward_case(const struct op_side *side, struct op_shape s,
           *r = desk_floats(&d, (size_t)N * (size_t)(s.NH + s.NKV), 1.5f, 0.5f),
           *angles = desk_floats(&d, (size_t)s.T * HS, 0, 1);
     void *workspace = desk_scratch(&d, qk_norm_rope_backward_workspace(N, s.NH, s.NKV, s.HS));
-    side->backend->qk_norm_rope_backward(dqkv, dq, dk, x, r, q, k, angles, workspace, s.B, s.T, s.NH, s.NKV,
-                                         s.HS, side->stream);
+    side->backend->qk_norm_rope_backward(dqkv, s.seed % 8 >= 6 ? NULL : dq, s.seed % 4 == 3 ? NULL : dk, x, r,
+                                         q, k, angles, workspace, s.B, s.T, s.NH, s.NKV, s.HS, side->stream);
     desk_tensor_result(&d, out, "dqkv", dqkv, n, ELEMENTWISE);
     desk_result(&d, out, "dq_weight", dq, HS, REDUCTION);
     desk_result(&d, out, "dk_weight", dk, HS, REDUCTION);

@@ -106,7 +106,11 @@ static void rmsnorm_backward_body(const struct check_target *t)
         for (int i = 0; i < C; i++) dweight64[i] += (double)dweight[i];
         void *workspace = check_workspace(rmsnorm_backward_workspace(N, C));
         t->backend->rmsnorm_forward(out, rstd, x, weight, N, C, (float)EPS, t->stream);
+        float *alone = check_copy(dx, n);
         t->backend->rmsnorm_backward(dx, dweight, dout, x, weight, rstd, workspace, N, C, t->stream);
+        t->backend->rmsnorm_backward(alone, NULL, dout, x, weight, rstd, workspace, N, C, t->stream);
+        check_same_bits("rmsnorm_backward dx without dweight", alone, dx, n);
+        free(alone);
         check_near("rmsnorm_backward dx, added", dx, dx64, n, CHECK_ELEMENTWISE);
         check_near("rmsnorm_backward dweight, added", dweight, dweight64, C, CHECK_REDUCTION);
         free(x), free(weight), free(dout), free(dx), free(dweight), free(rstd), free(out), free(workspace);
@@ -267,8 +271,19 @@ static void qk_norm_body(const struct check_target *t)
             check_differences(dk64, c.k_weight, s.HS, qk_loss, &c);
             for (int j = 0; j < s.HS; j++) dq64[j] += (double)dq_weight[j], dk64[j] += (double)dk_weight[j];
             void *workspace = check_workspace(qk_norm_rope_backward_workspace(s.B * s.T, s.NH, s.NKV, s.HS));
+            float *alone = check_copy(dqkv, n), *dq = check_copy(dq_weight, s.HS),
+                  *dk = check_copy(dk_weight, s.HS), *last = check_copy(dqkv, n);
+            t->backend->qk_norm_rope_backward(alone, dq, NULL, qkv, rstd, q_weight, k_weight, cos_sin,
+                                              workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
+            t->backend->qk_norm_rope_backward(last, NULL, dk, qkv, rstd, q_weight, k_weight, cos_sin,
+                                              workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
             t->backend->qk_norm_rope_backward(dqkv, dq_weight, dk_weight, qkv, rstd, q_weight, k_weight,
                                               cos_sin, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
+            check_same_bits("dqkv without dk_weight", alone, dqkv, n);
+            check_same_bits("dqkv without dq_weight", last, dqkv, n);
+            check_same_bits("dq_weight alone", dq, dq_weight, s.HS);
+            check_same_bits("dk_weight alone", dk, dk_weight, s.HS);
+            free(alone), free(dq), free(dk), free(last);
             check_near("qk_norm_rope_backward dqkv", dqkv, dqkv64, n, CHECK_ELEMENTWISE);
             check_near("qk_norm_rope_backward dq_weight", dq_weight, dq64, s.HS, CHECK_REDUCTION);
             check_near("qk_norm_rope_backward dk_weight", dk_weight, dk64, s.HS, CHECK_REDUCTION);
