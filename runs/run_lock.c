@@ -30,7 +30,9 @@ enum status run_lock_acquire(struct store *store, const char *id, struct run_loc
     if (!status) status = file_make_folders(folder, err);
     if (status) return status;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", path, strerror(errno));
+    if (fd < 0)
+        return err_set(err, STATUS_IO, "%s: cannot open: %s%s", path, strerror(errno),
+                       errno == EROFS ? " (set ANNEAL_HOME to a folder you may write to)" : "");
     /* run_is_alive holds the lock for a moment, so being refused once proves nothing */
     int result;
     for (int attempt = 0; (result = flock(fd, LOCK_EX | LOCK_NB)) != 0 && attempt < 50; attempt++)

@@ -183,7 +183,7 @@ void screen_close(struct screen *screen)
     rescue.armed = 0;
     if (screen->keys) delwin(screen->keys);
     if (screen->terminal) {
-        endwin();
+        screen_suspend(screen);
         delscreen(screen->terminal);
     }
     grid_release(&screen->shown);
@@ -319,8 +319,11 @@ void screen_resize(struct screen *screen)
 
 void screen_suspend(struct screen *screen)
 {
-    (void)screen;
+    static const char next_line[] = "\r\n";
+    bool apart = exit_ca_mode != NULL; /* the workbench has a screen of its own, and leaves the old one */
     endwin();
+    if (!apart && write(screen->fd, next_line, sizeof next_line - 1) < 0) { /* nothing more can be done */
+    }
 }
 
 void screen_resume(struct screen *screen)

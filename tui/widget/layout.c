@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-enum { SAMPLE_LEAST = 2, CHART_LEAST = 4 }; /* rows that an event leaves */
+enum {
+    SAMPLE_LEAST = 2,
+    CHART_LEAST = 4
+}; /* rows that an event leaves as long as the others can give it some */
 
 bool layout_too_small(int w, int h)
 {
@@ -56,9 +59,13 @@ void layout_run(int w, int h, bool enlarged, struct run_layout *out)
     place_charts(out, main_w, bottom - top, enlarged);
 }
 
-static int least(int a, int b)
+/* Moves up to `wanted` rows, if that is any, from `from`, which keeps `kept`. */
+static void move_rows(int *from, int *to, int wanted, int kept)
 {
-    return a < b ? a : b;
+    int rows = wanted < *from - kept ? wanted : *from - kept;
+    if (rows <= 0) return;
+    *from -= rows;
+    *to += rows;
 }
 
 void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used, int wanted, int needed)
@@ -66,21 +73,11 @@ void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used
     int bottom = layout->footer.y, top = layout->header.h, w = layout->events.w;
     int events = layout->events.h, sample = layout->sample.h, room = bottom - top - events - sample;
     if (!layout->footer.w) return;
-    int more = least(wanted > needed ? wanted - events : needed - events, sample - sample_used);
-    if (more > 0) {
-        events += more;
-        sample -= more;
-    }
-    more = least(needed - events, sample - SAMPLE_LEAST);
-    if (more > 0) {
-        events += more;
-        sample -= more;
-    }
-    more = least(needed - events, room - CHART_LEAST);
-    if (more > 0) {
-        events += more;
-        room -= more;
-    }
+    move_rows(&sample, &events, (wanted > needed ? wanted : needed) - events, sample_used);
+    move_rows(&sample, &events, needed - events, SAMPLE_LEAST);
+    move_rows(&room, &events, needed - events, CHART_LEAST);
+    move_rows(&sample, &events, needed - events, 0);
+    move_rows(&room, &events, needed - events, 0);
     layout->events = (struct rect){0, bottom - events, w, events};
     layout->sample = (struct rect){0, bottom - events - sample, w, sample};
     place_charts(layout, w, room, enlarged);

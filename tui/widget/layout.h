@@ -27,7 +27,7 @@ void layout_run(int w, int h, bool enlarged, struct run_layout *out);
 
 /* After it, when the texts are known: the events grow to `wanted` rows where the sample text, of
  * `sample_used` rows with its title, leaves some blank, and to `needed` at the cost of that text, then of the
- * charts. */
+ * charts: what is needed is what the user asked to read. */
 void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used, int wanted, int needed);
 
 struct list_layout {

@@ -10,6 +10,8 @@
 #include <cmocka.h>
 #include <locale.h>
 #include <stdio.h>
+#include <sys/mount.h>
+#include <time.h>
 
 #include "core/base/clock.h"
 #include "tests/runs/store_fixture.h"
@@ -283,7 +285,102 @@ static void the_list_shows_a_death_while_nothing_is_written(void **state)
     store_close(store);
 }
 
+static int unmount(void **state)
+{
+    char view[1024];
+    (void)state;
+    snprintf(view, sizeof view, "%s/read-only", getenv("ANNEAL_TEST_DIR"));
+    umount2(view, MNT_DETACH);
+    return 0;
+}
+
+static void where_nothing_can_be_written_keys_say_how_to_go_on(void **state)
+{
+    (void)state;
+    static const struct fill live = {
+        .name = "here", .steps = 20, .total_steps = 200, .spike_step = -1, .keep_alive = true};
+    static const char advice[] = "(set ANNEAL_HOME to a folder you may write to)";
+    char home[1024], view[1024];
+    struct fill_run run, old;
+    store_fixture_home("written", home, sizeof home);
+    store_fixture_home("read-only", view, sizeof view);
+    fill_run(home,
+             &(struct fill){
+                 .name = "old", .steps = 20, .total_steps = 20, .spike_step = -1, .status = RUN_FINISHED},
+             &old);
+    fill_run(home, &live, &run);
+    if (mount(home, view, NULL, MS_BIND, NULL) != 0 ||
+        mount(NULL, view, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0) {
+        fill_end(&run, RUN_STOPPED, "");
+        skip();
+    }
+    struct workbench *workbench = headless_open(view, NULL);
+    headless_expect_selected(workbench, "here");
+    headless_type(workbench, "p");
+    headless_expect(workbench, 100, 24, 100, advice);
+    press(workbench, K_DOWN, 1);
+    headless_type(workbench, "Dy");
+    headless_expect(workbench, 100, 24, 100, advice);
+    press(workbench, K_UP, 1);
+    headless_expect(workbench, 100, 24, 100, "2 runs, 1 training");
+    workbench_close(workbench);
+    umount2(view, MNT_DETACH);
+    fill_end(&run, RUN_STOPPED, "");
+}
+
 /* --- the rows themselves --- */
+
+static void runs_of_one_name_are_told_apart(void **state)
+{
+    (void)state;
+    /* of other days, of one day, and two of one second; the ids as their trainers would have made them, but
+       for the last one, which somebody has imported */
+    static const char *const tags[] = {"twin 09 Sep ",
+                                       "twin 10 Sep 01:46 ",
+                                       "twin 10 Sep 03:03 ",
+                                       "twin 20010912-014640 ",
+                                       "twin 20010912-014640-2 ",
+                                       "twin 13 Sep ",
+                                       "single ░",
+                                       "twin 20010914-014640 ",
+                                       "twin imported-long-id-of-som"};
+    char home[1024], id[RUN_ID_MAX];
+    store_fixture_home("twins", home, sizeof home);
+    store_fixture_run(home, "other", id);
+    store_fixture_sql(home, "insert into runs(id, name, status, created_at) values"
+                            " ('20010909-014640-twin', 'twin', 'finished', 1e9),"
+                            " ('20010910-014640-twin', 'twin', 'finished', 1e9 + 86400),"
+                            " ('20010910-030320-twin', 'twin', 'finished', 1e9 + 91000),"
+                            " ('20010912-014640-twin', 'twin', 'finished', 1e9 + 259200),"
+                            " ('20010912-014640-twin-2', 'twin', 'finished', 1e9 + 259200.5),"
+                            " ('20010913-014640-twin', 'twin', 'finished', 1e9 + 345600),"
+                            " ('20010913-014641-single', 'single', 'finished', 1e9 + 345601),"
+                            " ('20010914-014640-twin', 'twin', 'finished', 1e9 + 432000),"
+                            " ('imported-long-id-of-somebody', 'twin', 'finished', 1e9 + 432000);"
+                            "delete from runs where name = 'other'");
+    setenv("TZ", "UTC", 1);
+    tzset();
+    struct workbench *workbench = headless_open(home, NULL);
+    static const int widths[] = {80, 120, 200};
+    for (size_t w = 0; w < 3; w++)
+        for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
+            headless_expect(workbench, widths[w], 24, widths[w], tags[i]);
+    /* of today's the hour is enough, or the second */
+    store_fixture_sql(
+        home, "update runs set created_at = 1e9 where name = 'twin';"
+              "update runs set created_at = 1e9 + 7200 where id like '20010910%';"
+              "update runs set created_at = 1e9 + 7201 where id like '20010910-03%';"
+              "delete from runs where id like '20010912%' or id like '2001091_-014640%' and id not like"
+              " '20010910%' or id like 'imported%'");
+    workbench_tick(workbench, 1e9 + 8000);
+    headless_expect(workbench, 80, 24, 80, "twin 01:46 ");
+    headless_expect(workbench, 80, 24, 80, "twin 03:46:40 ");
+    headless_expect(workbench, 80, 24, 80, "twin 03:46:41 ");
+    workbench_tick(workbench, 1e9 + 8000 + 86400); /* the day is another one, with the next minute */
+    workbench_tick(workbench, (double)((1000000000 + 8000 + 86400) / 60 * 60 + 60));
+    headless_expect(workbench, 80, 24, 80, "twin 09 Sep 01:46 ");
+    workbench_close(workbench);
+}
 
 static void the_cells_of_a_row_say_what_is_known(void **state)
 {
@@ -353,6 +450,8 @@ int main(void)
         cmocka_unit_test(a_filter_takes_every_letter_and_all_of_its_words),
         cmocka_unit_test(the_small_curve_of_a_living_run_moves),
         cmocka_unit_test(the_list_shows_a_death_while_nothing_is_written),
+        cmocka_unit_test_teardown(where_nothing_can_be_written_keys_say_how_to_go_on, unmount),
+        cmocka_unit_test(runs_of_one_name_are_told_apart),
         cmocka_unit_test(the_cells_of_a_row_say_what_is_known),
         cmocka_unit_test(a_run_to_compare_with_is_marked_at_once),
     };

@@ -179,6 +179,24 @@ static void every_way_out_restores_the_terminal(void **state)
     }
 }
 
+static void on_a_terminal_with_one_screen_the_prompt_comes_below_it(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, "linux", NULL, NULL);
+    pty_wait_text(pty, "leave");
+    assert_non_null(strstr(pty_row(pty, 23), "leave"));
+    pty_send(pty, "\x1A");
+    pty_wait_stopped(pty);
+    assert_non_null(strstr(pty_row(pty, 22), "leave"));
+    assert_string_equal(pty_row(pty, 23), "");
+    pty_signal(pty, SIGCONT);
+    pty_send(pty, "q");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    assert_non_null(strstr(pty_row(pty, 21), "leave"));
+    assert_non_null(strstr(pty_row(pty, 22), "1 run goes on training"));
+    pty_close(pty);
+}
+
 static void a_crash_restores_the_terminal(void **state)
 {
     struct fixture *fixture = *state;
@@ -256,6 +274,7 @@ int main(void)
         TEST(without_a_terminal_it_says_what_to_use_instead),
         TEST(a_run_that_does_not_exist_is_an_error_before_the_screen),
         TEST(every_way_out_restores_the_terminal),
+        TEST(on_a_terminal_with_one_screen_the_prompt_comes_below_it),
         TEST(a_crash_restores_the_terminal),
         TEST(hanging_up_ends_it),
         TEST(it_can_be_suspended_and_resumed),

@@ -95,7 +95,7 @@ static void make_eventful(const char *name, char *home, size_t size)
 static void a_chosen_event_is_read_whole_at_every_size(void **state)
 {
     (void)state;
-    static const int sizes[][3] = {{60, 18, 60}, {80, 24, 80}, {120, 40, 120}, {200, 60, 148}};
+    static const int sizes[][3] = {{40, 10, 40}, {60, 18, 60}, {80, 24, 80}, {120, 40, 120}, {200, 60, 148}};
     char home[1024], sentence[512];
     make_eventful("chosen", home, sizeof home);
     snprintf(sentence, sizeof sentence, "! @7 %s ", advice);

@@ -330,40 +330,6 @@ static void an_empty_store_teaches_how_to_begin(void **state)
     }
 }
 
-static void runs_of_one_name_are_told_apart(void **state)
-{
-    static const struct fill twin = {
-        .name = "twin", .steps = 5, .total_steps = 5, .spike_step = -1, .status = RUN_FINISHED};
-    char home[1024], environment[1100], sql[1200];
-    struct fill_run run[5];
-    (void)state;
-    store_fixture_home("twins", home, sizeof home);
-    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
-    for (int i = 0; i < 5; i++) fill_run(home, &twin, &run[i]);
-    /* of other days, of one day, and two of one second; the ids as their trainers would have made them */
-    static const char *const facts[5][2] = {{"20010909-014640-twin", "1e9"},
-                                            {"20010910-014640-twin", "1e9 + 86400"},
-                                            {"20010910-030320-twin", "1e9 + 91000"},
-                                            {"20010912-014640-twin", "1e9 + 259200"},
-                                            {"20010912-014640-twin-2", "1e9 + 259200.5"}};
-    for (int i = 0; i < 5; i++) {
-        snprintf(sql, sizeof sql, "update runs set id = '%s', created_at = %s where id = '%s'", facts[i][0],
-                 facts[i][1], run[i].id);
-        store_fixture_sql(home, sql);
-    }
-    for (int s = 0; s < 3; s++) {
-        struct pty *pty =
-            terminal_open(environment, terminal_sizes[s][0], terminal_sizes[s][1], NULL, "TZ=UTC", NULL);
-        pty_wait_text(pty, "5 runs");
-        pty_wait_text(pty, "twin 09 Sep ");
-        pty_wait_text(pty, "twin 10 Sep 01:46");
-        pty_wait_text(pty, "twin 10 Sep 03:03");
-        pty_wait_text(pty, "twin 20010912-014640 ");
-        pty_wait_text(pty, "twin 20010912-014640-2");
-        pty_close(pty);
-    }
-}
-
 static void the_table_of_runs_fits_the_terminal(void **state)
 {
     const struct fill lengthy = {.name = "a-name-that-goes-on-and-on-and-on-and-on-for-ever-v7",
@@ -561,7 +527,6 @@ int main(void)
         TEST(a_run_started_from_the_form_outlives_the_workbench),
         TEST(the_help_covers_each_view),
         TEST(an_empty_store_teaches_how_to_begin),
-        TEST(runs_of_one_name_are_told_apart),
         TEST(the_table_of_runs_fits_the_terminal),
         TEST(the_filter_narrows_the_list),
         TEST(keys_change_charts_cursor_and_zoom),
