@@ -15,6 +15,7 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
+#include "tui/view/run_model.h"
 
 /* A run whose trainer is this process, and which nobody writes to. */
 struct quiet {
@@ -86,6 +87,112 @@ static void a_trainer_that_hangs_is_said_to_be_silent(void **state)
     }
     run_lock_release(&quiet.lock);
     store_close(quiet.store);
+}
+
+/* --- orders, and a store that fails --- */
+
+static void an_order_is_reported_when_it_has_taken_effect(void **state)
+{
+    (void)state;
+    struct quiet quiet;
+    quiet_open(&quiet, "quiet-orders");
+    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    headless_type(workbench, "p");
+    headless_expect(workbench, 80, 24, 80, "asked mortal to pause");
+    assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'pause'") == 1);
+    store_fixture_sql(quiet.home, "update orders set applied_step = 19, result = 'paused'");
+    workbench_tick(workbench, quiet.now + 1);
+    headless_expect(workbench, 80, 24, 80, "pause at step 19: paused");
+    headless_type(workbench, "m"); /* reported once */
+    store_fixture_sql(quiet.home, "update orders set result = 'again'");
+    workbench_tick(workbench, quiet.now + 2);
+    headless_expect_not(workbench, 80, 24, "pause at step 19");
+    headless_type(workbench, ">");
+    headless_expect(workbench, 80, 24, 80, "learning rate with 2;");
+    store_fixture_sql(quiet.home, "update orders set applied_step = 20 where verb = 'lr-factor'");
+    workbench_tick(workbench, quiet.now + 3);
+    headless_expect(workbench, 80, 24, 80, "lr-factor at step 20"); /* a result is not always there */
+    headless_type(workbench, ">");
+    assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 4);
+    headless_type(workbench, "s");
+    headless_expect(workbench, 80, 24, 80, "Stop mortal? It writes a checkpoint first.");
+    workbench_key(workbench, 'q'); /* no answer */
+    headless_expect(workbench, 80, 24, 80, "Stop mortal?");
+    workbench_key(workbench, 'n');
+    assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'stop'") == 0);
+    headless_type(workbench, "sy");
+    assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'stop'") == 1);
+    headless_type(workbench, "q");
+    headless_expect(workbench, 80, 24, 80, "mortal goes on training without being watched");
+    run_lock_release(&quiet.lock);
+    workbench_tick(workbench, quiet.now + 4);
+    headless_type(workbench, "s");
+    headless_expect(workbench, 80, 24, 80, "mortal is not training: it is crashed");
+    headless_type(workbench, "\r");
+    headless_type(workbench, "q"); /* what has ended does not go on */
+    headless_expect_not(workbench, 80, 24, "goes on training");
+    workbench_close(workbench);
+    store_close(quiet.store);
+}
+
+static void every_order_asks_for_what_its_key_says(void **state)
+{
+    (void)state;
+    static const struct {
+        char key;
+        const char *verb;
+    } orders[] = {{'p', "pause"},  {'c', "checkpoint"}, {'e', "eval"},
+                  {'t', "sample"}, {'T', "trace"},      {'<', "lr-factor"}};
+    struct quiet quiet;
+    quiet_open(&quiet, "quiet-keys");
+    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        char sql[128];
+        workbench_key(workbench, (unsigned char)orders[i].key);
+        headless_expect(workbench, 80, 24, 80, "it does so after the step it is in");
+        snprintf(sql, sizeof sql, "select count(*) from orders where verb = '%s'", orders[i].verb);
+        assert_true(store_fixture_number(quiet.home, sql) == 1);
+        assert_true(store_fixture_number(quiet.home, "select count(*) from orders") == (double)i + 1);
+    }
+    assert_true(store_fixture_number(quiet.home, "select argument from orders where verb = 'lr-factor'") ==
+                0.5);
+    store_fixture_sql(quiet.home, "update runs set status = 'paused'");
+    workbench_tick(workbench, quiet.now + 1);
+    headless_type(workbench, "p");
+    assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'continue'") == 1);
+    workbench_close(workbench);
+    run_lock_release(&quiet.lock);
+    store_close(quiet.store);
+}
+
+static void what_was_read_stays_when_the_store_fails(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"runs",   "steps",  "evals",        "samples",
+                                         "orders", "memory", "layer_profile"};
+    static const char *const views[] = {"", "M", "P"};
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        struct quiet quiet;
+        char sql[128];
+        quiet_open(&quiet, "quiet-failure");
+        for (size_t v = 0; v < 3; v++) {
+            bool read = t == 0 || (v == 0 ? t < 6 : v == 1 ? t == 5 : t == 6);
+            struct workbench *workbench = headless_open(quiet.home, "mortal");
+            headless_type(workbench, views[v]);
+            snprintf(sql, sizeof sql, "alter table %s rename to gone", tables[t]);
+            store_fixture_sql(quiet.home, sql);
+            workbench_tick(workbench, quiet.now + 5);
+            if (read) headless_expect(workbench, 100, 24, 100, "no such table");
+            headless_expect(workbench, 100, 24, 100, "mortal ● running");
+            if (v == 0) headless_expect(workbench, 100, 24, 100, "━ train ");
+            if (v == 0) headless_expect(workbench, 100, 24, 100, "sample @19");
+            snprintf(sql, sizeof sql, "alter table gone rename to %s", tables[t]);
+            store_fixture_sql(quiet.home, sql);
+            workbench_close(workbench);
+        }
+        run_lock_release(&quiet.lock);
+        store_close(quiet.store);
+    }
 }
 
 /* --- the window of the charts --- */
@@ -314,6 +421,95 @@ static void sample_texts_are_leafed_through(void **state)
     workbench_close(workbench);
 }
 
+static void keys_lead_to_every_event_that_has_a_step(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("events", home, sizeof home);
+    store_fixture_sql(home, "insert into events(run_id, segment, step, wall_time, level, text)"
+                            " select id, 1, 0, 1e9, 'info', 'it began' from runs union all"
+                            " select id, 1, null, 1e9, 'error', 'nowhere' from runs union all"
+                            " select id, 1, 240, 2e9, 'warning', 'and once more' from runs");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "n");
+    headless_expect(workbench, 120, 40, 120, "loss @0");
+    headless_expect(workbench, 120, 40, 120, "@0 it began");
+    headless_type(workbench, "n");
+    headless_expect(workbench, 120, 40, 120, "loss @240");
+    headless_expect(workbench, 80, 24, 80, "! @240 the loss rose"); /* of several the one that came first */
+    headless_type(workbench, "n");
+    headless_expect(workbench, 120, 40, 120, "loss @480");
+    headless_type(workbench, "n");
+    headless_expect(workbench, 120, 40, 120, "no event after this step");
+    headless_type(workbench, "NNN");
+    headless_expect(workbench, 120, 40, 120, "no event before this step");
+    headless_expect(workbench, 120, 40, 120, "loss @0");
+    headless_type(workbench, "fN"); /* without a cursor: the last one */
+    headless_expect(workbench, 120, 40, 120, "loss @480");
+    workbench_close(workbench);
+}
+
+/* --- what is read for the charts --- */
+
+static void a_window_is_read_as_finely_as_it_needs(void **state)
+{
+    (void)state;
+    static const struct fill lasting = {
+        .name = "long", .steps = 20000, .total_steps = 20000, .spike_step = -1, .status = RUN_FINISHED};
+    char home[1024];
+    struct err err = {0};
+    struct fill_run run;
+    struct run_model model;
+    store_fixture_home("levels", home, sizeof home);
+    fill_run(home, &lasting, &run);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_model_open(&model, store, run.id, &err), STATUS_OK);
+    assert_true(model.series[TRACE_LOSS].level > 1);
+    struct model_curve curve = run_model_curve(&model, TRACE_LOSS);
+    assert_true(curve.count <= 2 * MODEL_POINTS && curve.count >= MODEL_POINTS / 4 && !curve.smooth);
+    assert_int_equal(run_model_set_range(&model, store, 0, MODEL_SHORT_RUN - 1, 0, &err), STATUS_OK);
+    assert_int_equal(model.series[TRACE_LOSS].level, 1);
+    assert_int_equal(run_model_set_range(&model, store, 0, MODEL_SHORT_RUN + 1, 0, &err), STATUS_OK);
+    assert_true(model.series[TRACE_LOSS].level > 1);
+    /* smoothed: of the steps themselves, then merged to what a screen can show */
+    assert_int_equal(run_model_set_range(&model, store, 0, -1, 0.9, &err), STATUS_OK);
+    assert_int_equal(model.series[TRACE_LOSS].level, 1);
+    curve = run_model_curve(&model, TRACE_LOSS);
+    assert_true(curve.count <= 2 * MODEL_POINTS);
+    double acc = 0, weight = 0;
+    size_t at = 0;
+    for (int64_t step = 0; step < 20000; step++) {
+        acc = 0.9 * acc + 0.1 * fill_loss(step);
+        weight = 0.9 * weight + 0.1;
+        if (step < curve.points[at].last_step) continue;
+        assert_float_equal(curve.smooth[at], acc / weight, 1e-6);
+        assert_int_equal(curve.points[at].last_step, step);
+        at++;
+    }
+    assert_int_equal(at, curve.count);
+    assert_null(run_model_curve(&model, TRACE_LR).smooth);
+    run_model_release(&model);
+    store_close(store);
+    /* and the view asks for it: zoomed out a chart is of buckets, zoomed in of steps */
+    struct workbench *workbench = headless_open(home, "long");
+    headless_type(workbench, "z++++++++++"); /* 19 steps of 20,000 */
+    struct grid grid = headless_draw(workbench, 80, 24);
+    int columns = 0;
+    for (int x = 7; x < 80; x++) {
+        bool dots = false;
+        for (int y = 5; y < 22; y++) dots = dots || grid.cells[y * 80 + x].style == STYLE_TRAIN;
+        columns += dots;
+    }
+    assert_true(columns > 70);
+    grid_release(&grid);
+    char row[64];
+    workbench_key(workbench, K_LEFT);
+    workbench_key(workbench, K_LEFT);
+    snprintf(row, sizeof row, "loss @19998 ━ train %.3f", fill_loss(19998));
+    headless_expect(workbench, 80, 24, 80, row); /* exactly that step's */
+    workbench_close(workbench);
+}
+
 /* --- the panels of a wide screen --- */
 
 static void the_side_panel_lists_what_was_recorded(void **state)
@@ -379,6 +575,11 @@ int main(void)
         cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
         cmocka_unit_test(smoothing_goes_round_and_spares_the_learning_rate),
         cmocka_unit_test(sample_texts_are_leafed_through),
+        cmocka_unit_test(an_order_is_reported_when_it_has_taken_effect),
+        cmocka_unit_test(every_order_asks_for_what_its_key_says),
+        cmocka_unit_test(what_was_read_stays_when_the_store_fails),
+        cmocka_unit_test(keys_lead_to_every_event_that_has_a_step),
+        cmocka_unit_test(a_window_is_read_as_finely_as_it_needs),
         cmocka_unit_test(the_side_panel_lists_what_was_recorded),
         cmocka_unit_test(the_header_names_what_the_newest_step_recorded),
     };

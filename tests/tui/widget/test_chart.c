@@ -279,6 +279,54 @@ static void a_dotted_trace_never_takes_dots_from_the_first(void **state)
         }
 }
 
+static void orders_are_marked_below_the_curve_while_their_step_is_shown(void **state)
+{
+    struct scene *scene = *state;
+    static const int64_t orders[] = {0, 30, 60, 61};
+    for (int i = 0; i < 61; i++) scene->points[i] = point(i, 60 - i);
+    scene->points[5] = point(5, 1);
+    scene->chart.trace[0].count = 61;
+    scene->chart.last_step = 60;
+    scene->chart.mark_steps = orders;
+    scene->chart.mark_count = 4;
+    draw(scene, 68, 12);
+    uint32_t bottom[61];
+    for (int x = 0; x < 61; x++) bottom[x] = scene->grid.cells[10 * 68 + CHART_MARGIN + x].glyph;
+    assert_int_equal(count_glyph(&scene->grid, 0x25B2), 2 + (bottom[60] == 0x25B2));
+    assert_int_equal(bottom[0], 0x25B2);
+    assert_int_equal(bottom[30], 0x25B2);
+    scene->chart.first_step = 31;
+    draw(scene, 68, 12);
+    assert_true(count_glyph(&scene->grid, 0x25B2) <= 1);
+}
+
+static void noise_stays_small_on_an_axis_of_a_least_span(void **state)
+{
+    struct scene *scene = *state;
+    char row[512];
+    for (int i = 0; i < 60; i++) scene->points[i] = point(i, 1000 + i % 2);
+    scene->chart.trace[0].count = 60;
+    scene->chart.last_step = 59;
+    draw(scene, 60, 12);
+    assert_true(row_has_dots(scene, 1) && row_has_dots(scene, 10)); /* as wide as the values are */
+    scene->chart.least_span = 0.25;
+    draw(scene, 60, 12);
+    for (int y = 1; y < 11; y++)
+        assert_int_equal(row_has_dots(scene, y), y == 5 || (y == 6 && row_has_dots(scene, 6)));
+    bool low = false, high = false; /* 875.1 to 1125.9 */
+    for (int y = 1; y < 11; y++) {
+        grid_row(&scene->grid, y, row, sizeof row);
+        low = low || strstr(row, " 900");
+        high = high || strstr(row, "1100");
+    }
+    assert_true(low && high);
+    scene->chart.least_span = 0;
+    scene->chart.zero = true; /* from zero, with a twentieth above */
+    draw(scene, 60, 12);
+    assert_true(row_has_dots(scene, 1) && !row_has_dots(scene, 3));
+    assert_non_null(strstr(grid_row(&scene->grid, 10, row, sizeof row), "     0"));
+}
+
 static void a_trend_draws_means_and_not_extremes(void **state)
 {
     struct scene *scene = *state;
@@ -501,6 +549,8 @@ int main(void)
         TEST(nan_and_infinity_are_marked_and_not_drawn_as_numbers),
         TEST(a_line_breaks_where_there_was_no_number),
         TEST(a_dotted_trace_never_takes_dots_from_the_first),
+        TEST(orders_are_marked_below_the_curve_while_their_step_is_shown),
+        TEST(noise_stays_small_on_an_axis_of_a_least_span),
         TEST(a_trend_draws_means_and_not_extremes),
         TEST(title_shows_the_newest_value_and_the_cursor_its_own),
         TEST(beyond_its_end_what_is_compared_with_has_no_value),
