@@ -243,86 +243,79 @@ static void draw_bars(struct grid *grid, struct rect *area, const struct picture
     rect_skip(area, 1);
 }
 
-/* Columns of amounts, right-aligned at the end of the row; `shown` of them fit. */
-static int amounts_that_fit(int width, int name_w, int wanted)
+/* A name `indent` columns from the left, and `count` amounts, right-aligned at the end of the row, which is
+ * taken off the area. Amounts beside a dimmed name are dimmed. */
+static void draw_row(struct grid *grid, struct rect *area, int indent, enum style style, int attr,
+                     const char *name, int amount_attr, const double *bytes, int count)
 {
-    int fit = (width - name_w - 4) / AMOUNT_W;
-    return fit < 1 ? 1 : fit > wanted ? wanted : fit;
-}
-
-static void draw_amounts(struct grid *grid, const struct rect *area, enum style style, int attr,
-                         const char *const *amounts, int count)
-{
-    for (int i = 0; i < count; i++)
-        grid_text_right(grid, area->x + area->w - 1 - (count - i) * AMOUNT_W, area->y, AMOUNT_W, style, attr,
-                        amounts[i]);
-}
-
-static void draw_category_row(struct grid *grid, struct rect *area, const char *name, int attr,
-                              const double amount[3], int shown)
-{
-    char text[3][32];
-    const char *words[3];
+    char text[32];
+    int room = area->w - 1 - count * AMOUNT_W;
     if (area->h <= 0) return;
-    for (int i = 0; i < 3; i++) words[i] = bytes_text(amount[i], text[i], sizeof text[i]);
-    grid_text(grid, area->x + 4, area->y, area->w - 5 - shown * AMOUNT_W, STYLE_TEXT, attr, name);
-    draw_amounts(grid, area, STYLE_TEXT, attr, words, shown);
+    grid_text(grid, area->x + indent, area->y, room - indent, style, attr, name);
+    for (int i = 0; i < count; i++)
+        grid_text_right(grid, area->x + room + i * AMOUNT_W, area->y, AMOUNT_W,
+                        style == STYLE_DIM ? STYLE_DIM : STYLE_TEXT, amount_attr,
+                        bytes_text(bytes[i], text, sizeof text));
     rect_skip(area, 1);
+}
+
+/* The row of titles above amounts. Returns how many of the `wanted` columns have room beside a name. */
+static int draw_heads(struct grid *grid, struct rect *area, const char *name, int name_w,
+                      const char *const *heads, int wanted)
+{
+    int fit = (area->w - name_w - 4) / AMOUNT_W, shown = fit < 1 ? 1 : fit > wanted ? wanted : fit;
+    grid_text(grid, area->x + 1, area->y, name_w, STYLE_DIM, 0, name);
+    for (int i = 0; i < shown; i++)
+        grid_text_right(grid, area->x + area->w - 1 - (shown - i) * AMOUNT_W, area->y, AMOUNT_W, STYLE_DIM, 0,
+                        heads[i]);
+    rect_skip(area, 1);
+    return shown;
 }
 
 static void draw_categories(struct grid *grid, struct rect area, const struct picture *p)
 {
     static const char *const heads[] = {"planned", "held", "peak"};
-    int shown = amounts_that_fit(area.w, 12, 3);
-    double peak = 0;
+    double peak = 0, rest = p->process - p->live_sum;
     grid_title(grid, &area, "by category", NULL);
     if (area.h <= 0) return;
     if (p->count == 0) {
-        grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "this run recorded no memory");
+        grid_line(grid, &area, STYLE_DIM, 0, "this run recorded no memory");
         return;
     }
-    draw_amounts(grid, &area, STYLE_DIM, 0, heads, shown);
-    rect_skip(&area, 1);
+    int shown = draw_heads(grid, &area, "", 12, heads, 3);
     for (int i = 0; i < p->count && area.h > 0; i++) {
         const struct memory_record *r = p->record[i];
         stack_key(grid, area.x + 1, area.y, &p->planned[i]);
         if (!p->elsewhere[i]) peak += (double)r->peak_bytes;
-        draw_category_row(grid, &area, r->category, 0,
-                          (double[]){(double)r->planned_bytes, (double)r->live_bytes, (double)r->peak_bytes},
-                          shown);
+        double bytes[] = {(double)r->planned_bytes, (double)r->live_bytes, (double)r->peak_bytes};
+        draw_row(grid, &area, 4, STYLE_TEXT, 0, r->category, 0, bytes, shown);
     }
-    draw_category_row(grid, &area, "all", ATTR_BOLD, (double[]){p->planned_sum, p->live_sum, peak}, shown);
-    double rest = p->process - p->live_sum;
+    double all[] = {p->planned_sum, p->live_sum, peak}, outside[] = {NAN, rest, NAN};
+    draw_row(grid, &area, 4, STYLE_TEXT, ATTR_BOLD, "all", ATTR_BOLD, all, shown);
     if (area.h <= 0 || !(rest >= 0)) return;
     stack_key(grid, area.x + 1, area.y, &p->held[p->held_count - 1]);
-    draw_category_row(grid, &area, "outside it", 0, (double[]){NAN, rest, NAN}, shown);
-}
-
-static void draw_amount(struct grid *grid, const struct rect *area, enum style style, int attr, double bytes)
-{
-    char text[32];
-    grid_text_right(grid, area->x + area->w - 1 - AMOUNT_W, area->y, AMOUNT_W, style, attr,
-                    bytes_text(bytes, text, sizeof text));
+    draw_row(grid, &area, 4, STYLE_TEXT, 0, "outside it", 0, outside, shown);
 }
 
 /* An anneal process by its run, another one as the kernel calls it. */
 static void draw_process(struct grid *grid, struct rect *area, const struct memory_panel *panel,
                          const struct gpu_process *process)
 {
+    char text[160];
     const char *name = process->name;
+    double bytes = known(process->bytes);
     for (size_t i = 0; i < panel->holder_count; i++)
         if (panel->holders[i].pid == process->pid) name = panel->holders[i].name;
-    grid_printf(grid, area->x + 6, area->y, area->w - 19, STYLE_DIM, 0,
-                *name ? "%s, %" PRId64 : "%sprocess %" PRId64, name, process->pid);
-    draw_amount(grid, area, STYLE_DIM, 0, known(process->bytes));
-    rect_skip(area, 1);
+    snprintf(text, sizeof text, *name ? "%s, %" PRId64 : "%sprocess %" PRId64, name, process->pid);
+    draw_row(grid, area, 6, STYLE_DIM, 0, text, 0, &bytes, 1);
 }
 
-/* The largest few; what has no row is one number. */
+/* The largest few; one number for those that have no row. */
 static void draw_others(struct grid *grid, struct rect *area, const struct memory_panel *panel, int rows)
 {
     const struct memory_usage *usage = panel->usage;
     size_t count = usage->other_count, named = count;
+    char text[48];
     double rest = NAN;
     if (rows > NAMED) rows = NAMED;
     if (rows <= 0 || count == 0) return;
@@ -331,10 +324,8 @@ static void draw_others(struct grid *grid, struct rect *area, const struct memor
     if (named == count) return;
     for (size_t i = named; i < count; i++)
         if (usage->others[i].bytes >= 0) rest = (isnan(rest) ? 0 : rest) + (double)usage->others[i].bytes;
-    grid_printf(grid, area->x + 6, area->y, area->w - 19, STYLE_DIM, 0,
-                named ? "and %zu more" : "%zu processes", count - named);
-    draw_amount(grid, area, STYLE_DIM, 0, rest);
-    rect_skip(area, 1);
+    snprintf(text, sizeof text, named ? "and %zu more" : "%zu processes", count - named);
+    draw_row(grid, area, 6, STYLE_DIM, 0, text, 0, &rest, 1);
 }
 
 /* How busy it is, and what slows it: its clocks held down, other work of the host. */
@@ -376,11 +367,9 @@ static void draw_device(struct grid *grid, struct rect *area, const struct pictu
     int spare = area->h - DEVICE_PARTS - ROWS_OF_STATE - (panel->live ? ROWS_OF_HOLDERS : 0);
     for (int i = 0; i < DEVICE_PARTS && area->h > 0; i++) {
         bool unknown = isnan(i == 0 ? p->process : i == 1 ? p->used : p->total);
+        double bytes = unknown ? NAN : p->device[i].amount;
         stack_key(grid, area->x + 1, area->y, &p->device[i]);
-        grid_text(grid, area->x + 4, area->y, area->w - 17, STYLE_TEXT, 0, names[i]);
-        draw_amount(grid, area, STYLE_TEXT, i == DEVICE_FREE ? ATTR_BOLD : 0,
-                    unknown ? NAN : p->device[i].amount);
-        rect_skip(area, 1);
+        draw_row(grid, area, 4, STYLE_TEXT, 0, names[i], i == DEVICE_FREE ? ATTR_BOLD : 0, &bytes, 1);
         if (i == DEVICE_OTHERS) draw_others(grid, area, panel, spare);
     }
     if (usage->has_sample) draw_state(grid, area, sample);
@@ -389,34 +378,26 @@ static void draw_device(struct grid *grid, struct rect *area, const struct pictu
 static void draw_holders(struct grid *grid, struct rect area, const struct memory_panel *panel)
 {
     static const char *const heads[] = {"reserved", "held"};
-    char reserved[32], used[32];
+    int shown = area.w >= 24 + 2 * AMOUNT_W ? 2 : 1;
     if (area.h < 3 || !panel->live) return;
     rect_skip(&area, 1);
     grid_title(grid, &area, "runs that hold some of it", NULL);
     if (panel->holder_count == 0) {
-        grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "none is in this host's ledger");
+        grid_line(grid, &area, STYLE_DIM, 0, "none is in this host's ledger");
         return;
     }
-    int shown = amounts_that_fit(area.w, 20, 2);
-    if (area.h > 1) {
-        grid_text(grid, area.x + 1, area.y, 20, STYLE_DIM, 0, "run, process");
-        draw_amounts(grid, &area, STYLE_DIM, 0, heads, shown);
-        rect_skip(&area, 1);
-    }
+    if (area.h > 1) draw_heads(grid, &area, "run, process", 20, heads, 2);
     for (size_t i = 0; i < panel->holder_count && area.h > 0; i++) {
         const struct memory_holder *holder = &panel->holders[i];
+        char name[160];
+        double bytes[] = {(double)holder->bytes, holder->used > 0 ? (double)holder->used : NAN};
         if (area.h == 1 && i + 1 < panel->holder_count) {
-            grid_printf(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "and %zu more",
-                        panel->holder_count - i);
+            grid_line(grid, &area, STYLE_DIM, 0, "and %zu more", panel->holder_count - i);
             return;
         }
-        const char *words[] = {text_format_bytes((uint64_t)holder->bytes, reserved, sizeof reserved),
-                               bytes_text(holder->used > 0 ? (double)holder->used : NAN, used, sizeof used)};
-        grid_printf(grid, area.x + 1, area.y, area.w - 2 - shown * AMOUNT_W,
-                    holder->own ? STYLE_ACCENT : STYLE_TEXT, holder->own ? ATTR_BOLD : 0, "%s, %" PRId64,
-                    holder->name, holder->pid);
-        draw_amounts(grid, &area, STYLE_TEXT, 0, words, shown);
-        rect_skip(&area, 1);
+        snprintf(name, sizeof name, "%s, %" PRId64, holder->name, holder->pid);
+        draw_row(grid, &area, 1, holder->own ? STYLE_ACCENT : STYLE_TEXT, holder->own ? ATTR_BOLD : 0, name,
+                 0, bytes, shown);
     }
 }
 
@@ -427,21 +408,16 @@ void memory_panel_draw(struct grid *grid, struct rect area, const struct memory_
     if (area.w < 20 || area.h < 4) return;
     draw_bars(grid, &area, &picture, area.h >= 26);
     if (area.h < 3) return;
-    area.y++;
-    area.h--;
-    bool beside = area.w >= 76;
+    rect_skip(&area, 1);
     struct rect left = area, right = area;
-    if (beside) {
+    if (area.w >= 76) { /* beside each other, else one below the other */
         left.w = area.w / 2 - 1;
         right.x = area.x + left.w + 2;
         right.w = area.w - left.w - 2;
+    } else {
+        rect_skip(&right, picture.count + 5);
     }
     draw_categories(grid, left, &picture);
-    if (!beside) {
-        int rows = picture.count + 5;
-        right.y += rows;
-        right.h -= rows;
-    }
     if (right.h < 2) return;
     draw_device(grid, &right, &picture, panel);
     draw_holders(grid, right, panel);

@@ -15,11 +15,9 @@ struct memory_state {
     struct arena arena; /* of usage */
     struct memory_usage usage;
     struct arena holders_arena;
-    struct memory_holder *holders;
-    size_t holder_count;
+    struct memory_panel panel;
     struct ledger *ledger; /* NULL: not needed yet, nobody keeps one, or it cannot be opened */
     double holders_read;   /* Unix seconds */
-    enum memory_scale scale;
 };
 
 static enum status read_usage(struct workbench *workbench, struct memory_state *state, struct err *err)
@@ -53,7 +51,7 @@ static enum status read_holders(struct workbench *workbench, struct memory_state
     struct err apart; /* told by who trains, and by `anneal devices` */
     state->holders_read = workbench->now;
     if (!label_is_live(state->run.status)) {
-        state->holder_count = 0;
+        state->panel.holder_count = 0;
         return STATUS_OK;
     }
     if (state->ledger && ledger_is_lost(state->ledger)) {
@@ -69,8 +67,8 @@ static enum status read_holders(struct workbench *workbench, struct memory_state
     }
     arena_release(&state->holders_arena);
     state->holders_arena = arena;
-    state->holders = holders;
-    state->holder_count = count;
+    state->panel.holders = holders;
+    state->panel.holder_count = count;
     return STATUS_OK;
 }
 
@@ -116,25 +114,22 @@ static bool memory_read(struct workbench *workbench, void *opaque, bool store_ch
 
 static void memory_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
-    const struct memory_state *state = opaque;
-    struct memory_panel panel = {.usage = &state->usage,
-                                 .holders = state->holders,
-                                 .holder_count = state->holder_count,
-                                 .live = label_is_live(state->run.status),
-                                 .now = workbench->now,
-                                 .scale = state->scale};
-    panel_draw_identity(grid, (struct rect){0, 0, grid->w, 2}, &state->run, panel.now);
+    struct memory_state *state = opaque;
+    state->panel.usage = &state->usage;
+    state->panel.live = label_is_live(state->run.status);
+    state->panel.now = workbench->now;
+    panel_draw_identity(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
     int top = grid->h >= 26 ? 3 : 2;
-    memory_panel_draw(grid, (struct rect){0, top, grid->w, grid->h - top - 1}, &panel);
+    memory_panel_draw(grid, (struct rect){0, top, grid->w, grid->h - top - 1}, &state->panel);
 }
 
 static void memory_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct memory_state *state = opaque;
     (void)code;
-    if (action == ACTION_ZOOM_IN) state->scale = MEMORY_SCALE_RUN;
-    if (action == ACTION_ZOOM_OUT) state->scale = MEMORY_SCALE_DEVICE;
-    if (action == ACTION_ZOOM_ALL) state->scale = MEMORY_SCALE_FIT;
+    if (action == ACTION_ZOOM_IN) state->panel.scale = MEMORY_SCALE_RUN;
+    if (action == ACTION_ZOOM_OUT) state->panel.scale = MEMORY_SCALE_DEVICE;
+    if (action == ACTION_ZOOM_ALL) state->panel.scale = MEMORY_SCALE_FIT;
     if (action == ACTION_BACK) workbench_back(workbench);
 }
 

@@ -81,11 +81,18 @@ static int compare_shown(const void *a, const void *b, void *list)
     return compare(list, *(const size_t *)a, *(const size_t *)b);
 }
 
-size_t runs_list_row(const struct runs_list *list)
+/* Row of a run among those shown; SIZE_MAX: it is not. */
+static size_t row_of(const struct runs_list *list, const char *run_id)
 {
     for (size_t i = 0; i < list->shown_count; i++)
-        if (strcmp(list->runs[list->shown[i]].id, list->selected) == 0) return i;
-    return 0;
+        if (strcmp(list->runs[list->shown[i]].id, run_id) == 0) return i;
+    return SIZE_MAX;
+}
+
+size_t runs_list_row(const struct runs_list *list)
+{
+    size_t row = row_of(list, list->selected);
+    return row == SIZE_MAX ? 0 : row;
 }
 
 void runs_list_select(struct runs_list *list, size_t row)
@@ -97,13 +104,6 @@ void runs_list_select(struct runs_list *list, size_t row)
         list->selected[0] = '\0';
 }
 
-static bool is_shown(const struct runs_list *list, const char *run_id)
-{
-    for (size_t i = 0; i < list->shown_count; i++)
-        if (strcmp(list->runs[list->shown[i]].id, run_id) == 0) return true;
-    return false;
-}
-
 /* A selection that is not shown any more goes to `row`. */
 static void arrange(struct runs_list *list, size_t row)
 {
@@ -111,7 +111,7 @@ static void arrange(struct runs_list *list, size_t row)
     for (size_t i = 0; i < list->count; i++)
         if (passes(list, &list->runs[i])) list->shown[list->shown_count++] = i;
     qsort_r(list->shown, list->shown_count, sizeof *list->shown, compare_shown, list);
-    if (!is_shown(list, list->selected)) runs_list_select(list, row);
+    if (row_of(list, list->selected) == SIZE_MAX) runs_list_select(list, row);
 }
 
 void runs_list_arrange(struct runs_list *list)
@@ -125,7 +125,7 @@ void runs_list_select_run(struct runs_list *list, const char *run_id)
     for (size_t i = 0; i < list->count; i++) there = there || strcmp(list->runs[i].id, run_id) == 0;
     if (!there) return;
     snprintf(list->selected, sizeof list->selected, "%s", run_id);
-    if (is_shown(list, run_id)) return;
+    if (row_of(list, run_id) != SIZE_MAX) return;
     input_set(&list->filter, "");
     runs_list_arrange(list);
 }

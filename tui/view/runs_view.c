@@ -148,22 +148,6 @@ static void draw_progress(struct grid *grid, int x, int y, int w, const struct r
     if (steps[0]) grid_text_right(grid, x + gauge + 5, y, 12, STYLE_DIM, 0, steps);
 }
 
-/* What remains of a run that trains, or how long ago it ended. */
-static void draw_time(struct grid *grid, int x, int y, int w, const struct run_info *run, double now)
-{
-    char text[48], duration[32];
-    double eta = label_eta(run);
-    if (!isnan(eta)) {
-        snprintf(text, sizeof text, w >= 12 ? "ETA %s" : "%s",
-                 clock_format_duration(eta, duration, sizeof duration));
-        grid_text_right(grid, x, y, w, STYLE_TEXT, 0, text);
-        return;
-    }
-    double since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
-    if (isnan(since) || since <= 0) since = run->created_at;
-    grid_text_right(grid, x, y, w, STYLE_DIM, 0, label_age(since, now, text, sizeof text));
-}
-
 /* The columns that fit; the name's has room for what tells runs of one name apart. */
 static void fit_columns(const struct runs_list *list, const struct grid *grid, int widths[COL_COUNT])
 {
@@ -181,14 +165,48 @@ static void draw_name(struct grid *grid, int x, int y, int w, const char *name, 
     if (tag_w) grid_text(grid, x + 1, y, tag_w, STYLE_DIM, 0, tag);
 }
 
+/* Of a run that trains the time that remains, else how long ago it ended. */
+static enum style time_text(const struct run_info *run, int w, double now, char *buf, size_t size)
+{
+    char duration[32];
+    double eta = label_eta(run), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
+    if (!isnan(eta)) {
+        snprintf(buf, size, w >= 12 ? "ETA %s" : "%s", clock_format_duration(eta, duration, sizeof duration));
+        return STYLE_TEXT;
+    }
+    label_age(since > 0 ? since : run->created_at, now, buf, size);
+    return STYLE_DIM;
+}
+
+/* The text of a column of numbers, `w` columns wide; its style. */
+static enum style cell_text(const struct run_info *run, enum column column, int w, double now, char *buf,
+                            size_t size)
+{
+    char number[32];
+    snprintf(buf, size, "--");
+    if (column == COL_TIME) return time_text(run, w, now, buf, size);
+    if (column == COL_LOSS && run->loss_recorded) {
+        axis_format(run->final_loss, buf, size);
+        return isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD;
+    }
+    if (column == COL_BEST && run->best_step >= 0) {
+        axis_format(run->best_val_loss, number, sizeof number);
+        snprintf(buf, size, w >= 15 ? "%s @%-6" PRId64 : "%s", number, run->best_step);
+        return STYLE_BEST;
+    }
+    if (column != COL_SPEED) return STYLE_DIM;
+    if (run->tokens_per_sec > 0) text_format_count(run->tokens_per_sec, buf, size);
+    return label_is_live(run->status) ? STYLE_SPEED : STYLE_DIM;
+}
+
 static void draw_row(struct workbench *workbench, struct runs_state *state, struct grid *grid, int y,
                      const int *widths, size_t row)
 {
     const struct run_info *run = runs_list_at(&state->list, row);
-    int x = 1;
-    char text[64], number[32];
+    const struct series *series;
     struct status_label status = label_status(run->status);
-    for (int c = 0; c < COL_COUNT; c++) {
+    char text[64];
+    for (int c = 0, x = 1; c < COL_COUNT; c++) {
         int w = widths[c];
         if (!w) continue;
         switch ((enum column)c) {
@@ -202,42 +220,14 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
         case COL_PROGRESS:
             draw_progress(grid, x, y, w, run);
             break;
-        case COL_LOSS:
-            if (run->loss_recorded)
-                grid_text_right(grid, x, y, w, isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD, 0,
-                                axis_format(run->final_loss, text, sizeof text));
-            else
-                grid_text_right(grid, x, y, w, STYLE_DIM, 0, "--");
-            break;
-        case COL_BEST:
-            if (run->best_step < 0) {
-                grid_text_right(grid, x, y, w, STYLE_DIM, 0, "--");
-                break;
-            }
-            axis_format(run->best_val_loss, number, sizeof number);
-            if (w >= 15)
-                snprintf(text, sizeof text, "%s @%-6" PRId64, number, run->best_step);
-            else
-                snprintf(text, sizeof text, "%s", number);
-            grid_text_right(grid, x, y, w, STYLE_BEST, 0, text);
-            break;
-        case COL_SPEED:
-            if (run->tokens_per_sec > 0)
-                text_format_count(run->tokens_per_sec, text, sizeof text);
-            else
-                snprintf(text, sizeof text, "--");
-            grid_text_right(grid, x, y, w, label_is_live(run->status) ? STYLE_SPEED : STYLE_DIM, 0, text);
-            break;
-        case COL_TIME:
-            draw_time(grid, x, y, w, run, workbench->now);
-            break;
-        case COL_CURVE: {
-            const struct series *series = run->steps > 0 ? spark_of(workbench, state, run) : NULL;
+        case COL_CURVE:
+            series = run->steps > 0 ? spark_of(workbench, state, run) : NULL;
             if (series) sparkline_draw(grid, x, y, w, STYLE_TRAIN, series->points, series->count);
             break;
+        default: {
+            enum style style = cell_text(run, (enum column)c, w, workbench->now, text, sizeof text);
+            grid_text_right(grid, x, y, w, style, 0, text);
         }
-        case COL_COUNT:
-            break;
         }
         x += w + column_gap(grid);
     }
@@ -295,28 +285,24 @@ static void draw_empty(struct runs_state *state, struct grid *grid, struct rect 
 
 static void runs_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
+    enum { HEADER = 2, FOOTER = 1 };
     struct runs_state *state = opaque;
-    struct list_layout layout;
+    struct rect body = {0, HEADER, grid->w, grid->h - HEADER - FOOTER};
+    size_t selected = runs_list_row(&state->list), page = (size_t)body.h;
     int widths[COL_COUNT];
-    layout_list(grid->w, grid->h, &layout);
     fit_columns(&state->list, grid, widths);
     draw_header(state, grid, widths, workbench->typing);
-    state->page = (size_t)layout.body.h;
-    if (!state->list.shown_count) {
-        draw_empty(state, grid, layout.body);
-        return;
-    }
-    size_t selected = runs_list_row(&state->list), page = (size_t)layout.body.h;
+    state->page = page;
+    if (!state->list.shown_count) draw_empty(state, grid, body);
     table_scroll(&state->scroll, selected, state->list.shown_count, page);
     for (size_t i = 0; i < page && state->scroll + i < state->list.shown_count; i++) {
-        int y = layout.body.y + (int)i;
-        draw_row(workbench, state, grid, y, widths, state->scroll + i);
-        if (state->scroll + i == selected) grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
-        if (strcmp(workbench->compared, runs_list_at(&state->list, state->scroll + i)->id) == 0)
+        int y = body.y + (int)i;
+        size_t row = state->scroll + i;
+        draw_row(workbench, state, grid, y, widths, row);
+        if (row == selected) grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
+        if (strcmp(workbench->compared, runs_list_at(&state->list, row)->id) == 0)
             grid_put(grid, 0, y, '=', STYLE_LR, ATTR_BOLD);
-        if (state->scroll + i == selected) {
-            grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
-        }
+        if (row == selected) grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
     }
 }
 

@@ -1,9 +1,9 @@
 /* The terminal: shows a grid, gives keys. The only file that includes ncurses.
  *
  * Always: the terminal is put back into its old state by screen_close, and, as far as that is possible, when
- * the process dies of a fault of its own (SIGSEGV, abort). Only cells that differ from those on the screen
- * are handed on. Colours are the terminal's own palette: none with NO_COLOR or a monochrome terminal, else 8,
- * 16 or 256. */
+ * the process dies of a fault of its own (SIGSEGV, abort). Only cells that differ from those on the
+ * screen are sent to it. Colours are the terminal's own palette: none with NO_COLOR or a monochrome terminal,
+ * else 8, 16 or 256. */
 #ifndef ANNEAL_TUI_SCREEN_H
 #define ANNEAL_TUI_SCREEN_H
 

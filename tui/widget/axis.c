@@ -67,18 +67,18 @@ static void format_tick(double value, double step, double largest, char *buf, si
         shorten_exponent(buf);
         return;
     }
-    double scale = 1;
-    const char *suffix = "";
-    if (largest >= 1e12)
-        scale = 1e12, suffix = "T";
-    else if (largest >= 1e9)
-        scale = 1e9, suffix = "B";
-    else if (largest >= 1e6)
-        scale = 1e6, suffix = "M";
-    else if (largest >= 10000)
-        scale = 1e3, suffix = "k";
-    int decimals = (int)ceil(-log10(step / scale) - 1e-9);
-    snprintf(buf, size, "%.*f%s", decimals < 0 ? 0 : decimals > 6 ? 6 : decimals, value / scale, suffix);
+    static const struct {
+        double from, scale;
+        const char *suffix;
+    } units[] = {{1e12, 1e12, "T"}, {1e9, 1e9, "B"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}, {0, 1, ""}};
+    size_t u = 0;
+    while (largest < units[u].from) u++;
+    int decimals = (int)ceil(-log10(step / units[u].scale) - 1e-9);
+    snprintf(buf, size, "%.*f%s",
+             decimals < 0   ? 0
+             : decimals > 6 ? 6
+                            : decimals,
+             value / units[u].scale, units[u].suffix);
 }
 
 static double round_step(double rough)

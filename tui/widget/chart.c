@@ -31,6 +31,14 @@ static size_t lower_bound(const struct series_point *points, size_t count, int64
     return lo;
 }
 
+/* The points of a trace that are visible: from *begin on, before the returned index. */
+static size_t visible(const struct chart *chart, const struct chart_trace *trace, size_t *begin)
+{
+    *begin = lower_bound(trace->points, trace->count, chart->first_step);
+    size_t end = lower_bound(trace->points, trace->count, chart->last_step);
+    return end < trace->count && trace->points[end].first_step <= chart->last_step ? end + 1 : end;
+}
+
 const struct series_point *chart_point_at(const struct chart_trace *trace, int64_t step)
 {
     size_t i = lower_bound(trace->points, trace->count, step);
@@ -50,9 +58,9 @@ static bool value_range(const struct chart *chart, bool log, double *lo, double 
     *hi = -INFINITY;
     for (int t = 0; t < chart->trace_count; t++) {
         const struct chart_trace *trace = &chart->trace[t];
-        for (size_t i = lower_bound(trace->points, trace->count, chart->first_step); i < trace->count; i++) {
+        size_t i, end = visible(chart, trace, &i);
+        for (; i < end; i++) {
             const struct series_point *p = &trace->points[i];
-            if (p->first_step > chart->last_step) break;
             if (!isfinite(p->min) || !isfinite(p->max)) continue;
             double low = log && p->min <= 0 ? p->max : p->min;
             if (low < *lo && !(log && low <= 0)) *lo = low;
@@ -83,8 +91,8 @@ static void reduce(const struct chart *chart, const struct chart_trace *trace, c
     int columns = canvas->w * canvas->dot_w;
     for (int c = 0; c < columns; c++)
         canvas->columns[c] = (struct canvas_column){.lo = INFINITY, .hi = -INFINITY};
-    size_t begin = lower_bound(trace->points, trace->count, chart->first_step);
-    for (size_t i = begin; i < trace->count && trace->points[i].first_step <= chart->last_step; i++) {
+    size_t i, end = visible(chart, trace, &i);
+    for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
         int x = dot_x(frame, canvas, point_step(p));
         struct canvas_column *column = &canvas->columns[x < 0 ? 0 : x >= columns ? columns - 1 : x];
@@ -124,8 +132,8 @@ static void draw_columns(const struct frame *frame, struct canvas *canvas, enum 
 static void draw_non_finite(struct grid *grid, const struct chart *chart, const struct chart_trace *trace,
                             const struct frame *frame, const struct canvas *canvas)
 {
-    size_t begin = lower_bound(trace->points, trace->count, chart->first_step);
-    for (size_t i = begin; i < trace->count && trace->points[i].first_step <= chart->last_step; i++) {
+    size_t i, end = visible(chart, trace, &i);
+    for (; i < end; i++) {
         if (!trace->points[i].non_finite) continue;
         int x = dot_x(frame, canvas, point_step(&trace->points[i])) / canvas->dot_w;
         if (x < frame->plot.w) grid_put(grid, frame->plot.x + x, frame->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
@@ -136,8 +144,8 @@ static void draw_marks(struct grid *grid, const struct chart *chart, const struc
                        const struct frame *frame, const struct canvas *canvas)
 {
     int last_x = -8; /* marks stay apart, so that the line between them is seen */
-    size_t begin = lower_bound(trace->points, trace->count, chart->first_step);
-    for (size_t i = begin; i < trace->count && trace->points[i].first_step <= chart->last_step; i++) {
+    size_t i, end = visible(chart, trace, &i);
+    for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
         if (!isfinite(p->last)) continue;
         int x = dot_x(frame, canvas, point_step(p)) / canvas->dot_w;

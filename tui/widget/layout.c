@@ -83,15 +83,6 @@ void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used
     place_charts(layout, w, room, enlarged);
 }
 
-void layout_list(int w, int h, struct list_layout *out)
-{
-    memset(out, 0, sizeof *out);
-    if (layout_too_small(w, h)) return;
-    out->header = (struct rect){0, 0, w, 2};
-    out->body = (struct rect){0, 2, w, h - 3};
-    out->footer = (struct rect){0, h - 1, w, 1};
-}
-
 struct rect layout_centre(int screen_w, int screen_h, int w, int h)
 {
     if (w > screen_w) w = screen_w;

@@ -30,11 +30,6 @@ void layout_run(int w, int h, bool enlarged, struct run_layout *out);
  * charts: what is needed is what the user asked to read. */
 void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used, int wanted, int needed);
 
-struct list_layout {
-    struct rect header, body, footer;
-};
-void layout_list(int w, int h, struct list_layout *out);
-
 /* A rectangle of at most w × h centred in the screen. */
 struct rect layout_centre(int screen_w, int screen_h, int w, int h);
 
