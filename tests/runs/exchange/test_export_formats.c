@@ -129,6 +129,29 @@ static void a_long_table_holds_each_step_once_as_the_newest_segment_has_it(void 
     store_close(store);
 }
 
+static void an_evaluation_of_what_a_resume_went_on_from_is_kept(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], values[100];
+    struct err err = {0};
+    store_fixture_home("kept", home, sizeof home);
+    store_fixture_run(home, "kept", id);
+    for (int64_t life = 0; life < 3; life++) { /* each trains two steps and evaluates what came of them */
+        struct writer *writer = store_fixture_writer(home, id);
+        for (int64_t s = 2 * life; s < 2 * life + 2; s++)
+            writer_step(writer, &(struct step_record){.step = s, .loss = 1});
+        writer_eval(writer, &(struct eval_record){.step = 2 * life + 2, .val_loss = (double)life});
+        assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    }
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    char *text = to_text(long_of_both, store, ids, 1);
+    values_of(text, id, "val_loss", values, sizeof values);
+    assert_string_equal(values, "2=0;4=1;6=2;");
+    free(text);
+    store_close(store);
+}
+
 static void tables_of_steps_and_of_evals_can_be_had_alone(void **state)
 {
     (void)state;
@@ -302,6 +325,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_table_holds_each_step_once_as_the_newest_segment_has_it),
+        cmocka_unit_test(an_evaluation_of_what_a_resume_went_on_from_is_kept),
         cmocka_unit_test(tables_of_steps_and_of_evals_can_be_had_alone),
         cmocka_unit_test(tensorboard_gets_a_file_a_metric_with_its_own_columns),
         cmocka_unit_test(a_json_document_holds_the_whole_run),
