@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
@@ -64,7 +66,7 @@ enum status store_error(struct store *store, struct err *err)
 enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **out, struct err *err)
 {
     for (size_t i = 0; i < store->statement_count; i++)
-        if (store->statements[i].sql == sql) {
+        if (strcmp(store->statements[i].sql, sql) == 0) {
             *out = store->statements[i].handle;
             sqlite3_reset(*out);
             sqlite3_clear_bindings(*out);
@@ -73,12 +75,56 @@ enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **o
     if (store->statement_count == STORE_STATEMENTS_MAX)
         return err_set(err, STATUS_FAILED, "%s: more kinds of statements than foreseen", store->path);
     sqlite3_stmt *statement;
-    if (sqlite3_prepare_v3(store->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL) != SQLITE_OK)
+    char *copy = strdup(sql);
+    if (!copy) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", store->path);
+    if (sqlite3_prepare_v3(store->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL) != SQLITE_OK) {
+        free(copy);
         return store_error(store, err);
-    store->statements[store->statement_count].sql = sql;
+    }
+    store->statements[store->statement_count].sql = copy;
     store->statements[store->statement_count++].handle = statement;
     *out = statement;
     return STATUS_OK;
+}
+
+static enum status query(struct store *store, sqlite3_stmt **out, struct err *err, const char *sql,
+                         const char *types, va_list args)
+{
+    enum status status = store_prepare(store, sql, out, err);
+    for (int i = 1; !status && types[i - 1]; i++) switch (types[i - 1]) {
+        case 's':
+            store_bind_text(*out, i, va_arg(args, const char *));
+            break;
+        case 'i':
+            sqlite3_bind_int64(*out, i, va_arg(args, int64_t));
+            break;
+        case 'n':
+            sqlite3_bind_int(*out, i, va_arg(args, int));
+            break;
+        default:
+            store_bind_double(*out, i, va_arg(args, double));
+        }
+    return status;
+}
+
+enum status store_query(struct store *store, sqlite3_stmt **out, struct err *err, const char *sql,
+                        const char *types, ...)
+{
+    va_list args;
+    va_start(args, types);
+    enum status status = query(store, out, err, sql, types, args);
+    va_end(args);
+    return status;
+}
+
+enum status store_do(struct store *store, struct err *err, const char *sql, const char *types, ...)
+{
+    sqlite3_stmt *statement;
+    va_list args;
+    va_start(args, types);
+    enum status status = query(store, &statement, err, sql, types, args);
+    va_end(args);
+    return status ? status : store_run(store, statement, err);
 }
 
 enum status store_step(struct store *store, sqlite3_stmt *statement, bool *row, struct err *err)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "runs/columns.h"
 #include "runs/store.h"
 
 enum {
@@ -34,17 +35,26 @@ struct store {
     bool writing;
     int64_t version, data_version;
     struct {
-        const char *sql; /* a string that outlives the handle: a literal */
+        char *sql;
         sqlite3_stmt *handle;
     } statements[STORE_STATEMENTS_MAX];
+    sqlite3_stmt *inserts[TABLE_COUNT]; /* of them, those of table_insert; NULL: not yet prepared */
     size_t statement_count;
 };
 
 /* store_open with a patience of its own, in milliseconds. */
 enum status store_open_patiently(const char *home, int busy_ms, struct store **out, struct err *err);
 
-/* The statement for `sql` (a literal), reset and with nothing bound. Owned by the handle. */
+/* The statement for this SQL, reset and with nothing bound. Owned by the handle: two users of one text share
+ * it. */
 enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **out, struct err *err);
+
+/* store_prepare, and the parameters ?1, ?2, … bound to the arguments that `types` names, a letter each: s
+ * const char * (borrowed until the next reset; NULL is NULL), i int64_t, n int, d double (NaN is NULL). */
+enum status store_query(struct store *store, sqlite3_stmt **out, struct err *err, const char *sql,
+                        const char *types, ...);
+/* The same for a statement that returns no rows, run. */
+enum status store_do(struct store *store, struct err *err, const char *sql, const char *types, ...);
 
 /* One step: *row says whether there is one. When there is none the statement has been reset, so that it holds
  * no snapshot; a caller that stops early resets it itself. */

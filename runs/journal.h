@@ -18,8 +18,7 @@ struct journal {
     int segment;
     bool has_steps; /* this segment has recorded one */
     struct rollup rollup;
-    /* the run's row, written by journal_row when dirty */
-    bool dirty;
+    /* the run's row, written by journal_row */
     int64_t steps, tokens, best_step;
     double final_loss, best_val_loss, tokens_per_sec, heartbeat;
     bool has_loss, has_best; /* else the number is absent, and NaN means that */
@@ -44,13 +43,8 @@ enum status journal_device(struct journal *journal, const char *device, const ch
 
 enum status journal_step(struct journal *journal, const struct step_record *record, struct err *err);
 enum status journal_eval(struct journal *journal, const struct eval_record *record, struct err *err);
-enum status journal_stopping(struct journal *journal, const struct stopping_record *record, struct err *err);
-enum status journal_sample(struct journal *journal, const struct sample_record *record, struct err *err);
-enum status journal_checkpoint(struct journal *journal, const struct checkpoint_record *record,
-                               struct err *err);
-enum status journal_memory(struct journal *journal, const struct memory_record *record, struct err *err);
-enum status journal_profile(struct journal *journal, const struct profile_record *record, struct err *err);
-enum status journal_event(struct journal *journal, const struct event_record *record, struct err *err);
+/* Any other record of a table of run and segment. */
+enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err);
 enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,
                                const char *result, struct err *err);
 

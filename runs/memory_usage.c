@@ -7,41 +7,26 @@
 #include <string.h>
 
 #include "core/base/text.h"
-#include "runs/database.h"
 #include "runs/gpu_samples.h"
+#include "runs/table.h"
 
 enum { CATEGORIES_MAX = 64 }; /* of one step; a store that holds more shows the first */
 
 static enum status read_categories(struct store *store, const char *run_id, struct arena *arena,
                                    struct memory_usage *out, struct err *err)
 {
-    sqlite3_stmt *select;
-    bool row;
-    struct memory_record *records = arena_alloc_array(arena, CATEGORIES_MAX, sizeof *records);
-    if (!records) return err_set(err, STATUS_NO_MEMORY, "run %s: no memory for its memory table", run_id);
-    enum status status = store_prepare(
-        store,
-        "select step, category, planned_bytes, live_bytes, peak_bytes from memory where run_id = ?1 and"
-        " (segment, step) = (select segment, step from memory where run_id = ?1"
-        " order by segment desc, step desc limit 1) limit 64",
-        &select, err);
-    if (status) return status;
-    store_bind_text(select, 1, run_id);
-    while (!(status = store_step(store, select, &row, err)) && row && out->category_count < CATEGORIES_MAX) {
-        const char *category = (const char *)sqlite3_column_text(select, 1);
-        struct memory_record *record = &records[out->category_count];
-        *record = (struct memory_record){.step = sqlite3_column_int64(select, 0),
-                                         .category = arena_strdup(arena, category ? category : ""),
-                                         .planned_bytes = store_column_int(select, 2, 0),
-                                         .live_bytes = store_column_int(select, 3, 0),
-                                         .peak_bytes = store_column_int(select, 4, 0)};
-        if (!record->category) {
-            sqlite3_reset(select);
-            return err_set(err, STATUS_NO_MEMORY, "run %s: no memory for its memory table", run_id);
-        }
-        out->category_count++;
+    struct table_request request = {
+        TABLE_MEMORY, run_id,
+        "and (segment, step) = (select segment, step from memory where run_id = ?1"
+        " order by segment desc, step desc limit 1)",
+        CATEGORIES_MAX, .size = sizeof *out->categories};
+    enum status status = table_list(store, &request, arena, &out->categories, &out->category_count, err);
+    for (size_t i = 0; !status && i < out->category_count; i++) { /* an import may leave them out */
+        struct memory_record *r = &out->categories[i];
+        if (r->planned_bytes < 0) r->planned_bytes = 0;
+        if (r->live_bytes < 0) r->live_bytes = 0;
+        if (r->peak_bytes < 0) r->peak_bytes = 0;
     }
-    out->categories = records;
     return status;
 }
 
@@ -59,10 +44,8 @@ static enum status sort_others(struct store *store, const char *run_id, struct m
     sqlite3_stmt *select;
     bool row;
     int64_t own = -1;
-    enum status status = store_prepare(store, "select pid from runs where id = ?1", &select, err);
-    if (status) return status;
-    store_bind_text(select, 1, run_id);
-    status = store_step(store, select, &row, err);
+    enum status status = store_query(store, &select, err, "select pid from runs where id = ?1", "s", run_id);
+    if (!status) status = store_step(store, select, &row, err);
     if (status) return status;
     if (row) own = store_column_int(select, 0, -1);
     sqlite3_reset(select);
@@ -87,12 +70,11 @@ static enum status read_reserve(struct store *store, const char *run_id, struct 
     sqlite3_stmt *select;
     bool row;
     char text[64];
-    enum status status = store_prepare(
-        store, "select value from params where run_id = ?1 and name = 'memory.reserve'", &select, err);
+    enum status status =
+        store_query(store, &select, err,
+                    "select value from params where run_id = ?1 and name = 'memory.reserve'", "s", run_id);
     out->reserve = NAN;
-    if (status) return status;
-    store_bind_text(select, 1, run_id);
-    status = store_step(store, select, &row, err);
+    if (!status) status = store_step(store, select, &row, err);
     if (status || !row) return status;
     store_column_text(select, 0, text, sizeof text);
     sqlite3_reset(select);
@@ -125,11 +107,9 @@ static enum status name_of(struct store *store, const char *holder, char name[LE
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = store_prepare(store, "select name from runs where id = ?1", &select, err);
+    enum status status = store_query(store, &select, err, "select name from runs where id = ?1", "s", holder);
     snprintf(name, LEDGER_TEXT, "%s", holder);
-    if (status) return status;
-    store_bind_text(select, 1, holder);
-    status = store_step(store, select, &row, err);
+    if (!status) status = store_step(store, select, &row, err);
     if (status || !row) return status;
     store_column_text(select, 0, name, LEDGER_TEXT);
     sqlite3_reset(select);

@@ -23,13 +23,11 @@ static enum status read_steps(struct store *store, const char *run_id, struct pr
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = store_prepare(
-        store, "select distinct p.segment, p.step" SHOWN " order by p.segment desc, p.step desc limit ?2",
-        &select, err);
-    if (status) return status;
-    store_bind_text(select, 1, run_id);
-    sqlite3_bind_int(select, 2, PROFILE_STEPS_MAX);
-    while (!(status = store_step(store, select, &row, err)) && row) {
+    enum status status = store_query(store, &select, err,
+                                     "select distinct p.segment, p.step" SHOWN
+                                     " order by p.segment desc, p.step desc limit ?2",
+                                     "sn", run_id, PROFILE_STEPS_MAX);
+    while (!status && !(status = store_step(store, select, &row, err)) && row) {
         *oldest = (struct bound){sqlite3_column_int(select, 0), sqlite3_column_int64(select, 1)};
         if (p->steps++ == 0) p->last_step = oldest->step;
     }
@@ -48,22 +46,17 @@ static enum status read_rows(struct store *store, const char *run_id, bool layer
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = store_prepare(
-        store,
+    enum status status = store_query(
+        store, &select, err,
         "select count(*) over (), phase, case when ?2 then layer else -1 end as place, op, sum(calls),"
         " sum(time_us) as time, sum(bytes), sum(flops)" SHOWN
         " and (p.segment, p.step) >= (?3, ?4) group by phase, place, op"
         " order by case phase when 'data' then 0 when 'forward' then 1 when 'backward' then 2"
         " when 'recompute' then 3 when 'optimizer' then 4 when 'unattributed' then 6 else 5 end,"
         " phase, place, time desc, op",
-        &select, err);
-    if (status) return status;
-    store_bind_text(select, 1, run_id);
-    sqlite3_bind_int(select, 2, layers);
-    sqlite3_bind_int(select, 3, oldest.segment);
-    sqlite3_bind_int64(select, 4, oldest.step);
+        "snni", run_id, (int)layers, oldest.segment, oldest.step);
     double steps = (double)p->steps;
-    while (!(status = store_step(store, select, &row, err)) && row) {
+    while (!status && !(status = store_step(store, select, &row, err)) && row) {
         if (!p->rows)
             p->rows = arena_alloc_array(&p->arena, (size_t)sqlite3_column_int64(select, 0), sizeof *p->rows);
         struct profile_row made = {.phase = text_of(select, 1, &p->arena),

@@ -2,8 +2,8 @@
 #include "runs/rollup.h"
 
 #include <math.h>
+#include <stdio.h>
 
-#include "runs/schema.h"
 #include "runs/segment.h"
 
 void rollup_bucket_clear(struct rollup_bucket *bucket)
@@ -24,41 +24,21 @@ void rollup_bucket_add(struct rollup_bucket *bucket, double value)
     bucket->last = value;
 }
 
-static void values_of(const struct step_record *record, double values[ROLLUP_METRICS])
-{
-    values[METRIC_LOSS] = record->loss;
-    values[METRIC_LR] = record->lr;
-    values[METRIC_GRAD_NORM] = record->grad_norm;
-    values[METRIC_CLIP_SCALE] = record->clip_scale;
-    values[METRIC_TOKENS_PER_SEC] = record->tokens_per_sec;
-    values[METRIC_STEP_MS] = record->step_ms;
-    values[METRIC_MFU] = record->mfu;
-}
-
 static enum status write_bucket(struct rollup *rollup, int level, struct store *store, const char *run_id,
                                 struct err *err)
 {
-    sqlite3_stmt *insert;
-    enum status status =
-        store_prepare(store,
-                      "insert or replace into rollup(run_id, metric, level, first_step, min, max, mean,"
-                      " last, count, non_finite) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                      &insert, err);
+    enum status status = STATUS_OK;
     for (int m = 0; !status && m < ROLLUP_METRICS; m++) {
         const struct rollup_bucket *bucket = &rollup->open[level][m];
         int64_t finite = bucket->count - bucket->non_finite;
         if (bucket->count == 0) continue;
-        store_bind_text(insert, 1, run_id);
-        store_bind_text(insert, 2, metric_name((enum metric)m));
-        sqlite3_bind_int64(insert, 3, rollup_level[level]);
-        sqlite3_bind_int64(insert, 4, rollup->first_step[level]);
-        store_bind_double(insert, 5, bucket->min);
-        store_bind_double(insert, 6, bucket->max);
-        store_bind_double(insert, 7, finite ? bucket->sum / (double)finite : NAN);
-        store_bind_double(insert, 8, bucket->last);
-        sqlite3_bind_int64(insert, 9, bucket->count);
-        sqlite3_bind_int64(insert, 10, bucket->non_finite);
-        status = store_run(store, insert, err);
+        status = store_do(
+            store, err,
+            "insert or replace into rollup(run_id, metric, level, first_step, min, max, mean, last,"
+            " count, non_finite) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "ssiiddddii", run_id, metric_name((enum metric)m), rollup_level[level], rollup->first_step[level],
+            bucket->min, bucket->max, finite ? bucket->sum / (double)finite : NAN, bucket->last,
+            bucket->count, bucket->non_finite);
     }
     rollup->first_step[level] = -1;
     return status;
@@ -88,9 +68,12 @@ enum status rollup_add(struct rollup *rollup, struct store *store, const char *r
                        const struct step_record *record, struct err *err)
 {
     double values[ROLLUP_METRICS];
-    unsigned present = (1u << ROLLUP_METRICS) - 1;
-    values_of(record, values);
-    if (isnan(record->mfu)) present &= ~(1u << METRIC_MFU);
+    unsigned present = 0;
+    for (int m = 0; m < ROLLUP_METRICS; m++) {
+        const struct column_info *column = metric_column((enum metric)m);
+        values[m] = column_number(column, record);
+        if (column->null || !isnan(values[m])) present |= 1u << m;
+    }
     return add_values(rollup, store, run_id, record->step, values, present, err);
 }
 
@@ -98,13 +81,11 @@ enum status rollup_end(struct store *store, const char *run_id, int level, int64
 {
     sqlite3_stmt *statement;
     bool row;
-    enum status status = store_prepare(
-        store, "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2",
-        &statement, err);
-    if (status) return status;
-    store_bind_text(statement, 1, run_id);
-    sqlite3_bind_int64(statement, 2, rollup_level[level]);
-    status = store_step(store, statement, &row, err);
+    enum status status =
+        store_query(store, &statement, err,
+                    "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2",
+                    "si", run_id, rollup_level[level]);
+    if (!status) status = store_step(store, statement, &row, err);
     if (status) return status;
     int64_t newest = row ? store_column_int(statement, 0, -1) : -1;
     *end = newest < 0 ? 0 : newest + rollup_level[level];
@@ -116,43 +97,25 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
                           const struct segment_range *range, struct err *err)
 {
     sqlite3_stmt *select;
+    char sql[400];
     bool row;
-    /* of each column of the select after `step`: the metric, and the bit that tells NaN from absent */
-    static const struct {
-        enum metric metric;
-        int nan_bit;
-    } columns[ROLLUP_METRICS] = {{METRIC_LOSS, NAN_STEP_LOSS},
-                                 {METRIC_LR, NAN_STEP_LR},
-                                 {METRIC_GRAD_NORM, NAN_STEP_GRAD_NORM},
-                                 {METRIC_CLIP_SCALE, NAN_STEP_CLIP_SCALE},
-                                 {METRIC_TOKENS_PER_SEC, NAN_STEP_TOKENS_PER_SEC},
-                                 {METRIC_STEP_MS, NAN_STEP_STEP_MS},
-                                 {METRIC_MFU, 0}};
+    int n = snprintf(sql, sizeof sql, "select step, nan");
+    for (int m = 0; m < ROLLUP_METRICS; m++)
+        n += snprintf(sql + n, sizeof sql - (size_t)n, ", %s", metric_name((enum metric)m));
+    snprintf(sql + n, sizeof sql - (size_t)n,
+             " from steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4 order by step");
     enum status status =
-        store_prepare(store,
-                      "select step, loss, lr, grad_norm, clip_scale, tokens_per_sec, step_ms, mfu, nan from"
-                      " steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4"
-                      " order by step",
-                      &select, err);
-    if (status) return status;
-    store_bind_text(select, 1, run_id);
-    sqlite3_bind_int(select, 2, range->segment);
-    sqlite3_bind_int64(select, 3, range->first);
-    sqlite3_bind_int64(select, 4, range->last);
-    while (!(status = store_step(store, select, &row, err)) && row) {
+        store_query(store, &select, err, sql, "snii", run_id, range->segment, range->first, range->last);
+    while (!status && !(status = store_step(store, select, &row, err)) && row) {
         double values[ROLLUP_METRICS];
         unsigned present = 0;
-        int nan = sqlite3_column_int(select, ROLLUP_METRICS + 1);
-        for (int i = 0; i < ROLLUP_METRICS; i++) {
-            values[columns[i].metric] = store_column_double(select, i + 1);
-            if (!isnan(values[columns[i].metric]) || nan & columns[i].nan_bit)
-                present |= 1u << columns[i].metric;
+        int nan = sqlite3_column_int(select, 1);
+        for (int m = 0; m < ROLLUP_METRICS; m++) {
+            values[m] = store_column_double(select, m + 2);
+            if (!isnan(values[m]) || nan & metric_column((enum metric)m)->null) present |= 1u << m;
         }
         status = add_values(rollup, store, run_id, sqlite3_column_int64(select, 0), values, present, err);
-        if (status) {
-            sqlite3_reset(select);
-            return status;
-        }
+        if (status) sqlite3_reset(select);
     }
     return status;
 }
@@ -162,18 +125,11 @@ static enum status remove_from(struct store *store, const char *run_id, int leve
                                struct err *err)
 {
     enum status status = STATUS_OK;
-    for (int m = 0; !status && m < ROLLUP_METRICS; m++) {
-        sqlite3_stmt *delete;
-        status = store_prepare(
-            store, "delete from rollup where run_id = ?1 and metric = ?2 and level = ?3 and first_step > ?4",
-            &delete, err);
-        if (status) break;
-        store_bind_text(delete, 1, run_id);
-        store_bind_text(delete, 2, metric_name((enum metric)m));
-        sqlite3_bind_int64(delete, 3, rollup_level[level]);
-        sqlite3_bind_int64(delete, 4, first_step - rollup_level[level]);
-        status = store_run(store, delete, err);
-    }
+    for (int m = 0; !status && m < ROLLUP_METRICS; m++)
+        status = store_do(
+            store, err,
+            "delete from rollup where run_id = ?1 and metric = ?2 and level = ?3 and first_step > ?4", "ssii",
+            run_id, metric_name((enum metric)m), rollup_level[level], first_step - rollup_level[level]);
     return status;
 }
 

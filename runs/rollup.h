@@ -13,7 +13,7 @@
 
 #include "core/base/record.h"
 #include "runs/database.h"
-#include "runs/series.h"
+#include "runs/metric.h"
 
 enum { ROLLUP_LEVELS = 2, ROLLUP_METRICS = METRIC_VAL_LOSS }; /* the metrics of steps */
 

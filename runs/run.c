@@ -1,4 +1,4 @@
-/* See run.h: creating and deleting runs, and reading the table `runs`. How a user's word becomes a run is in
+/* See run.h: creating and deleting runs. Rows are read in run_row.c, a user's word becomes a run in
  * run_find.c. */
 #include "runs/run.h"
 
@@ -15,109 +15,9 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "runs/database.h"
+#include "runs/run_params.h"
 #include "runs/run_row.h"
-#include "runs/schema.h"
-
-enum { LOCKED_WITHIN_SECONDS = 10 };
-
-static const char *const status_names[] = {"created",       "running", "paused", "finished",
-                                           "early_stopped", "stopped", "failed", "crashed"};
-
-const char *run_status_name(enum run_status status)
-{
-    return status_names[status];
-}
-
-void run_folder(struct store *store, const char *id, char *buf, size_t size)
-{
-    snprintf(buf, size, "%s/runs/%s", store_home(store), id);
-}
-
-void run_row_read(struct store *store, sqlite3_stmt *row, struct run_info *out)
-{
-    char status[24];
-    *out = (struct run_info){0};
-    store_column_text(row, 0, out->id, sizeof out->id);
-    store_column_text(row, 1, out->name, sizeof out->name);
-    store_column_text(row, 2, status, sizeof status);
-    out->status = RUN_FAILED; /* a word that nobody should have written */
-    for (size_t i = 0; i < sizeof status_names / sizeof *status_names; i++)
-        if (strcmp(status, status_names[i]) == 0) out->status = (enum run_status)i;
-    out->created_at = store_column_double(row, 3);
-    out->ended_at = store_column_double(row, 4);
-    store_column_text(row, 5, out->device, sizeof out->device);
-    store_column_text(row, 6, out->precision, sizeof out->precision);
-    out->parameters = store_column_int(row, 7, -1);
-    out->steps = store_column_int(row, 8, -1);
-    out->tokens = store_column_int(row, 9, -1);
-    out->loss_recorded = sqlite3_column_type(row, 10) != SQLITE_NULL;
-    out->final_loss = sqlite3_column_type(row, 10) == SQLITE_TEXT ? NAN : store_column_double(row, 10);
-    out->best_val_loss = store_column_double(row, 11);
-    out->best_step = store_column_int(row, 12, -1);
-    out->tokens_per_sec = store_column_double(row, 13);
-    out->total_steps = store_column_int(row, 14, -1);
-    out->segment = (int)sqlite3_column_int64(row, 15);
-    out->pid = store_column_int(row, 16, -1);
-    out->heartbeat = store_column_double(row, 17);
-    store_column_text(row, 18, out->message, sizeof out->message);
-    out->elapsed = store_column_double(row, 19);
-    if (isnan(out->elapsed)) out->elapsed = 0; /* no trainer yet */
-    store_column_text(row, 20, out->parent_id, sizeof out->parent_id);
-    out->parent_step = store_column_int(row, 21, -1);
-    /* between its row and its lock lie milliseconds: one that has only the row has died there */
-    bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
-                 (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);
-    if (began && !run_is_alive(store, out->id)) out->status = RUN_CRASHED;
-}
-
-enum status run_list(struct store *store, struct arena *arena, struct run_info **out, size_t *count,
-                     struct err *err)
-{
-    sqlite3_stmt *statement;
-    struct run_info *runs = NULL;
-    size_t used = 0, capacity = 0;
-    bool row;
-    enum status status =
-        store_prepare(store, RUN_ROW_SELECT " order by created_at desc, rowid desc", &statement, err);
-    if (status) return status;
-    while (!(status = store_step(store, statement, &row, err)) && row) {
-        if (used == capacity) {
-            capacity = capacity ? 2 * capacity : 16;
-            struct run_info *grown = arena_alloc_array(arena, capacity, sizeof *grown);
-            if (!grown) {
-                sqlite3_reset(statement);
-                return err_set(err, STATUS_NO_MEMORY, "listing runs: not enough memory");
-            }
-            if (used) memcpy(grown, runs, used * sizeof *runs);
-            runs = grown;
-        }
-        run_row_read(store, statement, &runs[used++]);
-    }
-    if (status) return status;
-    *out = runs;
-    *count = used;
-    return STATUS_OK;
-}
-
-enum status run_config(struct store *store, const char *id, char **out, struct err *err)
-{
-    sqlite3_stmt *statement;
-    bool row;
-    enum status status = store_prepare(store, "select config from runs where id = ?1", &statement, err);
-    if (status) return status;
-    store_bind_text(statement, 1, id);
-    status = store_step(store, statement, &row, err);
-    if (status) return status;
-    if (!row) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
-    const char *config = (const char *)sqlite3_column_text(statement, 0);
-    char *copy = strdup(config ? config : "");
-    sqlite3_reset(statement);
-    if (!copy) return err_set(err, STATUS_NO_MEMORY, "run %s: not enough memory", id);
-    *out = copy;
-    return STATUS_OK;
-}
-
-_Static_assert(NAN_RUN_FINAL_LOSS == 1, "RUN_ROW_SELECT asks for this bit");
+#include "runs/table.h"
 
 /* ---- creating ---- */
 
@@ -150,26 +50,18 @@ static int add_param(void *context, const char *section, const char *key, const 
 {
     struct params *params = context;
     char name[160];
-    sqlite3_stmt *insert;
+    struct run_param param = {name, value ? value : ""};
     if (params->status || !key) return 1;
     snprintf(name, sizeof name, "%s%s%s", section, *section ? "." : "", key);
-    params->status =
-        store_prepare(params->store, "insert or replace into params(run_id, name, value) values(?1, ?2, ?3)",
-                      &insert, params->err);
-    if (params->status) return 1;
-    store_bind_text(insert, 1, params->id);
-    store_bind_text(insert, 2, name);
-    store_bind_text(insert, 3, value ? value : "");
-    params->status = store_run(params->store, insert, params->err);
+    params->status = table_add(params->store, TABLE_PARAMS, params->id, 0, &param, params->err);
     return 1;
 }
 
 static enum status id_is_taken(struct store *store, const char *id, bool *taken, struct err *err)
 {
     sqlite3_stmt *select;
-    enum status status = store_prepare(store, "select 1 from runs where id = ?1", &select, err);
+    enum status status = store_query(store, &select, err, "select 1 from runs where id = ?1", "s", id);
     if (status) return status;
-    store_bind_text(select, 1, id);
     status = store_step(store, select, taken, err);
     sqlite3_reset(select);
     return status;
@@ -205,27 +97,15 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
 static enum status insert_row(struct store *store, const struct run_new *run, const char *id,
                               const char *name, double created_at, struct err *err)
 {
-    sqlite3_stmt *insert;
-    enum status status =
-        store_prepare(store,
-                      "insert into runs(id, name, status, created_at, device, precision, parameters, steps,"
-                      " tokens, total_steps, config, parent_id, parent_step)"
-                      " values(?1, ?2, 'created', ?3, ?4, ?5, ?6, coalesce(?10, 0), 0, ?7, ?8, ?9, ?10)",
-                      &insert, err);
-    if (status) return status;
-    store_bind_text(insert, 1, id);
-    store_bind_text(insert, 2, name);
-    sqlite3_bind_double(insert, 3, created_at);
-    store_bind_text(insert, 4, run->device ? run->device : "");
-    store_bind_text(insert, 5, run->precision ? run->precision : "");
-    if (run->parameters >= 0) sqlite3_bind_int64(insert, 6, run->parameters);
-    sqlite3_bind_int64(insert, 7, run->total_steps);
-    store_bind_text(insert, 8, run->config ? run->config : "");
-    if (run->parent_id) {
-        store_bind_text(insert, 9, run->parent_id);
-        sqlite3_bind_int64(insert, 10, run->parent_step);
-    }
-    status = store_run(store, insert, err);
+    const char *parent = run->parent_id;
+    enum status status = store_do(
+        store, err,
+        "insert into runs(id, name, status, created_at, device, precision, parameters, steps, tokens,"
+        " total_steps, config, parent_id, parent_step) values(?1, ?2, 'created', ?3, ?4, ?5,"
+        " case when ?6 >= 0 then ?6 end, ?10, 0, ?7, ?8, ?9, case when ?9 is not null then ?10 end)",
+        "ssdssiissi", id, name, created_at, run->device ? run->device : "",
+        run->precision ? run->precision : "", run->parameters, run->total_steps,
+        run->config ? run->config : "", parent, parent ? run->parent_step : 0);
     struct params params = {store, id, status, err};
     if (!status && run->config) ini_parse_string(run->config, add_param, &params);
     return params.status;
@@ -286,17 +166,10 @@ enum status run_create(struct store *store, const struct run_new *run, char id[R
 enum status run_reconfigure(struct store *store, const char *id, int64_t total_steps, const char *config,
                             struct err *err)
 {
-    sqlite3_stmt *update;
     enum status status = store_begin(store, err);
     if (status) return status;
-    status =
-        store_prepare(store, "update runs set total_steps = ?2, config = ?3 where id = ?1", &update, err);
-    if (!status) {
-        store_bind_text(update, 1, id);
-        sqlite3_bind_int64(update, 2, total_steps);
-        store_bind_text(update, 3, config);
-        status = store_run(store, update, err);
-    }
+    status = store_do(store, err, "update runs set total_steps = ?2, config = ?3 where id = ?1", "sis", id,
+                      total_steps, config);
     struct params params = {store, id, status, err};
     if (!status) ini_parse_string(config, add_param, &params);
     status = params.status;
@@ -307,26 +180,16 @@ enum status run_reconfigure(struct store *store, const char *id, int64_t total_s
 
 /* ---- deleting ---- */
 
+static enum status delete_rows(struct store *store, enum store_table table, const char *id, struct err *err)
+{
+    char sql[80];
+    snprintf(sql, sizeof sql, "delete from %s where %s = ?1", store_tables[table].name,
+             table == TABLE_RUNS ? "id" : "run_id");
+    return store_do(store, err, sql, "s", id);
+}
+
 enum status run_delete(struct store *store, const char *id, struct err *err)
 {
-    static const char *const deletions[] = {
-        "delete from runs where id = ?1",
-        "delete from segments where run_id = ?1",
-        "delete from params where run_id = ?1",
-        "delete from tags where run_id = ?1",
-        "delete from steps where run_id = ?1",
-        "delete from evals where run_id = ?1",
-        "delete from early_stopping where run_id = ?1",
-        "delete from layer_profile where run_id = ?1",
-        "delete from memory where run_id = ?1",
-        "delete from gpu_samples where run_id = ?1",
-        "delete from gpu_processes where run_id = ?1",
-        "delete from samples where run_id = ?1",
-        "delete from checkpoints where run_id = ?1",
-        "delete from orders where run_id = ?1",
-        "delete from events where run_id = ?1",
-        "delete from rollup where run_id = ?1",
-    };
     char folder[PATH_MAX];
     struct run_info info;
     struct run_lock lock;
@@ -337,13 +200,8 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     status = run_lock_acquire(store, id, &lock, err);
     if (status) return status;
     status = store_begin(store, err);
-    for (size_t i = 0; !status && i < sizeof deletions / sizeof *deletions; i++) {
-        sqlite3_stmt *statement;
-        status = store_prepare(store, deletions[i], &statement, err);
-        if (status) break;
-        store_bind_text(statement, 1, id);
-        status = store_run(store, statement, err);
-    }
+    for (int t = 0; !status && t < TABLE_COUNT; t++)
+        status = delete_rows(store, (enum store_table)t, id, err);
     if (!status) status = store_commit(store, err);
     store_rollback(store);
     if (!status) {

@@ -6,27 +6,19 @@
 #include "core/base/text.h"
 #include "runs/run_row.h"
 
-/* The first row of `sql` with `word` as ?1; *found says whether there is one. */
-static enum status first_row(struct store *store, const char *sql, const char *word, struct run_info *out,
+/* The first row of the select with this tail, `word` being ?1; *found says whether there is one. */
+static enum status first_row(struct store *store, const char *tail, const char *word, struct run_info *out,
                              bool *found, struct err *err)
 {
-    sqlite3_stmt *statement;
-    enum status status = store_prepare(store, sql, &statement, err);
+    sqlite3_stmt *select;
+    enum status status = run_row_select(store, tail, &select, err);
     if (status) return status;
-    if (word) store_bind_text(statement, 1, word);
-    status = store_step(store, statement, found, err);
+    if (sqlite3_bind_parameter_count(select)) store_bind_text(select, 1, word);
+    status = store_step(store, select, found, err);
     if (status || !*found) return status;
-    run_row_read(store, statement, out);
-    sqlite3_reset(statement);
+    run_row_read(store, select, out);
+    sqlite3_reset(select);
     return STATUS_OK;
-}
-
-enum status run_row_find(struct store *store, const char *id, struct run_info *out, struct err *err)
-{
-    bool found;
-    enum status status = first_row(store, RUN_ROW_SELECT " where id = ?1", id, out, &found, err);
-    if (!status && !found) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
-    return status;
 }
 
 /* Rows whose id begins with the word: none leaves *found false; several are an error that names some of them.
@@ -38,17 +30,18 @@ static enum status find_prefix(struct store *store, const char *word, struct run
     char names[320] = "";
     size_t used = 0;
     int matches = 0;
+    struct run_info info;
     bool row;
-    enum status status = store_prepare(
-        store, RUN_ROW_SELECT " where substr(id, 1, length(?1)) = ?1 order by created_at desc, rowid desc",
-        &statement, err);
+    enum status status = run_row_select(
+        store, "where substr(id, 1, length(?1)) = ?1 order by created_at desc, rowid desc", &statement, err);
     if (status) return status;
     store_bind_text(statement, 1, word);
     while (!(status = store_step(store, statement, &row, err)) && row) {
-        if (++matches == 1) run_row_read(store, statement, out);
+        run_row_read(store, statement, &info);
+        if (++matches == 1) *out = info;
         if (matches <= 3)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", matches > 1 ? ", " : "",
-                                     (const char *)sqlite3_column_text(statement, 0));
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%s", matches > 1 ? ", " : "", info.id);
         if (used >= sizeof names) used = sizeof names - 1;
     }
     if (status) return status;
@@ -94,14 +87,11 @@ enum status run_find(struct store *store, const char *word, struct run_info *out
     if (!*word)
         return err_set(err, STATUS_USAGE, "no run given (an id, the start of one, a name, or latest)");
     if (strcmp(word, "latest") == 0) /* before any name: the word must mean the same everywhere */
-        status = first_row(store, RUN_ROW_SELECT " order by created_at desc, rowid desc limit 1", NULL, &info,
+        status = first_row(store, "order by created_at desc, rowid desc limit 1", word, &info, &found, err);
+    if (!status && !found) status = first_row(store, "where id = ?1", word, &info, &found, err);
+    if (!status && !found)
+        status = first_row(store, "where name = ?1 order by created_at desc, rowid desc limit 1", word, &info,
                            &found, err);
-    if (!status && !found)
-        status = first_row(store, RUN_ROW_SELECT " where id = ?1", word, &info, &found, err);
-    if (!status && !found)
-        status =
-            first_row(store, RUN_ROW_SELECT " where name = ?1 order by created_at desc, rowid desc limit 1",
-                      word, &info, &found, err);
     if (!status && !found) status = find_prefix(store, word, &info, &found, err);
     if (!status && !found) return not_found(store, word, err);
     if (!status) *out = info;

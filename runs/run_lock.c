@@ -1,4 +1,5 @@
-/* Liveness, see run.h: a trainer holds a flock on its run's lock file for as long as it lives. */
+/* Where a run lives, and whether: see run.h. A trainer holds a flock on its run's lock file for as long as it
+ * lives. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,6 +12,11 @@
 
 #include "core/base/file.h"
 #include "runs/run.h"
+
+void run_folder(struct store *store, const char *id, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s/runs/%s", store_home(store), id);
+}
 
 static enum status lock_path(struct store *store, const char *id, char *buf, size_t size, struct err *err)
 {

@@ -21,13 +21,11 @@ enum status segment_read(struct store *store, const char *run_id, int newest, st
 {
     sqlite3_stmt *statement;
     enum status status =
-        store_prepare(store,
-                      "select segment, first_step from segments where run_id = ?1 and"
-                      " first_step is not null and (?2 = 0 or segment <= ?2) order by segment desc",
-                      &statement, err);
+        store_query(store, &statement, err,
+                    "select segment, first_step from segments where run_id = ?1 and"
+                    " first_step is not null and (?2 = 0 or segment <= ?2) order by segment desc",
+                    "sn", run_id, newest);
     if (status) return status;
-    store_bind_text(statement, 1, run_id);
-    sqlite3_bind_int(statement, 2, newest);
     list->count = 0;
     int64_t end = INT64_MAX;
     bool row;

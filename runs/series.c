@@ -5,45 +5,15 @@
 #include "runs/series.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runs/rollup.h"
-#include "runs/schema.h"
 #include "runs/segment.h"
 
 enum {
     ROWS_PER_POINT = 16
 }; /* stored rows read for a point, at most about, before the next coarser level is used */
-
-#define RAW_STEPS(column, bit)                                                                               \
-    "select step, " column ", nan & " bit                                                                    \
-    " from steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4"                              \
-    " order by step"
-
-static const struct {
-    const char *name, *raw;
-} metrics[METRIC_COUNT] = {
-    [METRIC_LOSS] = {"loss", RAW_STEPS("loss", "8")},
-    [METRIC_LR] = {"lr", RAW_STEPS("lr", "16")},
-    [METRIC_GRAD_NORM] = {"grad_norm", RAW_STEPS("grad_norm", "32")},
-    [METRIC_CLIP_SCALE] = {"clip_scale", RAW_STEPS("clip_scale", "64")},
-    [METRIC_TOKENS_PER_SEC] = {"tokens_per_sec", RAW_STEPS("tokens_per_sec", "128")},
-    [METRIC_STEP_MS] = {"step_ms", RAW_STEPS("step_ms", "4")},
-    [METRIC_MFU] = {"mfu", RAW_STEPS("mfu", "0")},
-    [METRIC_VAL_LOSS] = {"val_loss",
-                         "select step, val_loss, nan & 2 from evals where run_id = ?1 and segment = ?2 and"
-                         " step between ?3 and ?4 order by step"},
-};
-_Static_assert(NAN_STEP_LOSS == 8 && NAN_STEP_LR == 16 && NAN_STEP_GRAD_NORM == 32 &&
-                   NAN_STEP_CLIP_SCALE == 64 && NAN_STEP_TOKENS_PER_SEC == 128 && NAN_STEP_STEP_MS == 4 &&
-                   NAN_EVAL_VAL_LOSS == 2,
-               "the bits above are those of schema.h");
-
-const char *metric_name(enum metric metric)
-{
-    return metrics[metric].name;
-}
 
 struct reader {
     struct store *store;
@@ -124,15 +94,16 @@ static enum status fold(struct reader *reader, const struct series_point *point)
 static enum status read_raw_range(struct reader *reader, int segment, int64_t first, int64_t last)
 {
     sqlite3_stmt *select;
+    char sql[200];
     bool row;
+    const struct column_info *column = metric_column(reader->series->metric);
+    snprintf(sql, sizeof sql,
+             "select step, %s, nan & %d from %s where run_id = ?1 and segment = ?2 and step between ?3 and "
+             "?4 order by step",
+             column->name, column->null, reader->series->metric == METRIC_VAL_LOSS ? "evals" : "steps");
     enum status status =
-        store_prepare(reader->store, metrics[reader->series->metric].raw, &select, reader->err);
-    if (status) return status;
-    store_bind_text(select, 1, reader->run_id);
-    sqlite3_bind_int(select, 2, segment);
-    sqlite3_bind_int64(select, 3, first);
-    sqlite3_bind_int64(select, 4, last);
-    while (!(status = store_step(reader->store, select, &row, reader->err)) && row) {
+        store_query(reader->store, &select, reader->err, sql, "snii", reader->run_id, segment, first, last);
+    while (!status && !(status = store_step(reader->store, select, &row, reader->err)) && row) {
         int64_t step = sqlite3_column_int64(select, 0);
         if (step > reader->series->cursor) reader->series->cursor = step;
         bool null = sqlite3_column_type(select, 1) == SQLITE_NULL;
@@ -184,18 +155,12 @@ static enum status read_buckets(struct reader *reader, int level, int64_t from, 
     bool row;
     int64_t size = rollup_level[level];
     enum status status =
-        store_prepare(reader->store,
-                      "select first_step, min, max, mean, last, count, non_finite from rollup where"
-                      " run_id = ?1 and metric = ?2 and level = ?3 and first_step >= ?4 and"
-                      " first_step < ?5 order by first_step",
-                      &select, reader->err);
-    if (status) return status;
-    store_bind_text(select, 1, reader->run_id);
-    store_bind_text(select, 2, metrics[reader->series->metric].name);
-    sqlite3_bind_int64(select, 3, size);
-    sqlite3_bind_int64(select, 4, from);
-    sqlite3_bind_int64(select, 5, end);
-    while (!(status = store_step(reader->store, select, &row, reader->err)) && row) {
+        store_query(reader->store, &select, reader->err,
+                    "select first_step, min, max, mean, last, count, non_finite from rollup where"
+                    " run_id = ?1 and metric = ?2 and level = ?3 and first_step >= ?4 and"
+                    " first_step < ?5 order by first_step",
+                    "ssiii", reader->run_id, metric_name(reader->series->metric), size, from, end);
+    while (!status && !(status = store_step(reader->store, select, &row, reader->err)) && row) {
         int64_t first = sqlite3_column_int64(select, 0);
         struct series_point point = {first,
                                      first + size - 1,
@@ -251,13 +216,10 @@ static enum status newest_step(struct reader *reader, int64_t *out)
     *out = -1;
     if (reader->segments.count == 0) return STATUS_OK;
     struct segment_range newest = reader->segments.ranges[reader->segments.count - 1];
-    enum status status =
-        store_prepare(reader->store, "select max(step) from steps where run_id = ?1 and segment = ?2",
-                      &select, reader->err);
-    if (status) return status;
-    store_bind_text(select, 1, reader->run_id);
-    sqlite3_bind_int(select, 2, newest.segment);
-    status = store_step(reader->store, select, &row, reader->err);
+    enum status status = store_query(reader->store, &select, reader->err,
+                                     "select max(step) from steps where run_id = ?1 and segment = ?2", "sn",
+                                     reader->run_id, newest.segment);
+    if (!status) status = store_step(reader->store, select, &row, reader->err);
     if (status) return status;
     if (row) *out = store_column_int(select, 0, -1);
     sqlite3_reset(select);

@@ -8,20 +8,8 @@
 
 #include "core/base/arena.h"
 #include "core/base/record.h"
+#include "runs/metric.h"
 #include "runs/store.h"
-
-enum metric {
-    METRIC_LOSS,
-    METRIC_LR,
-    METRIC_GRAD_NORM,
-    METRIC_CLIP_SCALE,
-    METRIC_TOKENS_PER_SEC,
-    METRIC_STEP_MS,
-    METRIC_MFU,
-    METRIC_VAL_LOSS, /* from evals */
-    METRIC_COUNT
-};
-const char *metric_name(enum metric metric); /* the CSV column: "loss", … "val_loss" */
 
 /* One raw step or one rollup bucket. A bucket keeps its extremes, so a spike survives any reduction. */
 struct series_point {

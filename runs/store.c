@@ -76,7 +76,7 @@ static enum status set_up(struct store *store, struct err *err)
     sqlite3_wal_autocheckpoint(store->db, 0);
     sqlite3_wal_hook(store->db, log_grew, store);
     if (store->serialize) sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    enum status status = schema_check(store, schema_version, NULL, err);
+    enum status status = schema_check(store, STORE_VERSION, NULL, err);
     if (status) return status;
     if (sqlite3_db_readonly(store->db, "main") == 1)
         return err_set(
@@ -85,7 +85,7 @@ static enum status set_up(struct store *store, struct err *err)
             store->path);
     status = set_mode(store, err);
     if (!status) status = store_exec(store, settings, err);
-    return status ? status : schema_migrate(store, schema_migrations, schema_version, err);
+    return status ? status : schema_migrate(store, NULL, STORE_VERSION, err);
 }
 
 /* ---- where nothing can be written ---- */
@@ -132,8 +132,8 @@ static enum status set_up_to_read(struct store *store, struct err *err)
     sqlite3_busy_timeout(store->db, store->busy_ms);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     enum status status = alone ? store_exec(store, "pragma locking_mode = exclusive", err) : STATUS_OK;
-    if (!status) status = schema_check(store, schema_version, &version, err);
-    if (!status && version < schema_version)
+    if (!status) status = schema_check(store, STORE_VERSION, &version, err);
+    if (!status && version < STORE_VERSION)
         return err_set(err, STATUS_FAILED,
                        "%s: was written by an older anneal and must be brought up to date, but is read-only "
                        "(open it once, or a copy of its folder, where it can be written: `anneal runs`)",
@@ -198,7 +198,10 @@ void store_close(struct store *store)
 {
     if (!store) return;
     store_rollback(store);
-    for (size_t i = 0; i < store->statement_count; i++) sqlite3_finalize(store->statements[i].handle);
+    for (size_t i = 0; i < store->statement_count; i++) {
+        sqlite3_finalize(store->statements[i].handle);
+        free(store->statements[i].sql);
+    }
     sqlite3_close(store->db);
     if (store->lock_fd >= 0) close(store->lock_fd);
     free(store);

@@ -29,29 +29,28 @@ static enum status apply(struct journal *journal, struct writer_slot *slot, stru
     case SLOT_EVAL:
         return journal_eval(journal, &slot->eval, err);
     case SLOT_STOPPING:
-        return journal_stopping(journal, &slot->stopping, err);
+        return journal_add(journal, TABLE_STOPPING, &slot->stopping, err);
     case SLOT_SAMPLE:
         slot->sample.prompt = slot->first_text;
         slot->sample.text = slot->second_text;
-        return journal_sample(journal, &slot->sample, err);
+        return journal_add(journal, TABLE_SAMPLES, &slot->sample, err);
     case SLOT_CHECKPOINT:
         slot->checkpoint.path = slot->first_text;
         slot->checkpoint.kind = slot->second_text;
-        return journal_checkpoint(journal, &slot->checkpoint, err);
+        return journal_add(journal, TABLE_CHECKPOINTS, &slot->checkpoint, err);
     case SLOT_MEMORY:
         slot->memory.category = slot->first_text;
-        return journal_memory(journal, &slot->memory, err);
+        return journal_add(journal, TABLE_MEMORY, &slot->memory, err);
     case SLOT_PROFILE:
         slot->profile.phase = slot->first_text;
         slot->profile.op = slot->second_text;
-        return journal_profile(journal, &slot->profile, err);
+        return journal_add(journal, TABLE_PROFILE, &slot->profile, err);
     case SLOT_EVENT:
         slot->event.level = slot->first_text;
         slot->event.text = slot->second_text;
-        return journal_event(journal, &slot->event, err);
+        return journal_add(journal, TABLE_EVENTS, &slot->event, err);
     case SLOT_STATUS:
         journal->status = slot->status;
-        journal->dirty = true;
         return STATUS_OK;
     case SLOT_ORDER_DONE:
         return journal_order_done(journal, slot->done.id, slot->done.step, slot->first_text, err);
@@ -66,7 +65,7 @@ static enum status apply(struct journal *journal, struct writer_slot *slot, stru
 static enum status own_event(struct journal *journal, const char *level, const char *text, struct err *err)
 {
     struct event_record event = {journal->steps - 1, clock_wall(), level, text};
-    return journal_event(journal, &event, err);
+    return journal_add(journal, TABLE_EVENTS, &event, err);
 }
 
 /* What the writer itself has to say about the storage. */
@@ -149,12 +148,10 @@ static void look_for_orders(struct writer *writer)
     bool row;
     int64_t version = store_version(writer->store);
     if (version == writer->orders_seen_version) return;
-    if (store_prepare(writer->store,
-                      "select id, verb, argument from orders where run_id = ?1 and id > ?2 order by id",
-                      &select, NULL))
+    if (store_query(writer->store, &select, NULL,
+                    "select id, verb, argument from orders where run_id = ?1 and id > ?2 order by id", "si",
+                    writer->journal.run_id, writer->newest_order))
         return;
-    store_bind_text(select, 1, writer->journal.run_id);
-    sqlite3_bind_int64(select, 2, writer->newest_order);
     while (!store_step(writer->store, select, &row, NULL)) {
         if (!row) {
             writer->orders_seen_version = version;
@@ -175,10 +172,9 @@ static enum status skip_old_orders(struct writer *writer, struct err *err)
     sqlite3_stmt *select;
     bool row;
     enum status status =
-        store_prepare(writer->store, "select max(id) from orders where run_id = ?1", &select, err);
-    if (status) return status;
-    store_bind_text(select, 1, writer->journal.run_id);
-    status = store_step(writer->store, select, &row, err);
+        store_query(writer->store, &select, err, "select max(id) from orders where run_id = ?1", "s",
+                    writer->journal.run_id);
+    if (!status) status = store_step(writer->store, select, &row, err);
     if (status) return status;
     writer->newest_order = row ? store_column_int(select, 0, 0) : 0;
     sqlite3_reset(select);

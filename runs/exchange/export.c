@@ -8,64 +8,63 @@
 #include "runs/exchange/csv.h"
 #include "runs/exchange/out_file.h"
 #include "runs/run_row.h"
-#include "runs/tables.h"
+#include "runs/table.h"
 
 /* "select run_id, segment, …, nan from steps where run_id = ?1 order by …": the order is that of the table's
  * clustering, so rows come as they lie. */
-static enum status prepare(struct store *store, const struct table *table, sqlite3_stmt **out,
-                           struct err *err)
+static enum status prepare(struct store *store, enum store_table which, sqlite3_stmt **out, struct err *err)
 {
+    const struct table_info *table = &store_tables[which];
+    const struct column_info *columns[COLUMNS_MAX];
     char sql[1024];
-    const char *run = table == &tables[EXPORT_RUNS] ? "id" : "run_id";
-    int n = snprintf(sql, sizeof sql, "select %s", run);
-    for (const struct column *column = table->columns + 1; column->name; column++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, ", %s", column->name);
+    int count = table_csv_columns(which, columns);
+    int n = snprintf(sql, sizeof sql, "select ");
+    for (int i = 0; i < count; i++) n += snprintf(sql + n, sizeof sql - (size_t)n, "%s, ", columns[i]->name);
     snprintf(sql + n, sizeof sql - (size_t)n, "%s from %s where %s = ?1 order by %s, %s",
-             table->has_nan ? ", nan" : "", table->sql_name, run, run, table->order);
+             table_column(which, "nan") ? "nan" : "0", table->name, columns[0]->name, columns[0]->name,
+             table->order);
     return sqlite3_prepare_v2(store->db, sql, -1, out, NULL) == SQLITE_OK ? STATUS_OK
                                                                           : store_error(store, err);
 }
 
-static void write_row(struct csv_out *csv, const struct table *table, int columns, sqlite3_stmt *row,
-                      const char *run, size_t run_length, const char *status_name)
+static void write_field(struct csv_out *csv, const struct column_info *column, sqlite3_stmt *row, int i,
+                        int nan)
 {
-    csv_text(csv, run, run_length);
-    for (int i = 1; i < columns; i++) {
-        const struct column *column = &table->columns[i];
-        if (sqlite3_column_type(row, i) == SQLITE_NULL) {
-            if (column->nan_bit && sqlite3_column_int(row, columns) & column->nan_bit)
-                csv_double(csv, NAN);
-            else
-                csv_absent(csv);
-        } else if (column->kind == REAL) {
-            csv_double(csv, sqlite3_column_double(row, i));
-        } else if (column->kind == INTEGER) {
-            csv_int(csv, sqlite3_column_int64(row, i));
-        } else if (column->kind == STATUS) {
-            csv_text(csv, status_name, strlen(status_name));
-        } else {
-            const char *text = (const char *)sqlite3_column_text(row, i);
-            csv_text(csv, text ? text : "", (size_t)sqlite3_column_bytes(row, i));
-        }
+    if (sqlite3_column_type(row, i) == SQLITE_NULL) {
+        if (column_is_real(column) && nan & column->null)
+            csv_double(csv, NAN);
+        else
+            csv_absent(csv);
+    } else if (column_is_real(column)) {
+        csv_double(csv, sqlite3_column_double(row, i));
+    } else if (column_is_integer(column)) {
+        csv_int(csv, sqlite3_column_int64(row, i));
+    } else {
+        const char *text = (const char *)sqlite3_column_text(row, i);
+        csv_text(csv, text ? text : "", (size_t)sqlite3_column_bytes(row, i));
     }
-    csv_end_record(csv);
 }
 
-static enum status write_run(struct store *store, const char *run_id, enum export_table which,
+static enum status write_run(struct store *store, const char *run_id, enum store_table table,
                              sqlite3_stmt *select, struct csv_out *csv, struct err *err)
 {
     struct run_info info;
-    const struct table *table = &tables[which];
-    size_t run_length = strlen(run_id);
-    int columns = 0;
-    while (columns < COLUMNS_MAX && table->columns[columns].name) columns++;
+    const struct column_info *columns[COLUMNS_MAX];
+    int count = table_csv_columns(table, columns);
     enum status status = run_row_find(store, run_id, &info, err);
     if (status) return status;
     bool row;
+    const char *word = run_status_name(info.status); /* whether it lives is folded in */
     sqlite3_reset(select);
     store_bind_text(select, 1, run_id);
     while (!(status = store_step(store, select, &row, err)) && row) {
-        write_row(csv, table, columns, select, run_id, run_length, run_status_name(info.status));
+        int nan = sqlite3_column_int(select, count);
+        for (int i = 0; i < count; i++)
+            if (columns[i] == &store_columns[COLUMN_RUNS_status])
+                csv_text(csv, word, strlen(word));
+            else
+                write_field(csv, columns[i], select, i, nan);
+        csv_end_record(csv);
         if (csv->error) break; /* nobody reads on: a closed pipe, a full disk */
     }
     sqlite3_reset(select);
@@ -74,16 +73,18 @@ static enum status write_run(struct store *store, const char *run_id, enum expor
 
 /* Errors of writing are left in *error, as an errno. */
 static enum status write_table(struct store *store, const char *const *run_ids, size_t run_count,
-                               enum export_table which, FILE *out, int *error, struct err *err)
+                               enum store_table which, FILE *out, int *error, struct err *err)
 {
     struct csv_out csv;
     sqlite3_stmt *select = NULL;
     *error = 0;
     if (!csv_begin(&csv, out)) return err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
-    for (const struct column *column = tables[which].columns; column->name; column++)
-        csv_text(&csv, column->name, strlen(column->name));
+    const struct column_info *columns[COLUMNS_MAX];
+    int count = table_csv_columns(which, columns);
+    for (int i = 0; i < count; i++)
+        csv_text(&csv, column_csv_name(columns[i]), strlen(column_csv_name(columns[i])));
     csv_end_record(&csv);
-    enum status status = prepare(store, &tables[which], &select, err);
+    enum status status = prepare(store, which, &select, err);
     for (size_t i = 0; !status && !csv.error && i < run_count; i++)
         status = write_run(store, run_ids[i], which, select, &csv, err);
     sqlite3_finalize(select);
@@ -92,18 +93,18 @@ static enum status write_table(struct store *store, const char *const *run_ids, 
 }
 
 enum status export_csv(struct store *store, const char *const *run_ids, size_t run_count,
-                       enum export_table table, FILE *out, struct err *err)
+                       enum store_table table, FILE *out, struct err *err)
 {
     int error;
     enum status status = write_table(store, run_ids, run_count, table, out, &error, err);
     if (!status && error)
-        status =
-            err_set(err, STATUS_IO, "exporting %s: cannot write: %s", tables[table].name, strerror(error));
+        status = err_set(err, STATUS_IO, "exporting %s: cannot write: %s", store_tables[table].csv,
+                         strerror(error));
     return status;
 }
 
 enum status export_csv_file(struct store *store, const char *const *run_ids, size_t run_count,
-                            enum export_table table, const char *path, struct err *err)
+                            enum store_table table, const char *path, struct err *err)
 {
     struct out_file file;
     int error;

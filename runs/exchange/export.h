@@ -8,30 +8,17 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "runs/columns.h"
 #include "runs/store.h"
 
-enum export_table {
-    EXPORT_STEPS,
-    EXPORT_EVALS,
-    EXPORT_EARLY_STOPPING,
-    EXPORT_PROFILE,
-    EXPORT_MEMORY,
-    EXPORT_GPU,
-    EXPORT_SAMPLES,
-    EXPORT_ORDERS,
-    EXPORT_RUNS,
-    EXPORT_TABLE_COUNT
-};
-const char *export_table_name(enum export_table table); /* "steps", … */
-bool export_table_parse(const char *word, enum export_table *out);
-
-/* Writes one table of the given runs (ids) to `out`, rows in (run, segment, step) order. */
+/* Writes one table of the given runs (ids) to `out`, rows in (run, segment, step) order. The table has a CSV.
+ */
 enum status export_csv(struct store *store, const char *const *run_ids, size_t run_count,
-                       enum export_table table, FILE *out, struct err *err);
+                       enum store_table table, FILE *out, struct err *err);
 
 /* The same into a file, atomically: a full disk leaves no half file and an old one untouched. A device or a
  * pipe is written to as it is. */
 enum status export_csv_file(struct store *store, const char *const *run_ids, size_t run_count,
-                            enum export_table table, const char *path, struct err *err);
+                            enum store_table table, const char *path, struct err *err);
 
 #endif

@@ -9,7 +9,7 @@
 #include "runs/exchange/out_file.h"
 #include "runs/run_params.h"
 #include "runs/run_row.h"
-#include "runs/tables.h"
+#include "runs/table.h"
 #include "runs/timeline.h"
 
 enum { TOP_OPERATIONS = 10 };
@@ -77,28 +77,26 @@ static enum status write_config(struct document *d)
 /* ---- training ---- */
 
 /* All columns of the table's timeline as one object a row. */
-static enum status write_rows(struct document *d, const char *name, enum export_table which)
+static enum status write_rows(struct document *d, const char *name, enum store_table table)
 {
-    char columns[256] = "";
+    const struct column_info *columns[COLUMNS_MAX];
+    char sql[400];
     struct timeline timeline = {0};
     bool row = false;
-    const struct column *column = tables[which].columns + 1;
-    for (size_t n = 0; column->name; column++)
-        n += (size_t)snprintf(columns + n, sizeof columns - n, "%s%s", n ? ", " : "", column->name);
-    enum status status =
-        timeline_open(&timeline, d->store, d->run.id, which == EXPORT_EVALS, columns, d->err);
+    int count = table_csv_columns(table, columns), n = 0;
+    for (int i = 1; i < count; i++) /* all but the run */
+        n += snprintf(sql + n, sizeof sql - (size_t)n, "%s%s", n ? ", " : "", columns[i]->name);
+    enum status status = timeline_open(&timeline, d->store, d->run.id, table == TABLE_EVALS, sql, d->err);
     json_out_open(&d->out, name, '[', JSON_OUT_LINES);
     while (!status && !d->out.error && !(status = timeline_next(&timeline, &row, d->err)) && row) {
         json_out_open(&d->out, NULL, '{', JSON_OUT_FLAT);
-        for (int i = 0; tables[which].columns[i + 1].name; i++) {
-            column = &tables[which].columns[i + 1];
-            if (sqlite3_column_type(timeline.row, i) == SQLITE_NULL)
-                json_out_null(&d->out, column->name);
-            else if (column->kind == INTEGER)
-                json_out_int(&d->out, column->name, sqlite3_column_int64(timeline.row, i));
+        for (int i = 1; i < count; i++)
+            if (sqlite3_column_type(timeline.row, i - 1) == SQLITE_NULL)
+                json_out_null(&d->out, columns[i]->name);
+            else if (column_is_integer(columns[i]))
+                json_out_int(&d->out, columns[i]->name, sqlite3_column_int64(timeline.row, i - 1));
             else
-                json_out_real(&d->out, column->name, sqlite3_column_double(timeline.row, i));
-        }
+                json_out_real(&d->out, columns[i]->name, sqlite3_column_double(timeline.row, i - 1));
         json_out_close(&d->out);
     }
     json_out_close(&d->out);
@@ -133,16 +131,6 @@ static enum status write_totals(struct document *d)
     return status;
 }
 
-/* Runs `sql`, whose ?1 is the run and ?2 `limit`; the statement is the store's. */
-static enum status prepare(struct document *d, const char *sql, int limit, sqlite3_stmt **out)
-{
-    enum status status = store_prepare(d->store, sql, out, d->err);
-    if (status) return status;
-    store_bind_text(*out, 1, d->run.id);
-    if (sqlite3_bind_parameter_count(*out) > 1) sqlite3_bind_int(*out, 2, limit);
-    return STATUS_OK;
-}
-
 static double share(double part, double whole)
 {
     return whole > 0 ? part / whole : NAN;
@@ -152,10 +140,10 @@ static enum status write_phases(struct document *d, double total)
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = prepare(d,
-                                 "select phase, sum(time_us) / 1e3 from layer_profile where run_id = ?1"
-                                 " group by phase order by 2 desc, 1",
-                                 0, &select);
+    enum status status = store_query(d->store, &select, d->err,
+                                     "select phase, sum(time_us) / 1e3 from layer_profile where run_id = ?1"
+                                     " group by phase order by 2 desc, 1",
+                                     "s", d->run.id);
     json_out_open(&d->out, "phase_breakdown", '{', JSON_OUT_LINES);
     while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
         double time = store_column_double(select, 1);
@@ -172,10 +160,10 @@ static enum status write_operations(struct document *d, double total)
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = prepare(d,
-                                 "select op, sum(calls), sum(time_us) / 1e3 from layer_profile"
-                                 " where run_id = ?1 group by op order by 3 desc, 1 limit ?2",
-                                 TOP_OPERATIONS, &select);
+    enum status status = store_query(d->store, &select, d->err,
+                                     "select op, sum(calls), sum(time_us) / 1e3 from layer_profile"
+                                     " where run_id = ?1 group by op order by 3 desc, 1 limit ?2",
+                                     "sn", d->run.id, TOP_OPERATIONS);
     json_out_open(&d->out, "top_operations", '[', JSON_OUT_LINES);
     while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
         double time = store_column_double(select, 2);
@@ -195,11 +183,11 @@ static enum status write_profile(struct document *d)
     sqlite3_stmt *select;
     bool row;
     double total = 0, steps = 0;
-    enum status status = prepare(d,
-                                 "select coalesce(sum(time_us), 0) / 1e3, (select count(*) from (select"
-                                 " distinct segment, step from layer_profile where run_id = ?1))"
-                                 " from layer_profile where run_id = ?1",
-                                 0, &select);
+    enum status status = store_query(d->store, &select, d->err,
+                                     "select coalesce(sum(time_us), 0) / 1e3, (select count(*) from (select"
+                                     " distinct segment, step from layer_profile where run_id = ?1))"
+                                     " from layer_profile where run_id = ?1",
+                                     "s", d->run.id);
     if (!status) status = store_step(d->store, select, &row, d->err);
     if (!status && row) {
         total = store_column_double(select, 0);
@@ -219,9 +207,9 @@ static enum status write_training(struct document *d)
 {
     json_out_open(&d->out, "training", '{', JSON_OUT_LINES);
     enum status status = write_totals(d);
-    if (!status) status = write_rows(d, "steps", EXPORT_STEPS);
+    if (!status) status = write_rows(d, "steps", TABLE_STEPS);
     if (!status) status = write_profile(d);
-    if (!status) status = write_rows(d, "evals", EXPORT_EVALS);
+    if (!status) status = write_rows(d, "evals", TABLE_EVALS);
     json_out_close(&d->out);
     return status;
 }
@@ -235,10 +223,10 @@ static enum status write_inference(struct document *d)
     bool row;
     enum status status = segment_read(d->store, d->run.id, 0, &segments, d->err);
     if (!status)
-        status = prepare(d,
-                         "select segment, step, prompt, text from samples where run_id = ?1"
-                         " order by step, segment, id",
-                         0, &select);
+        status = store_query(d->store, &select, d->err,
+                             "select segment, step, prompt, text from samples where run_id = ?1"
+                             " order by step, segment, id",
+                             "s", d->run.id);
     json_out_open(&d->out, "inference", '[', JSON_OUT_LINES);
     while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
         int64_t step = sqlite3_column_int64(select, 1);

@@ -8,8 +8,6 @@
 #include "runs/exchange/csv.h"
 #include "runs/exchange/out_file.h"
 #include "runs/run_row.h"
-#include "runs/schema.h"
-#include "runs/tables.h"
 #include "runs/timeline.h"
 
 /* Where and how the records of one metric are written; a long table's begin with the run and name it. */
@@ -62,16 +60,14 @@ static void write_record(const struct sink *sink, sqlite3_stmt *row, bool intege
     csv_end_record(csv);
 }
 
-/* The timeline of one metric, its first value being the current row; *row says whether there is one. */
-static enum status open_metric(struct store *store, const char *run_id, enum export_table table,
-                               const struct column *column, struct timeline *timeline, bool *row,
-                               struct err *err)
+/* The timeline of one metric, before its first row. */
+static enum status open_metric(struct store *store, const char *run_id, enum store_table table,
+                               const struct column_info *column, struct timeline *timeline, struct err *err)
 {
     char columns[256];
     snprintf(columns, sizeof columns, "step, wall_time, nan & %d, %s, nan & %d",
-             table == EXPORT_STEPS ? NAN_STEP_WALL_TIME : NAN_EVAL_WALL_TIME, column->name, column->nan_bit);
-    *row = false;
-    return timeline_open(timeline, store, run_id, table == EXPORT_EVALS, columns, err);
+             table_column(table, "wall_time")->null, column->name, column->null);
+    return timeline_open(timeline, store, run_id, table == TABLE_EVALS, columns, err);
 }
 
 /* The next row that has a value. */
@@ -85,27 +81,26 @@ static enum status next_value(struct timeline *timeline, bool *row, struct err *
 }
 
 /* The current and all later values. */
-static enum status write_metric(struct timeline *timeline, const struct column *column,
+static enum status write_metric(struct timeline *timeline, const struct column_info *column,
                                 const struct sink *sink, struct err *err)
 {
     enum status status = STATUS_OK;
     for (bool row = true; !status && row && !sink->csv->error; status = next_value(timeline, &row, err))
-        write_record(sink, timeline->row, column->kind == INTEGER);
+        write_record(sink, timeline->row, column_is_integer(column));
     return status;
 }
 
-/* Whether column `i` of the table is a metric: not what says where a value belongs, and `tokens` only once.
- */
-static bool is_metric(enum export_table table, const struct column *column)
+/* Whether the column is a metric: not what says where a value belongs, and `tokens` only once. */
+static bool is_metric(enum store_table table, const struct column_info *column)
 {
-    static const char *const keys[] = {"run", "segment", "step", "wall_time"};
+    static const char *const keys[] = {"step", "wall_time"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(column->name, keys[i]) == 0) return false;
-    return table == EXPORT_STEPS || strcmp(column->name, "tokens") != 0;
+    return column->csv && column->field && (table == TABLE_STEPS || strcmp(column->name, "tokens") != 0);
 }
 
-typedef enum status (*metric_visit)(void *context, struct timeline *timeline, const struct column *column,
-                                    struct err *err);
+typedef enum status (*metric_visit)(void *context, struct timeline *timeline,
+                                    const struct column_info *column, struct err *err);
 
 /* Calls `visit` for each metric of the run that has a value, in the order of the columns. */
 static enum status each_metric(struct store *store, const char *run_id, struct metric_choice choice,
@@ -115,14 +110,14 @@ static enum status each_metric(struct store *store, const char *run_id, struct m
     enum status status = store_read_begin(store, err);
     if (status) return status;
     status = run_row_find(store, run_id, &info, err);
-    for (int t = EXPORT_STEPS; !status && t <= EXPORT_EVALS; t++) {
-        enum export_table table = (enum export_table)t;
-        if (!(table == EXPORT_STEPS ? choice.steps : choice.evals)) continue;
-        for (const struct column *column = tables[table].columns; !status && column->name; column++) {
+    for (enum store_table t = TABLE_STEPS; !status && t <= TABLE_EVALS; t++) {
+        if (!(t == TABLE_STEPS ? choice.steps : choice.evals)) continue;
+        for (int c = store_tables[t].first; !status && c < store_tables[t].end; c++) {
+            const struct column_info *column = &store_columns[c];
             struct timeline timeline = {0};
             bool row = false;
-            if (!is_metric(table, column)) continue;
-            status = open_metric(store, run_id, table, column, &timeline, &row, err);
+            if (!is_metric(t, column)) continue;
+            status = open_metric(store, run_id, t, column, &timeline, err);
             if (!status) status = next_value(&timeline, &row, err);
             if (!status && row) status = visit(context, &timeline, column, err);
             timeline_close(&timeline);
@@ -134,7 +129,7 @@ static enum status each_metric(struct store *store, const char *run_id, struct m
 
 /* ---- the long table ---- */
 
-static enum status visit_long(void *context, struct timeline *timeline, const struct column *column,
+static enum status visit_long(void *context, struct timeline *timeline, const struct column_info *column,
                               struct err *err)
 {
     struct sink *sink = context;
@@ -189,8 +184,8 @@ struct tensorboard {
     size_t *count;
 };
 
-static enum status visit_tensorboard(void *context, struct timeline *timeline, const struct column *column,
-                                     struct err *err)
+static enum status visit_tensorboard(void *context, struct timeline *timeline,
+                                     const struct column_info *column, struct err *err)
 {
     static const char *const header[] = {"Wall time", "Step", "Value"};
     struct tensorboard *to = context;

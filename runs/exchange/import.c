@@ -77,10 +77,11 @@ static enum status begin(struct import *import)
 static void end(struct import *import)
 {
     if (!sqlite3_get_autocommit(import->store->db)) store_exec(import->store, "rollback", NULL);
+    for (int c = 0; c < COLUMN_COUNT; c++) sqlite3_finalize(import->upserts[c]);
     store_exec(import->store, "drop table if exists temp.stage_events", NULL);
-    for (int t = 0; t < EXPORT_TABLE_COUNT; t++) {
+    for (int t = 0; t < TABLE_COUNT; t++) {
         char sql[80];
-        snprintf(sql, sizeof sql, "drop table if exists temp.stage_%s", tables[t].sql_name);
+        snprintf(sql, sizeof sql, "drop table if exists temp.stage_%s", store_tables[t].name);
         if (import->staged[t]) store_exec(import->store, sql, NULL);
     }
     store_exec(import->store, "pragma temp_store = memory", NULL);

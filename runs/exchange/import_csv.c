@@ -12,7 +12,6 @@
 
 #include "core/base/text.h"
 #include "runs/exchange/import_stage.h"
-#include "runs/order.h"
 
 enum { CHUNK_BYTES = 1 << 16, FIELD_MAX = 1 << 24, HEADER_MAX = 64, NAME_MAX_BYTES = 48 };
 
@@ -24,13 +23,15 @@ struct reader {
     char header[HEADER_MAX][NAME_MAX_BYTES];
     int header_count, field;
     /* a table of our own */
-    const struct table *table; /* NULL: TensorBoard's scalars */
-    int columns;               /* that we know; a newer anneal's file may have more */
-    sqlite3_stmt *insert;      /* owned */
+    const struct table_info *table; /* NULL: TensorBoard's scalars */
+    const struct column_info *columns[COLUMNS_MAX];
+    int count;            /* of columns that we know; a newer anneal's file may have more */
+    int keys;             /* columns 1 to keys tell the rows of a run apart */
+    sqlite3_stmt *insert; /* owned */
     int nan;
     /* TensorBoard's */
-    enum export_table metric_table;
-    const struct column *metric;
+    enum store_table metric_table;
+    const struct column_info *metric;
     double wall_time, value;
     int64_t step;
 };
@@ -82,13 +83,11 @@ static enum status find_metric(struct reader *r)
     metric_word(r->import->path, word, sizeof word);
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (strcmp(word, aliases[i][0]) == 0) snprintf(word, sizeof word, "%s", aliases[i][1]);
-    r->metric_table = EXPORT_STEPS;
-    r->metric = import_column(EXPORT_STEPS, word);
-    if (!r->metric) {
-        r->metric_table = EXPORT_EVALS;
-        r->metric = import_column(EXPORT_EVALS, word);
+    for (r->metric_table = TABLE_STEPS; r->metric_table <= TABLE_EVALS; r->metric_table++) {
+        r->metric = table_column(r->metric_table, word);
+        if (r->metric && r->metric->csv && r->metric->field) break;
     }
-    static const char *const places[] = {"run", "segment", "step", "wall_time"};
+    static const char *const places[] = {"step", "wall_time"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (strcmp(word, places[i]) == 0) r->metric = NULL;
     if (r->metric) return STATUS_OK;
@@ -125,14 +124,34 @@ static bool is_scalars(const struct reader *r)
 static enum status prepare_insert(struct reader *r)
 {
     char sql[1024];
-    int n = snprintf(sql, sizeof sql, "insert or ignore into temp.stage_%s(nan", r->table->sql_name);
-    for (int i = 1; i < r->columns; i++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, ", %s", r->table->columns[i].name);
+    int n = snprintf(sql, sizeof sql, "insert or ignore into temp.stage_%s(nan", r->table->name);
+    for (int i = 1; i < r->count; i++)
+        n += snprintf(sql + n, sizeof sql - (size_t)n, ", %s", r->columns[i]->name);
     n += snprintf(sql + n, sizeof sql - (size_t)n, ") values(?%d", COLUMNS_MAX);
-    for (int i = 1; i < r->columns; i++) n += snprintf(sql + n, sizeof sql - (size_t)n, ", ?%d", i);
+    for (int i = 1; i < r->count; i++) n += snprintf(sql + n, sizeof sql - (size_t)n, ", ?%d", i);
     snprintf(sql + n, sizeof sql - (size_t)n, ")");
     if (sqlite3_prepare_v2(r->import->store->db, sql, -1, &r->insert, NULL) == SQLITE_OK) return STATUS_OK;
     return store_error(r->import->store, r->import->err);
+}
+
+/* Whether the header is that of a table, as this anneal writes it, a newer one (with more columns), or an
+ * older one, which knew fewer. */
+static bool is_header_of(struct reader *r, enum store_table table)
+{
+    int all = table_csv_columns(table, r->columns), same = 0, first = 0;
+    while (same < all && same < r->header_count &&
+           strcmp(column_csv_name(r->columns[same]), r->header[same]) == 0)
+        same++;
+    while (first < all && r->columns[first]->since == 1) first++;
+    r->count = same;
+    return same == all || (same >= first && same == r->header_count);
+}
+
+static int count_keys(const struct table_info *table)
+{
+    int keys = table->keyed;
+    for (const char *c = table->order; table->keyed && *c; c++) keys += *c == ',';
+    return keys;
 }
 
 static enum status read_header(struct reader *r)
@@ -141,19 +160,13 @@ static enum status read_header(struct reader *r)
         enum status status = set_kind(r, IMPORT_TENSORBOARD);
         return status ? status : find_metric(r);
     }
-    for (int t = 0; t < EXPORT_TABLE_COUNT; t++) {
-        int same = 0;
-        while (tables[t].columns[same].name && same < r->header_count &&
-               strcmp(tables[t].columns[same].name, r->header[same]) == 0)
-            same++;
-        bool whole = !tables[t].columns[same].name;
-        /* an earlier release knew fewer columns */
-        if (!whole && (!tables[t].first || same < tables[t].first || same < r->header_count)) continue;
-        r->table = &tables[t];
-        r->columns = same;
+    for (enum store_table t = 0; t < TABLE_COUNT && store_tables[t].csv; t++) {
+        if (!is_header_of(r, t)) continue;
+        r->table = &store_tables[t];
+        r->keys = count_keys(r->table);
         enum status status = set_kind(r, IMPORT_CSV);
-        if (status || t == EXPORT_RUNS) return status;
-        status = import_stage(r->import, (enum export_table)t);
+        if (status || t == TABLE_RUNS) return status;
+        status = import_stage(r->import, t);
         return status ? status : prepare_insert(r);
     }
     return import_bad(r->import,
@@ -182,7 +195,7 @@ static enum status check_run(struct reader *r, const char *text)
                    import->run);
 }
 
-static enum status check_integer(struct reader *r, const struct column *column, int64_t value)
+static enum status check_integer(struct reader *r, const struct column_info *column, int64_t value)
 {
     bool step = strcmp(column->name, "step") == 0, segment = strcmp(column->name, "segment") == 0;
     if (step && (value < 0 || value > IMPORT_STEP_MAX))
@@ -193,52 +206,51 @@ static enum status check_integer(struct reader *r, const struct column *column, 
     return STATUS_OK;
 }
 
-static enum status check_text(struct reader *r, const struct column *column, const char *text)
+static enum status check_word(struct reader *r, const struct column_info *column, const char *text)
 {
-    enum order_verb verb;
-    if (strcmp(column->name, "verdict") == 0 && strcmp(text, "improved") != 0 &&
-        strcmp(text, "waiting") != 0 && strcmp(text, "stop") != 0)
-        return import_bad(r->import, "verdict: \"%.40s\" is none of improved, waiting, stop", text);
-    if (strcmp(column->name, "verb") == 0 && !order_verb_parse(text, &verb))
-        return import_bad(r->import, "verb: \"%.40s\" is no order", text);
-    return STATUS_OK;
+    char all[160] = "";
+    int word;
+    if (!column->words || word_parse(column->words, text, &word)) return STATUS_OK;
+    for (int i = 0, n = 0; column->words[i]; i++)
+        n += snprintf(all + n, sizeof all - (size_t)n, "%s%s", i ? ", " : "", column->words[i]);
+    return import_bad(r->import, "%s: \"%.40s\" is none of %s", column->name, text, all);
 }
 
 /* `text` is NULL for an absent value. */
 static enum status bind_field(struct reader *r, int i, const char *text, size_t n)
 {
-    const struct column *column = &r->table->columns[i];
+    const struct column_info *column = r->columns[i];
     int64_t integer;
     double real;
     if (!text) {
-        if (i <= r->table->keys) return import_bad(r->import, "%s: is missing", column->name);
+        if (i <= r->keys) return import_bad(r->import, "%s: is missing", column->name);
         sqlite3_bind_null(r->insert, i);
         return STATUS_OK;
     }
-    if (column->kind == INTEGER) {
+    if (column_is_integer(column)) {
         if (!text_parse_int(text, &integer))
             return import_bad(r->import, "%s: is no whole number: \"%.40s\"", column->name, text);
         sqlite3_bind_int64(r->insert, i, integer);
         return check_integer(r, column, integer);
     }
-    if (column->kind == REAL) {
+    if (column_is_real(column)) {
         if (!text_parse_double(text, &real))
             return import_bad(r->import, "%s: is no number: \"%.40s\"", column->name, text);
-        if (isnan(real) && i <= r->table->keys)
+        if (isnan(real) && i <= r->keys)
             return import_bad(r->import, "%s: is no number: \"%.40s\"", column->name, text);
         store_bind_double(r->insert, i, real);
-        if (isnan(real)) r->nan |= column->nan_bit;
+        if (isnan(real)) r->nan |= column->null;
         return STATUS_OK;
     }
     sqlite3_bind_text(r->insert, i, text, (int)n, SQLITE_TRANSIENT);
-    return check_text(r, column, text);
+    return check_word(r, column, text);
 }
 
 /* Of the table `runs`: what a history does not say. */
 static enum status keep_identity(struct reader *r, int i, const char *text)
 {
     struct import *import = r->import;
-    const char *name = r->table->columns[i].name;
+    const char *name = r->columns[i]->name;
     if (!text) return STATUS_OK;
     if (strcmp(name, "name") == 0) snprintf(import->name, sizeof import->name, "%s", text);
     if (strcmp(name, "device") == 0) snprintf(import->device, sizeof import->device, "%s", text);
@@ -258,7 +270,7 @@ static enum status take_scalar(struct reader *r, const char *text)
     if (!text && r->field != 0) return import_bad(r->import, "%s: is missing", names[r->field]);
     if (r->field == 1 && !(number >= 0 && number <= (double)IMPORT_STEP_MAX && floor(number) == number))
         return import_bad(r->import, "Step: is no whole number from 0 up: \"%.40s\"", text);
-    if (r->field == 2 && r->metric->kind == INTEGER &&
+    if (r->field == 2 && column_is_integer(r->metric) &&
         !(fabs(number) <= (double)IMPORT_STEP_MAX * 1000 && floor(number) == number))
         return import_bad(r->import, "Value: is no whole number: \"%.40s\"", text);
     if (r->field == 0) r->wall_time = number;
@@ -282,7 +294,7 @@ static void take_field(void *bytes, size_t n, void *context)
         r->status = take_scalar(r, text);
     else if (r->field == 0)
         r->status = check_run(r, text ? text : "");
-    else if (r->field < r->columns)
+    else if (r->field < r->count)
         r->status = r->insert ? bind_field(r, r->field, text, n) : keep_identity(r, r->field, text);
     r->field++;
 }
@@ -295,13 +307,13 @@ static enum status store_record(struct reader *r)
     if (r->field != r->header_count)
         return import_bad(import, "has %d fields, the header %d", r->field, r->header_count);
     if (!r->table)
-        return import_value(import, r->metric_table, 1, r->step, r->wall_time, r->metric->name, r->value);
+        return import_value(import, r->metric_table, 1, r->step, r->wall_time, r->metric, r->value);
     if (!r->insert) return STATUS_OK;
     sqlite3_bind_int(r->insert, COLUMNS_MAX, r->nan);
     enum status status = store_run(import->store, r->insert, import->err);
     if (!status && sqlite3_changes(import->store->db) == 0)
         return import_bad(import, "is a second record of the same %s",
-                          r->table->keys == 2 ? "segment and step" : "place");
+                          r->keys == 2 ? "segment and step" : "place");
     return status;
 }
 

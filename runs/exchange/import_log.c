@@ -30,12 +30,16 @@ static bool next_word(char **rest, char **name, char **number)
 
 static enum status store_training(struct log *log, int64_t step, const char *name, double value)
 {
-    static const char *const words[][2] = {{"trl", "loss"}, {"lr", "lr"}, {"norm", "grad_norm"}};
+    static const struct {
+        const char *word;
+        enum column_id column;
+    } words[] = {{"trl", COLUMN_STEPS_loss}, {"lr", COLUMN_STEPS_lr}, {"norm", COLUMN_STEPS_grad_norm}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(name, words[i][0]) != 0) continue;
+        if (strcmp(name, words[i].word) != 0) continue;
         if (i == 0 && step <= log->last_step) log->segment++;
         if (i == 0) log->last_step = step;
-        return import_value(log->import, EXPORT_STEPS, log->segment, step, NAN, words[i][1], value);
+        return import_value(log->import, TABLE_STEPS, log->segment, step, NAN,
+                            &store_columns[words[i].column], value);
     }
     return import_bad(log->import, "no word \"%.40s\" is known (trl, lr, norm, tel, eval)", name);
 }
@@ -44,7 +48,8 @@ static enum status store_word(struct log *log, int64_t step, const char *name, d
 {
     char text[80], number[32];
     if (strcmp(name, "tel") == 0)
-        return import_value(log->import, EXPORT_EVALS, log->segment, step, NAN, "val_loss", value);
+        return import_value(log->import, TABLE_EVALS, log->segment, step, NAN,
+                            &store_columns[COLUMN_EVALS_val_loss], value);
     if (strcmp(name, "eval") != 0) return store_training(log, step, name, value);
     snprintf(text, sizeof text, "HellaSwag accuracy %s", text_format_double(value, number, sizeof number));
     return import_event(log->import, log->segment, step, text);

@@ -9,7 +9,6 @@
 #include "runs/exchange/import_stage.h"
 #include "runs/rollup.h"
 #include "runs/run_row.h"
-#include "runs/schema.h"
 #include "runs/timeline.h"
 
 /* The last second of the year 9999: what follows is no time. */
@@ -50,17 +49,17 @@ static enum status execute(struct import *import, const char *sql, const char *i
     return status;
 }
 
-static enum status copy_table(struct import *import, enum export_table which, const char *id)
+static enum status copy_table(struct import *import, enum store_table which, const char *id)
 {
-    const struct table *table = &tables[which];
+    const struct table_info *table = &store_tables[which];
+    const struct column_info *csv[COLUMNS_MAX];
     char sql[1024], columns[400] = "";
-    size_t n = 0;
-    for (const struct column *column = table->columns + 1; column->name; column++)
-        n += (size_t)snprintf(columns + n, sizeof columns - n, ", %s", column->name);
-    const char *nan = table->has_nan ? ", nan" : "";
+    int n = 0, count = table_csv_columns(which, csv);
+    for (int i = 1; i < count; i++)
+        n += snprintf(columns + n, sizeof columns - (size_t)n, ", %s", csv[i]->name);
+    const char *nan = table_column(which, "nan") ? ", nan" : "";
     snprintf(sql, sizeof sql, "insert into main.%s(run_id%s%s) select ?1%s%s from temp.stage_%s order by %s",
-             table->sql_name, columns, nan, columns, nan, table->sql_name,
-             table->keys ? table->order : "rowid");
+             table->name, columns, nan, columns, nan, table->name, table->keyed ? table->order : "rowid");
     return execute(import, sql, id, 0);
 }
 
@@ -111,7 +110,7 @@ static enum status make_rollups(struct import *import, const char *id)
 /* ---- the row in `runs` ---- */
 
 struct totals {
-    int64_t segment, steps, tokens, best_step; /* -1: absent */
+    int64_t steps, tokens, best_step; /* -1: absent */
     double final_loss, best_val_loss, tokens_per_sec;
     bool has_loss;
 };
@@ -124,8 +123,10 @@ static enum status count_steps(struct import *import, const char *id, struct tot
     int64_t rates = 0;
     struct timeline timeline;
     bool row;
-    enum status status = timeline_open(&timeline, import->store, id, false,
-                                       "step, tokens, loss, nan & 8, tokens_per_sec", import->err);
+    char columns[80];
+    snprintf(columns, sizeof columns, "step, tokens, loss, nan & %d, tokens_per_sec",
+             store_columns[COLUMN_STEPS_loss].null);
+    enum status status = timeline_open(&timeline, import->store, id, false, columns, import->err);
     while (!status && !(status = timeline_next(&timeline, &row, import->err)) && row) {
         double loss = store_column_double(timeline.row, 2), rate = store_column_double(timeline.row, 4);
         totals->steps = sqlite3_column_int64(timeline.row, 0) + 1;
@@ -142,15 +143,15 @@ static enum status count_steps(struct import *import, const char *id, struct tot
     totals->tokens_per_sec = n ? sum / (double)n : NAN;
     return status;
 }
-_Static_assert(NAN_STEP_LOSS == 8, "the bit above is that of schema.h");
 
 static enum status count_evals(struct import *import, const char *id, struct totals *totals)
 {
     struct timeline timeline;
     bool row;
     int64_t newest = 0;
-    enum status status =
-        timeline_open(&timeline, import->store, id, true, "step, val_loss, nan & 2", import->err);
+    char columns[80];
+    snprintf(columns, sizeof columns, "step, val_loss, nan & %d", store_columns[COLUMN_EVALS_val_loss].null);
+    enum status status = timeline_open(&timeline, import->store, id, true, columns, import->err);
     while (!status && !(status = timeline_next(&timeline, &row, import->err)) && row) {
         double loss = store_column_double(timeline.row, 1);
         newest = sqlite3_column_int64(timeline.row, 0);
@@ -166,47 +167,30 @@ static enum status count_evals(struct import *import, const char *id, struct tot
     if (totals->steps < newest) totals->steps = newest;
     return status;
 }
-_Static_assert(NAN_EVAL_VAL_LOSS == 2, "the bit above is that of schema.h");
-
-static void bind_count(sqlite3_stmt *statement, int index, int64_t count)
-{
-    if (count >= 0) sqlite3_bind_int64(statement, index, count);
-}
 
 static enum status update_row(struct import *import, const char *id, const char *message, double now)
 {
-    struct totals totals = {.segment = 1, .steps = 0, .tokens = -1, .best_step = -1};
+    struct totals totals = {.tokens = -1, .best_step = -1, .final_loss = NAN, .best_val_loss = NAN};
     double ended, segment;
-    sqlite3_stmt *update;
+    int nan = 0;
     enum status status = count_steps(import, id, &totals);
     if (!status) status = count_evals(import, id, &totals);
     if (!status)
         status = read_number(import, "select max(ended_at) from segments where run_id = ?1", id, &ended);
     if (!status)
         status = read_number(import, "select max(segment) from segments where run_id = ?1", id, &segment);
-    if (!status)
-        status =
-            store_prepare(import->store,
-                          "update runs set status = 'finished', steps = ?2, total_steps = ?2, tokens = ?3,"
-                          " final_loss = ?4, best_val_loss = ?5, best_step = ?6, tokens_per_sec = ?7,"
-                          " ended_at = ?8, heartbeat = ?8, message = ?9, segment = ?10, nan = ?11"
-                          " where id = ?1",
-                          &update, import->err);
     if (status) return status;
-    store_bind_text(update, 1, id);
-    sqlite3_bind_int64(update, 2, totals.steps);
-    bind_count(update, 3, totals.tokens);
-    if (totals.has_loss) store_bind_double(update, 4, totals.final_loss);
-    if (totals.best_step >= 0) store_bind_double(update, 5, totals.best_val_loss);
-    bind_count(update, 6, totals.best_step);
-    store_bind_double(update, 7, totals.tokens_per_sec);
-    sqlite3_bind_double(update, 8, is_time(ended) ? ended : now);
-    store_bind_text(update, 9, message);
-    sqlite3_bind_int64(update, 10, isnan(segment) ? 1 : (int64_t)segment);
-    sqlite3_bind_int(update, 11,
-                     (totals.has_loss && isnan(totals.final_loss) ? NAN_RUN_FINAL_LOSS : 0) |
-                         (totals.best_step >= 0 && isnan(totals.best_val_loss) ? NAN_RUN_BEST_VAL_LOSS : 0));
-    return store_run(import->store, update, import->err);
+    if (totals.has_loss && isnan(totals.final_loss)) nan |= store_columns[COLUMN_RUNS_final_loss].null;
+    if (totals.best_step >= 0 && isnan(totals.best_val_loss))
+        nan |= store_columns[COLUMN_RUNS_best_val_loss].null;
+    return store_do(
+        import->store, import->err,
+        "update runs set status = 'finished', steps = ?2, total_steps = ?2, tokens = nullif(?3, -1),"
+        " final_loss = ?4, best_val_loss = ?5, best_step = nullif(?6, -1), tokens_per_sec = ?7,"
+        " ended_at = ?8, heartbeat = ?8, message = ?9, segment = ?10, nan = ?11 where id = ?1",
+        "siiddiddsin", id, totals.steps, totals.tokens, totals.final_loss, totals.best_val_loss,
+        totals.best_step, totals.tokens_per_sec, is_time(ended) ? ended : now, message,
+        isnan(segment) ? INT64_C(1) : (int64_t)segment, nan);
 }
 
 /* ---- the run ---- */
@@ -227,18 +211,18 @@ static enum status find_start(struct import *import, double now, double *start)
 {
     double first = NAN, eval = NAN;
     enum status status = STATUS_OK;
-    if (import->staged[EXPORT_STEPS])
+    if (import->staged[TABLE_STEPS])
         status = read_number(import,
                              "select wall_time - coalesce(step_ms, 0) / 1e3 from temp.stage_steps"
                              " where wall_time is not null order by segment, step limit 1",
                              NULL, &first);
-    if (!status && import->staged[EXPORT_EVALS])
+    if (!status && import->staged[TABLE_EVALS])
         status = read_number(import, "select min(wall_time) from temp.stage_evals", NULL, &eval);
     *start = is_time(first) ? first : is_time(eval) ? eval : now;
     return status;
 }
 
-static enum status count_staged(struct import *import, enum export_table which, const char *sql, int64_t *out)
+static enum status count_staged(struct import *import, enum store_table which, const char *sql, int64_t *out)
 {
     double count = 0;
     enum status status = import->staged[which] ? read_number(import, sql, NULL, &count) : STATUS_OK;
@@ -249,8 +233,8 @@ static enum status count_staged(struct import *import, enum export_table which, 
 static enum status fill_run(struct import *import, const char *id, const char *message, double now)
 {
     enum status status = STATUS_OK;
-    for (int t = 0; !status && t < EXPORT_TABLE_COUNT; t++)
-        if (import->staged[t]) status = copy_table(import, (enum export_table)t, id);
+    for (int t = 0; !status && t < TABLE_COUNT; t++)
+        if (import->staged[t]) status = copy_table(import, (enum store_table)t, id);
     if (!status)
         status =
             execute(import,
@@ -268,9 +252,9 @@ enum status import_store(struct import *import, const char *name, const char *fa
     struct import_outcome made = {0};
     double now = clock_wall(), start = now;
     enum status status =
-        count_staged(import, EXPORT_STEPS, "select count(*) from temp.stage_steps", &made.steps);
+        count_staged(import, TABLE_STEPS, "select count(*) from temp.stage_steps", &made.steps);
     if (!status)
-        status = count_staged(import, EXPORT_EVALS, "select count(*) from temp.stage_evals", &made.evals);
+        status = count_staged(import, TABLE_EVALS, "select count(*) from temp.stage_evals", &made.evals);
     if (!status && made.steps + made.evals == 0)
         return err_set(import->err, STATUS_CORRUPT, "%s: holds neither steps nor evaluations", import->path);
     if (!status) status = find_start(import, now, &start);

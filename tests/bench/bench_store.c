@@ -274,7 +274,7 @@ static void bench_export(const char *id)
         double start = clock_monotonic();
         FILE *out = fopen(path, "w");
         if (!out) exit(1);
-        check(export_csv(store, &id, 1, EXPORT_STEPS, out, &err), &err);
+        check(export_csv(store, &id, 1, TABLE_STEPS, out, &err), &err);
         fclose(out);
         ours[r] = clock_monotonic() - start;
         start = clock_monotonic();

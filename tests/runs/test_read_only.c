@@ -181,7 +181,7 @@ static void where_it_can_be_written_a_store_to_read_is_made_like_any(void **stat
     open_place("fresh");
     assert_int_equal(store_open_to_read(home, &store, &err), STATUS_OK);
     store_close(store);
-    assert_true(store_fixture_number(home, "pragma user_version") == schema_version);
+    assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);
 }
 
 int main(void)

@@ -47,7 +47,7 @@ static void a_fresh_folder_becomes_a_store(void **state)
     store_close(store);
     store_close(store_fixture_open(deep));
     store_close(NULL);
-    assert_true(store_fixture_number(deep, "pragma user_version") == schema_version);
+    assert_true(store_fixture_number(deep, "pragma user_version") == STORE_VERSION);
     assert_true(store_fixture_number(deep, "pragma application_id") == SCHEMA_APPLICATION_ID);
 }
 
@@ -86,9 +86,8 @@ static void an_older_version_is_migrated_in_order_and_once(void **state)
     struct err err = {0};
     store_fixture_home("older", home, sizeof home);
     struct store *store = store_fixture_open(home);
-    const char *future[8], *broken[9];
-    int now = schema_version;
-    for (int i = 0; i < now; i++) future[i] = broken[i] = schema_migrations[i];
+    const char *future[8] = {NULL}, *broken[9] = {NULL}; /* NULL: as it is */
+    int now = STORE_VERSION;
     future[now] = broken[now] = "alter table runs add column mood text default 'calm'";
     future[now + 1] = broken[now + 1] = "create table moods as select distinct mood from runs";
     broken[now + 2] = "create table half(x); select * from nowhere";
@@ -119,7 +118,7 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
               "insert into "
               "gpu_samples values('old', 1.5, 0, 98, 1, 2, 3, 4, 5)");
     store_close(store_fixture_open(home));
-    assert_true(store_fixture_number(home, "pragma user_version") == schema_version);
+    assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);
     assert_true(
         store_fixture_number(
             home, "select count(*) from gpu_samples where process_bytes is null and sm_clock_mhz = 5") == 1);
@@ -142,7 +141,7 @@ static void a_database_without_processes_gets_them_and_keeps_its_samples(void **
                       "table gpu_samples drop column processes_at; pragma user_version = 3; insert into "
                       "gpu_samples select id, 1.5, 0, 98, 1, 2, 3, 4, 5, 6, 'power cap' from runs");
     struct store *store = store_fixture_open(home);
-    assert_true(store_fixture_number(home, "pragma user_version") == schema_version);
+    assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);
     assert_true(store_fixture_number(home,
                                      "select count(*) from gpu_samples where throttle = 'power cap' and"
                                      " process_bytes = 6 and load_1m is null and processes_at is null") == 1);

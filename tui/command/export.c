@@ -52,7 +52,7 @@ static void print_help(void)
 struct request {
     enum format format;
     bool all, table_given;
-    enum export_table table;
+    enum store_table table;
     const char *path; /* NULL: standard output */
     const char **ids;
     size_t count;
@@ -84,14 +84,14 @@ static bool is_folder(const char *path)
 
 /* ---- csv ---- */
 
-static enum status export_one(struct store *store, const struct request *request, enum export_table table,
+static enum status export_one(struct store *store, const struct request *request, enum store_table table,
                               bool folder, struct err *err)
 {
     char path[PATH_MAX];
     if (!request->path) return export_csv(store, request->ids, request->count, table, stdout, err);
     enum status status = STATUS_OK;
     if (folder)
-        status = path_in(request->path, export_table_name(table), ".csv", path, err);
+        status = path_in(request->path, table_csv_name(table), ".csv", path, err);
     else if (snprintf(path, sizeof path, "%s", request->path) >= (int)sizeof path)
         status = err_set(err, STATUS_USAGE, "-o: the path is too long");
     if (!status) status = export_csv_file(store, request->ids, request->count, table, path, err);
@@ -104,8 +104,8 @@ static enum status export_tables(struct store *store, const struct request *requ
     bool folder = request->path && (request->all || is_folder(request->path));
     enum status status = folder ? file_make_folders(request->path, err) : STATUS_OK;
     if (!request->all) return status ? status : export_one(store, request, request->table, folder, err);
-    for (int table = 0; !status && table < EXPORT_TABLE_COUNT; table++)
-        status = export_one(store, request, (enum export_table)table, folder, err);
+    for (int table = 0; !status && table < TABLE_CSV_COUNT; table++)
+        status = export_one(store, request, (enum store_table)table, folder, err);
     return status;
 }
 
@@ -114,8 +114,8 @@ static enum status export_tables(struct store *store, const struct request *requ
 static struct metric_choice metrics_of(const struct request *request)
 {
     bool both = !request->table_given || request->all;
-    return (struct metric_choice){both || request->table == EXPORT_STEPS,
-                                  both || request->table == EXPORT_EVALS};
+    return (struct metric_choice){both || request->table == TABLE_STEPS,
+                                  both || request->table == TABLE_EVALS};
 }
 
 static enum status export_metrics(struct store *store, const struct request *request, struct err *err)
@@ -217,10 +217,10 @@ static int parse_table(const char *word, struct request *request)
     char why[200];
     request->table_given = true;
     request->all = strcmp(word, "all") == 0;
-    if (request->all || export_table_parse(word, &request->table)) return 0;
+    if (request->all || table_csv_parse(word, &request->table)) return 0;
     int n = snprintf(why, sizeof why, "no table \"%.40s\" (tables: ", word);
-    for (int i = 0; i < EXPORT_TABLE_COUNT; i++)
-        n += snprintf(why + n, sizeof why - (size_t)n, "%s, ", export_table_name((enum export_table)i));
+    for (int i = 0; i < TABLE_CSV_COUNT; i++)
+        n += snprintf(why + n, sizeof why - (size_t)n, "%s, ", table_csv_name((enum store_table)i));
     snprintf(why + n, sizeof why - (size_t)n, "all)");
     return command_usage("export", why);
 }
@@ -242,8 +242,8 @@ static const char *contradiction(const struct request *request, int words)
 {
     bool metrics = request->format == FORMAT_LONG || request->format == FORMAT_TENSORBOARD;
     if (request->path && !*request->path) return "-o needs a file or folder";
-    if (metrics && request->table_given && !request->all && request->table != EXPORT_STEPS &&
-        request->table != EXPORT_EVALS)
+    if (metrics && request->table_given && !request->all && request->table != TABLE_STEPS &&
+        request->table != TABLE_EVALS)
         return "--format long and tensorboard hold the metrics of --table steps, evals, or all (both)";
     if (request->format == FORMAT_JSON && request->table_given)
         return "--format json holds a whole run and takes no --table";
@@ -253,7 +253,7 @@ static const char *contradiction(const struct request *request, int words)
         return "--format json writes a document a run: several need a folder, -o FOLDER";
     if (request->format == FORMAT_CSV && request->all && !request->path)
         return "--table all needs a folder: -o FOLDER";
-    if (words == 0 && (request->format != FORMAT_CSV || request->all || request->table != EXPORT_RUNS))
+    if (words == 0 && (request->format != FORMAT_CSV || request->all || request->table != TABLE_RUNS))
         return "needs a RUN";
     return NULL;
 }
@@ -265,7 +265,7 @@ int command_export(int argc, char **argv)
                                             {"output", required_argument, NULL, 'o'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
-    struct request request = {.table = EXPORT_STEPS};
+    struct request request = {.table = TABLE_STEPS};
     opterr = 0;
     optind = 0;
     for (int option, code; (option = getopt_long(argc, argv, ":ho:", options, NULL)) != -1;) {

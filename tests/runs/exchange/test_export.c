@@ -83,7 +83,7 @@ static const char *field(const struct sheet *sheet, size_t record, size_t column
     return sheet->fields[sheet->starts[record] + column];
 }
 
-static struct sheet export(struct store *store, const char *const *ids, size_t count, enum export_table table)
+static struct sheet export(struct store *store, const char *const *ids, size_t count, enum store_table table)
 {
     char *text = NULL;
     size_t n = 0;
@@ -146,7 +146,7 @@ static void steps_come_back_exactly(void **state)
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
     struct store *store = store_fixture_open(home);
     const char *ids[] = {id};
-    struct sheet sheet = export(store, ids, 1, EXPORT_STEPS);
+    struct sheet sheet = export(store, ids, 1, TABLE_STEPS);
     header_is(
         &sheet,
         "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu");
@@ -204,7 +204,7 @@ static void texts_come_back_exactly(void **state)
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
     struct store *store = store_fixture_open(home);
     const char *ids[] = {id};
-    struct sheet sheet = export(store, ids, 1, EXPORT_SAMPLES);
+    struct sheet sheet = export(store, ids, 1, TABLE_SAMPLES);
     header_is(&sheet, "run,segment,step,prompt,text");
     assert_int_equal(sheet.record_count, COUNT + 2);
     for (size_t i = 0; i < COUNT; i++) {
@@ -220,7 +220,7 @@ static void texts_come_back_exactly(void **state)
 static void every_table_has_its_columns_and_absent_is_empty(void **state)
 {
     (void)state;
-    static const char *const headers[EXPORT_TABLE_COUNT] = {
+    static const char *const headers[TABLE_CSV_COUNT] = {
         "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu",
         "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms",
         "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,verdict",
@@ -261,30 +261,30 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "null from "
         "runs where name = 'tables'");
     const char *ids[] = {id, other};
-    static const size_t records[EXPORT_TABLE_COUNT] = {1, 1, 1, 1, 1, 1, 0, 2, 2};
-    for (int t = 0; t < EXPORT_TABLE_COUNT; t++) {
-        struct sheet sheet = export(store, ids, 2, (enum export_table)t);
+    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 1, 1, 1, 1, 0, 2, 2};
+    for (int t = 0; t < TABLE_CSV_COUNT; t++) {
+        struct sheet sheet = export(store, ids, 2, (enum store_table)t);
         header_is(&sheet, headers[t]);
         assert_int_equal(sheet.record_count, records[t] + 1);
         for (size_t r = 1; r + 1 < sheet.record_count; r++)
             assert_int_equal(sheet.starts[r + 1] - sheet.starts[r], sheet.starts[1]);
-        if (t == EXPORT_EVALS) {
+        if (t == TABLE_EVALS) {
             assert_string_equal(field(&sheet, 1, 5), "nan");
             assert_string_equal(field(&sheet, 1, 6), "inf");
         }
-        if (t == EXPORT_EARLY_STOPPING) {
+        if (t == TABLE_STOPPING) {
             assert_string_equal(field(&sheet, 1, 7), "0");
             assert_string_equal(field(&sheet, 1, 10), "stop");
         }
-        if (t == EXPORT_PROFILE) assert_string_equal(field(&sheet, 1, 7), "12.25");
-        if (t == EXPORT_ORDERS) {
+        if (t == TABLE_PROFILE) assert_string_equal(field(&sheet, 1, 7), "12.25");
+        if (t == TABLE_ORDERS) {
             assert_string_equal(field(&sheet, 1, 2), "stop");
             assert_null(field(&sheet, 1, 3));
             assert_string_equal(field(&sheet, 1, 6), "stopped");
             assert_string_equal(field(&sheet, 2, 3), "0.5");
             assert_null(field(&sheet, 2, 5));
         }
-        if (t == EXPORT_RUNS) {
+        if (t == TABLE_RUNS) {
             assert_string_equal(field(&sheet, 1, 2), "running");
             assert_string_equal(field(&sheet, 1, 10), "nan"); /* a loss that was NaN */
             assert_string_equal(field(&sheet, 2, 2), "created");
@@ -295,9 +295,9 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
     }
     assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
     run_lock_release(&lock);
-    enum export_table table;
-    assert_true(export_table_parse("early_stopping", &table) && table == EXPORT_EARLY_STOPPING);
-    assert_false(export_table_parse("loss", &table));
+    enum store_table table;
+    assert_true(table_csv_parse("early_stopping", &table) && table == TABLE_STOPPING);
+    assert_false(table_csv_parse("loss", &table));
     store_close(store);
 }
 
@@ -318,7 +318,7 @@ static void segments_stay_apart_and_in_order(void **state)
     }
     struct store *store = store_fixture_open(home);
     const char *ids[] = {id};
-    struct sheet sheet = export(store, ids, 1, EXPORT_STEPS);
+    struct sheet sheet = export(store, ids, 1, TABLE_STEPS);
     assert_int_equal(sheet.record_count, 16);
     for (size_t r = 1; r < 16; r++) {
         int64_t step;
@@ -340,20 +340,20 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state)
     snprintf(path, sizeof path, "%s/out.csv", home);
     assert_int_equal(file_write_atomic(path, "old", 3, &err), STATUS_OK);
     const char *wrong[] = {id, "nobody"};
-    assert_int_equal(export_csv_file(store, wrong, 2, EXPORT_RUNS, path, &err), STATUS_NOT_FOUND);
+    assert_int_equal(export_csv_file(store, wrong, 2, TABLE_RUNS, path, &err), STATUS_NOT_FOUND);
     char *text = store_fixture_slurp(path, NULL);
     assert_string_equal(text, "old");
     free(text);
-    assert_int_equal(export_csv_file(store, wrong, 1, EXPORT_RUNS, path, &err), STATUS_OK);
+    assert_int_equal(export_csv_file(store, wrong, 1, TABLE_RUNS, path, &err), STATUS_OK);
     text = store_fixture_slurp(path, NULL);
     assert_memory_equal(text, "run,name,status", 15);
     free(text);
     snprintf(path, sizeof path, "%s/nowhere/out.csv", home);
-    assert_int_equal(export_csv_file(store, wrong, 1, EXPORT_RUNS, path, &err), STATUS_IO);
+    assert_int_equal(export_csv_file(store, wrong, 1, TABLE_RUNS, path, &err), STATUS_IO);
     assert_non_null(strstr(err.text, path));
     FILE *full = fopen("/dev/full", "w");
     assert_non_null(full);
-    assert_int_equal(export_csv(store, wrong, 1, EXPORT_RUNS, full, &err), STATUS_IO);
+    assert_int_equal(export_csv(store, wrong, 1, TABLE_RUNS, full, &err), STATUS_IO);
     assert_non_null(strstr(err.text, "No space left"));
     fclose(full);
     store_close(store);

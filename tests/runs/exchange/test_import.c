@@ -49,7 +49,7 @@ static const char *import_text(struct store *store, const char *name, const char
     return status ? err->text : "";
 }
 
-static char *table_text(struct store *store, const char *id, enum export_table table, size_t *n)
+static char *table_text(struct store *store, const char *id, enum store_table table, size_t *n)
 {
     char *text = NULL;
     struct err err = {0};
@@ -117,8 +117,8 @@ static void make_run(const char *home, char id[RUN_ID_MAX])
 static void what_was_exported_comes_back_byte_for_byte(void **state)
 {
     (void)state;
-    char home[PATH_MAX], other[PATH_MAX], id[RUN_ID_MAX], paths[EXPORT_TABLE_COUNT][PATH_MAX + 32];
-    const char *files[EXPORT_TABLE_COUNT];
+    char home[PATH_MAX], other[PATH_MAX], id[RUN_ID_MAX], paths[TABLE_CSV_COUNT][PATH_MAX + 32];
+    const char *files[TABLE_CSV_COUNT];
     struct err err = {0};
     struct import_outcome outcome;
     store_fixture_home("origin", home, sizeof home);
@@ -126,20 +126,20 @@ static void what_was_exported_comes_back_byte_for_byte(void **state)
     make_run(home, id);
     struct store *from = store_fixture_open(home), *to = store_fixture_open(other);
     const char *ids[] = {id};
-    for (int t = 0; t < EXPORT_TABLE_COUNT; t++) {
-        snprintf(paths[t], sizeof paths[t], "%s/%s.csv", home, export_table_name((enum export_table)t));
-        if (export_csv_file(from, ids, 1, (enum export_table)t, paths[t], &err)) fail_msg("%s", err.text);
-        files[EXPORT_TABLE_COUNT - 1 - t] = paths[t]; /* in any order */
+    for (int t = 0; t < TABLE_CSV_COUNT; t++) {
+        snprintf(paths[t], sizeof paths[t], "%s/%s.csv", home, table_csv_name((enum store_table)t));
+        if (export_csv_file(from, ids, 1, (enum store_table)t, paths[t], &err)) fail_msg("%s", err.text);
+        files[TABLE_CSV_COUNT - 1 - t] = paths[t]; /* in any order */
     }
-    if (import_files(to, files, EXPORT_TABLE_COUNT, NULL, &outcome, &err)) fail_msg("%s", err.text);
+    if (import_files(to, files, TABLE_CSV_COUNT, NULL, &outcome, &err)) fail_msg("%s", err.text);
     assert_string_equal(outcome.id, id); /* free there, so kept */
     assert_int_equal(outcome.steps, 10000);
     assert_int_equal(outcome.evals, 10);
-    for (int t = 0; t < EXPORT_RUNS; t++) {
+    for (int t = 0; t < TABLE_RUNS; t++) {
         size_t n, m;
-        char *text = table_text(to, id, (enum export_table)t, &n), *want = store_fixture_slurp(paths[t], &m);
+        char *text = table_text(to, id, (enum store_table)t, &n), *want = store_fixture_slurp(paths[t], &m);
         if (n != m || memcmp(text, want, n) != 0) fail_msg("%s differs", paths[t]);
-        assert_true(n > 100 || t == EXPORT_PROFILE || t == EXPORT_MEMORY || t == EXPORT_GPU);
+        assert_true(n > 100 || t == TABLE_PROFILE || t == TABLE_MEMORY || t == TABLE_GPU);
         free(text);
         free(want);
     }
@@ -181,10 +181,10 @@ static void what_was_exported_comes_back_byte_for_byte(void **state)
                 store_fixture_number(home, "select count(*) from rollup"));
 
     /* again: now the id is taken */
-    if (import_files(to, files, EXPORT_TABLE_COUNT, NULL, &outcome, &err)) fail_msg("%s", err.text);
+    if (import_files(to, files, TABLE_CSV_COUNT, NULL, &outcome, &err)) fail_msg("%s", err.text);
     assert_memory_equal(outcome.id, id, strlen(id));
     assert_string_equal(outcome.id + strlen(id), "-2");
-    if (import_files(to, files, EXPORT_TABLE_COUNT, "mine", &outcome, &err)) fail_msg("%s", err.text);
+    if (import_files(to, files, TABLE_CSV_COUNT, "mine", &outcome, &err)) fail_msg("%s", err.text);
     assert_non_null(strstr(outcome.id, "-mine"));
     store_close(from);
     store_close(to);
@@ -204,7 +204,7 @@ static void an_absent_value_stays_absent_and_is_no_nan(void **state)
     assert_string_equal(import_text(store, "steps.csv", text, &outcome, &err), "");
     assert_string_equal(outcome.id, ID);
     size_t n;
-    char *again = table_text(store, ID, EXPORT_STEPS, &n);
+    char *again = table_text(store, ID, TABLE_STEPS, &n);
     assert_string_equal(again, text);
     free(again);
     assert_int_equal(series_read(store, ID, METRIC_LOSS, 0, -1, 1, &series, &err), STATUS_OK);
@@ -335,11 +335,11 @@ static void tensorboard_scalars_come_together_by_their_names(void **state)
                           "%s,1,2,,12288,1700000002,,nan,0.2,,,,\r\n",
              outcome.id, outcome.id, outcome.id);
     size_t n;
-    char *text = table_text(store, outcome.id, EXPORT_STEPS, &n);
+    char *text = table_text(store, outcome.id, TABLE_STEPS, &n);
     assert_string_equal(text, want);
     free(text);
     snprintf(want, sizeof want, EVALS_HEADER "%s,1,2,,1700000009,2.25,,\r\n", outcome.id); /* the later one */
-    text = table_text(store, outcome.id, EXPORT_EVALS, &n);
+    text = table_text(store, outcome.id, TABLE_EVALS, &n);
     assert_string_equal(text, want);
     free(text);
 
@@ -379,7 +379,7 @@ static void llmc_logs_come_in_with_their_resumes(void **state)
              "%s,2,1,,,,,9.4,2e-06,2,,,\r\n",
              outcome.id, outcome.id, outcome.id, outcome.id);
     size_t n;
-    char *text = table_text(store, outcome.id, EXPORT_STEPS, &n);
+    char *text = table_text(store, outcome.id, TABLE_STEPS, &n);
     assert_string_equal(text, want);
     free(text);
     struct run_info run;
@@ -430,7 +430,7 @@ static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
          "verdict\n" ID ",1,0,1,1,0,0,1,0,3,maybe\n",
          "early.csv:2: verdict: \"maybe\" is none of improved"},
         {"orders.csv", "run,issued_at,verb,argument,issuer,applied_step,result\n" ID ",1,dance,,,,\n",
-         "orders.csv:2: verb: \"dance\" is no order"},
+         "orders.csv:2: verb: \"dance\" is none of pause, continue, stop, checkpoint, eval, sample, lr-factor, trace"},
         {"loss.csv", "Wall time,Step,Value\n1,0,2\n1,one,2\n", "loss.csv:3: Step: is no number: \"one\""},
         {"loss.csv", "Wall time,Step,Value\n1,0.5,2\n", "loss.csv:2: Step: is no whole number"},
         {"loss.csv", "Wall time,Step,Value\n1,1e300,2\n", "loss.csv:2: Step: is no whole number"},

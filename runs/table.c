@@ -1,0 +1,239 @@
+/* See table.h. */
+#include "runs/table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runs/segment.h"
+
+enum { SQL_MAX = 1500 };
+
+/* ---- writing ---- */
+
+/* The rowid is SQLite's to give. */
+static bool is_inserted(const struct column_info *column)
+{
+    return !strstr(column->sql, "integer primary key");
+}
+
+static enum status prepare_insert(struct store *store, enum store_table which, sqlite3_stmt **out,
+                                  struct err *err)
+{
+    const struct table_info *table = &store_tables[which];
+    char sql[SQL_MAX], values[SQL_MAX / 2];
+    const char *comma = "";
+    int n = snprintf(sql, sizeof sql, "insert %sinto %s(", table->keyed ? "or replace " : "", table->name),
+        m = 0;
+    for (int c = table->first; c < table->end; c++) {
+        if (!is_inserted(&store_columns[c])) continue;
+        n += snprintf(sql + n, sizeof sql - (size_t)n, "%s%s", comma, store_columns[c].name);
+        m += snprintf(values + m, sizeof values - (size_t)m, "%s?%d", comma, c - table->first + 1);
+        comma = ", ";
+    }
+    snprintf(sql + n, sizeof sql - (size_t)n, ") values(%s)", values);
+    enum status status = store_prepare(store, sql, &store->inserts[which], err);
+    *out = store->inserts[which];
+    return status;
+}
+
+/* Returns the bit that says NaN in column `nan`, or 0. */
+static int bind_field(sqlite3_stmt *insert, int index, const struct column_info *column, const void *record)
+{
+    const char *field = (const char *)record + column->offset;
+    double real;
+    switch (column->field) {
+    case FIELD_DOUBLE:
+        real = *(const double *)field;
+        store_bind_double(insert, index, real);
+        return isnan(real) ? column->null : 0;
+    case FIELD_INT64:
+        if (!column->null || *(const int64_t *)field >= 0)
+            sqlite3_bind_int64(insert, index, *(const int64_t *)field);
+        return 0;
+    case FIELD_INT:
+        sqlite3_bind_int(insert, index, *(const int *)field);
+        return 0;
+    case FIELD_BOOL:
+        sqlite3_bind_int(insert, index, *(const bool *)field);
+        return 0;
+    default:
+        store_bind_text(insert, index, column_text(column, record));
+        return 0;
+    }
+}
+
+enum status table_insert(struct store *store, enum store_table which, const char *run_id, int segment,
+                         const void *record, sqlite3_stmt **out, struct err *err)
+{
+    const struct table_info *table = &store_tables[which];
+    sqlite3_stmt *insert = store->inserts[which];
+    enum status status = STATUS_OK;
+    if (!insert) status = prepare_insert(store, which, &insert, err);
+    if (status) return status;
+    sqlite3_reset(insert);
+    sqlite3_clear_bindings(insert);
+    int nan = 0;
+    for (int c = table->first; c < table->end; c++) {
+        const struct column_info *column = &store_columns[c];
+        int index = c - table->first + 1;
+        if (column->field && is_inserted(column))
+            nan |= bind_field(insert, index, column, record);
+        else if (column->place && column_is_integer(column))
+            sqlite3_bind_int(insert, index, segment);
+        else if (column->place)
+            store_bind_text(insert, index, run_id);
+        else if (strcmp(column->name, "nan") == 0)
+            sqlite3_bind_int(insert, index, nan);
+    }
+    *out = insert;
+    return STATUS_OK;
+}
+
+enum status table_add(struct store *store, enum store_table table, const char *run_id, int segment,
+                      const void *record, struct err *err)
+{
+    sqlite3_stmt *insert;
+    enum status status = table_insert(store, table, run_id, segment, record, &insert, err);
+    return status ? status : store_run(store, insert, err);
+}
+
+/* ---- reading ---- */
+
+int table_fields(enum store_table which, char *buf, size_t size)
+{
+    const struct table_info *table = &store_tables[which];
+    int fields = 0;
+    for (int c = table->first, n = 0; c < table->end; c++)
+        if (store_columns[c].field)
+            n += snprintf(buf + n, size - (size_t)n, "%st.%s", fields++ ? ", " : "", store_columns[c].name);
+    return fields;
+}
+
+static bool read_text(const struct column_info *column, sqlite3_stmt *row, int at, struct arena *arena,
+                      char *field)
+{
+    const char *text = (const char *)sqlite3_column_text(row, at);
+    if (column->field == FIELD_CHARS) {
+        store_column_text(row, at, field, column->size);
+        return true;
+    }
+    char *copy = text || !column->null ? arena_strdup(arena, text ? text : "") : NULL;
+    *(const char **)field = copy;
+    return copy || (column->null && !text);
+}
+
+bool table_read(enum store_table which, sqlite3_stmt *row, int first, struct arena *arena, void *record)
+{
+    const struct table_info *table = &store_tables[which];
+    for (int c = table->first, at = first; c < table->end; c++) {
+        const struct column_info *column = &store_columns[c];
+        char *field = (char *)record + column->offset;
+        const char *word;
+        switch (column->field) {
+        case FIELD_NONE:
+            continue;
+        case FIELD_DOUBLE:
+            *(double *)field = store_column_double(row, at);
+            break;
+        case FIELD_INT64:
+            *(int64_t *)field = store_column_int(row, at, -1);
+            break;
+        case FIELD_INT:
+            *(int *)field = (int)sqlite3_column_int64(row, at);
+            break;
+        case FIELD_BOOL:
+            *(bool *)field = sqlite3_column_int(row, at) != 0;
+            break;
+        case FIELD_WORD:
+            *(int *)field = column->unknown;
+            word = (const char *)sqlite3_column_text(row, at);
+            if (word) word_parse(column->words, word, (int *)field);
+            break;
+        case FIELD_TEXT:
+        case FIELD_CHARS:
+            if (!read_text(column, row, at, arena, field)) return false;
+            break;
+        }
+        at++;
+    }
+    return true;
+}
+
+/* ---- lists ---- */
+
+void *array_grow(struct arena *arena, void **array, size_t count, size_t size)
+{
+    bool full = count == 0 || (count >= 16 && (count & (count - 1)) == 0); /* room for 16, 32, 64, … */
+    if (full) {
+        void *grown = arena_alloc_array(arena, count ? 2 * count : 16, size);
+        if (!grown) return NULL;
+        if (count) memcpy(grown, *array, count * size);
+        *array = grown;
+    }
+    return (char *)*array + count * size;
+}
+
+/* Whether a row counts, and is of the newest segment that has its step. */
+struct shown {
+    struct segment_list segments;
+    int64_t step;
+    int segment;
+};
+
+static bool counts(struct shown *shown, int segment, int64_t step)
+{
+    if (!segment_shows(&shown->segments, segment, step - 1)) return false;
+    if (step == shown->step && segment != shown->segment) return false;
+    shown->step = step;
+    shown->segment = segment;
+    return true;
+}
+
+static bool read_row(const struct table_request *request, sqlite3_stmt *row, struct arena *arena, void **rows,
+                     size_t count)
+{
+    char *out = array_grow(arena, rows, count, request->size);
+    if (!out) return false;
+    if (request->record) *(int *)out = sqlite3_column_int(row, 0);
+    return table_read(request->table, row, 2, arena, out + request->record);
+}
+
+enum status table_list(struct store *store, const struct table_request *request, struct arena *arena,
+                       void *out, size_t *count, struct err *err)
+{
+    char sql[SQL_MAX], fields[SQL_MAX / 2];
+    struct shown shown = {.step = INT64_MIN};
+    sqlite3_stmt *select;
+    bool row;
+    void *rows = NULL;
+    size_t n = 0;
+    table_fields(request->table, fields, sizeof fields);
+    bool placed =
+        table_column(request->table, "segment") != NULL && table_column(request->table, "step") != NULL;
+    snprintf(sql, sizeof sql, "select %s, %s from %s t where t.run_id = ?1 %s",
+             placed ? "t.segment, t.step" : "0, 0", fields, store_tables[request->table].name, request->tail);
+    enum status status = STATUS_OK;
+    if (request->shown) status = segment_read(store, request->run_id, 0, &shown.segments, err);
+    if (!status) status = store_prepare(store, sql, &select, err);
+    if (!status) store_bind_text(select, 1, request->run_id);
+    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+        if (n == request->limit) {
+            sqlite3_reset(select);
+            break;
+        }
+        if (request->shown && !counts(&shown, sqlite3_column_int(select, 0), sqlite3_column_int64(select, 1)))
+            continue;
+        if (!read_row(request, select, arena, &rows, n)) {
+            sqlite3_reset(select);
+            status = err_set(err, STATUS_NO_MEMORY, "reading run %s: not enough memory", request->run_id);
+        }
+        n++;
+    }
+    segment_release(&shown.segments);
+    if (status) return status;
+    memcpy(out, &rows, sizeof rows);
+    *count = n;
+    return STATUS_OK;
+}

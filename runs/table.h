@@ -1,0 +1,49 @@
+/* Private to runs/: records into the tables of the store and out of them, whatever their columns (columns.h).
+ */
+#ifndef ANNEAL_RUNS_TABLE_H
+#define ANNEAL_RUNS_TABLE_H
+
+#include <stddef.h>
+
+#include "core/base/arena.h"
+#include "runs/columns.h"
+#include "runs/database.h"
+
+/* The parameter of a column in a statement of table_insert. */
+#define TABLE_PARAMETER(symbol, column) (COLUMN_##symbol##_##column - BEFORE_##symbol)
+
+/* The statement that stores a record, with its run, segment (where the table has one) and fields bound; run
+ * it with store_run. In a KEYED table it replaces a row of its key. Texts are borrowed until then. */
+enum status table_insert(struct store *store, enum store_table table, const char *run_id, int segment,
+                         const void *record, sqlite3_stmt **out, struct err *err);
+/* The same, run. */
+enum status table_add(struct store *store, enum store_table table, const char *run_id, int segment,
+                      const void *record, struct err *err);
+
+/* Writes "t.step, t.epoch, …": the columns of the record's fields. Returns their number. */
+int table_fields(enum store_table table, char *buf, size_t size);
+
+/* Fills a record from such columns of a row, from column `first` on; what is no column of the table stays as
+ * it is. Texts are copied into `arena`. False when memory is short. */
+bool table_read(enum store_table table, sqlite3_stmt *row, int first, struct arena *arena, void *record);
+
+/* Of what table_list gives a list. */
+struct table_request {
+    enum store_table table;
+    const char *run_id; /* ?1 */
+    const char *tail; /* SQL behind "select … from TABLE t where t.run_id = ?1": more conditions, the order */
+    size_t limit;     /* most rows; SIZE_MAX: all */
+    bool shown;       /* only rows that count (segment.h); they come by step then segment, falling */
+    size_t size;      /* of a row of the result */
+    size_t record;    /* where the record lies in it; above 0: an int before it is the segment */
+};
+
+/* The rows as an array in `arena`, texts too. */
+enum status table_list(struct store *store, const struct table_request *request, struct arena *arena,
+                       void *out, size_t *count, struct err *err);
+
+/* Room for another element of `size` bytes at the end of an array in an arena that holds `count`; NULL when
+ * memory is short. The array is moved when it is full. */
+void *array_grow(struct arena *arena, void **array, size_t count, size_t size);
+
+#endif

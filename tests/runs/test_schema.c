@@ -1,0 +1,248 @@
+/* The schema that columns.def gives is the one that was published, whichever version a database began with.
+ */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "core/base/file.h"
+#include "runs/schema.h"
+#include "tests/runs/store_fixture.h"
+
+/* What the releases ran, word for word: never changed, a new one is added when a release has shipped it. */
+
+static const char first_version[] =
+    "create table runs("
+    " id text not null primary key, name text not null, status text not null, created_at real not null,"
+    " ended_at real, device text, precision text, parameters integer, steps integer, tokens integer,"
+    " final_loss real, best_val_loss real, best_step integer, tokens_per_sec real,"
+    " total_steps integer, segment integer not null default 0, pid integer, heartbeat real,"
+    " message text not null default '', config text not null default '', nan integer not null default 0);"
+    "create index runs_by_name on runs(name, created_at);"
+
+    "create table segments("
+    " run_id text not null, segment integer not null, first_step integer, started_at real not null,"
+    " ended_at real, status text, pid integer, host text, primary key(run_id, segment)) without rowid;"
+
+    "create table params("
+    " run_id text not null, name text not null, value text not null, primary key(run_id, name)) without "
+    "rowid;"
+    "create table tags(run_id text not null, tag text not null, primary key(run_id, tag)) without rowid;"
+
+    "create table steps("
+    " run_id text not null, segment integer not null, step integer not null, epoch real, tokens integer,"
+    " wall_time real, step_ms real, loss real, lr real, grad_norm real, clip_scale real, tokens_per_sec real,"
+    " mfu real, nan integer not null default 0, primary key(run_id, segment, step)) without rowid;"
+
+    "create table evals("
+    " run_id text not null, segment integer not null, step integer not null, tokens integer, wall_time real,"
+    " val_loss real, val_perplexity real, eval_ms real, nan integer not null default 0,"
+    " primary key(run_id, segment, step)) without rowid;"
+
+    "create table early_stopping("
+    " run_id text not null, segment integer not null, step integer not null, val_loss real, best_val_loss "
+    "real,"
+    " best_step integer, min_delta real, improved integer, patience_used integer, patience integer, verdict "
+    "text,"
+    " nan integer not null default 0, primary key(run_id, segment, step)) without rowid;"
+
+    "create table layer_profile("
+    " run_id text not null, segment integer not null, step integer not null, phase text not null,"
+    " layer integer not null, op text not null, calls integer, time_us real,"
+    " primary key(run_id, segment, step, phase, layer, op)) without rowid;"
+
+    "create table memory("
+    " run_id text not null, segment integer not null, step integer not null, category text not null,"
+    " planned_bytes integer, live_bytes integer, peak_bytes integer,"
+    " primary key(run_id, segment, step, category)) without rowid;"
+
+    "create table gpu_samples("
+    " run_id text not null, wall_time real not null, gpu integer not null, utilization_pct real,"
+    " memory_used_bytes integer, memory_total_bytes integer, power_w real, temperature_c real, sm_clock_mhz "
+    "real,"
+    " primary key(run_id, wall_time, gpu)) without rowid;"
+
+    "create table samples("
+    " id integer primary key, run_id text not null, segment integer not null, step integer not null, prompt "
+    "text,"
+    " text text);"
+    "create index samples_by_run on samples(run_id, segment, step);"
+
+    "create table checkpoints("
+    " run_id text not null, segment integer not null, step integer not null, kind text not null, wall_time "
+    "real,"
+    " path text not null, bytes integer, primary key(run_id, segment, step, kind)) without rowid;"
+
+    "create table orders("
+    " id integer primary key autoincrement, run_id text not null, issued_at real not null, verb text not "
+    "null,"
+    " argument real, issuer text, applied_step integer, result text);"
+    "create index orders_by_run on orders(run_id);"
+
+    "create table events("
+    " id integer primary key, run_id text not null, segment integer not null, step integer, wall_time real,"
+    " level text, text text);"
+    "create index events_by_run on events(run_id);"
+
+    "create table rollup("
+    " run_id text not null, metric text not null, level integer not null, first_step integer not null,"
+    " min real, max real, mean real, last real, count integer not null, non_finite integer not null,"
+    " primary key(run_id, metric, level, first_step)) without rowid;";
+
+static const char process_memory[] = "alter table gpu_samples add column process_bytes integer;"
+                                     "alter table gpu_samples add column throttle text;";
+
+static const char rates_and_forks[] = "alter table layer_profile add column bytes integer;"
+                                      "alter table layer_profile add column flops integer;"
+                                      "alter table runs add column parent_id text;"
+                                      "alter table runs add column parent_step integer;";
+
+static const char processes_and_load[] =
+    "alter table gpu_samples add column load_1m real;"
+    "alter table gpu_samples add column processes_at real;"
+    "create table gpu_processes("
+    " run_id text not null, wall_time real not null, gpu integer not null, pid integer not null,"
+    " name text not null, bytes integer, primary key(run_id, wall_time, gpu, pid)) without rowid;";
+
+static const char *const published[] = {first_version, process_memory, rates_and_forks, processes_and_load};
+enum { PUBLISHED = sizeof published / sizeof *published };
+
+static void database_at(const char *home, char path[PATH_MAX + 16])
+{
+    snprintf(path, PATH_MAX + 16, "%s/anneal.db", home);
+}
+
+/* A database as a release with `count` of the scripts left it, with a run and a step. */
+static void make_published(const char *home, int count)
+{
+    char path[PATH_MAX + 16], stamp[80];
+    sqlite3 *db;
+    database_at(home, path);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    for (int i = 0; i < count; i++)
+        if (sqlite3_exec(db, published[i], NULL, NULL, NULL)) fail_msg("%s", sqlite3_errmsg(db));
+    snprintf(stamp, sizeof stamp, "pragma application_id = %d; pragma user_version = %d",
+             SCHEMA_APPLICATION_ID, count);
+    assert_int_equal(sqlite3_exec(db, stamp, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db,
+                     "insert into runs(id, name, status, created_at) values('r', 'r', 'finished', 1);"
+                     "insert into steps(run_id, segment, step, loss) values('r', 1, 0, 2.5)",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static int write_row(void *out, int count, char **values, char **names)
+{
+    (void)names;
+    for (int i = 0; i < count; i++) fprintf(out, "%s ", values[i] ? values[i] : "-");
+    fputc('\n', out);
+    return 0;
+}
+
+/* Tables, their columns with type, default and key, and indexes; yours to free. */
+static char *describe(const char *home)
+{
+    static const char *const questions[] = {
+        "select name, type, wr from pragma_table_list where schema = 'main' and name not like 'sqlite%' "
+        "order by name",
+        "select m.name, c.cid, c.name, c.type, c.\"notnull\", c.dflt_value, c.pk from sqlite_master m"
+        " join pragma_table_info(m.name) c where m.type = 'table' and m.name not like 'sqlite%' order by "
+        "m.name, c.cid",
+        "select m.name, l.name, l.\"unique\", l.origin, i.seqno, i.name from sqlite_master m"
+        " join pragma_index_list(m.name) l join pragma_index_info(l.name) i where m.type = 'table'"
+        " and m.name not like 'sqlite%' order by m.name, l.name, i.seqno",
+        "select count(*) from sqlite_master where sql like '%autoincrement%'",
+    };
+    char path[PATH_MAX + 16], *text = NULL;
+    size_t size;
+    sqlite3 *db;
+    FILE *out = open_memstream(&text, &size);
+    database_at(home, path);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
+        if (sqlite3_exec(db, questions[i], write_row, out, NULL)) fail_msg("%s", sqlite3_errmsg(db));
+    sqlite3_close(db);
+    fclose(out);
+    return text;
+}
+
+static void a_new_database_is_as_the_releases_made_it(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], old[PATH_MAX];
+    store_fixture_home("new", home, sizeof home);
+    store_fixture_home("old", old, sizeof old);
+    store_close(store_fixture_open(home));
+    make_published(old, PUBLISHED);
+    char *got = describe(home), *want = describe(old);
+    assert_true(strlen(want) > 4000);
+    assert_string_equal(got, want);
+    free(got);
+    free(want);
+}
+
+static void a_database_of_any_version_becomes_the_same_and_keeps_what_it_holds(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    struct run_info info;
+    struct err err = {0};
+    store_fixture_home("today", home, sizeof home);
+    store_close(store_fixture_open(home));
+    char *want = describe(home);
+    for (int version = 1; version <= PUBLISHED; version++) {
+        store_fixture_home("earlier", home, sizeof home);
+        make_published(home, version);
+        struct store *store = store_fixture_open(home);
+        if (run_find(store, "r", &info, &err)) fail_msg("%s", err.text);
+        assert_int_equal(info.status, RUN_FINISHED);
+        store_close(store);
+        char *got = describe(home);
+        assert_string_equal(got, want);
+        assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);
+        assert_true(store_fixture_number(home, "select loss from steps") == 2.5);
+        free(got);
+    }
+    free(want);
+}
+
+/* The list's own rules. */
+static void new_columns_come_last_and_nan_bits_are_apart(void **state)
+{
+    (void)state;
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        const struct table_info *table = &store_tables[t];
+        int since = 0, bits = 0;
+        assert_true(table->end - table->first <= COLUMNS_MAX);
+        for (int c = table->first; c < table->end; c++) {
+            const struct column_info *column = &store_columns[c];
+            assert_in_range(column->since, since, STORE_VERSION);
+            since = column->since;
+            if (!column_is_real(column) || !column->null) continue;
+            assert_int_equal(column->null & (column->null - 1), 0);
+            assert_int_equal(bits & column->null, 0);
+            assert_non_null(table_column((enum store_table)t, "nan"));
+            bits |= column->null;
+        }
+        assert_int_equal(table->csv != NULL, t < TABLE_CSV_COUNT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_database_is_as_the_releases_made_it),
+        cmocka_unit_test(a_database_of_any_version_becomes_the_same_and_keeps_what_it_holds),
+        cmocka_unit_test(new_columns_come_last_and_nan_bits_are_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
