@@ -430,7 +430,8 @@ static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
          "verdict\n" ID ",1,0,1,1,0,0,1,0,3,maybe\n",
          "early.csv:2: verdict: \"maybe\" is none of improved"},
         {"orders.csv", "run,issued_at,verb,argument,issuer,applied_step,result\n" ID ",1,dance,,,,\n",
-         "orders.csv:2: verb: \"dance\" is none of pause, continue, stop, checkpoint, eval, sample, lr-factor, trace"},
+         "orders.csv:2: verb: \"dance\" is none of pause, continue, stop, checkpoint, eval, sample, "
+         "lr-factor, trace"},
         {"loss.csv", "Wall time,Step,Value\n1,0,2\n1,one,2\n", "loss.csv:3: Step: is no number: \"one\""},
         {"loss.csv", "Wall time,Step,Value\n1,0.5,2\n", "loss.csv:2: Step: is no whole number"},
         {"loss.csv", "Wall time,Step,Value\n1,1e300,2\n", "loss.csv:2: Step: is no whole number"},
