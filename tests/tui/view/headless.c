@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "tests/tui/widget/cells.h"
 #include "tui/command/form_preview.h"
 
 const struct form_field headless_fields[3] = {
@@ -40,10 +41,7 @@ void headless_type(struct workbench *workbench, const char *text)
 
 struct grid headless_draw(struct workbench *workbench, int w, int h)
 {
-    struct grid grid = {0};
-    struct err err = {0};
-    assert_int_equal(grid_resize(&grid, w, h, &err), STATUS_OK);
-    grid.level = GLYPHS_BRAILLE;
+    struct grid grid = make_grid(w, h, GLYPHS_BRAILLE);
     workbench_draw(workbench, &grid);
     return grid;
 }

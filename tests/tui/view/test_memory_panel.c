@@ -11,29 +11,15 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tests/tui/widget/cells.h"
 #include "tui/view/memory_panel.h"
 #include "tui/widget/bars.h"
 
 #define MIB (1 << 20)
 #define GIB ((int64_t)1 << 30)
 
-static struct grid make_grid(int w, int h, enum glyph_level level)
-{
-    struct grid grid = {0};
-    struct err err = {0};
-    assert_int_equal(grid_resize(&grid, w, h, &err), STATUS_OK);
-    grid.level = level;
-    return grid;
-}
-
 static const struct stack_part three[] = {
     {50, 0x2588, 'W', STYLE_TRAIN}, {30, 0x2593, 'G', STYLE_LR}, {20, 0x2592, 'M', STYLE_SPEED}};
-
-static void assert_row(const struct grid *grid, int y, const char *expected)
-{
-    char row[4096];
-    assert_string_equal(grid_row(grid, y, row, sizeof row), expected);
-}
 
 static void parts_fill_the_bar_in_proportion(void **state)
 {

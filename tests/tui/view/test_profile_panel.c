@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tests/tui/widget/cells.h"
 #include "tui/view/profile_panel.h"
 
 /* As profile_read gives them: phases in the order of a step, layers, the slowest first. */
@@ -150,12 +151,6 @@ static struct grid draw(const struct profile *of, const struct profile_panel *pa
     grid.level = level;
     profile_panel_draw(&grid, (struct rect){0, 0, w, h}, &with);
     return grid;
-}
-
-static void assert_row(struct grid *grid, int y, const char *expected)
-{
-    char row[1024];
-    assert_string_equal(grid_row(grid, y, row, sizeof row), expected);
 }
 
 static void the_table_has_time_share_and_rates(void **state)

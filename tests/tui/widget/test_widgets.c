@@ -1,5 +1,4 @@
-/* Tests of the widgets that draw text: glyphs, grid, axis, gauge, sparkline, wrapping, tables, input, layout.
- */
+/* Tests of the widgets that draw text: glyphs, grid, axis, gauge, sparkline, wrapping, input. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,29 +11,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tests/tui/widget/cells.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/bars.h"
 #include "tui/widget/grid.h"
 #include "tui/widget/input.h"
-#include "tui/widget/layout.h"
 #include "tui/widget/smooth.h"
-#include "tui/widget/table.h"
 #include "tui/widget/wrap.h"
-
-static struct grid make_grid(int w, int h, enum glyph_level level)
-{
-    struct grid grid = {0};
-    struct err err = {0};
-    assert_int_equal(grid_resize(&grid, w, h, &err), STATUS_OK);
-    grid.level = level;
-    return grid;
-}
-
-static void assert_row(const struct grid *grid, int y, const char *expected)
-{
-    char row[4096];
-    assert_string_equal(grid_row(grid, y, row, sizeof row), expected);
-}
 
 /* --- glyphs --- */
 
@@ -305,7 +288,94 @@ static void smoothing_is_debiased_and_skips_what_is_not_finite(void **state)
     assert_float_equal(coarse_out[1], fine_out[3], 1e-12);
 }
 
+static void sparkline_in_ascii_has_four_heights(void **state)
+{
+    (void)state;
+    struct grid grid = make_grid(9, 1, GLYPHS_ASCII);
+    struct series_point points[8];
+    for (int i = 0; i < 8; i++) points[i] = point(i, i);
+    sparkline_draw(&grid, 1, 0, 8, STYLE_TEXT, points, 8);
+    assert_row(&grid, 0, " __..--''"); /* 0/7 … 7/7, to the nearest third */
+    for (int i = 0; i < 8; i++) points[i] = point(i, 3);
+    sparkline_draw(&grid, 1, 0, 8, STYLE_TEXT, points, 8);
+    assert_row(&grid, 0, " --------"); /* a flat line lies in the middle */
+    grid_release(&grid);
+}
+
+static void a_box_has_four_corners_and_a_title(void **state)
+{
+    (void)state;
+    struct grid grid = make_grid(12, 4, GLYPHS_BRAILLE);
+    struct rect inside = grid_box(&grid, (struct rect){1, 0, 10, 4}, STYLE_TEXT, "Keys");
+    assert_row(&grid, 0, " ┌─ Keys ─┐");
+    assert_row(&grid, 1, " │        │");
+    assert_row(&grid, 3, " └────────┘");
+    assert_int_equal(inside.x, 2);
+    assert_int_equal(inside.y, 1);
+    assert_int_equal(inside.w, 8);
+    assert_int_equal(inside.h, 2);
+    inside = grid_box(&grid, (struct rect){3, 1, 1, 3}, STYLE_TEXT, "x");
+    assert_true(inside.w <= 0 || inside.h <= 0);
+    grid_release(&grid);
+}
+
+static void a_title_and_lines_take_rows_off_their_area(void **state)
+{
+    (void)state;
+    struct grid grid = make_grid(20, 4, GLYPHS_BRAILLE);
+    struct rect area = {1, 0, 18, 2};
+    grid_title(&grid, &area, "memory", "on one scale");
+    assert_row(&grid, 0, "  memory on one s…");
+    assert_int_equal(area.h, 1);
+    grid_line(&grid, &area, STYLE_TEXT, 0, "%d of %d rows", 1, 1);
+    assert_row(&grid, 1, "  1 of 1 rows");
+    grid_line(&grid, &area, STYLE_TEXT, 0, "no room");
+    assert_row(&grid, 2, "");
+    assert_int_equal(area.y, 2);
+    area = (struct rect){0, 3, 20, 1};
+    grid_title(&grid, &area, "run", NULL);
+    assert_row(&grid, 3, " run ───────────────");
+    grid_release(&grid);
+}
+
 /* --- wrapping, tables, input --- */
+
+static void an_input_is_edited_at_its_cursor(void **state)
+{
+    (void)state;
+    struct input input = {0};
+    input_set(&input, "abc\xC3\xA9");
+    input_type(&input, 'd');
+    assert_string_equal(input.text, "abc\xC3\xA9"
+                                    "d");
+    input_home(&input);
+    assert_false(input_backspace(&input));
+    input_left(&input);
+    input_type(&input, '>');
+    assert_string_equal(input.text, ">abc\xC3\xA9"
+                                    "d");
+    input_right(&input);
+    input_delete(&input);
+    assert_string_equal(input.text, ">ac\xC3\xA9"
+                                    "d");
+    for (int i = 0; i < 9; i++) input_right(&input);
+    input_left(&input);
+    input_backspace(&input);
+    assert_string_equal(input.text, ">acd");
+    input_end(&input);
+    input_backspace(&input);
+    assert_string_equal(input.text, ">ac");
+    char lengthy[INPUT_MAX + 10];
+    memset(lengthy, 'x', sizeof lengthy);
+    memcpy(lengthy + INPUT_MAX - 2, "\xC3\xA9", 3); /* does not fit whole */
+    input_set(&input, lengthy);
+    assert_int_equal(strlen(input.text), INPUT_MAX - 2);
+    assert_int_equal(input.cursor, INPUT_MAX - 2);
+    assert_false(input_type(&input, 0xE9));
+    assert_true(input_type(&input, 'y'));
+    assert_false(input_type(&input, 'z'));
+    assert_int_equal(strlen(input.text), INPUT_MAX - 1);
+}
 
 static void text_wraps_at_words_and_cuts_long_ones(void **state)
 {
@@ -337,23 +407,6 @@ static void wrapping_advances_at_every_width(void **state)
     }
 }
 
-static void table_drops_the_least_important_columns_first(void **state)
-{
-    (void)state;
-    struct table_column columns[] = {{"a", 10, 20, 0, false}, {"b", 5, 5, 2, false}, {"c", 5, 9, 1, false}};
-    int widths[3];
-    table_fit(columns, 3, 60, 1, widths);
-    assert_int_equal(widths[0], 20);
-    assert_int_equal(widths[1], 5);
-    assert_int_equal(widths[2], 9);
-    table_fit(columns, 3, 18, 1, widths);
-    assert_int_equal(widths[1], 0);
-    assert_int_equal(widths[0] + widths[2] + 1, 18);
-    table_fit(columns, 3, 3, 1, widths);
-    assert_int_equal(widths[2], 0);
-    assert_int_equal(widths[0], 10); /* rank 0 stays, and is clipped by the grid */
-}
-
 static void input_edits_whole_characters(void **state)
 {
     (void)state;
@@ -373,92 +426,6 @@ static void input_edits_whole_characters(void **state)
     assert_true(strlen(input.text) < INPUT_MAX);
     const char *at = input.text;
     for (uint32_t c; (c = glyph_next(&at)) != 0;) assert_true(c == 'a' || c == 0x4F60);
-}
-
-/* --- layout --- */
-
-static void assert_inside(struct rect r, int w, int h)
-{
-    if (r.w <= 0 || r.h <= 0) return;
-    assert_true(r.x >= 0 && r.y >= 0 && r.x + r.w <= w && r.y + r.h <= h);
-}
-
-static void assert_apart(struct rect a, struct rect b)
-{
-    if (a.w <= 0 || a.h <= 0 || b.w <= 0 || b.h <= 0) return;
-    assert_true(a.x + a.w <= b.x || b.x + b.w <= a.x || a.y + a.h <= b.y || b.y + b.h <= a.y);
-}
-
-static void layout_of_a_run_never_overlaps_at_any_size(void **state)
-{
-    (void)state;
-    for (int w = 1; w <= 400; w += w < 170 ? 1 : 23) {
-        for (int h = 1; h <= 120; h++) {
-            for (int enlarged = 0; enlarged < 2; enlarged++) {
-                struct run_layout layout;
-                layout_run(w, h, enlarged, &layout);
-                struct rect all[] = {layout.header,   layout.chart[0], layout.chart[1],
-                                     layout.chart[2], layout.chart[3], layout.sample,
-                                     layout.events,   layout.side,     layout.footer};
-                for (size_t i = 0; i < 9; i++) {
-                    assert_inside(all[i], w, h);
-                    for (size_t j = i + 1; j < 9; j++) assert_apart(all[i], all[j]);
-                }
-                if (!layout_too_small(w, h)) assert_true(layout.chart_count > 0 && layout.chart[0].h >= 4);
-            }
-        }
-    }
-}
-
-static void an_event_takes_the_room_it_needs_at_any_size(void **state)
-{
-    (void)state;
-    static const int needs[][3] = {{2, 12, 0}, {9, 5, 5}, {1, 0, 3}, {4, 0, 100}}; /* used, wanted, needed */
-    for (int w = 1; w <= 220; w += 3) {
-        for (int h = 1; h <= 80; h++) {
-            for (size_t i = 0; i < 8; i++) {
-                struct run_layout layout;
-                const int *need = needs[i / 2];
-                layout_run(w, h, i % 2, &layout);
-                layout_run_events(&layout, i % 2, need[0], need[1], need[2]);
-                struct rect all[] = {layout.header,   layout.chart[0], layout.chart[1],
-                                     layout.chart[2], layout.chart[3], layout.sample,
-                                     layout.events,   layout.side,     layout.footer};
-                for (size_t a = 0; a < 9; a++) {
-                    assert_inside(all[a], w, h);
-                    for (size_t b = a + 1; b < 9; b++) assert_apart(all[a], all[b]);
-                }
-                if (layout_too_small(w, h)) continue;
-                int others = layout.sample.h + layout.chart[0].h;
-                assert_true(layout.events.h >= need[2] || others == 0);
-                if (layout.chart[0].h < 4) assert_int_equal(layout.sample.h, 0); /* the text goes first */
-                if (layout.chart[0].h < 4)
-                    assert_int_equal(layout.events.h, need[2] < h ? need[2] : layout.events.h);
-            }
-        }
-    }
-}
-
-static void events_first_take_what_the_sample_leaves_blank(void **state)
-{
-    (void)state;
-    struct run_layout layout, before;
-    layout_run(120, 40, false, &before);
-    layout = before;
-    layout_run_events(&layout, false, before.sample.h, 9, 0); /* the text fills its rows */
-    assert_memory_equal(&layout, &before, sizeof layout);
-    layout_run_events(&layout, false, 2, before.events.h + 3, 0);
-    assert_int_equal(layout.events.h, before.events.h + 3);
-    assert_int_equal(layout.sample.h, before.sample.h - 3);
-    assert_int_equal(layout.chart[3].h, before.chart[3].h);
-    layout = before;
-    layout_run_events(&layout, false, 2, 99, 0); /* no more than that, however many there are */
-    assert_int_equal(layout.sample.h, 2);
-    assert_int_equal(layout.chart[3].h, before.chart[3].h);
-    layout_run(80, 24, false, &layout);
-    layout_run_events(&layout, false, 9, 1, 3); /* asked for: the sample, then the charts give way */
-    assert_int_equal(layout.events.h, 3);
-    assert_int_equal(layout.sample.h, 2);
 }
 
 static void words_are_chosen_by_the_room_there_is(void **state)
@@ -495,21 +462,6 @@ static void wrapped_rows_are_counted_as_drawn(void **state)
     grid_release(&grid);
 }
 
-static void layout_uses_the_room_there_is(void **state)
-{
-    (void)state;
-    struct run_layout layout;
-    layout_run(80, 24, false, &layout);
-    assert_int_equal(layout.chart_count, 2);
-    assert_true(layout.sample.h >= 2);
-    layout_run(120, 40, false, &layout);
-    assert_int_equal(layout.chart_count, 4);
-    assert_int_equal(layout.side.w, 0);
-    layout_run(200, 60, false, &layout);
-    assert_int_equal(layout.chart_count, 4);
-    assert_true(layout.side.w >= 40);
-}
-
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -531,15 +483,14 @@ int main(void)
         cmocka_unit_test(smoothing_is_debiased_and_skips_what_is_not_finite),
         cmocka_unit_test(text_wraps_at_words_and_cuts_long_ones),
         cmocka_unit_test(wrapping_advances_at_every_width),
-        cmocka_unit_test(table_drops_the_least_important_columns_first),
         cmocka_unit_test(input_edits_whole_characters),
-        cmocka_unit_test(layout_of_a_run_never_overlaps_at_any_size),
-        cmocka_unit_test(an_event_takes_the_room_it_needs_at_any_size),
-        cmocka_unit_test(events_first_take_what_the_sample_leaves_blank),
+        cmocka_unit_test(sparkline_in_ascii_has_four_heights),
+        cmocka_unit_test(a_box_has_four_corners_and_a_title),
+        cmocka_unit_test(a_title_and_lines_take_rows_off_their_area),
+        cmocka_unit_test(an_input_is_edited_at_its_cursor),
         cmocka_unit_test(words_are_chosen_by_the_room_there_is),
         cmocka_unit_test(dashes_and_quotes_have_a_width_in_every_locale),
         cmocka_unit_test(wrapped_rows_are_counted_as_drawn),
-        cmocka_unit_test(layout_uses_the_room_there_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,121 @@
+/* Tests of how a run's facts are worded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <math.h>
+#include <time.h>
+
+#include "tui/view/labels.h"
+
+static void every_status_has_a_word_and_a_symbol(void **state)
+{
+    (void)state;
+    for (int s = RUN_CREATED; s <= RUN_CRASHED; s++) {
+        struct status_label label = label_status((enum run_status)s);
+        assert_true(label.symbol && label.word && *label.word);
+        assert_int_equal(label_is_live((enum run_status)s), s == RUN_RUNNING || s == RUN_PAUSED);
+        for (int t = RUN_CREATED; t < s; t++)
+            assert_string_not_equal(label.word, label_status((enum run_status)t).word);
+    }
+}
+
+static void progress_eta_and_time_worked_follow_from_the_row(void **state)
+{
+    (void)state;
+    struct run_info run = {.status = RUN_RUNNING,
+                           .steps = 250,
+                           .total_steps = 1000,
+                           .tokens = 25000,
+                           .tokens_per_sec = 500,
+                           .heartbeat = 90,
+                           .elapsed = 60};
+    assert_true(label_progress(&run) == 0.25);
+    assert_true(label_eta(&run) == 150); /* 750 steps of 100 tokens */
+    assert_true(label_elapsed(&run, 100) == 70);
+    assert_true(label_elapsed(&run, 80) == 60); /* a clock that was set back */
+    run.status = RUN_PAUSED;
+    assert_true(isnan(label_eta(&run)));
+    run.status = RUN_STOPPED;
+    assert_true(label_elapsed(&run, 100) == 60);
+    run.status = RUN_RUNNING;
+    run.total_steps = 249; /* beyond its plan */
+    assert_true(label_progress(&run) == 1);
+    assert_true(isnan(label_eta(&run)));
+    run.total_steps = 250;
+    assert_true(label_eta(&run) == 0);
+    run.tokens_per_sec = INFINITY;
+    assert_true(isnan(label_eta(&run)));
+    run.tokens_per_sec = 0;
+    assert_true(isnan(label_eta(&run)));
+    run.tokens_per_sec = 500;
+    run.steps = -1;
+    assert_true(label_progress(&run) == 0);
+    assert_true(isnan(label_eta(&run)));
+    run.total_steps = 0;
+    assert_true(isnan(label_progress(&run)));
+}
+
+static void an_age_is_in_its_largest_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        double age;
+        const char *text;
+    } cases[] = {{-5, "now"},           {0.99, "now"},        {1, "1s ago"},       {59.9, "59s ago"},
+                 {60, "1m ago"},        {3599, "59m ago"},    {3600, "1h ago"},    {86399, "23h ago"},
+                 {86400, "1d ago"},     {2591999, "29d ago"}, {2592000, "15 May"}, {28511999, "19 Jul"},
+                 {28512000, "2022-07"}, {NAN, "--"}};
+    setenv("TZ", "UTC", 1);
+    tzset();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        assert_string_equal(label_age(1686700800 - cases[i].age, 1686700800, text, sizeof text),
+                            cases[i].text);
+    }
+}
+
+static void thousands_are_parted_by_commas(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t n;
+        const char *text;
+    } cases[] = {{0, "0"}, {999, "999"}, {1000, "1,000"}, {-1234567, "-1,234,567"}, {100000, "100,000"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        assert_string_equal(label_thousands(cases[i].n, text, sizeof text), cases[i].text);
+    }
+}
+
+static void a_device_is_described_by_what_is_known_of_it(void **state)
+{
+    (void)state;
+    char text[96];
+    struct gpu_record sample = {
+        .gpu = 0, .utilization_pct = 97, .power_w = 312.4, .temperature_c = 64, .sm_clock_mhz = 1980};
+    assert_string_equal(label_device(&sample, text, sizeof text), "97 % busy, 312 W, 64 C, 1980 MHz");
+    sample.power_w = sample.sm_clock_mhz = NAN;
+    assert_string_equal(label_device(&sample, text, sizeof text), "97 % busy, 64 C");
+    sample.gpu = -1;
+    sample.temperature_c = NAN;
+    assert_string_equal(label_device(&sample, text, sizeof text), "97 % of all processors busy");
+    sample.utilization_pct = NAN;
+    assert_string_equal(label_device(&sample, text, sizeof text), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_status_has_a_word_and_a_symbol),
+        cmocka_unit_test(progress_eta_and_time_worked_follow_from_the_row),
+        cmocka_unit_test(an_age_is_in_its_largest_unit),
+        cmocka_unit_test(thousands_are_parted_by_commas),
+        cmocka_unit_test(a_device_is_described_by_what_is_known_of_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* Tests of where things go: the panels of a screen, the columns and rows of a table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "tests/tui/widget/cells.h"
+#include "tui/widget/layout.h"
+#include "tui/widget/table.h"
+
+static void assert_inside(struct rect r, int w, int h)
+{
+    if (r.w <= 0 || r.h <= 0) return;
+    assert_true(r.x >= 0 && r.y >= 0 && r.x + r.w <= w && r.y + r.h <= h);
+}
+
+static void assert_apart(struct rect a, struct rect b)
+{
+    if (a.w <= 0 || a.h <= 0 || b.w <= 0 || b.h <= 0) return;
+    assert_true(a.x + a.w <= b.x || b.x + b.w <= a.x || a.y + a.h <= b.y || b.y + b.h <= a.y);
+}
+
+static void layout_of_a_run_never_overlaps_at_any_size(void **state)
+{
+    (void)state;
+    for (int w = 1; w <= 400; w += w < 170 ? 1 : 23) {
+        for (int h = 1; h <= 120; h++) {
+            for (int enlarged = 0; enlarged < 2; enlarged++) {
+                struct run_layout layout;
+                layout_run(w, h, enlarged, &layout);
+                struct rect all[] = {layout.header,   layout.chart[0], layout.chart[1],
+                                     layout.chart[2], layout.chart[3], layout.sample,
+                                     layout.events,   layout.side,     layout.footer};
+                for (size_t i = 0; i < 9; i++) {
+                    assert_inside(all[i], w, h);
+                    for (size_t j = i + 1; j < 9; j++) assert_apart(all[i], all[j]);
+                }
+                if (!layout_too_small(w, h)) assert_true(layout.chart_count > 0 && layout.chart[0].h >= 4);
+            }
+        }
+    }
+}
+
+static void an_event_takes_the_room_it_needs_at_any_size(void **state)
+{
+    (void)state;
+    static const int needs[][3] = {{2, 12, 0}, {9, 5, 5}, {1, 0, 3}, {4, 0, 100}}; /* used, wanted, needed */
+    for (int w = 1; w <= 220; w += 3) {
+        for (int h = 1; h <= 80; h++) {
+            for (size_t i = 0; i < 8; i++) {
+                struct run_layout layout;
+                const int *need = needs[i / 2];
+                layout_run(w, h, i % 2, &layout);
+                layout_run_events(&layout, i % 2, need[0], need[1], need[2]);
+                struct rect all[] = {layout.header,   layout.chart[0], layout.chart[1],
+                                     layout.chart[2], layout.chart[3], layout.sample,
+                                     layout.events,   layout.side,     layout.footer};
+                for (size_t a = 0; a < 9; a++) {
+                    assert_inside(all[a], w, h);
+                    for (size_t b = a + 1; b < 9; b++) assert_apart(all[a], all[b]);
+                }
+                if (layout_too_small(w, h)) continue;
+                int others = layout.sample.h + layout.chart[0].h;
+                assert_true(layout.events.h >= need[2] || others == 0);
+                if (layout.chart[0].h < 4) assert_int_equal(layout.sample.h, 0); /* the text goes first */
+                if (layout.chart[0].h < 4)
+                    assert_int_equal(layout.events.h, need[2] < h ? need[2] : layout.events.h);
+            }
+        }
+    }
+}
+
+static void events_first_take_what_the_sample_leaves_blank(void **state)
+{
+    (void)state;
+    struct run_layout layout, before;
+    layout_run(120, 40, false, &before);
+    layout = before;
+    layout_run_events(&layout, false, before.sample.h, 9, 0); /* the text fills its rows */
+    assert_memory_equal(&layout, &before, sizeof layout);
+    layout_run_events(&layout, false, 2, before.events.h + 3, 0);
+    assert_int_equal(layout.events.h, before.events.h + 3);
+    assert_int_equal(layout.sample.h, before.sample.h - 3);
+    assert_int_equal(layout.chart[3].h, before.chart[3].h);
+    layout = before;
+    layout_run_events(&layout, false, 2, 99, 0); /* no more than that, however many there are */
+    assert_int_equal(layout.sample.h, 2);
+    assert_int_equal(layout.chart[3].h, before.chart[3].h);
+    layout_run(80, 24, false, &layout);
+    layout_run_events(&layout, false, 9, 1, 3); /* asked for: the sample, then the charts give way */
+    assert_int_equal(layout.events.h, 3);
+    assert_int_equal(layout.sample.h, 2);
+}
+
+static void each_size_of_screen_has_its_panels(void **state)
+{
+    (void)state;
+    static const struct {
+        int w, h, header, charts, sample, events, side;
+    } sizes[] = {{40, 10, 3, 1, 0, 0, 0},  {80, 15, 3, 2, 0, 0, 0},   {80, 16, 4, 2, 0, 0, 0},
+                 {80, 20, 4, 2, 0, 1, 0},  {80, 24, 4, 2, 3, 1, 0},   {80, 22, 4, 2, 3, 1, 0},
+                 {99, 40, 4, 2, 7, 3, 0},  {100, 40, 4, 4, 7, 3, 0},  {120, 25, 4, 4, 3, 1, 0},
+                 {120, 24, 4, 2, 3, 1, 0}, {120, 36, 4, 4, 7, 3, 0},  {120, 49, 4, 4, 7, 3, 0},
+                 {120, 50, 4, 4, 9, 4, 0}, {159, 60, 4, 4, 9, 4, 0},  {160, 60, 4, 4, 9, 0, 40},
+                 {160, 29, 4, 4, 3, 1, 0}, {160, 30, 4, 4, 3, 0, 40}, {224, 60, 4, 4, 9, 0, 56},
+                 {300, 60, 4, 4, 9, 0, 56}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct run_layout layout;
+        layout_run(sizes[i].w, sizes[i].h, false, &layout);
+        bool same = layout.header.h == sizes[i].header && layout.chart_count == sizes[i].charts &&
+                    layout.sample.h == sizes[i].sample && layout.events.h == sizes[i].events &&
+                    layout.side.w == sizes[i].side;
+        if (!same)
+            fail_msg("%d x %d: header %d, charts %d, sample %d, events %d, side %d", sizes[i].w, sizes[i].h,
+                     layout.header.h, layout.chart_count, layout.sample.h, layout.events.h, layout.side.w);
+        layout_run(sizes[i].w, sizes[i].h, true, &layout);
+        assert_int_equal(layout.chart_count, 1);
+        assert_int_equal(layout.chart[0].y + layout.chart[0].h, layout.sample.h   ? layout.sample.y
+                                                                : layout.events.h ? layout.events.y
+                                                                                  : sizes[i].h - 1);
+    }
+}
+
+static void table_drops_the_least_important_columns_first(void **state)
+{
+    (void)state;
+    struct table_column columns[] = {{"a", 10, 20, 0, false}, {"b", 5, 5, 2, false}, {"c", 5, 9, 1, false}};
+    int widths[3];
+    table_fit(columns, 3, 60, 1, widths);
+    assert_int_equal(widths[0], 20);
+    assert_int_equal(widths[1], 5);
+    assert_int_equal(widths[2], 9);
+    table_fit(columns, 3, 18, 1, widths);
+    assert_int_equal(widths[1], 0);
+    assert_int_equal(widths[0] + widths[2] + 1, 18);
+    table_fit(columns, 3, 3, 1, widths);
+    assert_int_equal(widths[2], 0);
+    assert_int_equal(widths[0], 10); /* rank 0 stays, and is clipped by the grid */
+}
+
+static void a_table_keeps_what_just_fits(void **state)
+{
+    (void)state;
+    static const struct table_column columns[] = {
+        {"a", 10, 12, 0, false}, {"b", 5, 5, 2, true}, {"c", 5, 7, 1, false}};
+    static const int expected[][4] = {{22, 10, 5, 5}, {21, 12, 0, 7}, {17, 10, 0, 5},
+                                      {16, 10, 0, 5}, {15, 12, 0, 0}, {23, 11, 5, 5},
+                                      {25, 12, 5, 6}, {26, 12, 5, 7}, {99, 12, 5, 7}};
+    int widths[3];
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        table_fit(columns, 3, expected[i][0], 1, widths);
+        int w = expected[i][0];
+        if (w == 21 || w == 17) { /* one is dropped, the others share what it leaves */
+            assert_int_equal(widths[1], 0);
+            assert_true(widths[0] + 1 + widths[2] <= w);
+        }
+        if (w >= 22)
+            for (int c = 0; c < 3; c++) assert_int_equal(widths[c], expected[i][c + 1]);
+    }
+    table_fit(columns, 3, 16, 1, widths); /* 10 + 1 + 5 */
+    assert_true(widths[0] == 10 && widths[1] == 0 && widths[2] == 5);
+    table_fit(columns, 3, 15, 1, widths);
+    assert_true(widths[0] == 12 && widths[2] == 0);
+    struct grid grid = make_grid(30, 1, GLYPHS_ASCII);
+    table_fit(columns, 3, 26, 1, widths);
+    table_draw_titles(&grid, 1, 0, columns, 3, 1, widths, ATTR_UNDERLINE);
+    assert_row(&grid, 0, " a                b c");
+    grid_release(&grid);
+}
+
+static void a_table_scrolls_no_further_than_it_must(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t first, at, count, page, expected;
+    } cases[] = {{0, 0, 10, 4, 0}, {0, 3, 10, 4, 0}, {0, 4, 10, 4, 1}, {5, 4, 10, 4, 4}, {5, 5, 10, 4, 5},
+                 {9, 9, 10, 4, 6}, {6, 2, 3, 4, 0},  {2, 3, 5, 5, 0},  {2, 3, 6, 5, 1},  {0, 0, 0, 4, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t first = cases[i].first;
+        table_scroll(&first, cases[i].at, cases[i].count, cases[i].page);
+        if (first != cases[i].expected) fail_msg("case %zu begins at %zu", i, first);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layout_of_a_run_never_overlaps_at_any_size),
+        cmocka_unit_test(an_event_takes_the_room_it_needs_at_any_size),
+        cmocka_unit_test(events_first_take_what_the_sample_leaves_blank),
+        cmocka_unit_test(each_size_of_screen_has_its_panels),
+        cmocka_unit_test(table_drops_the_least_important_columns_first),
+        cmocka_unit_test(a_table_keeps_what_just_fits),
+        cmocka_unit_test(a_table_scrolls_no_further_than_it_must),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
