@@ -15,12 +15,21 @@ static bool is_special(const char *path)
 
 enum status out_file_open(struct out_file *out, const char *path, struct err *err)
 {
-    *out = (struct out_file){.path = path, .special = is_special(path)};
-    if (snprintf(out->temporary, sizeof out->temporary, "%s.tmp-%ld", path, (long)getpid()) >=
-        (int)sizeof out->temporary)
-        return err_set(err, STATUS_USAGE, "%s: the path is too long", path);
-    int fd = out->special ? open(path, O_WRONLY | O_CLOEXEC)
-                          : open(out->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    *out = (struct out_file){.path = path};
+    if (strcmp(path, "-") == 0) {
+        out->path = "standard output";
+        out->stream = stdout;
+        return STATUS_OK;
+    }
+    int fd;
+    if (is_special(path)) {
+        fd = open(path, O_WRONLY | O_CLOEXEC);
+    } else {
+        if (snprintf(out->temporary, sizeof out->temporary, "%s.tmp-%ld", path, (long)getpid()) >=
+            (int)sizeof out->temporary)
+            return err_set(err, STATUS_USAGE, "%s: the path is too long", path);
+        fd = open(out->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    }
     out->stream = fd < 0 ? NULL : fdopen(fd, "w");
     if (out->stream) return STATUS_OK;
     int code = errno;
@@ -31,11 +40,11 @@ enum status out_file_open(struct out_file *out, const char *path, struct err *er
 enum status out_file_close(struct out_file *out, enum status status, int error, struct err *err)
 {
     if (!error && fflush(out->stream) != 0) error = errno ? errno : EIO;
-    if (!error && fsync(fileno(out->stream)) != 0 && errno != EINVAL) error = errno;
-    if (fclose(out->stream) != 0 && !error) error = errno;
-    if (!out->special && !status && !error && rename(out->temporary, out->path) != 0) error = errno;
+    if (!error && fsync(fileno(out->stream)) != 0 && errno != EINVAL && errno != EROFS) error = errno;
+    if (out->stream != stdout && fclose(out->stream) != 0 && !error) error = errno;
+    if (*out->temporary && !status && !error && rename(out->temporary, out->path) != 0) error = errno;
     if (!status && error)
         status = err_set(err, STATUS_IO, "%s: cannot write: %s", out->path, strerror(error));
-    if (!out->special && status) unlink(out->temporary);
+    if (*out->temporary && status) unlink(out->temporary);
     return status;
 }

@@ -2,7 +2,8 @@
  *
  * Always: what is written goes to "path.tmp-PID" beside it, which takes the file's place in out_file_close
  * when all went well, else is removed: a full disk leaves no half file and an old one untouched. A device or
- * a pipe (/dev/stdout) is written to as it is; to put a file in its place would destroy it. */
+ * a pipe (/dev/stdout) is written to as it is; to put a file in its place would destroy it. The path "-" is
+ * standard output. */
 #ifndef ANNEAL_RUNS_EXCHANGE_OUT_FILE_H
 #define ANNEAL_RUNS_EXCHANGE_OUT_FILE_H
 
@@ -14,9 +15,8 @@
 
 struct out_file {
     FILE *stream;
-    const char *path; /* borrowed */
-    char temporary[PATH_MAX];
-    bool special;
+    const char *path;         /* borrowed */
+    char temporary[PATH_MAX]; /* "": `path` itself is written to */
 };
 
 enum status out_file_open(struct out_file *out, const char *path, struct err *err);

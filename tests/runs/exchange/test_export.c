@@ -1,5 +1,6 @@
 /* CSV: what was recorded comes back exactly when the file is read with libcsv. */
 #include <csv.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>
@@ -182,6 +183,7 @@ static void texts_come_back_exactly(void **state)
                                         "say \"hi\"",
                                         "two\nlines",
                                         "crlf\r\nhere",
+                                        "lone\rreturn",
                                         " leading and trailing ",
                                         "\t",
                                         "\"",
@@ -348,6 +350,16 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state)
     text = store_fixture_slurp(path, NULL);
     assert_memory_equal(text, "run,name,status", 15);
     free(text);
+    /* what is no file is written to, and stays whatever happens */
+    snprintf(path, sizeof path, "%s/pipe", home);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_int_equal(export_csv_file(store, wrong, 2, TABLE_RUNS, path, &err), STATUS_NOT_FOUND);
+    struct stat info;
+    assert_true(stat(path, &info) == 0 && S_ISFIFO(info.st_mode));
+    assert_int_equal(export_csv_file(store, wrong, 1, TABLE_RUNS, path, &err), STATUS_OK);
+    assert_true(stat(path, &info) == 0 && S_ISFIFO(info.st_mode));
+    close(reader);
     snprintf(path, sizeof path, "%s/nowhere/out.csv", home);
     assert_int_equal(export_csv_file(store, wrong, 1, TABLE_RUNS, path, &err), STATUS_IO);
     assert_non_null(strstr(err.text, path));
@@ -359,6 +371,34 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state)
     store_close(store);
 }
 
+static void a_dash_is_standard_output(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    struct err err = {0};
+    store_fixture_home("dash", home, sizeof home);
+    store_fixture_run(home, "dash", id);
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    snprintf(path, sizeof path, "%s/stdout", home);
+    fflush(stdout);
+    int own = dup(STDOUT_FILENO), file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(own >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) >= 0);
+    enum status first = export_csv_file(store, ids, 1, TABLE_RUNS, "-", &err),
+                second = export_csv_file(store, ids, 1, TABLE_STEPS, "-", &err);
+    dup2(own, STDOUT_FILENO);
+    close(own);
+    close(file);
+    assert_int_equal(first, STATUS_OK);
+    assert_int_equal(second, STATUS_OK);
+    assert_false(file_exists("-"));
+    char *text = store_fixture_slurp(path, NULL);
+    assert_memory_equal(text, "run,name,status", 15);
+    assert_non_null(strstr(text, "\r\nrun,segment,step,"));
+    free(text);
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +407,7 @@ int main(void)
         cmocka_unit_test(every_table_has_its_columns_and_absent_is_empty),
         cmocka_unit_test(segments_stay_apart_and_in_order),
         cmocka_unit_test(a_file_is_replaced_whole_or_not_at_all),
+        cmocka_unit_test(a_dash_is_standard_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

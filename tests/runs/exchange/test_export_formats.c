@@ -141,6 +141,10 @@ static void an_evaluation_of_what_a_resume_went_on_from_is_kept(void **state)
         for (int64_t s = 2 * life; s < 2 * life + 2; s++)
             writer_step(writer, &(struct step_record){.step = s, .loss = 1});
         writer_eval(writer, &(struct eval_record){.step = 2 * life + 2, .val_loss = (double)life});
+        writer_sample(writer, &(struct sample_record){2 * life + 2, "p",
+                                                      life == 0   ? "zero"
+                                                      : life == 1 ? "one"
+                                                                  : "two"});
         assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
     }
     struct store *store = store_fixture_open(home);
@@ -148,6 +152,9 @@ static void an_evaluation_of_what_a_resume_went_on_from_is_kept(void **state)
     char *text = to_text(long_of_both, store, ids, 1);
     values_of(text, id, "val_loss", values, sizeof values);
     assert_string_equal(values, "2=0;4=1;6=2;");
+    free(text);
+    text = to_text(document, store, ids, 1);
+    assert_true(strstr(text, "\"zero\"") && strstr(text, "\"one\"") && strstr(text, "\"two\""));
     free(text);
     store_close(store);
 }

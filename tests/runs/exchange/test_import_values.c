@@ -133,6 +133,17 @@ static void the_run_is_counted_from_what_counts(void **state)
     assert_true(of_run("nan") == 0);
 }
 
+static void a_step_that_a_log_has_again_begins_a_segment(void **state)
+{
+    (void)state;
+    import_texts((const char *[]){"main.log", "s:0 trl:3\ns:0 trl:2\ns:1 trl:1\n", NULL});
+    assert_true(store_fixture_number(home,
+                                     "select group_concat(segment || step || loss, '') = '103.0202.0211.0'"
+                                     " from (select * from steps order by segment, step)") == 1);
+    assert_true(store_fixture_number(home, "select min(loss) from steps where step = 0 and segment = 2") ==
+                2);
+}
+
 static void a_run_of_evaluations_alone_shows_all_of_them(void **state)
 {
     (void)state;
@@ -206,6 +217,7 @@ int main(void)
         cmocka_unit_test(a_nan_is_of_its_own_record_alone),
         cmocka_unit_test(of_scalars_the_last_record_of_a_step_counts_with_its_nan),
         cmocka_unit_test(the_run_is_counted_from_what_counts),
+        cmocka_unit_test(a_step_that_a_log_has_again_begins_a_segment),
         cmocka_unit_test(a_run_of_evaluations_alone_shows_all_of_them),
         cmocka_unit_test(keys_have_their_limits),
         cmocka_unit_test(an_absurd_time_is_not_the_runs),

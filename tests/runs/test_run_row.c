@@ -1,0 +1,126 @@
+/* The row of a run: it follows its history, and a resume goes on from what it says. */
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "tests/runs/store_fixture.h"
+
+static char home[PATH_MAX], id[RUN_ID_MAX];
+
+static struct writer *begin(const char *name)
+{
+    store_fixture_home(name, home, sizeof home);
+    store_fixture_run(home, name, id);
+    return store_fixture_writer(home, id);
+}
+
+static struct run_info after(struct writer *writer)
+{
+    struct err err = {0};
+    struct run_info info;
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    if (run_find(store, id, &info, &err)) fail_msg("%s", err.text);
+    store_close(store);
+    return info;
+}
+
+static void step(struct writer *writer, int64_t number, double loss, double rate)
+{
+    writer_step(writer,
+                &(struct step_record){
+                    .step = number, .tokens = 10 * (number + 1), .loss = loss, .tokens_per_sec = rate});
+}
+
+static void eval(struct writer *writer, int64_t number, double loss)
+{
+    writer_eval(writer, &(struct eval_record){.step = number, .val_loss = loss});
+}
+
+static void the_speed_is_smoothed_over_about_ten_steps(void **state)
+{
+    (void)state;
+    struct writer *writer = begin("speed");
+    step(writer, 0, 1, 100);
+    step(writer, 1, 1, 200);
+    step(writer, 2, 1, NAN); /* not measured */
+    assert_true(after(writer).tokens_per_sec == 110);
+    writer = store_fixture_writer(home, id);
+    step(writer, 3, 1, 50); /* a resume measures anew: it may run elsewhere */
+    assert_true(after(writer).tokens_per_sec == 50);
+}
+
+static void a_resume_without_a_step_leaves_what_was_recorded(void **state)
+{
+    (void)state;
+    struct writer *writer = begin("idle");
+    step(writer, 0, 3, 1);
+    step(writer, 1, NAN, 1);
+    eval(writer, 0, 4);
+    struct run_info first = after(writer), again = after(store_fixture_writer(home, id));
+    assert_true(first.steps == 2 && first.tokens == 20 && first.best_step == 0 && first.best_val_loss == 4);
+    assert_true(isnan(first.final_loss) && first.loss_recorded);
+    assert_true(again.segment == 2 && again.steps == 2 && again.tokens == 20);
+    assert_true(isnan(again.final_loss) && again.loss_recorded);
+    assert_true(again.best_step == 0 && again.best_val_loss == 4);
+    /* one that never had a step has no loss either */
+    struct run_info none = after(begin("none"));
+    assert_true(!none.loss_recorded && none.best_step == -1 && none.steps == 0 && none.elapsed >= 0);
+}
+
+static void any_number_is_better_than_nan_and_the_first_of_equals_is_best(void **state)
+{
+    (void)state;
+    struct writer *writer = begin("best");
+    eval(writer, 0, NAN);
+    struct run_info info = after(writer);
+    assert_true(isnan(info.best_val_loss) && info.best_step == 0);
+    writer = store_fixture_writer(home, id);
+    eval(writer, 10, 9);
+    eval(writer, 20, NAN);
+    eval(writer, 30, 9);
+    info = after(writer);
+    assert_true(info.best_val_loss == 9 && info.best_step == 10);
+}
+
+static void several_runs_that_fit_are_named_three_at_most(void **state)
+{
+    (void)state;
+    char ids[4][RUN_ID_MAX];
+    struct err err;
+    struct run_info info;
+    store_fixture_home("many", home, sizeof home);
+    for (int i = 0; i < 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "run-%d", i);
+        store_fixture_run(home, name, ids[i]);
+    }
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_find(store, "20", &info, &err), STATUS_USAGE);
+    for (int i = 3; i > 0; i--) assert_non_null(strstr(err.text, ids[i])); /* the newest */
+    assert_null(strstr(err.text, ids[0]));
+    assert_non_null(strstr(err.text, "fits 4 runs"));
+    assert_non_null(strstr(err.text, ", ..."));
+    assert_int_equal(run_delete(store, ids[0], &err), STATUS_OK);
+    assert_int_equal(run_find(store, "20", &info, &err), STATUS_USAGE);
+    assert_null(strstr(err.text, "..."));
+    store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_speed_is_smoothed_over_about_ten_steps),
+        cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
+        cmocka_unit_test(any_number_is_better_than_nan_and_the_first_of_equals_is_best),
+        cmocka_unit_test(several_runs_that_fit_are_named_three_at_most),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
