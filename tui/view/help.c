@@ -77,33 +77,26 @@ static int group_width(enum key_context context)
     return TEXT_X + most + 1;
 }
 
-static int group_rows(enum key_context context, int inside_w)
+/* A text in row `row` of the box's inside, unless that is scrolled out of sight. */
+static void help_text(struct grid *grid, struct rect inside, int row, int x, enum style style, int attr,
+                      const char *text)
 {
-    int rows = 1;
-    for (size_t i = 0; i < key_count; i++)
-        if (keys[i].context == context) rows += wrap_rows(keys[i].help, inside_w - TEXT_X - 1);
-    return rows;
+    if (row >= 0 && row < inside.h)
+        grid_text(grid, inside.x + x, inside.y + row, inside.w - x - 1, style, attr, text);
 }
 
-/* Rows that are scrolled out of sight are drawn into none. Returns the row after the group. */
-static int draw_group(struct grid *grid, struct rect inside, int row, int scroll, enum key_context context)
+/* From `row` on, which may lie out of sight. Returns the row after the group. */
+static int draw_group(struct grid *grid, struct rect inside, int row, enum key_context context)
 {
-    int bottom = scroll + inside.h, text_w = inside.w - TEXT_X - 1;
-    if (row >= scroll && row < bottom)
-        grid_text(grid, inside.x + 1, inside.y + row - scroll, inside.w - 2, STYLE_TEXT,
-                  ATTR_BOLD | ATTR_UNDERLINE, key_context_title(context));
-    row++;
+    help_text(grid, inside, row++, 1, STYLE_TEXT, ATTR_BOLD | ATTR_UNDERLINE, key_context_title(context));
     for (size_t i = 0; i < key_count; i++) {
         if (keys[i].context != context) continue;
-        if (row >= scroll && row < bottom)
-            grid_text(grid, inside.x + LABEL_X, inside.y + row - scroll, TEXT_X - LABEL_X - 1, STYLE_ACCENT,
-                      ATTR_BOLD, keys[i].label);
-        for (const char *line = keys[i].help, *next; *line; line = next, row++) {
+        help_text(grid, inside, row, LABEL_X, STYLE_ACCENT, ATTR_BOLD, keys[i].label);
+        for (const char *line = keys[i].help, *next; *line; line = next) {
             char text[128];
-            snprintf(text, sizeof text, "%.*s", (int)(wrap_line(line, text_w, &next) - line), line);
-            if (row >= scroll && row < bottom)
-                grid_text(grid, inside.x + TEXT_X, inside.y + row - scroll, text_w, STYLE_TEXT, ATTR_NONE,
-                          text);
+            snprintf(text, sizeof text, "%.*s", (int)(wrap_line(line, inside.w - TEXT_X - 1, &next) - line),
+                     line);
+            help_text(grid, inside, row++, TEXT_X, STYLE_TEXT, ATTR_NONE, text);
         }
     }
     return row;
@@ -112,23 +105,22 @@ static int draw_group(struct grid *grid, struct rect inside, int row, int scroll
 /* As wide as its text needs; on a narrow screen the text is wrapped. */
 void help_draw(struct grid *grid, enum key_context context, int *scroll)
 {
+    static const char *const scrolls[] = {" Up Down scroll, any other key closes ",
+                                          " Up Down scroll, others close ", NULL};
+    static const char *const closes[] = {" any key closes ", NULL};
     int w = group_width(context), any_w = group_width(CONTEXT_ANY);
     w = any_w > w ? any_w : w;
     w = w + 2 < BOX_LEAST ? BOX_LEAST : w + 2;
     if (w > grid->w) w = grid->w;
-    int rows = group_rows(context, w - 2) + 1 + group_rows(CONTEXT_ANY, w - 2);
+    struct rect unseen = {0, 0, w - 2, 0}; /* drawing there only counts the rows */
+    int rows = draw_group(grid, unseen, draw_group(grid, unseen, 0, context) + 1, CONTEXT_ANY);
     struct rect box = layout_centre(grid->w, grid->h - 1, w, rows + 2);
     grid_fill(grid, box, ' ', STYLE_TEXT, ATTR_NONE);
     struct rect inside = grid_box(grid, box, STYLE_ACCENT, "Keys");
     if (*scroll > rows - inside.h) *scroll = rows > inside.h ? rows - inside.h : 0;
-    int row = draw_group(grid, inside, 0, *scroll, context);
-    draw_group(grid, inside, row + 1, *scroll, CONTEXT_ANY);
-    static const char *const scrolls[] = {" Up Down scroll, any other key closes ",
-                                          " Up Down scroll, others close ", NULL};
-    static const char *const closes[] = {" any key closes ", NULL};
+    draw_group(grid, inside, draw_group(grid, inside, -*scroll, context) + 1, CONTEXT_ANY);
     grid_text_fitting(grid, box.x + 2, box.y + box.h - 1, box.w - 4, STYLE_DIM, ATTR_NONE,
                       rows > inside.h ? scrolls : closes);
-    if (rows - *scroll > inside.h)
-        grid_put(grid, box.x + box.w - 1, box.y + box.h - 2, 0x25BC, STYLE_ACCENT, ATTR_BOLD);
-    if (*scroll > 0) grid_put(grid, box.x + box.w - 1, box.y + 1, 0x25B2, STYLE_ACCENT, ATTR_BOLD);
+    inside.w++; /* the marks lie on the frame */
+    grid_scroll_marks(grid, inside, *scroll > 0, rows - *scroll > inside.h);
 }

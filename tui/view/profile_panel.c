@@ -164,30 +164,30 @@ static void add_lines(struct profile_tree *tree, size_t from, size_t end, size_t
 
 enum status profile_tree_arrange(struct profile_tree *tree, const struct profile *profile, struct err *err)
 {
-    size_t need = 3 * profile->count; /* a phase, a layer and an operation a row, at most */
-    if (need > tree->capacity) {
-        struct profile_node *nodes = realloc(tree->nodes, need * sizeof *nodes);
-        if (nodes) tree->nodes = nodes;
-        struct profile_line *lines = realloc(tree->lines, need * sizeof *lines);
-        if (lines) tree->lines = lines;
-        size_t *order = realloc(tree->order, need * sizeof *order);
-        if (order) tree->order = order;
-        if (!nodes || !lines || !order)
-            return err_set(err, STATUS_NO_MEMORY, "no memory for a profile of %zu rows", profile->count);
-        tree->capacity = need;
+    size_t need = 3 * profile->count + 1; /* a phase, a layer and an operation a row, at most */
+    struct arena arena;
+    arena_init(&arena, 4096);
+    struct profile_node *nodes = arena_alloc_array(&arena, need, sizeof *nodes);
+    struct profile_line *lines = arena_alloc_array(&arena, need, sizeof *lines);
+    size_t *order = arena_alloc_array(&arena, need, sizeof *order);
+    if (!nodes || !lines || !order) {
+        arena_release(&arena);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a profile of %zu rows", profile->count);
     }
+    arena_release(&tree->arena);
+    tree->arena = arena;
+    tree->nodes = nodes;
+    tree->lines = lines;
     make_nodes(tree, profile);
     tree->count = 0;
-    if (tree->node_count) add_lines(tree, 0, tree->node_count, tree->order);
+    if (tree->node_count) add_lines(tree, 0, tree->node_count, order);
     return STATUS_OK;
 }
 
 void profile_tree_release(struct profile_tree *tree)
 {
-    free(tree->nodes);
-    free(tree->lines);
+    arena_release(&tree->arena);
     free(tree->folds);
-    free(tree->order);
     *tree = (struct profile_tree){0};
 }
 
@@ -315,7 +315,6 @@ void profile_panel_draw(struct grid *grid, struct rect area, const struct profil
     const struct profile_tree *tree = panel->tree;
     char detail[120] = "", time[32];
     int widths[COLUMNS];
-    struct rect whole = area;
     if (area.w < 20 || area.h < HEAD_ROWS + 1) return;
     if (profile->count)
         snprintf(detail, sizeof detail,
@@ -323,19 +322,17 @@ void profile_panel_draw(struct grid *grid, struct rect area, const struct profil
                  axis_format(profile->step_us / 1e3, time, sizeof time), profile->steps, profile->last_step);
     grid_title(grid, &area, "profile", detail);
     if (!profile->count) {
-        grid_text(grid, area.x + 1, area.y, area.w - 2, STYLE_DIM, 0, "no step of this run was profiled yet");
+        grid_line(grid, &area, STYLE_DIM, 0, "no step of this run was profiled yet");
         return;
     }
     table_fit(columns, COLUMNS, area.w - 2, GAP, widths);
     table_draw_titles(grid, area.x + 1, area.y, columns, COLUMNS, GAP, widths, 0);
-    for (int y = 1; y < area.h && panel->scroll + (size_t)y - 1 < tree->count; y++) {
-        size_t at = panel->scroll + (size_t)y - 1;
-        struct rect row = {area.x, area.y + y, area.w, 1};
+    rect_skip(&area, 1);
+    size_t end = panel->scroll + (size_t)area.h < tree->count ? panel->scroll + (size_t)area.h : tree->count;
+    for (size_t at = panel->scroll; at < end; at++) {
+        struct rect row = {area.x, area.y + (int)(at - panel->scroll), area.w, 1};
         draw_line(grid, row, widths, &tree->lines[at], profile->step_us);
         if (at == panel->selected) grid_mark(grid, row, ATTR_REVERSE);
     }
-    int edge = area.x + area.w - 1;
-    if (panel->scroll > 0) grid_put(grid, edge, area.y + 1, 0x25B2, STYLE_ACCENT, ATTR_BOLD);
-    if (panel->scroll + profile_panel_page(whole) < tree->count)
-        grid_put(grid, edge, area.y + area.h - 1, 0x25BC, STYLE_ACCENT, ATTR_BOLD);
+    grid_scroll_marks(grid, area, panel->scroll > 0, end < tree->count);
 }

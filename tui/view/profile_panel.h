@@ -4,6 +4,7 @@
 #ifndef ANNEAL_TUI_VIEW_PROFILE_PANEL_H
 #define ANNEAL_TUI_VIEW_PROFILE_PANEL_H
 
+#include "core/base/arena.h"
 #include "runs/profile.h"
 #include "tui/widget/grid.h"
 
@@ -26,10 +27,10 @@ struct profile_tree {
     bool by_time;  /* siblings: the slowest first; else in the order of the profile */
     bool all_open; /* layers are open unless folded by hand */
     /* private */
+    struct arena arena; /* of lines and nodes */
     struct profile_node *nodes;
     struct profile_fold *folds;
-    size_t *order; /* scratch of sorting */
-    size_t node_count, capacity, fold_count, fold_capacity;
+    size_t node_count, fold_count, fold_capacity;
 };
 
 /* Zero `tree` before its first use. Texts are borrowed from `profile` until the next call. */

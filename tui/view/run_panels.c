@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +18,24 @@
 
 enum { SILENT_SECONDS = 30 }; /* a trainer that says nothing for so long is worth a warning */
 
-/* "label value  " with the label dimmed, when it fits; returns where the next one begins. */
-static int fact(struct grid *grid, int x, int y, int end, const char *label, enum style style,
-                const char *value)
+/* A row that facts are added to from the left. */
+struct facts {
+    struct grid *grid;
+    int x, y, end;
+};
+
+/* "label value   " with the label dimmed, when it fits. */
+static void __attribute__((format(printf, 4, 5)))
+add_fact(struct facts *row, const char *label, enum style style, const char *format, ...)
 {
-    int w = glyph_text_width(label) + (*label ? 1 : 0) + glyph_text_width(value);
-    if (x + w > end) return x;
-    if (*label) x += grid_text(grid, x, y, end - x, STYLE_DIM, 0, label) + 1;
-    x += grid_text(grid, x, y, end - x, style, ATTR_BOLD, value);
-    return x + 3;
+    char value[64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    if (row->x + glyph_text_width(label) + (*label ? 1 : 0) + glyph_text_width(value) > row->end) return;
+    if (*label) row->x += grid_text(row->grid, row->x, row->y, row->end - row->x, STYLE_DIM, 0, label) + 1;
+    row->x += grid_text(row->grid, row->x, row->y, row->end - row->x, style, ATTR_BOLD, value) + 3;
 }
 
 static void draw_name(struct grid *grid, struct rect area, const struct run_info *run, double now)
@@ -89,48 +99,36 @@ static bool is_recorded(const struct run_model *model, enum model_trace trace, d
 static void draw_numbers(struct grid *grid, struct rect area, const struct run_model *model)
 {
     const struct run_info *run = &model->info;
-    int y = area.y + 2, end = area.x + area.w - 1, x = area.x + 1;
-    char text[64], number[32];
+    const struct step_record *last = &model->last;
+    struct facts row = {grid, area.x + 1, area.y + 2, area.x + area.w - 1};
+    char number[32];
     if (run->steps <= 0) {
         rect_skip(&area, 2);
         grid_line(grid, &area, STYLE_DIM, 0, "no step yet");
         return;
     }
     if (run->loss_recorded)
-        x = fact(grid, x, y, end, "loss", STYLE_TRAIN, axis_format(run->final_loss, text, sizeof text));
+        add_fact(&row, "loss", STYLE_TRAIN, "%s", axis_format(run->final_loss, number, sizeof number));
     if (model->eval_count)
-        x = fact(grid, x, y, end, "val", STYLE_VAL, axis_format(model->evals[0].val_loss, text, sizeof text));
-    if (run->best_step >= 0) {
-        snprintf(text, sizeof text, "%s @%" PRId64, axis_format(run->best_val_loss, number, sizeof number),
-                 run->best_step);
-        x = fact(grid, x, y, end, "best", STYLE_BEST, text);
-    }
-    if (!isnan(run->tokens_per_sec)) {
-        snprintf(text, sizeof text, "%s tok/s",
+        add_fact(&row, "val", STYLE_VAL, "%s", axis_format(model->evals[0].val_loss, number, sizeof number));
+    if (run->best_step >= 0)
+        add_fact(&row, "best", STYLE_BEST, "%s @%" PRId64,
+                 axis_format(run->best_val_loss, number, sizeof number), run->best_step);
+    if (!isnan(run->tokens_per_sec))
+        add_fact(&row, "", STYLE_SPEED, "%s tok/s",
                  text_format_count(run->tokens_per_sec, number, sizeof number));
-        x = fact(grid, x, y, end, "", STYLE_SPEED, text);
-    }
     if (!model->has_last) return;
-    const struct step_record *last = &model->last;
     if (is_recorded(model, TRACE_LR, last->lr))
-        x = fact(grid, x, y, end, "lr", STYLE_LR, axis_format(last->lr, text, sizeof text));
+        add_fact(&row, "lr", STYLE_LR, "%s", axis_format(last->lr, number, sizeof number));
     if (is_recorded(model, TRACE_GRAD, last->grad_norm))
-        x = fact(grid, x, y, end, "grad", STYLE_GRAD, axis_format(last->grad_norm, text, sizeof text));
-    if (!isnan(last->step_ms)) { /* an imported history may not say it */
-        snprintf(text, sizeof text, "%s ms", axis_format(last->step_ms, number, sizeof number));
-        x = fact(grid, x, y, end, "step", STYLE_TEXT, text);
-    }
+        add_fact(&row, "grad", STYLE_GRAD, "%s", axis_format(last->grad_norm, number, sizeof number));
+    if (!isnan(last->step_ms)) /* an imported history may not say it */
+        add_fact(&row, "step", STYLE_TEXT, "%s ms", axis_format(last->step_ms, number, sizeof number));
     if (run->tokens >= 0)
-        x = fact(grid, x, y, end, "tokens", STYLE_TEXT,
+        add_fact(&row, "tokens", STYLE_TEXT, "%s",
                  text_format_count((double)run->tokens, number, sizeof number));
-    if (!isnan(last->epoch)) {
-        snprintf(text, sizeof text, "%.2f", last->epoch);
-        x = fact(grid, x, y, end, "epoch", STYLE_TEXT, text);
-    }
-    if (!isnan(last->mfu)) {
-        snprintf(text, sizeof text, "%.1f%%", last->mfu * 100);
-        fact(grid, x, y, end, "MFU", STYLE_TEXT, text);
-    }
+    if (!isnan(last->epoch)) add_fact(&row, "epoch", STYLE_TEXT, "%.2f", last->epoch);
+    if (!isnan(last->mfu)) add_fact(&row, "MFU", STYLE_TEXT, "%.1f%%", last->mfu * 100);
 }
 
 /* How the early stopping stands, as long as it has not ended the run. Returns the columns used. */
@@ -318,36 +316,37 @@ void panel_draw_events(struct grid *grid, struct rect area, const struct run_mod
 
 /* --- details, for wide screens --- */
 
-static void side_line(struct grid *grid, struct rect *area, const char *label, const char *value)
+static void __attribute__((format(printf, 4, 5)))
+side_line(struct grid *grid, struct rect *area, const char *label, const char *format, ...)
 {
+    enum { VALUE_X = 12 };
+    char value[128];
+    va_list args;
     if (area->h <= 0) return;
-    grid_text(grid, area->x + 1, area->y, 11, STYLE_DIM, 0, label);
-    grid_text(grid, area->x + 13, area->y, area->w - 14, STYLE_TEXT, 0, value);
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    grid_text(grid, area->x + 1, area->y, VALUE_X - 1, STYLE_DIM, 0, label);
+    struct rect rest = {area->x + VALUE_X, area->y, area->w - VALUE_X, 1};
+    grid_line(grid, &rest, STYLE_TEXT, 0, "%s", value);
     rect_skip(area, 1);
 }
 
 static void draw_facts(struct grid *grid, struct rect *area, const struct run_info *run)
 {
-    char text[128], number[32];
+    char number[32];
     grid_title(grid, area, "run", NULL);
-    side_line(grid, area, "id", run->id);
-    if (run->device[0]) {
-        snprintf(text, sizeof text, "%s, %s", run->device, run->precision);
-        side_line(grid, area, "device", text);
-    }
+    side_line(grid, area, "id", "%s", run->id);
+    if (run->device[0]) side_line(grid, area, "device", "%s, %s", run->device, run->precision);
     if (run->parameters >= 0)
-        side_line(grid, area, "parameters", label_thousands(run->parameters, number, sizeof number));
+        side_line(grid, area, "parameters", "%s", label_thousands(run->parameters, number, sizeof number));
     if (run->tokens >= 0)
-        side_line(grid, area, "tokens", label_thousands(run->tokens, number, sizeof number));
-    if (run->segment > 1) {
-        snprintf(text, sizeof text, "%d (resumed %d time%s)", run->segment, run->segment - 1,
-                 text_plural(run->segment - 1));
-        side_line(grid, area, "segment", text);
-    }
-    if (run->pid > 0 && label_is_live(run->status)) {
-        snprintf(text, sizeof text, "process %" PRId64, run->pid);
-        side_line(grid, area, "trainer", text);
-    }
+        side_line(grid, area, "tokens", "%s", label_thousands(run->tokens, number, sizeof number));
+    if (run->segment > 1)
+        side_line(grid, area, "segment", "%d (resumed %d time%s)", run->segment, run->segment - 1,
+                  text_plural(run->segment - 1));
+    if (run->pid > 0 && label_is_live(run->status))
+        side_line(grid, area, "trainer", "process %" PRId64, run->pid);
 }
 
 /* The title of a list, a blank row above it. Returns the rows that the list may take: at most `rows`; 0 where

@@ -137,50 +137,44 @@ static struct chart_trace make_trace(const struct run_model *model, int trace, c
 
 static void make_chart(const struct run_state *state, int which, struct chart *chart)
 {
+    static const struct {
+        const char *title, *unit;
+        bool zero;
+        double least_span;
+        enum model_trace trace;
+        enum style style;
+    } kinds[CHART_COUNT] = {
+        [CHART_LOSS] = {"loss", NULL, false, 0, TRACE_LOSS, STYLE_TRAIN},
+        [CHART_LR] = {"learning rate", NULL, true, 0, TRACE_LR, STYLE_LR},
+        [CHART_GRAD] = {"gradient norm", NULL, false, 0, TRACE_GRAD, STYLE_GRAD},
+        [CHART_SPEED] = {"throughput", "tokens/s", false, 0.25, TRACE_SPEED, STYLE_SPEED},
+    };
     const struct run_model *model = &state->model;
-    *chart = (struct chart){.log = state->log[which],
+    bool loss = which == CHART_LOSS;
+    *chart = (struct chart){.title = kinds[which].title,
+                            .unit = kinds[which].unit,
+                            .zero = kinds[which].zero,
+                            .least_span = kinds[which].least_span,
+                            .log = state->log[which],
                             .focused = which == state->focus,
                             .ended = !label_is_live(model->info.status),
+                            .decay = which == CHART_LR ? 0 : model->decay,
                             .cursor = state->cursor,
-                            .best_step = -1,
+                            .best_step = loss ? model->info.best_step : -1,
+                            .best = model->info.best_val_loss,
                             .mark_steps = model->marks,
                             .mark_count = model->mark_count,
                             .event_steps = model->event_marks,
-                            .event_count = which == CHART_LOSS ? model->event_mark_count : 0,
-                            .trace_count = 1};
-    if (which != CHART_LR) chart->decay = model->decay;
+                            .event_count = loss ? model->event_mark_count : 0,
+                            .trace_count = loss ? 2 : 1};
     visible_range(state, &chart->first_step, &chart->last_step);
-    switch (which) {
-    case CHART_LOSS:
-        chart->title = "loss";
-        chart->trace_count = 2;
-        chart->trace[0] = make_trace(model, TRACE_LOSS, "train", STYLE_TRAIN);
-        chart->trace[1] = make_trace(model, TRACE_VAL, "val", STYLE_VAL);
-        chart->trace[1].marks = true;
-        if (model->other.id[0]) {
-            chart->trace_count = 3;
-            chart->trace[2] = make_trace(model, TRACE_OTHER, model->other.name, STYLE_LR);
-            chart->trace[2].trend = true;
-        }
-        chart->best_step = model->info.best_step;
-        chart->best = model->info.best_val_loss;
-        break;
-    case CHART_LR:
-        chart->title = "learning rate";
-        chart->zero = true;
-        chart->trace[0] = make_trace(model, TRACE_LR, NULL, STYLE_LR);
-        break;
-    case CHART_GRAD:
-        chart->title = "gradient norm";
-        chart->trace[0] = make_trace(model, TRACE_GRAD, NULL, STYLE_GRAD);
-        break;
-    default:
-        chart->title = "throughput";
-        chart->unit = "tokens/s";
-        chart->least_span = 0.25;
-        chart->trace[0] = make_trace(model, TRACE_SPEED, NULL, STYLE_SPEED);
-        break;
-    }
+    chart->trace[0] = make_trace(model, (int)kinds[which].trace, loss ? "train" : NULL, kinds[which].style);
+    if (!loss) return;
+    chart->trace[1] = make_trace(model, TRACE_VAL, "val", STYLE_VAL);
+    chart->trace[1].marks = true;
+    if (!model->other.id[0]) return;
+    chart->trace[chart->trace_count++] = make_trace(model, TRACE_OTHER, model->other.name, STYLE_LR);
+    chart->trace[2].trend = true;
 }
 
 static void draw_chart(struct workbench *workbench, struct run_state *state, struct grid *grid,

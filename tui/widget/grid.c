@@ -170,6 +170,13 @@ void grid_title(struct grid *grid, struct rect *area, const char *title, const c
     rect_skip(area, 1);
 }
 
+void grid_scroll_marks(struct grid *grid, struct rect area, bool above, bool below)
+{
+    int x = area.x + area.w - 1;
+    if (above) grid_put(grid, x, area.y, 0x25B2, STYLE_ACCENT, ATTR_BOLD);
+    if (below) grid_put(grid, x, area.y + area.h - 1, 0x25BC, STYLE_ACCENT, ATTR_BOLD);
+}
+
 void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
 {
     char text[1024];

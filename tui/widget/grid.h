@@ -86,6 +86,9 @@ struct rect grid_box(struct grid *grid, struct rect area, enum style style, cons
  * area. */
 void grid_title(struct grid *grid, struct rect *area, const char *title, const char *detail);
 
+/* Arrows at the right edge of `area`: there is more above it, below it. */
+void grid_scroll_marks(struct grid *grid, struct rect area, bool above, bool below);
+
 /* Text in the first row of `area`, a column away from its sides; takes that row off the area, which may be
  * empty. */
 void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
