@@ -13,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/philox.h"
+#include "tests/runs/store_fixture.h"
 
 static void must(enum status status, const struct err *err)
 {
@@ -144,4 +145,20 @@ void fill_end(struct fill_run *run, enum run_status status, const char *message)
     must(writer_close(run->writer, status, message ? message : "", &err), &err);
     run->writer = NULL;
     run_lock_release(&run->lock);
+}
+
+void fill_five_hundred(const char *name, char *home, size_t size)
+{
+    struct fill_run run;
+    store_fixture_home(name, home, size);
+    fill_run(home,
+             &(struct fill){.name = "ended",
+                            .steps = 481,
+                            .total_steps = 481,
+                            .eval_every = 50,
+                            .patience = 3,
+                            .spike_step = 240,
+                            .spike = 12,
+                            .status = RUN_FINISHED},
+             &run);
 }

@@ -33,6 +33,10 @@ void fill_run(const char *home, const struct fill *fill, struct fill_run *out);
 void fill_steps(struct fill_run *run, const struct fill *fill, int64_t from, int64_t to);
 void fill_end(struct fill_run *run, enum run_status status, const char *message);
 
+/* A fresh home named `name`, and in it "ended": 481 steps with a spike at 240, evaluations, two samples,
+ * events. */
+void fill_five_hundred(const char *name, char *home, size_t size);
+
 double fill_loss(int64_t step); /* the curve */
 
 #endif

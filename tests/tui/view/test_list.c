@@ -285,6 +285,58 @@ static void the_list_shows_a_death_while_nothing_is_written(void **state)
     store_close(store);
 }
 
+static void a_run_is_deleted_only_after_yes(void **state)
+{
+    (void)state;
+    static const struct fill live = {
+        .name = "alive", .steps = 5, .total_steps = 20, .spike_step = -1, .keep_alive = true};
+    char home[1024];
+    struct fill_run run;
+    make_thirty("deleted", home, sizeof home);
+    fill_run(home, &live, &run);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "D"); /* the newest */
+    headless_expect(workbench, 80, 24, 80, "alive is training: stop it before deleting it");
+    headless_type(workbench, "y"); /* nothing was asked */
+    press(workbench, K_DOWN, 3);
+    headless_type(workbench, "D");
+    headless_expect(workbench, 80, 24, 80, "Delete run-02 with its history and checkpoints?");
+    headless_type(workbench, "n");
+    press(workbench, 'D', 1);
+    press(workbench, K_ESCAPE, 1);
+    headless_expect(workbench, 80, 24, 80, "31 runs, 1 training");
+    headless_type(workbench, "Dy");
+    headless_expect(workbench, 80, 24, 80, "run-02 is deleted");
+    headless_expect(workbench, 80, 24, 80, "30 runs, 1 training");
+    headless_expect_selected(workbench, "run-03"); /* which has its place now */
+    assert_true(store_fixture_number(home, "select count(*) from runs where name = 'run-02'") == 0);
+    headless_type(workbench, "s");
+    headless_expect(workbench, 80, 24, 80, "run-03 is not training: it is finished");
+    workbench_close(workbench);
+    fill_end(&run, RUN_STOPPED, "");
+}
+
+static void an_empty_store_teaches_how_to_begin(void **state)
+{
+    (void)state;
+    static const uint32_t nothing_to_act_on[] = {K_ENTER, K_UP, K_DOWN, K_END, 'p', 's',
+                                                 'c',     'C',  'D',    'o',   'O'};
+    char home[1024];
+    store_fixture_home("nothing", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_expect(workbench, 80, 24, 80, "No runs yet.");
+    headless_expect(workbench, 40, 12, 40, "No runs yet.");
+    headless_expect(workbench, 80, 24, 80, "anneal train --data.train=kjv");
+    for (size_t i = 0; i < sizeof nothing_to_act_on / sizeof *nothing_to_act_on; i++) {
+        workbench_key(workbench, nothing_to_act_on[i]);
+        headless_expect(workbench, 80, 24, 80, "No runs yet.");
+        headless_expect(workbench, 80, 24, 80, "? help");
+    }
+    headless_type(workbench, "q");
+    assert_true(workbench->left);
+    workbench_close(workbench);
+}
+
 static int unmount(void **state)
 {
     char view[1024];
@@ -450,6 +502,8 @@ int main(void)
         cmocka_unit_test(a_filter_takes_every_letter_and_all_of_its_words),
         cmocka_unit_test(the_small_curve_of_a_living_run_moves),
         cmocka_unit_test(the_list_shows_a_death_while_nothing_is_written),
+        cmocka_unit_test(a_run_is_deleted_only_after_yes),
+        cmocka_unit_test(an_empty_store_teaches_how_to_begin),
         cmocka_unit_test_teardown(where_nothing_can_be_written_keys_say_how_to_go_on, unmount),
         cmocka_unit_test(runs_of_one_name_are_told_apart),
         cmocka_unit_test(the_cells_of_a_row_say_what_is_known),

@@ -51,27 +51,22 @@ static void the_memory_of_a_living_run_names_who_else_holds_some(void **state)
     record_memory(fixture);
     assert_int_equal(ledger_open(getenv("ANNEAL_LEDGER"), &ledger, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &cpu, fixture->run.id, 100 * MIB, &own, &err), STATUS_OK);
-    for (int s = 0; s < 3; s++) {
-        struct pty *pty = terminal_open(fixture->environment, terminal_sizes[s][0], terminal_sizes[s][1],
-                                        NULL, NULL, arguments);
-        pty_wait_text(pty, "━ train");
-        if (s == 2) pty_wait_text(pty, "memory 100.0 MiB planned, 160.0 MiB held, 624.0 MiB free");
-        pty_send(pty, "M");
-        pty_wait_text(pty, "400.0 MiB of 1.0 GiB");
-        pty_wait_text(pty, "█W weights");
-        pty_wait_text(pty, "░A activations");
-        pty_wait_text(pty, "60.0 MiB   60.0 MiB");
-        pty_wait_text(pty, "kjv-live, ");
-        assert_false(pty_has_text(pty, "a-newcomer"));
-        assert_int_equal(ledger_reserve(ledger, &cpu, "a-newcomer", 77 * MIB, &other, &err), STATUS_OK);
-        pty_wait_text(pty, "a-newcomer, "); /* without a key, and without a change of the run store */
-        pty_wait_text(pty, "77.0 MiB");
-        assert_int_equal(ledger_release(ledger, other, &err), STATUS_OK);
-        pty_wait_no_text(pty, "a-newcomer");
-        pty_send(pty, "q");
-        pty_wait_text(pty, "━ train");
-        pty_close(pty);
-    }
+    struct pty *pty = terminal_open(fixture->environment, 60, 200, NULL, NULL, arguments);
+    pty_wait_text(pty, "━ train");
+    pty_wait_text(pty, "memory 100.0 MiB planned, 160.0 MiB held, 624.0 MiB free");
+    pty_send(pty, "M");
+    pty_wait_text(pty, "400.0 MiB of 1.0 GiB");
+    pty_wait_text(pty, "60.0 MiB   60.0 MiB");
+    pty_wait_text(pty, "kjv-live, ");
+    assert_false(pty_has_text(pty, "a-newcomer"));
+    assert_int_equal(ledger_reserve(ledger, &cpu, "a-newcomer", 77 * MIB, &other, &err), STATUS_OK);
+    pty_wait_text(pty, "a-newcomer, "); /* without a key, and without a change of the run store */
+    pty_wait_text(pty, "77.0 MiB");
+    assert_int_equal(ledger_release(ledger, other, &err), STATUS_OK);
+    pty_wait_no_text(pty, "a-newcomer");
+    pty_send(pty, "q");
+    pty_wait_text(pty, "━ train");
+    pty_close(pty);
     ledger_close(ledger);
 }
 
@@ -99,46 +94,6 @@ static void the_memory_reads_without_colours_and_without_unicode(void **state)
     pty_close(pty);
 }
 
-static void a_past_run_shows_its_memory_as_last_seen(void **state)
-{
-    struct fixture *fixture = *state;
-    const char *arguments[] = {"watch", "lion-first", NULL};
-    store_fixture_sql(
-        fixture->home,
-        "insert or replace into memory select id, 1, 0, 'moments', 3145728, 3145728, 3145728 from"
-        " runs where name = 'lion-first'");
-    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
-    pty_wait_text(pty, "━ train");
-    pty_send(pty, "M");
-    pty_wait_text(pty, "▒M moments");
-    pty_wait_text(pty, "3.0 MiB");
-    pty_wait_text(pty, "device not looked at");
-    assert_false(pty_has_text(pty, "runs that hold"));
-    pty_close(pty);
-}
-
-static void a_crashed_run_without_a_checkpoint_is_not_said_to_have_one(void **state)
-{
-    char home[1024], environment[1100];
-    const char *arguments[] = {"watch", "dead", NULL};
-    struct fill_run run;
-    (void)state;
-    store_fixture_home("crashed", home, sizeof home);
-    fill_run(home,
-             &(struct fill){.name = "dead",
-                            .steps = 20,
-                            .total_steps = 50,
-                            .spike_step = -1,
-                            .status = RUN_CRASHED,
-                            .message = ""},
-             &run);
-    store_fixture_sql(home, "delete from checkpoints");
-    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
-    struct pty *pty = terminal_open(environment, 30, 120, NULL, NULL, arguments);
-    pty_wait_text(pty, "its trainer died; `anneal resume dead` begins again: it has no checkpoint yet");
-    pty_close(pty);
-}
-
 static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
 {
     char home[1024], environment[1100], path[1200];
@@ -160,36 +115,6 @@ static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
     assert_false(pty_has_text(pty, "NaN"));
     assert_false(pty_has_text(pty, "nan"));
     assert_false(pty_has_text(pty, "waiting for the first value"));
-    pty_close(pty);
-}
-
-static void the_loss_of_another_run_lies_beside_a_runs_own(void **state)
-{
-    struct fixture *fixture = *state;
-    struct pty *pty = terminal_open(fixture->environment, 40, 120, NULL, NULL, NULL);
-    pty_wait_text(pty, "3 runs");
-    pty_send(pty, "/lion\rC");
-    pty_wait_text(pty, "the loss of lion-first is drawn beside");
-    pty_send(pty, "\r"); /* beside itself it is not */
-    pty_wait_text(pty, "━ train");
-    assert_false(pty_has_text(pty, "· lion-first"));
-    pty_send(pty, "q\033"); /* all runs again */
-    pty_wait_text(pty, "3 runs");
-    pty_send(pty, "g");
-    pty_wait_text(pty, "=✓ finished"); /* marked in the list */
-    pty_send(pty, "\r");
-    pty_wait_text(pty, "kjv-live");
-    pty_wait_text(pty, "· lion-first 2.");
-    pty_send(pty, "\033[H"); /* its value under the cursor, as the run's own */
-    pty_wait_text(pty, "@0  ━ train 8.");
-    pty_wait_text(pty, "· lion-first 8.");
-    pty_send(pty, "q");
-    pty_wait_text(pty, "3 runs");
-    pty_send(pty, "jC");
-    pty_wait_text(pty, "lion-first is compared with no more");
-    pty_send(pty, "k\r");
-    pty_wait_text(pty, "━ train");
-    assert_false(pty_has_text(pty, "· lion-first"));
     pty_close(pty);
 }
 
@@ -282,23 +207,6 @@ static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
     pty_close(pty);
 }
 
-static void the_form_names_every_key_on_a_small_screen(void **state)
-{
-    struct fixture *fixture = *state;
-    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, NULL);
-    pty_wait_text(pty, "3 runs");
-    pty_send(pty, "n");
-    pty_wait_text(pty, "the preset's (default)");
-    pty_wait_text(pty, "lr peak 3.00e-4, end 3.00e-5");
-    pty_wait_text(pty, "In the beginning (default)");
-    pty_send(pty, "\t\t");
-    pty_wait_text(pty, " data.train ─");
-    pty_wait_text(pty, "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list");
-    pty_send(pty, "\t\t\t\t\t\t\t\t\t\t");
-    pty_wait_text(pty, " eval.early_stopping_patience ─");
-    pty_close(pty);
-}
-
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -306,13 +214,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_memory_of_a_living_run_names_who_else_holds_some),
         cmocka_unit_test(the_memory_reads_without_colours_and_without_unicode),
-        cmocka_unit_test(a_past_run_shows_its_memory_as_last_seen),
-        cmocka_unit_test(a_crashed_run_without_a_checkpoint_is_not_said_to_have_one),
         cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
-        cmocka_unit_test(the_loss_of_another_run_lies_beside_a_runs_own),
         cmocka_unit_test(a_long_run_is_compared_step_by_step_with_a_short_one),
         cmocka_unit_test(the_profile_folds_and_sorts),
-        cmocka_unit_test(the_form_names_every_key_on_a_small_screen),
         cmocka_unit_test(the_form_foresees_the_learning_rate_as_it_is_typed),
     };
     return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);

@@ -270,22 +270,6 @@ static void after_a_zoom_the_newest_step_is_followed_again(void **state)
     fill_end(&run, RUN_FINISHED, "");
 }
 
-static void fill_five_hundred(const char *name, char *home, size_t size)
-{
-    struct fill_run run;
-    store_fixture_home(name, home, size);
-    fill_run(home,
-             &(struct fill){.name = "ended",
-                            .steps = 481,
-                            .total_steps = 481,
-                            .eval_every = 50,
-                            .patience = 3,
-                            .spike_step = 240,
-                            .spike = 12,
-                            .status = RUN_FINISHED},
-             &run);
-}
-
 static void a_zoom_halves_and_doubles_around_the_cursor(void **state)
 {
     (void)state;
@@ -354,101 +338,6 @@ static void the_cursor_moves_by_columns_and_takes_the_window_with_it(void **stat
     workbench_close(workbench);
 }
 
-/* --- the other charts, smoothing, texts --- */
-
-static void each_chart_has_its_own_focus_scale_and_size(void **state)
-{
-    (void)state;
-    char home[1024];
-    fill_five_hundred("focus", home, sizeof home);
-    struct workbench *workbench = headless_open(home, "ended");
-    static const char *const titles[] = {"▸loss", "▸learning rate", "▸gradient norm", "▸throughput"};
-    for (int i = 0; i < 4; i++) {
-        headless_expect(workbench, 120, 40, 120, titles[i]);
-        headless_expect(workbench, 80, 24, 80, titles[i]); /* beside the loss, where only two fit */
-        headless_expect(workbench, 80, 24, 80, i ? " loss" : " learning rate");
-        headless_type(workbench, "z"); /* alone */
-        headless_expect(workbench, 120, 40, 120, titles[i]);
-        if (i) headless_expect_not(workbench, 120, 40, "━ train");
-        headless_type(workbench, "z");
-        workbench_key(workbench, K_TAB);
-    }
-    headless_expect(workbench, 120, 40, 120, titles[0]);
-    workbench_key(workbench, K_BACK_TAB);
-    headless_expect(workbench, 120, 40, 120, titles[3]);
-    headless_type(workbench, "y");
-    headless_expect(workbench, 120, 40, 120, "▸throughput tokens/s log");
-    headless_expect_not(workbench, 120, 40, "loss log");
-    headless_type(workbench, "y");
-    headless_expect_not(workbench, 120, 40, "tokens/s log");
-    workbench_close(workbench);
-}
-
-static void smoothing_goes_round_and_spares_the_learning_rate(void **state)
-{
-    (void)state;
-    char home[1024];
-    fill_five_hundred("smooth", home, sizeof home);
-    struct workbench *workbench = headless_open(home, "ended");
-    headless_type(workbench, "m");
-    headless_expect(workbench, 120, 40, 120, "smoothing 0.9 a step");
-    headless_expect(workbench, 120, 40, 120, "loss ema 0.9 ");
-    headless_expect(workbench, 120, 40, 120, "gradient norm ema 0.9 ");
-    headless_expect_not(workbench, 120, 40, "learning rate ema");
-    headless_type(workbench, "m");
-    headless_expect(workbench, 120, 40, 120, "loss ema 0.99 ");
-    headless_type(workbench, "m");
-    headless_expect(workbench, 120, 40, 120, "no smoothing");
-    headless_expect_not(workbench, 120, 40, "ema");
-    workbench_close(workbench);
-}
-
-static void sample_texts_are_leafed_through(void **state)
-{
-    (void)state;
-    char home[1024];
-    fill_five_hundred("samples", home, sizeof home);
-    struct workbench *workbench = headless_open(home, "ended");
-    headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
-    headless_expect(workbench, 120, 40, 120, "In the beginning of the house");
-    headless_type(workbench, "kkk"); /* there are two */
-    headless_expect(workbench, 120, 40, 120, "sample @240 (older; Down: newer)");
-    headless_expect(workbench, 120, 40, 120, "In the beginning was the word");
-    headless_type(workbench, "j");
-    headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
-    headless_type(workbench, "j");
-    headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
-    workbench_close(workbench);
-}
-
-static void keys_lead_to_every_event_that_has_a_step(void **state)
-{
-    (void)state;
-    char home[1024];
-    fill_five_hundred("events", home, sizeof home);
-    store_fixture_sql(home, "insert into events(run_id, segment, step, wall_time, level, text)"
-                            " select id, 1, 0, 1e9, 'info', 'it began' from runs union all"
-                            " select id, 1, null, 1e9, 'error', 'nowhere' from runs union all"
-                            " select id, 1, 240, 2e9, 'warning', 'and once more' from runs");
-    struct workbench *workbench = headless_open(home, "ended");
-    headless_type(workbench, "n");
-    headless_expect(workbench, 120, 40, 120, "loss @0");
-    headless_expect(workbench, 120, 40, 120, "@0 it began");
-    headless_type(workbench, "n");
-    headless_expect(workbench, 120, 40, 120, "loss @240");
-    headless_expect(workbench, 80, 24, 80, "! @240 the loss rose"); /* of several the one that came first */
-    headless_type(workbench, "n");
-    headless_expect(workbench, 120, 40, 120, "loss @480");
-    headless_type(workbench, "n");
-    headless_expect(workbench, 120, 40, 120, "no event after this step");
-    headless_type(workbench, "NNN");
-    headless_expect(workbench, 120, 40, 120, "no event before this step");
-    headless_expect(workbench, 120, 40, 120, "loss @0");
-    headless_type(workbench, "fN"); /* without a cursor: the last one */
-    headless_expect(workbench, 120, 40, 120, "loss @480");
-    workbench_close(workbench);
-}
-
 /* --- what is read for the charts --- */
 
 static void a_window_is_read_as_finely_as_it_needs(void **state)
@@ -510,59 +399,6 @@ static void a_window_is_read_as_finely_as_it_needs(void **state)
     workbench_close(workbench);
 }
 
-/* --- the panels of a wide screen --- */
-
-static void the_side_panel_lists_what_was_recorded(void **state)
-{
-    (void)state;
-    char home[1024];
-    fill_five_hundred("side-panel", home, sizeof home);
-    store_fixture_sql(home,
-                      "delete from checkpoints;"
-                      "insert into checkpoints(run_id, segment, step, wall_time, path, kind, bytes)"
-                      " select id, 1, 100, 1e9, 'a', 'best', 1048576 from runs union all"
-                      " select id, 1, 200, 1e9, 'b', 'best', 2097152 from runs union all"
-                      " select id, 1, 300, 1e9, 'c', 'periodic', 3145728 from runs;"
-                      "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result)"
-                      " select id, 1e9, 'pause', null, 'workbench', 33, 'paused' from runs union all"
-                      " select id, 2e9, 'stop', null, 'workbench', null, null from runs");
-    struct workbench *workbench = headless_open(home, "ended");
-    headless_expect(workbench, 200, 60, 200, "parameters 10,813,696");
-    headless_expect(workbench, 200, 60, 200, "tokens 1,970,176");
-    headless_expect(workbench, 200, 60, 200, "300 periodic 3.0 MiB");
-    headless_expect(workbench, 200, 60, 200, "200 best 2.0 MiB");
-    headless_expect(workbench, 200, 60, 200, "100 best then 1.0 MiB");
-    headless_expect(workbench, 200, 60, 200, "pause @33 paused");
-    headless_expect(workbench, 200, 60, 200, "stop waiting");
-    headless_expect(workbench, 200, 60, 200, "! @240 the loss rose");
-    headless_expect(workbench, 200, 60, 200, "[model]");
-    headless_expect(workbench, 200, 60, 200, "preset = shakespeare");
-    assert_non_null(headless_row_with(workbench, 200, 60, "450     2."));
-    assert_non_null(strstr(headless_row_with(workbench, 200, 60, "450     2."), "★")); /* the best one */
-    assert_null(strstr(headless_row_with(workbench, 200, 60, "400     2."), "★"));
-    workbench_close(workbench);
-}
-
-static void the_header_names_what_the_newest_step_recorded(void **state)
-{
-    (void)state;
-    char home[1024];
-    fill_five_hundred("header", home, sizeof home);
-    store_fixture_sql(
-        home, "update steps set lr = 0.0002, grad_norm = 0.75, step_ms = 331, mfu = 0.414, epoch = 1.776,"
-              " tokens_per_sec = 9999 where step = 480;"
-              "update runs set final_loss = 2.345, best_val_loss = 2.5, best_step = 450,"
-              " tokens_per_sec = 12345, tokens = 1970176");
-    struct workbench *workbench = headless_open(home, "ended");
-    headless_expect(workbench, 160, 40, 160,
-                    "loss 2.345 val 2.854 best 2.500 @450 12.3k tok/s lr 2.00e-4 grad 0.7500 step 331.0 ms"
-                    " tokens 1.97M epoch 1.78 MFU 41.4%");
-    headless_expect(workbench, 160, 40, 160, "100.0% 481 / 481 steps elapsed ");
-    headless_expect_not(workbench, 160, 40, "ETA");
-    headless_expect(workbench, 80, 24, 80, "100.0% 481 / 481 steps in ");
-    workbench_close(workbench);
-}
-
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -572,16 +408,10 @@ int main(void)
         cmocka_unit_test(after_a_zoom_the_newest_step_is_followed_again),
         cmocka_unit_test(a_zoom_halves_and_doubles_around_the_cursor),
         cmocka_unit_test(the_cursor_moves_by_columns_and_takes_the_window_with_it),
-        cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
-        cmocka_unit_test(smoothing_goes_round_and_spares_the_learning_rate),
-        cmocka_unit_test(sample_texts_are_leafed_through),
         cmocka_unit_test(an_order_is_reported_when_it_has_taken_effect),
         cmocka_unit_test(every_order_asks_for_what_its_key_says),
         cmocka_unit_test(what_was_read_stays_when_the_store_fails),
-        cmocka_unit_test(keys_lead_to_every_event_that_has_a_step),
         cmocka_unit_test(a_window_is_read_as_finely_as_it_needs),
-        cmocka_unit_test(the_side_panel_lists_what_was_recorded),
-        cmocka_unit_test(the_header_names_what_the_newest_step_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

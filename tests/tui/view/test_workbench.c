@@ -76,52 +76,6 @@ static void new_steps_appear_without_a_key(void **state)
     pty_close(pty);
 }
 
-/* The plot row with the star, right of the axis; NULL: none. In a buffer of the terminal's. */
-static const char *starred_plot_row(struct pty *pty)
-{
-    for (int row = 4; row < 24; row++) {
-        const char *text = pty_row(pty, row), *axis = strstr(text, "│");
-        if (!axis) axis = strstr(text, "┤");
-        if (axis && strstr(axis, "★")) return text;
-    }
-    return NULL;
-}
-
-static void an_evaluation_after_the_last_step_is_drawn(void **state)
-{
-    const struct fill whole = {
-        .name = "forty", .steps = 40, .total_steps = 40, .spike_step = -1, .keep_alive = true};
-    const char *arguments[] = {"watch", "forty", NULL};
-    char home[1024], environment[1100];
-    struct fill_run run;
-    struct err err = {0};
-    (void)state;
-    store_fixture_home("last-best", home, sizeof home);
-    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
-    fill_run(home, &whole, &run); /* steps 0 to 39, and as the trainer does, evaluations by steps done */
-    for (int64_t done = 10; done <= 40; done += 10) {
-        double loss = 6 - (double)done / 20;
-        struct eval_record eval = {done, done * 4096, run.start, loss, 50, 400};
-        struct stopping_record stopping = {.step = done,
-                                           .val_loss = loss,
-                                           .best_val_loss = loss,
-                                           .best_step = done,
-                                           .improved = true,
-                                           .verdict = VERDICT_IMPROVED};
-        writer_eval(run.writer, &eval);
-        writer_stopping(run.writer, &stopping);
-    }
-    assert_int_equal(writer_flush(run.writer, 60, &err), STATUS_OK);
-    fill_end(&run, RUN_FINISHED, "");
-    struct pty *pty = terminal_open(environment, 24, 80, NULL, NULL, arguments);
-    pty_wait_text(pty, "40 / 40 steps");
-    pty_send(pty, "\033[D"); /* the cursor comes in at the newest: the evaluation */
-    pty_wait_text(pty, "@40  ━ train");
-    pty_wait_text(pty, "◆ val 4.000");
-    if (!starred_plot_row(pty)) fail_msg("no star in the plot of a run whose last evaluation is its best");
-    pty_close(pty);
-}
-
 static void time_between_a_stop_and_a_resume_does_not_count(void **state)
 {
     const struct fill short_run = {
@@ -297,39 +251,6 @@ static void a_run_started_from_the_form_outlives_the_workbench(void **state)
     (void)fixture;
 }
 
-static void the_help_covers_each_view(void **state)
-{
-    struct fixture *fixture = *state;
-    struct pty *pty = terminal_open_list(fixture, 24, 80);
-    pty_wait_text(pty, "3 runs");
-    pty_send(pty, "?");
-    pty_wait_text(pty, "open the selected run");
-    pty_send(pty, " ");
-    pty_wait_text(pty, "draw the screen anew");
-    pty_send(pty, "x");
-    pty_wait_no_text(pty, "draw the screen anew");
-    pty_send(pty, "\r");
-    pty_wait_text(pty, "━ train");
-    pty_send(pty, "?");
-    pty_wait_text(pty, "focus the next chart");
-    pty_close(pty);
-}
-
-static void an_empty_store_teaches_how_to_begin(void **state)
-{
-    struct fixture *fixture = *state;
-    for (int s = 0; s < 3; s++) {
-        struct pty *pty = terminal_open(fixture->empty_environment, terminal_sizes[s][0],
-                                        terminal_sizes[s][1], NULL, NULL, NULL);
-        pty_wait_text(pty, "No runs yet.");
-        pty_wait_text(pty, "anneal train --data.train=kjv");
-        pty_send(pty, "\r\033[A\033[Bpsc"); /* nothing to act on */
-        pty_send(pty, "q");
-        assert_int_equal(pty_wait_exit(pty), 0);
-        pty_close(pty);
-    }
-}
-
 static void the_table_of_runs_fits_the_terminal(void **state)
 {
     const struct fill lengthy = {.name = "a-name-that-goes-on-and-on-and-on-and-on-for-ever-v7",
@@ -369,25 +290,6 @@ static void the_table_of_runs_fits_the_terminal(void **state)
 }
 
 /* --- working with it --- */
-
-static void the_filter_narrows_the_list(void **state)
-{
-    struct fixture *fixture = *state;
-    struct pty *pty = terminal_open_list(fixture, 24, 80);
-    pty_wait_text(pty, "diverged");
-    pty_send(pty, "/lion fin");
-    pty_wait_text(pty, "1 match");
-    pty_wait_no_text(pty, "diverged");
-    pty_send(pty, "\r\r"); /* keep it, then open what is left */
-    pty_wait_text(pty, "300 / 300 steps");
-    pty_send(pty, "\033");
-    pty_wait_text(pty, "1 match");
-    pty_send(pty, "\033");
-    pty_wait_text(pty, "diverged");
-    pty_send(pty, "/nosuchrun");
-    pty_wait_text(pty, "No run matches");
-    pty_close(pty);
-}
 
 static void keys_change_charts_cursor_and_zoom(void **state)
 {
@@ -468,47 +370,6 @@ static void stopping_asks_first_and_sends_an_order(void **state)
     pty_close(pty);
 }
 
-static void an_ended_run_takes_no_orders(void **state)
-{
-    struct fixture *fixture = *state;
-    const char *arguments[] = {"watch", "diverged", NULL};
-    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
-    pty_wait_text(pty, "100 updates in a row");
-    pty_send(pty, "p");
-    pty_wait_text(pty, "diverged is not training: it is failed");
-    pty_send(pty, "qD"); /* the list, on the run one comes from */
-    pty_wait_text(pty, "Delete diverged");
-    pty_send(pty, "n");
-    pty_wait_no_text(pty, "Delete diverged");
-    pty_send(pty, "gD"); /* the newest run, and it lives */
-    pty_wait_text(pty, "stop it before deleting it");
-    pty_close(pty);
-}
-
-static void a_run_is_deleted_only_after_yes(void **state)
-{
-    struct fixture *fixture = *state;
-    const struct fill doomed = {
-        .name = "doomed", .steps = 20, .total_steps = 20, .spike_step = -1, .status = RUN_FINISHED};
-    struct fill_run run;
-    fill_run(fixture->home, &doomed, &run);
-    struct pty *pty = terminal_open_list(fixture, 24, 80);
-    pty_wait_text(pty, "4 runs");
-    pty_send(pty, "/doomed\r");
-    pty_wait_text(pty, "1 match");
-    pty_send(pty, "D");
-    pty_wait_text(pty, "Delete doomed");
-    pty_send(pty, "\033");
-    pty_wait_no_text(pty, "Delete doomed");
-    pty_send(pty, "D");
-    pty_wait_text(pty, "Delete doomed");
-    pty_send(pty, "y");
-    pty_wait_text(pty, "doomed is deleted");
-    pty_send(pty, "\033");
-    pty_wait_text(pty, "3 runs");
-    pty_close(pty);
-}
-
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
@@ -519,21 +380,15 @@ int main(void)
         TEST(the_list_shows_every_run_at_three_sizes),
         TEST(a_run_shows_charts_and_story_at_three_sizes),
         TEST(new_steps_appear_without_a_key),
-        TEST(an_evaluation_after_the_last_step_is_drawn),
         TEST(time_between_a_stop_and_a_resume_does_not_count),
         TEST(the_form_shows_defaults_and_hints_at_three_sizes),
         TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
         TEST(train_with_watch_arrives_at_its_run),
         TEST(a_run_started_from_the_form_outlives_the_workbench),
-        TEST(the_help_covers_each_view),
-        TEST(an_empty_store_teaches_how_to_begin),
         TEST(the_table_of_runs_fits_the_terminal),
-        TEST(the_filter_narrows_the_list),
         TEST(keys_change_charts_cursor_and_zoom),
         TEST(an_unknown_escape_sequence_is_no_command),
         TEST(stopping_asks_first_and_sends_an_order),
-        TEST(an_ended_run_takes_no_orders),
-        TEST(a_run_is_deleted_only_after_yes),
     };
     return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);
 }

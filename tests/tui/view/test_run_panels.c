@@ -1,0 +1,271 @@
+/* The view of one run on a grid alone: its charts beside each other, samples, events, another run's loss, and
+ * what header and side panel say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <stdio.h>
+
+#include "core/base/clock.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+
+static void each_chart_has_its_own_focus_scale_and_size(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("focus", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    static const char *const titles[] = {"▸loss", "▸learning rate", "▸gradient norm", "▸throughput"};
+    for (int i = 0; i < 4; i++) {
+        headless_expect(workbench, 120, 40, 120, titles[i]);
+        headless_expect(workbench, 80, 24, 80, titles[i]); /* beside the loss, where only two fit */
+        headless_expect(workbench, 80, 24, 80, i ? " loss" : " learning rate");
+        headless_type(workbench, "z"); /* alone */
+        headless_expect(workbench, 120, 40, 120, titles[i]);
+        if (i) headless_expect_not(workbench, 120, 40, "━ train");
+        headless_type(workbench, "z");
+        workbench_key(workbench, K_TAB);
+    }
+    headless_expect(workbench, 120, 40, 120, titles[0]);
+    workbench_key(workbench, K_BACK_TAB);
+    headless_expect(workbench, 120, 40, 120, titles[3]);
+    headless_type(workbench, "y");
+    headless_expect(workbench, 120, 40, 120, "▸throughput tokens/s log");
+    headless_expect_not(workbench, 120, 40, "loss log");
+    headless_type(workbench, "y");
+    headless_expect_not(workbench, 120, 40, "tokens/s log");
+    workbench_close(workbench);
+}
+
+static void smoothing_goes_round_and_spares_the_learning_rate(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("smooth", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "m");
+    headless_expect(workbench, 120, 40, 120, "smoothing 0.9 a step");
+    headless_expect(workbench, 120, 40, 120, "loss ema 0.9 ");
+    headless_expect(workbench, 120, 40, 120, "gradient norm ema 0.9 ");
+    headless_expect_not(workbench, 120, 40, "learning rate ema");
+    headless_type(workbench, "m");
+    headless_expect(workbench, 120, 40, 120, "loss ema 0.99 ");
+    headless_type(workbench, "m");
+    headless_expect(workbench, 120, 40, 120, "no smoothing");
+    headless_expect_not(workbench, 120, 40, "ema");
+    workbench_close(workbench);
+}
+
+static void sample_texts_are_leafed_through(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("samples", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
+    headless_expect(workbench, 120, 40, 120, "In the beginning of the house");
+    headless_type(workbench, "kkk"); /* there are two */
+    headless_expect(workbench, 120, 40, 120, "sample @240 (older; Down: newer)");
+    headless_expect(workbench, 120, 40, 120, "In the beginning was the word");
+    headless_type(workbench, "j");
+    headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
+    headless_type(workbench, "j");
+    headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
+    workbench_close(workbench);
+}
+
+static void keys_lead_to_every_event_that_has_a_step(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("events", home, sizeof home);
+    store_fixture_sql(home, "insert into events(run_id, segment, step, wall_time, level, text)"
+                            " select id, 1, 0, 1e9, 'info', 'it began' from runs union all"
+                            " select id, 1, null, 1e9, 'error', 'nowhere' from runs union all"
+                            " select id, 1, 240, 2e9, 'warning', 'and once more' from runs");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "n");
+    headless_expect(workbench, 120, 40, 120, "loss @0");
+    headless_expect(workbench, 120, 40, 120, "@0 it began");
+    headless_type(workbench, "n");
+    headless_expect(workbench, 120, 40, 120, "loss @240");
+    headless_expect(workbench, 80, 24, 80, "! @240 the loss rose"); /* of several the one that came first */
+    headless_type(workbench, "n");
+    headless_expect(workbench, 120, 40, 120, "loss @480");
+    headless_type(workbench, "n");
+    headless_expect(workbench, 120, 40, 120, "no event after this step");
+    headless_type(workbench, "NNN");
+    headless_expect(workbench, 120, 40, 120, "no event before this step");
+    headless_expect(workbench, 120, 40, 120, "loss @0");
+    headless_type(workbench, "fN"); /* without a cursor: the last one */
+    headless_expect(workbench, 120, 40, 120, "loss @480");
+    workbench_close(workbench);
+}
+
+static void an_evaluation_after_the_last_step_is_drawn(void **state)
+{
+    (void)state;
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("last-best", home, sizeof home);
+    fill_run(home,
+             &(struct fill){
+                 .name = "forty", .steps = 40, .total_steps = 40, .spike_step = -1, .status = RUN_FINISHED},
+             &run);
+    /* steps 0 to 39, and as the trainer does, evaluations by steps done */
+    store_fixture_sql(
+        home,
+        "with recursive n(i) as (select 10 union all select i + 10 from n where i < 40)"
+        " insert into evals(run_id, segment, step, val_loss) select id, 1, i, 6 - i / 20.0 from n, runs;"
+        "update runs set best_step = 40, best_val_loss = 4");
+    struct workbench *workbench = headless_open(home, "forty");
+    headless_expect(workbench, 80, 24, 80, "40 / 40 steps");
+    workbench_key(workbench, K_LEFT); /* the cursor comes in at the newest: the evaluation */
+    headless_expect(workbench, 80, 24, 80, "@40 ━ train");
+    headless_expect(workbench, 80, 24, 80, "◆ val 4.000");
+    struct grid grid = headless_draw(workbench, 80, 24);
+    int stars = 0;
+    for (int i = 5 * 80; i < 13 * 80; i++) stars += grid.cells[i].glyph == 0x2605;
+    assert_int_equal(stars, 1); /* in the plot */
+    grid_release(&grid);
+    workbench_close(workbench);
+}
+
+static void the_loss_of_another_run_lies_beside_a_runs_own(void **state)
+{
+    (void)state;
+    char home[1024], words[64];
+    struct fill_run run;
+    fill_five_hundred("compared", home, sizeof home);
+    fill_run(home,
+             &(struct fill){
+                 .name = "other", .steps = 300, .total_steps = 300, .spike_step = -1, .status = RUN_FINISHED},
+             &run);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "C"); /* the newest */
+    headless_expect(workbench, 120, 40, 120, "the loss of other is drawn beside its own");
+    headless_type(workbench, "\r"); /* not beside itself */
+    headless_expect_not(workbench, 120, 40, "· other");
+    headless_type(workbench, "qj\r");
+    workbench_key(workbench, K_LEFT);
+    headless_expect(workbench, 120, 40, 120, "· other --"); /* it has ended before */
+    headless_type(workbench, "f");
+    headless_type(workbench, "n");
+    snprintf(words, sizeof words, "@240 ━ train 12.00 ◆ val");
+    headless_expect(workbench, 120, 40, 120, words);
+    snprintf(words, sizeof words, "· other %.3f", fill_loss(240));
+    headless_expect(workbench, 120, 40, 120, words);
+    headless_type(workbench, "qk");
+    headless_type(workbench, "C");
+    headless_expect(workbench, 120, 40, 120, "other is compared with no more");
+    headless_type(workbench, "j\r");
+    headless_expect_not(workbench, 120, 40, "· other");
+    headless_type(workbench, "qkCD"); /* one that is gone is forgotten */
+    headless_type(workbench, "y\r");
+    headless_expect_not(workbench, 120, 40, "· other");
+    headless_expect(workbench, 120, 40, 120, "481 / 481 steps");
+    workbench_close(workbench);
+}
+
+static void an_end_has_its_sentence(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sql, *sentence;
+    } ends[] = {
+        {"update runs set status = 'crashed'",
+         "its trainer died; `anneal resume ended` goes on from the last checkpoint"},
+        {"delete from checkpoints",
+         "its trainer died; `anneal resume ended` begins again: it has no checkpoint yet"},
+        {"update runs set status = 'failed', message = 'the disk is full'", "the disk is full"},
+        {"update runs set status = 'early_stopped', message = '';"
+         "update early_stopping set verdict = 'stop', patience_used = 3 where step = 450",
+         "stopped early after 450 steps: 3 evaluations in a row did not improve on 2."},
+        {"update early_stopping set verdict = 'waiting', patience = 0",
+         "early stopping is off; 3 evaluations since the best one"},
+    };
+    char home[1024];
+    fill_five_hundred("ends", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        store_fixture_sql(home, ends[i].sql);
+        workbench_tick(workbench, clock_wall());
+        headless_expect(workbench, 120, 40, 120, ends[i].sentence);
+    }
+    workbench_close(workbench);
+}
+
+static void the_side_panel_lists_what_was_recorded(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("side-panel", home, sizeof home);
+    store_fixture_sql(home,
+                      "delete from checkpoints;"
+                      "insert into checkpoints(run_id, segment, step, wall_time, path, kind, bytes)"
+                      " select id, 1, 100, 1e9, 'a', 'best', 1048576 from runs union all"
+                      " select id, 1, 200, 1e9, 'b', 'best', 2097152 from runs union all"
+                      " select id, 1, 300, 1e9, 'c', 'periodic', 3145728 from runs;"
+                      "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result)"
+                      " select id, 1e9, 'pause', null, 'workbench', 33, 'paused' from runs union all"
+                      " select id, 2e9, 'stop', null, 'workbench', null, null from runs");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 200, 60, 200, "parameters 10,813,696");
+    headless_expect(workbench, 200, 60, 200, "tokens 1,970,176");
+    headless_expect(workbench, 200, 60, 200, "300 periodic 3.0 MiB");
+    headless_expect(workbench, 200, 60, 200, "200 best 2.0 MiB");
+    headless_expect(workbench, 200, 60, 200, "100 best then 1.0 MiB");
+    headless_expect(workbench, 200, 60, 200, "pause @33 paused");
+    headless_expect(workbench, 200, 60, 200, "stop waiting");
+    headless_expect(workbench, 200, 60, 200, "! @240 the loss rose");
+    headless_expect(workbench, 200, 60, 200, "[model]");
+    headless_expect(workbench, 200, 60, 200, "preset = shakespeare");
+    assert_non_null(headless_row_with(workbench, 200, 60, "450     2."));
+    assert_non_null(strstr(headless_row_with(workbench, 200, 60, "450     2."), "★")); /* the best one */
+    assert_null(strstr(headless_row_with(workbench, 200, 60, "400     2."), "★"));
+    workbench_close(workbench);
+}
+
+static void the_header_names_what_the_newest_step_recorded(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("header", home, sizeof home);
+    store_fixture_sql(
+        home, "update steps set lr = 0.0002, grad_norm = 0.75, step_ms = 331, mfu = 0.414, epoch = 1.776,"
+              " tokens_per_sec = 9999 where step = 480;"
+              "update runs set final_loss = 2.345, best_val_loss = 2.5, best_step = 450,"
+              " tokens_per_sec = 12345, tokens = 1970176");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 160, 40, 160,
+                    "loss 2.345 val 2.854 best 2.500 @450 12.3k tok/s lr 2.00e-4 grad 0.7500 step 331.0 ms"
+                    " tokens 1.97M epoch 1.78 MFU 41.4%");
+    headless_expect(workbench, 160, 40, 160, "100.0% 481 / 481 steps elapsed ");
+    headless_expect_not(workbench, 160, 40, "ETA");
+    headless_expect(workbench, 80, 24, 80, "100.0% 481 / 481 steps in ");
+    workbench_close(workbench);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
+        cmocka_unit_test(smoothing_goes_round_and_spares_the_learning_rate),
+        cmocka_unit_test(sample_texts_are_leafed_through),
+        cmocka_unit_test(keys_lead_to_every_event_that_has_a_step),
+        cmocka_unit_test(an_evaluation_after_the_last_step_is_drawn),
+        cmocka_unit_test(the_loss_of_another_run_lies_beside_a_runs_own),
+        cmocka_unit_test(an_end_has_its_sentence),
+        cmocka_unit_test(the_side_panel_lists_what_was_recorded),
+        cmocka_unit_test(the_header_names_what_the_newest_step_recorded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
