@@ -123,15 +123,16 @@ static void failures_are_one_sentence(void **state)
     (void)state;
     const char *path = scratch_path("failed.tok");
     scratch_write(scratch_path("empty.txt"), "", 0);
-    assert_run(RUN("", "data", "prepare", "/nonexistent", "-o", path), 1, "",
-               "anneal: /nonexistent: no such file");
+    assert_run(RUN("", "data", "prepare", scratch_path("absent"), "-o", path), 1, "",
+               "/absent: no such file");
     assert_run(RUN("", "data", "prepare", scratch_path("empty.txt"), "-o", path), 1, "", "is empty");
-    assert_run(RUN("", "data", "prepare", SAMPLE, "-o", "/nonexistent/x.tok"), 1, "", "/nonexistent/x.tok");
-    assert_run(RUN("", "data", "info", "/nonexistent.tok"), 1, "", "/nonexistent.tok");
+    assert_run(RUN("", "data", "prepare", SAMPLE, "-o", scratch_path("absent/x.tok")), 1, "",
+               "/absent/x.tok");
+    assert_run(RUN("", "data", "info", scratch_path("absent.tok")), 1, "", "/absent.tok");
     assert_run(RUN("", "data", "fetch", "kjw"), 1, "", "kjw: no such recipe");
     assert_run(RUN("", "tokenizer", "info", SAMPLE), 1, "", "is this a tokenizer.json?");
-    assert_run(RUN("", "tokenizer", "encode", "bytes", "/nonexistent"), 1, "", "/nonexistent");
-    struct result result = RUN("", "data", "info", "/nonexistent.tok");
+    assert_run(RUN("", "tokenizer", "encode", "bytes", scratch_path("absent")), 1, "", "/absent");
+    struct result result = RUN("", "data", "info", scratch_path("absent.tok"));
     assert_string_equal(result.out, "");
     assert_ptr_equal(strchr(result.err, '\n'), result.err + strlen(result.err) - 1); /* one line */
     release(&result);

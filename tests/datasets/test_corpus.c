@@ -387,7 +387,7 @@ static void preparing_writes_three_files_or_none(void **state)
     (void)state;
     const char *folder = scratch_path("out"), *path = scratch_path("out/x.tok"),
                *cache = scratch_path("cache_out");
-    const char *const inputs[] = {SAMPLE, "/nonexistent/input"};
+    const char *const inputs[] = {SAMPLE, scratch_path("absent/input")};
     struct corpus_summary summary;
     struct err err = {0};
     assert_ok(file_make_folders(folder, &err), &err);
@@ -396,8 +396,9 @@ static void preparing_writes_three_files_or_none(void **state)
         corpus_prepare(inputs, 1, "bytes", cache, scratch_path("out/x.txt"), NULL, &summary, &err),
         STATUS_USAGE);
     assert_non_null(strstr(err.text, ".tok"));
-    assert_int_equal(corpus_prepare(inputs, 1, "bytes", cache, "/nonexistent/x.tok", NULL, &summary, &err),
-                     STATUS_NOT_FOUND);
+    assert_int_equal(
+        corpus_prepare(inputs, 1, "bytes", cache, scratch_path("absent/x.tok"), NULL, &summary, &err),
+        STATUS_NOT_FOUND);
     for (int left = 0; left < 6; left++) {
         struct watcher watcher = {.left = left};
         struct progress progress = {.report = watch, .context = &watcher};

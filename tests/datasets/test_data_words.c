@@ -351,7 +351,7 @@ static void validation_tokens_must_fit_the_corpus(void **state)
     assert_int_equal(corpus_open_validation(&corpus, scratch_path("t299.tok"), cache, NULL, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "t299.tok: was prepared with another tokenizer than"));
-    assert_int_equal(corpus_open_validation(&corpus, "/nonexistent.tok", cache, NULL, &err),
+    assert_int_equal(corpus_open_validation(&corpus, scratch_path("absent.tok"), cache, NULL, &err),
                      STATUS_NOT_FOUND);
     assert_null(corpus.validation);
     corpus_close(&corpus);
