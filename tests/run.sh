@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# Runs every test program of BUILD (default build) and prints a line each, the output of those that fail, and a
-# closing line "N passed, N failed, N skipped". With names as further arguments, only programs that match them.
+# Runs the test programs of BUILD (default build) side by side, JOBS at a time (default: all cores), and prints a line
+# each in the order of their names, the output of those that fail, and a closing line "N passed, N failed, N skipped".
+# With names as further arguments, only programs that match them. LONG=1 runs the long version of soak and crash tests.
+#
+# Programs that measure time run at the end, one at a time. A program that leaves a process behind has failed.
 set -u
-build=${1:-build}
+export build=${1:-build}
 shift || true
-passed=0 failed=0 skipped=0
 export ANNEAL_BINARY="$PWD/$build/anneal"
+export ANNEAL_TEST_LONG=${LONG:-}
 export LC_ALL=C.UTF-8
 export ANNEAL_CUDA_PLUGIN=none # the same run on every machine; tests/cuda_sim names its own
 export OMP_WAIT_POLICY=passive # the tests are many small steps: spinning threads would only wait for each other
+export OMP_NUM_THREADS=2       # the same sums on every machine
 # an allocation that is too large is an error that the tests want to see, not one that ends them
 export ASAN_OPTIONS=allocator_may_return_null=1
 export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
@@ -17,36 +21,95 @@ if [[ $build == *-tsan ]]; then # OpenMP's library is not instrumented: what its
     export TSAN_OPTIONS=die_after_fork=0:allocator_may_return_null=1
 fi
 scratch=$(mktemp -d) || exit 1
+export scratch
 trap 'rm -rf "$scratch"' EXIT
-for program in "$build"/tests/*/test_* "$build"/tests/*/*/test_*; do
-    [ -x "$program" ] && [ -f "$program" ] || continue
-    case $program in *.o | *.d) continue ;; esac
-    if [ $# -gt 0 ]; then
-        match=
-        for word in "$@"; do [[ $program == *"$word"* ]] && match=1; done
-        [ -n "$match" ] || continue
-    fi
-    export ANNEAL_TEST_DIR="$scratch/$(basename "$program")" ANNEAL_HOME="$scratch/$(basename "$program")/home"
-    export ANNEAL_LEDGER=$ANNEAL_HOME # apart from each other, and from what the user runs
-    mkdir -p "$ANNEAL_HOME"
-    start=${EPOCHREALTIME/./}
-    CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 "$program" >"$scratch/log" 2>&1
+
+# These take longest: they start first, so that none of them is the last one running.
+longest=(cuda_sim/test_ops tui/command/test_kjv cuda_sim/test_steps tui/command/test_kill cuda_sim/test_gpu_check
+    cuda_sim/test_fallback core/memory/test_allocator_random cuda_sim/test_plan_allocated_sim cuda_sim/test_fit
+    tui/command/test_bad_input tui/view/test_run_views tui/command/test_words runs/reservations/test_ledger_file)
+# These need a quiet machine.
+quiet=()
+
+# $1: a program, as a path under BUILD/tests. Leaves its output, exit status, seconds and the processes that outlived it
+# in $scratch, then prints its name.
+run_one() {
+    local name=$1 at=$scratch/${1//\//.} start=${EPOCHREALTIME/./} code left
+    mkdir -p "$at.dir/home"
+    # apart from each other, and from what the user runs
+    env ANNEAL_TEST_DIR="$at.dir" TMPDIR="$at.dir" ANNEAL_HOME="$at.dir/home" ANNEAL_LEDGER="$at.dir/home" \
+        CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 "$build/tests/$name" >"$at.log" 2>&1
     code=$?
+    left=$(grep -lzsxF "ANNEAL_TEST_DIR=$at.dir" /proc/[0-9]*/environ | cut -d/ -f3)
+    for pid in $left; do
+        printf 'left behind: process %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline")" >>"$at.left"
+        kill -9 "$pid"
+    done 2>/dev/null
+    echo "$code $(((${EPOCHREALTIME/./} - start) / 100000))" >"$at.result"
+    rm -rf "$at.dir"
+    echo "$name"
+}
+export -f run_one
+
+# $1: a program that has run. Adds to passed, failed and skipped, and prints its line.
+report_one() {
+    local at=$scratch/${1//\//.} code tenths ok skip bad
+    read -r code tenths <"$at.result"
     # cmocka names a failed or skipped test twice, when it happens and in a list at the end: count the first kind
-    ok=$(grep -c '^\[       OK \]' "$scratch/log")
-    listed() { sed -nE "s/^\[  $1 *\].* ([0-9]+) test\(s\).*/\1/p" "$scratch/log" | tail -n 1; }
+    ok=$(grep -c '^\[       OK \]' "$at.log")
+    listed() { sed -nE "s/^\[  $1 *\].* ([0-9]+) test\(s\).*/\1/p" "$at.log" | tail -n 1; }
     skip=$(listed SKIPPED) bad=$(listed FAILED)
     skip=${skip:-0} bad=${bad:-0}
-    if [ $code -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
+    if [ -s "$at.left" ] || [ "$code" -ne 0 ]; then [ "$bad" -gt 0 ] || bad=1; fi
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
-    printf '%-4s %-44s %3d passed %2d failed %2d skipped %7.1fs\n' "$([ "$bad" -eq 0 ] && echo ok || echo FAIL)" \
-        "${program#"$build"/tests/}" "$ok" "$bad" "$skip" "$(( (${EPOCHREALTIME/./} - start) / 100000 ))e-1"
+    printf '%-4s %-44s %3d passed %2d failed %2d skipped %6d.%ds\n' "$([ "$bad" -eq 0 ] && echo ok || echo FAIL)" \
+        "$1" "$ok" "$bad" "$skip" $((tenths / 10)) $((tenths % 10))
     if [ "$bad" -ne 0 ]; then
         echo "---- exit status $code; the end of its output:"
-        tail -n 60 "$scratch/log"
+        tail -n 60 "$at.log"
+        cat "$at.left" 2>/dev/null
         echo "----"
     fi
-    rm -rf "$ANNEAL_TEST_DIR"
+}
+
+matches() { # $1: a program; the rest: words, one of which its path must contain; none: any program
+    local program=$1
+    shift
+    [ $# -gt 0 ] || return 0
+    for word; do [[ $build/tests/$program == *"$word"* ]] && return 0; done
+    return 1
+}
+among() { # $1: a word, $2...: a list
+    local word=$1
+    shift
+    for one; do [ "$one" = "$word" ] && return 0; done
+    return 1
+}
+pool=() alone=()
+for program in "$build"/tests/*/test_* "$build"/tests/*/*/test_*; do
+    case $program in *.o | *.d) continue ;; esac
+    [ -x "$program" ] && [ -f "$program" ] || continue
+    name=${program#"$build"/tests/}
+    matches "$name" "$@" || continue
+    if among "$name" "${quiet[@]}"; then alone+=("$name"); else pool+=("$name"); fi
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+start_order() {
+    for name in "${longest[@]}"; do among "$name" "${pool[@]}" && echo "$name"; done
+    for name in "${pool[@]}"; do among "$name" "${longest[@]}" || echo "$name"; done
+}
+side_by_side() { xargs -r -P "$1" -I{} bash -c 'run_one {}'; }
+
+{
+    start_order | side_by_side "${JOBS:-$(nproc)}"
+    printf '%s\n' "${alone[@]}" | sed '/^$/d' | side_by_side 1
+} | {
+    passed=0 failed=0 skipped=0 next=0 all=("${pool[@]}" "${alone[@]}")
+    while read -r _; do
+        while [ $next -lt ${#all[@]} ] && [ -f "$scratch/${all[next]//\//.}.result" ]; do report_one "${all[next++]}"; done
+    done
+    for name in "${all[@]:next}"; do # its shell was killed
+        echo "FAIL $name: did not end" && failed=$((failed + 1))
+    done
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}
