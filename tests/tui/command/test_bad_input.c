@@ -8,6 +8,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -276,7 +277,7 @@ static void a_locked_database_says_so_and_loses_nothing(void **state)
     snprintf(pipe, sizeof pipe, "%s/pipe", s.folder);
     snprintf(wait, sizeof wait, ".shell echo held; cat %s", pipe);
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    /* holds the lock until it is killed: nobody ever writes into the pipe */
+    /* holds the lock until the pipe has had a writer */
     struct process *holder = process_open(&(struct process_options){
         .program = "/usr/bin/sqlite3",
         .arguments = (const char *const[]){database, "begin exclusive", wait, NULL}});
@@ -284,7 +285,9 @@ static void a_locked_database_says_so_and_loses_nothing(void **state)
     struct process *p = process_run(1, "train", s.config, "--progress=none", NULL);
     process_expect_sentence(p, "anneal.db: the database is locked by another process");
     assert_int_equal(stage_count_runs(), 1); /* reading goes on meanwhile */
-    process_close(holder);
+    int end = open(pipe, O_WRONLY);
+    assert_true(end >= 0 && close(end) == 0);
+    process_expect(0, holder);
     process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
     assert_int_equal(stage_count_runs(), 2);
 }
