@@ -91,7 +91,7 @@ SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
 SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 
-.PHONY: help all deps test-deps demo test run-tests check bench gpu-check bundle install uninstall clean
+.PHONY: help all deps test-deps demo test test-long run-tests check bench gpu-check bundle install uninstall clean
 .SECONDARY:
 
 all: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -101,6 +101,7 @@ help:
 	@echo "make demo       install what is missing, prepare the King James Bible, train on it and watch it live"
 	@echo "make test       install what is missing, build, run the whole test suite"
 	@echo "                SAN=1: under AddressSanitizer and UBSan; SAN=thread: what has threads, under ThreadSanitizer"
+	@echo "make test-long  the same with the soak and crash tests at full length, before a release"
 	@echo "make check      layout, include arrows, warnings of clang"
 	@echo "make bench      speed and memory on this machine, beside its own GEMM and, where installed, PyTorch"
 	@echo "make gpu-check  every CUDA operation and training against the CPU, on this machine's GPU, with speeds"
@@ -212,6 +213,10 @@ gpu-check: $(if $(NVCC),$(PLUGIN))
 
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests
+
+# Before a release: the soak and crash tests go on for longer.
+test-long: test-deps
+	@LONG=1 $(MAKE) --no-print-directory run-tests
 
 # Under ThreadSanitizer the programs whose threads are ours: allocator, ring, recorder and its ledger, batches cut ahead,
 # checkpoints written beside training, metrics, and whole commands. Left out are the simulator of CUDA, one thread whose

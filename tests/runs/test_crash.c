@@ -20,6 +20,7 @@
 #include "core/base/philox.h"
 #include "runs/series.h"
 #include "store_fixture.h"
+#include "tests/long.h"
 
 /* What a trainer process and the test share: a page that outlives the trainer. */
 struct stage {
@@ -79,7 +80,7 @@ static void spin(double seconds)
 static void a_trainer_killed_at_any_moment_loses_nothing_committed(void **state)
 {
     (void)state;
-    enum { DEATHS = 50 };
+    int deaths = long_or(50, 15);
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct stage *stage = new_stage();
@@ -89,7 +90,7 @@ static void a_trainer_killed_at_any_moment_loses_nothing_committed(void **state)
     stage->id = id;
     stage->salt = 1;
     int64_t seen = 0;
-    for (int death = 0; death < DEATHS; death++) {
+    for (int death = 0; death < deaths; death++) {
         stage->began = 0;
         pid_t pid = store_fixture_fork(train, stage);
         /* from before the segment exists to well into the writing */

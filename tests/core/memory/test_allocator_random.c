@@ -12,16 +12,23 @@
 
 #include "core/base/philox.h"
 #include "tests/core/memory/rationed.h"
+#include "tests/long.h"
 
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
 
 enum { PIECES = 400, TAGS = 5, THREADS = 4, CHECK_EVERY = 997, TRIM_EVERY = 4999 };
-#ifdef __SANITIZE_THREAD__ /* twenty times slower, and after races, not sizes */
-enum { OPERATIONS = 100000 };
+
+/* ThreadSanitizer is twenty times slower, and after races, not sizes. */
+static int operations_each(void)
+{
+#ifdef __SANITIZE_THREAD__
+    return 100000;
 #else
-enum { OPERATIONS = 1000000 };
+    return long_or(1000000, 200000);
 #endif
+}
+
 static const char *const tag_names[TAGS] = {"weights", "workspace", "batch", "scratch", "samples"};
 
 struct piece {
@@ -195,7 +202,7 @@ static void random_operations(struct model *m, int operations, uint32_t seed)
 }
 
 /* Of a device with room for all, and of one that is full most of the time. */
-static void a_million_operations(enum allocator_kind kind)
+static void many_operations(enum allocator_kind kind)
 {
     static const size_t limits[] = {64 * GIB, 64 * MIB};
     for (int full = 0; full < 2; full++) {
@@ -204,8 +211,8 @@ static void a_million_operations(enum allocator_kind kind)
         struct allocator_usage sum;
         rationed_open(&r, kind, limits[full], NULL);
         m = (struct model){.r = &r, .alone = true, .trims = true};
-        random_operations(&m, OPERATIONS / 2, (uint32_t)kind);
-        assert_true(full ? m.refused > OPERATIONS / 1000 : m.refused == 0);
+        random_operations(&m, operations_each() / 2, (uint32_t)kind);
+        assert_true(full ? m.refused > operations_each() / 1000 : m.refused == 0);
         allocator_sum(r.allocator, &sum);
         assert_int_equal(sum.live, 0);
         assert_int_equal(sum.count, 0);
@@ -213,33 +220,33 @@ static void a_million_operations(enum allocator_kind kind)
     }
 }
 
-static void a_million_operations_of_basic(void **state)
+static void many_operations_of_basic(void **state)
 {
     (void)state;
-    a_million_operations(ALLOCATOR_BASIC);
+    many_operations(ALLOCATOR_BASIC);
 }
 
-static void a_million_operations_of_pool(void **state)
+static void many_operations_of_pool(void **state)
 {
     (void)state;
-    a_million_operations(ALLOCATOR_POOL);
+    many_operations(ALLOCATOR_POOL);
 }
 
-static void a_million_operations_of_caching(void **state)
+static void many_operations_of_caching(void **state)
 {
     (void)state;
-    a_million_operations(ALLOCATOR_CACHING);
+    many_operations(ALLOCATOR_CACHING);
 }
 
 /* In rounds that a scope ends, as an arena is meant to be used, each until nothing more fits. */
-static void a_million_operations_of_arena(void **state)
+static void many_operations_of_arena(void **state)
 {
     static struct model m;
     struct rationed r;
-    int64_t operations = 0;
+    int64_t operations = 0, most = operations_each();
     (void)state;
     rationed_open(&r, ALLOCATOR_ARENA, 64 * MIB, NULL);
-    for (uint32_t round = 0; operations < OPERATIONS; round++) {
+    for (uint32_t round = 0; operations < most; round++) {
         struct allocator_scope scope;
         struct allocator_usage sum;
         size_t used = 0;
@@ -276,7 +283,7 @@ struct worker {
 static void *work(void *argument)
 {
     struct worker *w = argument;
-    random_operations(&w->model, OPERATIONS / THREADS, w->seed);
+    random_operations(&w->model, operations_each() / THREADS, w->seed);
     return NULL;
 }
 
@@ -320,7 +327,7 @@ static void caching_wastes_little(void **state)
         double peaks = 0, beside = (RATIONED_STREAMS + 1) * 36.0 * (double)MIB, most = trims ? 1.2 : 2.2;
         rationed_open(&r, ALLOCATOR_CACHING, 64 * GIB, NULL);
         m = (struct model){.r = &r, .alone = true, .trims = trims};
-        random_operations(&m, OPERATIONS / 4, 42);
+        random_operations(&m, operations_each() / 4, 42);
         allocator_sum(r.allocator, &sum);
         for (int i = 0; i <= RATIONED_STREAMS; i++) peaks += (double)m.streams[i].peak;
         if ((double)sum.peak_reserved > most * peaks + beside)
@@ -333,9 +340,9 @@ static void caching_wastes_little(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_million_operations_of_basic),   cmocka_unit_test(a_million_operations_of_pool),
-        cmocka_unit_test(a_million_operations_of_caching), cmocka_unit_test(a_million_operations_of_arena),
-        cmocka_unit_test(threads_share_an_allocator),      cmocka_unit_test(caching_wastes_little),
+        cmocka_unit_test(many_operations_of_basic),   cmocka_unit_test(many_operations_of_pool),
+        cmocka_unit_test(many_operations_of_caching), cmocka_unit_test(many_operations_of_arena),
+        cmocka_unit_test(threads_share_an_allocator), cmocka_unit_test(caching_wastes_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
