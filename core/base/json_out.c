@@ -130,6 +130,14 @@ void json_out_int(struct json_out *out, const char *name, int64_t value)
     json_out_raw(out, name, number);
 }
 
+void json_out_whole(struct json_out *out, const char *name, int64_t value)
+{
+    if (value < 0)
+        json_out_null(out, name);
+    else
+        json_out_int(out, name, value);
+}
+
 void json_out_real(struct json_out *out, const char *name, double value)
 {
     char number[32] = "null";

@@ -44,6 +44,7 @@ void json_out_close(struct json_out *out); /* the innermost one */
 void json_out_text(struct json_out *out, const char *name, const char *value);            /* NULL: null */
 void json_out_bytes(struct json_out *out, const char *name, const char *value, size_t n); /* may hold NULs */
 void json_out_int(struct json_out *out, const char *name, int64_t value);
+void json_out_whole(struct json_out *out, const char *name, int64_t value); /* null below 0: not known */
 void json_out_real(struct json_out *out, const char *name, double value);
 void json_out_bool(struct json_out *out, const char *name, bool value);
 void json_out_null(struct json_out *out, const char *name);

@@ -223,3 +223,16 @@ char *text_format_loss(double loss, char *buf, size_t size)
     snprintf(buf, size, "%.4f", loss);
     return buf;
 }
+
+char *text_format_number(uint64_t number, char *buf, size_t size)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    size_t to = 0;
+    for (int i = 0; i < n && to + 2 < size; i++) {
+        if (i && (n - i) % 3 == 0) buf[to++] = ',';
+        buf[to++] = digits[i];
+    }
+    buf[to] = '\0';
+    return buf;
+}

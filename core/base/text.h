@@ -16,6 +16,9 @@ char *text_format_bytes(uint64_t bytes, char *buf, size_t size);
 /* "950", "12.3k", "4.10M", "1.2B": three significant digits. Returns buf. */
 char *text_format_count(double count, char *buf, size_t size);
 
+/* "1162123" with separators: "1,162,123". Returns buf. */
+char *text_format_number(uint64_t number, char *buf, size_t size);
+
 /* "" for 1, else "s": "1 token", "0 tokens". */
 const char *text_plural(int64_t count);
 

@@ -81,9 +81,9 @@ static void help_teaches_with_examples(void **state)
 {
     (void)state;
     assert_run(RUN("", "data", "--help"), 0, "anneal data prepare kjv -o kjv.tok", "");
-    assert_run(RUN("", "data", "prepare", "-h"), 0, "examples:", "");
+    assert_run(RUN("", "data", "prepare", "-h"), 0, "usage: anneal data prepare INPUT... -o FILE.tok", "");
     assert_run(RUN("", "tokenizer", "--help"), 0, "anneal tokenizer train kjv --vocab 2048", "");
-    assert_run(RUN("", "tokenizer", "decode", "--help"), 0, "examples:", "");
+    assert_run(RUN("", "tokenizer", "decode", "--help"), 0, "usage: anneal tokenizer decode", "");
 }
 
 static void wrong_words_are_usage_errors(void **state)
@@ -92,21 +92,21 @@ static void wrong_words_are_usage_errors(void **state)
     const char *path = scratch_path("usage.tok");
     assert_run(RUN("", "data"), 2, "", "(see anneal data --help)\n");
     assert_run(RUN("", "data", "prepar"), 2, "", "did you mean \"prepare\"?");
-    assert_run(RUN("", "data", "prepare"), 2, "", "prepare: needs an INPUT: a file, a folder or the name of");
-    assert_run(RUN("", "tokenizer", "train"), 2, "", "train: needs an INPUT: ");
-    assert_run(RUN("", "tokenizer", "encode"), 2, "", "encode: needs a tokenizer T: bytes, or the path of");
-    assert_run(RUN("", "tokenizer", "info"), 2, "", "info: needs a tokenizer T: ");
+    assert_run(RUN("", "data", "prepare"), 2, "", "prepare: needs INPUT...");
+    assert_run(RUN("", "tokenizer", "train"), 2, "", "train: needs INPUT...");
+    assert_run(RUN("", "tokenizer", "encode"), 2, "", "encode: needs TOKENIZER [FILE]");
+    assert_run(RUN("", "tokenizer", "info"), 2, "", "info: needs TOKENIZER");
     assert_run(RUN("", "data", "prepare", SAMPLE), 2, "", "needs -o FILE.tok");
-    assert_run(RUN("", "data", "prepare", SAMPLE, "-o"), 2, "", "needs a value: -o");
+    assert_run(RUN("", "data", "prepare", SAMPLE, "-o"), 2, "", "--output: needs a value, FILE.tok");
     assert_run(RUN("", "data", "prepare", SAMPLE, "-o", path, "--frobnicate"), 2, "",
                "unknown option --frobnicate");
     assert_run(RUN("", "data", "prepare", SAMPLE, "-o", path, "--vocab", "300"), 2, "",
-               "does not take the option vocab");
+               "unknown option --vocab");
     assert_run(RUN("", "data", "prepare", SAMPLE, "-o", path, "-t", "bpe:many"), 2, "", "\"bpe:many\"");
     assert_run(RUN("", "data", "prepare", SAMPLE, "-o", path, "--progress", "loud"), 2, "", "loud");
     assert_run(RUN("", "data", "info", SAMPLE), 2, "", "end with .tok");
     assert_run(RUN("", "data", "info", SAMPLE, "b.tok"), 2, "", "is a token file and");
-    assert_run(RUN("", "data", "info"), 2, "", "info: needs a FILE: a .tok file, a shard");
+    assert_run(RUN("", "data", "info"), 2, "", "info: needs FILE...");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "-o", "x.json"), 2, "", "--vocab");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "--vocab", "0", "-o", "x.json"), 2, "", "--vocab");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "--vocab", "255", "-o", "x.json"), 2, "", "256");

@@ -172,7 +172,7 @@ static void runs_lists_filters_and_sorts(void **state)
     expect(home, "runs --filter 'train.learning_rat<1'", 2, "did you mean \"train.learning_rate\"");
     expect(home, "runs --filter 'train.batch_size<many'", 2, "compare with a number");
     expect(home, "runs --sort shoe_size", 2, "no column");
-    expect(home, "runs --sideways", 2, "no option --sideways");
+    expect(home, "runs --sideways", 2, "unknown option --sideways");
     expect(home, "runs --filter", 2, "needs a value");
     expect(home, "runs --help", 0, "anneal runs --filter status=running");
     expect(home, "runs --json >/dev/full; echo", 0, "");
@@ -203,9 +203,9 @@ static void show_tells_the_whole_story(void **state)
     expect(home, "show latest", 0, "created");
     expect(home, "show psalm", 1, "did you mean \"psalms\"");
     expect(home, "show 2", 2, "fits 3 runs");
-    expect(home, "show", 2, "needs a RUN");
-    expect(home, "show a b", 2, "takes one RUN");
-    expect(home, "show --help", 0, "early-stopping story");
+    expect(home, "show", 2, "needs RUN");
+    expect(home, "show a b", 2, "takes RUN, \"b\" is one word too many");
+    expect(home, "show --help", 0, "early-stopping");
 
     json_t *run = expect_json(home, "show psalms --json");
     assert_string_equal(json_string_value(json_object_get(run, "id")), finished);
@@ -374,8 +374,8 @@ static void export_writes_files_folders_and_standard_output(void **state)
     done(&a);
     free(file);
     expect(home, "export", 2, "needs a RUN");
-    expect(home, "export psalms --table losses", 2, "early_stopping");
-    expect(home, "export psalms --format parquet", 2, "formats: csv, long, tensorboard, json");
+    expect(home, "export psalms --table losses", 2, "--table losses: must be steps, evals, early_stopping");
+    expect(home, "export psalms --format parquet", 2, "must be csv, long, tensorboard or json");
     expect(home, "export psalms --table all", 2, "-o FOLDER");
     expect(home, "export nobody", 1, "there is no such run");
     expect(home, "export psalms -o /proc/nowhere/x.csv", 1, "/proc/nowhere/x.csv");
@@ -397,7 +397,7 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     expect(home, "order job lr-factor nan", 2, "one number from 0 to 1000");
     expect(home, "order job lr-factor inf", 2, "one number from 0 to 1000");
     expect(home, "order job stop now", 2, "only lr-factor takes a value");
-    expect(home, "order job", 2, "needs a RUN and a VERB");
+    expect(home, "order job", 2, "needs RUN VERB [VALUE]");
     expect(home, "order --help", 0, "anneal order latest checkpoint --wait");
 
     struct store *store = store_fixture_open(home);

@@ -1,8 +1,8 @@
 /* anneal bench: what a training step costs on this machine, beside the best its matrix product can do. Real
  * network and optimizer, random tokens, nothing recorded. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,25 +10,14 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/json_out.h"
 #include "core/base/philox.h"
 #include "core/base/text.h"
 #include "core/model/config.h"
 #include "core/train/optimizer.h"
 #include "tui/command/command.h"
-#include "tui/command/commands.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/memory_share.h"
-
-static const char help[] = "usage: anneal bench step [--rounds N] [--json] [--section.key=value ...]\n"
-                           "\n"
-                           "Times training steps on random tokens and a large matrix product, in turns, and "
-                           "prints the median of each: what\n"
-                           "share of the machine's matrix product a step reaches, counting 6 FLOPs a "
-                           "parameter and token. The default is\n"
-                           "preset tiny (10.8 M parameters), fp32, batch 16 x 256, Lion.\n"
-                           "\n"
-                           "  --rounds N   steps that count, 1 to 15 (default 15)\n"
-                           "  --json       one JSON object\n";
 
 enum { STEPS = 15, WARM_UP = 2, GEMM_SIZE = 2048 };
 
@@ -158,7 +147,7 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-static void print_result(struct bench *b, bool json)
+static enum status print_result(struct bench *b, bool json, struct err *err)
 {
     const struct config *c = &b->config;
     double tokens = (double)(c->train.batch_size * c->train.seq_len),
@@ -170,15 +159,20 @@ static void print_result(struct bench *b, bool json)
     getrusage(RUSAGE_SELF, &usage);
     int64_t bytes = (int64_t)usage.ru_maxrss * 1024;
     if (json) {
-        json_t *out = json_pack("{s:s s:I s:f s:f s:f s:f s:f s:I s:I}", "device", b->info.name, "parameters",
-                                (json_int_t)b->model.parameters, "step_ms", seconds * 1e3, "tokens_per_sec",
-                                tokens / seconds, "gflops", flops / 1e9, "gemm_gflops", gemm / 1e9,
-                                "share_of_gemm", flops / gemm, "planned_bytes",
-                                (json_int_t)b->plan.total_bytes, "peak_rss_bytes", (json_int_t)bytes);
-        if (out) json_dumpf(out, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-        putchar('\n');
-        json_decref(out);
-        return;
+        struct json_out out;
+        json_out_begin(&out, stdout);
+        json_out_open(&out, NULL, '{', JSON_OUT_LINES);
+        json_out_text(&out, "device", b->info.name);
+        json_out_int(&out, "parameters", b->model.parameters);
+        json_out_real(&out, "step_ms", seconds * 1e3);
+        json_out_real(&out, "tokens_per_sec", tokens / seconds);
+        json_out_real(&out, "gflops", flops / 1e9);
+        json_out_real(&out, "gemm_gflops", gemm / 1e9);
+        json_out_real(&out, "share_of_gemm", flops / gemm);
+        json_out_int(&out, "planned_bytes", (int64_t)b->plan.total_bytes);
+        json_out_int(&out, "peak_rss_bytes", bytes);
+        json_out_close(&out);
+        return command_end_json(&out, err);
     }
     printf("device          %s\n", b->info.name);
     printf("model           %s, %s parameters, %s, batch %" PRId64 " x %" PRId64 "\n",
@@ -192,71 +186,69 @@ static void print_result(struct bench *b, bool json)
     printf("memory          %s planned, %s peak of the process (48 MiB of it for the matrix product)\n",
            text_format_bytes(b->plan.total_bytes, planned, sizeof planned),
            text_format_bytes((uint64_t)bytes, peak, sizeof peak));
-}
-
-static enum status parse_rounds(const char *text, int *out, struct err *err)
-{
-    int64_t value;
-    if (!text_parse_int(text, &value) || value < 1 || value > STEPS)
-        return err_set(err, STATUS_USAGE, "--rounds \"%.20s\": must be a whole number from 1 to %d", text,
-                       STEPS);
-    *out = (int)value;
     return STATUS_OK;
 }
 
-/* The words after "step". */
-static enum status read_words(struct bench *b, int argc, char **argv, bool *json, struct err *err)
-{
-    enum status status = STATUS_OK;
-    for (int i = 2; !status && i < argc; i++)
-        if (strcmp(argv[i], "--json") == 0)
-            *json = true;
-        else if (strcmp(argv[i], "--rounds") == 0)
-            status = parse_rounds(i + 1 < argc ? argv[++i] : "", &b->rounds, err);
-        else if (strncmp(argv[i], "--rounds=", 9) == 0)
-            status = parse_rounds(argv[i] + 9, &b->rounds, err);
-        else if (argv[i][0] == '-' && !strchr(argv[i], '.'))
-            status = err_set(err, STATUS_USAGE, "unknown option %.80s", argv[i]);
-        else
-            status = config_read_word(&b->config, argv[i], err);
-    return status;
-}
+struct options {
+    int64_t rounds;
+    bool json;
+};
 
-int command_bench(int argc, char **argv)
+static enum status run_step(const void *options, const struct words *words, struct err *err)
 {
+    const struct options *o = options;
     struct bench *b = calloc(1, sizeof *b);
-    struct err err = {0};
-    bool json = false;
-    enum status status = b ? STATUS_OK : err_set(&err, STATUS_NO_MEMORY, "bench: no memory");
-    bool asked = false;
-    for (int i = 1; i < argc; i++)
-        asked = asked || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
-    if (asked || argc < 2 || strcmp(argv[1], "step") != 0) {
-        free(b);
-        if (!asked) return command_usage("bench", "which benchmark? There is one: step");
-        fputs(help, stdout);
-        return 0;
-    }
+    enum status status = STATUS_OK;
+    if (!b) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
     interrupt_catch();
-    if (!status) config_init(&b->config);
-    if (!status) b->rounds = STEPS;
-    if (!status) status = config_read_word(&b->config, "model.preset=tiny", &err);
-    if (!status) status = config_read_word(&b->config, "train.optimizer=lion", &err);
-    if (!status) status = read_words(b, argc, argv, &json, &err);
-    if (status == STATUS_USAGE) {
-        free(b);
-        return command_usage("bench", err.text);
-    }
-    if (!status) status = config_finish(&b->config, &err);
-    if (!status) status = open_bench(b, &err);
+    config_init(&b->config);
+    b->rounds = (int)o->rounds;
+    config_read_word(&b->config, "model.preset=tiny", NULL);
+    config_read_word(&b->config, "train.optimizer=lion", NULL);
+    for (int i = 0; !status && i < words->setting_count; i++)
+        status = config_read_word(&b->config, words->settings[i], err);
+    if (!status) status = config_finish(&b->config, err);
+    if (!status) status = open_bench(b, err);
     for (int i = -WARM_UP; !status && i < b->rounds; i++) {
         double seconds = time_step(b), flops = time_gemm(b);
         if (i >= 0) b->step_seconds[i] = seconds;
         if (i >= 0) b->gemm_flops[i] = flops;
-        if (interrupt_requested()) status = err_set(&err, STATUS_INTERRUPTED, "bench: interrupted");
+        if (interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "bench: interrupted");
     }
-    if (!status) print_result(b, json);
-    if (b) close_bench(b);
+    if (!status) status = print_result(b, o->json, err);
+    close_bench(b);
     free(b);
-    return status ? command_fail(&err) : 0;
+    return status;
 }
+
+static const struct options defaults = {.rounds = STEPS};
+
+static const struct option_spec options[] = {
+    OPTION("rounds", OPTION_WHOLE, offsetof(struct options, rounds), "N", "steps that count (default 15)",
+           .least = 1, .most = STEPS),
+    OPTION("json", OPTION_FLAG, offsetof(struct options, json), NULL, "one JSON object"),
+    {0},
+};
+
+static const struct command bench_step = {
+    .line = {.name = "bench step",
+             .words = "",
+             .settings = true,
+             .options = options,
+             .about = "Times training steps on random tokens and a large matrix product, in turns, and "
+                      "prints the median of each: what share of the machine's matrix product a step reaches, "
+                      "counting 6 FLOPs a parameter and token. The default is preset tiny (10.8 M "
+                      "parameters), fp32, batch 16 x 256, Lion."},
+    .summary = "training steps beside a large matrix product",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run_step,
+};
+
+static const struct command *const subcommands[] = {&bench_step, NULL};
+
+const struct command command_bench = {
+    .line = {.name = "bench", .words = "step"},
+    .summary = "measure a training step beside this machine's matrix product",
+    .subcommands = subcommands,
+};

@@ -1,43 +1,50 @@
-/* The table of subcommands, and what they share. */
+/* See command.h. */
 #include "tui/command/command.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdalign.h>
 #include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
-#include "tui/command/clean.h"
-#include "tui/command/commands.h"
+#include "core/base/clean.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 
-const struct command commands[] = {
-    {"watch", "open the workbench, on the list of runs or on one run", command_watch},
-    {"train", "train a new run", command_train},
-    {"resume", "go on with a run from its newest checkpoint", command_resume},
-    {"fork", "a new run that starts from a checkpoint of another", command_fork},
-    {"order", "tell a running trainer to pause, continue, stop, checkpoint, ...", command_order},
-    {"runs", "list the runs", command_runs},
-    {"show", "all about one run; where the time of its steps goes", command_show},
-    {"compare", "what differs between runs, and the outcome of each", command_compare},
-    {"export", "write what was recorded as CSV or JSON", command_export},
-    {"import", "a run from CSV, TensorBoard's scalars or llm.c's main.log", command_import},
-    {"generate", "continue a text", command_generate},
-    {"evaluate", "how well a checkpoint predicts a text: loss, perplexity, bits a byte", command_evaluate},
-    {"data", "text into token files", command_data},
-    {"tokenizer", "learn a tokenizer, turn text into ids and back", command_tokenizer},
-    {"model", "what a model is made of; a run's as a Hugging Face folder, and such a folder for runs",
-     command_model},
-    {"estimate", "the memory that training would take, without taking it", command_estimate},
-    {"devices", "what it can train on, and why not", command_devices},
-    {"bench", "measure a training step beside this machine's matrix product", command_bench},
-    {0},
+#define VERSION "0.1.0"
+
+enum { RECORD_MAX = 1024, COMMANDS_MAX = 64 };
+
+const struct command *const commands[] = {
+    &command_watch,
+    &command_train,
+    &command_resume,
+    &command_fork,
+    &command_order,
+    &command_runs,
+    &command_show,
+    &command_compare,
+    &command_export,
+    &command_import,
+    &command_generate,
+    &command_evaluate,
+    &command_data,
+    &command_tokenizer,
+    &command_model,
+    &command_estimate,
+    &command_devices,
+    &command_bench,
+    NULL,
 };
 
-int command_fail(const struct err *err)
+void command_say(const char *text)
 {
-    char text[3 * sizeof err->text]; /* it may quote file names and what was recorded */
-    clean_line(text, sizeof text, err->text);
-    fprintf(stderr, "anneal: %s\n", text);
-    if (err->status == STATUS_INTERRUPTED) return 130;
-    return err->status == STATUS_USAGE ? 2 : 1;
+    char line[4 * sizeof(struct err)]; /* it may quote file names and what was recorded */
+    clean_line(line, sizeof line, text);
+    fprintf(stderr, "anneal: %s\n", line);
 }
 
 void command_warn(const char *format, ...)
@@ -51,18 +58,159 @@ void command_warn(const char *format, ...)
     fprintf(stderr, "anneal: warning: %s\n", line);
 }
 
-int command_surplus(const char *option, const char *word)
+int command_columns(FILE *out)
 {
-    char text[sizeof(struct err)];
-    clean_line(text, sizeof text, word);
-    fprintf(stderr, "anneal: %s: takes no further word, \"%s\" is one too many\n", option, text);
-    return 2;
+    int64_t columns;
+    struct winsize size;
+    const char *set = getenv("COLUMNS");
+    if (set && text_parse_int(set, &columns) && columns > 0) return columns < 10000 ? (int)columns : 10000;
+    return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-int command_usage(const char *name, const char *why)
+static enum status fail_to_write(int code, struct err *err)
 {
-    char text[2 * sizeof(struct err)]; /* it may quote what was typed */
-    clean_line(text, sizeof text, why);
-    fprintf(stderr, "anneal: %s: %s (see anneal %s --help)\n", name, text, name);
+    return err_set(err, STATUS_IO, "standard output: cannot write: %s",
+                   code ? strerror(code) : "write error");
+}
+
+enum status command_end_json(struct json_out *json, struct err *err)
+{
+    int code = json_out_finish(json);
+    return code ? fail_to_write(code, err) : STATUS_OK;
+}
+
+enum status command_open_store(bool to_read, struct store **out, struct err *err)
+{
+    char home[PATH_MAX];
+    enum status status = file_anneal_home(home, sizeof home, err);
+    if (status) return status;
+    return to_read ? store_open_to_read(home, out, err) : store_open(home, out, err);
+}
+
+/* A sentence about the words names the command, and its help where it has no remedy of its own. */
+static int fail(const struct command *command, const struct err *err)
+{
+    char text[2 * sizeof err->text];
+    size_t n = strlen(err->text);
+    bool usage = err->status == STATUS_USAGE;
+    if (usage && n && err->text[n - 1] == ')')
+        snprintf(text, sizeof text, "%s: %s", command->line.name, err->text);
+    else if (usage)
+        snprintf(text, sizeof text, "%s: %s (see anneal %s --help)", command->line.name, err->text,
+                 command->line.name);
+    else
+        snprintf(text, sizeof text, "%s", err->text);
+    if (*text) command_say(text);
+    return usage ? 2 : err->status == STATUS_INTERRUPTED ? 130 : 1;
+}
+
+static void print_list(const struct command *const *list, FILE *out)
+{
+    for (; *list; list++) fprintf(out, "  anneal %-18s %s\n", (*list)->line.name, (*list)->summary);
+}
+
+static void print_help(const struct command *command)
+{
+    if (command->run) {
+        options_print_help(&command->line, stdout);
+        return;
+    }
+    printf("anneal %s: %s\n\n", command->line.name, command->summary);
+    print_list(command->subcommands, stdout);
+    printf("\n`anneal %s COMMAND --help` explains one.\n", command->line.name);
+    if (command->line.notes) printf("\n%s\n", command->line.notes);
+}
+
+static enum status check_stdout(struct err *err)
+{
+    errno = 0;
+    return fflush(stdout) == 0 && !ferror(stdout) ? STATUS_OK : fail_to_write(errno, err);
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    alignas(max_align_t) char record[RECORD_MAX];
+    struct words words;
+    struct err err = {0};
+    assert(command->size <= sizeof record);
+    if (command->defaults) memcpy(record, command->defaults, command->size);
+    enum status status = options_parse(&command->line, argc, argv, record, &words, &err);
+    if (!status && words.help)
+        print_help(command);
+    else if (!status)
+        status = command->run(record, &words, &err);
+    words_release(&words);
+    if (!status) status = check_stdout(&err);
+    return status ? fail(command, &err) : 0;
+}
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+/* The command of this name, the last word of a subcommand's; NULL with a sentence. */
+static const struct command *find(const struct command *const *list, const char *word, struct err *err)
+{
+    const char *names[COMMANDS_MAX];
+    size_t count = 0;
+    for (; list[count] && count < COMMANDS_MAX; count++) {
+        const char *name = list[count]->line.name, *last = strrchr(name, ' ');
+        names[count] = last ? last + 1 : name;
+        if (strcmp(names[count], word) == 0) return list[count];
+    }
+    const char *nearest = text_nearest(word, names, count);
+    err_set(err, STATUS_USAGE, "no command \"%.80s\"%s%s%s", word, nearest ? "; did you mean \"" : "",
+            nearest ? nearest : "", nearest ? "\"?" : "");
+    return NULL;
+}
+
+static int run_subcommand(const struct command *group, int argc, char **argv)
+{
+    char list[200] = "";
+    struct err err = {0};
+    if (argc > 1 && asks_for_help(argv[1])) {
+        print_help(group);
+        return 0;
+    }
+    const struct command *command = argc > 1 ? find(group->subcommands, argv[1], &err) : NULL;
+    if (command) return run(command, argc - 1, argv + 1);
+    if (argc < 2) {
+        for (const struct command *const *c = group->subcommands; *c; c++)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "",
+                     strrchr((*c)->line.name, ' ') + 1);
+        err_set(&err, STATUS_USAGE, "say what to do: %s", list);
+    }
+    return fail(group, &err);
+}
+
+static void print_overview(void)
+{
+    puts("anneal: train language models from the terminal and watch them live\n"
+         "\n"
+         "  anneal                    open the workbench");
+    print_list(commands, stdout);
+    puts("\n`anneal COMMAND --help` explains one command, `anneal --version` prints the version. All state "
+         "lives in $ANNEAL_HOME.");
+}
+
+int command_main(int argc, char **argv)
+{
+    struct err err = {0};
+    const char *word = argc > 1 ? argv[1] : "watch";
+    if (asks_for_help(word)) {
+        print_overview();
+        return 0;
+    }
+    if (strcmp(word, "--version") == 0) {
+        if (argc == 2) return puts("anneal " VERSION) < 0;
+        command_say("--version: takes no further word");
+        return 2;
+    }
+    const struct command *command = find(commands, word, &err);
+    if (command) return (command->run ? run : run_subcommand)(command, argc - (argc > 1), argv + (argc > 1));
+    char text[sizeof err.text + 40];
+    snprintf(text, sizeof text, "%s (anneal --help lists them)", err.text);
+    command_say(text);
     return 2;
 }

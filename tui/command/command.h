@@ -1,34 +1,49 @@
-/* Subcommands: each is one file and one entry of this table. A command parses its own words (getopt_long),
- * works against the modules, prints results on stdout and everything else on stderr, and returns the exit
- * status: 0 done; 1 failed, after one line "anneal: what: why (what to do)"; 2 usage; 130 after Ctrl-C. */
-#ifndef ANNEAL_TUI_COMMAND_H
-#define ANNEAL_TUI_COMMAND_H
+/* Subcommands: each is one file and one entry of the table. A command is data, what it takes and what it says
+ * of itself, and one function that works against the modules and prints results on standard output,
+ * everything else on standard error. The exit status is made here: 0 done; 1 failed, after one line "anneal:
+ * what: why (what to do)"; 2 usage; 130 after Ctrl-C. */
+#ifndef ANNEAL_TUI_COMMAND_COMMAND_H
+#define ANNEAL_TUI_COMMAND_COMMAND_H
 
-#include <stdbool.h>
-
-#include "core/base/err.h"
+#include "core/base/json_out.h"
+#include "core/base/options.h"
+#include "runs/store.h"
 
 struct command {
-    const char *name;
-    const char *summary;               /* one line for `anneal --help` */
-    int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+    struct command_line line;
+    const char *summary;  /* one line for the list of commands */
+    const void *defaults; /* (size bytes) the record of the options before the words are read; NULL: none */
+    size_t size;
+    /* A STATUS_INTERRUPTED without a sentence says nothing more. Whether standard output took everything is
+     * checked after it. */
+    enum status (*run)(const void *options, const struct words *words, struct err *err);
+    const struct command *const *subcommands; /* instead of run; NULL at the end */
 };
 
-/* All commands, in the order of the help, ending with an entry whose name is NULL. In tui/command/command.c.
- */
-extern const struct command commands[];
+/* All commands, in the order of the help, NULL at the end. */
+extern const struct command *const commands[];
 
-/* Prints "anneal: TEXT" on stderr and returns the exit status that goes with err->status. */
-int command_fail(const struct err *err);
+/* Runs what the words mean; argv[0] is the program. Returns the exit status. */
+int command_main(int argc, char **argv);
+
+/* Prints "anneal: TEXT" on standard error, safe for a terminal. */
+void command_say(const char *text);
 
 /* Prints "anneal: warning: ..." on standard error, safe for a terminal. */
 void command_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The words of command `name` cannot be meant so: "anneal: NAME: WHY (see anneal NAME --help)" on stderr;
- * returns 2. */
-int command_usage(const char *name, const char *why);
+/* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
+int command_columns(FILE *out);
 
-/* `word` comes after `option`, which takes none: says so and returns 2. */
-int command_surplus(const char *option, const char *word);
+/* Ends the JSON on standard output; STATUS_IO where that could not take all of it. */
+enum status command_end_json(struct json_out *json, struct err *err);
+
+/* The store below $ANNEAL_HOME, only to look at or to change; close it with store_close. */
+enum status command_open_store(bool to_read, struct store **out, struct err *err);
+
+extern const struct command command_watch, command_train, command_resume, command_fork, command_order,
+    command_runs, command_show, command_compare, command_export, command_import, command_generate,
+    command_evaluate, command_data, command_tokenizer, command_model, command_estimate, command_devices,
+    command_bench;
 
 #endif

@@ -1,17 +1,184 @@
-/* `anneal compare`: the configuration keys in which runs differ, and the outcome of each. */
-#include <getopt.h>
+/* `anneal compare`: the configuration keys in which runs differ, and the outcome of each, as a page or as
+ * JSON. */
 #include <math.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
+#include <string.h>
 
+#include "core/base/arena.h"
+#include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "tui/command/clean.h"
+#include "runs/run_params.h"
+#include "runs/series.h"
 #include "tui/command/column_table.h"
-#include "tui/command/comparison.h"
-#include "tui/command/run_commands.h"
+#include "tui/command/command.h"
+#include "tui/command/run_table.h"
+#include "tui/command/show.h"
+
+/* ---- what is compared ---- */
+
+/* The numbers of an outcome, in the order in which they are shown. */
+enum outcome {
+    STEPS,
+    FINAL_LOSS,
+    BEST_VAL_LOSS,
+    BEST_STEP,
+    TOKENS_PER_SEC,
+    PEAK_MEMORY,
+    WALL_TIME,
+    OUTCOMES
+};
+
+struct outcome_kind {
+    const char *label, *json;
+    int better;   /* -1: less, 1: more, 0: neither */
+    bool percent; /* how far from the first run: in percent of it, else in its own unit */
+};
+
+struct compared {
+    struct run_info info;
+    struct run_param *params;
+    size_t param_count;
+    double values[OUTCOMES]; /* NaN: absent, or that is what it is */
+    bool present[OUTCOMES];
+};
+
+/* A key in which the runs differ; a value is NULL where a run does not have it. Runs of which no
+ * configuration is recorded (imported ones) make no difference. */
+struct difference {
+    const char *key;
+    const char **values;
+};
+
+struct comparison {
+    struct arena arena;
+    struct compared *runs;
+    size_t count;
+    struct difference *differences;
+    size_t difference_count, key_count; /* of all keys that any run has */
+};
+
+static const struct outcome_kind outcomes[OUTCOMES] = {
+    [STEPS] = {"steps", "steps", 0, false},
+    [FINAL_LOSS] = {"final loss", "final_loss", -1, false},
+    [BEST_VAL_LOSS] = {"best val loss", "best_val_loss", -1, false},
+    [BEST_STEP] = {"  at step", "best_step", 0, false},
+    [TOKENS_PER_SEC] = {"tokens/s", "tokens_per_sec", 1, true},
+    [PEAK_MEMORY] = {"peak memory", "peak_memory_bytes", -1, true},
+    [WALL_TIME] = {"wall time", "wall_time_sec", -1, true},
+};
+
+static void set_outcome(struct compared *run, enum outcome which, double value, bool present)
+{
+    run->values[which] = present ? value : NAN;
+    run->present[which] = present;
+}
+
+static enum status read_run(struct store *store, const char *word, struct comparison *c, struct compared *run,
+                            struct err *err)
+{
+    int64_t memory = -1;
+    enum status status = run_find(store, word, &run->info, err);
+    const struct run_info *info = &run->info;
+    for (size_t i = 0; !status && &c->runs[i] < run; i++)
+        if (strcmp(c->runs[i].info.id, info->id) == 0)
+            return err_set(err, STATUS_USAGE, "\"%s\" is run %s, which is named before (name different runs)",
+                           word, info->id);
+    if (!status) status = run_params_list(store, info->id, &c->arena, &run->params, &run->param_count, err);
+    if (!status) status = series_peak_memory(store, info->id, &memory, err);
+    if (status) return status;
+    set_outcome(run, STEPS, (double)info->steps, info->steps >= 0);
+    set_outcome(run, FINAL_LOSS, info->final_loss, info->loss_recorded);
+    set_outcome(run, BEST_VAL_LOSS, info->best_val_loss, info->best_step >= 0);
+    set_outcome(run, BEST_STEP, (double)info->best_step, info->best_step >= 0);
+    set_outcome(run, TOKENS_PER_SEC, info->tokens_per_sec, !isnan(info->tokens_per_sec));
+    set_outcome(run, PEAK_MEMORY, (double)memory, memory >= 0);
+    set_outcome(run, WALL_TIME, info->elapsed, info->segment > 0);
+    return STATUS_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* "3e-4" is 0.0003. */
+static bool same_value(const char *a, const char *b)
+{
+    double x, y;
+    if (!a || !b) return a == b;
+    return strcmp(a, b) == 0 || (text_parse_double(a, &x) && text_parse_double(b, &y) && x == y);
+}
+
+static enum status no_memory(struct err *err)
+{
+    return err_set(err, STATUS_NO_MEMORY, "comparing runs: not enough memory");
+}
+
+/* All keys of all runs, sorted, each once. */
+static enum status list_keys(struct comparison *c, const char ***out, struct err *err)
+{
+    size_t all = 0, n = 0;
+    for (size_t i = 0; i < c->count; i++) all += c->runs[i].param_count;
+    const char **keys = arena_alloc_array(&c->arena, all + 1, sizeof *keys);
+    if (!keys) return no_memory(err);
+    for (size_t i = 0; i < c->count; i++)
+        for (size_t k = 0; k < c->runs[i].param_count; k++) keys[n++] = c->runs[i].params[k].name;
+    qsort(keys, n, sizeof *keys, by_name);
+    for (size_t i = 0; i < n; i++)
+        if (c->key_count == 0 || strcmp(keys[c->key_count - 1], keys[i]) != 0) keys[c->key_count++] = keys[i];
+    *out = keys;
+    return STATUS_OK;
+}
+
+static enum status find_differences(struct comparison *c, struct err *err)
+{
+    const char **keys = NULL;
+    enum status status = list_keys(c, &keys, err);
+    if (status) return status;
+    c->differences = arena_alloc_array(&c->arena, c->key_count + 1, sizeof *c->differences);
+    if (!c->differences) return no_memory(err);
+    size_t first = 0; /* that has a configuration */
+    while (first + 1 < c->count && c->runs[first].param_count == 0) first++;
+    for (size_t k = 0; k < c->key_count; k++) {
+        bool differs = false;
+        const char **values = arena_alloc_array(&c->arena, c->count, sizeof *values);
+        if (!values) return no_memory(err);
+        for (size_t i = 0; i < c->count; i++) {
+            values[i] = run_params_get(c->runs[i].params, c->runs[i].param_count, keys[k]);
+            differs = differs || (c->runs[i].param_count && !same_value(values[first], values[i]));
+        }
+        if (differs) c->differences[c->difference_count++] = (struct difference){keys[k], values};
+    }
+    return STATUS_OK;
+}
+
+static bool is_best(const struct comparison *c, size_t run, enum outcome which)
+{
+    bool worse = false;
+    double own = c->runs[run].values[which];
+    if (!outcomes[which].better || !isfinite(own)) return false;
+    for (size_t i = 0; i < c->count; i++) {
+        double other = c->runs[i].values[which];
+        if (isfinite(other) && (other - own) * outcomes[which].better > 0) return false;
+        worse = worse || (c->runs[i].present[which] && other != own);
+    }
+    return worse;
+}
+
+static enum status read_runs(struct store *store, const char *const *words, size_t count,
+                             struct comparison *out, struct err *err)
+{
+    *out = (struct comparison){.arena = out->arena};
+    out->runs = arena_alloc_array(&out->arena, count, sizeof *out->runs);
+    enum status status = out->runs ? STATUS_OK : no_memory(err);
+    for (; !status && out->count < count; out->count++)
+        status = read_run(store, words[out->count], out, &out->runs[out->count], err);
+    return status ? status : find_differences(out, err);
+}
+
+/* ---- the page ---- */
 
 static const char *keep(struct comparison *c, const char *text)
 {
@@ -35,7 +202,7 @@ static const char *format_value(struct comparison *c, size_t run, enum outcome w
         clock_format_duration(number, value, sizeof value);
     else
         snprintf(value, sizeof value, "%.0f", number);
-    snprintf(cell, sizeof cell, "%s%s", value, comparison_is_best(c, run, which) ? " *" : "  ");
+    snprintf(cell, sizeof cell, "%s%s", value, is_best(c, run, which) ? " *" : "  ");
     return keep(c, cell);
 }
 
@@ -104,20 +271,9 @@ static size_t add_differences(struct comparison *c, struct column_row *rows)
     return n;
 }
 
-/* 80 where standard output is no terminal: so it is the same everywhere. */
-static int page_width(void)
-{
-    struct winsize window;
-    int64_t width;
-    const char *set = getenv("COLUMNS");
-    if (set && text_parse_int(set, &width) && width > 0) return width < 10000 ? (int)width : 10000;
-    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col
-               ? window.ws_col
-               : 80;
-}
-
 static enum status print_page(struct comparison *c, struct err *err)
 {
+    int width = command_columns(stdout); /* 80 where there is no terminal: the same everywhere */
     size_t most = c->difference_count + 2 * OUTCOMES + 8, n = 0;
     struct column_row *rows = arena_alloc_array(&c->arena, most, sizeof *rows);
     const char **headings = arena_alloc_array(&c->arena, c->count, sizeof *headings);
@@ -146,62 +302,117 @@ static enum status print_page(struct comparison *c, struct err *err)
     n += add_outcomes(c, rows + n);
     putchar('\n');
     struct column_table table = {headings, c->count, rows, n};
-    column_table_print(stdout, &table, page_width());
+    column_table_print(stdout, &table, width ? width : 80);
     return STATUS_OK;
+}
+
+/* ---- JSON: a value that is absent or not finite is null ---- */
+
+static void outcome_json(struct json_out *json, enum outcome which, double value)
+{
+    bool whole = which == STEPS || which == BEST_STEP || which == PEAK_MEMORY;
+    if (whole && isfinite(value))
+        json_out_int(json, outcomes[which].json, (int64_t)value);
+    else
+        json_out_real(json, outcomes[which].json, value);
+}
+
+static void run_json(struct json_out *json, const struct comparison *c, size_t i)
+{
+    const struct compared *run = &c->runs[i];
+    json_out_open(json, NULL, '{', JSON_OUT_LINES);
+    run_table_json(json, &run->info);
+    outcome_json(json, PEAK_MEMORY, run->values[PEAK_MEMORY]);
+    outcome_json(json, WALL_TIME, run->values[WALL_TIME]);
+    json_out_open(json, "delta", '{', JSON_OUT_LINES);
+    for (int o = 0; o < OUTCOMES; o++)
+        outcome_json(json, (enum outcome)o, run->values[o] - c->runs[0].values[o]);
+    json_out_close(json);
+    json_out_close(json);
+}
+
+static enum status print_json(const struct comparison *c, struct err *err)
+{
+    struct json_out json;
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    json_out_open(&json, "runs", '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < c->count; i++) run_json(&json, c, i);
+    json_out_close(&json);
+    json_out_open(&json, "config", '{', JSON_OUT_LINES);
+    for (size_t d = 0; d < c->difference_count; d++) {
+        json_out_open(&json, c->differences[d].key, '[', JSON_OUT_LINES);
+        for (size_t i = 0; i < c->count; i++)
+            if (c->differences[d].values[i])
+                show_config_value(&json, NULL, c->differences[d].values[i]);
+            else
+                json_out_null(&json, NULL);
+        json_out_close(&json);
+    }
+    json_out_close(&json);
+    json_out_open(&json, "best", '{', JSON_OUT_LINES);
+    for (int o = 0; o < OUTCOMES; o++) {
+        if (!outcomes[o].better) continue;
+        json_out_open(&json, outcomes[o].json, '[', JSON_OUT_LINES);
+        for (size_t i = 0; i < c->count; i++)
+            if (is_best(c, i, (enum outcome)o)) json_out_text(&json, NULL, c->runs[i].info.id);
+        json_out_close(&json);
+    }
+    json_out_close(&json);
+    json_out_close(&json);
+    return command_end_json(&json, err);
 }
 
 /* ---- the command ---- */
 
-static void print_help(void)
-{
-    puts(
-        "usage: anneal compare RUN RUN... [--json]\n"
-        "\n"
-        "Shows in which keys of the configuration the runs differ, and only those, then the outcome of each: "
-        "status,\n"
-        "steps, losses, speed, memory and time, each with its distance to the first run; the best is marked. "
-        "Many\n"
-        "runs come in blocks of columns that fit the terminal (80 columns elsewhere, or COLUMNS).\n"
-        "\n"
-        "  --json   one JSON object: runs (the columns of `anneal runs`, peak_memory_bytes, wall_time_sec, "
-        "and\n"
-        "           delta, the distances to the first), config (key: one value a run), best (ids)\n"
-        "\n"
-        "Speed is the recent one; memory is the sum of each category's peak; wall time is how long the "
-        "run's\n"
-        "trainers lived.\n"
-        "\n"
-        "RUN is an id, the start of one, a name (the newest of that name), or latest.\n"
-        "\n"
-        "  anneal compare base wide latest\n"
-        "  anneal runs --filter 'train.learning_rate<1e-3'      which runs there are to compare");
-}
+struct options {
+    bool json;
+};
 
-int command_compare(int argc, char **argv)
+static enum status run(const void *options, const struct words *words, struct err *err)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
-    bool json = false;
-    opterr = 0;
-    optind = 0;
-    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            print_help();
-            return 0;
-        }
-        if (option != 'j') return run_option_error(argv, option);
-        json = true;
-    }
-    if (argc - optind < 2) return command_usage("compare", "needs at least two RUNs");
-
     struct store *store = NULL;
-    struct comparison c = {0};
-    struct err err = {0};
-    enum status status = run_open_store_to_read(&store, &err);
-    if (!status) status = comparison_read(store, argv + optind, (size_t)(argc - optind), &c, &err);
-    if (!status) status = json ? run_print_json(comparison_json(&c), &err) : print_page(&c, &err);
-    if (!status) status = run_check_stdout(&err);
-    comparison_release(&c);
+    struct comparison c;
+    arena_init(&c.arena, 65536);
+    enum status status = command_open_store(true, &store, err);
+    if (!status) status = read_runs(store, words->words, (size_t)words->count, &c, err);
+    if (!status && ((const struct options *)options)->json)
+        status = print_json(&c, err);
+    else if (!status)
+        status = print_page(&c, err);
+    arena_release(&c.arena);
     store_close(store);
-    return status ? command_fail(&err) : 0;
+    return status;
 }
+
+static const struct options defaults = {0};
+
+static const struct option_spec options[] = {
+    OPTION("json", OPTION_FLAG, offsetof(struct options, json), NULL,
+           "one JSON object: runs (the columns of `anneal runs`, peak_memory_bytes, wall_time_sec, and "
+           "delta, the distances to the first), config (key: one value a run), best (ids)"),
+    {0},
+};
+
+const struct command command_compare = {
+    .line = {.name = "compare",
+             .words = "RUN RUN...",
+             .least = 2,
+             .most = -1,
+             .options = options,
+             .about = "Shows in which keys of the configuration the runs differ, and only those, then the "
+                      "outcome of each: status, steps, losses, speed, memory and time, each with its "
+                      "distance to the first run; the best is marked. Many runs come in blocks of columns "
+                      "that fit the terminal (80 columns elsewhere, or COLUMNS).",
+             .notes =
+                 "Speed is the recent one; memory is the sum of each category's peak; wall time is how long "
+                 "the run's trainers lived.\n"
+                 "RUN is an id, the start of one, a name (the newest of that name), or latest.\n"
+                 "\n"
+                 "  anneal compare base wide latest\n"
+                 "  anneal runs --filter 'train.learning_rate<1e-3'      which runs there are to compare"},
+    .summary = "what differs between runs, and the outcome of each",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run,
+};

@@ -1,15 +1,16 @@
 /* anneal data prepare | info | fetch | clean: text into token files, what is in them, and what is kept of
  * them. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "datasets/corpus.h"
@@ -17,51 +18,25 @@
 #include "datasets/data_words.h"
 #include "datasets/recipe.h"
 #include "tui/command/command.h"
-#include "tui/command/commands.h"
-#include "tui/command/text_options.h"
+#include "tui/command/progress_bar.h"
 #include "tui/session/interrupt.h"
 
 enum { TOP_TOKENS = 10, FILES_SHOWN = 20 };
 
-static const char help[] =
-    "anneal data: text into token files\n"
-    "\n"
-    "usage: anneal data prepare INPUT... -o FILE.tok [--tokenizer T] [--json] [--progress "
-    "auto|bar|plain|none]\n"
-    "       anneal data info FILE... [--tokenizer T] [--json]\n"
-    "       anneal data fetch [NAME]\n"
-    "       anneal data clean [--dry-run] [--json]\n"
-    "\n"
-    "prepare  encodes INPUT (files, folders of text files, names of recipes) with the tokenizer T and "
-    "writes\n"
-    "         FILE.tok, FILE.tok.json (which tokenizer, how many tokens) and FILE.tokenizer.json. T is "
-    "bytes, bpe:N\n"
-    "         (a BPE of N tokens learned from INPUT; the default is bpe:2048) or the path of a "
-    "tokenizer.json,\n"
-    "         also Hugging Face's.\n"
-    "info     counts tokens and vocabulary, the entropy, and the most frequent tokens of token files: .tok,\n"
-    "         llm.c's shards (.bin, ids of 16 or 32 bits), a folder or a pattern of them. --tokenizer names "
-    "the\n"
-    "         tokenizer.json of files that do not know theirs, as shards.\n"
-    "fetch    prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists the "
-    "recipes.\n"
-    "clean    removes the encoded texts that training keeps in $ANNEAL_HOME/data so as not to encode them "
-    "again, and "
-    "says\n"
-    "         what that frees; --dry-run only says it. Nothing is lost: what is needed again is encoded "
-    "again, with "
-    "the\n"
-    "         same tokens. Runs, checkpoints, recipes' texts and your own .tok files stay.\n"
-    "\n"
-    "examples:\n"
-    "  anneal data fetch kjv                                  the King James Bible as plain text\n"
-    "  anneal data prepare kjv -o kjv.tok                     the same as tokens, with a BPE of its own\n"
-    "  anneal data prepare books/ notes.txt --tokenizer bpe:8192 -o mine.tok\n"
-    "  anneal data prepare more.txt --tokenizer mine.tokenizer.json -o more.tok\n"
-    "  anneal data info mine.tok\n"
-    "  anneal data info 'shards/train_*.bin' --tokenizer gpt2/tokenizer.json\n"
-    "\n"
-    "`anneal train --data.train=INPUT` does the preparation by itself; see anneal train --help.\n";
+struct options {
+    const char *tokenizer, *output;
+    int progress;
+    bool json, dry_run;
+};
+#define AT(field) offsetof(struct options, field)
+
+static const struct options defaults = {0};
+
+#define TOKENIZER_OPTION(text) OPTION("tokenizer", OPTION_TEXT, AT(tokenizer), "T", text, .letter = 't')
+#define JSON_OPTION            OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON value instead of text")
+#define PROGRESS_OPTION                                                                                      \
+    OPTION("progress", OPTION_CHOICE, AT(progress), PROGRESS_STYLES,                                         \
+           "how progress is shown on standard error")
 
 /* $ANNEAL_HOME/data, where prepared texts are kept. */
 static enum status data_folder(char *buf, size_t size, struct err *err)
@@ -74,48 +49,81 @@ static enum status data_folder(char *buf, size_t size, struct err *err)
     return STATUS_OK;
 }
 
-static void print_json(json_t *value)
-{
-    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(value);
-}
-
 /* ---- prepare ---- */
 
-static int prepare(const struct text_options *options)
+static enum status print_summary(const struct options *o, const struct corpus_summary *summary,
+                                 double seconds, struct err *err)
 {
-    char cache[PATH_MAX], tokens[32], text[32], vocab[32], duration[32];
-    struct err err = {0};
+    char tokens[32], text[32], vocab[32], duration[32];
+    double ratio = summary->tokens ? (double)summary->text_bytes / (double)summary->tokens : 0;
+    if (o->json) {
+        struct json_out json;
+        json_out_begin(&json, stdout);
+        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+        json_out_text(&json, "path", o->output);
+        json_out_int(&json, "files", (int64_t)summary->files);
+        json_out_int(&json, "text_bytes", (int64_t)summary->text_bytes);
+        json_out_int(&json, "tokens", (int64_t)summary->tokens);
+        json_out_int(&json, "vocab_size", summary->vocab_size);
+        json_out_text(&json, "tokenizer", summary->tokenizer_path);
+        json_out_real(&json, "bytes_per_token", ratio);
+        json_out_real(&json, "seconds", seconds);
+        json_out_close(&json);
+        return command_end_json(&json, err);
+    }
+    printf("%s: %s token%s of %s (%.2f bytes a token), vocabulary %s, in %s\n", o->output,
+           text_format_number(summary->tokens, tokens, sizeof tokens), text_plural((int64_t)summary->tokens),
+           text_format_bytes(summary->text_bytes, text, sizeof text), ratio,
+           text_format_number((uint64_t)summary->vocab_size, vocab, sizeof vocab),
+           clock_format_duration(seconds, duration, sizeof duration));
+    return STATUS_OK;
+}
+
+static enum status prepare(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    char cache[PATH_MAX];
     struct progress_bar bar;
     struct corpus_summary summary;
-    const char *tokenizer = options->tokenizer ? options->tokenizer : "bpe:2048";
-    if (!options->output) return command_usage("data", "prepare needs -o FILE.tok");
-    if (data_folder(cache, sizeof cache, &err)) return command_fail(&err);
-    progress_bar_init(&bar, stderr, options->progress);
+    enum status status = data_folder(cache, sizeof cache, err);
+    if (status) return status;
+    progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     struct progress progress = progress_bar_observer(&bar);
     interrupt_catch();
     double start = clock_monotonic();
-    enum status status = corpus_prepare((const char *const *)options->words, (size_t)options->word_count,
-                                        tokenizer, cache, options->output, &progress, &summary, &err);
+    status = corpus_prepare(words->words, (size_t)words->count, o->tokenizer ? o->tokenizer : "bpe:2048",
+                            cache, o->output, &progress, &summary, err);
     progress_bar_clear(&bar);
-    if (status) return command_fail(&err);
-    double ratio = summary.tokens ? (double)summary.text_bytes / (double)summary.tokens : 0;
-    if (options->json) {
-        print_json(json_pack("{s:s, s:I, s:I, s:I, s:i, s:s, s:f, s:f}", "path", options->output, "files",
-                             (json_int_t)summary.files, "text_bytes", (json_int_t)summary.text_bytes,
-                             "tokens", (json_int_t)summary.tokens, "vocab_size", summary.vocab_size,
-                             "tokenizer", summary.tokenizer_path, "bytes_per_token", ratio, "seconds",
-                             clock_monotonic() - start));
-        return 0;
-    }
-    printf("%s: %s token%s of %s (%.2f bytes a token), vocabulary %s, in %s\n", options->output,
-           text_options_number(summary.tokens, tokens, sizeof tokens), text_plural((int64_t)summary.tokens),
-           text_format_bytes(summary.text_bytes, text, sizeof text), ratio,
-           text_options_number((uint64_t)summary.vocab_size, vocab, sizeof vocab),
-           clock_format_duration(clock_monotonic() - start, duration, sizeof duration));
-    return 0;
+    if (!status) status = print_summary(o, &summary, clock_monotonic() - start, err);
+    return status;
 }
+
+static const struct option_spec prepare_options[] = {
+    OPTION("output", OPTION_TEXT, AT(output), "FILE.tok", "the token file to write", .letter = 'o',
+           .required = true),
+    TOKENIZER_OPTION("bytes, bpe:N (a BPE of N tokens learned from INPUT; the default is bpe:2048) or the "
+                     "path of a tokenizer.json, also Hugging Face's"),
+    JSON_OPTION,
+    PROGRESS_OPTION,
+    {0},
+};
+
+static const struct command data_prepare = {
+    .line =
+        {.name = "data prepare",
+         .words = "INPUT...",
+         .least = 1,
+         .most = -1,
+         .options = prepare_options,
+         .about =
+             "Encodes INPUT (files, folders of text files, names of recipes) with the tokenizer T and writes "
+             "FILE.tok, FILE.tok.json (which tokenizer, how many tokens) and FILE.tokenizer.json.\n"
+             "`anneal train --data.train=INPUT` does the preparation by itself."},
+    .summary = "texts into a token file",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = prepare,
+};
 
 /* ---- info ---- */
 
@@ -192,37 +200,53 @@ static uint64_t bytes_of(const struct corpus *corpus)
     return bytes;
 }
 
-static json_t *files_json(const struct corpus *corpus)
+static void print_files_json(struct json_out *json, const struct corpus *corpus)
 {
     size_t count;
     const struct token_file *runs = corpus_runs(corpus, &count);
-    json_t *files = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(files, json_pack("{s:s, s:s, s:I, s:I}", "path", run_path(corpus, i), "format",
-                                               token_format_name(runs[i].format), "tokens",
-                                               (json_int_t)runs[i].count, "file_bytes",
-                                               (json_int_t)runs[i].map_bytes));
-    return files;
+    json_out_open(json, "files", '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < count; i++) {
+        json_out_open(json, NULL, '{', JSON_OUT_LINES);
+        json_out_text(json, "path", run_path(corpus, i));
+        json_out_text(json, "format", token_format_name(runs[i].format));
+        json_out_int(json, "tokens", (int64_t)runs[i].count);
+        json_out_int(json, "file_bytes", (int64_t)runs[i].map_bytes);
+        json_out_close(json);
+    }
+    json_out_close(json);
 }
 
-static void info_json(const char *path, const struct corpus *corpus, const struct census *census)
+static enum status info_json(const char *path, const struct corpus *corpus, const struct census *census,
+                             struct err *err)
 {
     char checksum[17], token[256];
+    struct json_out json;
     const struct token_file *file = &corpus->file;
-    json_t *top = json_array();
-    for (int i = 0; i < census->top_count; i++)
-        json_array_append_new(top, json_pack("{s:I, s:I, s:s}", "id", (json_int_t)census->top[i], "count",
-                                             (json_int_t)census->counts[census->top[i]], "token",
-                                             spell(corpus->tokenizer, census->top[i], token, sizeof token)));
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)file->tokenizer_checksum);
-    json_t *root =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:b, s:o, s:o}", "path", path, "file_bytes",
-                  (json_int_t)bytes_of(corpus), "tokens", (json_int_t)file->count, "vocab_size",
-                  (json_int_t)file->vocab_size, "used", (json_int_t)census->used, "entropy_bits",
-                  census->entropy, "tokenizer", file->tokenizer, "tokenizer_checksum", checksum,
-                  "tokenizer_found", corpus->tokenizer != NULL, "files", files_json(corpus), "top", top);
-    if (census->bytes) json_object_set_new(root, "text_bytes", json_integer((json_int_t)census->bytes));
-    print_json(root);
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    json_out_text(&json, "path", path);
+    json_out_int(&json, "file_bytes", (int64_t)bytes_of(corpus));
+    json_out_int(&json, "tokens", (int64_t)file->count);
+    json_out_int(&json, "vocab_size", (int64_t)file->vocab_size);
+    json_out_int(&json, "used", (int64_t)census->used);
+    json_out_real(&json, "entropy_bits", census->entropy);
+    json_out_text(&json, "tokenizer", file->tokenizer);
+    json_out_text(&json, "tokenizer_checksum", checksum);
+    json_out_bool(&json, "tokenizer_found", corpus->tokenizer != NULL);
+    print_files_json(&json, corpus);
+    json_out_open(&json, "top", '[', JSON_OUT_LINES);
+    for (int i = 0; i < census->top_count; i++) {
+        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+        json_out_int(&json, "id", census->top[i]);
+        json_out_int(&json, "count", (int64_t)census->counts[census->top[i]]);
+        json_out_text(&json, "token", spell(corpus->tokenizer, census->top[i], token, sizeof token));
+        json_out_close(&json);
+    }
+    json_out_close(&json);
+    if (census->bytes) json_out_int(&json, "text_bytes", (int64_t)census->bytes);
+    json_out_close(&json);
+    return command_end_json(&json, err);
 }
 
 static void print_files(const struct corpus *corpus)
@@ -234,9 +258,9 @@ static void print_files(const struct corpus *corpus)
     if (count == 1)
         printf("file        %s (%s, %s)\n", run_path(corpus, 0), token_format_name(runs[0].format), a);
     else
-        printf("files       %s (%s)\n", text_options_number(count, b, sizeof b), a);
+        printf("files       %s (%s)\n", text_format_number(count, b, sizeof b), a);
     for (size_t i = 0; count > 1 && i < count && i < FILES_SHOWN; i++)
-        printf("  %15s token%-1s  %-20s  %s\n", text_options_number(runs[i].count, a, sizeof a),
+        printf("  %15s token%-1s  %-20s  %s\n", text_format_number(runs[i].count, a, sizeof a),
                text_plural((int64_t)runs[i].count), token_format_name(runs[i].format), run_path(corpus, i));
     if (count > FILES_SHOWN) printf("  and %zu more\n", count - FILES_SHOWN);
 }
@@ -246,9 +270,9 @@ static void info_text(const struct corpus *corpus, const struct census *census)
     char a[256], b[32];
     const struct token_file *file = &corpus->file;
     print_files(corpus);
-    printf("tokens      %s\n", text_options_number(file->count, a, sizeof a));
-    printf("vocabulary  %s, of which %s occur\n", text_options_number(file->vocab_size, a, sizeof a),
-           text_options_number(census->used, b, sizeof b));
+    printf("tokens      %s\n", text_format_number(file->count, a, sizeof a));
+    printf("vocabulary  %s, of which %s occur\n", text_format_number(file->vocab_size, a, sizeof a),
+           text_format_number(census->used, b, sizeof b));
     if (!*file->tokenizer)
         printf("tokenizer   %s (no %s.json beside it)\n",
                corpus->tokenizer ? corpus->tokenizer_word : "unknown", corpus->path);
@@ -265,95 +289,120 @@ static void info_text(const struct corpus *corpus, const struct census *census)
     printf("\nmost frequent\n");
     for (int i = 0; i < census->top_count; i++) {
         uint64_t count = census->counts[census->top[i]];
-        printf("  %7u %12s %5.2f%%  \"%s\"\n", census->top[i], text_options_number(count, b, sizeof b),
+        printf("  %7u %12s %5.2f%%  \"%s\"\n", census->top[i], text_format_number(count, b, sizeof b),
                100.0 * (double)count / (double)file->count,
                spell(corpus->tokenizer, census->top[i], a, sizeof a));
     }
 }
 
 /* The words as one value of data.train. False: longer than any such value. */
-static bool join_words(const struct text_options *options, char *buf, size_t size)
+static bool join_words(const struct words *words, char *buf, size_t size)
 {
     size_t used = 0;
-    for (int i = 0; i < options->word_count && used < size; i++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? "," : "", options->words[i]);
+    for (int i = 0; i < words->count && used < size; i++)
+        used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? "," : "", words->words[i]);
     return used < size;
 }
 
-static int info(const struct text_options *options)
+static enum status info(const void *options, const struct words *words, struct err *err)
 {
     static const size_t size = 1 << 20;
+    const struct options *o = options;
     char *path = malloc(size);
-    struct data_words words = {0};
+    struct data_words data = {0};
     struct corpus corpus = {0};
     struct census census = {0};
-    struct err err = {0};
-    int code = 0;
     enum status status = STATUS_OK;
     if (!path)
-        status = err_set(&err, STATUS_NO_MEMORY, "not enough memory for the names of the files");
-    else if (!join_words(options, path, size))
-        status = err_set(&err, STATUS_USAGE, "too many files: name their folder");
-    if (!status) status = data_words_open(path, &words, &err);
-    if (!status && !words.tokens) {
-        code = command_usage("data",
-                             "info reads token files, whose names end with .tok (data prepare makes them) "
-                             "or .bin (llm.c's shards)");
-        goto out;
-    }
-    if (!status)
-        status =
-            corpus_open(path, options->tokenizer ? options->tokenizer : "bpe:256", "", NULL, &corpus, &err);
+        status = err_set(err, STATUS_NO_MEMORY, "not enough memory for the names of the files");
+    else if (!join_words(words, path, size))
+        status = err_set(err, STATUS_USAGE, "too many files: name their folder");
+    if (!status) status = data_words_open(path, &data, err);
+    if (!status && !data.tokens)
+        status = err_set(err, STATUS_USAGE,
+                         "reads token files, whose names end with .tok (data prepare makes them) or .bin "
+                         "(llm.c's shards)");
+    if (!status) status = corpus_open(path, o->tokenizer ? o->tokenizer : "bpe:256", "", NULL, &corpus, err);
     if (!status && !count_tokens(&corpus, &census))
-        status = err_set(&err, STATUS_NO_MEMORY, "%.200s: not enough memory to count its tokens", path);
-    if (status)
-        code = command_fail(&err);
-    else if (options->json)
-        info_json(path, &corpus, &census);
-    else
+        status = err_set(err, STATUS_NO_MEMORY, "%.200s: not enough memory to count its tokens", path);
+    if (!status && o->json)
+        status = info_json(path, &corpus, &census, err);
+    else if (!status)
         info_text(&corpus, &census);
-out:
     free(census.counts);
     corpus_close(&corpus);
-    data_words_close(&words);
+    data_words_close(&data);
     free(path);
-    return code;
+    return status;
 }
+
+static const struct option_spec info_options[] = {
+    TOKENIZER_OPTION("the tokenizer.json of files that do not name theirs, as shards"),
+    JSON_OPTION,
+    {0},
+};
+
+static const struct command data_info = {
+    .line = {.name = "data info",
+             .words = "FILE...",
+             .least = 1,
+             .most = -1,
+             .options = info_options,
+             .about =
+                 "Counts tokens and vocabulary, the entropy, and the most frequent tokens of token files: "
+                 ".tok, llm.c's shards (.bin, ids of 16 or 32 bits), a folder or a pattern of them."},
+    .summary = "what is in token files",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = info,
+};
 
 /* ---- fetch ---- */
 
-static int fetch(const struct text_options *options)
+static enum status fetch(const void *options, const struct words *words, struct err *err)
 {
     char folder[PATH_MAX], path[PATH_MAX];
-    struct err err = {0};
     struct progress_bar bar;
-    if (data_folder(folder, sizeof folder, &err)) return command_fail(&err);
-    if (options->word_count == 0) {
+    enum status status = data_folder(folder, sizeof folder, err);
+    if (status) return status;
+    if (words->count == 0) {
         for (const struct recipe *recipe = recipes; recipe->name; recipe++)
             printf("%-10s %s (package %s)\n", recipe->name, recipe->summary, recipe->package);
-        return 0;
+        return STATUS_OK;
     }
-    const struct recipe *recipe = recipe_find(options->words[0]);
-    if (!recipe) {
-        err_set(&err, STATUS_NOT_FOUND, "%.100s: no such recipe (anneal data fetch lists them)",
-                options->words[0]);
-        return command_fail(&err);
-    }
-    progress_bar_init(&bar, stderr, options->progress);
+    const struct recipe *recipe = recipe_find(words->words[0]);
+    if (!recipe)
+        return err_set(err, STATUS_NOT_FOUND, "%.100s: no such recipe (anneal data fetch lists them)",
+                       words->words[0]);
+    progress_bar_init(&bar, stderr, (enum progress_style)((const struct options *)options)->progress);
     struct progress progress = progress_bar_observer(&bar);
     interrupt_catch();
-    enum status status = recipe_fetch(recipe, folder, &progress, path, sizeof path, &err);
+    status = recipe_fetch(recipe, folder, &progress, path, sizeof path, err);
     progress_bar_clear(&bar);
-    if (status) return command_fail(&err);
-    puts(path);
-    return 0;
+    if (!status) puts(path);
+    return status;
 }
+
+static const struct option_spec fetch_options[] = {PROGRESS_OPTION, {0}};
+
+static const struct command data_fetch = {
+    .line = {.name = "data fetch",
+             .words = "NAME",
+             .most = 1,
+             .options = fetch_options,
+             .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists "
+                      "the recipes."},
+    .summary = "the text of a recipe",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = fetch,
+};
 
 /* ---- clean ---- */
 
 struct cleaning {
-    const struct text_options *options;
-    json_t *entries; /* NULL: text is wanted */
+    const struct options *options;
+    struct json_out json;
     uint64_t count, bytes;
 };
 
@@ -365,44 +414,86 @@ static enum status clean_entry(void *context, const struct corpus_cache_entry *e
     if (status) return status;
     c->count++;
     c->bytes += entry->bytes;
-    if (c->entries)
-        json_array_append_new(c->entries, json_pack("{s:s, s:s, s:I, s:I}", "key", entry->key, "tokenizer",
-                                                    entry->tokenizer, "tokens", (json_int_t)entry->tokens,
-                                                    "bytes", (json_int_t)entry->bytes));
-    else
+    if (c->options->json) {
+        json_out_open(&c->json, NULL, '{', JSON_OUT_LINES);
+        json_out_text(&c->json, "key", entry->key);
+        json_out_text(&c->json, "tokenizer", entry->tokenizer);
+        json_out_int(&c->json, "tokens", (int64_t)entry->tokens);
+        json_out_int(&c->json, "bytes", (int64_t)entry->bytes);
+        json_out_close(&c->json);
+    } else {
         printf("%s  %15s token%-1s  %10s  %s\n", entry->key,
-               text_options_number(entry->tokens, tokens, sizeof tokens), text_plural((int64_t)entry->tokens),
+               text_format_number(entry->tokens, tokens, sizeof tokens), text_plural((int64_t)entry->tokens),
                text_format_bytes(entry->bytes, bytes, sizeof bytes),
                *entry->tokenizer ? entry->tokenizer : "unreadable");
+    }
     return STATUS_OK;
 }
 
-static int clean(const struct text_options *options)
+static enum status clean(const void *options, const struct words *words, struct err *err)
 {
+    const struct options *o = options;
     char folder[PATH_MAX], bytes[32];
-    struct err err = {0};
-    struct cleaning cleaning = {.options = options, .entries = options->json ? json_array() : NULL};
-    enum status status = data_folder(folder, sizeof folder, &err);
-    if (!status) status = corpus_cache_each(folder, clean_entry, &cleaning, &err);
-    if (!status && options->json)
-        print_json(json_pack("{s:b, s:I, s:O}", "removed", !options->dry_run, "bytes",
-                             (json_int_t)cleaning.bytes, "entries", cleaning.entries));
-    else if (!status)
-        printf("%s %" PRIu64 " encoded text%s, %s\n", options->dry_run ? "would remove" : "removed",
-               cleaning.count, cleaning.count == 1 ? "" : "s",
-               text_format_bytes(cleaning.bytes, bytes, sizeof bytes));
-    json_decref(cleaning.entries);
-    return status ? command_fail(&err) : 0;
+    struct cleaning c = {.options = o};
+    (void)words;
+    enum status status = data_folder(folder, sizeof folder, err);
+    if (status) return status;
+    if (o->json) {
+        json_out_begin(&c.json, stdout);
+        json_out_open(&c.json, NULL, '{', JSON_OUT_LINES);
+        json_out_bool(&c.json, "removed", !o->dry_run);
+        json_out_open(&c.json, "entries", '[', JSON_OUT_LINES);
+    }
+    status = corpus_cache_each(folder, clean_entry, &c, err);
+    if (o->json) {
+        json_out_close(&c.json);
+        json_out_int(&c.json, "bytes", (int64_t)c.bytes);
+        json_out_close(&c.json);
+        enum status written = command_end_json(&c.json, status ? NULL : err);
+        if (!status) status = written;
+    } else if (!status) {
+        printf("%s %" PRIu64 " encoded text%s, %s\n", o->dry_run ? "would remove" : "removed", c.count,
+               text_plural((int64_t)c.count), text_format_bytes(c.bytes, bytes, sizeof bytes));
+    }
+    return status;
 }
 
-int command_data(int argc, char **argv)
-{
-    static const struct subcommand subcommands[] = {
-        {"prepare", "tojp", 1, -1, "an INPUT: a file, a folder or the name of a recipe", false, prepare},
-        {"info", "tj", 1, -1, "a FILE: a .tok file, a shard (.bin), or a folder of them", false, info},
-        {"fetch", "p", 0, 1, NULL, false, fetch},
-        {"clean", "nj", 0, 0, NULL, false, clean},
-        {0},
-    };
-    return text_command_run(argc, argv, subcommands, help);
-}
+static const struct option_spec clean_options[] = {
+    OPTION("dry-run", OPTION_FLAG, AT(dry_run), NULL, "only prints what would be removed"),
+    JSON_OPTION,
+    {0},
+};
+
+static const struct command data_clean = {
+    .line =
+        {.name = "data clean",
+         .words = "",
+         .options = clean_options,
+         .about =
+             "Removes the encoded texts that training keeps in $ANNEAL_HOME/data so as not to encode them "
+             "again, and prints how much that frees. Nothing is lost: what is needed again is encoded again, "
+             "with the same tokens. Runs, checkpoints, recipes' texts and your own .tok files stay."},
+    .summary = "removes encoded texts that training has kept",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = clean,
+};
+
+static const struct command *const subcommands[] = {&data_prepare, &data_info, &data_fetch, &data_clean,
+                                                    NULL};
+
+const struct command command_data = {
+    .line =
+        {.name = "data",
+         .words = "prepare|info|fetch|clean",
+         .notes =
+             "  anneal data fetch kjv                                  the King James Bible as plain text\n"
+             "  anneal data prepare kjv -o kjv.tok                     the same as tokens, with a BPE of its "
+             "own\n"
+             "  anneal data prepare books/ notes.txt --tokenizer bpe:8192 -o mine.tok\n"
+             "  anneal data prepare more.txt --tokenizer mine.tokenizer.json -o more.tok\n"
+             "  anneal data info mine.tok\n"
+             "  anneal data info 'shards/train_*.bin' --tokenizer gpt2/tokenizer.json"},
+    .summary = "text into token files",
+    .subcommands = subcommands,
+};

@@ -11,13 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clean.h"
 #include "core/base/text.h"
 #include "kernels/device/backend.h"
 #include "kernels/device/cuda_plugin.h"
 #include "kernels/device/glance.h"
-#include "tui/command/clean.h"
 #include "tui/command/command.h"
-#include "tui/command/commands.h"
 #include "tui/command/reservation_list.h"
 #include "tui/session/memory_share.h"
 #include "tui/view/labels.h"
@@ -149,41 +148,36 @@ static void show_gpus(const struct cuda_plugin *plugin, const struct cuda_driver
         printf("         training takes cuda:%d (CUDA_VISIBLE_DEVICES chooses another)\n", first);
 }
 
-int command_devices(int argc, char **argv)
+static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct cuda_plugin *plugin;
     struct cuda_driver_report driver;
-    struct err err = {0};
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        puts("usage: anneal devices\n"
-             "\n"
-             "Prints what anneal can train on here, what of its memory is free and who holds the rest, and "
-             "why a GPU "
-             "cannot\n"
-             "be used.\n"
-             "\n"
-             "Who holds it is seen of all your runs on this host, of whatever ANNEAL_HOME (those of another "
-             "one "
-             "are\n"
-             "listed with it): they meet in /dev/shm, or in the folder that ANNEAL_LEDGER names, which users "
-             "may share.");
-        return 0;
-    }
-    if (argc > 1) return command_usage(argv[0], "takes no arguments");
+    struct err why;
+    (void)options, (void)words;
     struct ledger *ledger = reservation_list_ledger();
-    enum status status = show_cpu(ledger, &err);
-    if (status) {
-        ledger_close(ledger);
-        return command_fail(&err);
+    enum status status = show_cpu(ledger, err);
+    if (!status) {
+        enum status gpus = cuda_plugin_open(&plugin, &why);
+        if (!gpus) gpus = plugin->inspect(&driver, &why);
+        if (gpus)
+            printf("cuda     cannot be used: %s\n", why.text);
+        else
+            show_gpus(plugin, &driver, ledger);
     }
-    status = cuda_plugin_open(&plugin, &err);
-    if (!status) status = plugin->inspect(&driver, &err);
-    if (status)
-        printf("cuda     cannot be used: %s\n", err.text);
-    else
-        show_gpus(plugin, &driver, ledger);
     ledger_close(ledger);
-    if (fflush(stdout) == 0) return 0;
-    err_set(&err, STATUS_IO, "standard output: cannot write");
-    return command_fail(&err);
+    return status;
 }
+
+const struct command command_devices = {
+    .line =
+        {.name = "devices",
+         .words = "",
+         .about =
+             "Prints what anneal can train on here, what of its memory is free and who holds the rest, and "
+             "why a GPU cannot be used.\n"
+             "Reservations of all your runs on this host are listed, of whatever ANNEAL_HOME (those of "
+             "another one with it): they meet in /dev/shm, or in the folder that ANNEAL_LEDGER names, which "
+             "users may share."},
+    .summary = "what it can train on, and why not",
+    .run = run,
+};

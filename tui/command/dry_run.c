@@ -2,15 +2,14 @@
 #include "tui/command/dry_run.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <langinfo.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/text.h"
-#include "tui/command/group_table.h"
-#include "tui/command/json_document.h"
+#include "tui/command/command.h"
+#include "tui/command/plan_parts.h"
 #include "tui/session/memory_share.h"
 #include "tui/session/schedule_plan.h"
 #include "tui/widget/chart.h"
@@ -72,6 +71,22 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
                                .reserve = c->memory.reserve};
     int64_t left = memory_share_left(&wish);
     if (left != INT64_MAX) o->headroom = left;
+}
+
+/* What training would warn of. */
+struct warnings {
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], device[600];
+    const char *text[CONFIG_WARNINGS_MAX + 1];
+    int count;
+};
+
+static void find_warnings(const struct outlook *o, const struct training_session *s, struct warnings *out)
+{
+    int idle = config_warnings(o->config, out->idle);
+    out->count = 0;
+    snprintf(out->device, sizeof out->device, "on the CPU: %s", s->choice.why);
+    if (*s->choice.why) out->text[out->count++] = out->device;
+    for (int i = 0; i < idle; i++) out->text[out->count++] = out->idle[i];
 }
 
 /* ---- text ---- */
@@ -189,94 +204,88 @@ static enum status print_text(const struct outlook *o, const struct training_ses
     print_model(o);
     print_data(o, s);
     print_memory(o);
-    if (s->choice.why[0]) printf("warning      on the CPU: %s\n", s->choice.why);
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
-    int idle_count = config_warnings(o->config, idle);
-    for (int i = 0; i < idle_count; i++) printf("warning      %s\n", idle[i]);
+    struct warnings warnings;
+    find_warnings(o, s, &warnings);
+    for (int i = 0; i < warnings.count; i++) printf("warning      %s\n", warnings.text[i]);
     printf("\n");
     enum status status = print_chart(o, err);
     if (status) return status;
     print_moments(o);
     printf("\n");
     print_outcome(o);
-    group_table_print(o->config, o->model);
+    parts_print_groups(o->config, o->model);
     printf("\nNothing was trained, and no run was made.\n");
     return STATUS_OK;
 }
 
 /* ---- JSON ---- */
 
-static json_t *bytes_json(int64_t bytes)
+static void print_memory_json(struct json_out *json, const struct outlook *o)
 {
-    return bytes < 0 ? json_null() : json_integer(bytes);
+    json_out_open(json, "memory", '{', JSON_OUT_LINES);
+    json_out_int(json, "planned_bytes", (int64_t)o->plan->total_bytes);
+    parts_print_categories_json(json, o->plan);
+    json_out_int(json, "device_total_bytes", o->device->total_bytes);
+    json_out_int(json, "device_available_bytes", o->device->available_bytes);
+    json_out_real(json, "reserve", memory_share_reserve(o->device, o->config->memory.reserve));
+    json_out_whole(json, "headroom_bytes", o->headroom);
+    json_out_close(json);
 }
 
-static json_t *memory_json(const struct outlook *o)
-{
-    json_t *categories = json_object();
-    for (int i = 0; i < PLAN_CATEGORIES; i++)
-        json_object_set_new(categories, plan_category_name((enum plan_category)i),
-                            json_integer((json_int_t)o->plan->category_bytes[i]));
-    return json_pack("{s:I, s:o, s:I, s:I, s:f, s:o}", "planned_bytes", (json_int_t)o->plan->total_bytes,
-                     "categories", categories, "device_total_bytes", (json_int_t)o->device->total_bytes,
-                     "device_available_bytes", (json_int_t)o->device->available_bytes, "reserve",
-                     memory_share_reserve(o->device, o->config->memory.reserve), "headroom_bytes",
-                     bytes_json(o->headroom));
-}
-
-static json_t *schedule_json(const struct outlook *o)
+static void print_schedule_json(struct json_out *json, const struct outlook *o)
 {
     struct schedule_moment moments[SCHEDULE_MOMENTS_MAX];
     size_t count = schedule_plan_moments(o->config, moments);
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_pack("{s:I, s:f, s:s}", "step", (json_int_t)moments[i].step, "lr",
-                                              moments[i].lr, "what", moments[i].what));
-    return list;
+    json_out_text(json, "schedule", schedule_kind_word(o->config->train.schedule));
+    json_out_open(json, "learning_rate", '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < count; i++) {
+        json_out_open(json, NULL, '{', JSON_OUT_LINES);
+        json_out_int(json, "step", moments[i].step);
+        json_out_real(json, "lr", moments[i].lr);
+        json_out_text(json, "what", moments[i].what);
+        json_out_close(json);
+    }
+    json_out_close(json);
 }
 
-static json_t *warnings_json(const struct outlook *o)
+static enum status print_json(const struct outlook *o, const struct training_session *s, struct err *err)
 {
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
-    int count = config_warnings(o->config, idle);
-    json_t *list = json_array();
-    for (int i = 0; i < count; i++) json_array_append_new(list, json_string(idle[i]));
-    return list;
-}
-
-static json_t *outlook_json(const struct outlook *o, const struct training_session *s)
-{
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:s, s:o, s:I, s:I, "
-                     "s:I, s:I, s:I, s:o, s:o}",
-                     "parameters", (json_int_t)o->model->parameters, "device", o->device->short_name,
-                     "precision", precision_name(o->plan->input.precision), "optimizer",
-                     optimizer_kind_word(o->config->train.optimizer), "corpus_tokens",
-                     (json_int_t)s->corpus.file.count, "train_sequences", (json_int_t)o->sequences,
-                     "validation_sequences", (json_int_t)o->validation_sequences, "tokens_per_step",
-                     (json_int_t)o->tokens_a_step, "total_steps", (json_int_t)o->config->train.total_steps,
-                     "total_tokens", (json_int_t)o->tokens, "steps_per_epoch", o->steps_an_epoch, "epochs",
-                     o->epochs, "memory", memory_json(o), "schedule",
-                     schedule_kind_word(o->config->train.schedule), "learning_rate", schedule_json(o),
-                     "evaluations", (json_int_t)o->evaluations, "sequences_per_evaluation",
-                     (json_int_t)o->eval_sequences, "checkpoints", (json_int_t)o->checkpoints,
-                     "checkpoint_bytes", (json_int_t)o->checkpoint_bytes, "samples", (json_int_t)o->samples,
-                     "warnings", warnings_json(o), "param_groups", group_table_json(o->config, o->model));
+    struct json_out json;
+    struct warnings warnings;
+    find_warnings(o, s, &warnings);
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    json_out_int(&json, "parameters", o->model->parameters);
+    json_out_text(&json, "device", o->device->short_name);
+    json_out_text(&json, "precision", precision_name(o->plan->input.precision));
+    json_out_text(&json, "optimizer", optimizer_kind_word(o->config->train.optimizer));
+    json_out_int(&json, "corpus_tokens", (int64_t)s->corpus.file.count);
+    json_out_int(&json, "train_sequences", o->sequences);
+    json_out_int(&json, "validation_sequences", o->validation_sequences);
+    json_out_int(&json, "tokens_per_step", o->tokens_a_step);
+    json_out_int(&json, "total_steps", o->config->train.total_steps);
+    json_out_int(&json, "total_tokens", o->tokens);
+    json_out_real(&json, "steps_per_epoch", o->steps_an_epoch);
+    json_out_real(&json, "epochs", o->epochs);
+    print_memory_json(&json, o);
+    print_schedule_json(&json, o);
+    json_out_int(&json, "evaluations", o->evaluations);
+    json_out_int(&json, "sequences_per_evaluation", o->eval_sequences);
+    json_out_int(&json, "checkpoints", o->checkpoints);
+    json_out_int(&json, "checkpoint_bytes", o->checkpoint_bytes);
+    json_out_int(&json, "samples", o->samples);
+    json_out_open(&json, "warnings", '[', JSON_OUT_LINES);
+    for (int i = 0; i < warnings.count; i++) json_out_text(&json, NULL, warnings.text[i]);
+    json_out_close(&json);
+    parts_print_groups_json(&json, o->config, o->model);
+    json_out_close(&json);
+    return command_end_json(&json, err);
 }
 
 enum status dry_run_print(const struct training_session *session, void *context, struct err *err)
 {
     const bool *json = context;
     struct outlook outlook;
-    enum status status = STATUS_OK;
     make_outlook(&outlook, session);
-    if (*json) {
-        json_t *value = outlook_json(&outlook, session);
-        if (!value || !json_document_print(value))
-            status = err_set(err, STATUS_NO_MEMORY, "no memory to print the dry run");
-        json_decref(value);
-    } else {
-        status = print_text(&outlook, session, err);
-    }
-    if (!status && fflush(stdout) != 0) status = err_set(err, STATUS_IO, "standard output: cannot write");
-    return status;
+    return *json ? print_json(&outlook, session, err) : print_text(&outlook, session, err);
 }

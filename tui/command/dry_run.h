@@ -3,8 +3,6 @@
 #ifndef ANNEAL_TUI_DRY_RUN_H
 #define ANNEAL_TUI_DRY_RUN_H
 
-#include <stdbool.h>
-
 #include "tui/session/training_session.h"
 
 /* Prints on standard output. `session` has device, corpus and trainer open; `context` points to a bool: as

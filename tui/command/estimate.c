@@ -1,70 +1,32 @@
 /* anneal estimate: the memory that a run would take, to the byte, without taking it. The plan printed here is
  * the one that training allocates. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "core/memory/fit.h"
 #include "core/memory/overhead.h"
 #include "core/train/optimizer.h"
 #include "core/train/trainer.h"
 #include "tui/command/command.h"
-#include "tui/command/commands.h"
 #include "tui/command/fit_report.h"
-#include "tui/command/group_table.h"
-#include "tui/command/json_document.h"
-#include "tui/command/training_words.h"
+#include "tui/command/plan_parts.h"
+#include "tui/command/train.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
 
-static const char help[] =
-    "usage: anneal estimate [CONFIG.ini] [--section.key=value ...] [--device D] [--fit [MEMORY]] [--json]\n"
-    "\n"
-    "Prints the memory that `anneal train` would allocate for this configuration, by category and buffer,\n"
-    "without allocating it.\n"
-    "\n"
-    "  --device D         auto | cpu | cuda: whose precision and workspace the plan has\n"
-    "  --fit [MEMORY]     also the largest batch and the longest sequence that fit, with the commands that "
-    "train\n"
-    "                     them: into MEMORY, a number of bytes or with a unit (24GiB, 800MB), of which only "
-    "a "
-    "GPU's\n"
-    "                     context is taken off, as a run has measured it; by default into what really starts "
-    "now\n"
-    "  --layers           also what each layer takes\n"
-    "  --json             one JSON value\n"
-    "\n"
-    "What really starts now: what could be reserved (what is free, less memory.reserve and what others have\n"
-    "reserved), less a margin (a 32nd of it and 14 MiB, for what comes and goes meanwhile and for rounding "
-    "up "
-    "to\n"
-    "pages), less what the program or the GPU's context takes beside the plan, less what those who wait will "
-    "take.\n"
-    "\n"
-    "JSON, all in bytes: total_bytes is the plan's, reserved_bytes what its allocator takes, overhead_bytes "
-    "what is\n"
-    "neither (null: not known). categories: name to bytes; host and snapshot are of the host, and of "
-    "total_bytes only\n"
-    "on a CPU. layers: bytes, and by category, of each layer (null: of none); they add up to total_bytes. "
-    "buffers:\n"
-    "name, category, layer, bytes, offset in the category; those of the workspace may share a place.\n"
-    "activation_checkpointing: interval, total_bytes, extra_flops (a share of a step's). fit: memory_bytes "
-    "(given, or\n"
-    "what could be reserved) less beside_bytes, waiting_bytes (of those in `waiting`) and margin_bytes is "
-    "plan_bytes;\n"
-    "batch_size and seq_len fit into it (0: none), needs_no_snapshot only with "
-    "checkpoint.background=false;\n"
-    "batch_size_limit and seq_len_limit say what keeps them from being larger: \"memory\", or the key that "
-    "may be no\n"
-    "larger.\n"
-    "\n"
-    "  anneal estimate --model.preset=small --train.seq_len=1024\n"
-    "  anneal estimate my.ini --fit 8GiB\n";
+struct options {
+    int device;
+    const char *fit; /* NULL: not asked; "": into what the device has */
+    bool layers, json;
+};
+#define AT(field) offsetof(struct options, field)
 
 enum { TRADES = 4 };
 static const int intervals[TRADES] = {0, 1, 2, 4};
@@ -76,83 +38,25 @@ struct layer_bytes {
 
 struct estimate {
     struct config config;
-    const char *device; /* auto, cpu, cuda */
+    const struct options *options;
     struct device_info info;
     struct model model;
     struct plan_input input;
     struct plan plan;
     size_t reserved; /* of the device: the plan, and what the allocator takes beside it */
-    bool fit, layers, json;
-    size_t memory; /* to fit into, as given; 0: what the device has */
+    size_t memory;   /* to fit into, as given; 0: what the device has */
     struct fit_report report;
-    const char *words[SETTINGS_MAX + 16]; /* that `train` takes, too, NULL at the end; borrowed */
-    int64_t overhead;                     /* bytes of the device that are not the plan's; -1: not known */
+    int64_t overhead; /* bytes of the device that are not the plan's; -1: not known */
     struct activation_trade trades[TRADES];
     int trade_count; /* an interval above the number of layers saves as many as there are: it is left out */
 };
-
-/* Whether the word after --fit is its value, good or not: no option, and no configuration. */
-static bool is_amount(const char *word)
-{
-    if (word[0] == '-') return word[1] >= '0' && word[1] <= '9';
-    return !strpbrk(word, "/=") && !strstr(word, ".ini") && !file_exists(word);
-}
-
-static enum status parse_words(int argc, char **argv, struct estimate *e, struct training_words *training,
-                               struct err *err)
-{
-    char *words[SETTINGS_MAX + 16];
-    int count = 0;
-    for (int i = 0; i < argc; i++) {
-        const char *value = NULL;
-        if (strcmp(argv[i], "--json") == 0) {
-            e->json = true;
-        } else if (strcmp(argv[i], "--layers") == 0) {
-            e->layers = true;
-        } else if (strcmp(argv[i], "--fit") == 0 || strncmp(argv[i], "--fit=", 6) == 0) {
-            e->fit = true;
-            if (argv[i][5] == '=')
-                value = argv[i] + 6;
-            else if (i + 1 < argc && is_amount(argv[i + 1]))
-                value = argv[++i];
-            if (value && !text_parse_bytes(value, &e->memory))
-                return err_set(err, STATUS_USAGE,
-                               "--fit: \"%s\" is no amount of memory (give bytes, or a number with MiB, GiB, "
-                               "MB or GB)",
-                               value);
-        } else if (count < SETTINGS_MAX + 15) {
-            e->words[count] = argv[i];
-            words[count++] = argv[i];
-        }
-    }
-    words[count] = NULL;
-    enum status status = training_words_parse(count, words, training, err);
-    if (!status && training->dry_run)
-        status = err_set(err, STATUS_USAGE, "--dry-run: only for train; nothing is allocated here anyway");
-    e->device = training->device;
-    return status;
-}
-
-static enum status read_config(const struct training_words *words, struct config *config, struct err *err)
-{
-    enum status status = STATUS_OK;
-    config_init(config);
-    if (words->positional) {
-        status = config_read_file(config, words->positional, err);
-        if (status && !file_exists(words->positional))
-            err_set(err, status,
-                    "%.200s: there is no such file (estimate takes a configuration, not a run; `anneal show` "
-                    "prints a run's)",
-                    words->positional);
-    }
-    return status ? status : training_words_apply(words, config, err);
-}
 
 /* What the plan depends on of the device, which is closed again. */
 static enum status ask_device(struct estimate *e, struct err *err)
 {
     struct device_choice choice;
-    enum status status = device_choice_open(&choice, e->device, (int)e->config.train.threads, err);
+    enum status status =
+        device_choice_open(&choice, device_words[e->options->device], (int)e->config.train.threads, err);
     if (!status) status = device_choice_settle_precision(&choice, &e->config.train.precision, err);
     if (!status) {
         e->info = choice.info;
@@ -172,8 +76,10 @@ static enum status ask_device(struct estimate *e, struct err *err)
                                .backend = choice.backend,
                                .device = choice.device,
                                .reserve = e->config.memory.reserve};
-    if (!status && e->fit && e->memory) fit_report_give(&e->report, gpu, e->memory, e->overhead);
-    if (!status && e->fit && !e->memory) status = fit_report_look(&e->report, &wish, e->overhead, err);
+    if (!status && e->options->fit && e->memory) fit_report_give(&e->report, gpu, e->memory, e->overhead);
+    if (!status && e->options->fit && !e->memory)
+        status = fit_report_look(&e->report, &wish, e->overhead, err);
+    if (!status && *choice.why) command_warn("on the CPU: %s", choice.why);
     device_choice_close(&choice);
     return status;
 }
@@ -196,7 +102,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     if (!status) status = plan_reserved(&e->plan, &e->reserved, err);
     for (int i = 0; !status && i < TRADES && intervals[i] <= c->model.sizes.num_layers; i++)
         status = fit_trade(e->input, intervals[i], &e->trades[e->trade_count++], err);
-    if (status || !e->fit) return status;
+    if (status || !e->options->fit) return status;
     return fit_report_solve(&e->report, &e->input, c->model.sizes.max_seq_len, err);
 }
 
@@ -333,7 +239,7 @@ static void print_trades(const struct estimate *e)
     }
 }
 
-static void print_text(const struct estimate *e)
+static void print_text(const struct estimate *e, const struct words *words)
 {
     const struct plan *plan = &e->plan;
     char text[32], parameters[32];
@@ -351,82 +257,153 @@ static void print_text(const struct estimate *e)
         if (category == PLAN_WORKSPACE) printf("  (what is never needed at the same time shares a place)\n");
     }
     printf("%-44s %12s\n", "all", text_format_bytes(plan->total_bytes, text, sizeof text));
-    group_table_print(&e->config, &e->model);
+    parts_print_groups(&e->config, &e->model);
     print_beside(e);
-    if (e->layers) print_layers(e);
+    if (e->options->layers) print_layers(e);
     print_trades(e);
-    if (e->fit) fit_report_print(&e->report, &e->input, e->words + 1);
+    if (e->options->fit)
+        fit_report_print(&e->report, &e->input, words,
+                         e->options->device ? device_words[e->options->device] : NULL);
 }
 
 /* ---- JSON ---- */
 
-static json_t *plan_json(const struct estimate *e)
+static void print_layers_json(struct json_out *json, const struct estimate *e)
 {
-    const struct plan *plan = &e->plan;
-    json_t *categories = json_object(), *buffers = json_array();
-    for (int i = 0; i < PLAN_CATEGORIES; i++)
-        json_object_set_new(categories, plan_category_name((enum plan_category)i),
-                            json_integer((json_int_t)plan->category_bytes[i]));
-    for (size_t i = 0; i < plan->buffer_count; i++) {
-        const struct plan_buffer *b = &plan->buffers[i];
-        json_t *layer = b->layer >= 0 ? json_integer(b->layer) : json_null();
-        json_array_append_new(buffers, json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", b->name, "category",
-                                                 plan_category_name(b->category), "layer", layer, "bytes",
-                                                 (json_int_t)b->bytes, "offset", (json_int_t)b->offset));
-    }
-    json_t *layers = json_array(), *trades = json_array();
+    json_out_open(json, "layers", '[', JSON_OUT_LINES);
     for (int l = -1; l < e->model.config.num_layers; l++) {
         struct layer_bytes bytes = l < 0 ? bytes_beside_layers(e) : bytes_of_layer(e, l);
-        json_t *layer = json_pack("{s:o, s:I}", "layer", l >= 0 ? json_integer(l) : json_null(), "bytes",
-                                  (json_int_t)bytes.all);
+        json_out_open(json, NULL, '{', JSON_OUT_LINES);
+        json_out_whole(json, "layer", l);
+        json_out_int(json, "bytes", (int64_t)bytes.all);
         for (int c = 0; c < counted_categories(e); c++)
-            json_object_set_new(layer, plan_category_name((enum plan_category)c),
-                                json_integer((json_int_t)bytes.of[c]));
-        json_array_append_new(layers, layer);
+            json_out_int(json, plan_category_name((enum plan_category)c), (int64_t)bytes.of[c]);
+        json_out_close(json);
     }
-    for (int i = 0; i < e->trade_count; i++)
-        json_array_append_new(trades, json_pack("{s:i, s:I, s:f}", "interval", e->trades[i].interval,
-                                                "total_bytes", (json_int_t)e->trades[i].bytes, "extra_flops",
-                                                e->trades[i].extra_flops));
-    json_t *overhead = e->overhead >= 0 ? json_integer(e->overhead) : json_null();
-    return json_pack("{s:s, s:I, s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "device",
-                     e->info.short_name, "parameters", (json_int_t)e->model.parameters, "batch_size",
-                     e->input.B, "seq_len", e->input.T, "optimizer",
-                     optimizer_kind_word(e->config.train.optimizer), "precision",
-                     precision_name(e->input.precision), "total_bytes", (json_int_t)plan->total_bytes,
-                     "reserved_bytes", (json_int_t)e->reserved, "overhead_bytes", overhead, "categories",
-                     categories, "layers", layers, "activation_checkpointing", trades, "buffers", buffers,
-                     "param_groups", group_table_json(&e->config, &e->model));
+    json_out_close(json);
+}
+
+static void print_trades_json(struct json_out *json, const struct estimate *e)
+{
+    json_out_open(json, "activation_checkpointing", '[', JSON_OUT_LINES);
+    for (int i = 0; i < e->trade_count; i++) {
+        json_out_open(json, NULL, '{', JSON_OUT_LINES);
+        json_out_int(json, "interval", e->trades[i].interval);
+        json_out_int(json, "total_bytes", (int64_t)e->trades[i].bytes);
+        json_out_real(json, "extra_flops", e->trades[i].extra_flops);
+        json_out_close(json);
+    }
+    json_out_close(json);
+}
+
+static void print_buffers_json(struct json_out *json, const struct plan *plan)
+{
+    json_out_open(json, "buffers", '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < plan->buffer_count; i++) {
+        const struct plan_buffer *b = &plan->buffers[i];
+        json_out_open(json, NULL, '{', JSON_OUT_LINES);
+        json_out_text(json, "name", b->name);
+        json_out_text(json, "category", plan_category_name(b->category));
+        json_out_whole(json, "layer", b->layer);
+        json_out_int(json, "bytes", (int64_t)b->bytes);
+        json_out_int(json, "offset", (int64_t)b->offset);
+        json_out_close(json);
+    }
+    json_out_close(json);
 }
 
 static enum status print_json(const struct estimate *e, struct err *err)
 {
-    json_t *json = plan_json(e);
-    if (json && e->fit) json_object_set_new(json, "fit", fit_report_json(&e->report));
-    bool printed = json && json_document_print(json);
-    json_decref(json);
-    return printed ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory to print the plan");
+    struct json_out json;
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    json_out_text(&json, "device", e->info.short_name);
+    json_out_int(&json, "parameters", e->model.parameters);
+    json_out_int(&json, "batch_size", e->input.B);
+    json_out_int(&json, "seq_len", e->input.T);
+    json_out_text(&json, "optimizer", optimizer_kind_word(e->config.train.optimizer));
+    json_out_text(&json, "precision", precision_name(e->input.precision));
+    json_out_int(&json, "total_bytes", (int64_t)e->plan.total_bytes);
+    json_out_int(&json, "reserved_bytes", (int64_t)e->reserved);
+    json_out_whole(&json, "overhead_bytes", e->overhead);
+    parts_print_categories_json(&json, &e->plan);
+    print_layers_json(&json, e);
+    print_trades_json(&json, e);
+    print_buffers_json(&json, &e->plan);
+    parts_print_groups_json(&json, &e->config, &e->model);
+    if (e->options->fit) fit_report_json(&json, &e->report);
+    json_out_close(&json);
+    return command_end_json(&json, err);
 }
 
-int command_estimate(int argc, char **argv)
+static enum status run(const void *options, const struct words *words, struct err *err)
 {
-    struct estimate e = {0};
-    struct err err = {0};
-    struct training_words words;
-    if (parse_words(argc, argv, &e, &words, &err)) return command_usage("estimate", err.text);
-    if (words.help) {
-        fputs(help, stdout);
-        return 0;
-    }
-    enum status status = read_config(&words, &e.config, &err);
-    if (!status) status = make_plan(&e, &err);
-    if (!status && e.json)
-        status = print_json(&e, &err);
+    struct estimate e = {.options = options};
+    const char *file = words->words[0], *fit = e.options->fit;
+    if (fit && *fit && !text_parse_bytes(fit, &e.memory))
+        return err_set(
+            err, STATUS_USAGE,
+            "--fit: \"%s\" is no amount of memory (give bytes, or a number with MiB, GiB, MB or GB)", fit);
+    if (file && !file_exists(file))
+        return err_set(err, STATUS_NOT_FOUND,
+                       "%.200s: there is no such file (estimate takes a configuration, not a run; `anneal "
+                       "show` prints a run's)",
+                       file);
+    enum status status = train_read_config(words, &e.config, err);
+    if (!status) status = make_plan(&e, err);
+    if (!status && e.options->json)
+        status = print_json(&e, err);
     else if (!status)
-        print_text(&e);
-    if (!status && fflush(stdout) != 0) status = err_set(&err, STATUS_IO, "standard output: cannot write");
+        print_text(&e, words);
     fit_report_release(&e.report);
     plan_release(&e.plan);
     model_release(&e.model);
-    return status ? command_fail(&err) : 0;
+    return status;
 }
+
+static const struct options defaults = {0};
+
+static const struct option_spec options[] = {
+    OPTION("device", OPTION_CHOICE, AT(device), DEVICE_WORDS, "whose precision and workspace the plan has"),
+    OPTION("fit", OPTION_MAYBE, AT(fit), "MEMORY",
+           "also the largest batch and the longest sequence that fit, with the commands that train them: "
+           "into MEMORY, a number of bytes or with a unit (24GiB, 800MB), of which only a GPU's context is "
+           "taken off, as a run has measured it; by default into what really starts now"),
+    OPTION("layers", OPTION_FLAG, AT(layers), NULL, "also what each layer takes"),
+    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON value"),
+    {0},
+};
+
+const struct command command_estimate = {
+    .line =
+        {.name = "estimate",
+         .words = "CONFIG.ini",
+         .most = 1,
+         .settings = true,
+         .options = options,
+         .about = "Prints the memory that `anneal train` would allocate for this configuration, by category "
+                  "and buffer, without allocating it.",
+         .notes =
+             "What really starts now: what could be reserved (what is free, less memory.reserve and what "
+             "others have reserved), less a margin (a 32nd of it and 14 MiB, for what comes and goes "
+             "meanwhile and for rounding up to pages), less what the program or the GPU's context takes "
+             "beside the plan, less what those who wait will take.\n"
+             "\n"
+             "JSON, all in bytes: total_bytes is the plan's, reserved_bytes what its allocator takes, "
+             "overhead_bytes what is neither (null: not known). categories: name to bytes; host and snapshot "
+             "are of the host, and of total_bytes only on a CPU. layers: bytes, and by category, of each "
+             "layer (null: of none); they add up to total_bytes. buffers: name, category, layer, bytes, "
+             "offset in the category; those of the workspace may share a place. activation_checkpointing: "
+             "interval, total_bytes, extra_flops (a share of a step's). fit: memory_bytes (given, or what "
+             "could be reserved) less beside_bytes, waiting_bytes (of those in `waiting`) and margin_bytes "
+             "is plan_bytes; batch_size and seq_len fit into it (0: none), needs_no_snapshot only with "
+             "checkpoint.background=false; batch_size_limit and seq_len_limit say what keeps them from being "
+             "larger: \"memory\", or the key that may be no larger.\n"
+             "\n"
+             "  anneal estimate --model.preset=small --train.seq_len=1024\n"
+             "  anneal estimate my.ini --fit 8GiB"},
+    .summary = "the memory that training would take, without taking it",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run,
+};

@@ -2,72 +2,35 @@
  * the data is read once, in file order, without dropout; nothing is recorded. What is left at the end of a
  * file, shorter than a sequence, is not predicted, as in training's evaluations: it is counted and told. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "datasets/batch.h"
 #include "datasets/corpus.h"
 #include "datasets/data_words.h"
 #include "tui/command/command.h"
-#include "tui/command/commands.h"
 #include "tui/command/progress_bar.h"
-#include "tui/command/run_commands.h"
-#include "tui/command/text_options.h"
+#include "tui/command/train.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/loaded_model.h"
 #include "tui/session/model_folder.h"
 
-static const char help[] =
-    "usage: anneal evaluate RUN|FOLDER --data DATA [options]\n"
-    "\n"
-    "Measures how well a checkpoint predicts DATA: token files (.tok, llm.c's .bin), text files, folders or "
-    "a recipe,\n"
-    "as data.train takes them. Text is encoded with the checkpoint's own tokenizer.json. FOLDER is a "
-    "checkpoint of\n"
-    "ours or Hugging Face's: a config.json with model.safetensors, in shards or not, in fp32, bf16 or fp16; "
-    "or the "
-    "name of an\n"
-    "imported model (anneal model import).\n"
-    "\n"
-    "  --best             the checkpoint with RUN's best validation loss; else its newest\n"
-    "  --step N           RUN's checkpoint of step N\n"
-    "  --seq-len T        tokens that are predicted from at most T before them (default: the model's "
-    "longest, at\n"
-    "                     most 1024 and no more than there are). Longer sees more and usually predicts "
-    "better: compare models at one "
-    "length\n"
-    "  --batches N        only the first N batches, of 4096 tokens or one sequence each (default: all)\n"
-    "  --padding ID       tokens that fill up sequences; predicting them does not count\n"
-    "  --device D         cpu | cuda | auto (default auto; fp32)\n"
-    "  --json             one JSON object instead of text\n"
-    "  --progress P       auto | bar | plain | none\n"
-    "\n"
-    "loss         mean of -ln p(next token), in nats: what training lowers. A model that knows nothing has "
-    "ln(vocabulary)\n"
-    "perplexity   exp(loss): among how many equally likely tokens it seems to choose\n"
-    "bits a byte  the same per byte of text: comparable between models whose tokens differ in length\n"
-    "\n"
-    "Ctrl-C stops and prints what is measured so far.\n"
-    "\n"
-    "  anneal evaluate latest --best --data held-out.txt\n"
-    "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json\n";
-
 struct options {
-    struct model_choice model;
-    const char *data, *device;
-    int64_t length, batches, padding; /* 0: the default, all; -1: none */
-    enum progress_style progress;
-    bool json;
+    const char *data;
+    int device, progress;
+    int64_t step, length, batches, padding; /* 0: the default, all; -1: none */
+    bool best, json;
 };
+#define AT(field) offsetof(struct options, field)
 
 enum { BATCH_TOKENS = 4096, LENGTH_MAX = 1024 };
 
@@ -84,72 +47,6 @@ struct evaluation {
     double nats, seconds;
     uint64_t done, labels, bytes; /* sequences, tokens that were predicted and the text they stand for */
 };
-
-/* ---- options ---- */
-
-static enum status bad_option(const char *word, const struct option *longs, struct err *err)
-{
-    const char *names[16];
-    size_t count = 0;
-    for (; longs[count].name && count < 16; count++) names[count] = longs[count].name;
-    const char *nearest = text_nearest(word + strspn(word, "-"), names, count);
-    return err_set(err, STATUS_USAGE, "unknown option %.60s%s%s%s", word, nearest ? " (did you mean --" : "",
-                   nearest ? nearest : "", nearest ? "?)" : "");
-}
-
-static enum status read_options(int argc, char **argv, struct options *o, struct err *err)
-{
-    static const struct option longs[] = {{"data", 1, 0, 'D'},     {"best", 0, 0, 'b'},
-                                          {"step", 1, 0, 'N'},     {"seq-len", 1, 0, 't'},
-                                          {"batches", 1, 0, 'n'},  {"padding", 1, 0, 'p'},
-                                          {"device", 1, 0, 'd'},   {"json", 0, 0, 'j'},
-                                          {"progress", 1, 0, 'P'}, {0}};
-    *o = (struct options){.model = {"evaluate", "evaluating", .step = -1}, .device = "auto", .padding = -1};
-    opterr = 0;
-    for (int c; (c = getopt_long(argc, argv, ":", longs, NULL)) != -1;) {
-        int64_t *whole = c == 'N'   ? &o->model.step
-                         : c == 't' ? &o->length
-                         : c == 'n' ? &o->batches
-                                    : &o->padding;
-        int64_t least = c == 'N' || c == 'p' ? 0 : 1, most = c == 't'   ? 1 << 20
-                                                             : c == 'p' ? 1 << 24
-                                                                        : INT32_MAX;
-        switch (c) {
-        case 'D':
-            o->data = optarg;
-            break;
-        case 'b':
-            o->model.best = true;
-            break;
-        case 'j':
-            o->json = true;
-            break;
-        case 'd':
-            if (device_choice_check(optarg, err)) return err->status;
-            o->device = optarg;
-            break;
-        case 'P':
-            if (text_options_progress(optarg, &o->progress)) break;
-            return err_set(err, STATUS_USAGE, "--progress %.40s: must be auto, bar, plain or none", optarg);
-        case ':':
-            return err_set(err, STATUS_USAGE, "%.60s needs a value", argv[optind - 1]);
-        case '?':
-            return bad_option(argv[optind - 1], longs, err);
-        default:
-            if (text_parse_int(optarg, whole) && *whole >= least && *whole <= most) break;
-            const struct option *option = longs;
-            while (option->val != c) option++;
-            return err_set(err, STATUS_USAGE,
-                           "--%s %.60s: must be a whole number from %" PRId64 " to %" PRId64, option->name,
-                           optarg, least, most);
-        }
-    }
-    if (optind + 1 != argc) return err_set(err, STATUS_USAGE, "name one run or one checkpoint folder");
-    if (!o->data) return err_set(err, STATUS_USAGE, "--data is missing: which text or tokens");
-    if (o->model.best && o->model.step >= 0) return err_set(err, STATUS_USAGE, "--best or --step, not both");
-    o->model.source = argv[optind];
-    return STATUS_OK;
-}
 
 /* ---- opening ---- */
 
@@ -187,11 +84,10 @@ static enum status open_data(struct evaluation *e, const struct options *o, cons
     struct data_words words = {0};
     status = data_words_open(o->data, &words, err);
     if (!status && !words.tokens && !known)
-        status = err_set(
-            err, STATUS_NOT_FOUND,
-            "%s: is not there, so that text cannot become this model's tokens (copy it to this place, "
-            "or name token files)",
-            tokenizer);
+        status = err_set(err, STATUS_NOT_FOUND,
+                         "%s: is not there, so that text cannot become this model's tokens (copy it to this "
+                         "place, or name token files)",
+                         tokenizer);
     data_words_close(&words);
     /* "bpe:256" says nothing to token files */
     if (!status) status = open_corpus(e, o->data, known ? tokenizer : "bpe:256", home, progress, err);
@@ -216,16 +112,14 @@ static enum status cut_sequences(struct evaluation *e, const struct options *o, 
         if (n > longest) longest = n;
     }
     if (o->length > most)
-        return err_set(err, STATUS_USAGE,
-                       "evaluate: --seq-len %" PRId64 ": the model is made for at most %d tokens", o->length,
-                       most);
+        return err_set(err, STATUS_USAGE, "--seq-len %" PRId64 ": the model is made for at most %d tokens",
+                       o->length, most);
     if (!longest)
         return err_set(err, STATUS_USAGE,
-                       "evaluate: --data %.200s: there is nothing to predict, a text needs at least 2 tokens",
-                       o->data);
+                       "--data %.200s: there is nothing to predict, a text needs at least 2 tokens", o->data);
     if ((uint64_t)o->length > longest)
         return err_set(err, STATUS_USAGE,
-                       "evaluate: --seq-len %" PRId64 ": of the tokens to evaluate at most %" PRIu64
+                       "--seq-len %" PRId64 ": of the tokens to evaluate at most %" PRIu64
                        " in a row can be predicted (give --seq-len %" PRIu64 " or less)",
                        o->length, longest, longest);
     e->T = o->length ? (int)o->length : most < LENGTH_MAX ? most : LENGTH_MAX;
@@ -244,7 +138,7 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
     const struct model_config *c = &e->loaded.model.config;
     if (o->padding >= c->vocab_size)
         return err_set(err, STATUS_USAGE,
-                       "evaluate: --padding %" PRId64 ": no token has this id, the model's vocabulary has %d",
+                       "--padding %" PRId64 ": no token has this id, the model's vocabulary has %d",
                        o->padding, c->vocab_size);
     if ((status = cut_sequences(e, o, err))) return status;
     split_pad(&e->split, o->padding);
@@ -264,8 +158,8 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
         tokenizer_token_bytes(e->corpus.tokenizer, (uint32_t)i, &bytes);
         e->lengths[i] = (uint32_t)bytes;
     }
-    status = loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
-                               "evaluating", err);
+    status = loaded_model_load(&e->loaded, folder, device_words[o->device],
+                               (struct loaded_wish){e->B, e->T, allocator}, "evaluating", err);
     if (!status && *e->loaded.choice.why) command_warn("evaluating on the CPU: %s", e->loaded.choice.why);
     return status;
 }
@@ -312,7 +206,7 @@ static enum status measure(struct evaluation *e, struct progress_bar *bar, struc
     if (e->labels) return STATUS_OK;
     return interrupt_requested()
                ? err_set(err, STATUS_INTERRUPTED, "evaluate: interrupted")
-               : err_set(err, STATUS_USAGE, "evaluate: no token counts, all that is predicted is --padding");
+               : err_set(err, STATUS_USAGE, "no token counts, all that is predicted is --padding");
 }
 
 static void print_text(const struct evaluation *e, const char *folder)
@@ -325,11 +219,11 @@ static void print_text(const struct evaluation *e, const char *folder)
     if (e->bytes)
         printf("bits a byte  %.5f (%.3f bytes a token)\n", e->nats / M_LN2 / (double)e->bytes,
                (double)e->bytes / (double)e->labels);
-    printf("tokens       %s predicted, in %s sequence%s of %d\n", text_options_number(e->labels, a, sizeof a),
-           text_options_number(e->done, b, sizeof b), text_plural((int64_t)e->done), e->T);
+    printf("tokens       %s predicted, in %s sequence%s of %d\n", text_format_number(e->labels, a, sizeof a),
+           text_format_number(e->done, b, sizeof b), text_plural((int64_t)e->done), e->T);
     if (e->tail)
         printf("left out     %s token%s at the ends of texts, too few for a sequence (see --seq-len)\n",
-               text_options_number(e->tail, a, sizeof a), text_plural((int64_t)e->tail));
+               text_format_number(e->tail, a, sizeof a), text_plural((int64_t)e->tail));
     printf("time         %s, %s tokens/s on %s\n", clock_format_duration(e->seconds, a, sizeof a),
            text_format_count((double)e->done * e->T / e->seconds, b, sizeof b),
            e->loaded.choice.info.short_name);
@@ -338,49 +232,103 @@ static void print_text(const struct evaluation *e, const char *folder)
 static enum status print_json(const struct evaluation *e, const char *folder, const char *data,
                               struct err *err)
 {
+    struct json_out json;
     double loss = e->nats / (double)e->labels;
-    json_t *bits = e->bytes ? json_real(e->nats / M_LN2 / (double)e->bytes) : json_null();
-    json_t *bytes = e->bytes ? json_integer((json_int_t)e->bytes) : json_null();
-    return run_print_json(
-        json_pack("{s:s, s:s, s:s, s:f, s:f, s:o, s:I, s:o, s:I, s:I, s:i, s:I, s:f, s:b}", "checkpoint",
-                  folder, "data", data, "device", e->loaded.choice.info.short_name, "loss", loss,
-                  "perplexity", exp(loss), "bits_per_byte", bits, "tokens", (json_int_t)e->labels, "bytes",
-                  bytes, "sequences", (json_int_t)e->done, "of_sequences", (json_int_t)e->sequences,
-                  "seq_len", e->T, "left_out_tokens", (json_int_t)e->tail, "seconds", e->seconds, "complete",
-                  e->done == e->sequences),
-        err);
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    json_out_text(&json, "checkpoint", folder);
+    json_out_text(&json, "data", data);
+    json_out_text(&json, "device", e->loaded.choice.info.short_name);
+    json_out_real(&json, "loss", loss);
+    json_out_real(&json, "perplexity", exp(loss));
+    json_out_real(&json, "bits_per_byte", e->bytes ? e->nats / M_LN2 / (double)e->bytes : NAN);
+    json_out_int(&json, "tokens", (int64_t)e->labels);
+    json_out_whole(&json, "bytes", e->bytes ? (int64_t)e->bytes : -1);
+    json_out_int(&json, "sequences", (int64_t)e->done);
+    json_out_int(&json, "of_sequences", (int64_t)e->sequences);
+    json_out_int(&json, "seq_len", e->T);
+    json_out_int(&json, "left_out_tokens", (int64_t)e->tail);
+    json_out_real(&json, "seconds", e->seconds);
+    json_out_bool(&json, "complete", e->done == e->sequences);
+    json_out_close(&json);
+    return command_end_json(&json, err);
 }
 
-int command_evaluate(int argc, char **argv)
+static enum status run(const void *options, const struct words *words, struct err *err)
 {
-    struct options options;
+    const struct options *o = options;
+    struct model_choice model = {"evaluating", words->words[0], o->step, o->best};
     struct evaluation e = {0};
     struct progress_bar bar;
-    struct err err = {0};
     char folder[PATH_MAX];
     enum allocator_kind allocator;
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(help, stdout);
-            return 0;
-        }
-    if (read_options(argc, argv, &options, &err)) return command_usage("evaluate", err.text);
     interrupt_catch();
-    progress_bar_init(&bar, stderr, options.progress);
+    progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     struct progress progress = progress_bar_observer(&bar);
-    enum status status = model_choice_find(&options.model, folder, sizeof folder, &allocator, &err);
-    if (!status) status = open_evaluation(&e, &options, folder, allocator, &progress, &err);
-    if (!status) status = measure(&e, &bar, &err);
+    enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
+    if (!status) status = open_evaluation(&e, o, folder, allocator, &progress, err);
+    if (!status) status = measure(&e, &bar, err);
     progress_bar_clear(&bar);
-    if (!status && options.json)
-        status = print_json(&e, folder, options.data, &err);
+    if (!status && o->json)
+        status = print_json(&e, folder, o->data, err);
     else if (!status)
         print_text(&e, folder);
-    if (!status) status = run_check_stdout(&err);
     if (!status && e.done < e.sequences)
-        status = err_set(&err, STATUS_INTERRUPTED,
+        status = err_set(err, STATUS_INTERRUPTED,
                          "evaluate: interrupted after %" PRIu64 " of %" PRIu64 " sequence%s", e.done,
                          e.sequences, text_plural((int64_t)e.sequences));
     close_evaluation(&e);
-    return status ? command_fail(&err) : 0;
+    return status;
 }
+
+static const struct options defaults = {.step = -1, .padding = -1};
+
+static const struct option_spec options[] = {
+    OPTION("data", OPTION_TEXT, AT(data), "DATA", "which text or tokens", .required = true),
+    OPTION("best", OPTION_FLAG, AT(best), NULL,
+           "RUN's checkpoint with the lowest validation loss; else its newest"),
+    OPTION("step", OPTION_WHOLE, AT(step), "N", "RUN's checkpoint of step N"),
+    OPTION("seq-len", OPTION_WHOLE, AT(length), "T",
+           "tokens that are predicted from at most T before them (default: the model's longest, at most 1024 "
+           "and no more than there are). Longer sees more and usually predicts better: compare models at one "
+           "length",
+           .least = 1, .most = 1 << 20),
+    OPTION("batches", OPTION_WHOLE, AT(batches), "N",
+           "only the first N batches, of 4096 tokens or one sequence each (default: all)", .least = 1,
+           .most = INT32_MAX),
+    OPTION("padding", OPTION_WHOLE, AT(padding), "ID",
+           "tokens that fill up sequences; predicting them does not count", .most = 1 << 24),
+    OPTION("device", OPTION_CHOICE, AT(device), DEVICE_WORDS, "where to compute, in fp32 (default auto)"),
+    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object instead of text"),
+    OPTION("progress", OPTION_CHOICE, AT(progress), PROGRESS_STYLES,
+           "how progress is shown on standard error"),
+    {0},
+};
+
+const struct command command_evaluate = {
+    .line = {.name = "evaluate",
+             .words = "RUN|FOLDER",
+             .least = 1,
+             .most = 1,
+             .options = options,
+             .about = "Measures how well a checkpoint predicts DATA: token files (.tok, llm.c's .bin), text "
+                      "files, folders or a recipe, as data.train takes them. Text is encoded with the "
+                      "checkpoint's own tokenizer.json. FOLDER is a checkpoint of ours or Hugging Face's: a "
+                      "config.json with model.safetensors, in shards or not, in fp32, bf16 or fp16; or the "
+                      "name of an imported model (anneal model import).",
+             .notes = "  loss         mean of -ln p(next token), in nats: what training lowers. A model that "
+                      "knows nothing\n"
+                      "               has ln(vocabulary)\n"
+                      "  perplexity   exp(loss): among how many equally likely tokens it seems to choose\n"
+                      "  bits a byte  the same per byte of text: comparable between models whose tokens "
+                      "differ in length\n"
+                      "\n"
+                      "Ctrl-C stops and prints what is measured so far.\n"
+                      "\n"
+                      "  anneal evaluate latest --best --data held-out.txt\n"
+                      "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json"},
+    .summary = "how well a checkpoint predicts a text: loss, perplexity, bits a byte",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run,
+};

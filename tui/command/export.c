@@ -1,6 +1,6 @@
 /* `anneal export`: recorded history as CSV, as long or TensorBoard tables, as JSON. */
-#include <getopt.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,43 +11,9 @@
 #include "runs/exchange/export_json.h"
 #include "runs/exchange/export_metrics.h"
 #include "runs/run.h"
-#include "tui/command/run_commands.h"
+#include "tui/command/command.h"
 
-enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_JSON, FORMAT_COUNT };
-static const char *const format_names[FORMAT_COUNT] = {"csv", "long", "tensorboard", "json"};
-
-static void print_help(void)
-{
-    puts("usage: anneal export RUN... [--table NAME] [--format NAME] [-o FILE-OR-FOLDER]\n"
-         "\n"
-         "Writes what was recorded, with exact numbers.\n"
-         "\n"
-         "  --format NAME  csv (the default): a table as CSV (RFC 4180, a header line, nan and inf spelled "
-         "so)\n"
-         "                 long: run,step,wall_time,metric,value, one value a line\n"
-         "                 tensorboard: one file a metric, Wall time,Step,Value, in a folder\n"
-         "                 json: a run as one document, configuration, steps, profile and samples;\n"
-         "                 what is absent, nan or infinite is null there\n"
-         "  --table NAME   of csv: steps (the default), evals, early_stopping, profile, memory, gpu, "
-         "samples,\n"
-         "                 orders, runs, or all of them, one file each.\n"
-         "                 Of long and tensorboard: the metrics of steps or of evals; without it, both\n"
-         "  -o PATH        a file, or a folder that gets its files; without it, standard output.\n"
-         "                 Files appear whole or not at all\n"
-         "\n"
-         "RUN is an id, the start of one, a name, or latest; several runs share a file, told apart by the "
-         "column run,\n"
-         "and have a folder or file each with tensorboard and json. Without a RUN, --table runs writes all "
-         "runs.\n"
-         "csv holds every segment of a resumed run; the other formats hold each step once, as its newest "
-         "segment\n"
-         "recorded it. `anneal import` reads csv and tensorboard files back.\n"
-         "\n"
-         "  anneal export latest > steps.csv\n"
-         "  anneal export kjv --table all -o results/\n"
-         "  anneal export kjv job --format long -o both.csv\n"
-         "  anneal export kjv --format tensorboard -o scalars/");
-}
+enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_JSON };
 
 struct request {
     enum format format;
@@ -191,7 +157,7 @@ static enum status export_all(struct store *store, const struct request *request
 }
 
 /* The ids behind the words; without a word, all runs. */
-static enum status find_runs(struct store *store, char **words, size_t count, struct arena *arena,
+static enum status find_runs(struct store *store, const char *const *words, size_t count, struct arena *arena,
                              struct request *request, struct err *err)
 {
     struct run_info run, *runs = NULL;
@@ -211,37 +177,10 @@ static enum status find_runs(struct store *store, char **words, size_t count, st
     return status;
 }
 
-/* 0, or the exit status of a usage error. */
-static int parse_table(const char *word, struct request *request)
-{
-    char why[200];
-    request->table_given = true;
-    request->all = strcmp(word, "all") == 0;
-    if (request->all || table_csv_parse(word, &request->table)) return 0;
-    int n = snprintf(why, sizeof why, "no table \"%.40s\" (tables: ", word);
-    for (int i = 0; i < TABLE_CSV_COUNT; i++)
-        n += snprintf(why + n, sizeof why - (size_t)n, "%s, ", table_csv_name((enum store_table)i));
-    snprintf(why + n, sizeof why - (size_t)n, "all)");
-    return command_usage("export", why);
-}
-
-static int parse_format(const char *word, struct request *request)
-{
-    char why[120];
-    for (int i = 0; i < FORMAT_COUNT; i++)
-        if (strcmp(word, format_names[i]) == 0) {
-            request->format = (enum format)i;
-            return 0;
-        }
-    snprintf(why, sizeof why, "no format \"%.40s\" (formats: csv, long, tensorboard, json)", word);
-    return command_usage("export", why);
-}
-
 /* What is wrong with the words taken together; NULL: nothing. */
 static const char *contradiction(const struct request *request, int words)
 {
     bool metrics = request->format == FORMAT_LONG || request->format == FORMAT_TENSORBOARD;
-    if (request->path && !*request->path) return "-o needs a file or folder";
     if (metrics && request->table_given && !request->all && request->table != TABLE_STEPS &&
         request->table != TABLE_EVALS)
         return "--format long and tensorboard hold the metrics of --table steps, evals, or all (both)";
@@ -258,45 +197,74 @@ static const char *contradiction(const struct request *request, int words)
     return NULL;
 }
 
-int command_export(int argc, char **argv)
-{
-    static const struct option options[] = {{"table", required_argument, NULL, 't'},
-                                            {"format", required_argument, NULL, 'f'},
-                                            {"output", required_argument, NULL, 'o'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    struct request request = {.table = TABLE_STEPS};
-    opterr = 0;
-    optind = 0;
-    for (int option, code; (option = getopt_long(argc, argv, ":ho:", options, NULL)) != -1;) {
-        switch (option) {
-        case 'h':
-            print_help();
-            return 0;
-        case 't':
-            if ((code = parse_table(optarg, &request))) return code;
-            break;
-        case 'f':
-            if ((code = parse_format(optarg, &request))) return code;
-            break;
-        case 'o':
-            request.path = optarg;
-            break;
-        default:
-            return run_option_error(argv, option);
-        }
-    }
-    const char *why = contradiction(&request, argc - optind);
-    if (why) return command_usage("export", why);
+/* In the order of enum store_table. */
+#define EXPORT_TABLES "steps|evals|early_stopping|profile|memory|gpu|samples|orders|runs|all"
+_Static_assert(TABLE_CSV_COUNT == 9, "--table lists all tables, then all");
 
+struct options {
+    const char *output;
+    int format, table; /* table -1: not given */
+};
+#define AT(field) offsetof(struct options, field)
+
+static enum status run(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    bool all = o->table == TABLE_CSV_COUNT;
+    struct request request = {.format = (enum format)o->format,
+                              .table = o->table < 0 || all ? TABLE_STEPS : (enum store_table)o->table,
+                              .all = all,
+                              .table_given = o->table >= 0,
+                              .path = o->output && strcmp(o->output, "-") != 0 ? o->output : NULL};
+    const char *why = contradiction(&request, words->count);
+    if (why) return err_set(err, STATUS_USAGE, "%s", why);
     struct arena arena;
     struct store *store = NULL;
-    struct err err = {0};
     arena_init(&arena, 0);
-    enum status status = run_open_store_to_read(&store, &err);
-    if (!status) status = find_runs(store, argv + optind, (size_t)(argc - optind), &arena, &request, &err);
-    if (!status) status = export_all(store, &request, &err);
+    enum status status = command_open_store(true, &store, err);
+    if (!status) status = find_runs(store, words->words, (size_t)words->count, &arena, &request, err);
+    if (!status) status = export_all(store, &request, err);
     store_close(store);
     arena_release(&arena);
-    return status ? command_fail(&err) : 0;
+    return status;
 }
+
+static const struct options defaults = {.table = -1};
+
+static const struct option_spec options[] = {
+    OPTION("format", OPTION_CHOICE, AT(format), "csv|long|tensorboard|json",
+           "csv (the default): a table as CSV (RFC 4180, a header line, nan and inf spelled so). long: "
+           "run,step,wall_time,metric,value, one value a line. tensorboard: one file a metric, Wall "
+           "time,Step,Value, in a folder. json: a run as one document, configuration, steps, profile and "
+           "samples; what is absent, nan or infinite is null there"),
+    OPTION("table", OPTION_CHOICE, AT(table), EXPORT_TABLES,
+           "of csv (default steps), or all of them, one file each. Of long and tensorboard: the metrics of "
+           "steps or of evals; without it, both"),
+    OPTION("output", OPTION_TEXT, AT(output), "PATH",
+           "a file, or a folder that gets its files; without it, or as -, standard output. Files appear "
+           "whole or not at all",
+           .letter = 'o'),
+    {0},
+};
+
+const struct command command_export = {
+    .line = {.name = "export",
+             .words = "RUN...",
+             .most = -1,
+             .options = options,
+             .about = "Writes what was recorded, with exact numbers.",
+             .notes = "RUN is an id, the start of one, a name, or latest; several runs share a file, told "
+                      "apart by the column run, and have a folder or file each with tensorboard and json. "
+                      "Without a RUN, --table runs writes all runs. csv holds every segment of a resumed "
+                      "run; the other formats hold each step once, as its newest segment recorded it. "
+                      "`anneal import` reads csv and tensorboard files back.\n"
+                      "\n"
+                      "  anneal export latest > steps.csv\n"
+                      "  anneal export kjv --table all -o results/\n"
+                      "  anneal export kjv job --format long -o both.csv\n"
+                      "  anneal export kjv --format tensorboard -o scalars/"},
+    .summary = "write what was recorded as CSV or JSON",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run,
+};

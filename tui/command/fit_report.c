@@ -9,7 +9,6 @@
 #include "core/base/text.h"
 #include "core/memory/fit.h"
 #include "core/model/config.h"
-#include "tui/command/clean.h"
 #include "tui/command/reservation_list.h"
 
 int64_t fit_margin(int64_t memory)
@@ -136,19 +135,21 @@ static void print_word(const char *word)
     putchar('\'');
 }
 
-static void print_command(const struct fit_report *r, const char *const *words, const char *key, int value)
+/* The command that trains with this key as large as fits. */
+static void print_command(const struct fit_report *r, const struct words *words, const char *device,
+                          const char *key, int value)
 {
     size_t n = strlen(key);
-    bool waits = false;
     fputs("  anneal train", stdout);
-    for (; *words; words++) {
-        const char *bare = *words + (strncmp(*words, "--", 2) == 0 ? 2 : 0);
-        waits = waits || strcmp(bare, "wait") == 0;
-        if (strncmp(bare, key, n) != 0 || bare[n] != '=') print_word(*words);
+    if (words->count) print_word(words->words[0]);
+    if (device) printf(" --device %s", device);
+    for (int i = 0; i < words->setting_count; i++) {
+        const char *bare = words->settings[i] + 2;
+        if (strncmp(bare, key, n) != 0 || bare[n] != '=') print_word(words->settings[i]);
     }
     printf(" --%s=%d", key, value);
     if (r->no_snapshot) fputs(" --checkpoint.background=false", stdout);
-    if (r->waiting && !waits) fputs(" --wait", stdout);
+    if (r->waiting) fputs(" --wait", stdout);
     putchar('\n');
 }
 
@@ -167,7 +168,8 @@ static void print_limit(const char *limit)
     if (strcmp(limit, "memory") != 0) printf(" (%s is the limit, not memory)", limit);
 }
 
-void fit_report_print(const struct fit_report *r, const struct plan_input *input, const char *const *words)
+void fit_report_print(const struct fit_report *r, const struct plan_input *input, const struct words *words,
+                      const char *device)
 {
     char text[32];
     if (r->now) print_account(r);
@@ -198,24 +200,8 @@ void fit_report_print(const struct fit_report *r, const struct plan_input *input
         printf(", nor %d sequence%s of any length.\n", input->B, text_plural(input->B));
     }
     if (r->host_free) print_host(r);
-    if (r->batch) print_command(r, words, "train.batch_size", r->batch);
-    if (r->length) print_command(r, words, "train.seq_len", r->length);
-}
-
-/* ---- JSON ---- */
-
-static json_t *queue_json(const struct fit_report *r)
-{
-    json_t *list = json_array();
-    char holder[3 * LEDGER_TEXT], home[3 * LEDGER_HOME];
-    for (size_t i = 0; i < r->waiting; i++) {
-        clean_line(holder, sizeof holder, r->queue[i].holder); /* a JSON text must be UTF-8 */
-        clean_line(home, sizeof home, r->queue[i].home);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:f}", "holder", holder, "home", home,
-                                              "process", (json_int_t)r->queue[i].pid, "bytes",
-                                              (json_int_t)r->queue[i].bytes, "since", r->queue[i].since));
-    }
-    return list;
+    if (r->batch) print_command(r, words, device, "train.batch_size", r->batch);
+    if (r->length) print_command(r, words, device, "train.seq_len", r->length);
 }
 
 void fit_report_release(struct fit_report *r)
@@ -224,12 +210,31 @@ void fit_report_release(struct fit_report *r)
     *r = (struct fit_report){0};
 }
 
-json_t *fit_report_json(const struct fit_report *r)
+/* ---- JSON ---- */
+
+void fit_report_json(struct json_out *json, const struct fit_report *r)
 {
-    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:i, s:s, s:i, s:s, s:b}", "memory_bytes",
-                     (json_int_t)r->memory, "beside_bytes", (json_int_t)r->beside, "waiting_bytes",
-                     (json_int_t)r->promised, "waiting", queue_json(r), "margin_bytes", (json_int_t)r->margin,
-                     "plan_bytes", (json_int_t)r->room, "batch_size", r->batch, "batch_size_limit",
-                     r->batch_limit, "seq_len", r->length, "seq_len_limit", r->length_limit,
-                     "needs_no_snapshot", r->no_snapshot);
+    json_out_open(json, "fit", '{', JSON_OUT_LINES);
+    json_out_int(json, "memory_bytes", r->memory);
+    json_out_int(json, "beside_bytes", r->beside);
+    json_out_int(json, "waiting_bytes", r->promised);
+    json_out_open(json, "waiting", '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < r->waiting; i++) {
+        json_out_open(json, NULL, '{', JSON_OUT_LINES);
+        json_out_text(json, "holder", r->queue[i].holder);
+        json_out_text(json, "home", r->queue[i].home);
+        json_out_int(json, "process", r->queue[i].pid);
+        json_out_int(json, "bytes", r->queue[i].bytes);
+        json_out_real(json, "since", r->queue[i].since);
+        json_out_close(json);
+    }
+    json_out_close(json);
+    json_out_int(json, "margin_bytes", r->margin);
+    json_out_int(json, "plan_bytes", (int64_t)r->room);
+    json_out_int(json, "batch_size", r->batch);
+    json_out_text(json, "batch_size_limit", r->batch_limit);
+    json_out_int(json, "seq_len", r->length);
+    json_out_text(json, "seq_len_limit", r->length_limit);
+    json_out_bool(json, "needs_no_snapshot", r->no_snapshot);
+    json_out_close(json);
 }

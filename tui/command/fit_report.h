@@ -6,10 +6,11 @@
 #ifndef ANNEAL_TUI_FIT_REPORT_H
 #define ANNEAL_TUI_FIT_REPORT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/json_out.h"
+#include "core/base/options.h"
 #include "core/network/plan.h"
 #include "tui/session/memory_share.h"
 
@@ -44,10 +45,10 @@ enum status fit_report_look(struct fit_report *report, const struct memory_wish 
 enum status fit_report_solve(struct fit_report *report, const struct plan_input *input, int longest,
                              struct err *err);
 
-/* `words` of `estimate` that `train` takes, too, NULL at the end: for the commands it recommends. */
+/* `words` of `estimate` and its --device (NULL: not given): for the commands it recommends. */
 void fit_report_print(const struct fit_report *report, const struct plan_input *input,
-                      const char *const *words);
-json_t *fit_report_json(const struct fit_report *report); /* NULL: no memory */
-void fit_report_release(struct fit_report *report);       /* harmless on a zeroed struct */
+                      const struct words *words, const char *device);
+void fit_report_json(struct json_out *json, const struct fit_report *report); /* as the member fit */
+void fit_report_release(struct fit_report *report); /* harmless on a zeroed struct */
 
 #endif

@@ -1,123 +1,312 @@
-/* anneal model info | export | import. */
+/* anneal model info | export | import: what a model is made of, from the headers of its files alone (several
+ * files, as Hugging Face splits large models, are one model); a run's model for other programs; theirs for
+ * runs. */
 #include <errno.h>
-#include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clean.h"
 #include "core/base/file.h"
+#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
+#include "core/model/hugging_face.h"
 #include "core/model/imported_model.h"
+#include "core/model/weight_files.h"
 #include "runs/run.h"
-#include "tui/command/clean.h"
-#include "tui/command/model_info.h"
-#include "tui/command/run_commands.h"
+#include "tui/command/command.h"
 #include "tui/session/model_folder.h"
 
-static const char help[] =
-    "anneal model: what a model is made of, a run's model for other programs, theirs for runs\n"
-    "\n"
-    "usage: anneal model info RUN|FOLDER [--step N | --best] [--json]\n"
-    "       anneal model export RUN|FOLDER -o FOLDER [--step N | --best]\n"
-    "       anneal model import FOLDER [--name NAME | -o FOLDER]\n"
-    "\n"
-    "info     prints sizes, parameters, bytes and every tensor with shape and type, "
-    "of a run's checkpoint or of "
-    "any\n"
-    "         folder with config.json and model.safetensors, or shards and their "
-    "model.safetensors.index.json, such as\n"
-    "         a Hugging Face checkout. Only headers are read.\n"
-    "export   copies weights, config.json and tokenizer, without the optimizer, into "
-    "a new FOLDER that Hugging "
-    "Face's\n"
-    "         transformers opens with from_pretrained, and anneal generate, too.\n"
-    "import   takes a Hugging Face checkout over (Llama, Qwen2 or Qwen3; one "
-    "model.safetensors, or shards and their\n"
-    "         model.safetensors.index.json), once every tensor has been checked by name, "
-    "shape and type (F32, BF16,\n"
-    "         F16): as an imported model, which train --model.from, generate, evaluate and "
-    "model info take by its NAME,\n"
-    "         or into a new FOLDER. A run's name is refused; a later run of this name comes first.\n"
-    "\n"
-    "  --step N     RUN's checkpoint of step N (default: the newest)\n"
-    "  --best       the checkpoint with RUN's best validation loss\n"
-    "  --json       info as one JSON object\n"
-    "  --name NAME  what to call an imported model (default: the folder's name); it is kept "
-    "in $ANNEAL_HOME/models\n"
-    "\n"
-    "examples:\n"
-    "  anneal model info latest\n"
-    "  anneal model info Qwen3-0.6B/ --json\n"
-    "  anneal model export latest --best -o kjv-model\n"
-    "  anneal model import Qwen3-0.6B/ --name qwen\n"
-    "  anneal train --model.from=qwen --data.train=books/\n";
-
 struct options {
-    const char *verb, *output, *name;
-    struct model_choice model;
-    bool json;
+    const char *output, *name;
+    int64_t step;
+    bool best, json;
+};
+#define AT(field) offsetof(struct options, field)
+
+static const struct options defaults = {.step = -1};
+
+#define STEP_OPTION                                                                                          \
+    OPTION("step", OPTION_WHOLE, AT(step), "N", "RUN's checkpoint of step N (default: the newest)")
+#define BEST_OPTION                                                                                          \
+    OPTION("best", OPTION_FLAG, AT(best), NULL, "RUN's checkpoint with the lowest validation loss")
+
+/* ---- info ---- */
+
+enum { SHAPE_MAX = 64, NAME_MAX_SHOWN = 96 };
+
+struct description {
+    const char *folder;
+    struct weight_files weights;
+    struct model_config config;
+    struct err config_problem; /* status 0: config holds */
+    struct train_state state;  /* of one of our checkpoints */
+    bool trained_here;
+    size_t tensors;
+    uint64_t parameters, bytes;
 };
 
-static int read_options(int argc, char **argv, struct options *o)
+static void count_tensors(struct description *m)
 {
-    static const struct option longs[] = {
-        {"step", required_argument, NULL, 's'}, {"best", no_argument, NULL, 'b'},
-        {"json", no_argument, NULL, 'j'},       {"output", required_argument, NULL, 'o'},
-        {"name", required_argument, NULL, 'n'}, {0}};
-    *o = (struct options){.model = {.command = "model", .step = -1}};
-    opterr = 0;
-    optind = 0;
-    for (int option; (option = getopt_long(argc, argv, ":o:", longs, NULL)) != -1;) {
-        if (option == 's') {
-            if (!text_parse_int(optarg, &o->model.step) || o->model.step < 0)
-                return command_usage("model", "--step must be the step of a checkpoint, from 0");
-        } else if (option == 'b') {
-            o->model.best = true;
-        } else if (option == 'j') {
-            o->json = true;
-        } else if (option == 'o') {
-            o->output = optarg;
-        } else if (option == 'n') {
-            o->name = optarg;
-        } else {
-            return run_option_error(argv, option);
+    for (size_t f = 0; f < m->weights.count; f++)
+        for (size_t t = 0; t < m->weights.files[f].content.count; t++) {
+            const struct safetensor *tensor = &m->weights.files[f].content.tensors[t];
+            uint64_t elements = 1;
+            for (int d = 0; d < tensor->dims; d++) elements *= (uint64_t)tensor->shape[d];
+            m->parameters += elements;
+            m->bytes += tensor->bytes;
+            m->tensors++;
         }
-    }
-    if (argc - optind < 1) return command_usage("model", "what: info, export or import?");
-    o->verb = argv[optind];
-    bool info = strcmp(o->verb, "info") == 0, export = strcmp(o->verb, "export") == 0,
-         import = strcmp(o->verb, "import") == 0;
-    if (!info && !export && !import) return command_usage("model", "there is info, export and import");
-    if (argc - optind != 2 || !*argv[optind + 1])
-        return command_usage("model", import ? "import needs one folder" : "name one run or one folder");
-    if (import && (o->model.best || o->model.step >= 0))
-        return command_usage("model", "--step and --best are for runs, import takes a folder");
-    if (o->output && !*o->output) return command_usage("model", "-o needs a FOLDER");
-    if (o->name && !*o->name) return command_usage("model", "--name needs a NAME");
-    if (import && o->name && o->output) return command_usage("model", "--name or -o, not both");
-    if (!import && o->name) return command_usage("model", "--name is for import");
-    if (o->model.best && o->model.step >= 0) return command_usage("model", "--best or --step, not both");
-    if (export && !o->output) return command_usage("model", "export needs -o FOLDER");
-    if (!info && o->json) return command_usage("model", "--json is for info");
-    if (info && o->output) return command_usage("model", "-o is for export and import");
-    o->model.doing = info ? "describing" : "exporting";
-    o->model.source = argv[optind + 1];
-    return 0;
 }
 
-static enum status export_model(const struct options *o, const char *folder, struct err *err)
+static enum status open_description(struct description *m, const char *folder, struct err *err)
 {
-    char size[32], shown[PATH_MAX];
+    char path[PATH_MAX];
+    *m = (struct description){.folder = folder};
+    enum status status = weight_files_open(folder, &m->weights, err);
+    if (!status) status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
+    if (status) return status;
+    count_tensors(m);
+    hugging_face_read_config(path, &m->config, &m->config_problem);
+    m->trained_here = !checkpoint_load_state(folder, &m->state, NULL);
+    return STATUS_OK;
+}
+
+static void close_description(struct description *m)
+{
+    weight_files_close(&m->weights);
+}
+
+/* ---- text ---- */
+
+/* "model.layers.7.mlp.up_proj.weight" with * for the number; "": of no layer. */
+static void layer_pattern(const char *name, char *buf, size_t size)
+{
+    const char *at = strstr(name, "layers.");
+    size_t digits = at ? strspn(at + 7, "0123456789") : 0;
+    buf[0] = '\0';
+    if (digits) snprintf(buf, size, "%.*s*%s", (int)(at + 7 - name), name, at + 7 + digits);
+}
+
+static bool same_kind(const struct safetensor *a, const struct safetensor *b)
+{
+    char x[NAME_MAX_SHOWN], y[NAME_MAX_SHOWN];
+    if (a == b) return true;
+    layer_pattern(a->name, x, sizeof x);
+    layer_pattern(b->name, y, sizeof y);
+    return *x && strcmp(x, y) == 0 && strcmp(a->dtype, b->dtype) == 0 && a->dims == b->dims &&
+           memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->dims) == 0;
+}
+
+/* The n-th tensor of the files together. */
+static const struct safetensor *tensor_at(const struct description *m, size_t n)
+{
+    size_t file = 0;
+    while (n >= m->weights.files[file].content.count) n -= m->weights.files[file++].content.count;
+    return &m->weights.files[file].content.tensors[n];
+}
+
+static void print_tensor(const struct safetensor *t, size_t times)
+{
+    char name[NAME_MAX_SHOWN], clean[NAME_MAX_SHOWN], shape[SHAPE_MAX] = "", bytes[32];
+    size_t used = 0;
+    layer_pattern(t->name, name, sizeof name);
+    clean_line(clean, sizeof clean, *name ? name : t->name);
+    for (int d = 0; d < t->dims && used < sizeof shape; d++)
+        used +=
+            (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRId64, d ? " x " : "", t->shape[d]);
+    text_format_bytes(t->bytes * times, bytes, sizeof bytes);
+    printf("  %-52s %16s  %-5s %10s", clean, shape, t->dtype, bytes);
+    if (times > 1) printf("  %zu layers", times);
+    putchar('\n');
+}
+
+/* Tensors that are the same in every layer are one line, where the first of them stands. */
+static void print_tensors(const struct description *m)
+{
+    for (size_t i = 0; i < m->tensors; i++) {
+        const struct safetensor *tensor = tensor_at(m, i);
+        size_t times = 0;
+        bool first = true;
+        for (size_t k = 0; first && k < i; k++) first = !same_kind(tensor_at(m, k), tensor);
+        for (size_t k = i; first && k < m->tensors; k++) times += same_kind(tensor, tensor_at(m, k));
+        if (first) print_tensor(tensor, times);
+    }
+}
+
+static void print_description(const struct description *m)
+{
+    const struct model_config *c = &m->config;
+    char line[PATH_MAX], count[32], bytes[32];
+    clean_line(line, sizeof line, m->folder);
+    printf("%s\n", line);
+    if (m->config_problem.status) {
+        clean_line(line, sizeof line, m->config_problem.text);
+        printf("  model       not one that anneal computes: %s\n", line);
+    } else {
+        printf("  model       %s, width %d, %d layer%s, %d heads of %d (%d of keys and values), feed-forward "
+               "%d\n",
+               c->qk_norm    ? "Qwen3"
+               : c->qkv_bias ? "Qwen2"
+                             : "Llama",
+               c->hidden_dim, c->num_layers, c->num_layers == 1 ? "" : "s", c->num_heads, c->head_dim,
+               c->num_kv_heads, c->intermediate_dim);
+        printf("  tokens      a vocabulary of %d, up to %d in a sequence\n", c->vocab_size, c->max_seq_len);
+    }
+    printf("  parameters  %s in %zu tensors, %s\n",
+           text_format_count((double)m->parameters, count, sizeof count), m->tensors,
+           text_format_bytes(m->bytes, bytes, sizeof bytes));
+    if (m->trained_here)
+        printf("  training    step %" PRId64 ", %s\n", m->state.step,
+               checkpoint_is_full(m->folder)
+                   ? "with the optimizer's moments: it can be resumed"
+                   : "weights alone: anneal fork trains on, with a fresh optimizer");
+    putchar('\n');
+    print_tensors(m);
+}
+
+static void print_config_json(struct json_out *json, const struct model_config *c)
+{
+    json_out_open(json, "config", '{', JSON_OUT_LINES);
+    json_out_int(json, "vocab_size", c->vocab_size);
+    json_out_int(json, "hidden_dim", c->hidden_dim);
+    json_out_int(json, "num_layers", c->num_layers);
+    json_out_int(json, "num_heads", c->num_heads);
+    json_out_int(json, "num_kv_heads", c->num_kv_heads);
+    json_out_int(json, "head_dim", c->head_dim);
+    json_out_int(json, "intermediate_dim", c->intermediate_dim);
+    json_out_int(json, "max_seq_len", c->max_seq_len);
+    json_out_real(json, "rope_base", c->rope_base);
+    json_out_real(json, "norm_eps", c->norm_eps);
+    json_out_bool(json, "tie_weights", c->tie_weights);
+    json_out_bool(json, "qk_norm", c->qk_norm);
+    json_out_bool(json, "qkv_bias", c->qkv_bias);
+    json_out_close(json);
+}
+
+static enum status print_json(const struct description *m, struct err *err)
+{
+    struct json_out json;
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    json_out_text(&json, "folder", m->folder);
+    if (m->config_problem.status)
+        json_out_null(&json, "config");
+    else
+        print_config_json(&json, &m->config);
+    json_out_whole(&json, "step", m->trained_here ? m->state.step : -1);
+    json_out_bool(&json, "optimizer", checkpoint_is_full(m->folder));
+    json_out_int(&json, "parameters", (int64_t)m->parameters);
+    json_out_int(&json, "bytes", (int64_t)m->bytes);
+    json_out_open(&json, "tensors", '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < m->tensors; i++) {
+        const struct safetensor *t = tensor_at(m, i);
+        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+        json_out_text(&json, "name", t->name);
+        json_out_text(&json, "dtype", t->dtype);
+        json_out_open(&json, "shape", '[', JSON_OUT_FLAT);
+        for (int d = 0; d < t->dims; d++) json_out_int(&json, NULL, t->shape[d]);
+        json_out_close(&json);
+        json_out_int(&json, "bytes", (int64_t)t->bytes);
+        json_out_close(&json);
+    }
+    json_out_close(&json);
+    json_out_close(&json);
+    return command_end_json(&json, err);
+}
+
+/* A config.json that anneal does not compute is reported and no obstacle; missing weights, or a shard that
+ * their index lists, are. */
+static enum status run_info(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct model_choice model = {"describing", words->words[0], o->step, o->best};
+    struct description d = {0};
+    char folder[PATH_MAX];
+    enum status status = model_choice_find(&model, folder, sizeof folder, NULL, err);
+    if (!status) status = open_description(&d, folder, err);
+    if (!status && o->json)
+        status = print_json(&d, err);
+    else if (!status)
+        print_description(&d);
+    close_description(&d);
+    return status;
+}
+
+static const struct option_spec info_options[] = {
+    STEP_OPTION,
+    BEST_OPTION,
+    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object"),
+    {0},
+};
+
+static const struct command model_info = {
+    .line = {.name = "model info",
+             .words = "RUN|FOLDER",
+             .least = 1,
+             .most = 1,
+             .options = info_options,
+             .about =
+                 "Prints sizes, parameters, bytes and every tensor with shape and type, of a run's "
+                 "checkpoint or of any folder with config.json and model.safetensors, or shards and their "
+                 "model.safetensors.index.json, such as a Hugging Face checkout. Only headers are read."},
+    .summary = "sizes, parameters and tensors",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run_info,
+};
+
+/* ---- export ---- */
+
+static enum status refuse_stdout(const struct options *o, struct err *err)
+{
+    if (!o->output || strcmp(o->output, "-") != 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "-o -: a model is a folder, which standard output cannot be (-o FOLDER)");
+}
+
+static enum status run_export(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct model_choice model = {"exporting", words->words[0], o->step, o->best};
+    char folder[PATH_MAX], size[32], shown[PATH_MAX];
     int64_t bytes;
-    enum status status = checkpoint_export(folder, o->output, &bytes, err);
+    enum status status = refuse_stdout(o, err);
+    if (!status) status = model_choice_find(&model, folder, sizeof folder, NULL, err);
+    if (!status) status = checkpoint_export(folder, o->output, &bytes, err);
     if (status) return status;
     clean_line(shown, sizeof shown, o->output);
     printf("%s: %s, from %s\n", shown, text_format_bytes((uint64_t)bytes, size, sizeof size),
            strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder);
     return STATUS_OK;
 }
+
+static const struct option_spec export_options[] = {
+    OPTION("output", OPTION_TEXT, AT(output), "FOLDER", "a new folder", .letter = 'o', .required = true),
+    STEP_OPTION,
+    BEST_OPTION,
+    {0},
+};
+
+static const struct command model_export = {
+    .line = {.name = "model export",
+             .words = "RUN|FOLDER",
+             .least = 1,
+             .most = 1,
+             .options = export_options,
+             .about =
+                 "Copies weights, config.json and tokenizer, without the optimizer, into a new FOLDER that "
+                 "Hugging Face's transformers opens with from_pretrained, and anneal generate, too."},
+    .summary = "a run's model as a Hugging Face folder",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run_export,
+};
+
+/* ---- import ---- */
 
 /* The last part of a path, without the slashes behind it; for "." and "..", of where they lead. */
 static enum status name_of_folder(const char *path, char name[PATH_MAX], struct err *err)
@@ -134,7 +323,7 @@ static enum status check_no_run(const char *name, struct err *err)
 {
     struct store *store = NULL;
     struct run_info run;
-    enum status status = run_open_store(&store, err);
+    enum status status = command_open_store(false, &store, err);
     if (status) return status;
     status = run_find(store, name, &run, NULL);
     store_close(store);
@@ -145,8 +334,8 @@ static enum status check_no_run(const char *name, struct err *err)
 }
 
 /* Where the import goes. A name stands for itself among runs, too, so the same rules hold. */
-static enum status choose_place(const struct options *o, char name[PATH_MAX], char to[PATH_MAX],
-                                struct err *err)
+static enum status choose_place(const struct options *o, const char *source, char name[PATH_MAX],
+                                char to[PATH_MAX], struct err *err)
 {
     enum status status = STATUS_OK;
     if (o->output) {
@@ -156,22 +345,20 @@ static enum status choose_place(const struct options *o, char name[PATH_MAX], ch
     if (o->name)
         snprintf(name, PATH_MAX, "%s", o->name);
     else
-        status = name_of_folder(o->model.source, name, err);
+        status = name_of_folder(source, name, err);
     if (!status) status = run_name_check(name, err);
     if (!status && (strchr(name, '/') || *name == '.' || !*name))
         status = err_set(err, STATUS_USAGE, "--name \"%.80s\": must be a plain word, no path", name);
     if (!status) status = imported_model_folder(name, to, PATH_MAX, err);
     if (!status && file_exists(to))
-        status = err_set(
-            err, STATUS_USAGE,
-            "%s: a model of this name was imported before (choose another with --name, or remove that "
-            "folder)",
-            to);
+        status = err_set(err, STATUS_USAGE,
+                         "%s: a model of this name was imported before (choose another with --name, or "
+                         "remove that folder)",
+                         to);
     return status ? status : check_no_run(name, err);
 }
 
-static void print_import(const struct options *o, const struct imported_model *m, const char *name,
-                         const char *to)
+static void print_import(const char *source, const struct imported_model *m, const char *name, const char *to)
 {
     char size[32], files[48] = "", shown[PATH_MAX], place[PATH_MAX];
     clean_line(shown, sizeof shown, name);
@@ -183,45 +370,62 @@ static void print_import(const struct options *o, const struct imported_model *m
         printf("  tokenizer   a vocabulary of %d, the model's is %d\n", m->vocabulary, m->config.vocab_size);
     printf("  train       anneal train --model.from=%s --data.train=...\n", shown);
     if (m->vocabulary) printf("  write       anneal generate %s --prompt ...\n", shown);
-    if (m->tokenizer.status) {
-        clean_line(place, sizeof place, m->tokenizer.text);
-        fprintf(stderr, "anneal: warning: %s (no text can be written or tokenized with it)\n", place);
-    } else if (!m->vocabulary) {
-        fprintf(stderr, "anneal: warning: %s: has no tokenizer.json (no text can be written or tokenized)\n",
-                o->model.source);
-    } else if (m->vocabulary > m->config.vocab_size) {
-        fprintf(stderr, "anneal: warning: the tokenizer's vocabulary is larger than the model's\n");
-    }
+    if (m->tokenizer.status)
+        command_warn("%s (no text can be written or tokenized with it)", m->tokenizer.text);
+    else if (!m->vocabulary)
+        command_warn("%s: has no tokenizer.json (no text can be written or tokenized)", source);
+    else if (m->vocabulary > m->config.vocab_size)
+        command_warn("the tokenizer's vocabulary is larger than the model's");
 }
 
-static enum status import_model(const struct options *o, struct err *err)
+static enum status run_import(const void *options, const struct words *words, struct err *err)
 {
+    const struct options *o = options;
+    const char *source = words->words[0];
     char name[PATH_MAX], to[PATH_MAX];
     struct imported_model model;
-    enum status status = choose_place(o, name, to, err);
-    if (!status) status = imported_model_write(o->model.source, to, &model, err);
-    if (!status) print_import(o, &model, name, to);
+    if (o->name && o->output) return err_set(err, STATUS_USAGE, "--name or -o, not both");
+    enum status status = refuse_stdout(o, err);
+    if (!status) status = choose_place(o, source, name, to, err);
+    if (!status) status = imported_model_write(source, to, &model, err);
+    if (!status) print_import(source, &model, name, to);
     return status;
 }
 
-int command_model(int argc, char **argv)
-{
-    struct options o;
-    struct err err = {0};
-    char folder[PATH_MAX];
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(help, stdout);
-            return 0;
-        }
-    int code = read_options(argc, argv, &o);
-    if (code) return code;
-    bool import = strcmp(o.verb, "import") == 0;
-    enum status status =
-        import ? import_model(&o, &err) : model_choice_find(&o.model, folder, sizeof folder, NULL, &err);
-    if (!status && !import)
-        status = strcmp(o.verb, "info") == 0 ? model_info_print(folder, o.json, &err)
-                                             : export_model(&o, folder, &err);
-    if (!status) status = run_check_stdout(&err);
-    return status ? command_fail(&err) : 0;
-}
+static const struct option_spec import_options[] = {
+    OPTION("name", OPTION_TEXT, AT(name), "NAME",
+           "what to call the imported model (default: the folder's name); it is kept in $ANNEAL_HOME/models"),
+    OPTION("output", OPTION_TEXT, AT(output), "FOLDER", "into a new folder instead", .letter = 'o'),
+    {0},
+};
+
+static const struct command model_import = {
+    .line = {.name = "model import",
+             .words = "FOLDER",
+             .least = 1,
+             .most = 1,
+             .options = import_options,
+             .about = "Takes a Hugging Face checkout over (Llama, Qwen2 or Qwen3; one model.safetensors, or "
+                      "shards and their model.safetensors.index.json), once every tensor has been checked by "
+                      "name, shape and type (F32, BF16, F16): as an imported model, which train "
+                      "--model.from, generate, evaluate and model info take by its NAME, or into a new "
+                      "FOLDER. A run's name is refused; a later run of this name comes first."},
+    .summary = "a Hugging Face folder for runs",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run_import,
+};
+
+static const struct command *const subcommands[] = {&model_info, &model_export, &model_import, NULL};
+
+const struct command command_model = {
+    .line = {.name = "model",
+             .words = "info|export|import",
+             .notes = "  anneal model info latest\n"
+                      "  anneal model info Qwen3-0.6B/ --json\n"
+                      "  anneal model export latest --best -o kjv-model\n"
+                      "  anneal model import Qwen3-0.6B/ --name qwen\n"
+                      "  anneal train --model.from=qwen --data.train=books/"},
+    .summary = "what a model is made of; a run's as a Hugging Face folder, and such a folder for runs",
+    .subcommands = subcommands,
+};

@@ -1,41 +1,18 @@
 /* `anneal order`: an instruction to a living trainer. */
-#include <getopt.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "runs/order.h"
 #include "runs/run.h"
-#include "tui/command/clean.h"
-#include "tui/command/run_commands.h"
+#include "tui/command/command.h"
 
 enum { SILENCE_SECONDS = 5, FACTOR_MAX = 1000, ORDER_VERBS = ORDER_TRACE + 1 };
-
-static void print_help(void)
-{
-    puts("usage: anneal order RUN VERB [VALUE] [--wait]\n"
-         "\n"
-         "Tells the trainer of a running run what to do. It looks between steps, and writes down when it "
-         "obeyed:\n"
-         "`anneal show RUN` lists all orders and what became of them.\n"
-         "\n"
-         "  pause          finish the step and wait     continue     go on\n"
-         "  stop           checkpoint and end           checkpoint   write one now\n"
-         "  eval           evaluate now                 sample       generate a sample now\n"
-         "  trace          write the next step as a trace for Perfetto, into the run's folder\n"
-         "  lr-factor F    multiply the scheduled learning rate with F, from 0 to 1000, from now on\n"
-         "                 (1: as configured, 0: learn nothing until told otherwise)\n"
-         "\n"
-         "  --wait         wait until it is obeyed and print the outcome; after stop also until the trainer\n"
-         "                 has let go of the run, so that it can be resumed\n"
-         "\n"
-         "RUN is an id, the start of one, a name, or latest:\n"
-         "  anneal order latest checkpoint --wait\n"
-         "  anneal order kjv lr-factor 0.5");
-}
 
 static void pause_shortly(void)
 {
@@ -91,79 +68,90 @@ static void wait_until_free(struct store *store, const struct run_info *run)
         pause_shortly();
 }
 
-static bool is_negative_number(const char *word)
-{
-    double number;
-    return word[0] == '-' && text_parse_double(word, &number);
-}
-
-static int no_such_verb(const char *word)
+static enum status no_such_verb(const char *word, struct err *err)
 {
     const char *names[ORDER_VERBS], *nearest;
-    char list[160] = "", why[320];
+    char list[160] = "";
     for (size_t i = 0; i < ORDER_VERBS; i++) {
         size_t used = strlen(list);
         names[i] = order_verb_name((enum order_verb)i);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
     }
-    if ((nearest = text_nearest(word, names, ORDER_VERBS)))
-        snprintf(why, sizeof why, "no verb \"%.40s\"; did you mean \"%s\"? (verbs: %s)", word, nearest, list);
-    else
-        snprintf(why, sizeof why, "no verb \"%.40s\" (verbs: %s)", word, list);
-    return command_usage("order", why);
+    nearest = text_nearest(word, names, ORDER_VERBS);
+    return err_set(err, STATUS_USAGE, "no verb \"%.40s\"%s%s%s (verbs: %s)", word,
+                   nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", list);
 }
 
-int command_order(int argc, char **argv)
+static enum status parse_order(const struct words *words, enum order_verb *verb, double *argument,
+                               struct err *err)
 {
-    static const struct option options[] = {
-        {"wait", no_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'}, {0}};
-    bool wait = false;
-    enum order_verb verb;
-    double argument = NAN;
-    bool negative = false; /* a number like -1 is a value, not an option */
-    for (int i = 1; i < argc && !negative; i++)
-        if ((negative = is_negative_number(argv[i]))) {
-            argc--;
-            for (int k = i; k < argc; k++) argv[k] = argv[k + 1];
-            argv[argc] = NULL;
-        }
-    opterr = 0;
-    optind = 0;
-    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            print_help();
-            return 0;
-        }
-        if (option == 'w')
-            wait = true;
-        else
-            return run_option_error(argv, option);
-    }
-    char **words = argv + optind;
-    int count = argc - optind;
-    if (count < 2) return command_usage("order", "needs a RUN and a VERB");
-    if (!order_verb_parse(words[1], &verb)) return no_such_verb(words[1]);
-    if (verb == ORDER_LR_FACTOR && (negative || count != 3 || !text_parse_double(words[2], &argument) ||
-                                    !(argument >= 0 && argument <= FACTOR_MAX)))
-        return command_usage("order", "lr-factor needs one number from 0 to 1000 (1: as configured)");
-    if (verb != ORDER_LR_FACTOR && (negative || count != 2))
-        return command_usage("order", "only lr-factor takes a value");
+    const char *value = words->words[2];
+    *argument = NAN;
+    if (!order_verb_parse(words->words[1], verb)) return no_such_verb(words->words[1], err);
+    if (*verb != ORDER_LR_FACTOR)
+        return value ? err_set(err, STATUS_USAGE, "only lr-factor takes a value") : STATUS_OK;
+    if (value && text_parse_double(value, argument) && *argument >= 0 && *argument <= FACTOR_MAX)
+        return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "lr-factor needs one number from 0 to 1000 (1: as configured)");
+}
 
+struct options {
+    bool wait;
+};
+
+static enum status run_order(const void *options, const struct words *words, struct err *err)
+{
+    bool wait = ((const struct options *)options)->wait;
     struct store *store = NULL;
     struct run_info run;
-    struct err err = {0};
+    enum order_verb verb;
+    double argument;
     int64_t id;
-    enum status status = run_open_store(&store, &err);
-    if (!status) status = run_find(store, words[0], &run, &err);
-    if (!status) status = order_issue(store, run.id, verb, argument, "cli", &id, &err);
-    if (!status && wait) status = wait_for_answer(store, run.id, id, &err);
+    enum status status = parse_order(words, &verb, &argument, err);
+    if (!status) status = command_open_store(false, &store, err);
+    if (!status) status = run_find(store, words->words[0], &run, err);
+    if (!status) status = order_issue(store, run.id, verb, argument, "cli", &id, err);
+    if (!status && wait) status = wait_for_answer(store, run.id, id, err);
     if (!status && wait && verb == ORDER_STOP) wait_until_free(store, &run);
     if (!status && !wait) {
         char shown[3 * RUN_ID_MAX];
         clean_line(shown, sizeof shown, run.id);
         fprintf(stderr, "order %s given to %s\n", order_verb_name(verb), shown);
     }
-    if (!status) status = run_check_stdout(&err);
     store_close(store);
-    return status ? command_fail(&err) : 0;
+    return status;
 }
+
+static const struct options defaults = {0};
+
+static const struct option_spec options[] = {
+    OPTION("wait", OPTION_FLAG, offsetof(struct options, wait), NULL,
+           "waits until it is obeyed and prints the outcome; after stop also until the trainer has let go of "
+           "the run, so that it can be resumed"),
+    {0},
+};
+
+const struct command command_order = {
+    .line = {.name = "order",
+             .words = "RUN VERB [VALUE]",
+             .least = 2,
+             .most = 3,
+             .options = options,
+             .about =
+                 "Gives the trainer of a running run an order. It looks between steps, and writes down when "
+                 "it obeyed: `anneal show RUN` lists all orders and what became of them.\n"
+                 "\n"
+                 "  pause          finish the step and wait     continue     go on\n"
+                 "  stop           checkpoint and end           checkpoint   write one now\n"
+                 "  eval           evaluate now                 sample       generate a sample now\n"
+                 "  trace          write the next step as a trace for Perfetto, into the run's folder\n"
+                 "  lr-factor F    multiply the scheduled learning rate with F, from 0 to 1000, from now on\n"
+                 "                 (1: as configured, 0: learn nothing until ordered otherwise)",
+             .notes = "RUN is an id, the start of one, a name, or latest:\n"
+                      "  anneal order latest checkpoint --wait\n"
+                      "  anneal order kjv lr-factor 0.5"},
+    .summary = "order a running trainer to pause, continue, stop, checkpoint, ...",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run_order,
+};

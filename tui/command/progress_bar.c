@@ -5,11 +5,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "tui/command/command.h"
 #include "tui/session/interrupt.h"
 
 enum { LINE_BYTES = 2048, BAR_MIN = 10, BAR_MAX = 60, LABEL_COLUMNS = 10, WIDTH_DEFAULT = 80 };
@@ -34,16 +34,6 @@ void progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style 
         .color = terminal && !is_set("NO_COLOR"),
         .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
     };
-}
-
-static int columns_of(FILE *out)
-{
-    int64_t columns;
-    struct winsize size;
-    const char *asked = getenv("COLUMNS");
-    if (asked && text_parse_int(asked, &columns) && columns > 0 && columns < 10000) return (int)columns;
-    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    return WIDTH_DEFAULT;
 }
 
 /* ---- the words of a line ---- */
@@ -203,7 +193,9 @@ void progress_bar_update(struct progress_bar *bar, const char *what, const char 
     bar->drawn = now;
     if (bar->style == PROGRESS_BAR) {
         /* The last column stays free: a character there makes some terminals wrap. */
-        progress_bar_line(&view, columns_of(bar->out) - 1, bar->utf8, bar->color, line, sizeof line);
+        int width = command_columns(bar->out);
+        progress_bar_line(&view, (width ? width : WIDTH_DEFAULT) - 1, bar->utf8, bar->color, line,
+                          sizeof line);
         fprintf(bar->out, "\r%s\033[K", line);
         bar->shown = true;
     } else {

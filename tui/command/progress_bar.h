@@ -23,6 +23,9 @@ enum progress_style {
     PROGRESS_NONE,
 };
 
+/* The words of the option --progress, in the order of the styles. */
+#define PROGRESS_STYLES "auto|bar|plain|none"
+
 /* One moment of one phase. */
 struct progress_view {
     const char *what; /* the phase */

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "runs/reservations/ledger_place.h"
-#include "tui/command/clean.h"
 
 /* Whether the commands of this ANNEAL_HOME do not know it. */
 static bool is_elsewhere(const struct reservation *row)

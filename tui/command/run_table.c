@@ -132,11 +132,10 @@ static enum status parse_condition(const char *start, const char *end, struct co
             value = op + strlen(operators[i].word);
         }
     if (value == op)
-        return err_set(
-            err, STATUS_USAGE,
-            "--filter: \"%s\" is not COLUMN OP VALUE, such as status=running or best_val_loss<3.2 (OP is "
-            "one of = != < <= > >= ~; a comma means and)",
-            whole);
+        return err_set(err, STATUS_USAGE,
+                       "--filter: \"%s\" is not COLUMN OP VALUE, such as status=running or best_val_loss<3.2 "
+                       "(OP is one of = != < <= > >= ~; a comma means and)",
+                       whole);
     trim(&start, &name_end);
     trim(&value, &end);
     copy_range(name, sizeof name, start, name_end);
@@ -273,75 +272,56 @@ static bool in_wrong_order(const struct column *column, bool falling, const stru
     return falling ? x < y : x > y;
 }
 
-/* A merge of two sorted halves: the standard library's sorts do not promise to keep equal ones in order. */
-static void merge_sort(const struct column *column, bool falling, const struct run_info **runs,
-                       const struct run_info **scratch, size_t n)
+struct order {
+    const struct column *column;
+    bool falling;
+};
+
+/* Equal ones keep their order: they lie in it. */
+static int compare_runs(const void *a, const void *b, void *context)
 {
-    if (n < 2) return;
-    size_t half = n / 2, i = 0, j = half;
-    merge_sort(column, falling, runs, scratch, half);
-    merge_sort(column, falling, runs + half, scratch, n - half);
-    for (size_t k = 0; k < n; k++) {
-        bool left = j == n || (i < half && !in_wrong_order(column, falling, runs[i], runs[j]));
-        scratch[k] = left ? runs[i++] : runs[j++];
-    }
-    memcpy(runs, scratch, n * sizeof *runs);
+    const struct run_info *left = *(const struct run_info *const *)a,
+                          *right = *(const struct run_info *const *)b;
+    const struct order *order = context;
+    if (in_wrong_order(order->column, order->falling, left, right)) return 1;
+    if (in_wrong_order(order->column, order->falling, right, left)) return -1;
+    return (left > right) - (left < right);
 }
 
 enum status run_table_sort(const char *key, struct run_info *runs, size_t count, struct err *err)
 {
-    const struct column *column;
-    bool falling = *key == '-';
-    enum status status = find_column(key + falling, "--sort", &column, err);
+    struct order order = {.falling = *key == '-'};
+    enum status status = find_column(key + order.falling, "--sort", &order.column, err);
     if (status || count < 2) return status;
-    const struct run_info **order = malloc(2 * count * sizeof *order);
+    const struct run_info **sorted = malloc(count * sizeof *sorted);
     struct run_info *copy = malloc(count * sizeof *copy);
-    if (!order || !copy) {
+    if (sorted && copy) {
+        memcpy(copy, runs, count * sizeof *copy);
+        for (size_t i = 0; i < count; i++) sorted[i] = &copy[i];
+        qsort_r(sorted, count, sizeof *sorted, compare_runs, &order);
+        for (size_t i = 0; i < count; i++) runs[i] = *sorted[i];
+    } else {
         status = err_set(err, STATUS_NO_MEMORY, "sorting runs: not enough memory");
-        goto out;
     }
-    memcpy(copy, runs, count * sizeof *copy);
-    for (size_t i = 0; i < count; i++) order[i] = &copy[i];
-    merge_sort(column, falling, order, order + count, count);
-    for (size_t i = 0; i < count; i++) runs[i] = *order[i];
-out:
-    free(order);
+    free(sorted);
     free(copy);
     return status;
 }
 
 /* ---- JSON ---- */
 
-json_t *run_table_number(double value)
+void run_table_json(struct json_out *json, const struct run_info *run)
 {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-json_t *run_table_json(const struct run_info *run)
-{
-    json_t *object = json_object();
-    for (size_t i = 0; object && i < COLUMN_COUNT; i++) {
+    for (size_t i = 0; i < COLUMN_COUNT; i++) {
         const struct column *column = &columns[i];
-        json_t *value;
         if (column->offset == offsetof(struct run_info, parent_id) && !*run->parent_id)
-            value = json_null();
+            json_out_null(json, column->name);
         else if (is_text(column))
-            value = json_string(text_of(run, column));
+            json_out_text(json, column->name, text_of(run, column));
         else if (column->kind == NUMBER)
-            value = run_table_number(number_of(run, column));
-        else if (isnan(number_of(run, column)))
-            value = json_null();
+            json_out_real(json, column->name, number_of(run, column));
         else
-            value = json_integer(*(const int64_t *)((const char *)run + column->offset));
-        if (!value) value = json_null(); /* text that is not UTF-8 */
-        if (json_object_set_new(object, column->name, value)) {
-            json_decref(object);
-            return NULL;
-        }
+            json_out_whole(json, column->name, *(const int64_t *)((const char *)run + column->offset));
     }
-    if (object && json_object_set_new(object, "segment", json_integer(run->segment))) {
-        json_decref(object);
-        return NULL;
-    }
-    return object;
+    json_out_int(json, "segment", run->segment);
 }

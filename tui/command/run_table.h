@@ -3,11 +3,9 @@
 #ifndef ANNEAL_TUI_COMMAND_RUN_TABLE_H
 #define ANNEAL_TUI_COMMAND_RUN_TABLE_H
 
-#include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "core/base/err.h"
+#include "core/base/json_out.h"
 #include "runs/run.h"
 
 /* Keeps the runs that satisfy EXPR: conditions COLUMN OP VALUE joined by commas, all of which must hold; OP
@@ -22,10 +20,7 @@ enum status run_table_filter(struct store *store, const char *expr, struct run_i
  * ones keep their order. STATUS_USAGE for an unknown column. */
 enum status run_table_sort(const char *key, struct run_info *runs, size_t count, struct err *err);
 
-/* A new JSON object of all columns; null where absent or not a number. NULL when memory is short. */
-json_t *run_table_json(const struct run_info *run);
-
-/* A JSON number, null when it is not finite. */
-json_t *run_table_number(double value);
+/* All columns as members of the object that is open; null where absent or not a number. */
+void run_table_json(struct json_out *json, const struct run_info *run);
 
 #endif

@@ -1,17 +1,16 @@
 /* `anneal runs`: the list of runs. */
-#include <getopt.h>
 #include <langinfo.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clean.h"
 #include "core/base/text.h"
-#include "tui/command/clean.h"
-#include "tui/command/run_commands.h"
+#include "tui/command/command.h"
 #include "tui/command/run_table.h"
 
 enum { COLUMNS = 8, CELL_MAX = 128, GAP = 2 };
@@ -52,24 +51,20 @@ static void fill_cells(const struct run_info *run, char cells[COLUMNS][CELL_MAX]
 }
 
 /* Columns of the terminal that standard output is; 0: it is none. */
-static int64_t terminal_width(void)
+static int terminal_width(void)
 {
-    struct winsize window;
-    int64_t width;
-    const char *set = getenv("COLUMNS");
-    if (!isatty(STDOUT_FILENO)) return 0;
-    if (set && text_parse_int(set, &width) && width > 0) return width;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
+    int width = isatty(STDOUT_FILENO) ? command_columns(stdout) : 0;
+    return isatty(STDOUT_FILENO) && !width ? 80 : width;
 }
 
 /* How many columns fit into `room`, the last ones going first; the first, the id, shrinks before any goes,
  * down to RUN_LEAST, and takes what is left over. */
-static int fit_columns(int widths[COLUMNS], int64_t room)
+static int fit_columns(int widths[COLUMNS], int room)
 {
     int n = 1;
-    int64_t least = widths[0] < RUN_LEAST ? widths[0] : RUN_LEAST, used = least;
+    int least = widths[0] < RUN_LEAST ? widths[0] : RUN_LEAST, used = least;
     while (n < COLUMNS && used + GAP + widths[n] <= room) used += GAP + widths[n++];
-    if (widths[0] > least + room - used) widths[0] = (int)(least + room - used);
+    if (widths[0] > least + room - used) widths[0] = least + room - used;
     return n;
 }
 
@@ -123,7 +118,7 @@ static void print_table(const struct run_info *runs, size_t count)
         for (int c = 0; c < COLUMNS; c++)
             if ((int)strlen(cells[c]) > widths[c]) widths[c] = (int)strlen(cells[c]);
     }
-    int64_t room = terminal_width();
+    int room = terminal_width();
     int columns = room ? fit_columns(widths, room) : COLUMNS;
     for (int c = 0; c < COLUMNS; c++) snprintf(cells[c], CELL_MAX, "%s", titles[c]);
     if (room) shorten(cells[0], widths[0]);
@@ -137,80 +132,82 @@ static void print_table(const struct run_info *runs, size_t count)
 
 static enum status print_json(const struct run_info *runs, size_t count, struct err *err)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < count; i++) json_array_append_new(list, run_table_json(&runs[i]));
-    return run_print_json(list, err);
-}
-
-static void print_help(void)
-{
-    puts("usage: anneal runs [--json] [--filter EXPR] [--sort KEY]\n"
-         "\n"
-         "Lists the runs, newest first. A run whose trainer died shows as crashed.\n"
-         "\n"
-         "  --filter EXPR  only runs for which EXPR holds: COLUMN OP VALUE, joined by commas (and);\n"
-         "                 OP is = != < <= > >= or ~ (contains)\n"
-         "  --sort KEY     by a column, rising; -KEY falling; runs without a value come last\n"
-         "  --json         one JSON list of objects, one a run\n"
-         "\n"
-         "Columns: id name status created_at ended_at device precision parameters steps tokens\n"
-         "         final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid message\n"
-         "         parent_id parent_step (of a fork)\n"
-         "Status:  created running paused finished early_stopped stopped failed crashed\n"
-         "--filter also knows the keys of the configuration, such as train.learning_rate.\n"
-         "\n"
-         "  anneal runs --filter status=running\n"
-         "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss\n"
-         "  anneal runs --filter 'train.learning_rate<1e-3,train.optimizer=lion'");
-}
-
-int command_runs(int argc, char **argv)
-{
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                            {"filter", required_argument, NULL, 'f'},
-                                            {"sort", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    const char *filter = NULL, *sort = NULL;
-    bool json = false;
-    opterr = 0;
-    optind = 0;
-    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            print_help();
-            return 0;
-        }
-        if (option == 'j')
-            json = true;
-        else if (option == 'f')
-            filter = optarg;
-        else if (option == 's')
-            sort = optarg;
-        else
-            return run_option_error(argv, option);
+    struct json_out json;
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < count; i++) {
+        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+        run_table_json(&json, &runs[i]);
+        json_out_close(&json);
     }
-    if (optind < argc) return command_usage("runs", "takes no RUN (anneal show RUN shows one)");
+    json_out_close(&json);
+    return command_end_json(&json, err);
+}
 
+struct options {
+    const char *filter, *sort;
+    bool json;
+};
+#define AT(field) offsetof(struct options, field)
+
+static enum status run(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
     struct arena arena;
     struct store *store = NULL;
     struct run_info *runs = NULL;
     size_t count = 0;
-    struct err err = {0};
+    (void)words;
     arena_init(&arena, 0);
-    enum status status = run_open_store_to_read(&store, &err);
-    if (!status) status = run_list(store, &arena, &runs, &count, &err);
+    enum status status = command_open_store(true, &store, err);
+    if (!status) status = run_list(store, &arena, &runs, &count, err);
     bool any = count > 0;
-    if (!status && filter) status = run_table_filter(store, filter, runs, &count, &err);
-    if (!status && sort) status = run_table_sort(sort, runs, count, &err);
-    if (!status && json)
-        status = print_json(runs, count, &err);
+    if (!status && o->filter) status = run_table_filter(store, o->filter, runs, &count, err);
+    if (!status && o->sort) status = run_table_sort(o->sort, runs, count, err);
+    if (!status && o->json)
+        status = print_json(runs, count, err);
     else if (!status && count)
         print_table(runs, count);
     else if (!status)
-        fprintf(stderr,
-                any ? "no run fits the filter\n" : "there are no runs yet (start one with `anneal train`)\n");
-    if (!status) status = run_check_stdout(&err);
+        fputs(any ? "no run fits the filter\n" : "there are no runs yet (start one with `anneal train`)\n",
+              stderr);
     store_close(store);
     arena_release(&arena);
-    return status ? command_fail(&err) : 0;
+    return status;
 }
+
+static const struct options defaults = {0};
+
+static const struct option_spec options[] = {
+    OPTION("filter", OPTION_ANY_TEXT, AT(filter), "EXPR",
+           "only runs for which EXPR holds: COLUMN OP VALUE, joined by commas (and); OP is = != < <= > >= or "
+           "~ (contains)"),
+    OPTION("sort", OPTION_TEXT, AT(sort), "KEY",
+           "by a column, rising; -KEY falling; runs without a value come last"),
+    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON list of objects, one a run"),
+    {0},
+};
+
+const struct command command_runs = {
+    .line = {.name = "runs",
+             .words = "",
+             .options = options,
+             .about = "Lists the runs, newest first. A run whose trainer died shows as crashed. `anneal show "
+                      "RUN` shows one.",
+             .notes =
+                 "  Columns: id name status created_at ended_at device precision parameters steps tokens\n"
+                 "           final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid "
+                 "message\n"
+                 "           parent_id parent_step (of a fork)\n"
+                 "  Status:  created running paused finished early_stopped stopped failed crashed\n"
+                 "\n"
+                 "--filter also knows the keys of the configuration, such as train.learning_rate.\n"
+                 "\n"
+                 "  anneal runs --filter status=running\n"
+                 "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss\n"
+                 "  anneal runs --filter 'train.learning_rate<1e-3,train.optimizer=lion'"},
+    .summary = "list the runs",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run,
+};

@@ -2,25 +2,24 @@
 #include "tui/command/show.h"
 
 #include <dirent.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "runs/gpu_samples.h"
-#include "tui/command/clean.h"
-#include "tui/command/run_commands.h"
+#include "tui/command/command.h"
 #include "tui/command/run_table.h"
 #include "tui/command/show_profile.h"
-#include "tui/command/stopping_story.h"
 #include "tui/view/labels.h"
 
 /* The step of a trace's file; -1: it is none. */
@@ -130,15 +129,6 @@ static const char *format_time(double when, char *buf, size_t size)
     return buf;
 }
 
-static const char *format_loss(double value, char *buf, size_t size)
-{
-    if (isnan(value))
-        snprintf(buf, size, "nan");
-    else
-        snprintf(buf, size, "%.4f", value);
-    return buf;
-}
-
 /* "last seen   2026-01-31 12:00:00: 97 % busy, 312 W, 64 C, 1980 MHz, host load 3.2, clocks low: power cap"
  */
 static void print_device(struct show *show)
@@ -182,10 +172,10 @@ static void print_identity(struct show *show)
            (long long)run->total_steps,
            text_format_count(run->tokens > 0 ? (double)run->tokens : 0, a, sizeof a),
            text_plural(run->tokens));
-    if (run->loss_recorded) printf("  loss        %s\n", format_loss(run->final_loss, a, sizeof a));
+    if (run->loss_recorded) printf("  loss        %s\n", text_format_loss(run->final_loss, a, sizeof a));
     if (run->best_step >= 0)
         printf("  lowest      validation loss %s after %lld step%s\n",
-               format_loss(run->best_val_loss, a, sizeof a), (long long)run->best_step,
+               text_format_loss(run->best_val_loss, a, sizeof a), (long long)run->best_step,
                text_plural(run->best_step));
     if (isfinite(run->tokens_per_sec))
         printf("  speed       %s tokens/s\n", text_format_count(run->tokens_per_sec, a, sizeof a));
@@ -207,6 +197,81 @@ static void print_identity(struct show *show)
     printf("  folder      %s\n", line(show, show->folder));
 }
 
+/* " on 2026-11-21 at 13:20", when the evaluation of that step says when it was; else "". */
+static const char *when_of(const struct show *show, int64_t step, char *buf, size_t size)
+{
+    struct tm local;
+    buf[0] = '\0';
+    for (size_t i = 0; i < show->eval_count; i++) {
+        double wall_time = show->evals[i].wall_time;
+        time_t seconds = (time_t)wall_time;
+        if (show->evals[i].step != step || !isfinite(wall_time) || !localtime_r(&seconds, &local)) continue;
+        if (!strftime(buf, size, " on %Y-%m-%d at %H:%M", &local)) buf[0] = '\0';
+        break;
+    }
+    return buf;
+}
+
+static void print_best(const struct show *show, const struct stopping_record *now)
+{
+    char loss[48], when[48];
+    if (now->best_step < 0) {
+        printf("  best        none: no validation loss was a number\n");
+        return;
+    }
+    printf("  best        %s after %lld step%s%s", text_format_loss(now->best_val_loss, loss, sizeof loss),
+           (long long)now->best_step, text_plural(now->best_step),
+           when_of(show, now->best_step, when, sizeof when));
+    if (now->step > now->best_step)
+        printf(", %lld evaluation%s and %lld step%s ago\n", (long long)now->patience_used,
+               text_plural(now->patience_used), (long long)(now->step - now->best_step),
+               text_plural(now->step - now->best_step));
+    else
+        printf(", the newest evaluation\n");
+    if (*show->run.parent_id && now->best_step <= show->run.parent_step)
+        printf("              an evaluation of the run that it was forked from\n");
+    else if (now->min_delta > 0 && show->run.best_step >= 0 && show->run.best_step != now->best_step)
+        printf("              the lowest, after %lld step%s, was not lower by more than min_delta\n",
+               (long long)show->run.best_step, text_plural(show->run.best_step));
+    if (!now->improved)
+        printf("  newest      %s after %lld step%s\n", text_format_loss(now->val_loss, loss, sizeof loss),
+               (long long)now->step, text_plural(now->step));
+}
+
+static void print_patience(const struct stopping_record *now)
+{
+    char delta[32];
+    int64_t left = now->patience - now->patience_used;
+    if (now->patience <= 0) {
+        printf("  patience    without end: early stopping is off\n");
+        return;
+    }
+    printf("  patience    %lld of %lld evaluation%s without improvement, %lld left\n",
+           (long long)now->patience_used, (long long)now->patience, text_plural(now->patience),
+           (long long)(left > 0 ? left : 0));
+    if (now->min_delta > 0)
+        printf("              an improvement is a loss lower by more than %s\n",
+               text_format_double(now->min_delta, delta, sizeof delta));
+}
+
+static void print_stopping(struct show *show)
+{
+    if (show->stopping_count == 0) return;
+    const struct stopping_record *now = &show->stopping[0].record;
+    printf("\nEarly stopping\n");
+    print_best(show, now);
+    print_patience(now);
+    if (now->verdict != VERDICT_STOP) return;
+    printf("  stopped     after %lld step%s: %lld evaluation%s in a row did not improve\n",
+           (long long)now->step, text_plural(now->step), (long long)now->patience_used,
+           text_plural(now->patience_used));
+    if (show->run.status == RUN_EARLY_STOPPED)
+        printf("              anneal resume %s --eval.early_stopping_patience=%lld goes on\n",
+               clean_line_new(&show->arena, show->run.id), (long long)now->patience * 2);
+    else
+        printf("              it was resumed since, and has not been evaluated again\n");
+}
+
 enum { ROWS_SHOWN = 10 };
 
 /* "Evaluations (newest 10 of 57)" */
@@ -221,17 +286,24 @@ static size_t print_heading(const char *what, size_t count)
     return shown;
 }
 
+/* Two decimals while they mean something: exp(loss) of an early loss has dozens of digits. */
+static const char *format_perplexity(double value, char *buf, size_t size)
+{
+    snprintf(buf, size, fabs(value) < 1e6 ? "%.2f" : "%.3g", value);
+    return buf;
+}
+
 static void print_evals(struct show *show)
 {
-    char a[48];
+    char a[48], b[32];
     size_t n = print_heading("Evaluations", show->eval_count);
     for (size_t i = 0; i < n; i++) {
         const struct eval_record *eval = &show->evals[i];
-        printf("  %8lld  %s", (long long)eval->step, format_loss(eval->val_loss, a, sizeof a));
+        printf("  %8lld  %s", (long long)eval->step, text_format_loss(eval->val_loss, a, sizeof a));
         if (isnan(eval->val_perplexity) && !isnan(eval->val_loss)) /* an import that does not say it */
             printf("\n");
         else
-            printf("  perplexity %.2f\n", eval->val_perplexity);
+            printf("  perplexity %s\n", format_perplexity(eval->val_perplexity, b, sizeof b));
     }
 }
 
@@ -297,7 +369,7 @@ static void print_block(const char *text)
 static void print_page(struct show *show)
 {
     print_identity(show);
-    stopping_story_print(show);
+    print_stopping(show);
     print_evals(show);
     print_checkpoints(show);
     print_traces(show);
@@ -314,85 +386,74 @@ static void print_page(struct show *show)
     }
 }
 
-static void print_help(void)
-{
-    puts("usage: anneal show RUN [--profile [--layers]] [--json]\n"
-         "\n"
-         "Shows one run: what it is and how it goes, its device as last seen, its evaluations, the\n"
-         "early-stopping story, checkpoints, traces, the newest sample, orders given to it, events, and its\n"
-         "complete configuration.\n"
-         "\n"
-         "  --profile   instead, where the time of its steps goes: phase and operation with calls, time, "
-         "share "
-         "and\n"
-         "              the rates achieved, of an average profiled step (one in profile.every)\n"
-         "  --layers    of the profile, each layer by itself\n"
-         "  --json      one JSON object with all of it\n"
-         "\n"
-         "RUN is an id, the start of one, a name (the newest of that name), or latest.");
-}
+struct options {
+    bool profile, layers, json;
+};
+#define AT(field) offsetof(struct options, field)
 
 static enum status show_whole(struct store *store, const char *word, bool json, struct err *err)
 {
     struct show show = {0};
     enum status status = show_read(store, word, SIZE_MAX, &show, err);
     if (!status && json)
-        status = run_print_json(show_json(&show), err);
+        status = show_json(&show, err);
     else if (!status)
         print_page(&show);
     show_release(&show);
     return status;
 }
 
-static enum status show_profile(struct store *store, const char *word, bool layers, bool json,
+static enum status show_profile(struct store *store, const char *word, const struct options *o,
                                 struct err *err)
 {
     struct run_info run;
     struct profile profile = {0};
     enum status status = run_find(store, word, &run, err);
-    if (!status) status = profile_read(store, run.id, layers, &profile, err);
-    if (!status && json)
-        status = run_print_json(show_profile_json(&run, &profile), err);
+    if (!status) status = profile_read(store, run.id, o->layers, &profile, err);
+    if (!status && o->json)
+        status = show_profile_json(&run, &profile, err);
     else if (!status)
         show_profile_print(&run, &profile);
     profile_release(&profile);
     return status;
 }
 
-int command_show(int argc, char **argv)
+static enum status run(const void *options, const struct words *words, struct err *err)
 {
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                            {"profile", no_argument, NULL, 'p'},
-                                            {"layers", no_argument, NULL, 'l'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    bool json = false, profile = false, layers = false;
-    opterr = 0;
-    optind = 0;
-    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            print_help();
-            return 0;
-        }
-        if (option == 'j')
-            json = true;
-        else if (option == 'p')
-            profile = true;
-        else if (option == 'l')
-            layers = true;
-        else
-            return run_option_error(argv, option);
-    }
-    if (argc - optind != 1) return command_usage("show", optind == argc ? "needs a RUN" : "takes one RUN");
-    if (layers && !profile) return command_usage("show", "--layers is of a --profile");
-
+    const struct options *o = options;
     struct store *store = NULL;
-    struct err err = {0};
-    enum status status = run_open_store_to_read(&store, &err);
+    if (o->layers && !o->profile) return err_set(err, STATUS_USAGE, "--layers is of a --profile");
+    enum status status = command_open_store(true, &store, err);
     if (!status)
-        status = profile ? show_profile(store, argv[optind], layers, json, &err)
-                         : show_whole(store, argv[optind], json, &err);
-    if (!status) status = run_check_stdout(&err);
+        status = o->profile ? show_profile(store, words->words[0], o, err)
+                            : show_whole(store, words->words[0], o->json, err);
     store_close(store);
-    return status ? command_fail(&err) : 0;
+    return status;
 }
+
+static const struct options defaults = {0};
+
+static const struct option_spec options[] = {
+    OPTION("profile", OPTION_FLAG, AT(profile), NULL,
+           "instead, where the time of its steps goes: phase and operation with calls, time, share and the "
+           "rates achieved, of an average profiled step (one in profile.every)"),
+    OPTION("layers", OPTION_FLAG, AT(layers), NULL, "of the profile, each layer by itself"),
+    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object with all of it"),
+    {0},
+};
+
+const struct command command_show = {
+    .line = {.name = "show",
+             .words = "RUN",
+             .least = 1,
+             .most = 1,
+             .options = options,
+             .about = "Shows one run: what it is and how it goes, its device as last seen, its evaluations, "
+                      "the early-stopping story, checkpoints, traces, the newest sample, orders given to it, "
+                      "events, and its complete configuration.",
+             .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest."},
+    .summary = "all about one run; where the time of its steps goes",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run,
+};

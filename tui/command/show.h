@@ -2,9 +2,9 @@
 #ifndef ANNEAL_TUI_COMMAND_SHOW_H
 #define ANNEAL_TUI_COMMAND_SHOW_H
 
-#include <jansson.h>
 #include <limits.h>
 
+#include "core/base/json_out.h"
 #include "runs/order.h"
 #include "runs/run.h"
 #include "runs/series.h"
@@ -38,13 +38,11 @@ struct show {
 enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err);
 void show_release(struct show *show);
 
-/* A new JSON value for a value of the configuration: "16" is a number, "true" a truth, anything else a text.
- */
-json_t *show_config_value(const char *value);
+/* A value of the configuration: "16" is a number, "true" a truth, anything else a text. */
+void show_config_value(struct json_out *json, const char *name, const char *value);
 
-/* A new JSON object: the columns of the run, config, evals, early_stopping, checkpoints, traces, samples,
- * orders, events, device_sample (as last seen, null: never); lists oldest first, as in the CSV. NULL when
- * memory is short. */
-json_t *show_json(const struct show *show);
+/* Prints one JSON object: the columns of the run, config, evals, early_stopping, checkpoints, traces,
+ * samples, orders, events, device_sample (as last seen, null: never); lists oldest first, as in the CSV. */
+enum status show_json(const struct show *show, struct err *err);
 
 #endif

@@ -1,189 +1,232 @@
-/* `anneal show --json`, see show.h. A value that cannot be represented (NaN, text that is not UTF-8) is null.
- */
+/* `anneal show --json`, see show.h. A number that is not finite is null. */
 #include <ini.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"
+#include "tui/command/command.h"
 #include "tui/command/run_table.h"
 #include "tui/command/show.h"
 
-static json_t *text(const char *value)
-{
-    json_t *string = value ? json_string(value) : NULL;
-    return string ? string : json_null();
-}
-
-static json_t *whole(int64_t value)
-{
-    return value < 0 ? json_null() : json_integer(value);
-}
-
-json_t *show_config_value(const char *value)
+void show_config_value(struct json_out *json, const char *name, const char *value)
 {
     int64_t integer;
     double number;
-    if (strcmp(value, "true") == 0) return json_true();
-    if (strcmp(value, "false") == 0) return json_false();
-    if (text_parse_int(value, &integer)) return json_integer(integer);
-    if (text_parse_double(value, &number) && isfinite(number)) return json_real(number);
-    return text(value);
+    bool is_true = strcmp(value, "true") == 0;
+    if (is_true || strcmp(value, "false") == 0)
+        json_out_bool(json, name, is_true);
+    else if (text_parse_int(value, &integer))
+        json_out_int(json, name, integer);
+    else if (text_parse_double(value, &number) && isfinite(number))
+        json_out_real(json, name, number);
+    else
+        json_out_text(json, name, value);
 }
+
+/* The section that is open. */
+struct config_reader {
+    struct json_out *json;
+    char section[128];
+};
 
 static int add_config(void *context, const char *section, const char *key, const char *value)
 {
-    json_t *config = context, *object = json_object_get(config, section);
+    struct config_reader *reader = context;
     if (!key) return 1;
-    if (!object) {
-        object = json_object();
-        if (json_object_set_new(config, section, object)) return 0;
+    if (strcmp(reader->section, section) != 0) {
+        if (*reader->section) json_out_close(reader->json);
+        json_out_open(reader->json, section, '{', JSON_OUT_LINES);
+        snprintf(reader->section, sizeof reader->section, "%s", section);
     }
-    return json_object_set_new(object, key, show_config_value(value ? value : "")) == 0;
+    show_config_value(reader->json, key, value ? value : "");
+    return 1;
 }
 
-static json_t *config_json(const char *config)
+static void add_configuration(struct json_out *json, const char *config)
 {
-    json_t *object = json_object();
-    if (object) ini_parse_string(config, add_config, object);
-    return object;
+    struct config_reader reader = {.json = json};
+    json_out_open(json, "config", '{', JSON_OUT_LINES);
+    ini_parse_string(config, add_config, &reader);
+    if (*reader.section) json_out_close(json);
+    json_out_close(json);
 }
 
-static json_t *evals_json(const struct show *show)
+/* Rows oldest first, as in the CSV; they are read newest first. */
+#define LIST(json, name, i, count)                                                                           \
+    json_out_open(json, name, '[', JSON_OUT_LINES);                                                          \
+    for (size_t i = (count); i-- > 0; json_out_close(json)) /* the object of a row */
+
+static void open_row(struct json_out *json)
 {
-    json_t *list = json_array();
-    for (size_t i = show->eval_count; list && i-- > 0;) {
+    json_out_open(json, NULL, '{', JSON_OUT_LINES);
+}
+
+static void add_evals(struct json_out *json, const struct show *show)
+{
+    LIST(json, "evals", i, show->eval_count)
+    {
         const struct eval_record *r = &show->evals[i];
-        json_array_append_new(list, json_pack("{sI so so so so so}", "step", (json_int_t)r->step, "tokens",
-                                              whole(r->tokens), "wall_time", run_table_number(r->wall_time),
-                                              "val_loss", run_table_number(r->val_loss), "val_perplexity",
-                                              run_table_number(r->val_perplexity), "eval_ms",
-                                              run_table_number(r->eval_ms)));
+        open_row(json);
+        json_out_int(json, "step", r->step);
+        json_out_whole(json, "tokens", r->tokens);
+        json_out_real(json, "wall_time", r->wall_time);
+        json_out_real(json, "val_loss", r->val_loss);
+        json_out_real(json, "val_perplexity", r->val_perplexity);
+        json_out_real(json, "eval_ms", r->eval_ms);
     }
-    return list;
+    json_out_close(json);
 }
 
-static json_t *stopping_json(const struct show *show)
+static void add_stopping(struct json_out *json, const struct show *show)
 {
     static const char *const verdicts[] = {"improved", "waiting", "stop"};
-    json_t *list = json_array();
-    for (size_t i = show->stopping_count; list && i-- > 0;) {
+    LIST(json, "early_stopping", i, show->stopping_count)
+    {
         const struct stopping_record *r = &show->stopping[i].record;
-        json_array_append_new(
-            list, json_pack("{si sI so so so so sb sI sI ss}", "segment", show->stopping[i].segment, "step",
-                            (json_int_t)r->step, "val_loss", run_table_number(r->val_loss), "best_val_loss",
-                            run_table_number(r->best_val_loss), "best_step", whole(r->best_step), "min_delta",
-                            run_table_number(r->min_delta), "improved", (int)r->improved, "patience_used",
-                            (json_int_t)r->patience_used, "patience", (json_int_t)r->patience, "verdict",
-                            verdicts[r->verdict]));
+        open_row(json);
+        json_out_int(json, "segment", show->stopping[i].segment);
+        json_out_int(json, "step", r->step);
+        json_out_real(json, "val_loss", r->val_loss);
+        json_out_real(json, "best_val_loss", r->best_val_loss);
+        json_out_whole(json, "best_step", r->best_step);
+        json_out_real(json, "min_delta", r->min_delta);
+        json_out_bool(json, "improved", r->improved);
+        json_out_int(json, "patience_used", r->patience_used);
+        json_out_int(json, "patience", r->patience);
+        json_out_text(json, "verdict", verdicts[r->verdict]);
     }
-    return list;
+    json_out_close(json);
 }
 
-static json_t *checkpoints_json(const struct show *show)
+static void add_checkpoints(struct json_out *json, const struct show *show)
 {
-    json_t *list = json_array();
-    for (size_t i = show->checkpoint_count; list && i-- > 0;) {
+    LIST(json, "checkpoints", i, show->checkpoint_count)
+    {
         const struct checkpoint_record *r = &show->checkpoints[i];
-        json_array_append_new(list, json_pack("{sI so so so so sb sb}", "step", (json_int_t)r->step,
-                                              "wall_time", run_table_number(r->wall_time), "path",
-                                              text(r->path), "kind", text(r->kind), "bytes", whole(r->bytes),
-                                              "exists", (int)show->places[i].exists, "damaged",
-                                              (int)show->places[i].damaged));
+        open_row(json);
+        json_out_int(json, "step", r->step);
+        json_out_real(json, "wall_time", r->wall_time);
+        json_out_text(json, "path", r->path);
+        json_out_text(json, "kind", r->kind);
+        json_out_whole(json, "bytes", r->bytes);
+        json_out_bool(json, "exists", show->places[i].exists);
+        json_out_bool(json, "damaged", show->places[i].damaged);
     }
-    return list;
+    json_out_close(json);
 }
 
-static json_t *samples_json(const struct show *show)
-{
-    json_t *list = json_array();
-    for (size_t i = show->sample_count; list && i-- > 0;) {
-        const struct sample_record *r = &show->samples[i];
-        json_array_append_new(list, json_pack("{sI so so}", "step", (json_int_t)r->step, "prompt",
-                                              text(r->prompt), "text", text(r->text)));
-    }
-    return list;
-}
-
-static json_t *orders_json(const struct show *show)
-{
-    json_t *list = json_array();
-    for (size_t i = show->order_count; list && i-- > 0;) {
-        const struct order_row *r = &show->orders[i];
-        json_array_append_new(list,
-                              json_pack("{so ss so so so so}", "issued_at", run_table_number(r->issued_at),
-                                        "verb", order_verb_name(r->verb), "argument",
-                                        run_table_number(r->argument), "issuer", text(r->issuer),
-                                        "applied_step", whole(r->applied_step), "result", text(r->result)));
-    }
-    return list;
-}
-
-static json_t *events_json(const struct show *show)
-{
-    json_t *list = json_array();
-    for (size_t i = show->event_count; list && i-- > 0;) {
-        const struct event_record *r = &show->events[i];
-        json_array_append_new(list, json_pack("{so so so so}", "step", whole(r->step), "wall_time",
-                                              run_table_number(r->wall_time), "level", text(r->level), "text",
-                                              text(r->text)));
-    }
-    return list;
-}
-
-static json_t *traces_json(const struct show *show)
+static void add_traces(struct json_out *json, const struct show *show)
 {
     char path[64];
-    json_t *list = json_array();
-    for (size_t i = show->trace_count; list && i-- > 0;) {
+    LIST(json, "traces", i, show->trace_count)
+    {
         snprintf(path, sizeof path, "traces/step-%lld.json", (long long)show->traces[i]);
-        json_array_append_new(list, json_pack("{sI ss}", "step", (json_int_t)show->traces[i], "path", path));
+        open_row(json);
+        json_out_int(json, "step", show->traces[i]);
+        json_out_text(json, "path", path);
     }
-    return list;
+    json_out_close(json);
 }
 
-/* "processes" is null where nobody told. */
-static json_t *processes_json(const struct gpu_record *device)
+static void add_samples(struct json_out *json, const struct show *show)
 {
-    json_t *list = device->process_count < 0 ? json_null() : json_array();
-    for (int64_t i = 0; list && i < device->process_count; i++) {
-        const struct gpu_process *p = &device->processes[i];
-        json_array_append_new(list,
-                              json_pack("{sI so so}", "pid", (json_int_t)p->pid, "name",
-                                        *p->name ? text(p->name) : json_null(), "bytes", whole(p->bytes)));
+    LIST(json, "samples", i, show->sample_count)
+    {
+        open_row(json);
+        json_out_int(json, "step", show->samples[i].step);
+        json_out_text(json, "prompt", show->samples[i].prompt);
+        json_out_text(json, "text", show->samples[i].text);
     }
-    return list;
+    json_out_close(json);
 }
 
-static json_t *device_json(const struct show *show)
+static void add_orders(struct json_out *json, const struct show *show)
+{
+    LIST(json, "orders", i, show->order_count)
+    {
+        const struct order_row *r = &show->orders[i];
+        open_row(json);
+        json_out_real(json, "issued_at", r->issued_at);
+        json_out_text(json, "verb", order_verb_name(r->verb));
+        json_out_real(json, "argument", r->argument);
+        json_out_text(json, "issuer", r->issuer);
+        json_out_whole(json, "applied_step", r->applied_step);
+        json_out_text(json, "result", r->result);
+    }
+    json_out_close(json);
+}
+
+static void add_events(struct json_out *json, const struct show *show)
+{
+    LIST(json, "events", i, show->event_count)
+    {
+        const struct event_record *r = &show->events[i];
+        open_row(json);
+        json_out_whole(json, "step", r->step);
+        json_out_real(json, "wall_time", r->wall_time);
+        json_out_text(json, "level", r->level);
+        json_out_text(json, "text", r->text);
+    }
+    json_out_close(json);
+}
+
+/* null where nobody can say. */
+static void add_processes(struct json_out *json, const struct gpu_record *device)
+{
+    if (device->process_count < 0) {
+        json_out_null(json, "processes");
+        return;
+    }
+    json_out_open(json, "processes", '[', JSON_OUT_LINES);
+    for (int64_t i = 0; i < device->process_count; i++, json_out_close(json)) {
+        const struct gpu_process *p = &device->processes[i];
+        open_row(json);
+        json_out_int(json, "pid", p->pid);
+        json_out_text(json, "name", *p->name ? p->name : NULL);
+        json_out_whole(json, "bytes", p->bytes);
+    }
+    json_out_close(json);
+}
+
+static void add_device(struct json_out *json, const struct show *show)
 {
     const struct gpu_record *r = &show->device;
-    if (!show->looked_at) return json_null();
-    return json_pack("{so si so so so so so so so ss so so}", "wall_time", run_table_number(r->wall_time),
-                     "gpu", r->gpu, "utilization_pct", run_table_number(r->utilization_pct),
-                     "memory_used_bytes", whole(r->memory_used_bytes), "memory_total_bytes",
-                     whole(r->memory_total_bytes), "power_w", run_table_number(r->power_w), "temperature_c",
-                     run_table_number(r->temperature_c), "sm_clock_mhz", run_table_number(r->sm_clock_mhz),
-                     "process_bytes", whole(r->process_bytes), "throttle", r->throttle, "load_1m",
-                     run_table_number(r->load_1m), "processes", processes_json(r));
+    if (!show->looked_at) {
+        json_out_null(json, "device_sample");
+        return;
+    }
+    json_out_open(json, "device_sample", '{', JSON_OUT_LINES);
+    json_out_real(json, "wall_time", r->wall_time);
+    json_out_int(json, "gpu", r->gpu);
+    json_out_real(json, "utilization_pct", r->utilization_pct);
+    json_out_whole(json, "memory_used_bytes", r->memory_used_bytes);
+    json_out_whole(json, "memory_total_bytes", r->memory_total_bytes);
+    json_out_real(json, "power_w", r->power_w);
+    json_out_real(json, "temperature_c", r->temperature_c);
+    json_out_real(json, "sm_clock_mhz", r->sm_clock_mhz);
+    json_out_whole(json, "process_bytes", r->process_bytes);
+    json_out_text(json, "throttle", r->throttle);
+    json_out_real(json, "load_1m", r->load_1m);
+    add_processes(json, r);
+    json_out_close(json);
 }
 
-json_t *show_json(const struct show *show)
+enum status show_json(const struct show *show, struct err *err)
 {
-    json_t *object = run_table_json(&show->run);
-    if (!object) return NULL;
-    int failed = json_object_set_new(object, "folder", text(show->folder));
-    failed |= json_object_set_new(object, "config", config_json(show->config));
-    failed |= json_object_set_new(object, "evals", evals_json(show));
-    failed |= json_object_set_new(object, "early_stopping", stopping_json(show));
-    failed |= json_object_set_new(object, "checkpoints", checkpoints_json(show));
-    failed |= json_object_set_new(object, "traces", traces_json(show));
-    failed |= json_object_set_new(object, "samples", samples_json(show));
-    failed |= json_object_set_new(object, "orders", orders_json(show));
-    failed |= json_object_set_new(object, "events", events_json(show));
-    failed |= json_object_set_new(object, "device_sample", device_json(show));
-    if (!failed) return object;
-    json_decref(object);
-    return NULL;
+    struct json_out json;
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    run_table_json(&json, &show->run);
+    json_out_text(&json, "folder", show->folder);
+    add_configuration(&json, show->config);
+    add_evals(&json, show);
+    add_stopping(&json, show);
+    add_checkpoints(&json, show);
+    add_traces(&json, show);
+    add_samples(&json, show);
+    add_orders(&json, show);
+    add_events(&json, show);
+    add_device(&json, show);
+    json_out_close(&json);
+    return command_end_json(&json, err);
 }

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/command/clean.h"
-#include "tui/command/run_table.h"
+#include "core/base/clean.h"
+#include "core/base/json_out.h"
+#include "tui/command/command.h"
 
 enum { NAME_WIDTH = 26 };
 
@@ -96,21 +97,32 @@ void show_profile_print(const struct run_info *run, struct profile *profile)
     print_row(0, "step", &step, profile);
 }
 
-json_t *show_profile_json(const struct run_info *run, const struct profile *profile)
+enum status show_profile_json(const struct run_info *run, const struct profile *profile, struct err *err)
 {
-    json_t *rows = json_array();
-    for (size_t i = 0; rows && i < profile->count; i++) {
+    struct json_out json;
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    json_out_text(&json, "run", run->id);
+    json_out_int(&json, "steps", profile->steps);
+    json_out_int(&json, "last_step", profile->last_step);
+    json_out_real(&json, "step_ms", profile->step_us / 1e3);
+    json_out_open(&json, "rows", '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < profile->count; i++) {
         const struct profile_row *r = &profile->rows[i];
-        json_array_append_new(
-            rows, json_pack("{ss so ss so so so so so so so}", "phase", r->phase, "layer",
-                            r->layer < 0 ? json_null() : json_integer(r->layer), "op", r->op, "calls",
-                            run_table_number(r->calls), "time_us", run_table_number(r->time_us), "share",
-                            run_table_number(share_of(r->time_us, profile)), "bytes",
-                            run_table_number(r->bytes), "flops", run_table_number(r->flops), "gb_per_sec",
-                            run_table_number(profile_gigabytes_per_second(r)), "gflops_per_sec",
-                            run_table_number(profile_gigaflops_per_second(r))));
+        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+        json_out_text(&json, "phase", r->phase);
+        json_out_whole(&json, "layer", r->layer);
+        json_out_text(&json, "op", r->op);
+        json_out_real(&json, "calls", r->calls);
+        json_out_real(&json, "time_us", r->time_us);
+        json_out_real(&json, "share", share_of(r->time_us, profile));
+        json_out_real(&json, "bytes", r->bytes);
+        json_out_real(&json, "flops", r->flops);
+        json_out_real(&json, "gb_per_sec", profile_gigabytes_per_second(r));
+        json_out_real(&json, "gflops_per_sec", profile_gigaflops_per_second(r));
+        json_out_close(&json);
     }
-    return json_pack("{ss sI sI so so}", "run", run->id, "steps", (json_int_t)profile->steps, "last_step",
-                     (json_int_t)profile->last_step, "step_ms", run_table_number(profile->step_us / 1e3),
-                     "rows", rows);
+    json_out_close(&json);
+    json_out_close(&json);
+    return command_end_json(&json, err);
 }

@@ -2,8 +2,6 @@
 #ifndef ANNEAL_TUI_COMMAND_SHOW_PROFILE_H
 #define ANNEAL_TUI_COMMAND_SHOW_PROFILE_H
 
-#include <jansson.h>
-
 #include "runs/profile.h"
 #include "runs/run.h"
 
@@ -11,7 +9,7 @@
  * step; one sentence where there is none. */
 void show_profile_print(const struct run_info *run, struct profile *profile);
 
-/* A new JSON object: run, steps, last_step, step_ms, rows; NULL when memory is short. */
-json_t *show_profile_json(const struct run_info *run, const struct profile *profile);
+/* Prints one JSON object: run, steps, last_step, step_ms, rows. */
+enum status show_profile_json(const struct run_info *run, const struct profile *profile, struct err *err);
 
 #endif

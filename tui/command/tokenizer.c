@@ -1,8 +1,8 @@
 /* anneal tokenizer train | encode | decode | info. */
 #include <ctype.h>
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,111 +10,115 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "datasets/bpe.h"
 #include "datasets/corpus.h"
 #include "tui/command/command.h"
-#include "tui/command/commands.h"
-#include "tui/command/text_options.h"
+#include "tui/command/progress_bar.h"
 #include "tui/session/interrupt.h"
 
-static const char help[] =
-    "anneal tokenizer: learn a byte-level BPE, and turn text into token ids and back\n"
-    "\n"
-    "usage: anneal tokenizer train INPUT... --vocab N -o tokenizer.json [--progress auto|bar|plain|none]\n"
-    "       anneal tokenizer encode T [FILE | --text TEXT] [--json]\n"
-    "       anneal tokenizer decode T [ID...]\n"
-    "       anneal tokenizer info T [--json]\n"
-    "\n"
-    "T is bytes (256 ids, one a byte) or the path of a tokenizer.json: one of ours, or Hugging Face's with "
-    "byte-level\n"
-    "BPE (GPT-2, Llama 3, Qwen, SmolLM). What train writes loads in Hugging Face's library and encodes the "
-    "same.\n"
-    "\n"
-    "train    learns from INPUT (files, folders of text files, names of recipes); the 256 bytes count "
-    "towards N.\n"
-    "encode   reads FILE, TEXT or standard input, prints the ids on one line, or as a JSON list.\n"
-    "decode   reads ids from the command line or standard input (also a JSON list) and prints the exact "
-    "bytes.\n"
-    "\n"
-    "examples:\n"
-    "  anneal tokenizer train kjv --vocab 2048 -o kjv.json\n"
-    "  anneal tokenizer encode kjv.json --text 'In the beginning'\n"
-    "  anneal tokenizer encode kjv.json --text 'In the beginning' | anneal tokenizer decode kjv.json\n"
-    "  anneal tokenizer info kjv.json\n";
+struct options {
+    const char *output, *text;
+    int64_t vocab;
+    int progress;
+    bool json;
+};
+#define AT(field) offsetof(struct options, field)
 
-static int fail(enum status status, const char *what, const char *why)
-{
-    struct err err;
-    err_set(&err, status, "%s: %s", what, why);
-    return command_fail(&err);
-}
+static const struct options defaults = {0};
+
+#define TOKENIZERS                                                                                           \
+    "TOKENIZER is bytes (256 ids, one a byte) or the path of a tokenizer.json: one of ours, or Hugging "     \
+    "Face's with "                                                                                           \
+    "byte-level BPE (GPT-2, Llama 3, Qwen, SmolLM)."
 
 /* ---- train ---- */
 
-static int train(const struct text_options *options)
+static enum status train(const void *options, const struct words *words, struct err *err)
 {
+    const struct options *o = options;
     char home[PATH_MAX], cache[PATH_MAX + 8], vocab[32], duration[32];
-    struct err err = {0};
     struct progress_bar bar;
     struct tokenizer *tokenizer = NULL;
-    if (!options->vocab) return command_usage("tokenizer", "train needs --vocab N, for example --vocab 2048");
-    if (!options->output) return command_usage("tokenizer", "train needs -o tokenizer.json");
-    if (file_anneal_home(home, sizeof home, &err)) return command_fail(&err);
+    enum status status = file_anneal_home(home, sizeof home, err);
+    if (status) return status;
     snprintf(cache, sizeof cache, "%s/data", home);
-    progress_bar_init(&bar, stderr, options->progress);
+    progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     struct progress progress = progress_bar_observer(&bar);
     interrupt_catch();
     double start = clock_monotonic();
-    enum status status =
-        corpus_train_tokenizer((const char *const *)options->words, (size_t)options->word_count,
-                               (int)options->vocab, cache, options->output, &progress, &tokenizer, &err);
+    status = corpus_train_tokenizer(words->words, (size_t)words->count, (int)o->vocab, cache, o->output,
+                                    &progress, &tokenizer, err);
     progress_bar_clear(&bar);
-    if (!status) status = tokenizer_save_json(tokenizer, options->output, &err);
-    if (status) {
-        tokenizer_close(tokenizer);
-        return command_fail(&err);
+    if (!status) status = tokenizer_save_json(tokenizer, o->output, err);
+    if (!status) {
+        int made = tokenizer_vocab_size(tokenizer);
+        printf("%s: %s tokens, learned in %s\n", o->output,
+               text_format_number((uint64_t)made, vocab, sizeof vocab),
+               clock_format_duration(clock_monotonic() - start, duration, sizeof duration));
+        if (made < o->vocab)
+            fprintf(stderr,
+                    "anneal: the text has no more pairs to merge than for %d of the %lld tokens asked for\n",
+                    made, (long long)o->vocab);
     }
-    int made = tokenizer_vocab_size(tokenizer);
-    printf("%s: %s tokens, learned in %s\n", options->output,
-           text_options_number((uint64_t)made, vocab, sizeof vocab),
-           clock_format_duration(clock_monotonic() - start, duration, sizeof duration));
-    if (made < options->vocab)
-        fprintf(stderr,
-                "anneal: the text has no more pairs to merge than for %d of the %lld tokens asked for\n",
-                made, (long long)options->vocab);
     tokenizer_close(tokenizer);
-    return 0;
+    return status;
 }
+
+static const struct option_spec train_options[] = {
+    OPTION("vocab", OPTION_WHOLE, AT(vocab), "N",
+           "how many tokens, for example 2048; the 256 bytes count towards N", .required = true, .least = 1,
+           .most = INT32_MAX),
+    OPTION("output", OPTION_TEXT, AT(output), "tokenizer.json", "the file to write", .letter = 'o',
+           .required = true),
+    OPTION("progress", OPTION_CHOICE, AT(progress), PROGRESS_STYLES,
+           "how progress is shown on standard error"),
+    {0},
+};
+
+static const struct command train_command = {
+    .line = {.name = "tokenizer train",
+             .words = "INPUT...",
+             .least = 1,
+             .most = -1,
+             .options = train_options,
+             .about = "Learns a byte-level BPE from INPUT (files, folders of text files, names of recipes). "
+                      "The file loads in Hugging Face's library and encodes the same."},
+    .summary = "learn a byte-level BPE",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = train,
+};
 
 /* ---- encode ---- */
 
-/* All of standard input, yours to free; NULL after a message. */
-static char *read_input(size_t *n)
+/* All of standard input, *bytes yours to free. */
+static enum status read_input(char **bytes, size_t *n, struct err *err)
 {
     size_t capacity = 1 << 16, count = 0;
-    char *bytes = malloc(capacity);
-    while (bytes) {
-        ssize_t got = read(0, bytes + count, capacity - count);
+    char *buf = malloc(capacity);
+    while (buf) {
+        ssize_t got = read(0, buf + count, capacity - count);
         if (got < 0 && errno == EINTR && !interrupt_requested()) continue;
         if (got < 0) {
-            fail(errno == EINTR ? STATUS_INTERRUPTED : STATUS_IO, "standard input", strerror(errno));
-            free(bytes);
-            return NULL;
+            free(buf);
+            return err_set(err, errno == EINTR ? STATUS_INTERRUPTED : STATUS_IO, "standard input: %s",
+                           strerror(errno));
         }
         if (got == 0) {
+            *bytes = buf;
             *n = count;
-            return bytes;
+            return STATUS_OK;
         }
         count += (size_t)got;
         if (count < capacity) continue;
-        char *grown = realloc(bytes, capacity *= 2);
+        char *grown = realloc(buf, capacity *= 2);
         if (!grown) break;
-        bytes = grown;
+        buf = grown;
     }
-    free(bytes);
-    fail(STATUS_NO_MEMORY, "standard input", "not enough memory to hold it");
-    return NULL;
+    free(buf);
+    return err_set(err, STATUS_NO_MEMORY, "standard input: not enough memory to hold it");
 }
 
 struct printing {
@@ -134,47 +138,56 @@ static enum status print_ids(void *context, const uint32_t *ids, size_t count, u
     return interrupt_requested() ? err_set(err, STATUS_INTERRUPTED, "interrupted") : STATUS_OK;
 }
 
-static int encode(const struct text_options *options)
+static enum status encode(const void *options, const struct words *words, struct err *err)
 {
-    struct err err = {0};
+    const struct options *o = options;
     struct tokenizer *tokenizer = NULL;
     struct file_map map = {0};
-    struct printing printing = {.json = options->json};
+    struct printing printing = {.json = o->json};
     struct token_sink sink = {print_ids, &printing};
     char *input = NULL;
-    const char *text = options->text;
+    const char *text = o->text, *path = words->words[1];
     size_t n = text ? strlen(text) : 0;
-    int code = 0;
-    if (text && options->word_count > 1)
-        return command_usage("tokenizer", "encode takes FILE or --text, not both");
+    if (text && path) return err_set(err, STATUS_USAGE, "takes FILE or --text, not both");
     interrupt_catch();
-    if (tokenizer_open(options->words[0], &tokenizer, &err)) return command_fail(&err);
-    if (!text && options->word_count > 1 && strcmp(options->words[1], "-") != 0) {
-        if (file_map_open(options->words[1], &map, &err)) {
-            code = command_fail(&err);
-            goto out;
-        }
+    enum status status = tokenizer_open(words->words[0], &tokenizer, err);
+    if (!status && path && strcmp(path, "-") != 0) {
+        status = file_map_open(path, &map, err);
         text = (const char *)map.data;
         n = map.size;
-    } else if (!text) {
-        if (!(text = input = read_input(&n))) {
-            code = interrupt_requested() ? 130 : 1;
-            goto out;
-        }
+    } else if (!status && !text) {
+        status = read_input(&input, &n, err);
+        text = input;
     }
-    if (options->json) putchar('[');
-    if (tokenizer_encode_stream(tokenizer, text, n, &sink, &err)) {
-        putchar('\n');
-        code = command_fail(&err);
-        goto out;
+    if (!status) {
+        if (o->json) putchar('[');
+        status = tokenizer_encode_stream(tokenizer, text, n, &sink, err);
+        puts(o->json && !status ? "]" : "");
     }
-    puts(options->json ? "]" : "");
-out:
     file_map_close(&map);
     free(input);
     tokenizer_close(tokenizer);
-    return code;
+    return status;
 }
+
+static const struct option_spec encode_options[] = {
+    OPTION("text", OPTION_ANY_TEXT, AT(text), "TEXT", "the text, instead of FILE"),
+    OPTION("json", OPTION_FLAG, AT(json), NULL, "a JSON list"),
+    {0},
+};
+
+static const struct command encode_command = {
+    .line = {.name = "tokenizer encode",
+             .words = "TOKENIZER [FILE]",
+             .least = 1,
+             .most = 2,
+             .options = encode_options,
+             .about = "Prints the ids of FILE, TEXT or standard input on one line. " TOKENIZERS},
+    .summary = "text into ids",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = encode,
+};
 
 /* ---- decode ---- */
 
@@ -205,50 +218,74 @@ static enum status parse_ids(const char *text, size_t n, const struct tokenizer 
     return STATUS_OK;
 }
 
-static int decode(const struct text_options *options)
+static enum status decode(const void *options, const struct words *words, struct err *err)
 {
-    struct err err = {0};
     struct tokenizer *tokenizer = NULL;
     struct token_list list = {0};
-    enum status status = STATUS_OK;
     char *input = NULL, *text = NULL;
     size_t n = 0;
-    int code = 0;
+    (void)options;
     interrupt_catch();
-    if (tokenizer_open(options->words[0], &tokenizer, &err)) return command_fail(&err);
-    for (int i = 1; i < options->word_count && !status; i++)
-        status = parse_ids(options->words[i], strlen(options->words[i]), tokenizer, &list, &err);
-    if (!status && options->word_count == 1) {
-        if (!(input = read_input(&n))) {
-            code = interrupt_requested() ? 130 : 1;
-            goto out;
-        }
-        status = parse_ids(input, n, tokenizer, &list, &err);
+    enum status status = tokenizer_open(words->words[0], &tokenizer, err);
+    for (int i = 1; i < words->count && !status; i++)
+        status = parse_ids(words->words[i], strlen(words->words[i]), tokenizer, &list, err);
+    if (!status && words->count == 1) {
+        status = read_input(&input, &n, err);
+        if (!status) status = parse_ids(input, n, tokenizer, &list, err);
     }
     if (!status && !(text = tokenizer_decode(tokenizer, list.ids, list.count, &n)))
-        status = err_set(&err, STATUS_NO_MEMORY, "not enough memory to decode %zu tokens", list.count);
-    if (status)
-        code = command_fail(&err);
-    else if (fwrite(text, 1, n, stdout) != n)
-        code = fail(STATUS_IO, "standard output", strerror(errno));
-out:
+        status = err_set(err, STATUS_NO_MEMORY, "not enough memory to decode %zu tokens", list.count);
+    if (!status) fwrite(text, 1, n, stdout);
     free(text);
     free(input);
     token_list_release(&list);
     tokenizer_close(tokenizer);
-    return code;
+    return status;
 }
+
+static const struct command decode_command = {
+    .line = {.name = "tokenizer decode",
+             .words = "TOKENIZER [ID...]",
+             .least = 1,
+             .most = -1,
+             .blank = true,
+             .about = "Reads ids from the command line or standard input (also a JSON list) and prints the "
+                      "exact bytes. " TOKENIZERS},
+    .summary = "ids into text",
+    .run = decode,
+};
 
 /* ---- info ---- */
 
-static int info(const struct text_options *options)
+static enum status print_json(const struct tokenizer *tokenizer, const struct bpe_spec *spec,
+                              const char *form, size_t longest, const char *checksum, struct err *err)
+{
+    struct json_out json;
+    json_out_begin(&json, stdout);
+    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    json_out_text(&json, "kind", tokenizer_kind(tokenizer));
+    json_out_int(&json, "vocab_size", tokenizer_vocab_size(tokenizer));
+    json_out_int(&json, "merges", (int64_t)spec->merge_count);
+    json_out_int(&json, "added_tokens", (int64_t)spec->added_count);
+    json_out_text(&json, "normalizer", form);
+    json_out_bool(&json, "ignore_merges", spec->ignore_merges);
+    json_out_int(&json, "longest_token_bytes", (int64_t)longest);
+    json_out_text(&json, "checksum", checksum);
+    json_out_open(&json, "split_patterns", '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < spec->pattern_count; i++) json_out_text(&json, NULL, spec->patterns[i]);
+    json_out_close(&json);
+    json_out_close(&json);
+    return command_end_json(&json, err);
+}
+
+static enum status info(const void *options, const struct words *words, struct err *err)
 {
     static const char *const forms[] = {"none", "NFC", "NFD", "NFKC", "NFKD"};
-    struct err err = {0};
     struct tokenizer *tokenizer = NULL;
     char checksum[17];
     size_t longest = 0, n;
-    if (tokenizer_open(options->words[0], &tokenizer, &err)) return command_fail(&err);
+    enum status status = tokenizer_open(words->words[0], &tokenizer, err);
+    if (status) return status;
     const struct bpe *bpe = tokenizer_bpe(tokenizer);
     const struct bpe_spec none = {0}, *spec = bpe ? bpe_definition(bpe) : &none;
     int vocab = tokenizer_vocab_size(tokenizer);
@@ -257,18 +294,8 @@ static int info(const struct text_options *options)
         if (n > longest) longest = n;
     }
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)tokenizer_checksum(tokenizer));
-    if (options->json) {
-        json_t *patterns = json_array();
-        for (size_t i = 0; i < spec->pattern_count; i++)
-            json_array_append_new(patterns, json_string(spec->patterns[i]));
-        json_t *root = json_pack(
-            "{s:s, s:i, s:I, s:I, s:s, s:b, s:I, s:s, s:o}", "kind", tokenizer_kind(tokenizer), "vocab_size",
-            vocab, "merges", (json_int_t)spec->merge_count, "added_tokens", (json_int_t)spec->added_count,
-            "normalizer", forms[spec->normal_form], "ignore_merges", spec->ignore_merges,
-            "longest_token_bytes", (json_int_t)longest, "checksum", checksum, "split_patterns", patterns);
-        json_dumpf(root, stdout, JSON_INDENT(2));
-        putchar('\n');
-        json_decref(root);
+    if (((const struct options *)options)->json) {
+        status = print_json(tokenizer, spec, forms[spec->normal_form], longest, checksum, err);
     } else {
         printf("kind         %s\nvocabulary   %d\nmerges       %zu%s\nadded        %zu\nnormalizer   %s\n",
                tokenizer_kind(tokenizer), vocab, spec->merge_count,
@@ -278,18 +305,38 @@ static int info(const struct text_options *options)
         printf("longest      %zu bytes\nchecksum     %s\n", longest, checksum);
     }
     tokenizer_close(tokenizer);
-    return 0;
+    return status;
 }
 
-int command_tokenizer(int argc, char **argv)
-{
-    static const char tokenizer_needed[] = "a tokenizer T: bytes, or the path of a tokenizer.json";
-    static const struct subcommand subcommands[] = {
-        {"train", "vop", 1, -1, "an INPUT: a file, a folder or the name of a recipe", false, train},
-        {"encode", "xj", 1, 2, tokenizer_needed, false, encode},
-        {"decode", "", 1, -1, tokenizer_needed, true, decode},
-        {"info", "j", 1, 1, tokenizer_needed, false, info},
-        {0},
-    };
-    return text_command_run(argc, argv, subcommands, help);
-}
+static const struct option_spec info_options[] = {
+    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object"),
+    {0},
+};
+
+static const struct command info_command = {
+    .line = {.name = "tokenizer info",
+             .words = "TOKENIZER",
+             .least = 1,
+             .most = 1,
+             .options = info_options,
+             .about = "Prints what a tokenizer is. " TOKENIZERS},
+    .summary = "what a tokenizer is",
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = info,
+};
+
+static const struct command *const subcommands[] = {&train_command, &encode_command, &decode_command,
+                                                    &info_command, NULL};
+
+const struct command command_tokenizer = {
+    .line = {.name = "tokenizer",
+             .words = "train|encode|decode|info",
+             .notes = "  anneal tokenizer train kjv --vocab 2048 -o kjv.json\n"
+                      "  anneal tokenizer encode kjv.json --text 'In the beginning'\n"
+                      "  anneal tokenizer encode kjv.json --text 'In the beginning' | anneal tokenizer "
+                      "decode kjv.json\n"
+                      "  anneal tokenizer info kjv.json"},
+    .summary = "learn a tokenizer, turn text into ids and back",
+    .subcommands = subcommands,
+};

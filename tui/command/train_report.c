@@ -8,10 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "tui/command/clean.h"
-#include "tui/command/json_line.h"
 
 enum { LINE_BYTES = 1024, LOG_SECONDS = 10 };
 
@@ -63,11 +62,20 @@ __attribute__((format(printf, 2, 3))) static void tell(struct train_report *repo
     run_log_line(report->log, text);
 }
 
+static void begin_json(struct train_report *report, const char *type)
+{
+    json_out_begin(&report->json, stdout);
+    json_out_open(&report->json, NULL, '{', JSON_OUT_COMPACT);
+    json_out_text(&report->json, "type", type);
+}
+
 /* A reader that has gone or a full disk stops no training; train_report_check reports it. */
 static void end_json(struct train_report *report)
 {
-    int code = json_line_end();
+    json_out_close(&report->json);
+    int code = json_out_finish(&report->json);
     if (!report->write_error) report->write_error = code;
+    clearerr(stdout);
 }
 
 static void prepared(void *context)
@@ -84,15 +92,15 @@ static void begin(void *context, const struct training_introduction *in)
     snprintf(report->run, sizeof report->run, "%s", in->run);
     char parameters[32], tokens[32], memory[32];
     if (report->mode == REPORT_JSON) {
-        json_line_begin("run");
-        json_line_text("run", in->run);
-        json_line_int("pid", getpid());
-        json_line_text("device", in->device);
-        json_line_int("parameters", in->parameters);
-        json_line_int("corpus_tokens", in->corpus_tokens);
-        json_line_int("planned_bytes", in->planned_bytes);
-        json_line_int("step", in->step);
-        json_line_int("total_steps", in->total_steps);
+        begin_json(report, "run");
+        json_out_text(&report->json, "run", in->run);
+        json_out_int(&report->json, "pid", getpid());
+        json_out_text(&report->json, "device", in->device);
+        json_out_int(&report->json, "parameters", in->parameters);
+        json_out_int(&report->json, "corpus_tokens", in->corpus_tokens);
+        json_out_int(&report->json, "planned_bytes", in->planned_bytes);
+        json_out_int(&report->json, "step", in->step);
+        json_out_int(&report->json, "total_steps", in->total_steps);
         end_json(report);
     }
     tell(report, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
@@ -135,18 +143,18 @@ static void step(void *context, const struct step_record *record)
                                  ? 0.9 * report->tokens_per_sec + 0.1 * record->tokens_per_sec
                                  : record->tokens_per_sec;
     if (report->mode == REPORT_JSON) {
-        json_line_begin("step");
-        json_line_int("step", record->step);
-        json_line_real("epoch", record->epoch);
-        json_line_int("tokens", record->tokens);
-        json_line_real("wall_time", record->wall_time);
-        json_line_real("step_ms", record->step_ms);
-        json_line_real("loss", record->loss);
-        json_line_real("lr", record->lr);
-        json_line_real("grad_norm", record->grad_norm);
-        json_line_real("clip_scale", record->clip_scale);
-        json_line_real("tokens_per_sec", record->tokens_per_sec);
-        json_line_real("mfu", record->mfu);
+        begin_json(report, "step");
+        json_out_int(&report->json, "step", record->step);
+        json_out_real(&report->json, "epoch", record->epoch);
+        json_out_int(&report->json, "tokens", record->tokens);
+        json_out_real(&report->json, "wall_time", record->wall_time);
+        json_out_real(&report->json, "step_ms", record->step_ms);
+        json_out_real(&report->json, "loss", record->loss);
+        json_out_real(&report->json, "lr", record->lr);
+        json_out_real(&report->json, "grad_norm", record->grad_norm);
+        json_out_real(&report->json, "clip_scale", record->clip_scale);
+        json_out_real(&report->json, "tokens_per_sec", record->tokens_per_sec);
+        json_out_real(&report->json, "mfu", record->mfu);
         end_json(report);
     }
     char text[160];
@@ -165,19 +173,19 @@ static void eval(void *context, const struct eval_record *record, const struct s
     report->evaluated = true;
     report->val_loss = record->val_loss;
     if (report->mode == REPORT_JSON) {
-        json_line_begin("eval");
-        json_line_int("step", record->step);
-        json_line_int("tokens", record->tokens);
-        json_line_real("wall_time", record->wall_time);
-        json_line_real("val_loss", record->val_loss);
-        json_line_real("val_perplexity", record->val_perplexity);
-        json_line_real("eval_ms", record->eval_ms);
-        json_line_real("best_val_loss", stopping->best_val_loss);
-        json_line_int("best_step", stopping->best_step);
-        json_line_bool("improved", stopping->improved);
-        json_line_int("patience_used", stopping->patience_used);
-        json_line_int("patience", stopping->patience);
-        json_line_text("verdict", verdicts[stopping->verdict]);
+        begin_json(report, "eval");
+        json_out_int(&report->json, "step", record->step);
+        json_out_int(&report->json, "tokens", record->tokens);
+        json_out_real(&report->json, "wall_time", record->wall_time);
+        json_out_real(&report->json, "val_loss", record->val_loss);
+        json_out_real(&report->json, "val_perplexity", record->val_perplexity);
+        json_out_real(&report->json, "eval_ms", record->eval_ms);
+        json_out_real(&report->json, "best_val_loss", stopping->best_val_loss);
+        json_out_int(&report->json, "best_step", stopping->best_step);
+        json_out_bool(&report->json, "improved", stopping->improved);
+        json_out_int(&report->json, "patience_used", stopping->patience_used);
+        json_out_int(&report->json, "patience", stopping->patience);
+        json_out_text(&report->json, "verdict", verdicts[stopping->verdict]);
         end_json(report);
     }
     char patience[64] = "", loss[32], best[32];
@@ -197,10 +205,10 @@ static void sample(void *context, const struct sample_record *record)
 {
     struct train_report *report = context;
     if (report->mode == REPORT_JSON) {
-        json_line_begin("sample");
-        json_line_int("step", record->step);
-        json_line_text("prompt", record->prompt);
-        json_line_text("text", record->text);
+        begin_json(report, "sample");
+        json_out_int(&report->json, "step", record->step);
+        json_out_text(&report->json, "prompt", record->prompt);
+        json_out_text(&report->json, "text", record->text);
         end_json(report);
     }
     char both[LINE_BYTES],
@@ -215,11 +223,11 @@ static void checkpoint(void *context, const struct checkpoint_record *record)
     struct train_report *report = context;
     char size[32];
     if (report->mode == REPORT_JSON) {
-        json_line_begin("checkpoint");
-        json_line_int("step", record->step);
-        json_line_text("kind", record->kind);
-        json_line_text("path", record->path);
-        json_line_int("bytes", record->bytes);
+        begin_json(report, "checkpoint");
+        json_out_int(&report->json, "step", record->step);
+        json_out_text(&report->json, "kind", record->kind);
+        json_out_text(&report->json, "path", record->path);
+        json_out_int(&report->json, "bytes", record->bytes);
         end_json(report);
     }
     tell(report, "checkpoint %s (%s, %s)", record->path, record->kind,
@@ -230,10 +238,10 @@ static void event(void *context, const struct event_record *record)
 {
     struct train_report *report = context;
     if (report->mode == REPORT_JSON) {
-        json_line_begin("event");
-        json_line_int("step", record->step);
-        json_line_text("level", record->level);
-        json_line_text("text", record->text);
+        begin_json(report, "event");
+        json_out_int(&report->json, "step", record->step);
+        json_out_text(&report->json, "level", record->level);
+        json_out_text(&report->json, "text", record->text);
         end_json(report);
     }
     tell(report, "%s: %s", record->level, record->text);
@@ -243,10 +251,10 @@ static void order(void *context, const char *verb, int64_t step, const char *res
 {
     struct train_report *report = context;
     if (report->mode == REPORT_JSON) {
-        json_line_begin("order");
-        json_line_int("step", step);
-        json_line_text("verb", verb);
-        json_line_text("result", result);
+        begin_json(report, "order");
+        json_out_int(&report->json, "step", step);
+        json_out_text(&report->json, "verb", verb);
+        json_out_text(&report->json, "result", result);
         end_json(report);
     }
     tell(report, "order %s after step %" PRId64 ": %s", verb, step, result);
@@ -256,9 +264,9 @@ static void paused(void *context, int64_t step, bool now)
 {
     struct train_report *report = context;
     if (report->mode == REPORT_JSON) {
-        json_line_begin("status");
-        json_line_int("step", step);
-        json_line_text("status", now ? "paused" : "running");
+        begin_json(report, "status");
+        json_out_int(&report->json, "step", step);
+        json_out_text(&report->json, "status", now ? "paused" : "running");
         end_json(report);
     }
     if (now) {
@@ -276,11 +284,11 @@ static void end(void *context, const struct training_ending *ending)
     int64_t step = ending->step;
     progress_bar_finish(&report->bar);
     if (report->mode == REPORT_JSON) {
-        json_line_begin("end");
-        json_line_text("run", id);
-        json_line_text("status", status);
-        json_line_int("step", step);
-        json_line_text("message", ending->message);
+        begin_json(report, "end");
+        json_out_text(&report->json, "run", id);
+        json_out_text(&report->json, "status", status);
+        json_out_int(&report->json, "step", step);
+        json_out_text(&report->json, "message", ending->message);
         end_json(report);
     }
     if (strcmp(status, "stopped") == 0) {

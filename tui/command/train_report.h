@@ -8,6 +8,7 @@
 #ifndef ANNEAL_TUI_COMMAND_TRAIN_REPORT_H
 #define ANNEAL_TUI_COMMAND_TRAIN_REPORT_H
 
+#include "core/base/json_out.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/training.h"
 
@@ -17,6 +18,7 @@ struct train_report {
     enum report_mode mode;
     struct progress_bar bar;
     struct progress progress; /* the bar's */
+    struct json_out json;     /* the line that is being written */
     struct run_log *log;      /* borrowed */
     char run[RUN_ID_MAX];
     const char *go_on_with; /* see struct training_introduction */

@@ -1,14 +1,11 @@
 /* anneal watch: opens the workbench, on the list of runs or on one run. `anneal` alone is the same. */
-#include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "core/model/config.h"
 #include "tui/command/command.h"
-#include "tui/command/commands.h"
 #include "tui/command/form_preview.h"
-#include "tui/command/run_commands.h"
 #include "tui/view/keys.h"
 #include "tui/view/session.h"
 
@@ -49,38 +46,44 @@ static void fill_defaults(struct form_field fields[OFFERED], char text[OFFERED][
     }
 }
 
-int command_watch(int argc, char **argv)
+struct options {
+    bool keys;
+};
+
+static enum status run(const void *options, const struct words *words, struct err *err)
 {
-    static const struct option options[] = {
-        {"keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'}, {0}};
-    opterr = 0;
-    optind = 0;
-    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        switch (option) {
-        case 'k':
-            keys_print_markdown(stdout);
-            return 0;
-        case 'h':
-            puts("usage: anneal watch [RUN]\n"
-                 "Opens the workbench, on the list of runs or on RUN: an id, a unique prefix of one, a name, "
-                 "or latest.\n"
-                 "Leaving it (q, Ctrl-C) stops no run. --keys prints the keys as a Markdown table.");
-            return 0;
-        default:
-            return run_option_error(argv, option);
-        }
-    }
-    if (argc - optind > 1) return command_usage("watch", "more than one run was named");
-    struct err err = {0};
-    char home[4096];
-    char defaults[OFFERED][64];
+    char home[4096], defaults[OFFERED][64];
     struct form_field fields[OFFERED];
+    if (((const struct options *)options)->keys) {
+        keys_print_markdown(stdout);
+        return STATUS_OK;
+    }
     fill_defaults(fields, defaults);
     struct workbench_options workbench = {.home = home,
-                                          .run_id = argc > optind ? argv[optind] : NULL,
+                                          .run_id = words->words[0],
                                           .fields = fields,
                                           .field_count = OFFERED,
                                           .preview = form_preview_make};
-    if (file_anneal_home(home, sizeof home, &err) || session_run(&workbench, &err)) return command_fail(&err);
-    return 0;
+    enum status status = file_anneal_home(home, sizeof home, err);
+    return status ? status : session_run(&workbench, err);
 }
+
+static const struct options none = {0};
+
+static const struct option_spec options[] = {
+    OPTION("keys", OPTION_FLAG, offsetof(struct options, keys), NULL, "prints the keys as a Markdown table"),
+    {0},
+};
+
+const struct command command_watch = {
+    .line = {.name = "watch",
+             .words = "RUN",
+             .most = 1,
+             .options = options,
+             .about = "Opens the workbench, on the list of runs or on RUN: an id, a unique prefix of one, a "
+                      "name, or latest. Leaving it (q, Ctrl-C) stops no run."},
+    .summary = "open the workbench, on the list of runs or on one run",
+    .defaults = &none,
+    .size = sizeof none,
+    .run = run,
+};

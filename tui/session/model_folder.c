@@ -87,7 +87,7 @@ static enum status find_checkpoint(struct store *store, const char *checkpoints,
 static enum status check_alone(const struct model_choice *c, const char *what, struct err *err)
 {
     if (!c->best && c->step < 0) return STATUS_OK;
-    return err_set(err, STATUS_USAGE, "%s: %s is %s, --%s is for runs", c->command, c->source, what,
+    return err_set(err, STATUS_USAGE, "%s is %s, --%s is for runs", c->source, what,
                    c->best ? "best" : "step");
 }
 
@@ -109,6 +109,7 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
     char path[PATH_MAX], run_path[PATH_MAX - 16];
     struct store *store = NULL;
     struct run_info run;
+    if (c->best && c->step >= 0) return err_set(err, STATUS_USAGE, "--best or --step, not both");
     if (allocator) *allocator = find_allocator(NULL, NULL);
     if (is_model_folder(c->source)) {
         enum status status = check_alone(c, "a checkpoint folder", err);

@@ -11,7 +11,7 @@
 
 /* A run, and which of its checkpoints; or the folder of a checkpoint, which stands for itself. */
 struct model_choice {
-    const char *command, *doing; /* for messages: "generate", "generating" */
+    const char *doing; /* for messages: "generating" */
     const char *source;
     int64_t step; /* of the checkpoint; -1: the newest */
     bool best;    /* the newest that was saved as the best, by early stopping's rule, and is there */

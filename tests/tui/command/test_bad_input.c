@@ -117,7 +117,7 @@ static void a_bad_value_is_met_with_the_accepted_ones(void **state)
         {"--nmae=x", "unknown option --nmae=x"},
         {"--nam", "unknown option --nam (did you mean --name?)"},
         {"--name", "--name: needs a value"},
-        {"another.ini", "another.ini: one word too many"},
+        {"another.ini", "\"another.ini\" is one word too many"},
     };
     struct stage s;
     stage_open(&s, "value");

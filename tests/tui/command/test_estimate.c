@@ -121,9 +121,9 @@ static void what_is_no_amount_and_what_is_no_configuration_is_said_so(void **sta
     (void)state;
     struct stage s;
     stage_open(&s, "words");
-    process_expect_sentence(process_run(2, "estimate", "--fit", "-1", NULL),
+    process_expect_sentence(process_run(2, "estimate", "--fit=-1", NULL),
                             "--fit: \"-1\" is no amount of memory");
-    process_expect_sentence(process_run(2, "estimate", "--fit", "abc", NULL),
+    process_expect_sentence(process_run(2, "estimate", "--fit=abc", NULL),
                             "--fit: \"abc\" is no amount of memory");
     process_expect_sentence(process_run(1, "estimate", "some-run", NULL),
                             "some-run: there is no such file (estimate takes a configuration, not a run");

@@ -159,9 +159,8 @@ static void what_does_not_fit_is_a_sentence(void **state)
         process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
     snprintf(wide, sizeof wide, "%s/wide.tok", s.folder);
     stage_write(wide, ids, sizeof ids);
-    process_expect_sentence(process_run(2, "evaluate", "mine", NULL), "--data is missing");
-    process_expect_sentence(process_run(2, "evaluate", "--data=x", NULL),
-                            "name one run or one checkpoint folder");
+    process_expect_sentence(process_run(2, "evaluate", "mine", NULL), "needs --data DATA");
+    process_expect_sentence(process_run(2, "evaluate", "--data=x", NULL), "needs RUN|FOLDER");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--bets", NULL),
                             "did you mean --best?");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--seq-len=0", NULL),
@@ -176,7 +175,7 @@ static void what_does_not_fit_is_a_sentence(void **state)
 
 static enum allocator_kind allocator_of(const char *source, char folder[1024])
 {
-    struct model_choice choice = {.command = "evaluate", .doing = "evaluating", .source = source, .step = -1};
+    struct model_choice choice = {.doing = "evaluating", .source = source, .step = -1};
     enum allocator_kind kind = ALLOCATOR_KINDS;
     struct err err = {0};
     if (model_choice_find(&choice, folder, 1024, &kind, &err)) fail_msg("%s", err.text);

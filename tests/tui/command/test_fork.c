@@ -145,7 +145,7 @@ static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void 
     process_expect_sentence(process_run(1, "fork", "base", "--step=7", NULL),
                             "there is no checkpoint of step 7, or no longer (there are: 10, 20, 30, 40)");
     process_expect_sentence(process_run(2, "fork", "base", "--step=ten", NULL),
-                            "--step ten: must be the step of a checkpoint, from 0");
+                            "--step ten: must be a whole number from 0");
     process_expect_sentence(process_run(2, "fork", "base", NULL),
                             "all 40 steps are done (to train on: --train.total_steps=80)");
     assert_int_equal(stage_count_runs(), 2);

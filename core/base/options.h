@@ -1,0 +1,74 @@
+/* The command line as data: which words and options a command takes, one parser for all of them, and the help
+ * that is written from the same table.
+ *
+ * Always: "--name VALUE" and "--name=VALUE" mean the same, as do "-o FILE" and "-oFILE"; options and words
+ * come in any order; "--" ends the options; a number below 0 and a lone "-" are words. An option is given
+ * once. A setting, "--section.key=value", may be given again: the last one counts. */
+#ifndef ANNEAL_CORE_BASE_OPTIONS_H
+#define ANNEAL_CORE_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "core/base/err.h"
+
+enum option_kind {
+    OPTION_END,      /* the last entry of a table, {0} */
+    OPTION_FLAG,     /* bool: takes no value */
+    OPTION_TEXT,     /* const char *, not empty */
+    OPTION_ANY_TEXT, /* const char *, may be empty */
+    OPTION_MAYBE,    /* const char *: "" without a value, which follows "=" or begins with a digit */
+    OPTION_WHOLE,    /* int64_t, from least to most */
+    OPTION_NUMBER,   /* double, likewise */
+    OPTION_CHOICE,   /* int: which of the words in `value`, from 0 */
+};
+
+struct option_spec {
+    const char *name; /* without the dashes */
+    enum option_kind kind;
+    size_t offset;     /* of its field in the command's record */
+    const char *value; /* how the help names the value; of a choice its words, "auto|cpu|cuda" */
+    const char *help;  /* wrapped by the printer */
+    char letter;       /* "-o" means the same; 0: no letter does */
+    bool required;
+    double least, most; /* of a number; most 0: as large as it gets */
+};
+
+/* An entry of a table: the first five fields in order, then others by name. */
+#define OPTION(NAME, KIND, OFFSET, VALUE, ...)                                                               \
+    {                                                                                                        \
+        .name = NAME, .kind = KIND, .offset = OFFSET, .value = VALUE, .help = __VA_ARGS__                    \
+    }
+
+/* What one command takes. Plain data, for the parser, the help, manual pages and completion. */
+struct command_line {
+    const char *name;  /* "generate", "data prepare" */
+    const char *words; /* how the help names the words, "RUN|FOLDER"; "": it takes none */
+    int least, most;   /* how many of them; most < 0: any number */
+    bool blank;        /* words after the first may be empty */
+    bool settings;     /* takes --section.key=value */
+    const struct option_spec *options;
+    /* Paragraphs, one a line, wrapped by the printer, before and after the options. A line that begins with a
+     * blank keeps its layout. */
+    const char *about, *notes;
+};
+
+/* What was typed. Borrows from argv, which must outlive it; owns the lists. */
+struct words {
+    const char **words, **settings; /* NULL at the end */
+    int count, setting_count;
+    char **argv; /* all of it, after the command's name; NULL at the end */
+    bool help;   /* --help or -h: the rest has not been looked at */
+};
+
+/* Parses argv[1] … into `record`, whose fields hold the defaults before, and `out`. STATUS_USAGE names the
+ * word that is wrong and what is accepted. Release `out` also after a failure. */
+enum status options_parse(const struct command_line *line, int argc, char **argv, void *record,
+                          struct words *out, struct err *err);
+void words_release(struct words *words); /* harmless on a zeroed struct */
+
+/* The help page: usage, what the command does, its options. Lines have at most 100 columns. */
+void options_print_help(const struct command_line *line, FILE *out);
+
+#endif

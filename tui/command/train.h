@@ -1,0 +1,19 @@
+/* What commands that read a configuration from their words share. */
+#ifndef ANNEAL_TUI_COMMAND_TRAIN_H
+#define ANNEAL_TUI_COMMAND_TRAIN_H
+
+#include "core/base/options.h"
+#include "core/model/config.h"
+
+/* The option --device; its field holds the index. */
+#define DEVICE_WORDS "auto|cpu|cuda"
+extern const char *const device_words[];
+
+/* Applies the settings on top of `config` and finishes it; relative paths of an existing corpus, tokenizer or
+ * model become absolute. */
+enum status train_apply_settings(const struct words *words, struct config *config, struct err *err);
+
+/* The defaults, the file that the first word names, where there is one, and the settings. */
+enum status train_read_config(const struct words *words, struct config *config, struct err *err);
+
+#endif
