@@ -43,7 +43,7 @@ enum key_context {
     CONTEXT_COUNT
 };
 
-/* What keys ask for; keymap.def says which key does in which context. */
+/* The requests that keys stand for; keymap.def binds them, each to its keys in each context. */
 /* clang-format off */
 #define ACTIONS(A)                                                                                        \
     A(NONE) A(HELP) A(REDRAW) A(LEAVE) A(OPEN) A(UP) A(DOWN) A(PAGE_UP) A(PAGE_DOWN) A(FIRST) A(LAST)     \
@@ -75,7 +75,8 @@ extern const size_t key_count;
 
 const char *key_context_title(enum key_context context); /* "List of runs" */
 
-/* What `code` does in `context`: its own keys first, then those of CONTEXT_ANY; ACTION_NONE otherwise. */
+/* The action of key `code` in `context`: its own keys first, then those of CONTEXT_ANY; ACTION_NONE
+ * otherwise. */
 enum action key_action(enum key_context context, uint32_t code);
 
 /* ACTION_UP … ACTION_LAST in a list: row *at of `count`, of which a page shows `page`, becomes another one.

@@ -7,7 +7,7 @@
 #include "tui/widget/grid.h"
 
 struct status_label {
-    uint32_t symbol; /* tells the states apart without colour */
+    uint32_t symbol; /* a different one for each state, so that colour is not needed */
     const char *word;
     enum style style;
 };

@@ -1,6 +1,7 @@
 /* Starting a trainer that outlives the workbench: fork, setsid, exec of our own binary with `train`. What it
  * writes to standard error goes to a file in the state folder, not to a pipe: a pipe nobody reads would kill
- * it later. The file tells why it failed; once the run exists it is kept as stderr.log in the run's folder.
+ * it later. Its last line says why a start failed; once the run exists it is kept as stderr.log in the run's
+ * folder.
  */
 #ifndef ANNEAL_TUI_LAUNCH_H
 #define ANNEAL_TUI_LAUNCH_H

@@ -21,7 +21,7 @@ enum { NAMED = 3, ROWS_OF_STATE = 2, ROWS_OF_HOLDERS = 5 }; /* other processes; 
 #define MEDIUM 0x2592
 #define LIGHT  0x2591
 
-/* What the three bars are made of. */
+/* The parts of the three bars. */
 struct picture {
     struct stack_part planned[PARTS_MAX], held[PARTS_MAX + 1];
     const struct memory_record *record[PARTS_MAX]; /* of each planned part */
@@ -105,8 +105,8 @@ static void add_categories(struct picture *p, const struct memory_usage *usage)
                          p->count % 2 ? DARK : MEDIUM, p->count % 2 ? STYLE_BEST : STYLE_TEXT);
 }
 
-/* What the process holds: the categories as they are allocated, and what is outside the plan: the program and
- * its libraries, the device's context. Where that comes out below zero (an operating system counts a page
+/* The memory of the process: the categories as they are allocated, and the rest outside the plan: the program
+ * and its libraries, the device's context. Where that comes out below zero (an operating system counts a page
  * when it is first touched) it is the snapshot that has not been written to yet: as much of it is drawn as
  * the process has room for. Where even that is not enough the process is one part. */
 static void add_held(struct picture *p)

@@ -48,7 +48,7 @@ static enum status read_holders(struct workbench *workbench, struct memory_state
     struct memory_holder *holders;
     struct arena arena;
     size_t count;
-    struct err apart; /* told by who trains, and by `anneal devices` */
+    struct err apart; /* reported by the trainer and by `anneal devices`, not here */
     state->holders_read = workbench->now;
     if (!label_is_live(state->run.status)) {
         state->panel.holder_count = 0;

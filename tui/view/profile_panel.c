@@ -93,7 +93,7 @@ static size_t add_node(struct profile_tree *tree, enum profile_level level, int 
     return tree->node_count++;
 }
 
-/* What is unknown of a part is unknown of the whole, but for the time of what was not timed. */
+/* An unknown number of a part makes that of the whole unknown, except for its time. */
 static void add_to(const struct profile_tree *tree, struct profile_node *node, const struct profile_row *row,
                    size_t end)
 {
@@ -243,8 +243,8 @@ size_t profile_panel_page(struct rect area)
     return area.h > HEAD_ROWS ? (size_t)(area.h - HEAD_ROWS) : 1;
 }
 
-/* What is unknown, and what an operation does nothing of, has an empty cell. The points stand below each
- * other. */
+/* Unknown rates, and those of operations that move or compute nothing, have an empty cell. Decimal points
+ * line up. */
 static const char *rate_text(double rate, char *buf, size_t size)
 {
     buf[0] = '\0';

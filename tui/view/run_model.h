@@ -1,5 +1,5 @@
-/* What the view of one run knows: its row, the series of its charts at the resolution the range asks for, the
- * rows of its panels. Reads only what is new. A failed read leaves the old data in place. */
+/* The data behind the view of one run: its row, the series of its charts at the resolution the range asks
+ * for, the rows of its panels. Reads only what is new. A failed read leaves the old data in place. */
 #ifndef ANNEAL_TUI_RUN_MODEL_H
 #define ANNEAL_TUI_RUN_MODEL_H
 
@@ -18,7 +18,7 @@ enum {
     MODEL_RAW_POINTS = 65536, /* read when smoothing, which wants raw values */
 };
 
-/* What a chart draws of a series. */
+/* The points of a series as a chart draws them. */
 struct model_curve {
     const struct series_point *points;
     const double *smooth; /* count values; NULL while smoothing is off */
@@ -68,14 +68,14 @@ enum status run_model_update_info(struct run_model *model, struct store *store, 
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
                                 int64_t last_step, double decay, struct err *err);
 
-/* Whose loss is TRACE_OTHER from here on; the run itself: nobody's. When it fails nobody's. */
+/* From here on TRACE_OTHER is the loss of that run; of no run for the run itself, and after a failure. */
 enum status run_model_compare(struct run_model *model, struct store *store, const char *run_id,
                               struct err *err);
 
 struct model_curve run_model_curve(const struct run_model *model, int trace);
 
-/* The event nearest to `step` among those after it (later) or before it, of several at one step the first
- * told; NULL: there is none. Events of no step are no place to go to. */
+/* The event nearest to `step` among those after it (later) or before it, of several at one step the
+ * earliest; NULL: there is none. Events without a step are skipped. */
 const struct event_record *run_model_event_beside(const struct run_model *model, int64_t step, bool later);
 
 /* The newest step in the charts, of a training step or of an evaluation; -1 before the first. */

@@ -179,7 +179,7 @@ static int compare_tags(const void *a, const void *b, void *opaque)
     return strcmp(list->tags[*(const size_t *)a], list->tags[*(const size_t *)b]);
 }
 
-/* Tags runs of one name; those that the level does not tell apart get the next one. */
+/* Tags runs of one name; equal tags of one level are written at the next level. */
 static void tag_group(struct runs_list *list, size_t *group, size_t n, double now, enum tag_level level)
 {
     for (size_t i = 0; i < n; i++) write_tag(&list->runs[group[i]], now, level, list->tags[group[i]]);

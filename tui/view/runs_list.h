@@ -18,7 +18,7 @@ struct runs_list {
     size_t count;
     size_t *shown; /* indices of those that pass the filter, sorted; in the arena */
     size_t shown_count;
-    /* tags[i] tells runs[i] from the others of its name: when it started, as shortly as that is enough
+    /* tags[i] distinguishes runs[i] from others of its name: when it started, as shortly as is enough
        ("14:02" or "14:02:31" of today's, "09 Sep" or "09 Sep 14:02" of older ones), or else its id without
        the name ("20260909-140231-2"); "" for a name that only one run has. In the arena. */
     char (*tags)[RUN_TAG_MAX];

@@ -20,7 +20,7 @@
 #include "tui/widget/table.h"
 
 enum { SPARKS = 128, SPARK_POINTS = 512 };
-enum { NAME_LEAST = 6 }; /* columns of a name before what tells it from others of the same name */
+enum { NAME_LEAST = 6 }; /* columns of a name before the tag that distinguishes runs of one name */
 
 enum column {
     COL_STATUS,
@@ -148,7 +148,7 @@ static void draw_progress(struct grid *grid, int x, int y, int w, const struct r
     if (steps[0]) grid_text_right(grid, x + gauge + 5, y, 12, STYLE_DIM, 0, steps);
 }
 
-/* The columns that fit; the name's has room for what tells runs of one name apart. */
+/* The columns that fit; the name's has room for the tags of runs of one name. */
 static void fit_columns(const struct runs_list *list, const struct grid *grid, int widths[COL_COUNT])
 {
     struct table_column fitted[COL_COUNT];

@@ -28,7 +28,8 @@ void screen_show(struct screen *screen, const struct grid *grid);
 /* Forgets what is on the terminal: the next screen_show writes every cell. */
 void screen_forget(struct screen *screen);
 
-/* The next key, K_NONE when there is none. Does not wait (an escape may take 25 ms to tell from a key). */
+/* The next key, K_NONE when there is none. Does not wait (25 ms may pass to distinguish the Escape key from
+ * the beginning of a sequence). */
 uint32_t screen_key(struct screen *screen);
 
 /* Asks the terminal for its size, after SIGWINCH. */

@@ -8,7 +8,7 @@
 
 #include "tui/widget/grid.h"
 
-/* What one dot column holds of a series: its extremes, and where the line enters and leaves. */
+/* The values of a series that fall into one dot column: extremes, and where the line enters and leaves. */
 struct canvas_column {
     double lo, hi, first, last;
     int count;      /* points with a value */

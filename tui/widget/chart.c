@@ -191,7 +191,7 @@ static void draw_traces(struct grid *grid, const struct chart *chart, const stru
     }
 }
 
-/* What stands in the title of one trace: its newest value or, with a cursor, that at `step`. `lost`: of the
+/* The value of a trace in the title: its newest one or, with a cursor, that at `step`. `lost`: of the
  * steps merged into it how many had none. */
 static void trace_value(const struct chart_trace *trace, int64_t step, bool at_cursor, char *value,
                         size_t size, long long *lost)

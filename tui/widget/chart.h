@@ -22,7 +22,7 @@ struct chart_trace {
     const double *smooth; /* count values: drawn as the line, the points dimmed behind it; NULL: none */
     enum style style;
     bool marks; /* few points, each worth a mark */
-    bool trend; /* only the means, as a dotted line: to compare with, told apart without colour */
+    bool trend; /* only the means, as a dotted line: a run to compare with, recognized without colour */
 };
 
 struct chart {

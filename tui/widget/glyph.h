@@ -1,4 +1,4 @@
-/* Which characters a terminal can show, and what stands in for those it cannot. Code draws with the full set;
+/* Characters that a terminal can show, and stand-ins for those it cannot. Code draws with the full set;
  * the grid asks here for the replacement, so no widget has a second drawing path except where shapes differ
  * (charts). */
 #ifndef ANNEAL_TUI_GLYPH_H

@@ -14,7 +14,7 @@
 #include "core/base/err.h"
 #include "tui/widget/glyph.h"
 
-/* What a cell means; the screen decides the colour. Meaning is never carried by style alone. */
+/* The meaning of a cell; the screen decides its colour. Meaning is never carried by style alone. */
 enum style {
     STYLE_TEXT,
     STYLE_DIM,    /* labels, units, what is absent */
