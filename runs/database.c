@@ -21,8 +21,9 @@ static enum status refuse_writing(const struct store *store, struct err *err)
                    store->path);
 }
 
-enum status store_error(struct store *store, struct err *err)
+enum status store_error(const struct store *store, struct err *err)
 {
+    if (store->explain) return store->explain(store, err);
     int code = sqlite3_errcode(store->db), system = sqlite3_system_errno(store->db);
     const char *path = store->path;
     switch (code & 0xff) {

@@ -26,6 +26,8 @@ enum {
 
 struct store {
     sqlite3 *db;
+    enum status (*explain)(const struct store *,
+                           struct err *); /* what store_error says; NULL: as for the run store */
     char home[PATH_MAX];
     char path[PATH_MAX]; /* the database file */
     int lock_fd;         /* anneal.db.lock; -1: nothing can be written */
@@ -85,7 +87,7 @@ void store_read_end(struct store *store);
 void store_settle(struct store *store);
 
 /* SQLite's latest error on this handle as one sentence. */
-enum status store_error(struct store *store, struct err *err);
+enum status store_error(const struct store *store, struct err *err);
 
 /* Binding and reading with the house's conventions: NaN as NULL; NULL as NaN. */
 void store_bind_double(sqlite3_stmt *statement, int index, double value);

@@ -15,7 +15,7 @@ enum { SQL_MAX = 1500 };
 /* The rowid is SQLite's to give. */
 static bool is_inserted(const struct column_info *column)
 {
-    return !strstr(column->sql, "integer primary key");
+    return strcmp(column->name, "id") != 0 || !column_is_integer(column);
 }
 
 static enum status prepare_insert(struct store *store, enum store_table which, sqlite3_stmt **out,

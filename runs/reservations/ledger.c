@@ -3,9 +3,6 @@
 #include "runs/reservations/ledger.h"
 
 #include <inttypes.h>
-#include <limits.h>
-#include <sqlite3.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +12,16 @@
 #include "core/base/file.h"
 #include "core/base/memory.h"
 #include "core/base/text.h"
-#include "runs/reservations/ledger_file.h"
+#include "runs/database.h"
+#include "runs/reservations/ledger_place.h"
 #include "runs/reservations/process_mark.h"
 
 enum { BUSY_MS = 10000 };
 
 struct ledger {
-    sqlite3 *db;
-    char path[PATH_MAX];
+    struct store *sql;             /* of this file, for its statements; owned */
     char boot[PROCESS_BOOT_BYTES]; /* of this system */
     char home[LEDGER_HOME];
-    int busy_ms;
     int64_t place; /* in the queue; 0: none */
 };
 
@@ -48,110 +44,46 @@ static const char *const versions[] = {
 };
 enum { VERSION = sizeof versions / sizeof *versions };
 
-enum table { RESERVATIONS, WAITING };
-static const char *const tables[] = {"reservations", "waiting"};
-
-/* ---- SQLite ---- */
+static const char reservations[] = "reservations", waiting[] = "waiting"; /* the tables */
 
 /* What is wrong with the file, and what its user can do about it. */
-static enum status failed(struct ledger *l, struct err *err)
+static enum status explain(const struct store *sql, struct err *err)
 {
-    int code = sqlite3_errcode(l->db) & 0xff;
-    const char *why = sqlite3_errmsg(l->db);
-    int64_t locking = code == SQLITE_BUSY ? process_locking(l->path) : 0;
+    int code = sqlite3_errcode(sql->db) & 0xff;
+    const char *why = sqlite3_errmsg(sql->db), *path = sql->path;
+    int64_t locking = code == SQLITE_BUSY ? process_locking(path) : 0;
+    double patience = sql->busy_ms / 1000.0;
     if (locking)
         return err_set(err, STATUS_IO,
                        "%s: process %" PRId64 " has kept it locked for %.3g s (end or continue that process)",
-                       l->path, locking, l->busy_ms / 1000.0);
+                       path, locking, patience);
     if (code == SQLITE_BUSY)
         return err_set(err, STATUS_IO, "%s: kept locked for %.3g s (`fuser %s` shows the process: end it)",
-                       l->path, l->busy_ms / 1000.0, l->path);
-    if (code == SQLITE_FULL) return err_set(err, STATUS_IO, "%s: %s (make room on its disk)", l->path, why);
+                       path, patience, path);
+    if (code == SQLITE_FULL) return err_set(err, STATUS_IO, "%s: %s (make room on its disk)", path, why);
     if (code == SQLITE_READONLY || code == SQLITE_PERM || code == SQLITE_CANTOPEN)
-        return err_set(err, STATUS_IO, "%s: %s (make the file and its folder writable for this user)",
-                       l->path, why);
+        return err_set(err, STATUS_IO, "%s: %s (make the file and its folder writable for this user)", path,
+                       why);
     if (code == SQLITE_IOERR)
-        return err_set(err, STATUS_IO, "%s: %s (look whether its disk is full or failing)", l->path, why);
+        return err_set(err, STATUS_IO, "%s: %s (look whether its disk is full or failing)", path, why);
     return err_set(err, code == SQLITE_NOTADB || code == SQLITE_CORRUPT ? STATUS_CORRUPT : STATUS_IO,
                    "%s: %s (it only holds reservations of memory: it may be deleted while nothing trains)",
-                   l->path, why);
-}
-
-static enum status run(struct ledger *l, const char *sql, struct err *err)
-{
-    return sqlite3_exec(l->db, sql, NULL, NULL, NULL) == SQLITE_OK ? STATUS_OK : failed(l, err);
+                   path, why);
 }
 
 /* Ends a transaction: keeps it, or on `status` takes it back. */
 static enum status finish(struct ledger *l, enum status status, struct err *err)
 {
-    if (!status) status = run(l, "commit", err);
-    if (status) sqlite3_exec(l->db, "rollback", NULL, NULL, NULL);
+    if (!status) status = store_exec(l->sql, "commit", err);
+    if (status) sqlite3_exec(l->sql->db, "rollback", NULL, NULL, NULL);
     return status;
 }
 
-static enum status prepare(struct ledger *l, const char *sql, sqlite3_stmt **out, struct err *err)
-{
-    return sqlite3_prepare_v2(l->db, sql, -1, out, NULL) == SQLITE_OK ? STATUS_OK : failed(l, err);
-}
-
-/* Steps a statement that gives no rows, and finalizes it. */
-static enum status complete(struct ledger *l, sqlite3_stmt *statement, struct err *err)
-{
-    int code = sqlite3_step(statement);
-    enum status status = code == SQLITE_DONE ? STATUS_OK : failed(l, err);
-    sqlite3_finalize(statement);
-    return status;
-}
-
-/* Whether there is another row; an error ends them with *status. */
-static bool next_row(struct ledger *l, sqlite3_stmt *select, enum status *status, struct err *err)
-{
-    if (*status) return false;
-    int code = sqlite3_step(select);
-    if (code != SQLITE_ROW && code != SQLITE_DONE) *status = failed(l, err);
-    return code == SQLITE_ROW;
-}
-
-/* ---- processes ---- */
-
-static bool alive(const struct ledger *l, const char *boot, int64_t pid, int64_t start)
-{
-    return boot && strcmp(boot, l->boot) == 0 && process_started(pid) == start;
-}
-
-static enum status delete_row(struct ledger *l, enum table table, int64_t id, struct err *err)
+static enum status delete_row(struct ledger *l, const char *table, int64_t id, struct err *err)
 {
     char sql[80];
-    sqlite3_stmt *statement;
-    snprintf(sql, sizeof sql, "delete from %s where id = ?1", tables[table]);
-    enum status status = prepare(l, sql, &statement, err);
-    if (status) return status;
-    sqlite3_bind_int64(statement, 1, id);
-    return complete(l, statement, err);
-}
-
-static enum status prune_table(struct ledger *l, enum table table, struct err *err)
-{
-    char sql[80];
-    sqlite3_stmt *all;
-    snprintf(sql, sizeof sql, "select id, boot, pid, started from %s", tables[table]);
-    enum status status = prepare(l, sql, &all, err);
-    if (status) return status;
-    while (next_row(l, all, &status, err)) {
-        if (alive(l, (const char *)sqlite3_column_text(all, 1), sqlite3_column_int64(all, 2),
-                  sqlite3_column_int64(all, 3)))
-            continue;
-        status = delete_row(l, table, sqlite3_column_int64(all, 0), err);
-    }
-    sqlite3_finalize(all);
-    return status;
-}
-
-static enum status prune(struct ledger *l, struct err *err)
-{
-    enum status status = prune_table(l, RESERVATIONS, err);
-    return status ? status : prune_table(l, WAITING, err);
+    snprintf(sql, sizeof sql, "delete from %s where id = ?1", table);
+    return store_do(l->sql, err, sql, "i", id);
 }
 
 /* ---- opening ---- */
@@ -164,11 +96,13 @@ double ledger_auto_reserve(bool shared)
 static enum status read_version(struct ledger *l, int *version, struct err *err)
 {
     sqlite3_stmt *select;
-    enum status status = prepare(l, "pragma user_version", &select, err);
-    if (status) return status;
-    if (next_row(l, select, &status, err)) *version = sqlite3_column_int(select, 0);
-    sqlite3_finalize(select);
-    return status;
+    bool row = false;
+    enum status status = store_query(l->sql, &select, err, "pragma user_version", "");
+    if (!status) status = store_step(l->sql, select, &row, err);
+    if (!row) return status;
+    *version = sqlite3_column_int(select, 0);
+    sqlite3_reset(select);
+    return STATUS_OK;
 }
 
 /* Where it is of this version it is only read: whoever opens waits for no other. */
@@ -178,44 +112,54 @@ static enum status bring_up_to_date(struct ledger *l, struct err *err)
     int version = 0;
     enum status status = read_version(l, &version, err);
     if (status || version >= VERSION) return status;
-    status = run(l, "begin immediate", err);
+    status = store_exec(l->sql, "begin immediate", err);
     if (status) return status;
     status = read_version(l, &version, err); /* another may have been faster */
-    for (; !status && version < VERSION; version++) status = run(l, versions[version], err);
+    for (; !status && version < VERSION; version++) status = store_exec(l->sql, versions[version], err);
     snprintf(sql, sizeof sql, "pragma user_version = %d", version);
-    if (!status) status = run(l, sql, err);
+    if (!status) status = store_exec(l->sql, sql, err);
     return finish(l, status, err);
 }
 
-enum status ledger_open(const char *folder, struct ledger **out, struct err *err)
+static enum status open_file(struct store *sql, const char *folder, struct err *err)
 {
-    return ledger_open_patiently(folder, BUSY_MS, out, err);
+    enum status status = file_make_folders(folder, err);
+    if (!status) status = ledger_file_path(folder, sql->path, sizeof sql->path, err);
+    if (status) return status;
+    ledger_file_create(folder, sql->path);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(sql->path, &sql->db, flags, NULL) != SQLITE_OK)
+        return sql->db ? explain(sql, err)
+                       : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", sql->path);
+    sqlite3_busy_timeout(sql->db, sql->busy_ms);
+    sqlite3_db_config(sql->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    return store_exec(sql, "pragma trusted_schema = off; pragma synchronous = off", err);
 }
 
 enum status ledger_open_patiently(const char *folder, int busy_ms, struct ledger **out, struct err *err)
 {
     struct ledger *l = calloc(1, sizeof *l);
-    if (!l) return err_set(err, STATUS_NO_MEMORY, "no memory for the ledger of device memory");
-    l->busy_ms = busy_ms;
-    process_boot(l->boot);
-    enum status status = file_make_folders(folder, err);
-    if (!status) status = ledger_file_path(folder, l->path, sizeof l->path, err);
-    if (!status) ledger_file_create(folder, l->path);
-    if (!status &&
-        sqlite3_open_v2(l->path, &l->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-                        NULL) != SQLITE_OK)
-        status = l->db ? failed(l, err) : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", l->path);
-    if (!status) {
-        sqlite3_busy_timeout(l->db, busy_ms);
-        sqlite3_db_config(l->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-        status = run(l, "pragma trusted_schema = off; pragma synchronous = off", err);
+    if (l) l->sql = calloc(1, sizeof *l->sql);
+    if (!l || !l->sql) {
+        free(l);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the ledger of device memory");
     }
+    l->sql->lock_fd = -1;
+    l->sql->busy_ms = busy_ms;
+    l->sql->explain = explain;
+    process_boot(l->boot);
+    enum status status = open_file(l->sql, folder, err);
     if (!status) status = bring_up_to_date(l, err);
     if (status)
         ledger_close(l);
     else
         *out = l;
     return status;
+}
+
+enum status ledger_open(const char *folder, struct ledger **out, struct err *err)
+{
+    return ledger_open_patiently(folder, BUSY_MS, out, err);
 }
 
 void ledger_set_home(struct ledger *l, const char *home)
@@ -231,23 +175,35 @@ const char *ledger_home(const struct ledger *l)
 bool ledger_is_lost(struct ledger *l)
 {
     int moved = 0;
-    return sqlite3_file_control(l->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+    return sqlite3_file_control(l->sql->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
 }
 
 void ledger_close(struct ledger *l)
 {
     if (!l) return;
-    if (l->place) delete_row(l, WAITING, l->place, NULL);
-    sqlite3_close(l->db);
+    if (l->place) delete_row(l, waiting, l->place, NULL);
+    store_close(l->sql);
     free(l);
 }
 
-/* ---- listing ---- */
+/* ---- who is there ---- */
 
-static void copy_text(char *out, size_t size, sqlite3_stmt *row, int column)
+/* Within a transaction: removes the rows of processes that are gone. */
+static enum status prune(struct ledger *l, const char *table, struct err *err)
 {
-    const unsigned char *text = sqlite3_column_text(row, column);
-    snprintf(out, size, "%s", text ? (const char *)text : "");
+    char sql[80];
+    sqlite3_stmt *all;
+    bool row;
+    snprintf(sql, sizeof sql, "select id, boot, pid, started from %s", table);
+    enum status status = store_query(l->sql, &all, err, sql, "");
+    while (!status && !(status = store_step(l->sql, all, &row, err)) && row) {
+        const char *boot = (const char *)sqlite3_column_text(all, 1);
+        bool alive = boot && strcmp(boot, l->boot) == 0 &&
+                     process_started(sqlite3_column_int64(all, 2)) == sqlite3_column_int64(all, 3);
+        if (!alive) status = delete_row(l, table, sqlite3_column_int64(all, 0), err);
+        if (status) sqlite3_reset(all);
+    }
+    return status;
 }
 
 /* The more of what a process told and what is seen: pages that were swapped out since are still its own. */
@@ -258,80 +214,80 @@ static void see_used(struct reservation *r)
     if (seen > r->used) r->used = seen;
 }
 
-/* In the order they came; of one device, or of all with NULL. Within a transaction. There is room for one
- * more. */
-static enum status list(struct ledger *l, enum table table, const char *device, struct reservation **out,
+static void read_reservation(sqlite3_stmt *row, struct reservation *r)
+{
+    *r = (struct reservation){.id = sqlite3_column_int64(row, 0),
+                              .pid = sqlite3_column_int64(row, 1),
+                              .bytes = sqlite3_column_int64(row, 4),
+                              .used = sqlite3_column_int64(row, 5),
+                              .since = sqlite3_column_double(row, 6),
+                              .beside = sqlite3_column_int64(row, 7),
+                              .passes = sqlite3_column_int(row, 8) != 0,
+                              .reserve = sqlite3_column_double(row, 9)};
+    store_column_text(row, 2, r->device, sizeof r->device);
+    store_column_text(row, 3, r->holder, sizeof r->holder);
+    store_column_text(row, 10, r->home, sizeof r->home);
+}
+
+/* Within a transaction: the rows of living processes in the order they came; of one device, or of all with
+ * NULL. There is room for one more. */
+static enum status list(struct ledger *l, const char *table, const char *device, struct reservation **out,
                         size_t *count, struct err *err)
 {
     char sql[200];
-    struct reservation *rows = NULL;
-    size_t n = 0, capacity = 0;
+    size_t n = 0, capacity = 16;
+    struct reservation *rows = malloc(capacity * sizeof *rows);
     sqlite3_stmt *select;
+    bool row;
+    enum status status = prune(l, table, err);
     snprintf(sql, sizeof sql,
              "select id, pid, device, holder, bytes, used, since, beside, passes, reserve, home from %s"
              " where ?1 is null or device = ?1 order by id",
-             tables[table]);
-    enum status status = prepare(l, sql, &select, err);
-    if (status) return status;
-    if (device) sqlite3_bind_text(select, 1, device, -1, SQLITE_STATIC);
-    do {
-        if (n + 1 >= capacity) {
-            capacity = capacity ? capacity * 2 : 16;
-            struct reservation *more = realloc(rows, capacity * sizeof *rows);
-            if (!more) {
-                status = err_set(err, STATUS_NO_MEMORY, "no memory to list the ledger");
-                break;
-            }
-            rows = more;
-        }
-        if (!next_row(l, select, &status, err)) break;
-        struct reservation *r = &rows[n++];
-        r->id = sqlite3_column_int64(select, 0);
-        r->pid = sqlite3_column_int64(select, 1);
-        copy_text(r->device, sizeof r->device, select, 2);
-        copy_text(r->holder, sizeof r->holder, select, 3);
-        r->bytes = sqlite3_column_int64(select, 4);
-        r->used = sqlite3_column_int64(select, 5);
-        r->since = sqlite3_column_double(select, 6);
-        r->beside = sqlite3_column_int64(select, 7);
-        r->passes = sqlite3_column_int(select, 8) != 0;
-        r->reserve = sqlite3_column_double(select, 9);
-        copy_text(r->home, sizeof r->home, select, 10);
-        if (table == RESERVATIONS && strcmp(r->device, LEDGER_HOST) == 0) see_used(r);
-    } while (true);
-    sqlite3_finalize(select);
+             table);
+    if (!status) status = store_query(l->sql, &select, err, sql, "s", device);
+    while (!status && rows && !(status = store_step(l->sql, select, &row, err)) && row) {
+        read_reservation(select, &rows[n++]);
+        if (n + 1 < capacity) continue;
+        struct reservation *more = realloc(rows, (capacity *= 2) * sizeof *rows);
+        if (!more) free(rows);
+        rows = more;
+    }
+    if (!status && !rows) {
+        sqlite3_reset(select);
+        return err_set(err, STATUS_NO_MEMORY, "no memory to list the ledger");
+    }
     if (status) {
         free(rows);
         return status;
     }
+    for (size_t i = 0; i < n && table == reservations; i++)
+        if (strcmp(rows[i].device, LEDGER_HOST) == 0) see_used(&rows[i]);
     *out = rows;
     *count = n;
     return STATUS_OK;
 }
 
-static enum status list_living(struct ledger *l, enum table table, const char *device,
+static enum status list_living(struct ledger *l, const char *table, const char *device,
                                struct reservation **out, size_t *count, struct err *err)
 {
     *out = NULL;
     *count = 0;
     if (!l) return STATUS_OK;
-    enum status status = run(l, "begin immediate", err);
+    enum status status = store_exec(l->sql, "begin immediate", err);
     if (status) return status;
-    status = prune(l, err);
-    if (!status) status = list(l, table, device, out, count, err);
-    return finish(l, status, err);
+    return finish(l, list(l, table, device, out, count, err), err);
 }
 
 enum status ledger_list(struct ledger *l, const char *device, struct reservation **out, size_t *count,
                         struct err *err)
 {
-    return list_living(l, RESERVATIONS, device, out, count, err);
+    return list_living(l, reservations, device, out, count, err);
 }
 
 enum status ledger_queue(struct ledger *l, const char *device, struct reservation **out, size_t *count,
                          struct err *err)
 {
-    return list_living(l, WAITING, device, out, count, err);
+    return list_living(l, waiting, device, out, count, err);
 }
 
 /* ---- reserving ---- */
@@ -496,31 +452,18 @@ static enum status check_standing(const struct ledger_room *room, const struct c
     return STATUS_OK;
 }
 
-static enum status insert(struct ledger *l, enum table table, const struct ledger_room *room,
+static enum status insert(struct ledger *l, const char *table, const struct ledger_room *room,
                           const char *holder, int64_t bytes, int64_t *id, struct err *err)
 {
     char sql[200];
-    sqlite3_stmt *statement;
     snprintf(sql, sizeof sql,
              "insert into %s(boot, pid, started, device, holder, bytes, since, used, beside, passes, reserve,"
              " home) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-             tables[table]);
-    enum status status = prepare(l, sql, &statement, err);
-    if (status) return status;
-    sqlite3_bind_text(statement, 1, l->boot, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, 2, getpid());
-    sqlite3_bind_int64(statement, 3, process_started(getpid()));
-    sqlite3_bind_text(statement, 4, room->device, -1, SQLITE_STATIC);
-    sqlite3_bind_text(statement, 5, holder, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, 6, bytes);
-    sqlite3_bind_double(statement, 7, clock_wall());
-    sqlite3_bind_int64(statement, 8, room->taken);
-    sqlite3_bind_int64(statement, 9, room->beside);
-    sqlite3_bind_int(statement, 10, room->passes);
-    sqlite3_bind_double(statement, 11, room->reserve);
-    sqlite3_bind_text(statement, 12, l->home, -1, SQLITE_STATIC);
-    status = complete(l, statement, err);
-    if (!status) *id = sqlite3_last_insert_rowid(l->db);
+             table);
+    enum status status = store_do(l->sql, err, sql, "snissidiinds", l->boot, (int)getpid(),
+                                  process_started(getpid()), room->device, holder, bytes, clock_wall(),
+                                  room->taken, room->beside, (int)room->passes, room->reserve, l->home);
+    if (!status) *id = sqlite3_last_insert_rowid(l->sql->db);
     return status;
 }
 
@@ -528,11 +471,10 @@ static enum status insert(struct ledger *l, enum table table, const struct ledge
 static enum status begin(struct ledger *l, const char *device, struct crowd *crowd, struct err *err)
 {
     *crowd = (struct crowd){0};
-    enum status status = run(l, "begin immediate", err);
+    enum status status = store_exec(l->sql, "begin immediate", err);
     if (status) return status;
-    status = prune(l, err);
-    if (!status) status = list(l, RESERVATIONS, device, &crowd->holding, &crowd->holding_count, err);
-    if (!status) status = list(l, WAITING, device, &crowd->waiting, &crowd->waiting_count, err);
+    status = list(l, reservations, device, &crowd->holding, &crowd->holding_count, err);
+    if (!status) status = list(l, waiting, device, &crowd->waiting, &crowd->waiting_count, err);
     return status ? finish(l, status, err) : STATUS_OK;
 }
 
@@ -544,8 +486,8 @@ enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, con
     if (!status) {
         status = check(l, room, &crowd, bytes, err);
         if (!status) status = check_queue(l, room, &crowd, bytes, err);
-        if (!status) status = insert(l, RESERVATIONS, room, holder, bytes, id, err);
-        if (!status && l->place) status = delete_row(l, WAITING, l->place, err);
+        if (!status) status = insert(l, reservations, room, holder, bytes, id, err);
+        if (!status && l->place) status = delete_row(l, waiting, l->place, err);
         status = finish(l, status, err);
         if (!status) l->place = 0;
     }
@@ -556,7 +498,7 @@ enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, con
 enum status ledger_restore(struct ledger *l, const struct ledger_room *room, const char *holder,
                            int64_t bytes, int64_t *id, struct err *err)
 {
-    return insert(l, RESERVATIONS, room, holder, bytes, id, err);
+    return insert(l, reservations, room, holder, bytes, id, err);
 }
 
 enum status ledger_wait(struct ledger *l, const struct ledger_room *room, const char *holder, int64_t bytes,
@@ -568,7 +510,7 @@ enum status ledger_wait(struct ledger *l, const struct ledger_room *room, const 
     enum status status = begin(l, room->device, &crowd, err);
     if (!status) {
         status = check_standing(room, &crowd, err);
-        if (!status) status = insert(l, WAITING, room, holder, bytes, &place, err);
+        if (!status) status = insert(l, waiting, room, holder, bytes, &place, err);
         status = finish(l, status, err);
         if (!status) l->place = place;
     }
@@ -578,17 +520,11 @@ enum status ledger_wait(struct ledger *l, const struct ledger_room *room, const 
 
 enum status ledger_use(struct ledger *l, int64_t id, const char *holder, int64_t used, struct err *err)
 {
-    sqlite3_stmt *statement;
-    enum status status =
-        prepare(l, "update reservations set used = ?2, holder = ?3 where id = ?1", &statement, err);
-    if (status) return status;
-    sqlite3_bind_int64(statement, 1, id);
-    sqlite3_bind_int64(statement, 2, used);
-    sqlite3_bind_text(statement, 3, holder, -1, SQLITE_STATIC);
-    return complete(l, statement, err);
+    return store_do(l->sql, err, "update reservations set used = ?2, holder = ?3 where id = ?1", "iis", id,
+                    used, holder);
 }
 
 enum status ledger_release(struct ledger *l, int64_t id, struct err *err)
 {
-    return delete_row(l, RESERVATIONS, id, err);
+    return delete_row(l, reservations, id, err);
 }

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
-#include "runs/reservations/ledger_file.h"
 #include "runs/reservations/ledger_place.h"
 
 /* A stand-in for /dev/shm, and the folder of this user in it. */
