@@ -25,7 +25,7 @@ enum { LISTED, KEYED };
 
 const struct table_info store_tables[TABLE_COUNT] = {
 #define TABLE(symbol, name, csv, record, since, keyed, order)                                                \
-    {#name, csv, since, keyed, order, BEFORE_##symbol + 1, END_##symbol},
+    {#name, csv, since, keyed, order, BEFORE_##symbol + 1, END_##symbol, sizeof(record)},
 #include "runs/columns.def"
 };
 
@@ -88,6 +88,15 @@ const struct column_info *table_column(enum store_table table, const char *name)
 {
     for (int c = store_tables[table].first; c < store_tables[table].end; c++)
         if (strcmp(store_columns[c].name, name) == 0) return &store_columns[c];
+    return NULL;
+}
+
+const char **table_next_text(enum store_table table, int *column, void *record)
+{
+    while (*column < store_tables[table].end) {
+        const struct column_info *at = &store_columns[(*column)++];
+        if (at->field == FIELD_TEXT) return (const char **)((char *)record + at->offset);
+    }
     return NULL;
 }
 

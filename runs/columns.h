@@ -64,6 +64,7 @@ struct table_info {
     bool keyed;
     const char *order;
     int first, end; /* of store_columns */
+    size_t record;  /* bytes of one */
 };
 
 extern const struct table_info store_tables[TABLE_COUNT];
@@ -90,6 +91,10 @@ const char *column_csv_name(const struct column_info *column);
 
 /* The column of a table that is called so; NULL: none. */
 const struct column_info *table_column(enum store_table table, const char *name);
+
+/* The next text field (a const char *) of a record from column *column on, which moves behind it; NULL: none.
+ */
+const char **table_next_text(enum store_table table, int *column, void *record);
 
 /* A number field of a record, a truth or enum as its number; NaN where a whole one is absent (below 0). */
 double column_number(const struct column_info *column, const void *record);

@@ -1,5 +1,6 @@
 /* See writer.h. The training thread's side: fixed-size slots go through a ring, their texts through a ring of
  * bytes, both preallocated. The writer's thread is in writer_thread.c. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,113 +19,69 @@ static size_t text_length(const char *text, size_t most)
     return n <= most ? n : utf8_cut(text, most);
 }
 
-/* Copies two texts with their NULs into one piece of the ring of bytes; false when there is no room now. */
-static bool put_texts(struct writer *writer, struct writer_slot *slot, const char *first, const char *second)
+/* Copies texts with their NULs into one piece of the ring of bytes; false when there is no room now. */
+static bool put_texts(struct writer *writer, struct writer_slot *slot, const char *const *texts, int count)
 {
-    first = first ? first : "";
-    second = second ? second : "";
-    size_t n1 = text_length(first, WRITER_TEXT_MAX), n2 = text_length(second, WRITER_TEXT_MAX),
-           need = n1 + n2 + 2;
+    size_t lengths[WRITER_TEXTS], need = 0;
+    for (int i = 0; i < count; i++) {
+        lengths[i] = texts[i] ? text_length(texts[i], WRITER_TEXT_MAX) : 0;
+        need += lengths[i] + 1;
+    }
     uint64_t start = writer->text_head, offset = start % WRITER_TEXT_BYTES;
     if (offset + need > WRITER_TEXT_BYTES) start += WRITER_TEXT_BYTES - offset; /* a piece is never wrapped */
     uint64_t tail = atomic_load_explicit(&writer->text_tail, memory_order_acquire);
     if (start + need - tail > WRITER_TEXT_BYTES) return false;
-    char *piece = writer->text + start % WRITER_TEXT_BYTES;
-    memcpy(piece, first, n1);
-    piece[n1] = '\0';
-    memcpy(piece + n1 + 1, second, n2);
-    piece[n1 + 1 + n2] = '\0';
-    slot->first_text = piece;
-    slot->second_text = piece + n1 + 1;
+    char *to = writer->text + start % WRITER_TEXT_BYTES;
+    slot->texts = to;
     slot->text_end = start + need;
+    for (int i = 0; i < count; i++) {
+        if (lengths[i]) memcpy(to, texts[i], lengths[i]);
+        to += lengths[i];
+        *to++ = '\0';
+    }
     return true;
 }
 
 /* ---- records ---- */
 
-static void put(struct writer *writer, struct writer_slot *slot, bool has_text, const char *first,
-                const char *second)
+static void put(struct writer *writer, struct writer_slot *slot, const char *const *texts, int count)
 {
-    uint64_t text_head = writer->text_head;
-    if (has_text && put_texts(writer, slot, first, second))
-        writer->text_head = slot->text_end;
-    else if (has_text) {
-        atomic_fetch_add_explicit(&writer->lost, 1, memory_order_relaxed);
-        return;
-    } else
-        slot->text_end = text_head;
-    if (!ring_push(&writer->records, slot)) {
-        writer->text_head = text_head;
+    slot->text_end = writer->text_head;
+    if ((count && !put_texts(writer, slot, texts, count)) || !ring_push(&writer->records, slot)) {
         atomic_fetch_add_explicit(&writer->lost, 1, memory_order_relaxed);
         return;
     }
+    writer->text_head = slot->text_end;
     writer->pushed++; /* nobody is woken, that would be a system call: its thread looks by itself */
 }
 
-void writer_step(struct writer *writer, const struct step_record *record)
+void writer_record(struct writer *writer, enum store_table table, const void *record)
 {
-    struct writer_slot slot = {.kind = SLOT_STEP, .step = *record};
-    put(writer, &slot, false, NULL, NULL);
-}
-
-void writer_eval(struct writer *writer, const struct eval_record *record)
-{
-    struct writer_slot slot = {.kind = SLOT_EVAL, .eval = *record};
-    put(writer, &slot, false, NULL, NULL);
-}
-
-void writer_stopping(struct writer *writer, const struct stopping_record *record)
-{
-    struct writer_slot slot = {.kind = SLOT_STOPPING, .stopping = *record};
-    put(writer, &slot, false, NULL, NULL);
-}
-
-void writer_sample(struct writer *writer, const struct sample_record *record)
-{
-    struct writer_slot slot = {.kind = SLOT_SAMPLE, .sample = *record};
-    put(writer, &slot, true, record->prompt, record->text);
-}
-
-void writer_checkpoint(struct writer *writer, const struct checkpoint_record *record)
-{
-    struct writer_slot slot = {.kind = SLOT_CHECKPOINT, .checkpoint = *record};
-    put(writer, &slot, true, record->path, record->kind);
-}
-
-void writer_memory(struct writer *writer, const struct memory_record *record)
-{
-    struct writer_slot slot = {.kind = SLOT_MEMORY, .memory = *record};
-    put(writer, &slot, true, record->category, NULL);
-}
-
-void writer_profile(struct writer *writer, const struct profile_record *record)
-{
-    struct writer_slot slot = {.kind = SLOT_PROFILE, .profile = *record};
-    put(writer, &slot, true, record->phase, record->op);
-}
-
-void writer_event(struct writer *writer, const struct event_record *record)
-{
-    struct writer_slot slot = {.kind = SLOT_EVENT, .event = *record};
-    put(writer, &slot, true, record->level, record->text);
+    struct writer_slot slot = {.kind = (int)table};
+    const char *texts[WRITER_TEXTS], **text;
+    int count = 0, column = store_tables[table].first;
+    assert(store_tables[table].record <= sizeof slot - offsetof(struct writer_slot, step));
+    memcpy(&slot.step, record, store_tables[table].record);
+    while ((text = table_next_text(table, &column, &slot.step))) texts[count++] = *text;
+    put(writer, &slot, texts, count);
 }
 
 void writer_status(struct writer *writer, enum run_status status)
 {
     struct writer_slot slot = {.kind = SLOT_STATUS, .status = status};
-    put(writer, &slot, false, NULL, NULL);
+    put(writer, &slot, NULL, 0);
 }
 
 void writer_next_segment(struct writer *writer)
 {
     struct writer_slot slot = {.kind = SLOT_SEGMENT};
-    put(writer, &slot, false, NULL, NULL);
+    put(writer, &slot, NULL, 0);
 }
 
 void writer_device(struct writer *writer, const char *device, const char *precision)
 {
     struct writer_slot slot = {.kind = SLOT_DEVICE};
-    put(writer, &slot, true, device, precision);
+    put(writer, &slot, (const char *[]){device, precision}, 2);
 }
 
 bool writer_next_order(struct writer *writer, struct order *out)
@@ -136,7 +93,7 @@ bool writer_next_order(struct writer *writer, struct order *out)
 void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result)
 {
     struct writer_slot slot = {.kind = SLOT_ORDER_DONE, .done = {order_id, applied_step}};
-    put(writer, &slot, true, result, NULL);
+    put(writer, &slot, &result, 1);
 }
 
 /* ---- life ---- */

@@ -11,6 +11,7 @@
 #define ANNEAL_RUNS_WRITER_H
 
 #include "core/base/record.h"
+#include "runs/columns.h"
 #include "runs/run.h"
 
 struct writer;
@@ -25,14 +26,24 @@ struct writer_options {
 /* Begins segment max+1, marks the run `running` with our pid. */
 enum status writer_open(const struct writer_options *options, struct writer **out, struct err *err);
 
-void writer_step(struct writer *writer, const struct step_record *record);
-void writer_eval(struct writer *writer, const struct eval_record *record);
-void writer_stopping(struct writer *writer, const struct stopping_record *record);
-void writer_sample(struct writer *writer, const struct sample_record *record);
-void writer_checkpoint(struct writer *writer, const struct checkpoint_record *record);
-void writer_memory(struct writer *writer, const struct memory_record *record);
-void writer_profile(struct writer *writer, const struct profile_record *record);
-void writer_event(struct writer *writer, const struct event_record *record);
+/* Takes a record of a table that has a run and a segment. */
+void writer_record(struct writer *writer, enum store_table table, const void *record);
+
+#define WRITER_RECORD(name, table, type)                                                                     \
+    static inline void writer_##name(struct writer *writer, const struct type *record)                       \
+    {                                                                                                        \
+        writer_record(writer, table, record);                                                                \
+    }
+WRITER_RECORD(step, TABLE_STEPS, step_record)
+WRITER_RECORD(eval, TABLE_EVALS, eval_record)
+WRITER_RECORD(stopping, TABLE_STOPPING, stopping_record)
+WRITER_RECORD(sample, TABLE_SAMPLES, sample_record)
+WRITER_RECORD(checkpoint, TABLE_CHECKPOINTS, checkpoint_record)
+WRITER_RECORD(memory, TABLE_MEMORY, memory_record)
+WRITER_RECORD(profile, TABLE_PROFILE, profile_record)
+WRITER_RECORD(event, TABLE_EVENTS, event_record)
+#undef WRITER_RECORD
+
 void writer_status(struct writer *writer, enum run_status status); /* running <-> paused */
 
 /* The same trainer goes on in a new segment: what it recorded until now is of one that has failed. Orders

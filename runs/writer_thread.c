@@ -21,45 +21,37 @@ static const double close_patience = 10.0; /* for storage that fails while we ar
 
 /* ---- one batch ---- */
 
+/* Lets the record's texts point at their copies. */
+static void place_texts(enum store_table table, struct writer_slot *slot)
+{
+    int column = store_tables[table].first;
+    const char *at = slot->texts, **text;
+    while (at && (text = table_next_text(table, &column, &slot->step))) {
+        *text = at;
+        at += strlen(at) + 1;
+    }
+}
+
 static enum status apply(struct journal *journal, struct writer_slot *slot, struct err *err)
 {
     switch (slot->kind) {
-    case SLOT_STEP:
+    case TABLE_STEPS:
         return journal_step(journal, &slot->step, err);
-    case SLOT_EVAL:
+    case TABLE_EVALS:
         return journal_eval(journal, &slot->eval, err);
-    case SLOT_STOPPING:
-        return journal_add(journal, TABLE_STOPPING, &slot->stopping, err);
-    case SLOT_SAMPLE:
-        slot->sample.prompt = slot->first_text;
-        slot->sample.text = slot->second_text;
-        return journal_add(journal, TABLE_SAMPLES, &slot->sample, err);
-    case SLOT_CHECKPOINT:
-        slot->checkpoint.path = slot->first_text;
-        slot->checkpoint.kind = slot->second_text;
-        return journal_add(journal, TABLE_CHECKPOINTS, &slot->checkpoint, err);
-    case SLOT_MEMORY:
-        slot->memory.category = slot->first_text;
-        return journal_add(journal, TABLE_MEMORY, &slot->memory, err);
-    case SLOT_PROFILE:
-        slot->profile.phase = slot->first_text;
-        slot->profile.op = slot->second_text;
-        return journal_add(journal, TABLE_PROFILE, &slot->profile, err);
-    case SLOT_EVENT:
-        slot->event.level = slot->first_text;
-        slot->event.text = slot->second_text;
-        return journal_add(journal, TABLE_EVENTS, &slot->event, err);
     case SLOT_STATUS:
         journal->status = slot->status;
         return STATUS_OK;
     case SLOT_ORDER_DONE:
-        return journal_order_done(journal, slot->done.id, slot->done.step, slot->first_text, err);
+        return journal_order_done(journal, slot->done.id, slot->done.step, slot->texts, err);
     case SLOT_SEGMENT:
         return journal_next_segment(journal, err);
     case SLOT_DEVICE:
-        return journal_device(journal, slot->first_text, slot->second_text, err);
+        return journal_device(journal, slot->texts, slot->texts + strlen(slot->texts) + 1, err);
+    default:
+        place_texts((enum store_table)slot->kind, slot);
+        return journal_add(journal, (enum store_table)slot->kind, &slot->step, err);
     }
-    return STATUS_OK;
 }
 
 static enum status own_event(struct journal *journal, const char *level, const char *text, struct err *err)

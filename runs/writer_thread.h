@@ -19,30 +19,18 @@ enum {
     WRITER_BATCH = 1000,         /* most records of one commit */
     WRITER_TEXT_BYTES = 1 << 20, /* texts under way */
     WRITER_TEXT_MAX = 1 << 18,   /* of one text; the rest is cut */
+    WRITER_TEXTS = 2,            /* most texts of a record */
     WRITER_ORDERS = 64,
 };
 
-enum writer_slot_kind {
-    SLOT_STEP,
-    SLOT_EVAL,
-    SLOT_STOPPING,
-    SLOT_SAMPLE,
-    SLOT_CHECKPOINT,
-    SLOT_MEMORY,
-    SLOT_PROFILE,
-    SLOT_EVENT,
-    SLOT_STATUS,
-    SLOT_ORDER_DONE,
-    SLOT_SEGMENT,
-    SLOT_DEVICE,
-};
+/* What a slot is, beside a record of a table. */
+enum { SLOT_STATUS = TABLE_COUNT, SLOT_ORDER_DONE, SLOT_SEGMENT, SLOT_DEVICE };
 
-/* One record under way. Borrowed texts inside the records are replaced by the copies first_text and
- * second_text. */
+/* One record under way. Texts borrowed by it lie in the ring of bytes, one after the other. */
 struct writer_slot {
-    enum writer_slot_kind kind;
+    int kind;          /* SLOT_…, or the table */
     uint64_t text_end; /* how far the ring of bytes is free once this record is committed */
-    const char *first_text, *second_text;
+    const char *texts; /* NULL: none */
     union {
         struct step_record step;
         struct eval_record eval;
