@@ -83,6 +83,8 @@ static void a_sample_comes_back_as_it_was_taken(void **state)
         assert_int_equal(r.processes[i].bytes, processes[i].bytes);
         assert_string_equal(r.processes[i].name, processes[i].name);
     }
+    assert_true(store_fixture_number(
+                    home, "select count(*) from gpu_processes where bytes is null and pid = 103") == 1);
     store_close(store);
     arena_release(&arena);
 }

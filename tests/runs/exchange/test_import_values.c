@@ -114,9 +114,7 @@ static void the_run_is_counted_from_what_counts(void **state)
     char text[8192] = STEPS;
     for (int i = 0; i < 150; i++) /* 50 slow steps, then 100 with a mean of 1,000 tokens a second */
         sprintf(text + strlen(text), "r,1,%d,,%d,,,%d,,,,%d,\n", i, i, 150 - i,
-                i < 50  ? 1
-                : i % 2 ? 500
-                        : 1500);
+                i < 50 ? 1 : 1000 + 2 * i - 199);
     strcat(text, "r,1,150,,,,,,,,,nan,\n"); /* neither loss nor rate nor tokens */
     struct import_outcome outcome = import_texts(
         (const char *[]){"steps.csv", text, "evals.csv",
@@ -194,6 +192,10 @@ static void keys_have_their_limits(void **state)
     char text[400];
     snprintf(text, sizeof text, "%sr,nan,0,1,1,1,1,1,1\n", gpu);
     assert_true(is_refused("gpu.csv", text));
+    static const char other[] =
+        "run,wall_time,gpu,utilization_pct,memory_used_bytes,memory_total_bytes,power_w,"
+        "temperature_c,sm_clock_mhz,other\nr,1,0,1,1,1,1,1,1,1\n"; /* in place of one of ours */
+    assert_true(is_refused("gpu.csv", other));
     assert_true(is_refused("loss.csv", SCALARS "1,-1,2\n"));
     assert_true(is_refused("loss.csv", SCALARS "1,0.5,2\n"));
     assert_true(is_refused("tokens.csv", SCALARS "1,1,2.5\n"));
