@@ -10,6 +10,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <stdio.h>
 
 #include "core/base/clock.h"
 #include "core/base/philox.h"
@@ -161,4 +162,21 @@ void fill_five_hundred(const char *name, char *home, size_t size)
                             .spike = 12,
                             .status = RUN_FINISHED},
              &run);
+}
+
+void fill_quiet(struct fill_quiet *quiet, const char *name)
+{
+    static const struct fill ended = {
+        .name = "mortal", .steps = 20, .total_steps = 200, .spike_step = -1, .status = RUN_FINISHED};
+    struct fill_run run;
+    struct err err = {0};
+    char sql[256];
+    store_fixture_home(name, quiet->home, sizeof quiet->home);
+    fill_run(quiet->home, &ended, &run);
+    quiet->now = (double)(int64_t)clock_wall();
+    snprintf(sql, sizeof sql, "update runs set status = 'running', ended_at = null, heartbeat = %.0f",
+             quiet->now);
+    store_fixture_sql(quiet->home, sql);
+    quiet->store = store_fixture_open(quiet->home);
+    assert_int_equal(run_lock_acquire(quiet->store, run.id, &quiet->lock, &err), STATUS_OK);
 }

@@ -37,6 +37,17 @@ void fill_end(struct fill_run *run, enum run_status status, const char *message)
  * events. */
 void fill_five_hundred(const char *name, char *home, size_t size);
 
+/* A run whose trainer is this process, and which nobody writes to. */
+struct fill_quiet {
+    char home[1024];
+    struct store *store;
+    struct run_lock lock;
+    double now; /* also its heartbeat */
+};
+
+/* A fresh home named `name`, and in it "mortal", 20 of 200 steps, which runs until its lock is released. */
+void fill_quiet(struct fill_quiet *quiet, const char *name);
+
 double fill_loss(int64_t step); /* the curve */
 
 #endif

@@ -40,36 +40,6 @@ static void record_memory(const struct fixture *fixture)
     assert_int_equal(writer_flush(fixture->run.writer, 60, &err), STATUS_OK);
 }
 
-static void the_memory_of_a_living_run_names_who_else_holds_some(void **state)
-{
-    static const struct ledger_room cpu = {"cpu", "cpu", 1024 * MIB, 0, 0.05, 0, false, 0};
-    struct fixture *fixture = *state;
-    struct err err = {0};
-    struct ledger *ledger;
-    int64_t own, other;
-    const char *arguments[] = {"watch", "kjv-live", NULL};
-    record_memory(fixture);
-    assert_int_equal(ledger_open(getenv("ANNEAL_LEDGER"), &ledger, &err), STATUS_OK);
-    assert_int_equal(ledger_reserve(ledger, &cpu, fixture->run.id, 100 * MIB, &own, &err), STATUS_OK);
-    struct pty *pty = terminal_open(fixture->environment, 60, 200, NULL, NULL, arguments);
-    pty_wait_text(pty, "━ train");
-    pty_wait_text(pty, "memory 100.0 MiB planned, 160.0 MiB held, 624.0 MiB free");
-    pty_send(pty, "M");
-    pty_wait_text(pty, "400.0 MiB of 1.0 GiB");
-    pty_wait_text(pty, "60.0 MiB   60.0 MiB");
-    pty_wait_text(pty, "kjv-live, ");
-    assert_false(pty_has_text(pty, "a-newcomer"));
-    assert_int_equal(ledger_reserve(ledger, &cpu, "a-newcomer", 77 * MIB, &other, &err), STATUS_OK);
-    pty_wait_text(pty, "a-newcomer, "); /* without a key, and without a change of the run store */
-    pty_wait_text(pty, "77.0 MiB");
-    assert_int_equal(ledger_release(ledger, other, &err), STATUS_OK);
-    pty_wait_no_text(pty, "a-newcomer");
-    pty_send(pty, "q");
-    pty_wait_text(pty, "━ train");
-    pty_close(pty);
-    ledger_close(ledger);
-}
-
 static void the_memory_reads_without_colours_and_without_unicode(void **state)
 {
     struct fixture *fixture = *state;
@@ -149,43 +119,6 @@ static void a_long_run_is_compared_step_by_step_with_a_short_one(void **state)
     fill_end(&run, RUN_FINISHED, "");
 }
 
-static void the_profile_folds_and_sorts(void **state)
-{
-    struct fixture *fixture = *state;
-    const char *arguments[] = {"watch", "kjv-live", NULL};
-    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
-    pty_wait_text(pty, "━ train");
-    pty_send(pty, "P");
-    pty_wait_text(pty, "no step of this run was profiled yet");
-    for (int layer = 0; layer < 3; layer++) {
-        struct profile_record forward = {100, "forward", layer, "attention", 1, 1000.0 * (layer + 1), 1, 1};
-        writer_profile(fixture->run.writer, &forward);
-    }
-    struct profile_record optimizer = {100, "optimizer", -1, "adamw", 1, 2000, 4000000, 0};
-    writer_profile(fixture->run.writer, &optimizer);
-    pty_wait_text(pty, "8.000 ms a step, the mean of 1 profiled, the newest @100"); /* without a key */
-    pty_wait_text(pty, "▼ forward");
-    pty_wait_text(pty, "75.0%");
-    pty_wait_text(pty, "▶ layer 2");
-    assert_false(pty_has_text(pty, "attention"));
-    pty_send(pty, "j\r"); /* the slowest layer */
-    pty_wait_text(pty, "attention");
-    pty_wait_text(pty, "▼ layer 2");
-    pty_send(pty, "hh"); /* closes it; then to the phase it is in */
-    pty_wait_no_text(pty, "attention");
-    pty_send(pty, "h");
-    pty_wait_text(pty, "▶ forward");
-    pty_wait_no_text(pty, "layer 2");
-    pty_send(pty, "la");
-    pty_wait_text(pty, "attention");
-    pty_send(pty, "t");
-    pty_wait_no_text(pty, "layer"); /* together */
-    pty_wait_text(pty, "6.000");
-    pty_send(pty, "q");
-    pty_wait_text(pty, "━ train");
-    pty_close(pty);
-}
-
 static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
 {
     struct fixture *fixture = *state;
@@ -212,11 +145,9 @@ int main(void)
     setlocale(LC_CTYPE, "C.UTF-8");
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_memory_of_a_living_run_names_who_else_holds_some),
         cmocka_unit_test(the_memory_reads_without_colours_and_without_unicode),
         cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
         cmocka_unit_test(a_long_run_is_compared_step_by_step_with_a_short_one),
-        cmocka_unit_test(the_profile_folds_and_sorts),
         cmocka_unit_test(the_form_foresees_the_learning_rate_as_it_is_typed),
     };
     return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);

@@ -17,38 +17,13 @@
 #include "tests/tui/view/headless.h"
 #include "tui/view/run_model.h"
 
-/* A run whose trainer is this process, and which nobody writes to. */
-struct quiet {
-    char home[1024];
-    struct store *store;
-    struct run_lock lock;
-    double now; /* also its heartbeat */
-};
-
-static void quiet_open(struct quiet *quiet, const char *name)
-{
-    static const struct fill ended = {
-        .name = "mortal", .steps = 20, .total_steps = 200, .spike_step = -1, .status = RUN_FINISHED};
-    struct fill_run run;
-    struct err err = {0};
-    char sql[256];
-    store_fixture_home(name, quiet->home, sizeof quiet->home);
-    fill_run(quiet->home, &ended, &run);
-    quiet->now = (double)(int64_t)clock_wall();
-    snprintf(sql, sizeof sql, "update runs set status = 'running', ended_at = null, heartbeat = %.0f",
-             quiet->now);
-    store_fixture_sql(quiet->home, sql);
-    quiet->store = store_fixture_open(quiet->home);
-    assert_int_equal(run_lock_acquire(quiet->store, run.id, &quiet->lock, &err), STATUS_OK);
-}
-
 static void a_death_shows_in_every_view_while_nothing_is_written(void **state)
 {
     (void)state;
     static const char *const views[] = {"", "M", "P"};
     for (size_t v = 0; v < 3; v++) {
-        struct quiet quiet;
-        quiet_open(&quiet, "quiet-death");
+        struct fill_quiet quiet;
+        fill_quiet(&quiet, "quiet-death");
         struct workbench *workbench = headless_open(quiet.home, "mortal");
         headless_type(workbench, views[v]);
         workbench_tick(workbench, quiet.now + 1);
@@ -71,8 +46,8 @@ static void a_trainer_that_hangs_is_said_to_be_silent(void **state)
 {
     (void)state;
     static const char *const views[] = {"", "M", "P"};
-    struct quiet quiet;
-    quiet_open(&quiet, "quiet-hang");
+    struct fill_quiet quiet;
+    fill_quiet(&quiet, "quiet-hang");
     for (size_t v = 0; v < 3; v++) {
         struct workbench *workbench = headless_open(quiet.home, "mortal");
         headless_type(workbench, views[v]);
@@ -94,8 +69,8 @@ static void a_trainer_that_hangs_is_said_to_be_silent(void **state)
 static void an_order_is_reported_when_it_has_taken_effect(void **state)
 {
     (void)state;
-    struct quiet quiet;
-    quiet_open(&quiet, "quiet-orders");
+    struct fill_quiet quiet;
+    fill_quiet(&quiet, "quiet-orders");
     struct workbench *workbench = headless_open(quiet.home, "mortal");
     headless_type(workbench, "p");
     headless_expect(workbench, 80, 24, 80, "asked mortal to pause");
@@ -143,8 +118,8 @@ static void every_order_asks_for_what_its_key_says(void **state)
         const char *verb;
     } orders[] = {{'p', "pause"},  {'c', "checkpoint"}, {'e', "eval"},
                   {'t', "sample"}, {'T', "trace"},      {'<', "lr-factor"}};
-    struct quiet quiet;
-    quiet_open(&quiet, "quiet-keys");
+    struct fill_quiet quiet;
+    fill_quiet(&quiet, "quiet-keys");
     struct workbench *workbench = headless_open(quiet.home, "mortal");
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         char sql[128];
@@ -172,9 +147,9 @@ static void what_was_read_stays_when_the_store_fails(void **state)
                                          "orders", "memory", "layer_profile"};
     static const char *const views[] = {"", "M", "P"};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
-        struct quiet quiet;
+        struct fill_quiet quiet;
         char sql[128];
-        quiet_open(&quiet, "quiet-failure");
+        fill_quiet(&quiet, "quiet-failure");
         for (size_t v = 0; v < 3; v++) {
             bool read = t == 0 || (v == 0 ? t < 6 : v == 1 ? t == 5 : t == 6);
             struct workbench *workbench = headless_open(quiet.home, "mortal");
