@@ -154,6 +154,35 @@ static enum status find_differences(struct comparison *c, struct err *err)
     return STATUS_OK;
 }
 
+/* Whether two runs may cut text into different tokens: their losses, which are per token, then say nothing of
+ * each other. A run of unknown configuration is taken as alike. */
+static bool differ_in_tokens(const struct compared *a, const struct compared *b)
+{
+    const char *x = run_params_get(a->params, a->param_count, "data.tokenizer"),
+               *y = run_params_get(b->params, b->param_count, "data.tokenizer");
+    if (!x || !y) return false;
+    if (strcmp(x, y) != 0) return true;
+    if (strncmp(x, "bpe:", 4) != 0) return false; /* that is learned from the text */
+    x = run_params_get(a->params, a->param_count, "data.train");
+    y = run_params_get(b->params, b->param_count, "data.train");
+    return x && y && strcmp(x, y) != 0;
+}
+
+static bool is_loss(enum outcome which)
+{
+    return which == FINAL_LOSS || which == BEST_VAL_LOSS;
+}
+
+/* Whether the better value is the better run: losses per token are compared where the tokens are the same,
+ * times where the same steps have been finished. */
+static bool are_comparable(const struct compared *a, const struct compared *b, enum outcome which)
+{
+    if (is_loss(which)) return !differ_in_tokens(a, b);
+    if (which != WALL_TIME) return true;
+    return a->info.status == RUN_FINISHED && b->info.status == RUN_FINISHED && a->info.steps == b->info.steps;
+}
+
+/* Whether the run's value is the best of at least two that differ and can be compared. */
 static bool is_best(const struct comparison *c, size_t run, enum outcome which)
 {
     bool worse = false;
@@ -161,10 +190,22 @@ static bool is_best(const struct comparison *c, size_t run, enum outcome which)
     if (!outcomes[which].better || !isfinite(own)) return false;
     for (size_t i = 0; i < c->count; i++) {
         double other = c->runs[i].values[which];
+        if (i == run) continue;
+        if (!are_comparable(&c->runs[run], &c->runs[i], which)) {
+            if (is_loss(which)) return false; /* there is no best loss among all */
+            continue;
+        }
         if (isfinite(other) && (other - own) * outcomes[which].better > 0) return false;
         worse = worse || (c->runs[i].present[which] && other != own);
     }
     return worse;
+}
+
+/* From the first run's value to this one's; NaN where there is none, or it would say nothing. */
+static double delta_of(const struct comparison *c, size_t run, enum outcome which)
+{
+    if (is_loss(which) && differ_in_tokens(&c->runs[0], &c->runs[run])) return NAN;
+    return c->runs[run].values[which] - c->runs[0].values[which];
 }
 
 static enum status read_runs(struct store *store, const char *const *words, size_t count,
@@ -192,7 +233,7 @@ static const char *format_value(struct comparison *c, size_t run, enum outcome w
     double number = c->runs[run].values[which];
     if (!c->runs[run].present[which])
         snprintf(value, sizeof value, "-");
-    else if (which == FINAL_LOSS || which == BEST_VAL_LOSS)
+    else if (is_loss(which))
         text_format_loss(number, value, sizeof value);
     else if (which == TOKENS_PER_SEC)
         text_format_count(number, value, sizeof value);
@@ -210,7 +251,7 @@ static const char *format_value(struct comparison *c, size_t run, enum outcome w
 static const char *format_delta(struct comparison *c, size_t run, enum outcome which)
 {
     char cell[64];
-    double first = c->runs[0].values[which], delta = c->runs[run].values[which] - first;
+    double first = c->runs[0].values[which], delta = delta_of(c, run, which);
     if (run == 0 || !isfinite(delta) || delta == 0) return "";
     if (outcomes[which].percent && (first <= 0 || fabs(delta / first) < 5e-4)) return ""; /* not in 0.1 % */
     if (outcomes[which].percent)
@@ -303,6 +344,9 @@ static enum status print_page(struct comparison *c, struct err *err)
     putchar('\n');
     struct column_table table = {headings, c->count, rows, n};
     column_table_print(stdout, &table, width ? width : 80);
+    bool alike = true;
+    for (size_t i = 1; i < c->count; i++) alike = alike && !differ_in_tokens(&c->runs[0], &c->runs[i]);
+    if (!alike) puts("\nLosses are per token, and the tokens differ: anneal evaluate compares bits a byte.");
     return STATUS_OK;
 }
 
@@ -325,8 +369,7 @@ static void run_json(struct json_out *json, const struct comparison *c, size_t i
     outcome_json(json, PEAK_MEMORY, run->values[PEAK_MEMORY]);
     outcome_json(json, WALL_TIME, run->values[WALL_TIME]);
     json_out_open(json, "delta", '{', JSON_OUT_LINES);
-    for (int o = 0; o < OUTCOMES; o++)
-        outcome_json(json, (enum outcome)o, run->values[o] - c->runs[0].values[o]);
+    for (int o = 0; o < OUTCOMES; o++) outcome_json(json, (enum outcome)o, delta_of(c, i, (enum outcome)o));
     json_out_close(json);
     json_out_close(json);
 }
@@ -406,7 +449,8 @@ const struct command command_compare = {
                       "that fit the terminal (80 columns elsewhere, or COLUMNS).",
              .notes =
                  "Speed is the recent one; memory is the sum of each category's peak; wall time is how long "
-                 "the run's trainers lived.\n"
+                 "the run's trainers lived, and is judged among runs that have finished the same steps; "
+                 "losses are judged where the tokens are the same.\n"
                  "RUN is an id, the start of one, a name (the newest of that name), or latest.\n"
                  "\n"
                  "  anneal compare base wide latest\n"

@@ -85,6 +85,9 @@ static enum status prepare(const void *options, const struct words *words, struc
     char cache[PATH_MAX];
     struct progress_bar bar;
     struct corpus_summary summary;
+    if (strcmp(o->output, "-") == 0)
+        return err_set(err, STATUS_USAGE,
+                       "-o -: three files are written, standard output is one (-o FILE.tok)");
     enum status status = data_folder(cache, sizeof cache, err);
     if (status) return status;
     progress_bar_init(&bar, stderr, (enum progress_style)o->progress);

@@ -35,28 +35,44 @@ static const struct options defaults = {0};
 
 /* ---- train ---- */
 
+/* Copies a file that was just written to standard output, and removes it. */
+static enum status move_to_stdout(const char *path, struct err *err)
+{
+    struct file_map map = {0};
+    enum status status = file_map_open(path, &map, err);
+    if (!status) fwrite(map.data, 1, map.size, stdout);
+    file_map_close(&map);
+    unlink(path);
+    return status;
+}
+
 static enum status train(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    char home[PATH_MAX], cache[PATH_MAX + 8], vocab[32], duration[32];
+    char home[PATH_MAX], cache[PATH_MAX + 8], path[PATH_MAX + 64], vocab[32], duration[32];
     struct progress_bar bar;
     struct tokenizer *tokenizer = NULL;
+    bool to_stdout = strcmp(o->output, "-") == 0;
     enum status status = file_anneal_home(home, sizeof home, err);
     if (status) return status;
     snprintf(cache, sizeof cache, "%s/data", home);
+    snprintf(path, sizeof path, "%s/standard-output-%ld.json", cache, (long)getpid());
+    const char *output = to_stdout ? path : o->output;
     progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     struct progress progress = progress_bar_observer(&bar);
     interrupt_catch();
     double start = clock_monotonic();
-    status = corpus_train_tokenizer(words->words, (size_t)words->count, (int)o->vocab, cache, o->output,
+    status = corpus_train_tokenizer(words->words, (size_t)words->count, (int)o->vocab, cache, output,
                                     &progress, &tokenizer, err);
     progress_bar_clear(&bar);
-    if (!status) status = tokenizer_save_json(tokenizer, o->output, err);
+    if (!status) status = tokenizer_save_json(tokenizer, output, err);
     if (!status) {
         int made = tokenizer_vocab_size(tokenizer);
-        printf("%s: %s tokens, learned in %s\n", o->output,
-               text_format_number((uint64_t)made, vocab, sizeof vocab),
-               clock_format_duration(clock_monotonic() - start, duration, sizeof duration));
+        if (to_stdout) status = move_to_stdout(path, err);
+        fprintf(to_stdout ? stderr : stdout, "%s: %s tokens, learned in %s\n",
+                to_stdout ? "standard output" : o->output,
+                text_format_number((uint64_t)made, vocab, sizeof vocab),
+                clock_format_duration(clock_monotonic() - start, duration, sizeof duration));
         if (made < o->vocab)
             fprintf(stderr,
                     "anneal: the text has no more pairs to merge than for %d of the %lld tokens asked for\n",
@@ -70,8 +86,8 @@ static const struct option_spec train_options[] = {
     OPTION("vocab", OPTION_WHOLE, AT(vocab), "N",
            "how many tokens, for example 2048; the 256 bytes count towards N", .required = true, .least = 1,
            .most = INT32_MAX),
-    OPTION("output", OPTION_TEXT, AT(output), "tokenizer.json", "the file to write", .letter = 'o',
-           .required = true),
+    OPTION("output", OPTION_TEXT, AT(output), "tokenizer.json", "the file to write; -: standard output",
+           .letter = 'o', .required = true),
     OPTION("progress", OPTION_CHOICE, AT(progress), PROGRESS_STYLES,
            "how progress is shown on standard error"),
     {0},

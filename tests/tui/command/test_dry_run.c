@@ -291,6 +291,33 @@ static void a_key_without_effect_is_told_in_both(void **state)
     }
 }
 
+/* With --device auto a CPU stands in for a GPU, in its own precision: all three say so. */
+static void a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere(void **state)
+{
+    (void)state;
+    static const char sentence[] = "in fp32 instead of bf16";
+    struct stage s;
+    stage_open(&s, "precision");
+    char *page = process_output("train", s.config, "--dry-run", "--train.precision=bf16", NULL);
+    assert_non_null(strstr(page, sentence));
+    free(page);
+    char *out = process_output("train", s.config, "--dry-run", "--json", "--train.precision=bf16", NULL);
+    json_t *json = json_loads(out, 0, NULL), *warnings = json_object_get(json, "warnings");
+    assert_int_equal(json_array_size(warnings), 1);
+    assert_non_null(strstr(json_string_value(json_array_get(warnings, 0)), sentence));
+    json_decref(json);
+    free(out);
+    struct process *p = process_run(0, "estimate", s.config, "--json", "--train.precision=bf16", NULL);
+    assert_non_null(strstr(process_stderr(p), sentence));
+    json = json_loads(process_stdout(p), 0, NULL);
+    assert_string_equal(stage_text(json, "precision"), "fp32");
+    json_decref(json);
+    process_close(p);
+    process_expect_sentence(
+        process_run(2, "estimate", s.config, "--device=cpu", "--train.precision=bf16", NULL),
+        "train.precision = bf16");
+}
+
 static void its_words_belong_to_train_alone(void **state)
 {
     (void)state;
@@ -320,6 +347,7 @@ int main(void)
         cmocka_unit_test_teardown(weights_that_training_could_not_read_fail_here_too, process_close_all),
         cmocka_unit_test_teardown(a_key_without_effect_is_told_in_both, process_close_all),
         cmocka_unit_test_teardown(parameter_groups_are_shown_as_estimate_shows_them, process_close_all),
+        cmocka_unit_test_teardown(a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere, process_close_all),
         cmocka_unit_test_teardown(its_words_belong_to_train_alone, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,6 +168,87 @@ static void compare_speaks_json(void **state)
     free(out);
 }
 
+/* The names of the runs that are the best by `outcome`, joined by blanks; the buffer is the caller's. */
+static const char *best_by(const char *const arguments[], const char *outcome, char *buf, size_t size)
+{
+    struct process *p = process_open(&(struct process_options){.arguments = arguments});
+    process_expect(0, p);
+    json_t *root = json_loads(process_stdout(p), 0, NULL), *id;
+    size_t i, used = 0;
+    *buf = '\0';
+    json_array_foreach(json_object_get(json_object_get(root, "best"), outcome), i, id) used +=
+        (size_t)snprintf(buf + used, size - used, "%s%s", i ? " " : "",
+                         strchr(json_string_value(id) + 9, '-') + 1);
+    json_decref(root);
+    process_close(p);
+    return buf;
+}
+
+static void compare_judges_only_what_can_be_compared(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"compare", "slow", "fast", "stopped", "--json", NULL},
+                             *const all[] = {"compare", "slow", "fast", "pieces", "--json", NULL},
+                             *const learned[] = {"compare", "pieces", "others", "--json", NULL};
+    char home[PATH_MAX], id[RUN_ID_MAX], best[200];
+    open_home("compare-judges", home);
+    make_run(home, "slow", "[data]\ntokenizer = bytes\n", 3, 3.5, 1000, 1000, id);
+    make_run(home, "fast", "[data]\ntokenizer = bytes\n", 2.5, 3.25, 2000, 2000, id);
+    make_run(home, "stopped", "[data]\ntokenizer = bytes\n", 5, 5, 500, 3000, id);
+    make_run(home, "pieces", "[data]\ntokenizer = bpe:300\ntrain = a\n", 1, 1, 3000, 500, id);
+    make_run(home, "others", "[data]\ntokenizer = bpe:300\ntrain = b\n", 2, 2, 3000, 500, id);
+    store_fixture_sql(home, "update segments set ended_at = started_at + 100");
+    store_fixture_sql(home,
+                      "update segments set ended_at = started_at + 50 where run_id = (select id from runs "
+                      "where name = 'fast')");
+    store_fixture_sql(home,
+                      "update segments set ended_at = started_at + 1 where run_id = (select id from runs "
+                      "where name = 'stopped')");
+    store_fixture_sql(home, "update runs set status = 'stopped', steps = 3 where name = 'stopped'");
+    assert_string_equal(best_by(words, "wall_time_sec", best, sizeof best), "fast"); /* not who left early */
+    assert_string_equal(best_by(words, "final_loss", best, sizeof best), "fast");
+    assert_string_equal(best_by(words, "peak_memory_bytes", best, sizeof best),
+                        "slow");                                            /* the first one, too */
+    assert_string_equal(best_by(all, "final_loss", best, sizeof best), ""); /* of other tokens */
+    assert_string_equal(best_by(all, "best_val_loss", best, sizeof best), "");
+    assert_string_equal(best_by(all, "tokens_per_sec", best, sizeof best), "pieces");
+    assert_string_equal(best_by(learned, "final_loss", best, sizeof best), ""); /* learned from other texts */
+    char *out = process_output("compare", "slow", "pieces", NULL), line[200];
+    assert_null(strchr(line_of(out, "final loss", line, sizeof line), '*'));
+    assert_null(strstr(out, "-2.0000"));
+    assert_non_null(strstr(out, "anneal evaluate compares bits a byte"));
+    free(out);
+    out = process_output("compare", "slow", "fast", NULL);
+    assert_null(strstr(out, "bits a byte"));
+    free(out);
+}
+
+static void numbers_that_are_odd_are_shown_as_what_they_are(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], line[200];
+    open_home("odd-numbers", home);
+    make_run(home, "early", "[train]\nasync = true\ngraph = false\n", 3, 150, 1000, 1000, id);
+    char *out = process_output("show", "early", NULL);
+    assert_non_null(strstr(out, "150.0000  perplexity 1.39e+65\n")); /* not 66 digits */
+    free(out);
+    store_fixture_sql(home,
+                      "update runs set best_step = 0, best_val_loss = 5.25"); /* evaluated before step 1 */
+    out = process_output("runs", NULL);
+    assert_non_null(strstr(line_of(out, id, line, sizeof line), " 5.2500 "));
+    free(out);
+    out = process_output("show", "early", NULL);
+    assert_non_null(strstr(out, "5.2500 after 0 steps"));
+    free(out);
+    out = process_output("show", "early", "--json", NULL);
+    json_t *root = json_loads(out, 0, NULL),
+           *train = json_object_get(json_object_get(root, "config"), "train");
+    assert_true(json_is_true(json_object_get(train, "async")));
+    assert_true(json_is_false(json_object_get(train, "graph")));
+    json_decref(root);
+    free(out);
+}
+
 static void compare_wraps_many_runs_into_blocks(void **state)
 {
     (void)state;
@@ -384,6 +465,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(compare_shows_only_what_differs_and_the_outcomes, process_close_all),
         cmocka_unit_test_teardown(compare_speaks_json, process_close_all),
+        cmocka_unit_test_teardown(compare_judges_only_what_can_be_compared, process_close_all),
+        cmocka_unit_test_teardown(numbers_that_are_odd_are_shown_as_what_they_are, process_close_all),
         cmocka_unit_test_teardown(compare_wraps_many_runs_into_blocks, process_close_all),
         cmocka_unit_test_teardown(compare_says_what_it_cannot, process_close_all),
         cmocka_unit_test_teardown(export_writes_every_format_where_it_is_told, process_close_all),

@@ -54,6 +54,41 @@ static void an_output_never_replaces_the_text_it_is_made_from(void **state)
     free(after);
 }
 
+static void a_dash_is_standard_output_and_no_file(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"csv", "long", "json"};
+    struct stage s;
+    stage_open(&s, "dash");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
+    for (size_t i = 0; i < 3; i++) {
+        const char *plain[] = {"export", "mine", "--format", formats[i], NULL},
+                   *dash[] = {"export", "mine", "--format", formats[i], "-o", "-", NULL};
+        struct process *a = process_expect(0, process_open(&(struct process_options){.arguments = plain})),
+                       *b = process_expect(
+                           0, process_open(&(struct process_options){.arguments = dash, .folder = s.folder}));
+        assert_string_equal(process_stdout(a), process_stdout(b));
+        process_close(a), process_close(b);
+    }
+    const char *words[] = {"tokenizer", "train", s.corpus, "--vocab=260", "-o", "-", "--progress=none", NULL};
+    struct process *p =
+        process_expect(0, process_open(&(struct process_options){.arguments = words, .folder = s.folder}));
+    json_t *json = json_loads(process_stdout(p), 0, NULL);
+    assert_non_null(json_object_get(json, "model"));
+    json_decref(json);
+    assert_non_null(strstr(process_stderr(p), "260 tokens, learned in"));
+    process_close(p);
+    process_expect_sentence(process_run(2, "data", "prepare", s.corpus, "-o", "-", NULL),
+                            "three files are written");
+    process_expect_sentence(process_run(2, "model", "export", "mine", "-o", "-", NULL),
+                            "a model is a folder");
+    assert_int_equal(stage_count_leftovers(&s), 0);
+    char path[700];
+    snprintf(path, sizeof path, "%s/-", s.folder);
+    assert_false(file_exists(path));
+}
+
 /* ---- names ---- */
 
 /* As where a script's variable was not set: what would be taken for it is not what was meant. */
@@ -515,6 +550,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
+        TEST(a_dash_is_standard_output_and_no_file),
         TEST(an_output_never_replaces_the_text_it_is_made_from),
         TEST(a_binary_file_among_texts_is_named_and_read),
         TEST(an_empty_word_is_refused_by_what_it_is_for),
