@@ -49,6 +49,18 @@ static inline struct gemm_shape gemm_shape_of(struct matrix out, struct matrix a
     return shape;
 }
 
+static inline bool gemm_layout_same(struct gemm_layout a, struct gemm_layout b)
+{
+    return a.element == b.element && a.stride == b.stride;
+}
+
+static inline bool gemm_shape_same(const struct gemm_shape *a, const struct gemm_shape *b)
+{
+    return a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
+           a->transpose_b == b->transpose_b && a->accumulate == b->accumulate &&
+           gemm_layout_same(a->out, b->out) && gemm_layout_same(a->a, b->a) && gemm_layout_same(a->b, b->b);
+}
+
 void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
           bool transpose_b, bool accumulate, struct stream *stream);
 size_t gemm_workspace(struct device *device);

@@ -112,8 +112,8 @@ static enum status upload_tensor(int fd, const struct weight_file *file, const s
 {
     size_t start = start_of(file, t);
     size_t width = strcmp(t->dtype, "F32") == 0 ? 4 : 2, count = t->bytes / width,
-           size = net->plan->staging_bytes, most = size / 4;
-    unsigned char *piece = net->memory[PLAN_HOST] + net->plan->staging;
+           size = net->plan->place[BUFFER_STAGING].bytes, most = size / 4;
+    unsigned char *piece = network_at(net, BUFFER_STAGING, 0);
     enum status status = STATUS_OK;
     for (size_t at = 0; !status && at < count; at += most) {
         size_t n = count - at < most ? count - at : most;
@@ -284,8 +284,7 @@ enum status checkpoint_check_weights(const struct weight_files *files, const str
 
 static float *moment(const struct network *net, int which)
 {
-    size_t offset = which ? net->plan->moment2 : net->plan->moment1;
-    return (float *)(net->memory[PLAN_MOMENTS] + offset);
+    return network_at(net, which ? BUFFER_MOMENT2 : BUFFER_MOMENT1, 0);
 }
 
 enum status checkpoint_load(const char *folder, struct network *net, struct train_state *state,

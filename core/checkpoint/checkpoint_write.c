@@ -34,8 +34,7 @@ static enum status fetch_from_host(void *context, void *host, const void *data, 
 
 static const float *moment(const struct network *net, int which)
 {
-    size_t offset = which ? net->plan->moment2 : net->plan->moment1;
-    return (const float *)(net->memory[PLAN_MOMENTS] + offset);
+    return network_at(net, which ? BUFFER_MOMENT2 : BUFFER_MOMENT1, 0);
 }
 
 struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
@@ -51,7 +50,7 @@ struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
 
 static void copy_arena(struct network *net, int which, const float *from)
 {
-    net->backend->mem_download(net->memory[PLAN_SNAPSHOT] + net->plan->snapshot[which], from,
+    net->backend->mem_download(network_at(net, BUFFER_SNAPSHOT_WEIGHTS + (enum buffer)which, 0), from,
                                net->model->elements * sizeof *from, net->stream);
 }
 
@@ -63,9 +62,9 @@ enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_sour
     for (int i = 0; i < source.moment_count; i++) copy_arena(net, i + 1, moment(net, i));
     enum status status = net->backend->stream_wait(net->stream, err);
     if (status) return status;
-    source.weights = (const float *)(net->memory[PLAN_SNAPSHOT] + net->plan->snapshot[0]);
+    source.weights = network_at(net, BUFFER_SNAPSHOT_WEIGHTS, 0);
     for (int i = 0; i < source.moment_count; i++)
-        source.moments[i] = (const float *)(net->memory[PLAN_SNAPSHOT] + net->plan->snapshot[i + 1]);
+        source.moments[i] = network_at(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, 0);
     *out = source;
     return STATUS_OK;
 }

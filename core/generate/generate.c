@@ -19,8 +19,8 @@ enum status generator_open(struct generator *g, struct network *network, const s
 {
     size_t V = (size_t)network->model->config.vocab_size;
     *g = (struct generator){.network = network, .tokenizer = tokenizer};
-    g->logits = (float *)(network->memory[PLAN_HOST] + network->plan->host_logits);
-    g->context = (int32_t *)(network->memory[PLAN_HOST] + network->plan->host_context);
+    g->logits = network_at(network, BUFFER_HOST_LOGITS, 0);
+    g->context = network_at(network, BUFFER_HOST_CONTEXT, 0);
     g->candidates = malloc(V * sizeof *g->candidates);
     if (g->candidates) return STATUS_OK;
     generator_close(g);

@@ -11,7 +11,9 @@ enum { SCAN_SHARE = 16, SCAN_MAX = 4096 };
 enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *err)
 {
     struct plan plan;
-    enum status status = plan_init(&plan, input, err);
+    struct plan_input rough = *input;
+    rough.rough = true;
+    enum status status = plan_init(&plan, &rough, err);
     if (status) return status;
     status = plan_reserved(&plan, out, err);
     plan_release(&plan);
@@ -82,24 +84,15 @@ enum status fit_length(struct plan_input input, size_t bytes, int most, int *out
     return largest(&input, &input.T, lesser(most, input.B), bytes, out, err);
 }
 
-/* Of one token in one layer: all products before the feed-forward's last, and attention over T tokens. */
-static double recomputed_flops(const struct model_config *c, int T)
-{
-    double C = c->hidden_dim, heads = (double)c->num_heads * c->head_dim,
-           Q = heads + 2.0 * c->num_kv_heads * c->head_dim, F = c->intermediate_dim;
-    return 2 * (C * Q + heads * C + C * 2 * F) + 4 * heads * T;
-}
-
 enum status fit_trade(struct plan_input input, int interval, struct activation_trade *out, struct err *err)
 {
     struct plan plan;
-    int again = 0;
     input.activation_interval = interval;
     enum status status = plan_init(&plan, &input, err);
     if (status) return status;
-    for (int l = 0; l < input.model->config.num_layers; l++) again += plan_recomputes(&plan, l);
+    double tokens = (double)input.B * input.T;
     *out = (struct activation_trade){interval, plan.total_bytes,
-                                     again * recomputed_flops(&input.model->config, input.T) /
+                                     plan.recomputed_flops / tokens /
                                          model_flops_per_token(input.model, input.T)};
     plan_release(&plan);
     return STATUS_OK;

@@ -105,9 +105,9 @@ static const struct param *append(struct model *model, bool packed, int rows, in
 }
 
 /* The newest `count` tensors, as one matrix. */
-static struct linear pack(const struct model *model, int count)
+static struct linear pack(const struct model *model, enum weight weight, int count)
 {
-    struct linear w = {.parts = model->params + model->param_count - count, .count = count};
+    struct linear w = {.weight = weight, .parts = model->params + model->param_count - count, .count = count};
     w.cols = w.parts->cols;
     for (int i = 0; i < count; i++) w.rows += w.parts[i].rows;
     return w;
@@ -129,20 +129,20 @@ enum status model_init(struct model *model, const struct model_config *config, s
     }
     model->embed = append(model, false, V, C, "model.embed_tokens.weight", 0);
     if (!config->tie_weights) append(model, false, V, C, "lm_head.weight", 0);
-    model->head = pack(model, 1);
+    model->head = pack(model, WEIGHT_HEAD, 1);
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
         append(model, false, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
         append(model, true, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
         append(model, true, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
-        p->qkv = pack(model, 3);
+        p->qkv = pack(model, WEIGHT_QKV, 3);
         append(model, false, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
-        p->o = pack(model, 1);
+        p->o = pack(model, WEIGHT_O, 1);
         append(model, false, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
         append(model, true, F, C, "model.layers.%d.mlp.up_proj.weight", l);
-        p->gate_up = pack(model, 2);
+        p->gate_up = pack(model, WEIGHT_GATE_UP, 2);
         append(model, false, C, F, "model.layers.%d.mlp.down_proj.weight", l);
-        p->down = pack(model, 1);
+        p->down = pack(model, WEIGHT_DOWN, 1);
     }
     model->elements = (model->elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
     model->matrix_elements = model->elements;

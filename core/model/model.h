@@ -48,8 +48,11 @@ struct param {
     int rows, cols;       /* (rows, cols); a vector has rows = its length and cols = 0 */
 };
 
+enum weight { WEIGHT_HEAD, WEIGHT_QKV, WEIGHT_O, WEIGHT_GATE_UP, WEIGHT_DOWN, WEIGHTS };
+
 /* A projection's weight (rows, cols): one matrix, or several packed behind one another by rows. */
 struct linear {
+    enum weight weight;        /* for profiles */
     const struct param *parts; /* (count) neighbours */
     int count, rows, cols;
 };

@@ -15,19 +15,18 @@ struct matrix linear_view(const struct network *net, const struct linear *w)
 
 void linear_forward(struct network *net, void *out, const void *x, int N, const struct linear *w)
 {
-    net->backend->gemm(activation(net, out, w->rows), activation(net, x, w->cols), linear_view(net, w), N,
-                       w->rows, w->cols, false, true, false, net->stream);
+    net->where.weight = w->weight;
+    net->table->gemm(activation(net, out, w->rows), activation(net, x, w->cols), linear_view(net, w), N,
+                     w->rows, w->cols, false, true, false, net->calls);
 }
 
 void linear_backward(struct network *net, void *dx, const void *dout, const void *x, int N,
-                     const struct linear *w, int layer, enum operation dweight)
+                     const struct linear *w)
 {
     struct matrix dy = activation(net, dout, w->rows),
                   dw = matrix_view(gradient(net, w->parts), ELEMENT_FP32, w->cols);
-    network_mark(net, PHASE_BACKWARD, layer, dweight);
-    net->backend->gemm(dw, dy, activation(net, x, w->cols), w->rows, w->cols, N, true, false, true,
-                       net->stream);
-    network_mark(net, PHASE_BACKWARD, layer, dweight + 1);
-    net->backend->gemm(activation(net, dx, w->cols), dy, linear_view(net, w), N, w->cols, w->rows, false,
-                       false, false, net->stream);
+    net->where.weight = w->weight;
+    net->table->gemm(dw, dy, activation(net, x, w->cols), w->rows, w->cols, N, true, false, true, net->calls);
+    net->table->gemm(activation(net, dx, w->cols), dy, linear_view(net, w), N, w->cols, w->rows, false, false,
+                     false, net->calls);
 }

@@ -8,10 +8,9 @@
 /* out (N, rows) = x (N, cols) Wᵀ */
 void linear_forward(struct network *network, void *out, const void *x, int N, const struct linear *w);
 
-/* The gradient of W += doutᵀ x, and dx (N, cols) = dout W; dx may be where x is. Marks operation `dweight` of
- * `layer`, and the one behind it, which is that of dx. */
+/* The gradient of W += doutᵀ x, and dx (N, cols) = dout W; dx may be where x is. */
 void linear_backward(struct network *network, void *dx, const void *dout, const void *x, int N,
-                     const struct linear *w, int layer, enum operation dweight);
+                     const struct linear *w);
 
 /* W as an operand, (rows, cols). */
 struct matrix linear_view(const struct network *network, const struct linear *w);

@@ -12,11 +12,33 @@
 #include "core/model/rotary.h"
 #include "kernels/gemm.h"
 
-void network_mark(struct network *net, enum phase phase, int layer, enum operation operation)
+void network_observe(struct network *net, struct observer *observer)
 {
-    if (!net->profiler) return;
-    struct operation_cost cost = operation_cost(operation, &net->shape);
-    profiler_mark(net->profiler, phase, layer, operation_name(operation), cost.bytes, cost.flops);
+    net->table = observer ? observed_backend() : net->backend;
+    net->calls = observer ? observed_stream(observer) : net->stream;
+    if (!observer) return;
+    observer->backend = net->backend;
+    observer->stream = net->stream;
+    observer->precision = net->plan->input.precision;
+}
+
+const char *network_label(const struct network *net, const struct operation_call *call)
+{
+    static const char *const products[WEIGHTS][3] = {
+        [WEIGHT_HEAD] = {"gemm head", "gemm head dx", "gemm head dW"},
+        [WEIGHT_QKV] = {"gemm qkv", "gemm qkv dx", "gemm qkv dW"},
+        [WEIGHT_O] = {"gemm o", "gemm o dx", "gemm o dW"},
+        [WEIGHT_GATE_UP] = {"gemm gate_up", "gemm gate_up dx", "gemm gate_up dW"},
+        [WEIGHT_DOWN] = {"gemm down", "gemm down dx", "gemm down dW"},
+    };
+    bool backward = net->where.phase == PHASE_BACKWARD;
+    if (call->operation == OPERATION_gemm) {
+        struct gemm_shape shape = operation_product(call);
+        return products[net->where.weight][shape.transpose_a ? 2 : shape.transpose_b ? 0 : 1];
+    }
+    if (call->operation == OPERATION_swiglu_forward && backward) return "swiglu again";
+    if (call->operation == OPERATION_mem_zero) return backward ? "zero dx" : "zero gradients";
+    return call->label;
 }
 
 /* cos and sin of position · rotary_frequency, (T, HS/2, 2). */
@@ -34,7 +56,7 @@ static enum status upload_rope_table(struct network *net, struct err *err)
             entry[0] = (float)cos(angle);
             entry[1] = (float)sin(angle);
         }
-    net->backend->mem_upload(workspace(net, net->plan->rope), table, count * sizeof *table, net->stream);
+    net->backend->mem_upload(network_at(net, BUFFER_ROPE, 0), table, count * sizeof *table, net->stream);
     enum status status = net->backend->stream_wait(net->stream, err);
     free(table);
     return status;
@@ -44,14 +66,14 @@ static enum status upload_rope_table(struct network *net, struct err *err)
 static void lend_workspace(struct network *net)
 {
     size_t bytes = net->plan->input.gemm_workspace;
-    if (bytes) net->backend->gemm_lend(net->stream, workspace(net, net->plan->gemm_workspace), bytes);
+    if (bytes) net->backend->gemm_lend(net->stream, network_at(net, BUFFER_GEMM_WORKSPACE, 0), bytes);
 }
 
 /* The matrix products' workspace comes last in its category, and nobody reads it before writing. */
 static size_t zeroed_bytes(const struct plan *plan, int category)
 {
     bool lent = category == PLAN_WORKSPACE && plan->input.gemm_workspace > 0;
-    return lent ? plan->gemm_workspace : plan->category_bytes[category];
+    return lent ? plan->place[BUFFER_GEMM_WORKSPACE].offset : plan->category_bytes[category];
 }
 
 /* Whether all of a category is fp32; the others are of several types. */
@@ -104,6 +126,13 @@ static void tell_plan(const struct plan *plan)
     if (full->line) full->line(full->context, line);
 }
 
+void network_point(struct network *net)
+{
+    net->weights = network_at(net, BUFFER_WEIGHTS, 0);
+    net->gradients = network_at(net, BUFFER_GRADIENTS, 0);
+    net->compute_weights = network_at(net, BUFFER_COMPUTE_WEIGHTS, 0);
+}
+
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
@@ -116,8 +145,6 @@ enum status network_open(struct network *net, const struct backend *backend, str
             "narrower heads)",
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
-    net->shape = (struct operation_shape){model, plan->input.precision, plan->input.B, plan->input.T,
-                                          plan->loss_chunk};
     struct allocator_options options = {.kind = plan->input.allocator,
                                         .backend = backend,
                                         .device = device,
@@ -135,9 +162,8 @@ enum status network_open(struct network *net, const struct backend *backend, str
         network_close(net);
         return status;
     }
-    net->weights = (float *)net->memory[PLAN_WEIGHTS];
-    net->gradients = (float *)net->memory[PLAN_GRADIENTS];
-    net->compute_weights = net->memory[PLAN_WEIGHTS] + plan->compute_weights;
+    network_point(net);
+    network_observe(net, NULL);
     lend_workspace(net);
     return STATUS_OK;
 }
@@ -159,6 +185,7 @@ enum status network_renew_stream(struct network *net, struct err *err)
     allocator_trim(net->allocator); /* what is kept for later may be what was missing */
     status = net->backend->stream_open(net->device, net->plan->input.precision, &net->stream, err);
     if (!status) lend_workspace(net);
+    if (!status) network_observe(net, NULL);
     return status;
 }
 
@@ -171,62 +198,6 @@ void network_close(struct network *net)
     *net = (struct network){0};
 }
 
-/* ---- the products, for pre-warming ---- */
-
-struct shape_list {
-    struct gemm_shape *at;
-    int count;
-};
-
-static bool same_layout(struct gemm_layout a, struct gemm_layout b)
-{
-    return a.element == b.element && a.stride == b.stride;
-}
-
-static bool same_shape(const struct gemm_shape *a, const struct gemm_shape *b)
-{
-    return a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
-           a->transpose_b == b->transpose_b && a->accumulate == b->accumulate &&
-           same_layout(a->out, b->out) && same_layout(a->a, b->a) && same_layout(a->b, b->b);
-}
-
-static void list_shape(struct shape_list *list, struct gemm_shape shape)
-{
-    for (int i = 0; i < list->count; i++)
-        if (same_shape(&list->at[i], &shape)) return;
-    assert(list->count < NETWORK_PRODUCTS_MAX);
-    list->at[list->count++] = shape;
-}
-
-/* A projection of N rows from `in` to `out` columns: forward, and backward to its weight and its input. */
-static void list_projection(struct shape_list *list, int N, int out, int in, enum element e, bool training)
-{
-    struct matrix x = {NULL, e, in}, y = {NULL, e, out}, w = {NULL, e, in}, dw = {NULL, ELEMENT_FP32, in};
-    list_shape(list, gemm_shape_of(y, x, w, N, out, in, false, true, false));
-    if (!training) return;
-    list_shape(list, gemm_shape_of(dw, y, x, out, in, N, true, false, true));
-    list_shape(list, gemm_shape_of(x, y, w, N, in, out, false, false, false));
-}
-
-int network_gemm_shapes(const struct plan *plan, struct gemm_shape out[NETWORK_PRODUCTS_MAX])
-{
-    const struct model_config *c = &plan->input.model->config;
-    int N = plan->input.B * plan->input.T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size;
-    int heads = c->num_heads * c->head_dim, Q = heads + 2 * c->num_kv_heads * c->head_dim;
-    int tail = N % plan->loss_chunk;
-    enum element e = precision_element(plan->input.precision);
-    bool training = plan->input.moments > 0;
-    struct shape_list list = {out, 0};
-    list_projection(&list, N, Q, C, e, training);
-    list_projection(&list, N, C, heads, e, training);
-    list_projection(&list, N, 2 * F, C, e, training);
-    list_projection(&list, N, C, F, e, training);
-    list_projection(&list, plan->loss_chunk, V, C, e, training);
-    if (tail) list_projection(&list, tail, V, C, e, training);
-    list_projection(&list, 1, V, C, e, false);
-    return list.count;
-}
-
 void network_weights_written(struct network *net)
 {
     net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
@@ -234,18 +205,10 @@ void network_weights_written(struct network *net)
 
 int32_t *network_batch(struct network *net, int slot)
 {
-    return workspace(net, net->plan->batch[slot]);
+    return network_at(net, slot ? BUFFER_NEXT_BATCH : BUFFER_BATCH, 0);
 }
 
 void network_control(struct network *net, struct step_control control)
 {
-    net->backend->control_set(workspace(net, net->plan->control), control, net->stream);
-}
-
-void network_clear(struct network *net)
-{
-    struct step_result *result = workspace(net, net->plan->result);
-    network_mark(net, PHASE_OPTIMIZER, -1, OP_ZERO_GRADIENTS);
-    net->backend->mem_zero(net->gradients, net->model->elements * sizeof *net->gradients, net->stream);
-    net->backend->mem_zero(&result->loss_sum, sizeof result->loss_sum, net->stream);
+    net->backend->control_set(network_at(net, BUFFER_CONTROL, 0), control, net->stream);
 }

@@ -9,10 +9,16 @@
 #include <stdint.h>
 
 #include "core/model/model.h"
-#include "core/network/operation.h"
 #include "core/network/plan.h"
-#include "core/train/profiler.h"
+#include "core/network/span.h"
 #include "kernels/device/backend.h"
+#include "kernels/device/observed.h"
+
+struct pass_place {
+    enum phase phase;
+    int layer;          /* -1: not part of any layer */
+    enum weight weight; /* of the newest product */
+};
 
 struct network {
     const struct backend *backend;          /* borrowed */
@@ -24,9 +30,10 @@ struct network {
     unsigned char *memory[PLAN_CATEGORIES]; /* of the device, or of the host; NULL for an empty one */
     size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the allocator */
     float *weights, *gradients;             /* (elements) fp32, into memory */
-    void *compute_weights;        /* (elements) weights in the plan's precision; weights where fp32 */
-    struct profiler *profiler;    /* of the step under way; NULL: it is not profiled; borrowed */
-    struct operation_shape shape; /* of the newest forward pass */
+    void *compute_weights;       /* (elements) weights in the plan's precision; weights where fp32 */
+    const struct backend *table; /* what the passes call: the backend's, or the table that observes it */
+    struct stream *calls;        /* of `table` */
+    struct pass_place where;     /* which part of a step calls */
 };
 
 /* Where dropout draws its masks; probability 0 for evaluation and generation. Of a network that trains. */
@@ -46,19 +53,33 @@ void network_close(struct network *network); /* harmless on a zeroed struct */
  * be read again. On failure the network is only good for being closed. */
 enum status network_renew_stream(struct network *network, struct err *err);
 
-/* Operations that a micro-batch marks at most, by layer and beside them, the optimizer's among these. */
-enum { NETWORK_MARKS_A_LAYER = 48, NETWORK_MARKS_BESIDE = 24 };
+/* Where a buffer of the plan lies; `layer` of those that layers have. */
+static inline void *network_at(const struct network *network, enum buffer buffer, int layer)
+{
+    const struct plan *plan = network->plan;
+    if (plan->spread ? buffer_kind(buffer) == BUFFER_LAYER : plan_saves(plan, buffer, layer))
+        return network->memory[PLAN_ACTIVATIONS] + plan->layers[layer] + plan->saved[buffer];
+    return network->memory[plan->place[buffer].category] + plan->place[buffer].offset;
+}
 
-/* Here begins an operation, of layer `layer` (-1: of none), and ends the one before: for the profiler, where
- * the step is profiled. */
-void network_mark(struct network *network, enum phase phase, int layer, enum operation operation);
+/* `observer` notes what the passes call, until another does, or none (NULL); its table, stream and precision
+ * are set here. Work that is queued again as a graph is not noted. */
+void network_observe(struct network *network, struct observer *observer);
 
-enum { NETWORK_PRODUCTS_MAX = 24 };
+/* What a profile calls this call of a pass, as static text; NULL: not part of one. */
+const char *network_label(const struct network *network, const struct operation_call *call);
 
-/* Every matrix product of a training step, an evaluation's full batch and the next token's logits, each once:
- * what pre-warming is for. Returns how many. An evaluation's last batch, where it is smaller, and generation
- * have others. */
-int network_gemm_shapes(const struct plan *plan, struct gemm_shape out[NETWORK_PRODUCTS_MAX]);
+/* Which part of a step comes next. */
+static inline void network_enter(struct network *network, enum phase phase, int layer)
+{
+    network->where.phase = phase;
+    network->where.layer = layer;
+}
+
+/* For the planner: finds the parameters in `memory`; and calls what a step, an evaluation and the next
+ * token's logits do, one behind the other, in the order in which they may be asked for. */
+void network_point(struct network *network);
+void network_walk(struct network *network);
 
 /* After anyone but the optimizer wrote `weights`: what the network computes with follows them. */
 void network_weights_written(struct network *network);
@@ -73,6 +94,9 @@ void network_control(struct network *network, struct step_control control);
 
 /* Before a step's first micro-batch: gradients and the sum of losses are zero. */
 void network_clear(struct network *network);
+
+/* The norm of the gradients and the clipping scale, to the step's result. */
+struct clip_state *network_gradient_norm(struct network *network, float max_norm);
 
 /* Forward and backward pass over tokens (2,B,T) in device memory: adds the gradients of the control's
  * loss_scale · Σ losses to `gradients` and Σ losses to the step's result. */

@@ -1,126 +1,244 @@
-/* The forward and the backward pass. Which buffers each operation uses, and so how long their content is
- * needed, is the planner's business, too: plan.c follows this file operation by operation. */
-#include "core/network/linear.h"
-#include "core/network/network_parts.h"
-
+/* The passes, one line an operation. They name buffers and never say how long a content is needed: the
+ * planner records network_walk and finds out (record.h). */
 #include <string.h>
 
+#include "core/network/linear.h"
+#include "core/network/network_parts.h"
 #include "kernels/linear_cross_entropy.h"
 
 enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_FEED_FORWARD };
 
-static void drop(struct network *net, enum phase phase, void *x, size_t n, float probability, int layer,
-                 int site)
-{
-    if (probability <= 0) return;
-    network_mark(net, phase, site == SITE_EMBEDDING ? -1 : layer, OP_DROPOUT);
-    struct dropout_site where = {workspace(net, net->plan->control), (uint16_t)layer, (uint16_t)site};
-    net->backend->dropout(x, n, probability, where, net->stream);
-}
+/* What every operation of a pass over (B,T) tokens goes by. */
+struct pass {
+    struct network *net;
+    const struct backend *k;
+    struct stream *s;
+    const struct model_config *c;
+    int B, T, N, C, F, V, NH, NKV, HS, Q;
+    size_t NC;
+    float eps, dropout;
+};
 
-static void control_pass(struct network *net, struct network_dropout dropout, float loss_scale)
+static struct pass pass_of(struct network *net, int B, int T, float dropout)
 {
-    struct step_control control = {.seed = dropout.seed,
-                                   .step = dropout.step,
-                                   .micro_batch = dropout.micro_batch,
-                                   .loss_scale = loss_scale};
-    network_control(net, control);
-}
-
-/* From the normalised stream to rotated q, k, v. */
-static void forward_qkv(struct network *net, enum phase phase, int l, const void *norm, int B, int T)
-{
-    const struct backend *be = net->backend;
     const struct model_config *c = &net->model->config;
-    const struct layer_params *p = &net->model->layers[l];
-    const struct layer_plan *s = &net->plan->layers[l];
-    const float *rope = workspace(net, net->plan->rope);
-    int N = B * T, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim, Q = (NH + 2 * NKV) * HS;
-    void *raw = inner(net, s, s->qkv_raw), *qkv = inner(net, s, s->qkv);
-    network_mark(net, phase, l, OP_GEMM_QKV);
-    linear_forward(net, raw, norm, N, &p->qkv);
-    if (c->qkv_bias) network_mark(net, phase, l, OP_BIAS);
-    if (c->qkv_bias) be->bias_forward(raw, parameter(net, p->qkv_bias), N, Q, net->stream);
-    network_mark(net, phase, l, c->qk_norm ? OP_QK_NORM_ROPE : OP_ROPE);
-    if (c->qk_norm)
-        be->qk_norm_rope_forward(qkv, inner(net, s, s->qk_rstd), raw, parameter(net, p->q_norm),
-                                 parameter(net, p->k_norm), rope, B, T, NH, NKV, HS, (float)c->norm_eps,
-                                 net->stream);
+    int heads = c->num_heads + 2 * c->num_kv_heads;
+    return (struct pass){.net = net,
+                         .k = net->table,
+                         .s = net->calls,
+                         .c = c,
+                         .B = B,
+                         .T = T,
+                         .N = B * T,
+                         .C = c->hidden_dim,
+                         .F = c->intermediate_dim,
+                         .V = c->vocab_size,
+                         .NH = c->num_heads,
+                         .NKV = c->num_kv_heads,
+                         .HS = c->head_dim,
+                         .Q = heads * c->head_dim,
+                         .NC = (size_t)B * (size_t)T * (size_t)c->hidden_dim,
+                         .eps = (float)c->norm_eps,
+                         .dropout = dropout};
+}
+
+/* A buffer, of layer l where layers have it; what is computed with of a parameter; its gradient. */
+#define AT(buffer, l) network_at(p->net, BUFFER_##buffer, l)
+#define W(param)      parameter(p->net, param)
+#define G(param)      gradient(p->net, param)
+
+static void drop(const struct pass *p, void *x, int layer, int site)
+{
+    if (p->dropout <= 0) return;
+    struct dropout_site where = {AT(CONTROL, 0), (uint16_t)layer, (uint16_t)site};
+    p->k->dropout(x, p->NC, p->dropout, where, p->s);
+}
+
+/* Layer l from the normalised stream to gate and up: all that its backward pass reads. */
+static void forward_inner(const struct pass *p, int l)
+{
+    const struct layer_params *w = &p->net->model->layers[l];
+    void *qkv = AT(QKV, l), *raw = AT(QKV_RAW, l);
+    linear_forward(p->net, raw, AT(NORM, 0), p->N, &w->qkv);
+    if (p->c->qkv_bias) p->k->bias_forward(raw, W(w->qkv_bias), p->N, p->Q, p->s);
+    if (p->c->qk_norm)
+        p->k->qk_norm_rope_forward(qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), AT(ROPE, 0), p->B,
+                                   p->T, p->NH, p->NKV, p->HS, p->eps, p->s);
     else
-        be->rope_forward(qkv, rope, B, T, NH, NKV, HS, net->stream);
-}
-
-/* Layer l from the normalised stream that enters it, in `norm`, to gate and up: all that its backward pass
- * reads. */
-static void forward_inner(struct network *net, enum phase phase, int l, int B, int T, float dropout)
-{
-    const struct backend *be = net->backend;
-    const struct plan *plan = net->plan;
-    const struct model_config *c = &net->model->config;
-    const struct layer_params *p = &net->model->layers[l];
-    const struct layer_plan *s = &plan->layers[l];
-    struct stream *stream = net->stream;
-    int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim;
-    void *norm = workspace(net, plan->norm), *branch = workspace(net, plan->branch),
-         *attn = inner(net, s, s->attn);
-    forward_qkv(net, phase, l, norm, B, T);
-    network_mark(net, phase, l, OP_ATTENTION);
-    be->attention_forward(attn, inner(net, s, s->lse), inner(net, s, s->qkv), workspace(net, plan->scratch),
-                          B, T, NH, NKV, HS, stream);
-    network_mark(net, phase, l, OP_GEMM_O);
-    linear_forward(net, branch, attn, N, &p->o);
-    drop(net, phase, branch, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
-    network_mark(net, phase, l, OP_ADD_NORM);
-    be->rmsnorm_residual_forward(inner(net, s, s->x_mid), norm, inner(net, s, s->mlp_rstd),
-                                 stream_at(net, s->x), branch, parameter(net, p->mlp_norm), N, C,
-                                 (float)c->norm_eps, stream);
-    network_mark(net, phase, l, OP_GEMM_GATE_UP);
-    linear_forward(net, inner(net, s, s->gate_up), norm, N, &p->gate_up);
+        p->k->rope_forward(qkv, AT(ROPE, 0), p->B, p->T, p->NH, p->NKV, p->HS, p->s);
+    p->k->attention_forward(AT(ATTN, l), AT(LSE, l), qkv, AT(SCRATCH, 0), p->B, p->T, p->NH, p->NKV, p->HS,
+                            p->s);
+    linear_forward(p->net, AT(BRANCH, 0), AT(ATTN, l), p->N, &w->o);
+    drop(p, AT(BRANCH, 0), l, SITE_ATTENTION);
+    p->k->rmsnorm_residual_forward(AT(X_MID, l), AT(NORM, 0), AT(MLP_RSTD, l), AT(X, l), AT(BRANCH, 0),
+                                   W(w->mlp_norm), p->N, p->C, p->eps, p->s);
+    linear_forward(p->net, AT(GATE_UP, l), AT(NORM, 0), p->N, &w->gate_up);
 }
 
 /* Over tokens (B,T) in device memory. */
-static void forward(struct network *net, const int32_t *tokens, int B, int T, float dropout)
+static void forward(const struct pass *p, const int32_t *tokens)
 {
-    const struct backend *be = net->backend;
-    const struct plan *plan = net->plan;
-    const struct model_config *c = &net->model->config;
-    struct stream *stream = net->stream;
-    int N = B * T, C = c->hidden_dim, F = c->intermediate_dim;
-    size_t stream_elements = (size_t)N * (size_t)C;
-    float eps = (float)c->norm_eps;
-    void *norm = workspace(net, plan->norm), *branch = workspace(net, plan->branch),
-         *act = workspace(net, plan->act);
-    void *x = stream_at(net, plan->layers[0].x);
-
-    net->shape.B = B;
-    net->shape.T = T;
-    network_mark(net, PHASE_FORWARD, -1, OP_EMBEDDING);
-    be->embedding_forward(x, tokens, parameter(net, net->model->embed), N, C, stream);
-    drop(net, PHASE_FORWARD, x, stream_elements, dropout, 0, SITE_EMBEDDING);
-    network_mark(net, PHASE_FORWARD, 0, OP_NORM);
-    be->rmsnorm_forward(norm, inner(net, &plan->layers[0], plan->layers[0].attn_rstd), x,
-                        parameter(net, net->model->layers[0].attn_norm), N, C, eps, stream);
-    for (int l = 0; l < c->num_layers; l++) {
-        const struct layer_params *p = &net->model->layers[l];
-        const struct layer_plan *s = &plan->layers[l];
-        bool last = l == c->num_layers - 1;
-        void *x_mid = inner(net, s, s->x_mid), *gate_up = inner(net, s, s->gate_up);
-        void *x_next = stream_at(net, last ? plan->x_final : plan->layers[l + 1].x);
-        float *next_rstd = last ? stream_at(net, plan->final_rstd)
-                                : inner(net, &plan->layers[l + 1], plan->layers[l + 1].attn_rstd);
-        const void *next_norm =
-            parameter(net, last ? net->model->final_norm : net->model->layers[l + 1].attn_norm);
-
-        forward_inner(net, PHASE_FORWARD, l, B, T, dropout);
-        network_mark(net, PHASE_FORWARD, l, OP_SWIGLU);
-        be->swiglu_forward(act, gate_up, N, F, stream);
-        network_mark(net, PHASE_FORWARD, l, OP_GEMM_DOWN);
-        linear_forward(net, branch, act, N, &p->down);
-        drop(net, PHASE_FORWARD, branch, stream_elements, dropout, l, SITE_FEED_FORWARD);
-        network_mark(net, PHASE_FORWARD, l, OP_ADD_NORM);
-        be->rmsnorm_residual_forward(x_next, norm, next_rstd, x_mid, branch, next_norm, N, C, eps, stream);
+    const struct model *model = p->net->model;
+    int L = p->c->num_layers;
+    network_enter(p->net, PHASE_FORWARD, -1);
+    p->k->embedding_forward(AT(X, 0), tokens, W(model->embed), p->N, p->C, p->s);
+    drop(p, AT(X, 0), 0, SITE_EMBEDDING);
+    network_enter(p->net, PHASE_FORWARD, 0);
+    p->k->rmsnorm_forward(AT(NORM, 0), AT(ATTN_RSTD, 0), AT(X, 0), W(model->layers[0].attn_norm), p->N, p->C,
+                          p->eps, p->s);
+    for (int l = 0; l < L; l++) {
+        const struct param *next_norm = l + 1 < L ? model->layers[l + 1].attn_norm : model->final_norm;
+        network_enter(p->net, PHASE_FORWARD, l);
+        forward_inner(p, l);
+        p->k->swiglu_forward(AT(ACT, 0), AT(GATE_UP, l), p->N, p->F, p->s);
+        linear_forward(p->net, AT(BRANCH, 0), AT(ACT, 0), p->N, &model->layers[l].down);
+        drop(p, AT(BRANCH, 0), l, SITE_FEED_FORWARD);
+        p->k->rmsnorm_residual_forward(AT(X, l + 1), AT(NORM, 0), AT(ATTN_RSTD, l + 1), AT(X_MID, l),
+                                       AT(BRANCH, 0), W(next_norm), p->N, p->C, p->eps, p->s);
     }
 }
+
+/* The sum of the losses at targets (B,T) in device memory, to BUFFER_LOSS_SUM. */
+static void loss(const struct pass *p, const int32_t *targets)
+{
+    network_enter(p->net, PHASE_FORWARD, -1);
+    p->net->where.weight = WEIGHT_HEAD;
+    linear_cross_entropy_forward(p->k, AT(LOSSES, 0), AT(NORM, 0), linear_view(p->net, &p->net->model->head),
+                                 targets, p->net->plan->loss_chunk, AT(LOGITS, 0), p->N, p->C, p->V,
+                                 p->net->plan->input.precision, p->s);
+    p->k->sum(AT(LOSS_SUM, 0), AT(LOSSES, 0), (size_t)p->N, false, AT(SCRATCH, 0), p->s);
+}
+
+/* The logits that follow row `row`, to BUFFER_LOGITS. */
+static void logits(const struct pass *p, int row)
+{
+    size_t row_bytes = (size_t)p->C * precision_bytes(p->net->plan->input.precision);
+    network_enter(p->net, PHASE_FORWARD, -1);
+    linear_forward(p->net, AT(LOGITS, 0), (const unsigned char *)AT(NORM, 0) + (size_t)row * row_bytes, 1,
+                   &p->net->model->head);
+}
+
+/* The activations of layer l again, to the bit, from what enters it. */
+static void recompute(const struct pass *p, int l)
+{
+    network_enter(p->net, PHASE_RECOMPUTE, l);
+    p->k->rmsnorm_forward(AT(NORM, 0), AT(ATTN_RSTD, l), AT(X, l), W(p->net->model->layers[l].attn_norm),
+                          p->N, p->C, p->eps, p->s);
+    forward_inner(p, l);
+}
+
+/* The gradient of a projection's output: DX itself, or with dropout a masked copy of it. */
+static void *branch_gradient(const struct pass *p, int layer, int site)
+{
+    if (p->dropout <= 0) return AT(DX, 0);
+    p->k->mem_copy(AT(BRANCH, 0), AT(DX, 0), p->NC * precision_bytes(p->net->plan->input.precision), p->s);
+    drop(p, AT(BRANCH, 0), layer, site);
+    return AT(BRANCH, 0);
+}
+
+/* Through the feed-forward half of layer l: DX is the gradient of its output and becomes that of X_MID. The
+ * gradient of GATE_UP takes its place, that of ACT the place of ACT. */
+static void backward_feed_forward(const struct pass *p, int l)
+{
+    const struct layer_params *w = &p->net->model->layers[l];
+    void *dbranch = branch_gradient(p, l, SITE_FEED_FORWARD), *gate_up = AT(GATE_UP, l), *act = AT(ACT, 0);
+    p->k->swiglu_forward(act, gate_up, p->N, p->F, p->s);
+    linear_backward(p->net, act, dbranch, act, p->N, &w->down);
+    p->k->swiglu_backward(gate_up, act, gate_up, p->N, p->F, p->s);
+    p->k->rmsnorm_recompute(AT(NORM, 0), AT(X_MID, l), W(w->mlp_norm), AT(MLP_RSTD, l), p->N, p->C, p->s);
+    linear_backward(p->net, AT(BRANCH, 0), gate_up, AT(NORM, 0), p->N, &w->gate_up);
+    p->k->rmsnorm_backward(AT(DX, 0), G(w->mlp_norm), AT(BRANCH, 0), AT(X_MID, l), W(w->mlp_norm),
+                           AT(MLP_RSTD, l), AT(SCRATCH, 0), p->N, p->C, p->s);
+}
+
+/* Through the attention half of layer l: DX is the gradient of X_MID and becomes that of X. */
+static void backward_attention(const struct pass *p, int l)
+{
+    const struct layer_params *w = &p->net->model->layers[l];
+    void *dbranch = branch_gradient(p, l, SITE_ATTENTION), *dqkv = AT(DQKV, 0), *scratch = AT(SCRATCH, 0);
+    linear_backward(p->net, AT(DATTN, 0), dbranch, AT(ATTN, l), p->N, &w->o);
+    p->k->attention_backward(dqkv, AT(DATTN, 0), AT(ATTN, l), AT(LSE, l), AT(QKV, l), scratch, p->B, p->T,
+                             p->NH, p->NKV, p->HS, p->s);
+    if (p->c->qk_norm)
+        p->k->qk_norm_rope_backward(dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
+                                    W(w->q_norm), W(w->k_norm), AT(ROPE, 0), scratch, p->B, p->T, p->NH,
+                                    p->NKV, p->HS, p->s);
+    else
+        p->k->rope_backward(dqkv, AT(ROPE, 0), p->B, p->T, p->NH, p->NKV, p->HS, p->s);
+    if (p->c->qkv_bias) p->k->bias_backward(G(w->qkv_bias), dqkv, scratch, p->N, p->Q, p->s);
+    p->k->rmsnorm_recompute(AT(NORM, 0), AT(X, l), W(w->attn_norm), AT(ATTN_RSTD, l), p->N, p->C, p->s);
+    linear_backward(p->net, AT(BRANCH, 0), dqkv, AT(NORM, 0), p->N, &w->qkv);
+    p->k->rmsnorm_backward(AT(DX, 0), G(w->attn_norm), AT(BRANCH, 0), AT(X, l), W(w->attn_norm),
+                           AT(ATTN_RSTD, l), scratch, p->N, p->C, p->s);
+}
+
+/* tokens and targets (B,T) in device memory. */
+static void backward(const struct pass *p, const int32_t *tokens, const int32_t *targets)
+{
+    const struct model *model = p->net->model;
+    const struct plan *plan = p->net->plan;
+    struct step_result *result = AT(RESULT, 0);
+    int L = p->c->num_layers;
+    network_enter(p->net, PHASE_BACKWARD, -1);
+    p->net->where.weight = WEIGHT_HEAD;
+    linear_cross_entropy(p->k, AT(LOSSES, 0), AT(BRANCH, 0), G(model->head.parts), AT(NORM, 0),
+                         linear_view(p->net, &model->head), targets, AT(CONTROL, 0), plan->loss_chunk,
+                         AT(LOGITS, 0), p->N, p->C, p->V, plan->input.precision, p->s);
+    p->k->sum(&result->loss_sum, AT(LOSSES, 0), (size_t)p->N, true, AT(SCRATCH, 0), p->s);
+    p->k->mem_zero(AT(DX, 0), p->NC * precision_bytes(plan->input.precision), p->s);
+    p->k->rmsnorm_backward(AT(DX, 0), G(model->final_norm), AT(BRANCH, 0), AT(X, L), W(model->final_norm),
+                           AT(ATTN_RSTD, L), AT(SCRATCH, 0), p->N, p->C, p->s);
+    for (int l = L - 1; l >= 0; l--) {
+        if (plan_recomputes(plan, l)) recompute(p, l);
+        network_enter(p->net, PHASE_BACKWARD, l);
+        backward_feed_forward(p, l);
+        backward_attention(p, l);
+    }
+    network_enter(p->net, PHASE_BACKWARD, -1);
+    drop(p, AT(DX, 0), 0, SITE_EMBEDDING);
+    p->k->embedding_backward(G(model->embed), AT(DX, 0), tokens, AT(SCRATCH, 0), p->N, p->V, p->C, p->s);
+}
+
+void network_clear(struct network *net)
+{
+    struct step_result *result = network_at(net, BUFFER_RESULT, 0);
+    network_enter(net, PHASE_OPTIMIZER, -1);
+    net->table->mem_zero(net->gradients, net->model->elements * sizeof *net->gradients, net->calls);
+    net->table->mem_zero(&result->loss_sum, sizeof result->loss_sum, net->calls);
+}
+
+struct clip_state *network_gradient_norm(struct network *net, float max_norm)
+{
+    struct step_result *result = network_at(net, BUFFER_RESULT, 0);
+    network_enter(net, PHASE_OPTIMIZER, -1);
+    net->table->grad_norm(&result->clip, net->gradients, net->model->elements, max_norm,
+                          network_at(net, BUFFER_SCRATCH, 0), net->calls);
+    return &result->clip;
+}
+
+void network_micro_batch(struct network *net, const int32_t *tokens, int B, int T, float dropout)
+{
+    struct pass pass = pass_of(net, B, T, dropout);
+    forward(&pass, tokens);
+    backward(&pass, tokens, tokens + pass.N);
+}
+
+void network_walk(struct network *net)
+{
+    int B = net->plan->input.B, T = net->plan->input.T;
+    bool training = net->plan->input.moments > 0;
+    struct pass pass = pass_of(net, B, T, training ? 0.5f : 0);
+    const int32_t *tokens = network_batch(net, 0);
+    if (training) network_clear(net);
+    forward(&pass, tokens);
+    logits(&pass, 0);
+    loss(&pass, tokens + pass.N);
+    if (!training) return;
+    backward(&pass, tokens, tokens + pass.N);
+    network_gradient_norm(net, 1);
+}
+
+/* ---- from and to host memory ---- */
 
 /* Batches from the host are the first; targets follow the inputs of the largest one. */
 static int32_t *labels(struct network *net)
@@ -128,34 +246,49 @@ static int32_t *labels(struct network *net)
     return network_batch(net, 0) + (size_t)net->plan->input.B * (size_t)net->plan->input.T;
 }
 
+static void upload(struct network *net, int32_t *to, const int32_t *tokens, int B, int T)
+{
+    net->backend->mem_upload(to, tokens, (size_t)B * (size_t)T * sizeof *tokens, net->stream);
+}
+
+static void control_pass(struct network *net, struct network_dropout dropout, float loss_scale)
+{
+    network_control(net, (struct step_control){.seed = dropout.seed,
+                                               .step = dropout.step,
+                                               .micro_batch = dropout.micro_batch,
+                                               .loss_scale = loss_scale});
+}
+
 void network_forward(struct network *net, const int32_t *inputs, int B, int T, struct network_dropout dropout)
 {
-    net->backend->mem_upload(network_batch(net, 0), inputs, (size_t)B * (size_t)T * sizeof *inputs,
-                             net->stream);
+    struct pass pass = pass_of(net, B, T, dropout.probability);
+    upload(net, network_batch(net, 0), inputs, B, T);
     if (dropout.probability > 0) control_pass(net, dropout, 0);
-    forward(net, network_batch(net, 0), B, T, dropout.probability);
+    forward(&pass, network_batch(net, 0));
 }
 
 double network_loss(struct network *net, const int32_t *targets, int B, int T)
 {
-    const struct plan *plan = net->plan;
-    const struct model_config *c = &net->model->config;
-    int N = B * T;
-    float *losses = workspace(net, plan->losses);
-    double *loss_sum = workspace(net, plan->loss_sum), sum;
-    net->backend->mem_upload(labels(net), targets, (size_t)N * sizeof *targets, net->stream);
-    linear_cross_entropy_forward(net->backend, losses, workspace(net, plan->norm),
-                                 linear_view(net, &net->model->head), labels(net), plan->loss_chunk,
-                                 workspace(net, plan->logits), N, c->hidden_dim, c->vocab_size,
-                                 plan->input.precision, net->stream);
-    net->backend->sum(loss_sum, losses, (size_t)N, false, workspace(net, plan->scratch), net->stream);
-    net->backend->mem_download(&sum, loss_sum, sizeof sum, net->stream);
+    struct pass pass = pass_of(net, B, T, 0);
+    double sum;
+    upload(net, labels(net), targets, B, T);
+    loss(&pass, labels(net));
+    net->backend->mem_download(&sum, network_at(net, BUFFER_LOSS_SUM, 0), sizeof sum, net->stream);
     return sum;
+}
+
+void network_backward(struct network *net, const int32_t *targets, int B, int T, float loss_scale,
+                      struct network_dropout dropout)
+{
+    struct pass pass = pass_of(net, B, T, dropout.probability);
+    upload(net, labels(net), targets, B, T);
+    control_pass(net, dropout, loss_scale);
+    backward(&pass, network_batch(net, 0), labels(net));
 }
 
 void network_result(struct network *net, struct step_result *out)
 {
-    net->backend->mem_download(out, workspace(net, net->plan->result), sizeof *out, net->stream);
+    net->backend->mem_download(out, network_at(net, BUFFER_RESULT, 0), sizeof *out, net->stream);
 }
 
 /* fp32 from the bf16 in the lower half of the array, from the end on: nothing is overwritten unread. */
@@ -169,161 +302,11 @@ static void widen_bf16(float *values, size_t n)
     }
 }
 
-void network_logits(struct network *net, int row, float *logits)
+void network_logits(struct network *net, int row, float *out)
 {
-    const struct plan *plan = net->plan;
-    size_t C = (size_t)net->model->config.hidden_dim, V = (size_t)net->model->config.vocab_size,
-           bytes = precision_bytes(plan->input.precision);
-    void *out = workspace(net, plan->logits);
-    const unsigned char *norm = workspace(net, plan->norm);
-    linear_forward(net, out, norm + (size_t)row * C * bytes, 1, &net->model->head);
-    net->backend->mem_download(logits, out, V * bytes, net->stream);
-    if (bytes == 2) widen_bf16(logits, V);
-}
-
-/* The activations of layer l again, to the bit, from what enters it. */
-static void recompute(struct network *net, int l, int B, int T, float dropout)
-{
-    const struct layer_plan *s = &net->plan->layers[l];
-    const struct model_config *c = &net->model->config;
-    network_mark(net, PHASE_RECOMPUTE, l, OP_NORM);
-    net->backend->rmsnorm_forward(workspace(net, net->plan->norm), inner(net, s, s->attn_rstd),
-                                  stream_at(net, s->x), parameter(net, net->model->layers[l].attn_norm),
-                                  B * T, c->hidden_dim, (float)c->norm_eps, net->stream);
-    forward_inner(net, PHASE_RECOMPUTE, l, B, T, dropout);
-}
-
-/* The gradient of a projection's output: dx itself, or with dropout a masked copy of it. */
-static void *branch_gradient(struct network *net, void *dx, size_t n, float dropout, int layer, int site)
-{
-    void *copy = workspace(net, net->plan->branch);
-    if (dropout <= 0) return dx;
-    network_mark(net, PHASE_BACKWARD, layer, OP_COPY_DX);
-    net->backend->mem_copy(copy, dx, n * precision_bytes(net->plan->input.precision), net->stream);
-    drop(net, PHASE_BACKWARD, copy, n, dropout, layer, site);
-    return copy;
-}
-
-/* Through the feed-forward half of layer l: dx is the gradient of its output and becomes that of x_mid. */
-static void backward_feed_forward(struct network *net, int l, int N, float dropout)
-{
-    const struct backend *be = net->backend;
-    const struct plan *plan = net->plan;
-    const struct model_config *c = &net->model->config;
-    const struct layer_params *p = &net->model->layers[l];
-    const struct layer_plan *s = &plan->layers[l];
-    struct stream *stream = net->stream;
-    int C = c->hidden_dim, F = c->intermediate_dim;
-    const void *x_mid = inner(net, s, s->x_mid);
-    const float *rstd = inner(net, s, s->mlp_rstd);
-    void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch),
-         *norm = workspace(net, plan->norm);
-    /* the gradient of gate_up takes its place, that of act the place of act */
-    void *gate_up = inner(net, s, s->gate_up), *act = workspace(net, plan->act);
-
-    void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_FEED_FORWARD);
-    network_mark(net, PHASE_BACKWARD, l, OP_SWIGLU_AGAIN);
-    be->swiglu_forward(act, gate_up, N, F, stream);
-    linear_backward(net, act, dbranch, act, N, &p->down, l, OP_GEMM_DOWN_DW);
-    network_mark(net, PHASE_BACKWARD, l, OP_SWIGLU_BACKWARD);
-    be->swiglu_backward(gate_up, act, gate_up, N, F, stream);
-    network_mark(net, PHASE_BACKWARD, l, OP_NORM_AGAIN);
-    be->rmsnorm_recompute(norm, x_mid, parameter(net, p->mlp_norm), rstd, N, C, stream);
-    linear_backward(net, dnorm, gate_up, norm, N, &p->gate_up, l, OP_GEMM_GATE_UP_DW);
-    network_mark(net, PHASE_BACKWARD, l, OP_NORM_BACKWARD);
-    be->rmsnorm_backward(dx, gradient(net, p->mlp_norm), dnorm, x_mid, parameter(net, p->mlp_norm), rstd,
-                         workspace(net, plan->scratch), N, C, stream);
-}
-
-/* Through the attention half of layer l: dx is the gradient of x_mid and becomes that of x. */
-static void backward_attention(struct network *net, int l, int B, int T, float dropout)
-{
-    const struct backend *be = net->backend;
-    const struct plan *plan = net->plan;
-    const struct model_config *c = &net->model->config;
-    const struct layer_params *p = &net->model->layers[l];
-    const struct layer_plan *s = &plan->layers[l];
-    struct stream *stream = net->stream;
-    int N = B * T, C = c->hidden_dim, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim;
-    int Q = (NH + 2 * NKV) * HS;
-    const void *x = stream_at(net, s->x), *attn = inner(net, s, s->attn);
-    const float *rstd = inner(net, s, s->attn_rstd), *rope = workspace(net, plan->rope);
-    void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch),
-         *norm = workspace(net, plan->norm), *dattn = workspace(net, plan->dattn),
-         *dqkv = workspace(net, plan->dqkv);
-    void *scratch = workspace(net, plan->scratch);
-
-    void *dbranch = branch_gradient(net, dx, (size_t)N * (size_t)C, dropout, l, SITE_ATTENTION);
-    linear_backward(net, dattn, dbranch, attn, N, &p->o, l, OP_GEMM_O_DW);
-    network_mark(net, PHASE_BACKWARD, l, OP_ATTENTION_BACKWARD);
-    be->attention_backward(dqkv, dattn, attn, inner(net, s, s->lse), inner(net, s, s->qkv), scratch, B, T, NH,
-                           NKV, HS, stream);
-    network_mark(net, PHASE_BACKWARD, l, c->qk_norm ? OP_QK_NORM_ROPE_BACKWARD : OP_ROPE_BACKWARD);
-    if (c->qk_norm)
-        be->qk_norm_rope_backward(dqkv, gradient(net, p->q_norm), gradient(net, p->k_norm),
-                                  inner(net, s, s->qkv_raw), inner(net, s, s->qk_rstd),
-                                  parameter(net, p->q_norm), parameter(net, p->k_norm), rope, scratch, B, T,
-                                  NH, NKV, HS, stream);
-    else
-        be->rope_backward(dqkv, rope, B, T, NH, NKV, HS, stream);
-    if (c->qkv_bias) network_mark(net, PHASE_BACKWARD, l, OP_BIAS_BACKWARD);
-    if (c->qkv_bias) be->bias_backward(gradient(net, p->qkv_bias), dqkv, scratch, N, Q, stream);
-    network_mark(net, PHASE_BACKWARD, l, OP_NORM_AGAIN);
-    be->rmsnorm_recompute(norm, x, parameter(net, p->attn_norm), rstd, N, C, stream);
-    linear_backward(net, dnorm, dqkv, norm, N, &p->qkv, l, OP_GEMM_QKV_DW);
-    network_mark(net, PHASE_BACKWARD, l, OP_NORM_BACKWARD);
-    be->rmsnorm_backward(dx, gradient(net, p->attn_norm), dnorm, x, parameter(net, p->attn_norm), rstd,
-                         scratch, N, C, stream);
-}
-
-/* tokens and targets (B,T) in device memory. */
-static void backward(struct network *net, const int32_t *tokens, const int32_t *targets, int B, int T,
-                     float dropout)
-{
-    const struct backend *be = net->backend;
-    const struct plan *plan = net->plan;
-    const struct model *model = net->model;
-    const struct model_config *c = &model->config;
-    struct stream *stream = net->stream;
-    int N = B * T, C = c->hidden_dim, V = c->vocab_size;
-    float *losses = workspace(net, plan->losses);
-    void *dx = workspace(net, plan->dx), *dnorm = workspace(net, plan->branch);
-    struct step_result *result = workspace(net, plan->result);
-    void *scratch = workspace(net, plan->scratch);
-
-    network_mark(net, PHASE_BACKWARD, -1, OP_HEAD_AND_LOSS);
-    linear_cross_entropy(be, losses, dnorm, gradient(net, model->head.parts), workspace(net, plan->norm),
-                         linear_view(net, &model->head), targets, workspace(net, plan->control),
-                         plan->loss_chunk, workspace(net, plan->logits), N, C, V, plan->input.precision,
-                         stream);
-    network_mark(net, PHASE_BACKWARD, -1, OP_LOSS_SUM);
-    be->sum(&result->loss_sum, losses, (size_t)N, true, scratch, stream);
-    network_mark(net, PHASE_BACKWARD, -1, OP_ZERO_DX);
-    be->mem_zero(dx, (size_t)N * (size_t)C * precision_bytes(plan->input.precision), stream);
-    network_mark(net, PHASE_BACKWARD, -1, OP_NORM_BACKWARD);
-    be->rmsnorm_backward(dx, gradient(net, model->final_norm), dnorm, stream_at(net, plan->x_final),
-                         parameter(net, model->final_norm), stream_at(net, plan->final_rstd), scratch, N, C,
-                         stream);
-    for (int l = c->num_layers - 1; l >= 0; l--) {
-        if (plan_recomputes(plan, l)) recompute(net, l, B, T, dropout);
-        backward_feed_forward(net, l, N, dropout);
-        backward_attention(net, l, B, T, dropout);
-    }
-    drop(net, PHASE_BACKWARD, dx, (size_t)N * (size_t)C, dropout, 0, SITE_EMBEDDING);
-    network_mark(net, PHASE_BACKWARD, -1, OP_EMBEDDING_BACKWARD);
-    be->embedding_backward(gradient(net, model->embed), dx, tokens, scratch, N, V, C, stream);
-}
-
-void network_backward(struct network *net, const int32_t *targets, int B, int T, float loss_scale,
-                      struct network_dropout dropout)
-{
-    net->backend->mem_upload(labels(net), targets, (size_t)B * (size_t)T * sizeof *targets, net->stream);
-    control_pass(net, dropout, loss_scale);
-    backward(net, network_batch(net, 0), labels(net), B, T, dropout.probability);
-}
-
-void network_micro_batch(struct network *net, const int32_t *tokens, int B, int T, float dropout)
-{
-    forward(net, tokens, B, T, dropout);
-    backward(net, tokens, tokens + (size_t)B * (size_t)T, B, T, dropout);
+    struct pass pass = pass_of(net, 1, 1, 0);
+    size_t V = (size_t)pass.V, bytes = precision_bytes(net->plan->input.precision);
+    logits(&pass, row);
+    net->backend->mem_download(out, network_at(net, BUFFER_LOGITS, 0), V * bytes, net->stream);
+    if (bytes == 2) widen_bf16(out, V);
 }

@@ -5,7 +5,8 @@
 
 static bool collide(const struct placement *a, const struct placement *b)
 {
-    return (a->stages & b->stages) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+    return (a->conflicts >> b->number & 1) && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
 }
 
 /* Whether `a` is placed before `b`: the larger one, or of two alike the one that was named first. */

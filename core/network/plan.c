@@ -1,21 +1,22 @@
-/* See plan.h. What is added here is what training uses; core/network/network.c is its other half. */
+/* See plan.h. Sizes come from the list, lifetimes from a record of the passes, places from both. */
 #include "core/network/plan.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/network/placement.h"
+#include "core/network/record.h"
 #include "kernels/linear_cross_entropy.h"
 
-enum { ALIGN = 256, SHARING_MAX = 24, BUFFERS_BESIDE_LAYERS = 48, STAGING_BYTES = 1 << 20 };
+/* STEP_CALLS_BESIDE: what a profiled step shows and the passes do not call: batches, the update, the result.
+ */
+enum { ALIGN = 256, STEP_CALLS_BESIDE = 8 };
 
-/* While a layer's activations are computed, and from there to where they are read last. */
-enum {
-    FORWARD_INNER = STAGE_QKV | STAGE_ATTENTION | STAGE_JOIN | STAGE_GATE,
-    BACKWARD = STAGE_BACK_DOWN | STAGE_BACK_GATE | STAGE_BACK_NORM | STAGE_BACK_JOIN | STAGE_BACK_ATTENTION |
-               STAGE_BACK_QKV,
-};
+/* More than any machine has, and little enough that sums of it are exact. */
+static const double BYTES_MAX = (double)((size_t)1 << 57);
 
 const char *plan_category_name(enum plan_category category)
 {
@@ -32,49 +33,6 @@ bool plan_category_is_host(enum plan_category category)
 static size_t pad(size_t bytes)
 {
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-}
-
-/* Appends a buffer with a place of its own, behind all others, and returns its offset within its category. */
-static size_t add(struct plan *plan, enum plan_category category, int layer, const char *name, size_t bytes)
-{
-    size_t offset = plan->category_bytes[category];
-    assert(plan->buffer_count < plan->buffer_capacity);
-    plan->buffers[plan->buffer_count++] =
-        (struct plan_buffer){name, category, layer, bytes, offset, STAGE_ALWAYS};
-    plan->category_bytes[category] += pad(bytes);
-    return offset;
-}
-
-/* Buffers of the workspace that share places: collected, and placed when all are known. */
-struct sharing {
-    struct placement at[SHARING_MAX];
-    size_t *offset[SHARING_MAX]; /* where each offset is to be written */
-    size_t count, first;         /* the plan's buffer that is at[0] */
-};
-
-static void share(struct plan *plan, struct sharing *sharing, const char *name, size_t bytes, unsigned stages,
-                  size_t *offset)
-{
-    size_t i = sharing->count++;
-    assert(i < SHARING_MAX && plan->buffer_count < plan->buffer_capacity);
-    if (i == 0) sharing->first = plan->buffer_count;
-    plan->buffers[plan->buffer_count++] = (struct plan_buffer){name, PLAN_WORKSPACE, -1, bytes, 0, stages};
-    sharing->at[i] = (struct placement){pad(bytes), stages, 0};
-    sharing->offset[i] = offset;
-}
-
-/* Gives all of them their places, behind what the workspace has already. */
-static void place_shared(struct plan *plan, struct sharing *sharing)
-{
-    size_t base = plan->category_bytes[PLAN_WORKSPACE];
-    plan->category_bytes[PLAN_WORKSPACE] += placement_solve(sharing->at, sharing->count);
-    for (size_t i = 0; i < sharing->count; i++)
-        plan->buffers[sharing->first + i].offset = *sharing->offset[i] = base + sharing->at[i].offset;
-}
-
-static size_t largest(size_t a, size_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Each chunk passes once over the (V, C) gradient, so few large chunks move less memory; past 512 rows the
@@ -111,201 +69,228 @@ enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err)
 bool plan_recomputes(const struct plan *plan, int layer)
 {
     int interval = plan->input.activation_interval;
-    return plan->input.moments == 0 || (interval > 0 && layer % interval == 0);
+    if (plan->input.moments == 0) return true;
+    return interval > 0 && layer % interval == 0 && layer < plan->input.model->config.num_layers;
 }
 
-/* What a layer computes from its input: where, and in which stages it counts when all layers share one set,
- * in the forward pass alone and with a backward pass that computes it again. Of each the size in bytes. */
-struct inner_buffer {
-    const char *name, *shared_name;
-    size_t bytes;
-    unsigned forward, again;
-    size_t *offset; /* in the struct layer_plan that list_inner was given */
-};
-
-enum { INNER_MAX = 9 };
-
-/* Returns how many there are. Nothing that the backward pass reads of the second half lives longer than that
- * half: from STAGE_BACK_JOIN on, only attention's. */
-static int list_inner(const struct plan *plan, struct layer_plan *s, struct inner_buffer out[INNER_MAX])
+bool plan_saves(const struct plan *plan, enum buffer buffer, int layer)
 {
-    const struct model_config *c = &plan->input.model->config;
-    size_t N = (size_t)plan->input.B * (size_t)plan->input.T, f = sizeof(float),
-           e = precision_bytes(plan->input.precision), C = (size_t)c->hidden_dim,
-           F = (size_t)c->intermediate_dim, HS = (size_t)c->head_dim;
-    size_t NH = (size_t)c->num_heads, NKV = (size_t)c->num_kv_heads, Q = (NH + 2 * NKV) * HS;
-    unsigned first_half = STAGE_QKV | STAGE_ATTENTION | STAGE_JOIN;
-    unsigned attention = FORWARD_INNER | (BACKWARD & ~(unsigned)STAGE_BACK_QKV),
-             whole = FORWARD_INNER | BACKWARD, rstd = whole | STAGE_ACTIVATE | STAGE_DOWN | STAGE_NEXT;
-    int n = 0;
-    out[n++] = (struct inner_buffer){"attention norm rstd", "shared attention norm rstd", N * f, rstd, rstd,
-                                     &s->attn_rstd};
-    out[n++] = (struct inner_buffer){"q, k, v", "shared q, k, v", N * Q * e, STAGE_QKV | STAGE_ATTENTION,
-                                     attention, &s->qkv};
-    if (c->qk_norm) {
-        out[n++] = (struct inner_buffer){"q, k, v before their norm",
-                                         "shared q, k, v before their norm",
-                                         N * Q * e,
-                                         STAGE_QKV,
-                                         attention,
-                                         &s->qkv_raw};
-        out[n++] = (struct inner_buffer){
-            "q, k norm rstd", "shared q, k norm rstd", N * (NH + NKV) * f, STAGE_QKV, attention, &s->qk_rstd};
-    }
-    out[n++] = (struct inner_buffer){"attention output", "shared attention output",
-                                     N * NH * HS * e,    STAGE_ATTENTION | STAGE_JOIN,
-                                     attention,          &s->attn};
-    out[n++] = (struct inner_buffer){
-        "attention log-sum-exp", "shared attention log-sum-exp", N * NH * f, first_half, attention, &s->lse};
-    if (plan->input.moments > 0)
-        out[n++] = (struct inner_buffer){"residual stream between",
-                                         "shared residual stream between",
-                                         N * C * e,
-                                         0,
-                                         STAGE_JOIN | STAGE_GATE | STAGE_ACTIVATE | STAGE_DOWN | STAGE_NEXT |
-                                             STAGE_BACK_DOWN | STAGE_BACK_GATE | STAGE_BACK_NORM,
-                                         &s->x_mid};
-    out[n++] = (struct inner_buffer){
-        "feed-forward norm rstd", "shared feed-forward norm rstd", N * f, rstd, rstd, &s->mlp_rstd};
-    out[n++] = (struct inner_buffer){"gate, up",
-                                     "shared gate, up",
-                                     N * 2 * F * e,
-                                     STAGE_GATE | STAGE_ACTIVATE,
-                                     STAGE_GATE | STAGE_ACTIVATE | STAGE_BACK_DOWN | STAGE_BACK_GATE,
-                                     &s->gate_up};
-    return n;
+    bool streams = buffer == BUFFER_X, last = layer == plan->input.model->config.num_layers;
+    if (plan->input.moments == 0 || buffer_kind(buffer) != BUFFER_LAYER) return false;
+    if (last) return streams || buffer == BUFFER_ATTN_RSTD;
+    return streams || !plan_recomputes(plan, layer);
 }
 
-/* The set of activations that all layers share which compute theirs again. */
-static void share_inner(struct plan *plan, struct sharing *sharing, struct layer_plan *shared)
+/* ---- the list ---- */
+
+const char *buffer_name(enum buffer buffer)
 {
-    struct inner_buffer list[INNER_MAX];
-    int count = list_inner(plan, shared, list);
-    bool training = plan->input.moments > 0;
-    for (int i = 0; i < count; i++)
-        share(plan, sharing, list[i].shared_name, list[i].bytes, training ? list[i].again : list[i].forward,
-              list[i].offset);
+    static const char *const names[BUFFERS] = {
+#define BUFFER(id, name, kind, category, bytes) name,
+#include "core/network/buffers.def"
+    };
+    return names[buffer];
 }
 
-/* After the workspace is placed, where `shared` is. */
-static void plan_layers(struct plan *plan, const struct layer_plan *shared, size_t stream_bytes)
+enum buffer_kind buffer_kind(enum buffer buffer)
 {
-    const struct model_config *c = &plan->input.model->config;
-    bool training = plan->input.moments > 0;
-    for (int l = 0; l < c->num_layers; l++) {
-        struct layer_plan *layer = &plan->layers[l];
-        struct inner_buffer list[INNER_MAX];
-        *layer = *shared;
-        layer->inner = plan_recomputes(plan, l) ? PLAN_WORKSPACE : PLAN_ACTIVATIONS;
-        int count = plan_recomputes(plan, l) ? 0 : list_inner(plan, layer, list);
-        for (int i = 0; i < count; i++)
-            *list[i].offset = add(plan, PLAN_ACTIVATIONS, l, list[i].name, list[i].bytes);
-        if (training) layer->x = add(plan, PLAN_ACTIVATIONS, l, "residual stream in", stream_bytes);
-        if (!c->qk_norm) layer->qkv_raw = layer->qkv;
-    }
+    static const enum buffer_kind kinds[BUFFERS] = {
+#define BUFFER(id, name, kind, category, bytes) BUFFER_##kind,
+#include "core/network/buffers.def"
+    };
+    return kinds[buffer];
 }
 
-/* What is written before a step and read after it, or small. */
-static void plan_standing(struct plan *plan, size_t N)
+/* As one of the set that layers share. */
+static const char *shared_name(enum buffer buffer)
 {
-    const struct plan_input *in = &plan->input;
-    plan->rope = add(plan, PLAN_WORKSPACE, -1, "rotary table",
-                     (size_t)in->T * (size_t)in->model->config.head_dim * sizeof(float));
-    plan->batch[0] = add(plan, PLAN_WORKSPACE, -1, "tokens of a batch", 2 * N * sizeof(int32_t));
-    plan->losses = add(plan, PLAN_WORKSPACE, -1, "losses", N * sizeof(float));
-    plan->loss_sum = add(plan, PLAN_WORKSPACE, -1, "loss sum", sizeof(double));
-    if (in->moments == 0) return;
-    plan->batch[1] = add(plan, PLAN_WORKSPACE, -1, "tokens of the next batch", 2 * N * sizeof(int32_t));
-    plan->control = add(plan, PLAN_WORKSPACE, -1, "step control", sizeof(struct step_control));
-    plan->result = add(plan, PLAN_WORKSPACE, -1, "result of a step", sizeof(struct step_result));
-    plan->ranges = add(plan, PLAN_WORKSPACE, -1, "table of update ranges",
-                       in->model->param_count * sizeof(struct update_range));
-    plan->weights_clip = add(plan, PLAN_WORKSPACE, -1, "norm of the weights", sizeof(struct clip_state));
+    static const char *const names[BUFFERS] = {
+#define BUFFER(id, name, kind, category, bytes) "shared " name,
+#include "core/network/buffers.def"
+    };
+    return buffer_kind(buffer) == BUFFER_LAYER ? names[buffer] : buffer_name(buffer);
 }
 
-/* The largest workspace that any single operation asks for. */
-static size_t scratch_bytes(const struct plan_input *in)
+/* The size of every buffer, with `chunk` rows of logits and so much scratch. Returns all of them together, of
+ * every layer, as a double: it may be more than a size_t holds. */
+static double measure(struct plan *plan, int chunk, size_t scratch)
 {
-    const struct model_config *c = &in->model->config;
-    int N = in->B * in->T, Q = (c->num_heads + 2 * c->num_kv_heads) * c->head_dim;
-    size_t bytes = largest(attention_workspace(in->B, in->T, c->num_heads, c->num_kv_heads, c->head_dim),
-                           reduce_workspace((size_t)N));
-    if (in->moments == 0) return bytes;
-    bytes = largest(bytes, embedding_backward_workspace(N, c->vocab_size));
-    bytes = largest(bytes, rmsnorm_backward_workspace(N, c->hidden_dim));
-    bytes = largest(bytes, reduce_workspace(in->model->elements));
-    if (c->qkv_bias) bytes = largest(bytes, bias_backward_workspace(N, Q));
-    if (c->qk_norm)
-        bytes =
-            largest(bytes, qk_norm_rope_backward_workspace(N, c->num_heads, c->num_kv_heads, c->head_dim));
-    return bytes;
-}
-
-/* How many rows of logits there are at a time, and with them that buffer's size. By itself: all of them where
- * that makes the workspace no larger than a chunk would, because they fit where the backward pass has its
- * buffers. Then nothing is won by passing over the head's gradient more than once. */
-static void plan_logits(struct plan *plan, struct sharing *sharing, size_t which, size_t N)
-{
-    int V = plan->input.model->config.vocab_size;
-    enum precision precision = plan->input.precision;
-    struct placement *logits = &sharing->at[which];
-    int chunk = loss_chunk_rows(N, V, precision, plan->input.moments > 0);
-    size_t fused = linear_cross_entropy_workspace(chunk, V, precision),
-           plain = linear_cross_entropy_workspace((int)N, V, precision);
-    bool all = plan->input.loss == PLAN_LOSS_PLAIN;
-    if (plan->input.loss == PLAN_LOSS_AUTO) {
-        logits->bytes = pad(fused);
-        size_t height = placement_solve(sharing->at, sharing->count);
-        logits->bytes = pad(plain);
-        all = placement_solve(sharing->at, sharing->count) <= height;
-    }
-    plan->loss_chunk = all ? (int)N : chunk;
-    plan->buffers[sharing->first + which].bytes = all ? plain : fused;
-    logits->bytes = pad(all ? plain : fused);
-}
-
-/* The workspace's sharing part. The stages follow core/network/network_pass.c, operation by operation. */
-static void plan_workspace(struct plan *plan, struct layer_plan *shared, size_t N)
-{
+    typedef double wide; /* exact up to 2^53, and what is larger is declined */
     const struct plan_input *in = &plan->input;
     const struct model_config *c = &in->model->config;
-    size_t e = precision_bytes(in->precision), C = (size_t)c->hidden_dim, F = (size_t)c->intermediate_dim,
-           heads = (size_t)c->num_heads * (size_t)c->head_dim,
-           Q = heads + 2 * (size_t)c->num_kv_heads * (size_t)c->head_dim;
-    bool training = in->moments > 0, again = plan_recomputes(plan, 0);
-    unsigned projected = STAGE_JOIN | STAGE_DOWN | STAGE_NEXT,
-             forward = FORWARD_INNER | STAGE_ACTIVATE | projected;
-    struct sharing sharing = {.count = 0};
-    if (training) projected |= STAGE_LOSS | STAGE_FINAL | (BACKWARD & ~(unsigned)STAGE_BACK_ATTENTION);
-    share(plan, &sharing, "normalised stream", N * C * e,
-          STAGE_QKV | STAGE_JOIN | STAGE_GATE | STAGE_NEXT | STAGE_LOSS | STAGE_FINAL | STAGE_BACK_GATE |
-              STAGE_BACK_QKV,
-          &plan->norm);
-    share(plan, &sharing, "projection output and its gradient", N * C * e, projected, &plan->branch);
-    share(plan, &sharing, "feed-forward activation and its gradient", N * F * e,
-          STAGE_ACTIVATE | STAGE_DOWN | STAGE_BACK_DOWN, &plan->act);
-    size_t logits = sharing.count;
-    share(plan, &sharing, "logits", 0, STAGE_LOSS, &plan->logits);
-    plan->scratch_bytes = scratch_bytes(in);
-    share(plan, &sharing, "scratch of operations", plan->scratch_bytes,
-          STAGE_ATTENTION | STAGE_FINAL | STAGE_BACK_NORM | STAGE_BACK_ATTENTION | STAGE_UPDATE,
-          &plan->scratch);
-    if (again) share_inner(plan, &sharing, shared);
-    if (!training) {
-        share(plan, &sharing, "residual stream", N * C * e, forward, &shared->x);
-    } else {
-        share(plan, &sharing, "gradient of the stream", N * C * e,
-              STAGE_FINAL | BACKWARD | STAGE_UPDATE | (again ? FORWARD_INNER : 0), &plan->dx);
-        share(plan, &sharing, "gradient of attention", N * heads * e, STAGE_BACK_JOIN | STAGE_BACK_ATTENTION,
-              &plan->dattn);
-        share(plan, &sharing, "gradient of q, k, v", N * Q * e, STAGE_BACK_ATTENTION | STAGE_BACK_QKV,
-              &plan->dqkv);
+    wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size,
+         NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim, Q = (NH + 2 * NKV) * HS,
+         P = (wide)in->model->elements, e = (wide)precision_bytes(in->precision), all = 0;
+    int moments = in->moments, host_batches = plan->host_batch_count;
+    bool training = moments > 0, qk_norm = c->qk_norm;
+    const wide sizes[BUFFERS] = {
+#define BUFFER(id, name, kind, category, bytes) (wide)(bytes),
+#include "core/network/buffers.def"
+    };
+    static const enum plan_category categories[BUFFERS] = {
+#define BUFFER(id, name, kind, category, bytes) category,
+#include "core/network/buffers.def"
+    };
+    for (int b = 0; b < BUFFERS; b++) {
+        plan->place[b] = (struct buffer_place){.category = categories[b]};
+        plan->place[b].bytes = sizes[b] < BYTES_MAX ? (size_t)sizes[b] : 0;
+        all += sizes[b] * (buffer_kind((enum buffer)b) == BUFFER_LAYER ? c->num_layers + 1 : 1);
     }
-    plan_logits(plan, &sharing, logits, N);
-    place_shared(plan, &sharing);
-    if (in->gemm_workspace)
-        plan->gemm_workspace =
-            add(plan, PLAN_WORKSPACE, -1, "workspace of matrix products", in->gemm_workspace);
+    return all;
+}
+
+enum buffer plan_alias(const struct plan *plan, enum buffer buffer)
+{
+    if (plan->place[buffer].bytes) return buffer;
+    if (buffer == BUFFER_COMPUTE_WEIGHTS) return BUFFER_WEIGHTS;
+    if (buffer == BUFFER_QKV_RAW) return BUFFER_QKV;
+    if (buffer == BUFFER_X_MID) return BUFFER_X;
+    return buffer;
+}
+
+/* ---- places ---- */
+
+static size_t padded(const struct plan *plan, int buffer)
+{
+    return pad(plan->place[buffer].bytes);
+}
+
+static void list(struct plan *plan, enum buffer b, const char *name, enum plan_category category, int layer,
+                 size_t offset)
+{
+    assert(plan->buffer_count < plan->buffer_capacity);
+    plan->buffers[plan->buffer_count++] =
+        (struct plan_buffer){name, b, category, layer, plan->place[b].bytes, offset};
+}
+
+/* Those of one kind, behind all others of their category. */
+static void place_kind(struct plan *plan, enum buffer_kind kind)
+{
+    for (int b = 0; b < BUFFERS; b++) {
+        struct buffer_place *at = &plan->place[b];
+        if (buffer_kind((enum buffer)b) != kind || !at->bytes) continue;
+        at->offset = plan->category_bytes[at->category];
+        plan->category_bytes[at->category] += padded(plan, b);
+        list(plan, (enum buffer)b, buffer_name((enum buffer)b), at->category, -1, at->offset);
+    }
+}
+
+/* Whether a place for this buffer is looked for in the workspace, where others may overlap with it. */
+static bool is_shared(const struct plan *plan, int b)
+{
+    enum buffer_kind kind = buffer_kind((enum buffer)b);
+    if (!plan->place[b].bytes) return false;
+    if (kind == BUFFER_LAYER) return plan_recomputes(plan, 0) && !plan_saves(plan, (enum buffer)b, 0);
+    return kind == BUFFER_SHARED;
+}
+
+/* What those take of the workspace, by their sizes and lifetimes. */
+static size_t solve_shared(struct plan *plan)
+{
+    struct placement at[BUFFERS];
+    size_t count = 0, height;
+    for (int b = 0; b < BUFFERS; b++)
+        if (is_shared(plan, b)) at[count++] = (struct placement){padded(plan, b), plan->conflicts[b], b, 0};
+    height = placement_solve(at, count);
+    for (size_t i = 0; i < count; i++) plan->place[at[i].number].offset = at[i].offset;
+    return height;
+}
+
+static void place_shared(struct plan *plan)
+{
+    size_t base = plan->category_bytes[PLAN_WORKSPACE];
+    plan->category_bytes[PLAN_WORKSPACE] += solve_shared(plan);
+    for (int b = 0; b < BUFFERS; b++) {
+        if (!is_shared(plan, b)) continue;
+        plan->place[b].category = PLAN_WORKSPACE;
+        plan->place[b].offset += base;
+        list(plan, (enum buffer)b, shared_name((enum buffer)b), PLAN_WORKSPACE, -1, plan->place[b].offset);
+    }
+}
+
+/* What every layer saves, layer by layer; behind the last one, what leaves it. */
+static void place_saved(struct plan *plan)
+{
+    int L = plan->input.model->config.num_layers;
+    size_t *end = &plan->category_bytes[PLAN_ACTIVATIONS], offset = 0;
+    for (int b = 0; b < BUFFERS; b++) {
+        if (buffer_kind((enum buffer)b) != BUFFER_LAYER) continue;
+        plan->saved[b] = offset;
+        offset += padded(plan, b);
+    }
+    for (int l = 0; l <= L; l++) {
+        plan->layers[l] = *end;
+        for (int b = 0; b < BUFFERS; b++) {
+            const char *name = b == BUFFER_X ? "residual stream out" : "final norm rstd";
+            if (!plan->place[b].bytes || !plan_saves(plan, (enum buffer)b, l)) continue;
+            if (l < L) name = buffer_name((enum buffer)b);
+            list(plan, (enum buffer)b, name, PLAN_ACTIVATIONS, l < L ? l : -1, *end);
+            *end += padded(plan, b);
+        }
+    }
+}
+
+/* Buffers that are not there lie where those do that stand in for them. */
+static void place_aliases(struct plan *plan)
+{
+    for (int b = 0; b < BUFFERS; b++) {
+        enum buffer other = plan_alias(plan, (enum buffer)b);
+        if (other == (enum buffer)b) continue;
+        plan->place[b].category = plan->place[other].category;
+        plan->place[b].offset = plan->place[other].offset;
+        plan->saved[b] = plan->saved[other];
+    }
+}
+
+/* ---- lifetimes ---- */
+
+/* Records the passes with `chunk` rows of logits at a time: sizes and lifetimes follow. */
+static enum status record_with(struct plan *plan, struct record *record, int chunk, struct err *err)
+{
+    plan->loss_chunk = chunk;
+    measure(plan, chunk, 1);
+    enum status status = record_init(record, plan, err);
+    if (status) return status;
+    if (*record->problem) fprintf(stderr, "%s\n", record->problem);
+    assert(!*record->problem);
+    measure(plan, chunk, record->scratch_bytes);
+    record_conflicts(record, plan->conflicts);
+    return STATUS_OK;
+}
+
+/* With a chunk of rows at a time or with all of them. By itself: all of them where that makes the workspace
+ * no larger than a chunk would, because they fit where the backward pass has its buffers. Then nothing is won
+ * by passing over the head's gradient more than once. */
+static enum status record_passes(struct plan *plan, struct record *record, struct err *err)
+{
+    const struct plan_input *in = &plan->input;
+    int N = in->B * in->T, V = in->model->config.vocab_size,
+        chunk = loss_chunk_rows((size_t)N, V, in->precision, in->moments > 0);
+    if (in->loss != PLAN_LOSS_AUTO || chunk == N)
+        return record_with(plan, record, in->loss == PLAN_LOSS_PLAIN ? N : chunk, err);
+    enum status status = record_with(plan, record, chunk, err);
+    if (status) return status;
+    size_t height = solve_shared(plan);
+    record_release(record);
+    status = record_with(plan, record, N, err);
+    if (status || solve_shared(plan) <= height) return status;
+    record_release(record);
+    return record_with(plan, record, chunk, err);
+}
+
+/* What the record shows beside lifetimes. */
+static enum status keep(struct plan *plan, const struct record *record, struct err *err)
+{
+    size_t bytes = (size_t)record->product_count * sizeof *plan->products;
+    plan->products = arena_alloc_array(&plan->arena, (size_t)record->product_count, sizeof *plan->products);
+    if (!plan->products) return err_set(err, STATUS_NO_MEMORY, "no memory for a list of products");
+    memcpy(plan->products, record->products, bytes);
+    plan->product_count = record->product_count;
+    plan->recomputed_flops = (double)record->flops[PHASE_RECOMPUTE];
+    plan->step_calls[1] = record->labelled[PHASE_OPTIMIZER] + STEP_CALLS_BESIDE;
+    for (int phase = PHASE_FORWARD; phase < PHASE_OPTIMIZER; phase++)
+        plan->step_calls[0] += record->labelled[phase];
+    return STATUS_OK;
 }
 
 enum precision plan_precision(enum precision_choice choice, enum precision best)
@@ -318,54 +303,35 @@ enum precision plan_precision(enum precision_choice choice, enum precision best)
 enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err)
 {
     const struct model *model = input->model;
-    int L = model->config.num_layers;
-    size_t N = (size_t)input->B * (size_t)input->T, bytes = model->elements * sizeof(float),
-           stream_bytes = N * (size_t)model->config.hidden_dim * precision_bytes(input->precision);
-    bool training = input->moments > 0;
-    struct layer_plan shared = {.inner = PLAN_WORKSPACE};
-    *plan = (struct plan){.input = *input,
-                          .buffer_capacity = (size_t)L * (INNER_MAX + 1) + BUFFERS_BESIDE_LAYERS};
+    int L = model->config.num_layers, each = input->micro_batches > 0 ? input->micro_batches : 1;
+    *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)(L + 2) * BUFFERS};
+    plan->host_batch_count =
+        each < PLAN_HOST_BATCHES_MAX / PLAN_FLIGHTS ? PLAN_FLIGHTS * each : PLAN_HOST_BATCHES_MAX;
+    if ((double)input->B * input->T > INT_MAX || measure(plan, input->B * input->T, 1) > BYTES_MAX)
+        return err_set(
+            err, STATUS_USAGE,
+            "%d sequences of %d tokens over a vocabulary of %d are more than can be planned (use a "
+            "smaller train.batch_size, train.seq_len or model.vocab_size)",
+            input->B, input->T, model->config.vocab_size);
     arena_init(&plan->arena, 65536);
     plan->buffers = arena_alloc_array(&plan->arena, plan->buffer_capacity, sizeof *plan->buffers);
-    plan->layers = arena_alloc_array(&plan->arena, (size_t)L, sizeof *plan->layers);
-    if (!plan->buffers || !plan->layers) {
+    plan->layers = arena_alloc_array(&plan->arena, (size_t)L + 1, sizeof *plan->layers);
+    struct record record = {0};
+    enum status status = STATUS_OK;
+    if (!plan->buffers || !plan->layers)
+        status = err_set(err, STATUS_NO_MEMORY, "no memory to plan %d layers", L);
+    if (!status) status = record_passes(plan, &record, err);
+    if (!status) status = keep(plan, &record, err);
+    record_release(&record);
+    if (status) {
         plan_release(plan);
-        return err_set(err, STATUS_NO_MEMORY, "no memory to plan %d layers", L);
+        return status;
     }
-    plan->weights = add(plan, PLAN_WEIGHTS, -1, "weights", bytes);
-    plan->compute_weights = plan->weights;
-    if (precision_bytes(input->precision) != sizeof(float))
-        plan->compute_weights = add(plan, PLAN_WEIGHTS, -1, "weights as computed with",
-                                    model->elements * precision_bytes(input->precision));
-    if (training) plan->gradients = add(plan, PLAN_GRADIENTS, -1, "gradients", bytes);
-    if (training) plan->moment1 = add(plan, PLAN_MOMENTS, -1, "first moment", bytes);
-    if (input->moments > 1) plan->moment2 = add(plan, PLAN_MOMENTS, -1, "second moment", bytes);
-    plan_standing(plan, N);
-    plan->stream = training ? PLAN_ACTIVATIONS : PLAN_WORKSPACE;
-    plan->final_rstd = add(plan, plan->stream, -1, "final norm rstd", N * sizeof(float));
-    plan_workspace(plan, &shared, N);
-    if (!training) plan->x_final = shared.x_mid = shared.x;
-    plan_layers(plan, &shared, stream_bytes);
-    if (training) plan->x_final = add(plan, PLAN_ACTIVATIONS, -1, "residual stream out", stream_bytes);
-    plan->host_logits = add(plan, PLAN_HOST, -1, "logits of the next token",
-                            (size_t)model->config.vocab_size * sizeof(float));
-    plan->host_context =
-        add(plan, PLAN_HOST, -1, "tokens that come before it", (size_t)input->T * sizeof(int32_t));
-    plan->staging_bytes = bytes < STAGING_BYTES ? bytes : STAGING_BYTES;
-    plan->staging = add(plan, PLAN_HOST, -1, "staging of weights", plan->staging_bytes);
-    if (training) {
-        int each = input->micro_batches > 0 ? input->micro_batches : 1;
-        plan->host_batch_count =
-            each < PLAN_HOST_BATCHES_MAX / PLAN_FLIGHTS ? PLAN_FLIGHTS * each : PLAN_HOST_BATCHES_MAX;
-        plan->host_batches = add(plan, PLAN_HOST, -1, "batches on their way",
-                                 (size_t)plan->host_batch_count * 2 * N * sizeof(int32_t));
-        plan->host_results =
-            add(plan, PLAN_HOST, -1, "results on their way", PLAN_FLIGHTS * sizeof(struct step_result));
-    }
-    static const char *const copies[] = {"copy of the weights", "copy of the first moment",
-                                         "copy of the second moment"};
-    for (int i = 0; i < input->snapshot; i++)
-        plan->snapshot[i] = add(plan, PLAN_SNAPSHOT, -1, copies[i], bytes);
+    place_kind(plan, BUFFER_OWN);
+    place_shared(plan);
+    place_saved(plan);
+    place_kind(plan, BUFFER_LAST);
+    place_aliases(plan);
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (input->host_counts || !plan_category_is_host((enum plan_category)i))
             plan->total_bytes += plan->category_bytes[i];

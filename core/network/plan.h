@@ -2,9 +2,9 @@
  * from the configuration before anything is allocated. Each category is one allocation; the plan's totals are
  * the bytes that are really allocated, to the byte. `anneal estimate` prints the same plan.
  *
- * What is never needed at the same time shares a place: every buffer of the workspace says in which stages of
- * a step its content counts, and two that have none in common may overlap. What the backward pass reads
- * (activations) and what lives from step to step shares with nothing. */
+ * The buffers are listed in buffers.def. Those of the workspace whose contents are never needed at the same
+ * time share a place, by the lifetimes that a recorded walk over the passes shows (record.h). What the
+ * backward pass reads (activations) and what lives from step to step shares with nothing. */
 #ifndef ANNEAL_CORE_NETWORK_PLAN_H
 #define ANNEAL_CORE_NETWORK_PLAN_H
 
@@ -30,33 +30,25 @@ enum plan_category {
 const char *plan_category_name(enum plan_category category); /* "weights", … */
 bool plan_category_is_host(enum plan_category category);
 
-/* What a step does with the workspace, one bit each, in the order of the first layer that does it. */
-enum plan_stage {
-    STAGE_QKV = 1 << 0,             /* the normalised stream to q, k, v */
-    STAGE_ATTENTION = 1 << 1,       /* q, k, v to the output of attention */
-    STAGE_JOIN = 1 << 2,            /* its projection joins the stream, which is normalised */
-    STAGE_GATE = 1 << 3,            /* that to gate and up */
-    STAGE_ACTIVATE = 1 << 4,        /* gate and up to the feed-forward activation */
-    STAGE_DOWN = 1 << 5,            /* its projection */
-    STAGE_NEXT = 1 << 6,            /* joins the stream, which is normalised for the next layer or the head */
-    STAGE_LOSS = 1 << 7,            /* logits, losses, their gradient */
-    STAGE_FINAL = 1 << 8,           /* sum of the losses; back through the last norm */
-    STAGE_BACK_DOWN = 1 << 9,       /* back to gate and up */
-    STAGE_BACK_GATE = 1 << 10,      /* back to the normalised stream */
-    STAGE_BACK_NORM = 1 << 11,      /* back through either norm of a layer */
-    STAGE_BACK_JOIN = 1 << 12,      /* back to the output of attention */
-    STAGE_BACK_ATTENTION = 1 << 13, /* back to q, k, v as projected */
-    STAGE_BACK_QKV = 1 << 14,       /* back to the normalised stream */
-    STAGE_UPDATE = 1 << 15,         /* back to the embedding; the optimizer's reductions */
-    STAGE_ALWAYS = (1 << 16) - 1
+/* How a buffer's place comes about: see buffers.def. */
+enum buffer_kind { BUFFER_OWN, BUFFER_SHARED, BUFFER_LAYER, BUFFER_LAST };
+
+enum buffer {
+#define BUFFER(id, ...) BUFFER_##id,
+#include "core/network/buffers.def"
+    BUFFERS
 };
 
+const char *buffer_name(enum buffer buffer);
+enum buffer_kind buffer_kind(enum buffer buffer);
+
+/* One place of a buffer: that of a layer, of all layers that share one, or the only one. */
 struct plan_buffer {
     const char *name; /* static text */
+    enum buffer buffer;
     enum plan_category category;
-    int layer;            /* -1: of no layer */
+    int layer;            /* -1: not part of any layer */
     size_t bytes, offset; /* offset within the category */
-    unsigned stages;      /* enum plan_stage: when its content is needed */
 };
 
 enum { PLAN_FLIGHTS = 2 }; /* training steps that may be under way */
@@ -84,69 +76,36 @@ struct plan_input {
     enum allocator_kind allocator;  /* what the network's memory is cut from */
     size_t pool_unit;               /* of the device, where the allocator is its pool: backend->pool_unit */
     struct allocator_listener full; /* hears who holds what, and what was planned, when there is no room */
+    bool rough;                     /* sizes and places alone: products, calls and FLOPs need not be right */
     int snapshot; /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
 };
 
-/* Byte offsets of one layer's activations. Of a layer that saves only what enters it, all but x are shared
- * with the others of its kind and lie in the workspace. Without a backward pass there is one residual stream,
- * to which every layer adds in place: x and x_mid are the same, of all layers. N = B·T, Q = (NH+2·NKV)·HS.
- * Elements are of the plan's precision, rstd and lse fp32. */
-struct layer_plan {
-    enum plan_category inner; /* where all but x are: activations or workspace */
-    size_t x;         /* (N, C) the residual stream entering the layer, where `stream` of the plan says */
-    size_t attn_rstd; /* (N) */
-    size_t qkv;       /* (B, T, NH+2*NKV, HS) rotated */
-    size_t qkv_raw;   /* the same before QK-norm; equals qkv without */
-    size_t qk_rstd;   /* (N, NH+NKV), only with QK-norm */
-    size_t attn;      /* (B, T, NH, HS) */
-    size_t lse;       /* (B, NH, T) */
-    size_t x_mid;     /* (N, C) the residual stream between attention and feed-forward */
-    size_t mlp_rstd;  /* (N) */
-    size_t gate_up;   /* (N, 2*F) */
+struct buffer_place {
+    enum plan_category category;
+    size_t bytes, offset; /* of a LAYER buffer, in the set that layers share */
 };
 
 struct plan {
     struct plan_input input;
-    struct arena arena; /* owns buffers and layers */
+    struct arena arena; /* owns buffers, layers and products */
     struct plan_buffer *buffers;
     size_t buffer_count, buffer_capacity;
     size_t category_bytes[PLAN_CATEGORIES];
     size_t total_bytes; /* of the device: all categories but the host's, and that too where host_counts */
 
-    /* byte offsets within their category */
-    size_t weights, gradients;  /* (elements) fp32: the master weights */
-    size_t compute_weights;     /* (elements) of the plan's precision; equals weights where that is fp32 */
-    size_t moment1, moment2;    /* (elements); moment2 only with two moments */
-    struct layer_plan *layers;  /* (L) */
-    size_t snapshot[3];         /* (elements) each: weights, moments; as many as input.snapshot says */
-    enum plan_category stream;  /* where the residual stream is: activations; without training, workspace */
-    size_t x_final, final_rstd; /* (N, C), (N), in the same */
-    /* workspace; fp32 are rope, losses and what an operation says of its scratch */
-    size_t rope;     /* (T, HS/2, 2) */
-    size_t batch[2]; /* (2, N) int32: inputs, then targets; one is computed on while the other is filled */
-    size_t losses;   /* (N) */
-    size_t loss_sum; /* double: of an evaluation */
-    size_t control;  /* struct step_control */
-    size_t result;   /* struct step_result */
-    size_t weights_clip; /* struct clip_state: of the weights, to see whether they are finite */
-    size_t ranges;       /* (params of the model) struct update_range: as many as there could be */
-    size_t norm;         /* (N, C) the normalised residual stream, recomputed in the backward pass */
-    size_t branch;       /* (N, C) output of a projection before it joins the stream; gradient of norm */
-    size_t act;          /* (N, F), and its gradient */
-    size_t dx;           /* (N, C) gradient of the residual stream */
-    size_t dattn;        /* (N, NH*HS) */
-    size_t dqkv;         /* (N, Q) */
-    size_t scratch, scratch_bytes; /* the largest workspace any single operation asks for */
-    size_t logits;                 /* (loss_chunk, V); all N rows where the loss is plain */
-    size_t gemm_workspace;         /* lent to the stream; only where it wants any */
-    int loss_chunk;                /* rows the fused linear cross-entropy works on at a time */
-    /* host */
-    size_t host_logits;            /* (V) fp32, of the next token */
-    size_t host_context;           /* (T) int32, what comes before it */
-    size_t host_batches;           /* (host_batch_count, 2, N) int32, on their way to `batch` */
-    int host_batch_count;          /* even */
-    size_t host_results;           /* (PLAN_FLIGHTS) struct step_result, on their way from `result` */
-    size_t staging, staging_bytes; /* through which weights come a piece at a time */
+    struct buffer_place place[BUFFERS]; /* bytes 0: not there, unless another buffer stands in for it */
+    size_t saved[BUFFERS];              /* of LAYER buffers: offset in the block of a layer that saves them */
+    size_t *layers;                     /* (L+1) where each layer's block begins, in PLAN_ACTIVATIONS */
+    bool spread;                        /* only addresses, for recording: every layer has all LAYER buffers */
+    uint64_t conflicts[BUFFERS];        /* a bit for each buffer whose content is needed at the same time */
+
+    int loss_chunk;              /* rows the fused linear cross-entropy works on at a time */
+    int host_batch_count;        /* even: room in BUFFER_HOST_BATCHES */
+    struct gemm_shape *products; /* every matrix product of a training step, an evaluation's full batch and
+                                  * the next token's logits, each once: what pre-warming is for */
+    int product_count;
+    int64_t step_calls[2];   /* that a profile of a step shows: of a micro-batch, and beside them */
+    double recomputed_flops; /* of a micro-batch: activations that the backward pass computes again */
 };
 
 /* Of the categories that the device's own memory holds: all but the host's. */
@@ -157,12 +116,19 @@ size_t plan_device_bytes(const struct plan *plan);
 enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err);
 
 /* Whether the backward pass computes the activations of this layer again. Without training there is no
- * backward pass, and all layers share theirs. */
+ * backward pass, and all layers share theirs. Layer L is what follows the last one. */
 bool plan_recomputes(const struct plan *plan, int layer);
+
+/* Whether this layer has a place of its own for a buffer. */
+bool plan_saves(const struct plan *plan, enum buffer buffer, int layer);
+
+/* Itself, or the buffer that stands in for one that is not there. */
+enum buffer plan_alias(const struct plan *plan, enum buffer buffer);
 
 /* The precision that train.precision names; auto is the device's best. */
 enum precision plan_precision(enum precision_choice choice, enum precision best);
 
+/* STATUS_USAGE: more than can be counted. */
 enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err);
 void plan_release(struct plan *plan); /* harmless on a zeroed struct */
 

@@ -8,7 +8,7 @@ enum status feed_open(struct feed *f, struct network *network, struct prefetch *
     const struct backend *be = network->backend;
     *f = (struct feed){.network = network, .batches = batches};
     enum status status = be->stream_open(network->device, network->plan->input.precision, &f->stream, err);
-    f->host = (int32_t *)(network->memory[PLAN_HOST] + network->plan->host_batches);
+    f->host = network_at(network, BUFFER_HOST_BATCHES, 0);
     for (int i = 0; !status && i < network->plan->host_batch_count; i++)
         status = be->event_open(network->device, &f->arrived[i], err);
     for (int i = 0; !status && i < 2; i++) status = be->event_open(network->device, &f->consumed[i], err);

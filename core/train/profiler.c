@@ -8,15 +8,17 @@
 
 struct profiler {
     struct profiler_options options;
-    struct stream *stream; /* of the step under way, borrowed */
-    int64_t steps;         /* begun in this profiler's life */
-    int64_t step;          /* the one profiled last */
-    bool pending;          /* it has not been collected */
-    bool wished;           /* the next step is asked for */
-    bool full;             /* there was no room for its last marks */
-    int phase;             /* of the named range that is open, with one of an operation in it; -1: none */
-    struct event **marks;  /* (capacity + 1) */
-    struct span *spans;    /* (capacity) */
+    struct stream *stream;    /* of the step under way, borrowed */
+    struct network *network;  /* that is observed, borrowed; NULL: none */
+    struct observer observer; /* of it */
+    int64_t steps;            /* begun in this profiler's life */
+    int64_t step;             /* the one profiled last */
+    bool pending;             /* it has not been collected */
+    bool wished;              /* the next step is asked for */
+    bool full;                /* there was no room for its last marks */
+    int phase;                /* of the named range that is open, with one of an operation in it; -1: none */
+    struct event **marks;     /* (capacity + 1) */
+    struct span *spans;       /* (capacity) */
     int count, capacity;
     struct profile_record *rows; /* (row_capacity + 1): the last for what is unattributed */
     int row_count, row_capacity;
@@ -79,22 +81,6 @@ bool profiler_is_held_up(const struct profiler *p)
     return p && p->pending && is_due(p);
 }
 
-struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream)
-{
-    if (!p) return NULL;
-    bool due = is_due(p) && !p->pending;
-    p->steps++;
-    if (!due && !p->wished) return NULL;
-    p->wished = false;
-    p->stream = stream;
-    p->step = step;
-    p->count = p->row_count = 0;
-    p->full = false;
-    p->phase = -1;
-    p->pending = true;
-    return p;
-}
-
 /* For the vendor's tools: the ranges that are open end, but that of the phase which goes on (-1: none). */
 static void end_ranges(struct profiler *p, int next)
 {
@@ -119,11 +105,52 @@ void profiler_mark(struct profiler *p, enum phase phase, int layer, const char *
             (struct span){.phase = phase, .layer = layer, .op = op, .bytes = bytes, .flops = flops};
 }
 
+void profiler_mark_batch(struct profiler *p, const struct plan *plan)
+{
+    int64_t bytes =
+        4 * (int64_t)sizeof(int32_t) * plan->input.B * plan->input.T; /* inputs and targets, twice */
+    profiler_mark(p, PHASE_DATA, -1, "batch", bytes, 0);
+}
+
+static void note(void *context, const struct operation_call *call)
+{
+    struct profiler *p = context;
+    const char *label = network_label(p->network, call);
+    struct pass_place where = p->network->where;
+    if (label) profiler_mark(p, where.phase, where.layer, label, call->bytes, call->flops);
+}
+
+void profiler_observe(struct profiler *p, struct network *network)
+{
+    if (!p) return;
+    p->network = network;
+    p->observer = (struct observer){.note = note, .context = p};
+    network_observe(network, &p->observer);
+}
+
+struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream)
+{
+    if (!p) return NULL;
+    bool due = is_due(p) && !p->pending;
+    p->steps++;
+    if (!due && !p->wished) return NULL;
+    p->wished = false;
+    p->stream = stream;
+    p->step = step;
+    p->count = p->row_count = 0;
+    p->full = false;
+    p->phase = -1;
+    p->pending = true;
+    return p;
+}
+
 void profiler_end(struct profiler *p)
 {
     if (!p) return;
     end_ranges(p, -1);
     p->phase = -1;
+    if (p->network) network_observe(p->network, NULL);
+    p->network = NULL;
     if (!p->full) p->options.backend->event_record(p->marks[p->count], p->stream);
 }
 

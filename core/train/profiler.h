@@ -1,6 +1,7 @@
-/* The profiler: what every operation of some steps takes, one step in N, without making the step wait. Before
- * each operation the step says what comes; a mark of the device's own (struct event: a clock on the CPU, an
- * event in the stream on CUDA) is set there, and the time to the next mark is the operation's. What the host
+/* The profiler: what every operation of some steps takes, one step in N, without making the step wait. It
+ * observes the network while such a step is queued: before each operation a mark of the device's own is set
+ * (struct event: a clock on the CPU, an event in the stream on CUDA), and the time to the next mark is the
+ * operation's. What the host
  * does between two operations counts to the first where the device does the work at once, and does not count
  * where it has work queued.
  *
@@ -10,8 +11,7 @@
 #define ANNEAL_CORE_TRAIN_PROFILER_H
 
 #include "core/base/record.h"
-#include "core/network/span.h"
-#include "kernels/device/backend.h"
+#include "core/network/network.h"
 
 /* What a step does beyond so many marks is unattributed. */
 enum { PROFILER_MARKS_MAX = 1 << 18 };
@@ -42,10 +42,18 @@ bool profiler_is_held_up(const struct profiler *profiler);
  * NULL. */
 struct profiler *profiler_begin(struct profiler *profiler, int64_t step, struct stream *stream);
 
+/* From here to the step's end the operations of this network, on the same stream, mark themselves. NULL is
+ * harmless. */
+void profiler_observe(struct profiler *profiler, struct network *network);
+
 /* The operation before ends here and this one begins; `op` is static text. Between begin and end. Phase and
  * operation are also ranges for the vendor's tools. */
 void profiler_mark(struct profiler *profiler, enum phase phase, int layer, const char *op, int64_t bytes,
                    int64_t flops);
+
+/* The same for a batch of this plan: until it is on its way to the device; the copy itself runs beside other
+ * work. */
+void profiler_mark_batch(struct profiler *profiler, const struct plan *plan);
 
 /* The last operation ends here. NULL is harmless. */
 void profiler_end(struct profiler *profiler);

@@ -105,8 +105,8 @@ static enum status upload_initial_weights(struct trainer *t, struct err *err)
 {
     struct network *net = &t->network;
     uint64_t seed = (uint64_t)t->setup.config->train.seed;
-    float *piece = (float *)(net->memory[PLAN_HOST] + t->plan.staging);
-    size_t most = t->plan.staging_bytes / sizeof *piece;
+    float *piece = network_at(net, BUFFER_STAGING, 0);
+    size_t most = t->plan.place[BUFFER_STAGING].bytes / sizeof *piece;
     enum status status = STATUS_OK;
     for (size_t first = 0; !status && first < t->model.elements; first += most) {
         size_t count = t->model.elements - first < most ? t->model.elements - first : most;
@@ -155,15 +155,13 @@ static enum status warm_up(struct trainer *t, struct err *err)
                                         .report = stderr,
                                         .full = t->setup.full};
     struct allocator *allocator;
-    struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
     struct stream *stream;
-    int count = network_gemm_shapes(&t->plan, shapes);
     enum status status = allocator_open(&options, &allocator, err);
     if (status) return status;
     allocator_scope_begin(&w.scratch, allocator);
     status = be->stream_open(t->setup.device, t->plan.input.precision, &stream, err);
     if (!status) {
-        status = be->warm(stream, shapes, count, &watch, err);
+        status = be->warm(stream, t->plan.products, t->plan.product_count, &watch, err);
         allocator_scope_end(&w.scratch);
         be->stream_close(stream);
     }

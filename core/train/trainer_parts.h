@@ -8,6 +8,7 @@
 #include "core/train/feed.h"
 #include "core/train/health.h"
 #include "core/train/optimizer.h"
+#include "core/train/profiler.h"
 #include "core/train/replay.h"
 #include "core/train/schedule.h"
 #include "core/train/trace.h"
@@ -50,8 +51,9 @@ struct trainer {
     struct split train, validation;
     struct schedule schedule;
     struct optimizer optimizer;
-    struct profiler *profiler; /* NULL: off */
-    struct train_state state;  /* after the last step that was told */
+    struct profiler *profiler;  /* NULL: off */
+    struct profiler *profiling; /* the same while a step is queued that is profiled; else NULL */
+    struct train_state state;   /* after the last step that was told */
     struct device_info device;
     struct prefetch *train_batches, *validation_batches; /* the latter NULL without a validation split */
     struct feed feed;

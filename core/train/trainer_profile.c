@@ -4,13 +4,13 @@
 enum status trainer_profile_open(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
-    int64_t rows = (int64_t)t->model.config.num_layers * NETWORK_MARKS_A_LAYER + NETWORK_MARKS_BESIDE;
+    const int64_t *calls = t->plan.step_calls;
     struct profiler_options options = {.backend = t->setup.backend,
                                        .device = t->setup.device,
                                        .every = c->profile.every,
                                        .warmup_steps = c->profile.warmup_steps,
-                                       .marks = rows * c->train.accumulation_steps,
-                                       .rows = rows};
+                                       .marks = calls[0] * c->train.accumulation_steps + calls[1],
+                                       .rows = calls[0] + calls[1]};
     return profiler_open(&options, &t->profiler, err);
 }
 
@@ -19,13 +19,14 @@ void trainer_profile_begin(struct trainer *t, int64_t step)
     bool watched = trainer_allocations_watch(t, false); /* a trace may allocate */
     trainer_trace_begin(t, step);
     trainer_allocations_watch(t, watched && !trainer_trace_listens(t));
-    t->network.profiler = profiler_begin(t->profiler, step, t->network.stream);
+    t->profiling = profiler_begin(t->profiler, step, t->network.stream);
+    profiler_observe(t->profiling, &t->network);
 }
 
 void trainer_profile_end(struct trainer *t)
 {
-    profiler_end(t->network.profiler);
-    t->network.profiler = NULL; /* evaluations and samples are no part of a step */
+    profiler_end(t->profiling);
+    t->profiling = NULL; /* evaluations and samples are no part of a step */
     bool listened = trainer_trace_listens(t), watched = trainer_allocations_watch(t, false);
     trainer_trace_end(t);
     trainer_allocations_watch(t, watched || listened); /* nobody does from here on */

@@ -18,10 +18,9 @@
 bool trainer_weights_are_finite(struct trainer *t)
 {
     struct network *net = &t->network;
-    struct clip_state clip,
-        *device_clip = (struct clip_state *)(net->memory[PLAN_WORKSPACE] + t->plan.weights_clip);
+    struct clip_state clip, *device_clip = network_at(net, BUFFER_WEIGHTS_CLIP, 0);
     net->backend->grad_norm(device_clip, net->weights, t->model.elements, 0,
-                            net->memory[PLAN_WORKSPACE] + t->plan.scratch, net->stream);
+                            network_at(net, BUFFER_SCRATCH, 0), net->stream);
     net->backend->mem_download(&clip, device_clip, sizeof clip, net->stream);
     return isfinite(clip.norm);
 }

@@ -19,7 +19,7 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
     if (!status)
         status =
             replay_open(&t->replay, &t->network, &t->optimizer, c->train.graph, (float)c->train.dropout, err);
-    t->results = (struct step_result *)(t->network.memory[PLAN_HOST] + t->plan.host_results);
+    t->results = network_at(&t->network, BUFFER_HOST_RESULTS, 0);
     for (int i = 0; !status && i < PLAN_FLIGHTS; i++)
         status = be->event_open(t->setup.device, &t->landed[i], err);
     return status;
@@ -41,7 +41,7 @@ int64_t trainer_queued(const struct trainer *t)
 /* Whether this step is queued as graphs: not where it is looked at operation by operation. */
 static bool graph_this_step(const struct trainer *t)
 {
-    return replay_ready(&t->replay) && !t->network.profiler;
+    return replay_ready(&t->replay) && !t->profiling;
 }
 
 /* Whether the next step waits for this one: where it is asked for, where a step is measured or traced by
@@ -71,7 +71,7 @@ static void queue_step(struct trainer *t, struct flight *f)
     f->labels = fmax(1, (double)split_labels(&t->train, f->cursor, sequences));
     network_clear(net);
     for (int64_t i = 0; i < c->train.accumulation_steps; i++) {
-        network_mark(net, PHASE_DATA, -1, OP_BATCH);
+        if (t->profiling) profiler_mark_batch(t->profiling, &t->plan);
         int place = feed_take(&t->feed, f->cursor);
         network_control(net, (struct step_control){.seed = (uint64_t)c->train.seed,
                                                    .step = (uint32_t)f->step,
@@ -83,9 +83,8 @@ static void queue_step(struct trainer *t, struct flight *f)
         f->cursor += (uint64_t)c->train.batch_size;
     }
     replay_update(&t->replay, graph);
-    network_mark(net, PHASE_OPTIMIZER, -1, OP_READ_RESULT);
-    be->mem_download_async(&t->results[at], net->memory[PLAN_WORKSPACE] + t->plan.result, sizeof *t->results,
-                           net->stream);
+    net->table->mem_download_async(&t->results[at], network_at(net, BUFFER_RESULT, 0), sizeof *t->results,
+                                   net->calls);
     trainer_profile_end(t);
     be->event_record(t->landed[at], net->stream);
 }

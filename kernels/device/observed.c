@@ -9,7 +9,8 @@ struct stream {
 };
 
 /* `sizes`: the bytes that it spans and, where count is 2, those of them that are moved. */
-static void operand(struct call *call, const void *at, enum access access, int count, const int64_t *sizes)
+static void operand(struct operation_call *call, const void *at, enum access access, int count,
+                    const int64_t *sizes)
 {
     if (!at) return;
     assert(call->operand_count < CALL_OPERANDS_MAX);
@@ -18,7 +19,8 @@ static void operand(struct call *call, const void *at, enum access access, int c
 }
 
 /* Stored in rows of columns; what lies between two rows is spanned, not moved. */
-static void matrix(struct call *call, struct matrix m, enum access access, int64_t rows, int64_t columns)
+static void matrix(struct operation_call *call, struct matrix m, enum access access, int64_t rows,
+                   int64_t columns)
 {
     int64_t e = (int64_t)element_bytes(m.element);
     if (!m.at) return;
@@ -75,7 +77,7 @@ static void matrix(struct call *call, struct matrix m, enum access access, int64
         const struct observer *o = &stream->observer;                                                        \
         const int64_t E = (int64_t)precision_bytes(o->precision);                                            \
         (void)E;                                                                                             \
-        struct call call = {.operation = OPERATION_##slot, .label = name};                                   \
+        struct operation_call call = {.operation = OPERATION_##slot, .label = name};                         \
         COUNTS(operands_)                                                                                    \
         call.flops = work;                                                                                   \
         NOTES(operands_)                                                                                     \
@@ -99,7 +101,7 @@ struct stream *observed_stream(struct observer *observer)
     return (struct stream *)observer;
 }
 
-struct gemm_shape call_product(const struct call *call)
+struct gemm_shape operation_product(const struct operation_call *call)
 {
     const int64_t *n = call->counts;
     const struct operand *o = call->operands;
@@ -108,7 +110,7 @@ struct gemm_shape call_product(const struct call *call)
                                n[5],      o[0].layout, o[1].layout, o[2].layout};
 }
 
-const char *operation_slot_name(enum operation operation)
+const char *operation_name(enum operation operation)
 {
     static const char *const names[OPERATIONS] = {
 #define OPERATION(name, ...) #name,

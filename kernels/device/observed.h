@@ -23,7 +23,7 @@ struct operand {
 
 enum { CALL_OPERANDS_MAX = 12, CALL_COUNTS_MAX = 8 };
 
-struct call {
+struct operation_call {
     enum operation operation;
     const char *label; /* as operations.def has it: static text; NULL: not part of a profile */
     struct operand operands[CALL_OPERANDS_MAX];
@@ -34,7 +34,7 @@ struct call {
 };
 
 struct observer {
-    void (*note)(void *context, const struct call *call); /* before the call */
+    void (*note)(void *context, const struct operation_call *call); /* before the call */
     void *context;
     const struct backend *backend; /* what calls are passed on to; NULL: nothing */
     struct stream *stream;         /* of it */
@@ -46,8 +46,8 @@ const struct backend *observed_backend(void);
 struct stream *observed_stream(struct observer *observer);
 
 /* The product that a call of gemm is. */
-struct gemm_shape call_product(const struct call *call);
+struct gemm_shape operation_product(const struct operation_call *call);
 
-const char *operation_slot_name(enum operation operation); /* the slot's: "gemm" */
+const char *operation_name(enum operation operation); /* the slot's: "gemm" */
 
 #endif

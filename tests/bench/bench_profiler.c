@@ -1,6 +1,6 @@
 /* What profiling costs on the CPU: training steps of a middling and of a tiny model, profiled and not in
  * turns, on one thread and by the processor time that the process took, so that other processes count little;
- * and the marks by themselves, which is what a step that is not profiled pays. */
+ * and the marks by themselves. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -63,7 +63,7 @@ static void desk_open(struct desk *d, const struct bench *b)
     model_initialise(&d->model, 1, d->network.weights);
     network_weights_written(&d->network);
     check(optimizer_lay_ranges(&d->optimizer, &d->network, NULL, 0.1, &err), &err);
-    int64_t rows = b->L * NETWORK_MARKS_A_LAYER + NETWORK_MARKS_BESIDE;
+    int64_t rows = d->plan.step_calls[0] + d->plan.step_calls[1];
     struct profiler_options options = {d->backend, d->device, 1, 0, rows, rows};
     check(profiler_open(&options, &d->profiler, &err), &err);
     d->tokens = malloc(((size_t)b->B * (size_t)b->T + 1) * sizeof *d->tokens);
@@ -88,7 +88,8 @@ static double step(struct desk *d, const struct bench *b, bool profiled)
     struct network *net = &d->network;
     struct step_result result;
     double start = cpu_seconds();
-    if (profiled) net->profiler = profiler_begin(d->profiler, d->steps, net->stream);
+    struct profiler *profiling = profiled ? profiler_begin(d->profiler, d->steps, net->stream) : NULL;
+    profiler_observe(profiling, net);
     network_clear(net);
     network_forward(net, d->tokens, b->B, b->T, (struct network_dropout){0});
     network_backward(net, d->tokens + 1, b->B, b->T, 1.0f / (float)(b->B * b->T),
@@ -96,8 +97,7 @@ static double step(struct desk *d, const struct bench *b, bool profiled)
     network_control(net, (struct step_control){.lr = 1e-4f});
     optimizer_step(&d->optimizer, net);
     network_result(net, &result);
-    profiler_end(net->profiler);
-    net->profiler = NULL;
+    profiler_end(profiling);
     if (profiled) {
         profiler_collect(d->profiler, d->steps, 1, &d->rows);
         profiler_spans(d->profiler, &d->marks);
@@ -112,21 +112,21 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Nanoseconds of a mark, of a profiled step or not. */
-static double mark_nanoseconds(struct desk *d, bool profiled)
+/* Nanoseconds of a mark in a profiled step. */
+static double mark_nanoseconds(struct desk *d)
 {
-    int room = d->model.config.num_layers * NETWORK_MARKS_A_LAYER, count;
+    int64_t room = d->plan.step_calls[0];
+    int count;
     double start = cpu_seconds();
     for (int i = 0; i < LOOP; i++) {
-        if (profiled && i % room == 0) {
+        if (i % room == 0) {
             profiler_collect(d->profiler, d->steps, 1, &count);
-            d->network.profiler = profiler_begin(d->profiler, ++d->steps, d->network.stream);
+            profiler_begin(d->profiler, ++d->steps, d->network.stream);
         }
-        network_mark(&d->network, PHASE_FORWARD, 0, OP_GEMM_QKV);
+        profiler_mark(d->profiler, PHASE_FORWARD, 0, "gemm qkv", 1, 1);
     }
     double seconds = cpu_seconds() - start;
-    profiler_end(d->network.profiler);
-    d->network.profiler = NULL;
+    profiler_end(d->profiler);
     profiler_collect(d->profiler, d->steps, 1, &count);
     return seconds / LOOP * 1e9;
 }
@@ -145,14 +145,13 @@ static void measure(const struct bench *b)
     }
     qsort(plain, (size_t)b->pairs, sizeof *plain, by_size);
     qsort(more, (size_t)b->pairs, sizeof *more, by_size);
-    double seconds = plain[b->pairs / 2], on = mark_nanoseconds(&d, true), off = mark_nanoseconds(&d, false);
+    double seconds = plain[b->pairs / 2], on = mark_nanoseconds(&d);
     printf("%s: C %d, L %d, V %d, %d x %d tokens\n", b->name, b->C, b->L, b->V, b->B, b->T);
     printf("  a step takes %.2f ms of the processor and marks %d operations in %d rows\n", seconds * 1e3,
            d.marks, d.rows);
     printf("  profiled, with its rows collected: %+.2f %% (median of %d pairs; quartiles %+.2f and %+.2f)\n",
            more[b->pairs / 2] * 100, b->pairs, more[b->pairs / 4] * 100, more[b->pairs * 3 / 4] * 100);
-    printf("  a mark by itself: %.1f ns, of the step %.3f %%; not profiled %.1f ns, %.5f %%\n", on,
-           on * d.marks / seconds * 1e-7, off, off * d.marks / seconds * 1e-7);
+    printf("  a mark by itself: %.1f ns, of the step %.3f %%\n", on, on * d.marks / seconds * 1e-7);
     fflush(stdout);
     desk_close(&d);
     free(plain);

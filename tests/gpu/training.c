@@ -50,13 +50,12 @@ static void write_batch(struct bench *bench)
 /* As the trainer does it, before the large allocations. */
 static enum status warm_up(struct bench *bench, const char *folder, struct err *err)
 {
-    struct gemm_shape shapes[NETWORK_PRODUCTS_MAX];
     struct stream *stream;
-    int count = network_gemm_shapes(&bench->plan, shapes);
     enum status status =
         bench->backend->stream_open(bench->device, bench->plan.input.precision, &stream, err);
     if (status) return status;
-    status = warm_products(bench->backend, bench->device, stream, shapes, count, folder, err);
+    status = warm_products(bench->backend, bench->device, stream, bench->plan.products,
+                           bench->plan.product_count, folder, err);
     bench->backend->stream_close(stream);
     return status;
 }
@@ -266,7 +265,7 @@ static void send_batch(struct pipeline *p, int step)
     const struct backend *be = p->bench.backend;
     struct network *net = &p->bench.net;
     int place = step % 2, V = p->bench.model.config.vocab_size, rows = p->bench.B * p->bench.T;
-    int32_t *host = (int32_t *)(net->memory[PLAN_HOST] + p->bench.plan.host_batches) + 2 * place * rows;
+    int32_t *host = (int32_t *)network_at(net, BUFFER_HOST_BATCHES, 0) + 2 * place * rows;
     be->event_wait(p->arrived[place], p->copies, NULL);
     for (int i = 0; i < rows; i++) {
         host[i] = (p->bench.inputs[i] + step) % V;
@@ -294,9 +293,8 @@ static enum status pipeline_step(struct pipeline *p, int step, struct err *err)
     replay_micro_batch(&p->replay, step % 2, graph);
     be->event_record(p->consumed[step % 2], net->stream);
     replay_update(&p->replay, graph);
-    struct step_result *results = (struct step_result *)(net->memory[PLAN_HOST] + p->bench.plan.host_results);
-    be->mem_download_async(&results[at], net->memory[PLAN_WORKSPACE] + p->bench.plan.result, sizeof *results,
-                           net->stream);
+    struct step_result *results = network_at(net, BUFFER_HOST_RESULTS, 0);
+    be->mem_download_async(&results[at], network_at(net, BUFFER_RESULT, 0), sizeof *results, net->stream);
     be->event_record(p->landed[at], net->stream);
     return be->stream_check(net->stream, err);
 }
@@ -304,8 +302,7 @@ static enum status pipeline_step(struct pipeline *p, int step, struct err *err)
 static enum status pipeline_result(struct pipeline *p, int step, double *loss, struct err *err)
 {
     struct network *net = &p->bench.net;
-    const struct step_result *results =
-        (const struct step_result *)(net->memory[PLAN_HOST] + p->bench.plan.host_results);
+    const struct step_result *results = network_at(net, BUFFER_HOST_RESULTS, 0);
     enum status status = p->bench.backend->event_wait(p->landed[step % PLAN_FLIGHTS], net->stream, err);
     if (!status) *loss = results[step % PLAN_FLIGHTS].loss_sum;
     return status;

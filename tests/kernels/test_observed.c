@@ -16,9 +16,9 @@
 enum { B = 2, T = 3, N = 6, C = 6, F = 5, V = 7, NH = 3, NKV = 1, HS = 2, P = 1000 };
 enum { QK = 6 * 4 * 2, TABLE = 3 * 2 * 4 }; /* elements of q and k, bytes of the rotary table */
 
-static struct call noted;
+static struct operation_call noted;
 
-static void keep(void *context, const struct call *call)
+static void keep(void *context, const struct operation_call *call)
 {
     (void)context;
     noted = *call;
@@ -27,7 +27,7 @@ static void keep(void *context, const struct call *call)
 static void cost_is(int64_t bytes, int64_t flops)
 {
     if (noted.bytes != bytes || noted.flops != flops)
-        fail_msg("%s: %lld bytes and %lld FLOPs, not %lld and %lld", operation_slot_name(noted.operation),
+        fail_msg("%s: %lld bytes and %lld FLOPs, not %lld and %lld", operation_name(noted.operation),
                  (long long)noted.bytes, (long long)noted.flops, (long long)bytes, (long long)flops);
 }
 
@@ -39,7 +39,7 @@ static void operand_is(int index, int at, int64_t bytes, enum access access)
     const struct operand *o = &noted.operands[index];
     assert_in_range(index, 0, noted.operand_count - 1);
     if (o->at != m + at || o->bytes != bytes || o->access != access)
-        fail_msg("%s, operand %d: at %td, %lld bytes, access %d", operation_slot_name(noted.operation), index,
+        fail_msg("%s, operand %d: at %td, %lld bytes, access %d", operation_name(noted.operation), index,
                  (const char *)o->at - m, (long long)o->bytes, o->access);
 }
 
@@ -135,8 +135,9 @@ static void a_product_moves_what_counts_and_spans_what_lies_between(void **state
     operand_is(0, 1, (3 * 8 + 3) * 4, ACCESS_WRITTEN);
     operand_is(1, 2, 8 * 2, ACCESS_READ);
     operand_is(2, 3, (2 * 5 + 2) * 4, ACCESS_READ);
-    struct gemm_shape shape = call_product(&noted), expected = gemm_shape_of(out, a, b, 4, 3, 2, 0, 1, 0);
-    assert_memory_equal(&shape, &expected, sizeof shape);
+    struct gemm_shape shape = operation_product(&noted),
+                      expected = gemm_shape_of(out, a, b, 4, 3, 2, 0, 1, 0);
+    assert_true(gemm_shape_same(&shape, &expected));
     observed_backend()->gemm(out, a, b, 4, 3, 2, false, true, true, observed_stream(&observer));
     cost_is(2 * 12 * 4 + 8 * 2 + 6 * 4, 2 * 4 * 3 * 2);
     operand_is(0, 1, (3 * 8 + 3) * 4, ACCESS_ADDED);

@@ -38,9 +38,8 @@ void saved_open(struct rig *rig, const struct model_config *config, int moments,
     rig_open(rig, NULL, config, 2, 8, moments);
     rig_weights(&rig->model, seed, rig->network.weights);
     for (int i = 0; i < moments; i++) {
-        size_t offset = i ? rig->plan.moment2 : rig->plan.moment1;
-        rig_weights(&rig->model, seed + 100 + (uint64_t)i,
-                    (float *)(rig->network.memory[PLAN_MOMENTS] + offset));
+        float *moment = network_at(&rig->network, i ? BUFFER_MOMENT2 : BUFFER_MOMENT1, 0);
+        rig_weights(&rig->model, seed + 100 + (uint64_t)i, moment);
     }
 }
 

@@ -24,11 +24,7 @@ static struct {
 static int find(const struct gemm_shape *list, int count, struct gemm_shape s)
 {
     for (int i = 0; i < count; i++)
-        if (list[i].M == s.M && list[i].N == s.N && list[i].K == s.K &&
-            list[i].transpose_a == s.transpose_a && list[i].transpose_b == s.transpose_b &&
-            list[i].accumulate == s.accumulate && memcmp(&list[i].out, &s.out, sizeof s.out) == 0 &&
-            memcmp(&list[i].a, &s.a, sizeof s.a) == 0 && memcmp(&list[i].b, &s.b, sizeof s.b) == 0)
-            return i;
+        if (gemm_shape_same(&list[i], &s)) return i;
     return -1;
 }
 
@@ -68,8 +64,8 @@ static struct backend recording_backend(void)
 
 static void expect_equal_sets(const struct plan *plan)
 {
-    struct gemm_shape listed[NETWORK_PRODUCTS_MAX];
-    int count = network_gemm_shapes(plan, listed);
+    const struct gemm_shape *listed = plan->products;
+    int count = plan->product_count;
     for (int i = 0; i < asked.count; i++) {
         struct gemm_shape s = asked.shapes[i];
         if (find(listed, count, s) < 0)

@@ -1,0 +1,206 @@
+/* See record.h. An address is the buffer's number in the upper bits and, below them, where in it; of buffers
+ * that layers have, one layer's bytes behind the other's. */
+#include "core/network/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/network/network.h"
+#include "kernels/gemm.h"
+
+/* ROUGH_PIECES: of the loss, in a rough plan: a first one, one between, the last. Lifetimes are the same. */
+enum { OFFSET_BITS = 58, ROUGH_PIECES = 3 };
+_Static_assert(BUFFERS < 1 << (64 - OFFSET_BITS),
+               "a buffer's number fits above the offset, and into a bit set");
+
+/* Bytes of a buffer that have been written, for this layer. */
+struct written {
+    int layer;
+    int64_t from, to;
+};
+
+struct recorder {
+    struct record *record;
+    struct network network;
+    struct plan plan;        /* that of the network, with addresses for places */
+    int64_t layer_bytes;     /* of the addresses of a layer */
+    struct written *written; /* (L+1, BUFFERS) */
+    bool no_memory;
+};
+
+/* Room for one more of `size` bytes; false: there is none. */
+static bool grow(void **array, int count, int *capacity, size_t size)
+{
+    if (count < *capacity) return true;
+    int more = *capacity ? 2 * *capacity : 256;
+    void *larger = realloc(*array, (size_t)more * size);
+    if (!larger) return false;
+    *array = larger;
+    *capacity = more;
+    return true;
+}
+
+static void note_product(struct recorder *r, struct gemm_shape shape)
+{
+    struct record *record = r->record;
+    for (int i = 0; i < record->product_count; i++)
+        if (gemm_shape_same(&record->products[i], &shape)) return;
+    if (grow((void **)&record->products, record->product_count, &record->product_capacity, sizeof shape))
+        record->products[record->product_count++] = shape;
+    else
+        r->no_memory = true;
+}
+
+/* Layers that share a set of buffers overwrite each other's. What is written in pieces comes in order, so
+ * that it is always one range. */
+static void check_written(struct recorder *r, const struct operation_call *call, const struct operand *o,
+                          enum buffer b, int layer, int64_t from)
+{
+    bool own = plan_saves(&r->plan, b, layer);
+    struct written *w = &r->written[(own ? layer : 0) * BUFFERS + (int)b];
+    int64_t to = from + o->bytes;
+    bool whole = w->layer == layer && from >= w->from && to <= w->to;
+    if (o->access != ACCESS_WRITTEN && !whole && !*r->record->problem)
+        snprintf(r->record->problem, sizeof r->record->problem,
+                 "%s in layer %d reads \"%s\" before it is written", operation_name(call->operation),
+                 r->network.where.layer, buffer_name(b));
+    if (o->access != ACCESS_WRITTEN || whole) return;
+    if (w->layer != layer || to < w->from || from > w->to) *w = (struct written){layer, from, to};
+    if (from < w->from) w->from = from;
+    if (to > w->to) w->to = to;
+}
+
+static void note_operand(struct recorder *r, const struct operation_call *call, const struct operand *o)
+{
+    uintptr_t address = (uintptr_t)o->at;
+    enum buffer b = (enum buffer)((address >> OFFSET_BITS) - 1);
+    int64_t offset = (int64_t)(address & (((uintptr_t)1 << OFFSET_BITS) - 1));
+    enum buffer_kind kind = buffer_kind(b);
+    struct record *record = r->record;
+    int layer = 0;
+    if (o->access == ACCESS_SCRATCH && (size_t)o->bytes > record->scratch_bytes)
+        record->scratch_bytes = (size_t)o->bytes;
+    if (kind != BUFFER_SHARED && kind != BUFFER_LAYER) return;
+    if (kind == BUFFER_LAYER) {
+        layer = (int)(offset / r->layer_bytes);
+        offset %= r->layer_bytes;
+    }
+    if (o->access != ACCESS_SCRATCH) check_written(r, call, o, b, layer, offset);
+    if (plan_saves(&r->plan, b, layer)) return;
+    if (!grow((void **)&record->touches, record->touch_count, &record->touch_capacity, sizeof(struct touch)))
+        r->no_memory = true;
+    else
+        record->touches[record->touch_count++] =
+            (struct touch){record->calls, b, o->access, offset, offset + o->bytes};
+}
+
+static void note(void *context, const struct operation_call *call)
+{
+    struct recorder *r = context;
+    enum phase phase = r->network.where.phase;
+    if (call->operation == OPERATION_gemm) note_product(r, operation_product(call));
+    for (int writes = 0; writes < 2; writes++) /* what a call reads was there before */
+        for (int i = 0; i < call->operand_count && !r->no_memory; i++)
+            if ((call->operands[i].access == ACCESS_WRITTEN) == writes)
+                note_operand(r, call, &call->operands[i]);
+    r->record->calls++;
+    r->record->labelled[phase] += call->label != NULL;
+    r->record->flops[phase] += call->flops;
+}
+
+/* A network whose buffers have an address each, and no memory. */
+static enum status spread(struct recorder *r, const struct plan *plan, struct err *err)
+{
+    size_t layers = (size_t)plan->input.model->config.num_layers + 1, largest = 1;
+    r->plan = *plan;
+    r->plan.spread = true;
+    int rows = (plan->input.B * plan->input.T - 1) / ROUGH_PIECES + 1;
+    if (plan->input.rough && rows > plan->loss_chunk) r->plan.loss_chunk = rows;
+    r->plan.layers = calloc(layers, sizeof *r->plan.layers);
+    r->written = calloc(layers * BUFFERS, sizeof *r->written);
+    if (!r->plan.layers || !r->written)
+        return err_set(err, STATUS_NO_MEMORY, "no memory to plan %zu layers", layers - 1);
+    for (int b = 0; b < BUFFERS; b++) {
+        r->plan.place[b].offset = r->plan.saved[b] = (size_t)plan_alias(plan, (enum buffer)b) << OFFSET_BITS;
+        if (buffer_kind((enum buffer)b) == BUFFER_LAYER && plan->place[b].bytes > largest)
+            largest = plan->place[b].bytes;
+    }
+    r->layer_bytes = (int64_t)largest;
+    for (size_t l = 0; l < layers; l++) r->plan.layers[l] = l * largest;
+    for (size_t i = 0; i < layers * BUFFERS; i++) r->written[i].layer = -1;
+    r->network = (struct network){.model = plan->input.model, .plan = &r->plan};
+    for (int c = 0; c < PLAN_CATEGORIES; c++)
+        r->network.memory[c] = (unsigned char *)((uintptr_t)1 << OFFSET_BITS);
+    network_point(&r->network);
+    return STATUS_OK;
+}
+
+enum status record_init(struct record *record, const struct plan *plan, struct err *err)
+{
+    struct recorder r = {.record = record};
+    struct observer observer = {.note = note, .context = &r, .precision = plan->input.precision};
+    *record = (struct record){0};
+    enum status status = spread(&r, plan, err);
+    if (!status) {
+        network_observe(&r.network, &observer);
+        network_walk(&r.network);
+    }
+    if (r.no_memory) status = err_set(err, STATUS_NO_MEMORY, "no memory to record a step");
+    free(r.plan.layers);
+    free(r.written);
+    if (status) record_release(record);
+    return status;
+}
+
+void record_release(struct record *record)
+{
+    free(record->touches);
+    free(record->products);
+    *record = (struct record){0};
+}
+
+/* ---- lifetimes ---- */
+
+/* Bytes of a buffer that are needed later; none where to <= from. */
+struct needed {
+    int64_t from, to;
+};
+
+static void write_over(struct needed *n, const struct touch *t)
+{
+    if (t->from <= n->from && t->to > n->from) n->from = t->to;
+    if (t->to >= n->to && t->from < n->to) n->to = t->from;
+}
+
+static void read_from(struct needed *n, const struct touch *t)
+{
+    bool none = n->to <= n->from;
+    if (none || t->from < n->from) n->from = t->from;
+    if (none || t->to > n->to) n->to = t->to;
+}
+
+/* From the last call to the first: what is needed behind a call or touched by it is there at once. */
+void record_conflicts(const struct record *record, uint64_t conflicts[BUFFERS])
+{
+    struct needed needed[BUFFERS] = {0};
+    uint64_t live = 0;
+    for (int b = 0; b < BUFFERS; b++) conflicts[b] = 0;
+    for (int end = record->touch_count, begin; end > 0; end = begin) {
+        uint64_t here = live;
+        for (begin = end; begin > 0 && record->touches[begin - 1].call == record->touches[end - 1].call;
+             begin--)
+            here |= (uint64_t)1 << record->touches[begin - 1].buffer;
+        for (uint64_t left = here; left; left &= left - 1) conflicts[__builtin_ctzll(left)] |= here;
+        for (int i = begin; i < end; i++) {
+            const struct touch *t = &record->touches[i];
+            if (t->access == ACCESS_WRITTEN) write_over(&needed[t->buffer], t);
+        }
+        for (int i = begin; i < end; i++) {
+            const struct touch *t = &record->touches[i];
+            if (t->access == ACCESS_READ || t->access == ACCESS_ADDED) read_from(&needed[t->buffer], t);
+            uint64_t bit = (uint64_t)1 << t->buffer;
+            live = needed[t->buffer].to > needed[t->buffer].from ? live | bit : live & ~bit;
+        }
+    }
+    for (int b = 0; b < BUFFERS; b++) conflicts[b] &= ~((uint64_t)1 << b);
+}
