@@ -91,10 +91,13 @@ SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
 SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 
+# What --check-allocations preloads.
+HEAP_COUNTER := $(BUILD)/anneal_heap.so
+
 .PHONY: help all deps test-deps demo test test-long run-tests check bench gpu-check bundle install uninstall clean
 .SECONDARY:
 
-all: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
+all: $(MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 
 help:
 	@echo "make            build $(MAIN)"
@@ -138,6 +141,11 @@ $(LIB): $(OBJ) $(KERNEL_OBJ)
 $(MAIN): $(BUILD)/tui/main.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(HEAP_COUNTER): core/base/preload/heap_counter.c
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -ftls-model=initial-exec -o $@ $< -ldl
 
 # ---- the CUDA plugin ----
 # Machine code for compute capability 8.0 (and 8.6, 8.9) and 9.0, and PTX that a newer GPU's driver compiles. The CUDA
@@ -226,7 +234,7 @@ THREADED := core/base/test_base core/memory/test_allocator_random core/checkpoin
             core/train/test_trainer core/train/test_resume datasets/test_prefetch kernels/test_gauge runs/test_crash \
             runs/test_failing_store runs/reservations/test_ledger runs/test_writer tui/command/test_memory_share \
             tui/command/test_steering tui/command/test_train
-run-tests: $(MAIN) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
+run-tests: $(MAIN) $(HEAP_COUNTER) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
 	@tests/run.sh $(BUILD)
 
 check: test-deps $(MAIN)
@@ -274,10 +282,10 @@ $(BUNDLE_MAIN): $(BUILD)/tui/main.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(filter-out -Wl$(comma)-rpath%,$(LIBS)) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 
-bundle: $(BUNDLE_MAIN) $(if $(NVCC),$(PLUGIN))
-	@packaging/bundle.sh $(BUNDLE_MAIN) "$(if $(NVCC),$(PLUGIN))" $(BUILD) $(OPENBLAS_LIB)
+bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(PLUGIN))
+	@packaging/bundle.sh $(BUNDLE_MAIN) $(HEAP_COUNTER) "$(if $(NVCC),$(PLUGIN))" $(BUILD) $(OPENBLAS_LIB)
 
-install: $(MAIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
+install: $(MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 	install -D -m 755 $(MAIN) $(DESTDIR)$(PREFIX)/bin/anneal
 
 uninstall:

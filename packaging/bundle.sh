@@ -2,16 +2,16 @@
 # make bundle: one folder, and the same as .tar.gz, that runs after one copy on a Linux machine with glibc and nothing
 # else installed; with its plugin on a GPU server that has NVIDIA's driver and CUDA libraries.
 #
-#     packaging/bundle.sh BINARY PLUGIN OUT [LIBRARY-FOLDER...]
+#     packaging/bundle.sh BINARY COUNTER PLUGIN OUT [LIBRARY-FOLDER...]
 #
-# BINARY is linked with the run path $ORIGIN/../lib. PLUGIN is anneal_cuda.so, or empty for a bundle without CUDA. In
+# BINARY is linked with the run path $ORIGIN/../lib. COUNTER is anneal_heap.so; PLUGIN is anneal_cuda.so, or empty for a bundle without CUDA. In
 # LIBRARY-FOLDER lie the shared libraries that are not where the linker looks by itself. Makes
 # OUT/anneal-VERSION-linux-MACHINE/: bin/, lib/ with every shared library but glibc's and NVIDIA's, share/anneal/ with
 # the default corpus, licenses/ with the libraries' own notices, README.txt. Ends with packaging/check.sh on what it made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-binary=$1 plugin=$2 out=$3
-shift 3
+binary=$1 counter=$2 plugin=$3 out=$4
+shift 4
 folders=$(IFS=:; echo "$*")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -47,6 +47,7 @@ rm -rf "$target" "$target.tar.gz"
 mkdir -p "$target/bin" "$target/lib" "$target/share/anneal" "$target/licenses"
 install -m 755 "$binary" "$target/bin/anneal"
 strip --strip-debug "$target/bin/anneal"
+install -m 755 "$counter" "$target/bin/anneal_heap.so"
 if [ -n "$plugin" ]; then install -m 755 "$plugin" "$target/bin/anneal_cuda.so"; fi
 
 libraries "$binary" >"$scratch/libraries"

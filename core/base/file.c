@@ -184,6 +184,22 @@ bool file_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+enum status file_of_program(const char *name, char *buf, size_t size, struct err *err)
+{
+    static const char *const places[] = {"", "../lib/anneal/", ""};
+    char self[PATH_MAX];
+    enum status status = STATUS_OK;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return err_set(err, STATUS_NOT_FOUND, "%s: the folder of this program is not known", name);
+    self[n] = '\0';
+    strrchr(self, '/')[1] = '\0';
+    for (int i = 0; i < 3; i++) {
+        status = file_format_path(buf, size, err, "%s%s%s", self, places[i], name);
+        if (status || file_exists(buf)) break;
+    }
+    return status;
+}
+
 enum status file_anneal_home(char *buf, size_t size, struct err *err)
 {
     const char *own = getenv("ANNEAL_HOME"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");

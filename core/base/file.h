@@ -45,6 +45,10 @@ bool file_is_folder(const char *path);
 /* Whether it is there but this user may not write it: for want of a permission, or on a read-only disk. */
 bool file_is_read_only(const char *path);
 
+/* The path of a library that comes with this program: beside it, as built or in a bundle, or in
+ * ../lib/anneal, where it is installed; beside it where it is in neither. */
+enum status file_of_program(const char *name, char *buf, size_t size, struct err *err);
+
 /* Where anneal keeps its state: $ANNEAL_HOME, else $XDG_DATA_HOME/anneal, else $HOME/.local/share/anneal.
  * Writes an absolute path without a trailing slash; STATUS_FAILED with a remedy if none of them is set. */
 enum status file_anneal_home(char *buf, size_t size, struct err *err);

@@ -2,97 +2,43 @@
 #include "core/base/heap.h"
 
 #include <dlfcn.h>
-#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the thread, and nobody else's: counting needs no lock, and a thread does not see another's work. */
-static _Thread_local struct {
-    bool on;
-    int64_t count;
-} watch;
+#include "core/base/file.h"
 
-void heap_note(const void *caller)
+bool heap_counts(void)
 {
-    Dl_info info;
-    if (!watch.on) return;
-    if (dladdr(caller, &info) && strstr(info.dli_fname, "libgomp")) return;
-    watch.count++;
+    return dlsym(RTLD_DEFAULT, "heap_counter_watch") != NULL;
+}
+
+bool heap_preload(const char *library)
+{
+    const char *before = getenv("LD_PRELOAD");
+    size_t n = strlen(library);
+    if (heap_counts()) {
+        if (before && strncmp(before, library, n) == 0)
+            before[n] == ':' ? setenv("LD_PRELOAD", before + n + 1, 1) : unsetenv("LD_PRELOAD");
+        return false;
+    }
+    char *value = NULL;
+    if (!HEAP_COUNTABLE || !file_exists(library) ||
+        asprintf(&value, "%s%s%s", library, before ? ":" : "", before ? before : "") < 0)
+        return false;
+    bool set = setenv("LD_PRELOAD", value, 1) == 0;
+    free(value);
+    return set;
 }
 
 bool heap_watch(bool on)
 {
-    bool before = watch.on;
-    watch.on = on;
-    return before;
+    bool (*watch)(bool) = (bool (*)(bool))dlsym(RTLD_DEFAULT, "heap_counter_watch");
+    return watch && watch(on);
 }
 
 int64_t heap_allocations(void)
 {
-    return watch.count;
+    int64_t (*count)(void) = (int64_t(*)(void))dlsym(RTLD_DEFAULT, "heap_counter_count");
+    return count ? count() : 0;
 }
-
-bool heap_counts(void)
-{
-    void *(*volatile get)(size_t) = malloc; /* or the compiler takes the pair away */
-    int64_t count = watch.count;
-    bool before = heap_watch(true);
-    free(get(1));
-    heap_watch(before);
-    bool seen = watch.count > count;
-    watch.count = count;
-    return seen;
-}
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-#if defined(__GLIBC__) && !defined(SANITIZED)
-
-/* weak: a test with a family of its own replaces them */
-#define FAMILY __attribute__((weak))
-
-extern void *__libc_malloc(size_t bytes);
-extern void *__libc_calloc(size_t count, size_t bytes);
-extern void *__libc_realloc(void *memory, size_t bytes);
-extern void *__libc_memalign(size_t alignment, size_t bytes);
-
-FAMILY void *malloc(size_t bytes)
-{
-    heap_note(__builtin_return_address(0));
-    return __libc_malloc(bytes);
-}
-
-FAMILY void *calloc(size_t count, size_t bytes)
-{
-    heap_note(__builtin_return_address(0));
-    return __libc_calloc(count, bytes);
-}
-
-FAMILY void *realloc(void *memory, size_t bytes)
-{
-    heap_note(__builtin_return_address(0));
-    return __libc_realloc(memory, bytes);
-}
-
-FAMILY void *aligned_alloc(size_t alignment, size_t bytes)
-{
-    heap_note(__builtin_return_address(0));
-    return __libc_memalign(alignment, bytes);
-}
-
-FAMILY int posix_memalign(void **out, size_t alignment, size_t bytes)
-{
-    heap_note(__builtin_return_address(0));
-    void *memory = __libc_memalign(alignment, bytes);
-    if (!memory) return ENOMEM;
-    *out = memory;
-    return 0;
-}
-
-#endif

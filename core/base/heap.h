@@ -1,27 +1,34 @@
-/* Counts the heap allocations of a thread while it asks for that. The program's own malloc family, here,
- * counts and passes on to the C library's: a symbol of the program comes before those of libraries, so what
- * OpenBLAS or SQLite allocate is seen, too. The OpenMP library's own is left out: a team of one thread is
- * made anew for every parallel region.
- *
- * Not where the C library is not glibc, nor under a sanitizer, which has a family of its own: heap_counts
- * tells. A program may bring another family (tests do); then it calls heap_note itself, or nothing is
- * counted. */
+/* Counts the heap allocations of a thread while it asks for that. A library does the counting, anneal_heap.so
+ * (core/base/preload), which has to be preloaded, so that a program that does not ask keeps the C library's
+ * malloc. Not under a sanitizer, which has a malloc family of its own: HEAP_COUNTABLE says so. */
 #ifndef ANNEAL_BASE_HEAP_H
 #define ANNEAL_BASE_HEAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether an allocation of this thread is seen; tries one. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HEAP_COUNTABLE 0
+#elif defined(__has_feature)
+#define HEAP_COUNTABLE (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
+#else
+#define HEAP_COUNTABLE 1
+#endif
+
+#define HEAP_COUNTER "anneal_heap.so" /* beside the program, or where it is installed */
+
+/* Whether the counter is there. */
 bool heap_counts(void);
+
+/* Sets LD_PRELOAD to the counter, and keeps what it names already: true if the program should now start
+ * again. Once the counter is there, it takes it out of LD_PRELOAD again, for the programs that this one
+ * starts. */
+bool heap_preload(const char *library);
 
 /* From here on this thread's allocations are counted, or not. Returns what was before. */
 bool heap_watch(bool on);
 
-/* Of this thread, ever, while it was watched. */
+/* Of this thread, ever, while it was watched; 0 without the counter. */
 int64_t heap_allocations(void);
-
-/* For a malloc family: `caller` is an address in whoever allocates. */
-void heap_note(const void *caller);
 
 #endif

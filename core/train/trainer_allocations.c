@@ -16,10 +16,9 @@ static int64_t device_allocations(const struct trainer *t)
 enum status trainer_allocations_open(struct trainer *t, struct err *err)
 {
     if (!t->setup.check_allocations || heap_counts()) return STATUS_OK;
-    return err_set(
-        err, STATUS_USAGE,
-        "--check-allocations: this build cannot count heap allocations (use one for glibc and without "
-        "a sanitizer)");
+    return err_set(err, STATUS_USAGE,
+                   "--check-allocations: cannot count heap allocations without " HEAP_COUNTER
+                   " beside the program (build it with make, for glibc and without a sanitizer)");
 }
 
 bool trainer_allocations_watch(struct trainer *t, bool on)

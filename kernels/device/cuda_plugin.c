@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 
@@ -16,24 +15,8 @@
 static enum status plugin_path(char *buf, size_t size, struct err *err)
 {
     const char *wish = getenv("ANNEAL_CUDA_PLUGIN");
-    char folder[PATH_MAX];
-    if (wish != NULL && *wish != '\0') {
-        if ((size_t)snprintf(buf, size, "%s", wish) >= size)
-            return err_set(err, STATUS_USAGE, "ANNEAL_CUDA_PLUGIN: the path is too long");
-        return STATUS_OK;
-    }
-    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    if (n <= 0) return err_set(err, STATUS_NOT_FOUND, "cuda: the folder of this program is not known");
-    folder[n] = '\0';
-    *strrchr(folder, '/') = '\0';
-    /* built, or in a bundle; else installed; else the first, to name it as missing */
-    static const char *const places[] = {"/" PLUGIN_NAME, "/../lib/anneal/" PLUGIN_NAME, "/" PLUGIN_NAME};
-    for (int i = 0; i < 3; i++) {
-        if ((size_t)snprintf(buf, size, "%s%s", folder, places[i]) >= size)
-            return err_set(err, STATUS_NOT_FOUND, "cuda: the path of this program is too long");
-        if (file_exists(buf)) break;
-    }
-    return STATUS_OK;
+    if (wish == NULL || *wish == '\0') return file_of_program(PLUGIN_NAME, buf, size, err);
+    return file_format_path(buf, size, err, "%s", wish);
 }
 
 static enum status open_library(void **library, const struct cuda_plugin **out, struct err *err)

@@ -12,6 +12,7 @@
 #include "core/base/heap.h"
 #include "kernels/device/cuda_plugin.h"
 #include "tests/core/train/story.h"
+#include "tests/counted.h"
 #include "tests/cuda_sim/simulated_plugin.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/tui/command/process.h"
@@ -192,8 +193,10 @@ static void a_whole_run_on_a_gpu_passes(void **state)
     free(steps);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    counted_start(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_on_a_gpu_allocate_nothing),
         cmocka_unit_test(a_step_on_a_gpu_that_allocates_is_found),

@@ -3,8 +3,11 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
+#include "core/base/heap.h"
 #include "kernels/device/blas_core.h"
 
 /* OpenMP's threads spin for work between two operations, and where other processes want the cores they spin
@@ -21,12 +24,20 @@ static bool use_what_the_processor_has(void)
     return core && setenv("OPENBLAS_CORETYPE", core, 1) == 0;
 }
 
+static bool count_allocations(char **argv)
+{
+    char counter[4096];
+    while (*argv && strcmp(*argv, "--check-allocations") != 0) argv++;
+    return *argv && !file_of_program(HEAP_COUNTER, counter, sizeof counter, NULL) && heap_preload(counter);
+}
+
 void second_start(char **argv)
 {
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return;
     self[n] = '\0';
-    bool sleep_set = let_idle_threads_sleep(), core_set = use_what_the_processor_has();
-    if (sleep_set || core_set) execv(self, argv);
+    bool sleep_set = let_idle_threads_sleep(), core_set = use_what_the_processor_has(),
+         counter_set = count_allocations(argv);
+    if (sleep_set || core_set || counter_set) execv(self, argv);
 }

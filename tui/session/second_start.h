@@ -1,5 +1,5 @@
-/* Libraries that read the environment before main, and must find something there: the program starts itself
- * once more. */
+/* Libraries that read the environment before main, and must find something there, or are to be preloaded: the
+ * program starts itself once more. */
 #ifndef ANNEAL_TUI_SESSION_SECOND_START_H
 #define ANNEAL_TUI_SESSION_SECOND_START_H
 

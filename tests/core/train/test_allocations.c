@@ -12,6 +12,7 @@
 
 #include "core/base/heap.h"
 #include "tests/core/train/story.h"
+#include "tests/counted.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -170,8 +171,10 @@ static void a_traced_step_is_checked_but_for_its_trace(void **state)
     expect_clean(WORDS("profile.trace_step=3", "profile.every=0"));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    counted_start(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thread_counts_its_own_allocations_while_it_is_watched),
         cmocka_unit_test(steps_that_allocate_nothing_pass),

@@ -1,0 +1,82 @@
+/* anneal_heap.so, preloaded by `--check-allocations` (see core/base/heap.h): a malloc family that counts the
+ * allocations of a thread while it is watched and passes on to the C library's. A preloaded symbol comes
+ * before those of libraries, so what OpenBLAS or SQLite allocate counts, too. The OpenMP library's own does
+ * not: a team of one thread is made anew for every parallel region. Where the C library is not glibc nothing
+ * is counted. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the thread, and nobody else's: counting needs no lock, and a thread does not see another's work. */
+static _Thread_local struct {
+    bool on;
+    int64_t count;
+} watch;
+
+bool heap_counter_watch(bool on);
+int64_t heap_counter_count(void);
+
+bool heap_counter_watch(bool on)
+{
+    bool before = watch.on;
+    watch.on = on;
+    return before;
+}
+
+int64_t heap_counter_count(void)
+{
+    return watch.count;
+}
+
+#ifdef __GLIBC__
+
+static void note(const void *caller)
+{
+    Dl_info info;
+    if (!watch.on) return;
+    if (dladdr(caller, &info) && strstr(info.dli_fname, "libgomp")) return;
+    watch.count++;
+}
+
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *memory, size_t bytes);
+extern void *__libc_memalign(size_t alignment, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    note(__builtin_return_address(0));
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    note(__builtin_return_address(0));
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    note(__builtin_return_address(0));
+    return __libc_realloc(memory, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    note(__builtin_return_address(0));
+    return __libc_memalign(alignment, bytes);
+}
+
+int posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+    note(__builtin_return_address(0));
+    void *memory = __libc_memalign(alignment, bytes);
+    if (!memory) return ENOMEM;
+    *out = memory;
+    return 0;
+}
+
+#endif
