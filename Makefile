@@ -285,11 +285,15 @@ $(BUNDLE_MAIN): $(BUILD)/tui/main.o $(LIB)
 bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(PLUGIN))
 	@packaging/bundle.sh $(BUNDLE_MAIN) $(HEAP_COUNTER) "$(if $(NVCC),$(PLUGIN))" $(BUILD) $(OPENBLAS_LIB)
 
-install: $(MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
-	install -D -m 755 $(MAIN) $(DESTDIR)$(PREFIX)/bin/anneal
+# Libraries go where the binary looks for them: see file_of_program.
+INSTALLED_LIBS := $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
+install: $(MAIN) $(INSTALLED_LIBS)
+	install -D -m 755 $(MAIN) "$(DESTDIR)$(PREFIX)/bin/anneal"
+	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/lib/anneal" $(INSTALLED_LIBS)
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/anneal $(DESTDIR)$(PREFIX)/lib/anneal/anneal_cuda.so
+	rm -f "$(DESTDIR)$(PREFIX)/bin/anneal" "$(DESTDIR)$(PREFIX)/lib/anneal/"anneal_{cuda,heap}.so
+	[ ! -d "$(DESTDIR)$(PREFIX)/lib/anneal" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/lib/anneal"
 
 clean:
 	rm -rf build build-san build-tsan

@@ -57,10 +57,72 @@ static void a_shipped_corpus_needs_no_package(void **state)
     free(got);
 }
 
+/* `make TARGET` of a build whose files are those in `build`, into `root`. */
+static void make_target(const char *target, const char *build, const char *root)
+{
+    static const char *const environment[] = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", NULL};
+    char words[7][900];
+    snprintf(words[0], sizeof words[0], "BUILD=%s", build);
+    snprintf(words[1], sizeof words[1], "DESTDIR=%s", root);
+    for (int i = 0; i < 3; i++)
+        snprintf(words[2 + i], sizeof words[2], "%s/anneal%s", build,
+                 (const char *const[]){"", "_heap.so", "_cuda.so"}[i]);
+    process_close(process_expect_within(
+        60, 0,
+        process_open(&(struct process_options){
+            .program = "/usr/bin/make",
+            .environment = environment,
+            .arguments = (const char *const[]){target, "-s", "SAN=", "CUDA=1", "NVCC=/bin/true", words[0],
+                                               words[1], "PREFIX=/opt/my own", "-o", words[2], "-o", words[3],
+                                               "-o", words[4], NULL}})));
+}
+
+static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"bin/anneal", "lib/anneal/anneal_heap.so",
+                                        "lib/anneal/anneal_cuda.so"};
+    static const char *const environment[] = {"ANNEAL_CUDA_PLUGIN", NULL};
+    struct stage s;
+    struct err err = {0};
+    char build[600], root[600], path[800];
+    if (!file_exists("/usr/bin/make")) skip();
+    stage_open(&s, "installed");
+    snprintf(build, sizeof build, "%.500s/build", s.folder);
+    snprintf(root, sizeof root, "%.500s/a root", s.folder);
+    assert_int_equal(file_make_folders(build, &err), STATUS_OK);
+    snprintf(path, sizeof path, "%s/anneal", build);
+    copy_program(path);
+    for (int i = 1; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", build, strrchr(names[i], '/') + 1);
+        stage_write(path, "no library", 10);
+    }
+    make_target("install", build, root);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/opt/my own/%s", root, names[i]);
+        if (!file_exists(path)) fail_msg("%s is not installed", path);
+    }
+    snprintf(path, sizeof path, "%s/opt/my own/bin/anneal", root);
+    struct process *devices = process_expect(
+        0, process_open(&(struct process_options){.program = path,
+                                                  .environment = environment,
+                                                  .arguments = (const char *const[]){"devices", NULL}}));
+    assert_non_null(
+        strstr(process_stdout(devices), "/lib/anneal/anneal_cuda.so: ")); /* found, and no library */
+    process_close(devices);
+    make_target("uninstall", build, root);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/opt/my own/%s", root, names[i]);
+        assert_false(file_exists(path));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_shipped_corpus_needs_no_package, process_close_all),
+        cmocka_unit_test_teardown(what_is_installed_is_where_the_binary_looks_and_is_removed_again,
+                                  process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
