@@ -25,8 +25,10 @@ struct screen {
     attr_t attr[ATTR_COUNT];
     attr_t style_attr[STYLE_COUNT];
     short pair[STYLE_COUNT];
-    cchar_t *row; /* scratch, one row */
+    struct grid shown; /* what the terminal holds */
+    cchar_t *row;      /* scratch, one row */
     size_t row_capacity;
+    bool all; /* every cell is to be written */
 };
 
 /* A signal handler is given no context, so what it needs to put the terminal back lies here. Written once by
@@ -149,6 +151,7 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
     if (!screen) return err_set(err, STATUS_NO_MEMORY, "no memory for the screen");
     screen->fd = fileno(out);
     screen->level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
+    screen->all = true;
     arm_rescue(screen->fd);
     screen->terminal = newterm(NULL, out, in);
     if (!screen->terminal || !(screen->keys = newpad(1, 1))) {
@@ -183,6 +186,7 @@ void screen_close(struct screen *screen)
         screen_suspend(screen);
         delscreen(screen->terminal);
     }
+    grid_release(&screen->shown);
     free(screen->row);
     free(screen);
 }
@@ -200,36 +204,60 @@ enum glyph_level screen_glyphs(const struct screen *screen)
 
 void screen_forget(struct screen *screen)
 {
-    (void)screen;
+    screen->all = true;
     clearok(curscr, TRUE);
 }
 
-/* Hands row y to curses, which finds what of it has changed. */
-static void write_row(struct screen *screen, const struct grid *grid, int y, int w)
+static bool same(struct cell a, struct cell b)
+{
+    return a.glyph == b.glyph && a.style == b.style && a.attr == b.attr;
+}
+
+/* Hands columns [from, to) of row y to curses. */
+static void write_cells(struct screen *screen, const struct grid *grid, int y, int from, int to)
 {
     const struct cell *cells = grid->cells + (size_t)y * (size_t)grid->w;
     int n = 0;
-    for (int x = 0; x < w; x++) {
+    for (int x = from; x < to; x++) {
         if (cells[x].glyph == GRID_CONTINUATION) continue;
         wchar_t text[2] = {(wchar_t)cells[x].glyph, L'\0'};
         enum style style = cells[x].style < STYLE_COUNT ? (enum style)cells[x].style : STYLE_TEXT;
         attr_t attr = screen->attr[cells[x].attr % ATTR_COUNT] | screen->style_attr[style];
         setcchar(&screen->row[n++], text, attr, screen->pair[style], NULL);
     }
-    mvadd_wchnstr(y, 0, screen->row, n);
+    mvadd_wchnstr(y, from, screen->row, n);
 }
 
 void screen_show(struct screen *screen, const struct grid *grid)
 {
     int w, h;
+    struct err ignored;
     getmaxyx(stdscr, h, w);
+    if (screen->shown.w != grid->w || screen->shown.h != grid->h) {
+        if (grid_resize(&screen->shown, grid->w, grid->h, &ignored)) return;
+        screen->all = true;
+    }
     if ((size_t)grid->w > screen->row_capacity) {
         cchar_t *row = realloc(screen->row, (size_t)grid->w * sizeof *row);
         if (!row) return;
         screen->row = row;
         screen->row_capacity = (size_t)grid->w;
     }
-    for (int y = 0; y < grid->h && y < h; y++) write_row(screen, grid, y, grid->w < w ? grid->w : w);
+    for (int y = 0; y < grid->h && y < h; y++) {
+        const struct cell *new = grid->cells + (size_t)y *(size_t)grid->w;
+        struct cell *old = screen->shown.cells + (size_t)y * (size_t)grid->w;
+        int from = 0, to = grid->w;
+        if (!screen->all) {
+            while (from < to && same(new[from], old[from])) from++;
+            while (to > from && same(new[to - 1], old[to - 1])) to--;
+            if (from == to) continue;
+            while (from > 0 && (new[from].glyph == GRID_CONTINUATION || old[from].glyph == GRID_CONTINUATION))
+                from--;
+        }
+        write_cells(screen, grid, y, from, to < w ? to : w);
+        memcpy(old, new, (size_t)grid->w * sizeof *old);
+    }
+    screen->all = false;
     refresh();
 }
 
