@@ -13,7 +13,6 @@
 #include "runs/series.h"
 #include "tui/command/column_table.h"
 #include "tui/command/command.h"
-#include "tui/command/run_table.h"
 #include "tui/command/show.h"
 
 /* ---- what is compared ---- */
@@ -365,7 +364,7 @@ static void run_json(struct json_out *json, const struct comparison *c, size_t i
 {
     const struct compared *run = &c->runs[i];
     json_out_open(json, NULL, '{', JSON_OUT_LINES);
-    run_table_json(json, &run->info);
+    show_run_json(json, &run->info);
     outcome_json(json, PEAK_MEMORY, run->values[PEAK_MEMORY]);
     outcome_json(json, WALL_TIME, run->values[WALL_TIME]);
     json_out_open(json, "delta", '{', JSON_OUT_LINES);

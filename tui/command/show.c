@@ -18,7 +18,6 @@
 #include "core/checkpoint/checkpoint.h"
 #include "runs/gpu_samples.h"
 #include "tui/command/command.h"
-#include "tui/command/run_table.h"
 #include "tui/command/show_profile.h"
 #include "tui/view/labels.h"
 

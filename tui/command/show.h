@@ -41,6 +41,9 @@ void show_release(struct show *show);
 /* A value of the configuration: "16" is a number, "true" a truth, anything else a text. */
 void show_config_value(struct json_out *json, const char *name, const char *value);
 
+/* All columns of a run as members of the object that is open; null where absent or not a number. */
+void show_run_json(struct json_out *json, const struct run_info *run);
+
 /* Prints one JSON object: the columns of the run, config, evals, early_stopping, checkpoints, traces,
  * samples, orders, events, device_sample (as last seen, null: never); lists oldest first, as in the CSV. */
 enum status show_json(const struct show *show, struct err *err);

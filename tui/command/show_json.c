@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "runs/columns.h"
 #include "tui/command/command.h"
-#include "tui/command/run_table.h"
 #include "tui/command/show.h"
 
 void show_config_value(struct json_out *json, const char *name, const char *value)
@@ -51,143 +51,56 @@ static void add_configuration(struct json_out *json, const char *config)
     json_out_close(json);
 }
 
-/* Rows oldest first, as in the CSV; they are read newest first. */
-#define LIST(json, name, i, count)                                                                           \
-    json_out_open(json, name, '[', JSON_OUT_LINES);                                                          \
-    for (size_t i = (count); i-- > 0; json_out_close(json)) /* the object of a row */
-
-static void open_row(struct json_out *json)
+void show_run_json(struct json_out *json, const struct run_info *run)
 {
-    json_out_open(json, NULL, '{', JSON_OUT_LINES);
+    const struct table_info *table = &store_tables[TABLE_RUNS];
+    json_out_text(json, "run", run->id);
+    for (int i = table->first; i < table->end; i++) {
+        const struct column_info *column = &store_columns[i];
+        const char *text = column_text(column, run);
+        if (i == COLUMN_RUNS_parent_id && !*text)
+            json_out_null(json, column->name);
+        else if (column->field != FIELD_NONE)
+            column_json(json, column, run);
+    }
 }
 
-static void add_evals(struct json_out *json, const struct show *show)
+/* Rows are read newest first and written oldest first, as in the CSV; `more` adds members to each. */
+static void add_rows(struct json_out *json, const char *name, enum store_table table, const void *rows,
+                     size_t count, const struct show *show,
+                     void (*more)(struct json_out *json, const struct show *show, size_t row))
 {
-    LIST(json, "evals", i, show->eval_count)
-    {
-        const struct eval_record *r = &show->evals[i];
-        open_row(json);
-        json_out_int(json, "step", r->step);
-        json_out_whole(json, "tokens", r->tokens);
-        json_out_real(json, "wall_time", r->wall_time);
-        json_out_real(json, "val_loss", r->val_loss);
-        json_out_real(json, "val_perplexity", r->val_perplexity);
-        json_out_real(json, "eval_ms", r->eval_ms);
+    json_out_open(json, name, '[', JSON_OUT_LINES);
+    for (size_t i = count; i-- > 0;) {
+        json_out_open(json, NULL, '{', JSON_OUT_LINES);
+        if (rows) table_json(json, table, (const char *)rows + i * store_tables[table].record);
+        if (more) more(json, show, i);
+        json_out_close(json);
     }
     json_out_close(json);
 }
 
-static void add_stopping(struct json_out *json, const struct show *show)
+static void stopping_row(struct json_out *json, const struct show *show, size_t row)
 {
-    static const char *const verdicts[] = {"improved", "waiting", "stop"};
-    LIST(json, "early_stopping", i, show->stopping_count)
-    {
-        const struct stopping_record *r = &show->stopping[i].record;
-        open_row(json);
-        json_out_int(json, "segment", show->stopping[i].segment);
-        json_out_int(json, "step", r->step);
-        json_out_real(json, "val_loss", r->val_loss);
-        json_out_real(json, "best_val_loss", r->best_val_loss);
-        json_out_whole(json, "best_step", r->best_step);
-        json_out_real(json, "min_delta", r->min_delta);
-        json_out_bool(json, "improved", r->improved);
-        json_out_int(json, "patience_used", r->patience_used);
-        json_out_int(json, "patience", r->patience);
-        json_out_text(json, "verdict", verdicts[r->verdict]);
-    }
-    json_out_close(json);
+    json_out_int(json, "segment", show->stopping[row].segment);
+    table_json(json, TABLE_STOPPING, &show->stopping[row].record);
 }
 
-static void add_checkpoints(struct json_out *json, const struct show *show)
+static void place_of_checkpoint(struct json_out *json, const struct show *show, size_t row)
 {
-    LIST(json, "checkpoints", i, show->checkpoint_count)
-    {
-        const struct checkpoint_record *r = &show->checkpoints[i];
-        open_row(json);
-        json_out_int(json, "step", r->step);
-        json_out_real(json, "wall_time", r->wall_time);
-        json_out_text(json, "path", r->path);
-        json_out_text(json, "kind", r->kind);
-        json_out_whole(json, "bytes", r->bytes);
-        json_out_bool(json, "exists", show->places[i].exists);
-        json_out_bool(json, "damaged", show->places[i].damaged);
-    }
-    json_out_close(json);
+    json_out_bool(json, "exists", show->places[row].exists);
+    json_out_bool(json, "damaged", show->places[row].damaged);
 }
 
-static void add_traces(struct json_out *json, const struct show *show)
+static void trace(struct json_out *json, const struct show *show, size_t row)
 {
     char path[64];
-    LIST(json, "traces", i, show->trace_count)
-    {
-        snprintf(path, sizeof path, "traces/step-%lld.json", (long long)show->traces[i]);
-        open_row(json);
-        json_out_int(json, "step", show->traces[i]);
-        json_out_text(json, "path", path);
-    }
-    json_out_close(json);
+    snprintf(path, sizeof path, "traces/step-%lld.json", (long long)show->traces[row]);
+    json_out_int(json, "step", show->traces[row]);
+    json_out_text(json, "path", path);
 }
 
-static void add_samples(struct json_out *json, const struct show *show)
-{
-    LIST(json, "samples", i, show->sample_count)
-    {
-        open_row(json);
-        json_out_int(json, "step", show->samples[i].step);
-        json_out_text(json, "prompt", show->samples[i].prompt);
-        json_out_text(json, "text", show->samples[i].text);
-    }
-    json_out_close(json);
-}
-
-static void add_orders(struct json_out *json, const struct show *show)
-{
-    LIST(json, "orders", i, show->order_count)
-    {
-        const struct order_row *r = &show->orders[i];
-        open_row(json);
-        json_out_real(json, "issued_at", r->issued_at);
-        json_out_text(json, "verb", order_verb_name(r->verb));
-        json_out_real(json, "argument", r->argument);
-        json_out_text(json, "issuer", r->issuer);
-        json_out_whole(json, "applied_step", r->applied_step);
-        json_out_text(json, "result", r->result);
-    }
-    json_out_close(json);
-}
-
-static void add_events(struct json_out *json, const struct show *show)
-{
-    LIST(json, "events", i, show->event_count)
-    {
-        const struct event_record *r = &show->events[i];
-        open_row(json);
-        json_out_whole(json, "step", r->step);
-        json_out_real(json, "wall_time", r->wall_time);
-        json_out_text(json, "level", r->level);
-        json_out_text(json, "text", r->text);
-    }
-    json_out_close(json);
-}
-
-/* null where nobody can say. */
-static void add_processes(struct json_out *json, const struct gpu_record *device)
-{
-    if (device->process_count < 0) {
-        json_out_null(json, "processes");
-        return;
-    }
-    json_out_open(json, "processes", '[', JSON_OUT_LINES);
-    for (int64_t i = 0; i < device->process_count; i++, json_out_close(json)) {
-        const struct gpu_process *p = &device->processes[i];
-        open_row(json);
-        json_out_int(json, "pid", p->pid);
-        json_out_text(json, "name", *p->name ? p->name : NULL);
-        json_out_whole(json, "bytes", p->bytes);
-    }
-    json_out_close(json);
-}
-
+/* processes is null where nobody can say. */
 static void add_device(struct json_out *json, const struct show *show)
 {
     const struct gpu_record *r = &show->device;
@@ -196,18 +109,21 @@ static void add_device(struct json_out *json, const struct show *show)
         return;
     }
     json_out_open(json, "device_sample", '{', JSON_OUT_LINES);
-    json_out_real(json, "wall_time", r->wall_time);
-    json_out_int(json, "gpu", r->gpu);
-    json_out_real(json, "utilization_pct", r->utilization_pct);
-    json_out_whole(json, "memory_used_bytes", r->memory_used_bytes);
-    json_out_whole(json, "memory_total_bytes", r->memory_total_bytes);
-    json_out_real(json, "power_w", r->power_w);
-    json_out_real(json, "temperature_c", r->temperature_c);
-    json_out_real(json, "sm_clock_mhz", r->sm_clock_mhz);
-    json_out_whole(json, "process_bytes", r->process_bytes);
-    json_out_text(json, "throttle", r->throttle);
-    json_out_real(json, "load_1m", r->load_1m);
-    add_processes(json, r);
+    table_json(json, TABLE_GPU, r);
+    if (r->process_count < 0) {
+        json_out_null(json, "processes");
+    } else {
+        json_out_open(json, "processes", '[', JSON_OUT_LINES);
+        for (int64_t i = 0; i < r->process_count; i++) {
+            const struct gpu_process *p = &r->processes[i];
+            json_out_open(json, NULL, '{', JSON_OUT_LINES);
+            json_out_int(json, "pid", p->pid);
+            json_out_text(json, "name", *p->name ? p->name : NULL);
+            json_out_whole(json, "bytes", p->bytes);
+            json_out_close(json);
+        }
+        json_out_close(json);
+    }
     json_out_close(json);
 }
 
@@ -216,16 +132,17 @@ enum status show_json(const struct show *show, struct err *err)
     struct json_out json;
     json_out_begin(&json, stdout);
     json_out_open(&json, NULL, '{', JSON_OUT_LINES);
-    run_table_json(&json, &show->run);
+    show_run_json(&json, &show->run);
     json_out_text(&json, "folder", show->folder);
     add_configuration(&json, show->config);
-    add_evals(&json, show);
-    add_stopping(&json, show);
-    add_checkpoints(&json, show);
-    add_traces(&json, show);
-    add_samples(&json, show);
-    add_orders(&json, show);
-    add_events(&json, show);
+    add_rows(&json, "evals", TABLE_EVALS, show->evals, show->eval_count, show, NULL);
+    add_rows(&json, "early_stopping", TABLE_STOPPING, NULL, show->stopping_count, show, stopping_row);
+    add_rows(&json, "checkpoints", TABLE_CHECKPOINTS, show->checkpoints, show->checkpoint_count, show,
+             place_of_checkpoint);
+    add_rows(&json, "traces", TABLE_COUNT, NULL, show->trace_count, show, trace);
+    add_rows(&json, "samples", TABLE_SAMPLES, show->samples, show->sample_count, show, NULL);
+    add_rows(&json, "orders", TABLE_ORDERS, show->orders, show->order_count, show, NULL);
+    add_rows(&json, "events", TABLE_EVENTS, show->events, show->event_count, show, NULL);
     add_device(&json, show);
     json_out_close(&json);
     return command_end_json(&json, err);

@@ -11,6 +11,7 @@
 #include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "runs/columns.h"
 
 enum { LINE_BYTES = 1024, LOG_SECONDS = 10 };
 
@@ -144,17 +145,7 @@ static void step(void *context, const struct step_record *record)
                                  : record->tokens_per_sec;
     if (report->mode == REPORT_JSON) {
         begin_json(report, "step");
-        json_out_int(&report->json, "step", record->step);
-        json_out_real(&report->json, "epoch", record->epoch);
-        json_out_int(&report->json, "tokens", record->tokens);
-        json_out_real(&report->json, "wall_time", record->wall_time);
-        json_out_real(&report->json, "step_ms", record->step_ms);
-        json_out_real(&report->json, "loss", record->loss);
-        json_out_real(&report->json, "lr", record->lr);
-        json_out_real(&report->json, "grad_norm", record->grad_norm);
-        json_out_real(&report->json, "clip_scale", record->clip_scale);
-        json_out_real(&report->json, "tokens_per_sec", record->tokens_per_sec);
-        json_out_real(&report->json, "mfu", record->mfu);
+        table_json(&report->json, TABLE_STEPS, record);
         end_json(report);
     }
     char text[160];
@@ -169,23 +160,17 @@ static void step(void *context, const struct step_record *record)
 static void eval(void *context, const struct eval_record *record, const struct stopping_record *stopping)
 {
     struct train_report *report = context;
-    static const char *const verdicts[] = {"improved", "waiting", "stop"};
     report->evaluated = true;
     report->val_loss = record->val_loss;
     if (report->mode == REPORT_JSON) {
         begin_json(report, "eval");
-        json_out_int(&report->json, "step", record->step);
-        json_out_int(&report->json, "tokens", record->tokens);
-        json_out_real(&report->json, "wall_time", record->wall_time);
-        json_out_real(&report->json, "val_loss", record->val_loss);
-        json_out_real(&report->json, "val_perplexity", record->val_perplexity);
-        json_out_real(&report->json, "eval_ms", record->eval_ms);
+        table_json(&report->json, TABLE_EVALS, record);
         json_out_real(&report->json, "best_val_loss", stopping->best_val_loss);
         json_out_int(&report->json, "best_step", stopping->best_step);
         json_out_bool(&report->json, "improved", stopping->improved);
         json_out_int(&report->json, "patience_used", stopping->patience_used);
         json_out_int(&report->json, "patience", stopping->patience);
-        json_out_text(&report->json, "verdict", verdicts[stopping->verdict]);
+        json_out_text(&report->json, "verdict", verdict_words[stopping->verdict]);
         end_json(report);
     }
     char patience[64] = "", loss[32], best[32];
@@ -206,9 +191,7 @@ static void sample(void *context, const struct sample_record *record)
     struct train_report *report = context;
     if (report->mode == REPORT_JSON) {
         begin_json(report, "sample");
-        json_out_int(&report->json, "step", record->step);
-        json_out_text(&report->json, "prompt", record->prompt);
-        json_out_text(&report->json, "text", record->text);
+        table_json(&report->json, TABLE_SAMPLES, record);
         end_json(report);
     }
     char both[LINE_BYTES],
@@ -224,10 +207,7 @@ static void checkpoint(void *context, const struct checkpoint_record *record)
     char size[32];
     if (report->mode == REPORT_JSON) {
         begin_json(report, "checkpoint");
-        json_out_int(&report->json, "step", record->step);
-        json_out_text(&report->json, "kind", record->kind);
-        json_out_text(&report->json, "path", record->path);
-        json_out_int(&report->json, "bytes", record->bytes);
+        table_json(&report->json, TABLE_CHECKPOINTS, record);
         end_json(report);
     }
     tell(report, "checkpoint %s (%s, %s)", record->path, record->kind,
