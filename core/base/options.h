@@ -41,7 +41,7 @@ struct option_spec {
         .name = NAME, .kind = KIND, .offset = OFFSET, .value = VALUE, .help = __VA_ARGS__                    \
     }
 
-/* What one command takes. Plain data, for the parser, the help, manual pages and completion. */
+/* The words and options of one command. Plain data, for the parser, the help, manual pages and completion. */
 struct command_line {
     const char *name;  /* "generate", "data prepare" */
     const char *words; /* how the help names the words, "RUN|FOLDER"; "": it takes none */
@@ -54,7 +54,7 @@ struct command_line {
     const char *about, *notes;
 };
 
-/* What was typed. Borrows from argv, which must outlive it; owns the lists. */
+/* The words as typed. Borrows from argv, which must outlive it; owns the lists. */
 struct words {
     const char **words, **settings; /* NULL at the end */
     int count, setting_count;

@@ -111,7 +111,7 @@ static void a_run_without_nvml_records_its_host(void **state)
     assert_string_equal(text, "1|0|0|0|1");
     free(text);
     text = process_output("show", "latest", NULL);
-    assert_shows(text, ": the device tells nothing, host load ");
+    assert_shows(text, ": the device reports nothing, host load ");
     free(text);
 }
 

@@ -30,11 +30,12 @@ static int most_first(const void *a, const void *b)
     return (left->pid > right->pid) - (left->pid < right->pid);
 }
 
-/* Who holds memory: an anneal process by what the ledger says of it, another one as the kernel calls it. */
+/* The processes that hold memory: an anneal process by its name in the ledger, another by the kernel's name.
+ */
 static void show_processes(struct gpu_record *now, const struct reservation_list *reservations)
 {
     char bytes[32], name[3 * LEDGER_TEXT];
-    if (now->process_count < 0) puts("         who holds its memory is not told by the driver");
+    if (now->process_count < 0) puts("         the driver does not report who holds its memory");
     if (now->process_count > 0)
         qsort(now->processes, (size_t)now->process_count, sizeof *now->processes, most_first);
     for (int64_t i = 0; i < now->process_count; i++) {
@@ -52,7 +53,7 @@ static void show_processes(struct gpu_record *now, const struct reservation_list
     }
 }
 
-/* What a GPU is doing now, or why nobody can tell. */
+/* The present state of a GPU, or why it is not known. */
 static void show_gpu_state(const char *uuid, const struct reservation_list *reservations)
 {
     struct gpu_record now;

@@ -73,7 +73,7 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
     if (left != INT64_MAX) o->headroom = left;
 }
 
-/* What training would warn of. */
+/* The warnings that training would begin with. */
 struct warnings {
     char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], device[600];
     const char *text[CONFIG_WARNINGS_MAX + 1];

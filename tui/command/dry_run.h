@@ -1,5 +1,6 @@
-/* What `anneal train --dry-run` says of a session that is ready to train: model, data, memory, learning rate,
- * and what it would write. Every number comes from what has been opened: nothing is estimated here. */
+/* The report of `anneal train --dry-run` about a session that is ready to train: model, data, memory,
+ * learning rate, and the files to come. Every number comes from the opened session: nothing is estimated
+ * here. */
 #ifndef ANNEAL_TUI_DRY_RUN_H
 #define ANNEAL_TUI_DRY_RUN_H
 

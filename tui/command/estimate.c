@@ -31,7 +31,7 @@ struct options {
 enum { TRADES = 4 };
 static const int intervals[TRADES] = {0, 1, 2, 4};
 
-/* What belongs to one layer, by category. */
+/* The bytes of one layer, by category. */
 struct layer_bytes {
     size_t of[PLAN_CATEGORIES], all;
 };
@@ -51,7 +51,7 @@ struct estimate {
     int trade_count; /* an interval above the number of layers saves as many as there are: it is left out */
 };
 
-/* What the plan depends on of the device, which is closed again. */
+/* Opens the device, notes the properties that the plan depends on, and closes it. */
 static enum status ask_device(struct estimate *e, struct err *err)
 {
     struct device_choice choice;
@@ -136,7 +136,7 @@ static void print_buffers(const struct plan *plan, enum plan_category category)
     }
 }
 
-/* What is not the plan's: it is said apart and in no sum. */
+/* Memory beside the plan: printed apart and part of no sum. */
 static void print_beside(const struct estimate *e)
 {
     const struct plan *plan = &e->plan;
@@ -162,7 +162,7 @@ static void print_beside(const struct estimate *e)
         printf("  %-42s %12s   %s\n", what, text_format_bytes((uint64_t)e->overhead, text, sizeof text),
                gpu ? "before the plan, as last measured" : "before the plan, so far");
     else
-        printf("  %-42s %12s   a run measures it where NVIDIA's management library tells\n", what, "unknown");
+        printf("  %-42s %12s   a run measures it through NVIDIA's management library\n", what, "unknown");
 }
 
 /* "model.layers.3.mlp…" is of layer 3; -1: of none. */
@@ -178,7 +178,7 @@ static int counted_categories(const struct estimate *e)
     return e->input.host_counts ? PLAN_CATEGORIES : PLAN_HOST; /* host categories come last */
 }
 
-/* What one layer has for itself: its part of all that mirrors the weights, and what it saves. */
+/* One layer's own memory: its share of all that mirrors the weights, and its activations. */
 static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
 {
     const struct plan *plan = &e->plan;
@@ -196,7 +196,7 @@ static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
     return out;
 }
 
-/* What is left of the plan beside all layers. */
+/* The rest of the plan, beside all layers. */
 static struct layer_bytes bytes_beside_layers(const struct estimate *e)
 {
     struct layer_bytes out = {.all = e->plan.total_bytes};
@@ -219,7 +219,7 @@ static void print_layers(const struct estimate *e)
     for (int l = -1; l < e->model.config.num_layers; l++) {
         struct layer_bytes bytes = l < 0 ? bytes_beside_layers(e) : bytes_of_layer(e, l);
         snprintf(name, sizeof name, "%d", l);
-        printf("%-14s", l < 0 ? "of no layer" : name);
+        printf("%-14s", l < 0 ? "outside layers" : name);
         for (int c = 0; c < counted_categories(e); c++)
             printf(" %12s", bytes.of[c] ? text_format_bytes(bytes.of[c], text[c], sizeof text[c]) : "-");
         printf(" %12s\n", text_format_bytes(bytes.all, all, sizeof all));

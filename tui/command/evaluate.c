@@ -1,6 +1,7 @@
 /* anneal evaluate: how well a checkpoint predicts a text: loss, perplexity, bits a byte. Every sequence of
  * the data is read once, in file order, without dropout; nothing is recorded. What is left at the end of a
- * file, shorter than a sequence, is not predicted, as in training's evaluations: it is counted and told. */
+ * file, shorter than a sequence, is not predicted, as in training's evaluations: it is counted and reported.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -34,7 +35,7 @@ struct options {
 
 enum { BATCH_TOKENS = 4096, LENGTH_MAX = 1024 };
 
-/* What is open, and what has been measured. */
+/* All that is open, and the measurements so far. */
 struct evaluation {
     struct loaded_model loaded;
     struct corpus corpus;

@@ -177,7 +177,7 @@ static enum status find_runs(struct store *store, const char *const *words, size
     return status;
 }
 
-/* What is wrong with the words taken together; NULL: nothing. */
+/* The contradiction between options and words as a sentence; NULL: none. */
 static const char *contradiction(const struct request *request, int words)
 {
     bool metrics = request->format == FORMAT_LONG || request->format == FORMAT_TENSORBOARD;

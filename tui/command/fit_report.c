@@ -64,7 +64,7 @@ static enum status ask_host(struct fit_report *r, struct plan_input input, struc
     return STATUS_OK;
 }
 
-/* What a configuration accepts, and what sets that limit. */
+/* The largest value that a configuration accepts, and which key sets that limit. */
 struct limit {
     int64_t most;
     const char *by;

@@ -1,4 +1,5 @@
-/* What fits into a device's memory: the answer of `anneal estimate --fit`, as text and as JSON.
+/* The largest batch and sequence that fit into a device's memory: the answer of `anneal estimate --fit`, as
+ * text and as JSON.
  *
  * Of an amount that is given the whole is the plan's, but a GPU's context. Of what the device has now, the
  * plan gets what really starts there: what could be reserved, less what the program takes beside its plan,

@@ -1,4 +1,4 @@
-/* What the form of a new run shows beside what is typed: the configuration as `anneal train` would read it.
+/* The preview in the form of a new run: the configuration as `anneal train` would read it.
  */
 #ifndef ANNEAL_TUI_FORM_PREVIEW_H
 #define ANNEAL_TUI_FORM_PREVIEW_H

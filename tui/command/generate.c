@@ -24,7 +24,7 @@ struct options {
     bool best, json;
 };
 
-/* What generation holds open. */
+/* All that generation holds open. */
 struct voice {
     struct loaded_model loaded;
     struct tokenizer *tokenizer;
@@ -84,7 +84,7 @@ static enum status print_json(const char *prompt, const char *text, size_t lengt
     return command_end_json(&json, err);
 }
 
-static enum status speak(struct voice *v, const struct options *o, struct err *err)
+static enum status write_text(struct voice *v, const struct options *o, struct err *err)
 {
     struct sampling sampling = {o->temperature, (int)o->top_k, o->top_p, (uint64_t)o->seed};
     char *text = NULL;
@@ -122,7 +122,7 @@ static enum status run(const void *options, const struct words *words, struct er
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (!status) status = open_voice(&voice, folder, device_words[o->device], allocator, err);
-    if (!status) status = speak(&voice, o, err);
+    if (!status) status = write_text(&voice, o, err);
     close_voice(&voice);
     return status;
 }

@@ -1,4 +1,4 @@
-/* What `estimate` and `train --dry-run` print alike of a run to come. */
+/* The parts of a plan that `estimate` and `train --dry-run` print alike. */
 #ifndef ANNEAL_TUI_COMMAND_PLAN_PARTS_H
 #define ANNEAL_TUI_COMMAND_PLAN_PARTS_H
 

@@ -36,7 +36,7 @@ void progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style 
     };
 }
 
-/* ---- the words of a line ---- */
+/* ---- the parts of a line ---- */
 
 /* Columns of UTF-8 text, one a character: what this line is made of has no wide ones. */
 static int columns(const char *text)
@@ -130,7 +130,7 @@ char *progress_bar_line(const struct progress_view *view, int width, bool utf8, 
     format_rate(view, part[RATE], sizeof part[RATE]);
     format_eta(view, part[ETA], sizeof part[ETA]);
     snprintf(part[SUFFIX], sizeof part[SUFFIX], "%s", view->suffix ? view->suffix : "");
-    /* What does not fit goes, the least needed first. */
+    /* Parts that do not fit are dropped, the least needed first. */
     static const int dispensable[] = {RATE, AMOUNT, SUFFIX, ETA};
     int used = columns(head), next = 0;
     for (int i = 0; i < PARTS; i++) used += part[i][0] ? 2 + columns(part[i]) : 0;

@@ -43,7 +43,7 @@ static void print_holder(const struct reservation *row)
     putchar('\n');
 }
 
-/* What it holds meanwhile is there already: a GPU's context, or of a CPU the program itself. */
+/* The memory held meanwhile is a GPU's context or, on a CPU, the program itself. */
 void reservation_list_waiter(const struct reservation *row, size_t place)
 {
     char bytes[32];

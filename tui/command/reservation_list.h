@@ -1,4 +1,4 @@
-/* Who has reserved memory of a device, and who waits for some: lines below that device's. */
+/* The reservations of a device's memory and the queue for it, as lines below that device's. */
 #ifndef ANNEAL_TUI_RESERVATION_LIST_H
 #define ANNEAL_TUI_RESERVATION_LIST_H
 
@@ -23,7 +23,7 @@ void reservation_list_close(struct reservation_list *list);
 
 void reservation_list_print(const struct reservation_list *list);
 
-/* What the ledger calls this process; NULL where it holds nothing. Borrowed. */
+/* The ledger's name for this process; NULL where it holds nothing. Borrowed. */
 const char *reservation_list_holder(const struct reservation_list *list, int64_t pid);
 
 /* The line of one who waits alone, the `place`-th from 1. */

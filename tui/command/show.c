@@ -36,7 +36,7 @@ static int latest_first(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-/* What is there now: a trace is a file and has no row. */
+/* Lists the files that are there now: a trace has no row in the store. */
 static enum status read_traces(struct show *s, size_t limit, struct err *err)
 {
     char path[PATH_MAX + 8];
@@ -136,7 +136,7 @@ static void print_device(struct show *show)
     char state[96], when[48];
     if (!show->looked_at) return;
     printf("  last seen   %s: %s", format_time(device->wall_time, when, sizeof when),
-           *label_device(device, state, sizeof state) ? state : "the device tells nothing");
+           *label_device(device, state, sizeof state) ? state : "the device reports nothing");
     if (!isnan(device->load_1m)) printf(", host load %.1f", device->load_1m);
     if (*device->throttle) printf(", clocks low: %s", line(show, device->throttle));
     putchar('\n');

@@ -9,7 +9,7 @@
 #include "runs/run.h"
 #include "runs/series.h"
 
-/* What has become of a checkpoint. Damaged: as far as a quick look can tell, or a resume that found it so has
+/* The present state of a checkpoint. Damaged: by a quick look, or because a resume has found it so and
  * renamed it. */
 struct show_place {
     bool exists, damaged;

@@ -97,7 +97,7 @@ static void fill(struct training_options *training, const struct options *o, str
     training->check_allocations = o->check_allocations;
 }
 
-/* What a session comes to: a run that Ctrl-C has stopped ends with 130 and no sentence. SIGTERM is a request,
+/* Ends a session: a run that Ctrl-C has stopped ends with 130 and no sentence. SIGTERM is a request,
  * and leaving is what was asked for, also before the first step. */
 static enum status conclude(enum status status, const struct train_report *report, struct err *err)
 {

@@ -1,4 +1,4 @@
-/* What commands that read a configuration from their words share. */
+/* Reading a configuration from the words of a command. */
 #ifndef ANNEAL_TUI_COMMAND_TRAIN_H
 #define ANNEAL_TUI_COMMAND_TRAIN_H
 

@@ -40,7 +40,7 @@ static void show_text(struct train_report *report, const char *text)
     progress_bar_say(&report->bar, "%s", text);
 }
 
-/* A line for who looks on now; it says nothing to who reads the log later. */
+/* A line for the screen alone: it would mean nothing in the log. */
 __attribute__((format(printf, 2, 3))) static void show_line(struct train_report *report, const char *format,
                                                             ...)
 {
@@ -52,7 +52,8 @@ __attribute__((format(printf, 2, 3))) static void show_line(struct train_report 
     show_text(report, text);
 }
 
-__attribute__((format(printf, 2, 3))) static void tell(struct train_report *report, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void report_line(struct train_report *report, const char *format,
+                                                              ...)
 {
     char text[LINE_BYTES];
     va_list args;
@@ -104,11 +105,12 @@ static void begin(void *context, const struct training_introduction *in)
         json_out_int(&report->json, "total_steps", in->total_steps);
         end_json(report);
     }
-    tell(report, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
-         text_format_count((double)in->parameters, parameters, sizeof parameters),
-         text_format_count((double)in->corpus_tokens, tokens, sizeof tokens),
-         text_format_bytes((uint64_t)in->planned_bytes, memory, sizeof memory), in->device);
-    if (in->step > 0) tell(report, "goes on after step %" PRId64 " of %" PRId64, in->step, in->total_steps);
+    report_line(report, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
+                text_format_count((double)in->parameters, parameters, sizeof parameters),
+                text_format_count((double)in->corpus_tokens, tokens, sizeof tokens),
+                text_format_bytes((uint64_t)in->planned_bytes, memory, sizeof memory), in->device);
+    if (in->step > 0)
+        report_line(report, "goes on after step %" PRId64 " of %" PRId64, in->step, in->total_steps);
     show_line(report, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves", in->run);
 }
 
@@ -180,10 +182,10 @@ static void eval(void *context, const struct eval_record *record, const struct s
         snprintf(patience, sizeof patience, ", %" PRId64 " of %" PRId64 " evaluations without improvement",
                  stopping->patience_used, stopping->patience);
     if (stopping->improved)
-        tell(report, "evaluation at step %" PRId64 ": val loss %s (best so far)", record->step, loss);
+        report_line(report, "evaluation at step %" PRId64 ": val loss %s (best so far)", record->step, loss);
     else
-        tell(report, "evaluation at step %" PRId64 ": val loss %s (best %s at %" PRId64 "%s)", record->step,
-             loss, best, stopping->best_step, patience);
+        report_line(report, "evaluation at step %" PRId64 ": val loss %s (best %s at %" PRId64 "%s)",
+                    record->step, loss, best, stopping->best_step, patience);
 }
 
 static void sample(void *context, const struct sample_record *record)
@@ -198,7 +200,7 @@ static void sample(void *context, const struct sample_record *record)
         line[LINE_BYTES]; /* a line of the log stays one line, and obeys no control character */
     snprintf(both, sizeof both, "%s%s", record->prompt, record->text);
     clean_line(line, sizeof line, both);
-    tell(report, "sample at step %" PRId64 ": %s", record->step, line);
+    report_line(report, "sample at step %" PRId64 ": %s", record->step, line);
 }
 
 static void checkpoint(void *context, const struct checkpoint_record *record)
@@ -210,8 +212,8 @@ static void checkpoint(void *context, const struct checkpoint_record *record)
         table_json(&report->json, TABLE_CHECKPOINTS, record);
         end_json(report);
     }
-    tell(report, "checkpoint %s (%s, %s)", record->path, record->kind,
-         text_format_bytes((uint64_t)record->bytes, size, sizeof size));
+    report_line(report, "checkpoint %s (%s, %s)", record->path, record->kind,
+                text_format_bytes((uint64_t)record->bytes, size, sizeof size));
 }
 
 static void event(void *context, const struct event_record *record)
@@ -224,7 +226,7 @@ static void event(void *context, const struct event_record *record)
         json_out_text(&report->json, "text", record->text);
         end_json(report);
     }
-    tell(report, "%s: %s", record->level, record->text);
+    report_line(report, "%s: %s", record->level, record->text);
 }
 
 static void order(void *context, const char *verb, int64_t step, const char *result)
@@ -237,7 +239,7 @@ static void order(void *context, const char *verb, int64_t step, const char *res
         json_out_text(&report->json, "result", result);
         end_json(report);
     }
-    tell(report, "order %s after step %" PRId64 ": %s", verb, step, result);
+    report_line(report, "order %s after step %" PRId64 ": %s", verb, step, result);
 }
 
 static void paused(void *context, int64_t step, bool now)
@@ -250,10 +252,10 @@ static void paused(void *context, int64_t step, bool now)
         end_json(report);
     }
     if (now) {
-        tell(report, "paused after step %" PRId64 "; go on with: anneal order %s continue", step,
-             report->run);
+        report_line(report, "paused after step %" PRId64 "; go on with: anneal order %s continue", step,
+                    report->run);
     } else {
-        tell(report, "goes on after step %" PRId64, step);
+        report_line(report, "goes on after step %" PRId64, step);
     }
 }
 
@@ -272,11 +274,11 @@ static void end(void *context, const struct training_ending *ending)
         end_json(report);
     }
     if (strcmp(status, "stopped") == 0) {
-        tell(report, "stopped after step %" PRId64 "; go on with: anneal %s %s", step, report->go_on_with,
-             id);
+        report_line(report, "stopped after step %" PRId64 "; go on with: anneal %s %s", step,
+                    report->go_on_with, id);
     } else if (strcmp(status, "failed") != 0) {
-        tell(report, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
-             strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, id, id);
+        report_line(report, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
+                    strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, id, id);
     } else { /* what is shown of it comes from who ends the command */
         char text[LINE_BYTES];
         snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", step, ending->message);

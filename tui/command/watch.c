@@ -9,8 +9,8 @@
 #include "tui/view/keys.h"
 #include "tui/view/session.h"
 
-/* What the form of a new run offers: the keys used most. An empty field is left to the trainer; the defaults
- * shown are those of the configuration, except for the two that are no keys of it. */
+/* The fields of the form of a new run: the keys used most. An empty field is left to the trainer; the
+ * defaults shown are those of the configuration, except for the two that are no keys of it. */
 static const struct form_field offered[] = {
     {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
     {"model.preset", "preset", NULL, "size of the model", NULL},

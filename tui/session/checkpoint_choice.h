@@ -1,5 +1,5 @@
-/* What is said of a run's checkpoints that are damaged: that one was passed over, or what there is instead of
- * the one that was asked for. */
+/* Sentences about damaged checkpoints of a run: that one was passed over, or which other one there is instead
+ * of the one asked for. */
 #ifndef ANNEAL_TUI_SESSION_CHECKPOINT_CHOICE_H
 #define ANNEAL_TUI_SESSION_CHECKPOINT_CHOICE_H
 

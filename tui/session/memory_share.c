@@ -33,7 +33,7 @@ static const char not_reserved[] = "device memory is not reserved",
                   not_known[] = "what others have reserved is not known",
                   not_seen[] = "runs of another ANNEAL_HOME are not seen";
 
-/* What the device has now. */
+/* Asks the device for its memory now. */
 static void look(const struct memory_wish *wish, struct device_info *info, struct ledger_room *room)
 {
     wish->backend->device_describe(wish->device, info);
@@ -46,7 +46,7 @@ static void look(const struct memory_wish *wish, struct device_info *info, struc
     if (info->uuid[0] == '\0') room->beside = memory_private(getpid());
 }
 
-/* What this process takes of a GPU beside what it allocates; *taken of it is taken already. */
+/* The bytes that this process takes of a GPU beside its allocations; *taken of them are taken already. */
 static int64_t context_bytes(const char *home, const struct device_info *info, int64_t *taken)
 {
     int64_t known = memory_share_overhead(home, info), now = known > 0 ? overhead_measure(info) : 0;

@@ -31,7 +31,7 @@ struct memory_wish {
     bool wait;     /* until it fits, or a signal asks us to leave */
 };
 
-/* What the ledger knows the device by. */
+/* The device's name in the ledger. */
 const char *memory_share_device(const struct device_info *device);
 
 /* The share of a device's memory that stays free: what is wanted, or where that is NaN, by the kind of
@@ -39,21 +39,21 @@ const char *memory_share_device(const struct device_info *device);
  * tenth. Of a GPU in a rack only the driver's and the libraries' own are to fit beside: a fiftieth. */
 double memory_share_reserve(const struct device_info *device, double wanted);
 
-/* What a process takes of this GPU before it allocates anything, as a run under `home` has measured it; 0:
+/* The bytes that a process takes of this GPU before it allocates, as a run under `home` has measured them; 0:
  * not known, or a CPU. */
 int64_t memory_share_overhead(const char *home, const struct device_info *device);
 
 /* STATUS_BUSY: others hold what is missing. STATUS_NO_MEMORY: the device has less. STATUS_INTERRUPTED: a
- * signal ended the waiting. One who waits may be told STATUS_BUSY, too: where who came before could not come
+ * signal ended the waiting. A waiting process may get STATUS_BUSY, too: where who came before could not come
  * in beside what this process holds already. */
 enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err);
 /* So much of it is allocated by now, for `holder`; the context beside it is known. Of the host's memory only
  * what was touched is taken, so there it is measured. Where the ledger's file has been removed meanwhile the
  * reservation is written down anew. */
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes);
-/* What a network could still take of the wish's device, its own bytes aside; INT64_MAX: nobody knows. */
+/* The bytes that a network could still take of the wish's device, its own aside; INT64_MAX: not known. */
 int64_t memory_share_left(const struct memory_wish *wish);
-/* Who waits for the wish's device, in order: how many, and *out, yours to free. */
+/* The queue for the wish's device, in order: its length, and *out, yours to free. */
 size_t memory_share_queue(const struct memory_wish *wish, struct reservation **out);
 void memory_share_release(struct memory_share *share); /* harmless on a zeroed struct */
 

@@ -29,10 +29,10 @@ struct metrics {
     struct device_info device;
     /* the thread's own */
     struct store *store;
-    struct gauge *gauge; /* NULL: nobody tells of the GPU */
+    struct gauge *gauge; /* NULL: the GPU cannot be observed */
 };
 
-/* What is waited for from here on; false: nobody waits for the answer any more. */
+/* Notes what the thread waits for next; false: nobody waits for the answer any more. */
 static bool ask(struct metrics *m, const char *whom)
 {
     pthread_mutex_lock(&m->mutex);
@@ -61,8 +61,8 @@ static void take(struct metrics *m)
     if (ask(m, "the run store")) gpu_samples_add(m->store, m->id, &record, NULL);
 }
 
-/* The last one is taken after it was told, also by a run that was over before this thread began. */
-static void take_until_told(struct metrics *m)
+/* The last sample is taken after the request to stop, even if the run ended before this thread began. */
+static void take_until_stopped(struct metrics *m)
 {
     struct timespec next;
     clock_gettime(CLOCK_MONOTONIC, &next);
@@ -88,7 +88,7 @@ static void *body(void *argument)
 {
     struct metrics *m = argument;
     if (ask(m, "NVML")) gauge_open(m->device.uuid, &m->gauge, NULL);
-    if (ask(m, "the run store") && !store_open(m->home, &m->store, NULL)) take_until_told(m);
+    if (ask(m, "the run store") && !store_open(m->home, &m->store, NULL)) take_until_stopped(m);
     ask(m, "NVML");
     gauge_close(m->gauge);
     store_close(m->store);

@@ -83,7 +83,7 @@ static enum status find_checkpoint(struct store *store, const char *checkpoints,
     return STATUS_OK;
 }
 
-/* What is no run has no checkpoints to choose among. */
+/* Only a run has checkpoints to choose among. */
 static enum status check_alone(const struct model_choice *c, const char *what, struct err *err)
 {
     if (!c->best && c->step < 0) return STATUS_OK;

@@ -37,7 +37,7 @@ void recorded_run_release(struct recorded_run *run)
     *run = (struct recorded_run){0};
 }
 
-/* What a checkpoint depends on; a change would load other shapes or other tokens. */
+/* These keys fix the shapes and tokens that a checkpoint depends on. */
 enum status recorded_run_check(const struct recorded_run *run, const struct config *new, const char *how,
                                struct err *err)
 {

@@ -19,8 +19,8 @@ struct recorded_run {
 enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err);
 void recorded_run_release(struct recorded_run *run);
 
-/* What a checkpoint depends on must be as it was: a change would load other shapes or other tokens. `how`:
- * "resumed". STATUS_USAGE names the key, and what it was. */
+/* Checks that the keys which a checkpoint depends on are unchanged: else it would load other shapes or
+ * tokens. `how`: "resumed". STATUS_USAGE names the key, and what it was. */
 enum status recorded_run_check(const struct recorded_run *run, const struct config *config, const char *how,
                                struct err *err);
 

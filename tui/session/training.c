@@ -120,8 +120,8 @@ static enum status load_last_good(struct training_session *s, struct err *err)
 }
 
 /* Says in the run's history what failed, and what becomes of the steps since the last good state. */
-static void tell_fall_back(struct training_session *s, const char *device, enum precision before,
-                           int64_t failed_after)
+static void report_fall_back(struct training_session *s, const char *device, enum precision before,
+                             int64_t failed_after)
 {
     char text[1024], from[64] = "the beginning", again[64] = "";
     enum precision now = trainer_plan(s->trainer)->input.precision;
@@ -157,12 +157,12 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     writer_next_segment(s->writer);
     writer_device(s->writer, s->choice.info.short_name,
                   precision_name(trainer_plan(s->trainer)->input.precision));
-    tell_fall_back(s, device, before, step);
+    report_fall_back(s, device, before, step);
     training_session_start_metrics(s);
     return STATUS_OK;
 }
 
-/* What there is to do with a lower learning rate. */
+/* The next step of the user, once the learning rate is lower. */
 static const char *after_divergence(const struct training_session *s)
 {
     char checkpoint[PATH_MAX];
@@ -277,7 +277,7 @@ enum status training_start(const struct training_options *options, struct err *e
         }
     }
     if (!status) introduce(&s);
-    if (!status && options->fork) training_tell_fork(&s);
+    if (!status && options->fork) training_report_fork(&s);
     if (!status && s.weights) {
         snprintf(text, sizeof text, "starts with the weights of %.400s", s.weights);
         training_session_event(&s, -1, "info", text);
@@ -323,7 +323,7 @@ enum status training_resume(const struct training_options *options, const struct
                       precision_name(trainer_plan(s.trainer)->input.precision));
         introduce(&s);
     }
-    training_tell_passed_over(&s, !status);
+    training_report_passed_over(&s, !status);
     if (!status && (s.anew || s.fresh))
         training_session_event(&s, trainer_state(s.trainer)->step, "info",
                                s.anew ? "begins again: it had no checkpoint yet"

@@ -1,5 +1,5 @@
 /* A training session: where the trainer, the run store and the reservations of memory meet. Used by `train`,
- * `resume` and `fork`. Prints nothing but warnings on standard error: a watcher is told everything. */
+ * `resume` and `fork`. Prints nothing but warnings on standard error: a watcher receives everything. */
 #ifndef ANNEAL_TUI_SESSION_TRAINING_H
 #define ANNEAL_TUI_SESSION_TRAINING_H
 
@@ -9,7 +9,8 @@
 #include "runs/run.h"
 #include "tui/session/run_log.h"
 
-/* What is known before the first step. Borrowed for the call, but for the log, which stays until the end. */
+/* The facts known before the first step. Borrowed for the call, but for the log, which stays until the end.
+ */
 struct training_introduction {
     const char *run, *device;  /* the id; as the backend describes it */
     const char *go_on_with;    /* the command that goes on from this run's checkpoints: "resume", or "fork" */

@@ -108,7 +108,7 @@ static enum status find_origin(struct training_session *s, const struct run_info
     return STATUS_OK;
 }
 
-/* What there is beside the checkpoint that the run goes on from, and newer. */
+/* Fills passed_over where a newer checkpoint than the one the run goes on from exists. */
 static void find_passed_over(struct training_session *s)
 {
     char newest[PATH_MAX];
@@ -147,10 +147,10 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
     return status ? status : check_rest(s, s->id, err);
 }
 
-void training_tell_passed_over(struct training_session *s, bool resumed)
+void training_report_passed_over(struct training_session *s, bool resumed)
 {
     char text[sizeof s->passed_over + 80];
-    if (*s->passed_over && (!resumed || s->options->silent)) /* to a user whom no report tells */
+    if (*s->passed_over && (!resumed || s->options->silent)) /* where no report shows it */
         fprintf(stderr, "anneal: warning: run %s: %s\n", s->id, s->passed_over);
     if (!resumed || s->anew) return;
     bool moved = checkpoint_set_damaged_aside(s->checkpoints, s->origin);
@@ -205,7 +205,7 @@ static void describe_changes(const char *before, const char *after, char *buf, s
     }
 }
 
-/* What the command line has changed becomes the run's configuration, and a line of its history. */
+/* Stores the keys that the command line has changed, and describes them for the run's history. */
 enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err)
 {
     const struct config *c = &s->config;
@@ -240,7 +240,7 @@ enum status training_take_checkpoint(struct training_session *s, struct err *err
     return checkpoint_adopt(s->checkpoints, s->options->fork->checkpoint, &s->adopted_bytes, err);
 }
 
-void training_tell_fork(struct training_session *s)
+void training_report_fork(struct training_session *s)
 {
     const struct fork_origin *fork = s->options->fork;
     int64_t step = trainer_state(s->trainer)->step;

@@ -12,15 +12,15 @@ enum status training_open_resumed(struct training_session *s, struct err *err);
 
 /* Says that a newer checkpoint was passed over, where one was: on standard error where the report does not,
  * and once the run is `resumed`, in its history. Then those that are damaged are set aside, too. */
-void training_tell_passed_over(struct training_session *s, bool resumed);
+void training_report_passed_over(struct training_session *s, bool resumed);
 
 /* After that: the learning rates that were ordered and obeyed since the checkpoint are found in the store, to
  * be set again at the steps where they were: what is trained again is what was trained before. An order that
  * came later and was obeyed at an earlier step (after another resume) puts them out of force. */
 enum status training_recall_orders(struct training_session *s, struct err *err);
 
-/* What the command line has changed becomes the run's configuration; what that is, as one line for its
- * history; "": nothing. */
+/* Stores the configuration with the keys that the command line has changed; `changes` lists them for the
+ * run's history, "": none. */
 enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err);
 
 /* The same with the checkpoint that the options name. */
@@ -29,6 +29,6 @@ enum status training_open_forked(struct training_session *s, struct err *err);
  * moment, whatever becomes of the other run. */
 enum status training_take_checkpoint(struct training_session *s, struct err *err);
 /* The first line of the new run's history. */
-void training_tell_fork(struct training_session *s);
+void training_report_fork(struct training_session *s);
 
 #endif

@@ -1,5 +1,5 @@
-/* What a training session holds open, and the observer that joins trainer, run store and watcher: what the
- * trainer reports goes to the run's record and to the watcher, what is ordered comes back. Private to
+/* All that a training session holds open, and the observer that joins trainer, run store and watcher: what
+ * the trainer reports goes to the run's record and to the watcher, what is ordered comes back. Private to
  * training.c, which decides what is opened when, and on which device. */
 #ifndef ANNEAL_TUI_SESSION_TRAINING_SESSION_H
 #define ANNEAL_TUI_SESSION_TRAINING_SESSION_H
