@@ -23,12 +23,6 @@ struct no_record {
 
 enum { LISTED, KEYED };
 
-const struct table_info store_tables[TABLE_COUNT] = {
-#define TABLE(symbol, name, csv, record, since, keyed, order)                                                \
-    {#name, csv, since, keyed, order, BEFORE_##symbol + 1, END_##symbol, sizeof(record)},
-#include "runs/columns.def"
-};
-
 /* A field of the record of a table, for what looks only at its type and size. */
 #define FIELD_OF(symbol, field) (((record_of_##symbol *)0)->field)
 #define KIND_OF(expression)                                                                                  \
@@ -39,6 +33,19 @@ const struct table_info store_tables[TABLE_COUNT] = {
              : FIELD_DOUBLE, const char *                                                                              \
              : FIELD_TEXT, char *                                                                                      \
              : FIELD_CHARS)
+/* clang-format off: the last member, `texts`, is a sum over the fields */
+const struct table_info store_tables[TABLE_COUNT] = {
+#define TABLE(symbol, name, csv, record, since, keyed, order)                                                \
+    {                                                                                                        \
+#name, csv, since, keyed, order, BEFORE_##symbol + 1, END_##symbol, sizeof(record), 0
+#define FIELD(symbol, column, since, null, sql) +(KIND_OF(FIELD_OF(symbol, column)) == FIELD_TEXT)
+#define END(symbol)                                                                                          \
+    }                                                                                                        \
+    ,
+#include "runs/columns.def"
+};
+/* clang-format on */
+
 #define PLACED(symbol, column) offsetof(record_of_##symbol, column), sizeof FIELD_OF(symbol, column)
 
 const struct column_info store_columns[COLUMN_COUNT] = {

@@ -65,6 +65,7 @@ struct table_info {
     const char *order;
     int first, end; /* of store_columns */
     size_t record;  /* bytes of one */
+    int texts;      /* its fields of type const char * */
 };
 
 extern const struct table_info store_tables[TABLE_COUNT];
@@ -82,6 +83,11 @@ static inline bool column_is_integer(const struct column_info *column)
 
 const char *table_csv_name(enum store_table table); /* "steps", … */
 bool table_csv_parse(const char *word, enum store_table *out);
+
+static inline bool column_is_text(const struct column_info *column)
+{
+    return column->sql[0] == 't';
+}
 
 /* The columns of the CSV in its order, `run` first; returns how many. */
 int table_csv_columns(enum store_table table, const struct column_info *out[COLUMNS_MAX]);
@@ -104,7 +110,7 @@ const char *column_text(const struct column_info *column, const void *record);
 /* Writes a field as a member: a number that is not finite, a whole one below 0 and a missing text are null.
  */
 void column_json(struct json_out *out, const struct column_info *column, const void *record);
-/* All fields of a record that the CSV has, in its order. */
+/* All fields of a record but HIDDEN ones, in the order of the list. */
 void table_json(struct json_out *out, enum store_table table, const void *record);
 
 /* The words of the enums that are stored, each ended by NULL, and back: false for none of them. */

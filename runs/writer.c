@@ -62,7 +62,8 @@ void writer_record(struct writer *writer, enum store_table table, const void *re
     int count = 0, column = store_tables[table].first;
     assert(store_tables[table].record <= sizeof slot - offsetof(struct writer_slot, step));
     memcpy(&slot.step, record, store_tables[table].record);
-    while ((text = table_next_text(table, &column, &slot.step))) texts[count++] = *text;
+    while (count < store_tables[table].texts && (text = table_next_text(table, &column, &slot.step)))
+        texts[count++] = *text;
     put(writer, &slot, texts, count);
 }
 
