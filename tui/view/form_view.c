@@ -4,7 +4,6 @@
  * chart, and what is wrong with them, as they are typed. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tui/view/launch.h"
@@ -70,15 +69,13 @@ static void set_typing(struct workbench *workbench, const struct form_state *sta
     workbench->typing = !state->launch.pid && state->at < state->count;
 }
 
-static enum status form_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
+static enum status form_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
-    (void)argument;
-    struct form_state *state = calloc(1, sizeof *state);
-    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the form");
+    (void)argument, (void)err; /* it cannot fail */
+    struct form_state *state = opaque;
     state->count = workbench->options.field_count < FIELDS_MAX ? workbench->options.field_count : FIELDS_MAX;
     preview(workbench, state);
     set_typing(workbench, state);
-    *out = state;
     return STATUS_OK;
 }
 
@@ -87,7 +84,6 @@ static void form_close(void *opaque)
     struct form_state *state = opaque;
     launch_release(&state->launch);
     canvas_release(&state->canvas);
-    free(state);
 }
 
 static bool form_read(struct workbench *workbench, void *opaque, bool store_changed)
@@ -331,8 +327,9 @@ static void form_key(struct workbench *workbench, void *opaque, enum action acti
 }
 
 const struct view_ops form_view = {
-    .name = "form",
+    .name = "the form",
     .context = CONTEXT_FORM,
+    .state_bytes = sizeof(struct form_state),
     .open = form_open,
     .read = form_read,
     .draw = form_draw,

@@ -1,6 +1,5 @@
 /* The view of a run's memory, live or past: a past run shows what was seen last. Reads the run store, and
  * once a second while the run trains the ledger of device memory, which changes without the store. */
-#include <stdlib.h>
 
 #include "runs/memory_usage.h"
 #include "runs/reservations/ledger_place.h"
@@ -78,25 +77,20 @@ static void memory_close(void *opaque)
     ledger_close(state->ledger);
     arena_release(&state->arena);
     arena_release(&state->holders_arena);
-    free(state);
 }
 
-static enum status memory_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
+static enum status memory_open(struct workbench *workbench, void *opaque, const char *argument,
+                               struct err *err)
 {
     struct err ledger = {0};
-    struct memory_state *state = calloc(1, sizeof *state);
-    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the view of a run's memory");
+    struct memory_state *state = opaque;
     arena_init(&state->arena, 4096);
     arena_init(&state->holders_arena, 4096);
     enum status status = run_find(workbench->store, argument, &state->run, err);
     if (!status) status = read_usage(workbench, state, err);
-    if (status) {
-        memory_close(state);
-        return status;
-    }
+    if (status) return status;
     /* without the ledger the rest is as true as before */
     if (read_holders(workbench, state, &ledger)) workbench_fail(workbench, &ledger);
-    *out = state;
     return STATUS_OK;
 }
 
@@ -134,8 +128,9 @@ static void memory_key(struct workbench *workbench, void *opaque, enum action ac
 }
 
 const struct view_ops memory_view = {
-    .name = "memory",
+    .name = "the view of a run's memory",
     .context = CONTEXT_MEMORY,
+    .state_bytes = sizeof(struct memory_state),
     .open = memory_open,
     .read = memory_read,
     .draw = memory_draw,

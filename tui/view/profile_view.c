@@ -1,7 +1,6 @@
 /* The view of where the time of a run's steps goes: a table that folds. A profiled step comes now and then
  * and reading sums over all of them, so a run that trains is read every few seconds, not with every commit.
  */
-#include <stdlib.h>
 
 #include "runs/run.h"
 #include "tui/view/labels.h"
@@ -59,23 +58,15 @@ static void profile_close(void *opaque)
     struct profile_state *state = opaque;
     profile_tree_release(&state->tree);
     profile_release(&state->profile);
-    free(state);
 }
 
-static enum status profile_open(struct workbench *workbench, const char *argument, void **out,
+static enum status profile_open(struct workbench *workbench, void *opaque, const char *argument,
                                 struct err *err)
 {
-    struct profile_state *state = calloc(1, sizeof *state);
-    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the view of a profile");
+    struct profile_state *state = opaque;
     state->tree.by_time = true;
-    enum status status = run_find(workbench->store, argument, &state->run, err);
-    if (!status) status = read_profile(workbench, state, err);
-    if (status) {
-        profile_close(state);
-        return status;
-    }
-    *out = state;
-    return STATUS_OK;
+    if (run_find(workbench->store, argument, &state->run, err)) return err->status;
+    return read_profile(workbench, state, err);
 }
 
 static bool profile_view_read(struct workbench *workbench, void *opaque, bool store_changed)
@@ -173,8 +164,9 @@ static void profile_key(struct workbench *workbench, void *opaque, enum action a
 }
 
 const struct view_ops profile_view = {
-    .name = "profile",
+    .name = "the view of a profile",
     .context = CONTEXT_PROFILE,
+    .state_bytes = sizeof(struct profile_state),
     .open = profile_open,
     .read = profile_view_read,
     .draw = profile_draw,

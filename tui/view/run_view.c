@@ -2,7 +2,6 @@
  * same on runs that go on and on those that ended. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tui/view/labels.h"
@@ -30,24 +29,17 @@ struct run_state {
     int64_t order;  /* id of the last order sent, until it has taken effect; 0: none */
 };
 
-static enum status run_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
+static enum status run_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
-    struct run_state *state = calloc(1, sizeof *state);
-    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the view of a run");
-    if (run_model_open(&state->model, workbench->store, argument, err)) {
-        free(state);
-        return err->status;
-    }
+    struct run_state *state = opaque;
+    if (run_model_open(&state->model, workbench->store, argument, err)) return err->status;
     /* a run that was deleted since is not compared with, and not worth a failure */
     struct err gone = {0};
     if (workbench->compared[0] &&
         run_model_compare(&state->model, workbench->store, workbench->compared, &gone))
         workbench->compared[0] = '\0';
-    state->cursor = -1;
-    state->event = -1;
-    state->end = -1;
+    state->cursor = state->event = state->end = -1;
     memcpy(workbench->visited, state->model.info.id, sizeof workbench->visited);
-    *out = state;
     return STATUS_OK;
 }
 
@@ -56,7 +48,6 @@ static void run_close(void *opaque)
     struct run_state *state = opaque;
     run_model_release(&state->model);
     canvas_release(&state->canvas);
-    free(state);
 }
 
 /* The steps the charts show. */
@@ -400,8 +391,9 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
 }
 
 const struct view_ops run_view = {
-    .name = "run",
+    .name = "the view of a run",
     .context = CONTEXT_RUN,
+    .state_bytes = sizeof(struct run_state),
     .open = run_open,
     .read = run_read,
     .draw = run_draw,

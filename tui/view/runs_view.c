@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -56,18 +55,12 @@ struct runs_state {
 
 /* --- reading --- */
 
-static enum status runs_open(struct workbench *workbench, const char *argument, void **out, struct err *err)
+static enum status runs_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
     (void)argument;
-    struct runs_state *state = calloc(1, sizeof *state);
-    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for the list of runs");
+    struct runs_state *state = opaque;
     runs_list_init(&state->list);
-    if (runs_list_read(&state->list, workbench->store, workbench->now, err)) {
-        free(state);
-        return err->status;
-    }
-    *out = state;
-    return STATUS_OK;
+    return runs_list_read(&state->list, workbench->store, workbench->now, err);
 }
 
 static void runs_close(void *opaque)
@@ -75,7 +68,6 @@ static void runs_close(void *opaque)
     struct runs_state *state = opaque;
     for (int i = 0; i < SPARKS; i++) series_release(&state->sparks[i].series);
     runs_list_release(&state->list);
-    free(state);
 }
 
 static bool runs_read(struct workbench *workbench, void *opaque, bool store_changed)
@@ -416,8 +408,9 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
 }
 
 const struct view_ops runs_view = {
-    .name = "runs",
+    .name = "the list of runs",
     .context = CONTEXT_RUNS,
+    .state_bytes = sizeof(struct runs_state),
     .open = runs_open,
     .read = runs_read,
     .draw = runs_draw,

@@ -18,6 +18,7 @@ static void pop(struct workbench *workbench)
 {
     workbench->depth--;
     workbench->stack[workbench->depth].ops->close(workbench->stack[workbench->depth].state);
+    free(workbench->stack[workbench->depth].state);
     workbench->typing = false;
     workbench->dirty = true;
 }
@@ -25,9 +26,14 @@ static void pop(struct workbench *workbench)
 static enum status push(struct workbench *workbench, const struct view_ops *ops, const char *argument,
                         struct err *err)
 {
-    void *state;
+    void *state = calloc(1, ops->state_bytes);
+    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for %s", ops->name);
     workbench->typing = false;
-    if (ops->open(workbench, argument, &state, err)) return err->status;
+    if (ops->open(workbench, state, argument, err)) {
+        ops->close(state);
+        free(state);
+        return err->status;
+    }
     workbench->stack[workbench->depth].ops = ops;
     workbench->stack[workbench->depth++].state = state;
     workbench->dirty = true;

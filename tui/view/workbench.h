@@ -41,10 +41,11 @@ typedef void form_preview_function(const char *const *settings, size_t count, st
 struct workbench;
 
 struct view_ops {
-    const char *name;
+    const char *name; /* as in "no memory for the view of a run" */
     enum key_context context;
-    /* `argument` is a run's id or NULL. On failure nothing is left to close. */
-    enum status (*open)(struct workbench *workbench, const char *argument, void **state, struct err *err);
+    size_t state_bytes;
+    /* `state` comes zeroed; `argument` is a run's id or NULL. It is closed after a failure, too. */
+    enum status (*open)(struct workbench *workbench, void *state, const char *argument, struct err *err);
     /* Reads new data. `store_changed`: somebody committed; else only time has passed (once a second).
      * True: something on the screen may have changed. Failures go to workbench_fail; old data stays. */
     bool (*read)(struct workbench *workbench, void *state, bool store_changed);
@@ -52,7 +53,7 @@ struct view_ops {
     /* `code` is given with ACTION_NONE too: text being typed. K_CONFIRMED: the user answered yes to the
      * question that the view asked about `action`. */
     void (*key)(struct workbench *workbench, void *state, enum action action, uint32_t code);
-    void (*close)(void *state);
+    void (*close)(void *state); /* releases what the state holds, not the state itself */
 };
 
 extern const struct view_ops runs_view, run_view, memory_view, profile_view, form_view;
