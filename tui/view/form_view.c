@@ -189,7 +189,6 @@ static void draw_preview(struct workbench *workbench, struct grid *grid, struct 
                          struct form_state *state)
 {
     const struct form_preview *preview = &state->preview;
-    struct err err = {0};
     struct rect chart_area = {area.x, area.y, area.w, area.h - 4 < CHART_H_MAX ? area.h - 4 : CHART_H_MAX};
     struct rect text = {area.x, area.y + chart_area.h + 1, area.w, area.h - chart_area.h - 1};
     if (chart_area.h < CHART_MIN_H) return;
@@ -209,7 +208,7 @@ static void draw_preview(struct workbench *workbench, struct grid *grid, struct 
         wrap_draw(grid, (struct rect){area.x, area.y + 1, area.w, area.h - 1}, STYLE_WARN, preview->problem);
         return;
     }
-    if (chart_draw(grid, chart_area, &chart, &state->canvas, &err)) workbench_fail(workbench, &err);
+    workbench_did(workbench, chart_draw(grid, chart_area, &chart, &state->canvas, &workbench->err));
     wrap_draw(grid, text, STYLE_DIM, preview->facts);
 }
 

@@ -82,7 +82,6 @@ static void memory_close(void *opaque)
 static enum status memory_open(struct workbench *workbench, void *opaque, const char *argument,
                                struct err *err)
 {
-    struct err ledger = {0};
     struct memory_state *state = opaque;
     arena_init(&state->arena, 4096);
     arena_init(&state->holders_arena, 4096);
@@ -90,19 +89,18 @@ static enum status memory_open(struct workbench *workbench, void *opaque, const 
     if (!status) status = read_usage(workbench, state, err);
     if (status) return status;
     /* without the ledger the rest is as true as before */
-    if (read_holders(workbench, state, &ledger)) workbench_fail(workbench, &ledger);
+    workbench_did(workbench, read_holders(workbench, state, &workbench->err));
     return STATUS_OK;
 }
 
 static bool memory_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct memory_state *state = opaque;
-    struct err err = {0};
     bool live = label_is_live(state->run.status);
     if (!store_changed && !live) return false;
-    if (read_usage(workbench, state, &err)) workbench_fail(workbench, &err);
-    if (live && workbench->now - state->holders_read >= 1 && read_holders(workbench, state, &err))
-        workbench_fail(workbench, &err);
+    workbench_did(workbench, read_usage(workbench, state, &workbench->err));
+    if (live && workbench->now - state->holders_read >= 1)
+        workbench_did(workbench, read_holders(workbench, state, &workbench->err));
     return true;
 }
 

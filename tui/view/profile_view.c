@@ -38,6 +38,11 @@ static const struct profile_line *selected_line(const struct profile_state *stat
     return state->selected < state->tree.count ? &state->tree.lines[state->selected] : NULL;
 }
 
+static void rearrange(struct workbench *workbench, struct profile_state *state)
+{
+    workbench_did(workbench, arrange(state, &state->profile, selected_line(state), &workbench->err));
+}
+
 static enum status read_profile(struct workbench *workbench, struct profile_state *state, struct err *err)
 {
     struct profile next = {0};
@@ -72,15 +77,12 @@ static enum status profile_open(struct workbench *workbench, void *opaque, const
 static bool profile_view_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct profile_state *state = opaque;
-    struct err err = {0};
     struct run_info run;
     if (!store_changed && !label_is_live(state->run.status)) return false;
-    if (run_find(workbench->store, state->run.id, &run, &err))
-        workbench_fail(workbench, &err);
-    else
+    if (workbench_did(workbench, run_find(workbench->store, state->run.id, &run, &workbench->err)))
         state->run = run;
     bool ended = !label_is_live(state->run.status), due = workbench->now - state->read_at >= READ_SECONDS;
-    if ((due || ended) && read_profile(workbench, state, &err)) workbench_fail(workbench, &err);
+    if (due || ended) workbench_did(workbench, read_profile(workbench, state, &workbench->err));
     return true;
 }
 
@@ -99,7 +101,6 @@ static void profile_draw(struct workbench *workbench, void *opaque, struct grid 
 /* Folds or unfolds; to the left of what is closed lies what it is in. */
 static void fold(struct workbench *workbench, struct profile_state *state, bool open)
 {
-    struct err err = {0};
     const struct profile_line *line = selected_line(state);
     if (!line) return;
     if (!open && !line->open) {
@@ -108,30 +109,26 @@ static void fold(struct workbench *workbench, struct profile_state *state, bool 
             state->selected--;
         return;
     }
-    if (profile_tree_fold(&state->tree, state->selected, open, &err) ||
-        arrange(state, &state->profile, line, &err))
-        workbench_fail(workbench, &err);
+    if (workbench_did(workbench, profile_tree_fold(&state->tree, state->selected, open, &workbench->err)))
+        rearrange(workbench, state);
 }
 
 static void fold_all(struct workbench *workbench, struct profile_state *state)
 {
-    struct err err = {0};
     profile_tree_fold_all(&state->tree, !state->tree.all_open);
-    if (arrange(state, &state->profile, selected_line(state), &err)) workbench_fail(workbench, &err);
+    rearrange(workbench, state);
 }
 
 static void sort(struct workbench *workbench, struct profile_state *state)
 {
-    struct err err = {0};
     state->tree.by_time = !state->tree.by_time;
-    if (arrange(state, &state->profile, selected_line(state), &err)) workbench_fail(workbench, &err);
+    rearrange(workbench, state);
     workbench_say(workbench, state->tree.by_time ? "the slowest first" : "phases and layers in their order");
 }
 
 static void profile_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct profile_state *state = opaque;
-    struct err err = {0};
     const struct profile_line *line = selected_line(state);
     (void)code;
     if (keys_move(action, &state->selected, state->tree.count, state->page)) return;
@@ -153,7 +150,7 @@ static void profile_key(struct workbench *workbench, void *opaque, enum action a
         break;
     case ACTION_TOGETHER:
         state->together = !state->together;
-        if (read_profile(workbench, state, &err)) workbench_fail(workbench, &err);
+        workbench_did(workbench, read_profile(workbench, state, &workbench->err));
         break;
     case ACTION_BACK:
         workbench_back(workbench);

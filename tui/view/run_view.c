@@ -72,7 +72,6 @@ static void visible_range(const struct run_state *state, int64_t *first, int64_t
  */
 static void refine(struct workbench *workbench, struct run_state *state, bool anew)
 {
-    struct err err = {0};
     struct run_model *model = &state->model;
     int64_t first, last, want_first = 0, want_last = -1;
     visible_range(state, &first, &last);
@@ -84,8 +83,8 @@ static void refine(struct workbench *workbench, struct run_state *state, bool an
     bool wide = last - model->first_step > 8 * (last - first) && model->series[TRACE_LOSS].level > 1;
     bool follow_lost = state->end < 0 && model->last_step >= 0;
     if (!anew && covered && !wide && !follow_lost) return;
-    if (run_model_set_range(model, workbench->store, want_first, want_last, model->decay, &err))
-        workbench_fail(workbench, &err);
+    workbench_did(workbench, run_model_set_range(model, workbench->store, want_first, want_last, model->decay,
+                                                 &workbench->err));
 }
 
 static void report_order(struct workbench *workbench, struct run_state *state)
@@ -102,17 +101,13 @@ static void report_order(struct workbench *workbench, struct run_state *state)
 static bool run_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct run_state *state = opaque;
-    struct err err = {0};
     struct store *store = workbench->store;
     if (!store_changed) {
         if (!label_is_live(state->model.info.status)) return false;
-        if (run_model_update_info(&state->model, store, &err)) workbench_fail(workbench, &err);
+        workbench_did(workbench, run_model_update_info(&state->model, store, &workbench->err));
         return true;
     }
-    if (run_model_update(&state->model, store, &err)) {
-        workbench_fail(workbench, &err);
-        return true;
-    }
+    if (!workbench_did(workbench, run_model_update(&state->model, store, &workbench->err))) return true;
     if (state->span > 0) refine(workbench, state, false);
     if (state->order) report_order(workbench, state);
     return true;
@@ -171,11 +166,10 @@ static void make_chart(const struct run_state *state, int which, struct chart *c
 static void draw_chart(struct workbench *workbench, struct run_state *state, struct grid *grid,
                        struct rect area, int which)
 {
-    struct err err = {0};
     struct chart chart;
     make_chart(state, which, &chart);
     if (which == state->focus) state->plot_w = chart_plot(area).w;
-    if (chart_draw(grid, area, &chart, &state->canvas, &err)) workbench_fail(workbench, &err);
+    workbench_did(workbench, chart_draw(grid, area, &chart, &state->canvas, &workbench->err));
 }
 
 /* The chosen event is what the user asked to read: it gets the rows it takes. The newest ones have what the
@@ -283,12 +277,12 @@ static void zoom(struct workbench *workbench, struct run_state *state, bool in)
 
 static void cycle_smoothing(struct workbench *workbench, struct run_state *state)
 {
-    struct err err = {0};
     struct run_model *model = &state->model;
     double next = model->decay == 0 ? 0.9 : model->decay < 0.95 ? 0.99 : 0;
-    if (run_model_set_range(model, workbench->store, model->first_step, model->last_step, next, &err))
-        workbench_fail(workbench, &err);
-    else if (next > 0)
+    if (!workbench_did(workbench, run_model_set_range(model, workbench->store, model->first_step,
+                                                      model->last_step, next, &workbench->err)))
+        return;
+    if (next > 0)
         workbench_say(workbench, "smoothing %g a step; the values themselves lie dimmed behind", next);
     else
         workbench_say(workbench, "no smoothing");

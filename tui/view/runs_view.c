@@ -73,7 +73,6 @@ static void runs_close(void *opaque)
 static bool runs_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct runs_state *state = opaque;
-    struct err err = {0};
     bool live = false;
     launch_reap();
     for (size_t i = 0; i < state->list.count; i++) live = live || label_is_live(state->list.runs[i].status);
@@ -82,7 +81,7 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
         if (minute) runs_list_tag(&state->list, workbench->now); /* and ages, when drawn */
         return minute;
     }
-    if (runs_list_read(&state->list, workbench->store, workbench->now, &err)) workbench_fail(workbench, &err);
+    workbench_did(workbench, runs_list_read(&state->list, workbench->store, workbench->now, &workbench->err));
     if (workbench->visited[0]) runs_list_select_run(&state->list, workbench->visited);
     workbench->visited[0] = '\0';
     return true;
@@ -95,23 +94,19 @@ static const struct series *spark_of(struct workbench *workbench, struct runs_st
     uint32_t hash = 2166136261u;
     for (const char *c = run->id; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
     struct spark *spark = &state->sparks[hash % SPARKS];
-    struct err err = {0};
     enum status status = STATUS_OK;
     if (strcmp(spark->id, run->id) != 0) {
-        status =
-            series_read(workbench->store, run->id, METRIC_LOSS, 0, -1, SPARK_POINTS, &spark->series, &err);
+        status = series_read(workbench->store, run->id, METRIC_LOSS, 0, -1, SPARK_POINTS, &spark->series,
+                             &workbench->err);
         memcpy(spark->id, run->id, sizeof spark->id);
     } else if (spark->steps != run->steps) {
         bool changed;
-        status = series_update(workbench->store, run->id, &spark->series, &changed, &err);
+        status = series_update(workbench->store, run->id, &spark->series, &changed, &workbench->err);
     }
     spark->steps = run->steps;
-    if (status) {
-        spark->id[0] = '\0';
-        workbench_fail(workbench, &err);
-        return NULL;
-    }
-    return &spark->series;
+    if (workbench_did(workbench, status)) return &spark->series;
+    spark->id[0] = '\0';
+    return NULL;
 }
 
 /* --- drawing --- */
@@ -314,13 +309,9 @@ static void filter_key(struct workbench *workbench, struct runs_state *state, ui
 
 static void delete_run(struct workbench *workbench, struct runs_state *state, const struct run_info *run)
 {
-    struct err err = {0};
-    if (run_delete(workbench->store, run->id, &err)) {
-        workbench_fail(workbench, &err);
-        return;
-    }
+    if (!workbench_did(workbench, run_delete(workbench->store, run->id, &workbench->err))) return;
     workbench_say(workbench, "%s is deleted", run->name);
-    if (runs_list_read(&state->list, workbench->store, workbench->now, &err)) workbench_fail(workbench, &err);
+    workbench_did(workbench, runs_list_read(&state->list, workbench->store, workbench->now, &workbench->err));
 }
 
 static void steer(struct workbench *workbench, struct runs_state *state, enum action action, bool confirmed)

@@ -10,12 +10,11 @@
 static int64_t send(struct workbench *workbench, const struct run_info *run, enum order_verb verb,
                     double argument, const char *what)
 {
-    struct err err = {0};
     int64_t id = 0;
-    if (order_issue(workbench->store, run->id, verb, argument, "workbench", &id, &err)) {
-        workbench_fail(workbench, &err);
+    struct err *err = &workbench->err;
+    if (!workbench_did(workbench,
+                       order_issue(workbench->store, run->id, verb, argument, "workbench", &id, err)))
         return 0;
-    }
     workbench_say(workbench, "asked %s to %s; it does so after the step it is in", run->name, what);
     return id;
 }

@@ -208,9 +208,8 @@ size_t workbench_live_runs(struct workbench *workbench)
 
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument)
 {
-    struct err err = {0};
-    if (workbench->depth < WORKBENCH_DEPTH && push(workbench, ops, argument, &err))
-        workbench_fail(workbench, &err);
+    if (workbench->depth < WORKBENCH_DEPTH)
+        (void)workbench_did(workbench, push(workbench, ops, argument, &workbench->err));
 }
 
 void workbench_replace(struct workbench *workbench, const struct view_ops *ops, const char *argument)
@@ -239,11 +238,13 @@ void workbench_say(struct workbench *workbench, const char *format, ...)
     workbench->dirty = true;
 }
 
-void workbench_fail(struct workbench *workbench, const struct err *err)
+bool workbench_did(struct workbench *workbench, enum status status)
 {
-    snprintf(workbench->message, sizeof workbench->message, "! %s", err->text);
+    if (!status) return true;
+    snprintf(workbench->message, sizeof workbench->message, "! %s", workbench->err.text);
     workbench->message_style = STYLE_BAD;
     workbench->dirty = true;
+    return false;
 }
 
 void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)

@@ -47,7 +47,7 @@ struct view_ops {
     /* `state` comes zeroed; `argument` is a run's id or NULL. It is closed after a failure, too. */
     enum status (*open)(struct workbench *workbench, void *state, const char *argument, struct err *err);
     /* Reads new data. `store_changed`: somebody committed; else only time has passed (once a second).
-     * True: something on the screen may have changed. Failures go to workbench_fail; old data stays. */
+     * True: something on the screen may have changed. Failures go to workbench_did; old data stays. */
     bool (*read)(struct workbench *workbench, void *state, bool store_changed);
     void (*draw)(struct workbench *workbench, void *state, struct grid *grid);
     /* `code` is given with ACTION_NONE too: text being typed. K_CONFIRMED: the user answered yes to the
@@ -75,6 +75,7 @@ struct workbench {
     double now;                /* Unix seconds of this wake-up */
     bool typing;               /* set by the topmost view: characters are text, not keys */
     char compared[RUN_ID_MAX]; /* the run whose loss is drawn beside that of the run looked at; "": none */
+    struct err err;            /* of a call that workbench_did checks */
     char visited[RUN_ID_MAX];  /* the run that was looked at last, for the list to select; "": none */
     /* for the session: the grid no longer shows the state; the user has left; every cell is to be written
      * anew */
@@ -116,7 +117,8 @@ void workbench_back(struct workbench *workbench); /* from the last view: leaves 
 /* The last row, or as many as it takes, shows a sentence until the next key. */
 void workbench_say(struct workbench *workbench, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void workbench_fail(struct workbench *workbench, const struct err *err);
+/* workbench_did(workbench, f(..., &workbench->err)): whether f did; if not, the last row shows its error. */
+bool workbench_did(struct workbench *workbench, enum status status);
 
 /* Asks a yes/no question about `action`. */
 void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)
