@@ -293,6 +293,15 @@ static enum status keep(struct plan *plan, const struct record *record, struct e
     return STATUS_OK;
 }
 
+void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device)
+{
+    struct device_info info;
+    backend->device_describe(device, &info);
+    input->host_counts = info.uuid[0] == '\0';
+    input->gemm_workspace = backend->gemm_workspace(device);
+    if (input->allocator == ALLOCATOR_POOL) input->pool_unit = backend->pool_unit(device);
+}
+
 enum precision plan_precision(enum precision_choice choice, enum precision best)
 {
     _Static_assert(CHOOSE_FP32 - 1 == (int)PRECISION_FP32 && PRECISION_CHOICES - 1 == (int)PRECISIONS,

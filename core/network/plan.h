@@ -80,6 +80,9 @@ struct plan_input {
     int snapshot; /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
 };
 
+/* What a plan with this input's allocator depends on of the device. */
+void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
+
 struct buffer_place {
     enum plan_category category;
     size_t bytes, offset; /* of a LAYER buffer, in the set that layers share */

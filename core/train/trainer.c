@@ -12,6 +12,7 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/memory/overhead.h"
+#include "core/train/plan_input.h"
 
 /* ---- opening ---- */
 
@@ -203,20 +204,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     enum status status = model_init(&t->model, &c->model.sizes, err);
     if (!status) status = param_groups_check_model(&c->groups, &t->model, err);
     if (!status) status = open_data(t, err);
-    struct plan_input input = {.model = &t->model,
-                               .B = (int)c->train.batch_size,
-                               .T = (int)c->train.seq_len,
-                               .micro_batches = (int)c->train.accumulation_steps,
-                               .moments = optimizer_moments(t->optimizer.kind)};
     setup->backend->device_describe(setup->device, &t->device);
-    input.precision = plan_precision(c->train.precision, t->device.best);
-    input.activation_interval = (int)c->checkpoint.activation_interval;
-    input.gemm_workspace = setup->backend->gemm_workspace(setup->device);
-    input.snapshot = trainer_snapshot_arenas(c, input.moments);
-    input.loss = c->train.loss;
-    input.host_counts = t->device.uuid[0] == '\0';
-    input.allocator = c->memory.allocator;
-    if (input.allocator == ALLOCATOR_POOL) input.pool_unit = setup->backend->pool_unit(setup->device);
+    struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
     input.full = setup->full;
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);

@@ -96,9 +96,6 @@ enum status trainer_fork(struct trainer *trainer, const char *folder, bool *fres
  */
 void trainer_begin_stopping(struct trainer *trainer);
 
-/* plan_input.snapshot of training with this configuration and that many moments. */
-int trainer_snapshot_arenas(const struct config *config, int moments);
-
 /* Trains until done. No checkpoint is being written any more when it returns. On an error a checkpoint of the
  * last good state may be missing; the sentence says why. STATUS_DEVICE: the device is lost, and what came
  * after the last checkpoint with it; no step, evaluation, sample or checkpoint was told that did not happen,

@@ -147,7 +147,7 @@ void trainer_profile_tell(struct trainer *trainer, const struct step_record *ste
  * saved, and nothing older goes for it. */
 bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 bool trainer_weights_are_finite(struct trainer *trainer);
-/* By checkpoint.contents and checkpoint.background: whether checkpoints hold moments; plan_input.snapshot. */
+/* Whether checkpoints hold moments. */
 bool trainer_saves_full(const struct config *config);
 /* Takes a snapshot and goes on, or in the foreground writes it; one that is being written is waited for.
  * `kind` is static text. What is written in the background begins when trainer_confirm_save is called, or

@@ -41,12 +41,6 @@ bool trainer_saves_full(const struct config *config)
     return config->checkpoint.contents == CONTENTS_FULL;
 }
 
-int trainer_snapshot_arenas(const struct config *config, int moments)
-{
-    if (!config->checkpoint.background) return 0;
-    return 1 + (trainer_saves_full(config) ? moments : 0);
-}
-
 /* Sentences name the step, and a folder called after it. */
 static bool differ_in_numbers_alone(const char *a, const char *b)
 {

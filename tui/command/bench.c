@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "core/model/config.h"
 #include "core/train/optimizer.h"
+#include "core/train/plan_input.h"
 #include "tui/command/command.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/memory_share.h"
@@ -57,18 +58,11 @@ static enum status open_bench(struct bench *b, struct err *err)
     const struct backend *backend = cpu_backend();
     size_t n = (size_t)GEMM_SIZE * GEMM_SIZE, N = (size_t)(c->train.batch_size * c->train.seq_len);
     enum status status = model_init(&b->model, &c->model.sizes, err);
-    int moments = optimizer_moments(c->train.optimizer);
+    struct plan_input input = {0};
     if (!status) status = backend->device_open((int)c->train.threads, &b->device, err);
-    struct plan_input input = {.model = &b->model,
-                               .B = (int)c->train.batch_size,
-                               .T = (int)c->train.seq_len,
-                               .moments = moments,
-                               .activation_interval = (int)c->checkpoint.activation_interval,
-                               .loss = c->train.loss,
-                               .host_counts = true};
-    input.allocator = c->memory.allocator;
-    if (!status && input.allocator == ALLOCATOR_POOL) input.pool_unit = backend->pool_unit(b->device);
-    if (!status) input.gemm_workspace = backend->gemm_workspace(b->device);
+    if (!status) input = plan_input_of(c, &b->model, backend, b->device);
+    input.micro_batches = 1;
+    input.snapshot = 0; /* nothing is saved */
     if (!status) status = plan_init(&b->plan, &input, err);
     if (!status) status = reserve(b, err);
     if (!status) status = network_open(&b->network, backend, b->device, &b->model, &b->plan, err);

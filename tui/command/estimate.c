@@ -12,8 +12,7 @@
 #include "core/base/text.h"
 #include "core/memory/fit.h"
 #include "core/memory/overhead.h"
-#include "core/train/optimizer.h"
-#include "core/train/trainer.h"
+#include "core/train/plan_input.h"
 #include "tui/command/command.h"
 #include "tui/command/fit_report.h"
 #include "tui/command/plan_parts.h"
@@ -60,12 +59,7 @@ static enum status ask_device(struct estimate *e, struct err *err)
     if (!status) status = device_choice_settle_precision(&choice, &e->config.train.precision, err);
     if (!status) {
         e->info = choice.info;
-        e->input.host_counts = choice.info.uuid[0] == '\0';
-        e->input.gemm_workspace = choice.backend->gemm_workspace(choice.device);
-        e->input.allocator = e->config.memory.allocator;
-        if (e->input.allocator == ALLOCATOR_POOL)
-            e->input.pool_unit = choice.backend->pool_unit(choice.device);
-        e->input.precision = plan_precision(e->config.train.precision, choice.info.best);
+        e->input = plan_input_of(&e->config, &e->model, choice.backend, choice.device);
     }
     char home[PATH_MAX - 8], folder[PATH_MAX];
     bool gpu = !status && e->info.uuid[0] != '\0', at_home = !file_anneal_home(home, sizeof home, NULL);
@@ -90,14 +84,6 @@ static enum status make_plan(struct estimate *e, struct err *err)
     enum status status = model_init(&e->model, &c->model.sizes, err);
     if (!status) status = param_groups_check_model(&c->groups, &e->model, err);
     if (!status) status = ask_device(e, err);
-    e->input.model = &e->model;
-    e->input.loss = c->train.loss;
-    e->input.B = (int)c->train.batch_size;
-    e->input.T = (int)c->train.seq_len;
-    e->input.micro_batches = (int)c->train.accumulation_steps;
-    e->input.activation_interval = (int)c->checkpoint.activation_interval;
-    e->input.moments = optimizer_moments(c->train.optimizer);
-    e->input.snapshot = trainer_snapshot_arenas(c, e->input.moments);
     if (!status) status = plan_init(&e->plan, &e->input, err);
     if (!status) status = plan_reserved(&e->plan, &e->reserved, err);
     for (int i = 0; !status && i < TRADES && intervals[i] <= c->model.sizes.num_layers; i++)

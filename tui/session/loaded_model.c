@@ -29,10 +29,8 @@ static enum status open_network(struct loaded_model *m, const char *folder, stru
     struct plan_input input = {.model = &m->model,
                                .B = wish.B,
                                .T = wish.T < longest ? wish.T : longest,
-                               .host_counts = m->choice.info.uuid[0] == '\0',
-                               .gemm_workspace = backend->gemm_workspace(m->choice.device),
                                .allocator = wish.allocator};
-    if (input.allocator == ALLOCATOR_POOL) input.pool_unit = backend->pool_unit(m->choice.device);
+    plan_input_for(&input, backend, m->choice.device);
     enum status status = plan_init(&m->plan, &input, err);
     if (status) return status;
     status = reserve(m, doing, err);
