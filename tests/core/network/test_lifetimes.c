@@ -39,13 +39,13 @@ static bool is_needed(const struct record *record, enum buffer b, int from)
     return false;
 }
 
-/* Needed at once, and yet in one place? */
-static void expect_apart(const struct network *net, const bool *needed)
+/* Used at once, and yet in one place? */
+static void expect_apart(const struct network *net, const bool *used)
 {
     const struct buffer_place *p = net->plan->place;
     for (int a = 0; a < BUFFERS; a++)
-        for (int b = 0; needed[a] && b < a; b++)
-            if (needed[b] && p[a].offset < p[b].offset + p[b].bytes && p[b].offset < p[a].offset + p[a].bytes)
+        for (int b = 0; used[a] && b < a; b++)
+            if (used[b] && p[a].offset < p[b].offset + p[b].bytes && p[b].offset < p[a].offset + p[a].bytes)
                 fail_msg("%s and %s overlap", buffer_name((enum buffer)a), buffer_name((enum buffer)b));
 }
 
@@ -55,14 +55,14 @@ static void spoil(void *context, const struct operation_call *call)
     const struct network *net = s->network;
     size_t blocks = net->plan->category_bytes[PLAN_WORKSPACE] / BLOCK, i = 0;
     unsigned char *memory = net->memory[PLAN_WORKSPACE], *kept = calloc(blocks, 1);
-    bool needed[BUFFERS] = {false};
+    bool needed[BUFFERS], used[BUFFERS];
     (void)call;
     assert_non_null(kept);
     while (s->next < s->record->touch_count && s->record->touches[s->next].call < s->call) s->next++;
-    for (int b = 0; b < BUFFERS; b++) needed[b] = is_needed(s->record, (enum buffer)b, s->next);
+    for (int b = 0; b < BUFFERS; b++) used[b] = needed[b] = is_needed(s->record, (enum buffer)b, s->next);
     for (int k = s->next; k < s->record->touch_count && s->record->touches[k].call == s->call; k++)
-        needed[s->record->touches[k].buffer] = true;
-    expect_apart(net, needed);
+        used[s->record->touches[k].buffer] = true; /* what it writes, too */
+    expect_apart(net, used);
     for (i = 0; i < net->plan->buffer_count; i++) {
         const struct plan_buffer *b = &net->plan->buffers[i];
         bool shared = buffer_kind(b->buffer) == BUFFER_SHARED || buffer_kind(b->buffer) == BUFFER_LAYER;
