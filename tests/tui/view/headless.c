@@ -14,10 +14,12 @@
 #include "tests/tui/widget/cells.h"
 #include "tui/command/form_preview.h"
 
-const struct form_field headless_fields[3] = {
+const struct form_field headless_fields[HEADLESS_FIELDS] = {
     {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
     {"data.train", "data", "kjv", "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
      NULL},
+    {"train.schedule", "schedule", "cosine", "how the learning rate goes on after warm-up",
+     "constant|cosine|linear"},
     {"sample.prompt", "sample prompt", "In the beginning", "what the sample text begins with", NULL},
 };
 
@@ -26,7 +28,7 @@ struct workbench *headless_open(const char *home, const char *run_id)
     struct workbench_options options = {.home = home,
                                         .run_id = run_id,
                                         .fields = headless_fields,
-                                        .field_count = 3,
+                                        .field_count = HEADLESS_FIELDS,
                                         .preview = form_preview_make};
     struct workbench *workbench;
     struct err err = {0};

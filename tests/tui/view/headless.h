@@ -5,8 +5,9 @@
 
 #include "tui/view/workbench.h"
 
-/* The form that headless_open gives the workbench: name, data.train, sample.prompt. */
-extern const struct form_field headless_fields[3];
+/* The form that headless_open gives the workbench: name, data.train, train.schedule, sample.prompt. */
+enum { HEADLESS_FIELDS = 4 };
+extern const struct form_field headless_fields[HEADLESS_FIELDS];
 
 /* On the run `run_id`; NULL: on the list. Close it with workbench_close. */
 struct workbench *headless_open(const char *home, const char *run_id);

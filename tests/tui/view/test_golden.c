@@ -149,7 +149,7 @@ static void the_profile_of_a_run(void **state)
 static void the_form_of_a_new_run(void **state)
 {
     (void)state;
-    expect_picture("form", NULL, "nmine\t", 110, 24);
+    expect_picture("form", NULL, "nmine\t\t ", 110, 24);
 }
 
 static void the_help_over_a_view(void **state)

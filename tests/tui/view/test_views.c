@@ -193,6 +193,67 @@ static void the_form_says_everything_on_narrow_screens(void **state)
     }
 }
 
+static void press(struct workbench *workbench, uint32_t code, int times)
+{
+    while (times-- > 0) workbench_key(workbench, code);
+}
+
+static void the_form_turns_choices_and_edits_texts(void **state)
+{
+    (void)state;
+    char home[1024];
+    store_fixture_home("choices", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "n");
+    press(workbench, K_TAB, 2);
+    headless_expect(workbench, 80, 24, 80, "▸ schedule ← cosine (default)");
+    workbench_key(workbench, K_RIGHT);
+    headless_expect(workbench, 80, 24, 80, "▸ schedule ← linear ");
+    headless_type(workbench, " "); /* round about */
+    headless_expect(workbench, 80, 24, 80, "▸ schedule ← constant ");
+    headless_type(workbench, "x"); /* no text */
+    headless_expect(workbench, 80, 24, 80, "▸ schedule ← constant ");
+    workbench_key(workbench, K_LEFT);
+    headless_expect(workbench, 80, 24, 80, "▸ schedule ← linear ");
+    headless_expect(workbench, 120, 24, 120, "learning rate: peak 3.00e-4, end "); /* and the chart follows */
+    workbench_key(workbench, K_LEFT);                                              /* the default again */
+    headless_expect(workbench, 80, 24, 80, "▸ schedule ← cosine (default)");
+    workbench_key(workbench, K_LEFT);
+    workbench_key(workbench, K_BACKSPACE);
+    headless_expect(workbench, 80, 24, 80, "▸ schedule ← cosine (default)");
+    workbench_key(workbench, K_DOWN);
+    headless_type(workbench, "bcd?q");
+    workbench_key(workbench, K_HOME);
+    headless_type(workbench, "ax");
+    workbench_key(workbench, K_BACKSPACE);
+    workbench_key(workbench, K_RIGHT);
+    workbench_key(workbench, K_DELETE);
+    workbench_key(workbench, K_END);
+    headless_type(workbench, "!");
+    headless_expect(workbench, 80, 24, 80, "▸ sample prompt abd?q! ");
+    workbench_key(workbench, K_LEFT);
+    headless_type(workbench, "-");
+    headless_expect(workbench, 80, 24, 80, "▸ sample prompt abd?q-! ");
+    workbench_key(workbench, K_CTRL('u'));
+    headless_expect(workbench, 80, 24, 80, "▸ sample prompt In the beginning (default)");
+    workbench_key(workbench, K_ENTER); /* the line that starts: characters are keys there */
+    headless_expect(workbench, 80, 24, 80,
+                    "Enter starts the trainer; it goes on when the workbench is closed.");
+    headless_type(workbench, "?");
+    headless_expect(workbench, 80, 24, 80, "the next field; on the last line: start the run");
+    headless_type(workbench, "x");
+    workbench_key(workbench, K_DOWN); /* round about */
+    headless_expect(workbench, 80, 24, 80, "▸ name ");
+    workbench_key(workbench, K_UP);
+    workbench_key(workbench, K_UP);
+    headless_expect(workbench, 80, 24, 80, "▸ sample prompt ");
+    headless_type(workbench, "it scrolls to keep the end that is being typed in sight");
+    headless_expect(workbench, 80, 24, 80, "▸ sample prompt is being typed in sight");
+    workbench_key(workbench, K_ESCAPE);
+    headless_expect(workbench, 80, 24, 80, "No runs yet.");
+    workbench_close(workbench);
+}
+
 /* The trainers that the form has started outlive the workbench, as they should, but not the test. */
 static int end_trainers(void **state)
 {
@@ -250,6 +311,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_newest_event_has_the_lines_that_the_sample_leaves_blank),
         cmocka_unit_test(the_side_panel_wraps_its_events),
         cmocka_unit_test(how_a_run_stands_is_said_in_words_that_fit),
+        cmocka_unit_test(the_form_turns_choices_and_edits_texts),
         cmocka_unit_test_teardown(the_form_says_everything_on_narrow_screens, end_trainers),
         cmocka_unit_test(questions_and_answers_are_read_whole_on_narrow_screens),
         cmocka_unit_test(one_of_a_thing_is_not_many),
