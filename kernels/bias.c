@@ -6,19 +6,20 @@
 
 #include "kernels/device/cpu_device.h"
 
-void bias_forward(void *x_, const void *bias_, int N, int C, struct stream *stream)
+void bias_forward(void *x_, const void *bias_, int N, int C, int stride, struct stream *stream)
 {
     float *x = x_;
     const float *bias = bias_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
-        float *row = x + (size_t)n * C;
+        float *row = x + (size_t)n * stride;
 #pragma omp simd
         for (int c = 0; c < C; c++) row[c] += bias[c];
     }
 }
 
-void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int C, struct stream *stream)
+void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int C, int stride,
+                   struct stream *stream)
 {
     const float *dout = dout_;
     float *partial = workspace; /* (chunks, C) */
@@ -31,7 +32,7 @@ void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int 
             memset(total, 0, (size_t)C * sizeof(float));
             int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
             for (int n = chunk * rows; n < end; n++) {
-                const float *row = dout + (size_t)n * C;
+                const float *row = dout + (size_t)n * stride;
 #pragma omp simd
                 for (int c = 0; c < C; c++) total[c] += row[c];
             }

@@ -10,36 +10,38 @@
 enum { BLOCK = 256 };
 
 template <typename T, int W>
-__global__ void bias_rows(T *__restrict__ x, const T *__restrict__ bias, size_t count, int C)
+__global__ void bias_rows(T *__restrict__ x, const T *__restrict__ bias, size_t count, int C, int stride)
 {
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (i >= count) return;
-    floats<W> a = load<W>(x + i), b = load<W>(bias + i % (unsigned)C);
+    T *at = x + i / (unsigned)C * (unsigned)stride + i % (unsigned)C;
+    floats<W> a = load<W>(at), b = load<W>(bias + i % (unsigned)C);
     for (int k = 0; k < W; k++) a.at[k] += b.at[k];
-    store<W>(x + i, a);
+    store<W>(at, a);
 }
 
 template <typename T> struct bias_term {
     const T *dout;
-    int C;
+    int stride;
     __device__ float operator()(int n, int c) const
     {
-        return element_load(dout + (size_t)n * (unsigned)C + (unsigned)c);
+        return element_load(dout + (size_t)n * (unsigned)stride + (unsigned)c);
     }
 };
 
-void bias_forward(void *x, const void *bias, int N, int C, struct stream *stream)
+void bias_forward(void *x, const void *bias, int N, int C, int stride, struct stream *stream)
 {
     size_t count = (size_t)N * (size_t)C;
-    dispatch(stream, C, {x, bias}, [&]<typename T, int W>() {
+    dispatch(stream, C | stride, {x, bias}, [&]<typename T, int W>() {
         LAUNCH((bias_rows<T, W>), block_count(count / W, BLOCK), BLOCK, 0, stream, (T *)x, (const T *)bias,
-               count, C);
+               count, C, stride);
     });
 }
 
-void bias_backward(float *dbias, const void *dout, void *workspace, int N, int C, struct stream *stream)
+void bias_backward(float *dbias, const void *dout, void *workspace, int N, int C, int stride,
+                   struct stream *stream)
 {
     dispatch_scalar(stream, [&]<typename T>() {
-        column_sum(dbias, (float *)workspace, bias_term<T>{(const T *)dout, C}, N, C, stream);
+        column_sum(dbias, (float *)workspace, bias_term<T>{(const T *)dout, stride}, N, C, stream);
     });
 }

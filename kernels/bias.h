@@ -4,11 +4,12 @@
 
 struct stream;
 
-/* x (N,C) += bias (C), to every row. */
-void bias_forward(void *x, const void *bias, int N, int C, struct stream *stream);
+/* x (N,C) += bias (C), to every row. Rows are `stride` >= C elements apart; those between are not touched. */
+void bias_forward(void *x, const void *bias, int N, int C, int stride, struct stream *stream);
 
-/* dbias (C) += column sums of dout (N,C), in fixed chunks of rows: the same for any thread count.
- * workspace: bias_backward_workspace(N, C) bytes. */
-void bias_backward(float *dbias, const void *dout, void *workspace, int N, int C, struct stream *stream);
+/* dbias (C) += column sums of dout (N,C), rows likewise, in fixed chunks of rows: the same for any thread
+ * count. workspace: bias_backward_workspace(N, C) bytes. */
+void bias_backward(float *dbias, const void *dout, void *workspace, int N, int C, int stride,
+                   struct stream *stream);
 
 #endif

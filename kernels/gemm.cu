@@ -72,9 +72,8 @@ struct gemm_key gemm_key_of(const struct gemm_shape *s, enum precision precision
 static bool elements_fit(const struct gemm_key *key)
 {
     uint8_t in = key->precision == PRECISION_BF16 ? ELEMENT_BF16 : ELEMENT_FP32;
-    bool adds = key->flags & GEMM_ACCUMULATE;
     return key->a_element == in && key->b_element == in &&
-           (key->out_element == ELEMENT_FP32 || (in == ELEMENT_BF16 && !adds));
+           (key->out_element == ELEMENT_FP32 || in == ELEMENT_BF16);
 }
 
 static cudaDataType_t data_type(uint8_t element)

@@ -9,7 +9,7 @@
  *   out   a     b      in a stream of
  *   fp32  fp32  fp32   fp32, tf32
  *   fp32  fp32  bf16   fp32, on the CPU alone: weights that are stored narrower than they compute
- *   bf16  bf16  bf16   bf16; not with accumulate
+ *   bf16  bf16  bf16   bf16; with accumulate the sum is rounded once more
  *   fp32  bf16  bf16   bf16: a parameter's gradient
  * The CUDA twin declines any other combination, and the stream reports the sentence; the CPU twin asserts.
  *

@@ -31,7 +31,9 @@ struct train_state {
 /* Where a checkpoint's numbers lie, and how to read them. */
 struct checkpoint_source {
     const struct model *model;
-    const float *weights;    /* (elements), where `fetch` finds it */
+    const float *weights; /* (elements) of what is trainable, where `fetch` finds it */
+    const void *frozen;   /* (frozen_elements), of `frozen_element` */
+    enum element frozen_element;
     const float *moments[2]; /* (elements) each */
     int moment_count;        /* 0: the checkpoint holds weights alone */
     safetensors_fetch *fetch;
@@ -94,9 +96,10 @@ enum status checkpoint_check_weights(const struct weight_files *files, const str
 /* How far training was. */
 enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err);
 
-/* All of a full one, for resuming. */
+/* All of a full one, for resuming. *thawed: the first parameter that was frozen when it was saved and is not
+ * now, so that its moments begin at zero; NULL: none. May be NULL. */
 enum status checkpoint_load(const char *folder, struct network *network, struct train_state *state,
-                            struct err *err);
+                            const struct param **thawed, struct err *err);
 
 /* The step of a folder "…/step-N"; -1: it is not named so. */
 int64_t checkpoint_step(const char *folder);

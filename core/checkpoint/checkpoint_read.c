@@ -106,9 +106,9 @@ static size_t start_of(const struct weight_file *file, const struct safetensor *
     return (size_t)((const unsigned char *)t->data - file->content.map.data);
 }
 
-/* Through the plan's staging memory. */
+/* Through the plan's staging memory; moment NULL: to the parameter itself. */
 static enum status upload_tensor(int fd, const struct weight_file *file, const struct safetensor *t,
-                                 struct network *net, float *to, struct err *err)
+                                 struct network *net, const struct param *p, float *moment, struct err *err)
 {
     size_t start = start_of(file, t);
     size_t width = strcmp(t->dtype, "F32") == 0 ? 4 : 2, count = t->bytes / width,
@@ -121,7 +121,11 @@ static enum status upload_tensor(int fd, const struct weight_file *file, const s
                          err);
         if (status) break;
         if (width == 2) widen(piece, size, n, strcmp(t->dtype, "BF16") == 0);
-        net->backend->mem_upload(to + at, piece, n * sizeof *to, net->stream);
+        if (!moment) {
+            status = network_write_parameter(net, p, at, (float *)piece, n, err);
+            continue;
+        }
+        net->backend->mem_upload(moment + p->offset + at, piece, n * sizeof *moment, net->stream);
         status = net->backend->stream_wait(net->stream, err); /* before the piece is written again */
     }
     return status;
@@ -189,34 +193,55 @@ static enum status refuse_unknown(const struct weight_files *files, const struct
     return STATUS_OK;
 }
 
-/* All tensors are looked at before the first is copied. */
-static enum status check_all(const struct weight_files *files, const struct model *model, const char *prefix,
+/* Kinds of numbers, by the prefix of their tensors' names. */
+static const char *const prefixes[] = {"", "m.", "v."};
+
+static const struct safetensor *tensor_of(const struct weight_files *files, int kind, const struct param *p,
+                                          const struct weight_file **file)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s%s", prefixes[kind], p->name);
+    return weight_files_find(files, name, file);
+}
+
+/* A parameter that was frozen when the checkpoint was saved has no moments in it, neither m nor v. */
+static bool was_frozen(const struct weight_files *files, const struct param *p)
+{
+    const struct weight_file *file;
+    return !tensor_of(files, 1, p, &file) && !tensor_of(files, 2, p, &file);
+}
+
+/* All tensors are looked at before the first is copied. What is frozen now needs no moments. */
+static enum status check_all(const struct weight_files *files, const struct model *model, int kind,
                              struct err *err)
 {
     char name[96];
-    enum status status = *prefix ? STATUS_OK : refuse_unknown(files, model, err);
+    enum status status = kind ? STATUS_OK : refuse_unknown(files, model, err);
     for (size_t i = 0; !status && i < model->param_count; i++) {
         const struct weight_file *file = NULL;
-        snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
-        const struct safetensor *t = weight_files_find(files, name, &file);
-        status = check_tensor(t ? file->path : files->path, t, name, &model->params[i], *prefix != '\0', err);
+        const struct param *p = &model->params[i];
+        if (kind && (p->frozen || was_frozen(files, p))) continue;
+        const struct safetensor *t = tensor_of(files, kind, p, &file);
+        snprintf(name, sizeof name, "%s%s", prefixes[kind], p->name);
+        status = check_tensor(t ? file->path : files->path, t, name, p, kind != 0, err);
     }
     return status;
 }
 
-static enum status upload(const struct weight_files *files, struct network *net, const char *prefix,
-                          float *base, struct err *err)
+/* `kind` 1 or 2: that moment, of what is trainable and has one; the others stay zero. */
+static enum status upload(const struct weight_files *files, struct network *net, int kind, struct err *err)
 {
-    char name[96];
     const struct model *model = net->model;
-    enum status status = check_all(files, model, prefix, err);
+    float *moment = network_at(net, kind == 2 ? BUFFER_MOMENT2 : BUFFER_MOMENT1, 0);
+    enum status status = check_all(files, model, kind, err);
     for (size_t i = 0; !status && i < model->param_count; i++) {
         const struct weight_file *file = NULL;
-        snprintf(name, sizeof name, "%s%s", prefix, model->params[i].name);
-        const struct safetensor *t = weight_files_find(files, name, &file);
+        const struct param *p = &model->params[i];
+        if (kind && (p->frozen || was_frozen(files, p))) continue;
+        const struct safetensor *t = tensor_of(files, kind, p, &file);
         int fd = open(file->path, O_RDONLY | O_CLOEXEC);
         if (fd < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", file->path, strerror(errno));
-        status = upload_tensor(fd, file, t, net, base + model->params[i].offset, err);
+        status = upload_tensor(fd, file, t, net, p, kind ? moment : NULL, err);
         close(fd);
     }
     return status;
@@ -270,7 +295,7 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
     struct weight_files files = {0};
     enum status status = check_model(folder, &net->model->config, err);
     if (!status) status = weight_files_open(folder, &files, err);
-    if (!status) status = upload(&files, net, "", net->weights, err);
+    if (!status) status = upload(&files, net, 0, err);
     if (!status) network_weights_written(net);
     weight_files_close(&files);
     return status;
@@ -279,24 +304,24 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
 enum status checkpoint_check_weights(const struct weight_files *files, const struct model *model,
                                      struct err *err)
 {
-    return check_all(files, model, "", err);
-}
-
-static float *moment(const struct network *net, int which)
-{
-    return network_at(net, which ? BUFFER_MOMENT2 : BUFFER_MOMENT1, 0);
+    return check_all(files, model, 0, err);
 }
 
 enum status checkpoint_load(const char *folder, struct network *net, struct train_state *state,
-                            struct err *err)
+                            const struct param **thawed, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     struct weight_files files = {0};
+    const struct param *first = NULL;
     enum status status = checkpoint_load_weights(folder, net, err);
     if (!status) status = checkpoint_join(path, folder, "optimizer.safetensors", err);
     if (!status) status = weight_files_open_one(path, &files, err);
-    if (!status) status = upload(&files, net, "m.", moment(net, 0), err);
-    if (!status && net->plan->input.moments > 1) status = upload(&files, net, "v.", moment(net, 1), err);
+    for (int i = 1; !status && i <= net->plan->input.moments; i++) status = upload(&files, net, i, err);
+    for (size_t i = 0; !status && !first && i < net->model->param_count; i++) {
+        const struct param *p = &net->model->params[i];
+        if (!p->frozen && was_frozen(&files, p)) first = p;
+    }
+    if (thawed) *thawed = first;
     weight_files_close(&files);
     return status ? status : checkpoint_load_state(folder, state, err);
 }

@@ -41,6 +41,8 @@ struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
 {
     struct checkpoint_source source = {.model = net->model,
                                        .weights = net->weights,
+                                       .frozen = net->frozen,
+                                       .frozen_element = precision_element(net->plan->input.precision),
                                        .moment_count = full ? net->plan->input.moments : 0,
                                        .fetch = fetch_from_device,
                                        .context = net};
@@ -48,65 +50,82 @@ struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
     return source;
 }
 
-static void copy_arena(struct network *net, int which, const float *from)
+/* To its place in the snapshot, which it returns. */
+static const void *copy_arena(struct network *net, enum buffer to, const void *from, size_t bytes)
 {
-    net->backend->mem_download(network_at(net, BUFFER_SNAPSHOT_WEIGHTS + (enum buffer)which, 0), from,
-                               net->model->elements * sizeof *from, net->stream);
+    void *copy = network_at(net, to, 0);
+    if (bytes) net->backend->mem_download(copy, from, bytes, net->stream);
+    return copy;
 }
 
 enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_source *out, struct err *err)
 {
-    struct checkpoint_source source = {
-        .model = net->model, .moment_count = net->plan->input.snapshot - 1, .fetch = fetch_from_host};
-    copy_arena(net, 0, net->weights);
-    for (int i = 0; i < source.moment_count; i++) copy_arena(net, i + 1, moment(net, i));
-    enum status status = net->backend->stream_wait(net->stream, err);
-    if (status) return status;
-    source.weights = network_at(net, BUFFER_SNAPSHOT_WEIGHTS, 0);
+    const struct plan *plan = net->plan;
+    size_t bytes = net->model->elements * sizeof(float);
+    struct checkpoint_source source = {.model = net->model,
+                                       .frozen_element = precision_element(plan->input.precision),
+                                       .moment_count = plan->input.snapshot - 1,
+                                       .fetch = fetch_from_host};
+    source.weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, net->weights, bytes);
+    source.frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, net->frozen,
+                               net->model->frozen_elements * element_bytes(source.frozen_element));
     for (int i = 0; i < source.moment_count; i++)
-        source.moments[i] = network_at(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, 0);
-    *out = source;
-    return STATUS_OK;
+        source.moments[i] = copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, moment(net, i), bytes);
+    enum status status = net->backend->stream_wait(net->stream, err);
+    if (!status) *out = source;
+    return status;
 }
 
-/* One safetensor per parameter, its data at `base` + the parameter's offset, its name with `prefix`. */
-static bool describe(struct arena *arena, const struct model *model, const char *prefix, const float *base,
-                     struct safetensor *out)
+/* Adds one safetensor to the *count at `out`. */
+static bool describe(struct arena *arena, const char *prefix, const struct param *p, const void *base,
+                     enum element element, struct safetensor *out, size_t *count)
 {
-    for (size_t i = 0; i < model->param_count; i++) {
-        const struct param *p = &model->params[i];
-        char *name = arena_printf(arena, "%s%s", prefix, p->name);
-        if (!name) return false;
-        out[i] = (struct safetensor){.name = name,
-                                     .dtype = "F32",
-                                     .shape = {p->rows, p->cols},
-                                     .dims = p->cols ? 2 : 1,
-                                     .data = base + p->offset,
-                                     .bytes = p->count * sizeof(float)};
-    }
-    return true;
+    char *name = arena_printf(arena, "%s%s", prefix, p->name);
+    out[(*count)++] =
+        (struct safetensor){.name = name,
+                            .dtype = element == ELEMENT_BF16 ? "BF16" : "F32",
+                            .shape = {p->rows, p->cols},
+                            .dims = p->cols ? 2 : 1,
+                            .data = (const unsigned char *)base + p->offset * element_bytes(element),
+                            .bytes = p->count * element_bytes(element)};
+    return name;
+}
+
+/* The weights, or the moments of what is trainable. */
+static enum status write_numbers(const char *path, const struct checkpoint_source *source, bool moments,
+                                 struct err *err)
+{
+    static const char *const prefixes[] = {"m.", "v."};
+    const struct model *model = source->model;
+    size_t count = 0;
+    struct arena arena;
+    arena_init(&arena, 65536);
+    struct safetensor *tensors = arena_alloc_array(&arena, model->param_count * 2, sizeof *tensors);
+    bool described = tensors != NULL;
+    for (int of = 0; of < (moments ? source->moment_count : 1); of++)
+        for (size_t i = 0; described && i < model->param_count; i++) {
+            const struct param *p = &model->params[i];
+            if (moments && !p->frozen)
+                described =
+                    describe(&arena, prefixes[of], p, source->moments[of], ELEMENT_FP32, tensors, &count);
+            else if (!moments)
+                described = describe(&arena, "", p, p->frozen ? source->frozen : source->weights,
+                                     p->frozen ? source->frozen_element : ELEMENT_FP32, tensors, &count);
+        }
+    enum status status = described
+                             ? safetensors_write(path, tensors, count, source->fetch, source->context, err)
+                             : err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
+    arena_release(&arena);
+    return status;
 }
 
 static enum status write_tensors(const char *folder, const struct checkpoint_source *source, struct err *err)
 {
-    static const char *const prefixes[] = {"m.", "v."};
-    const struct model *model = source->model;
-    size_t count = model->param_count, moments = (size_t)source->moment_count;
     char path[CHECKPOINT_PATH];
-    struct arena arena;
-    arena_init(&arena, 65536);
-    struct safetensor *tensors = arena_alloc_array(&arena, count * 2, sizeof *tensors);
     enum status status = checkpoint_join(path, folder, "model.safetensors", err);
-    if (!status && (!tensors || !describe(&arena, model, "", source->weights, tensors)))
-        status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
-    if (!status) status = safetensors_write(path, tensors, count, source->fetch, source->context, err);
+    if (!status) status = write_numbers(path, source, false, err);
     if (!status) status = checkpoint_join(path, folder, "optimizer.safetensors", err);
-    for (size_t i = 0; !status && i < moments; i++)
-        if (!describe(&arena, model, prefixes[i], source->moments[i], tensors + i * count))
-            status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
-    if (!status && moments)
-        status = safetensors_write(path, tensors, count * moments, source->fetch, source->context, err);
-    arena_release(&arena);
+    if (!status && source->moment_count) status = write_numbers(path, source, true, err);
     return status;
 }
 

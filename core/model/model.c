@@ -84,24 +84,54 @@ enum status model_config_check(const struct model_config *c, struct err *err)
 
 enum { GROUP_ALIGN = 64 };
 
-/* Appends a tensor; `packed` puts it directly behind the one before. */
-static const struct param *append(struct model *model, bool packed, int rows, int cols, const char *format,
-                                  int layer)
+/* Appends a tensor; `packed` puts it directly behind the one before, where both are in the same arena. */
+static const struct param *append(struct model *model, bool packed, int place, int rows, int cols,
+                                  const char *format, int layer)
 {
     struct param *param = &model->params[model->param_count++];
-    size_t count = (size_t)rows * (size_t)(cols ? cols : 1);
-    if (!packed) model->elements = (model->elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
+    *param = (struct param){.count = (size_t)rows * (size_t)(cols ? cols : 1),
+                            .rows = rows,
+                            .cols = cols,
+                            .place = param_place(layer, place),
+                            .packed = packed};
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(param->name, sizeof param->name, format, layer);
 #pragma GCC diagnostic pop
-    param->offset = model->elements;
-    param->count = count;
-    param->rows = rows;
-    param->cols = cols;
-    model->elements += count;
-    model->parameters += (int64_t)count;
+    model->parameters += (int64_t)param->count;
     return param;
+}
+
+static size_t aligned(size_t elements)
+{
+    return (elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
+}
+
+/* Gives every parameter its place in its arena. */
+static void lay(struct model *model)
+{
+    size_t end[2] = {0, 0}; /* of the trainable arena, of the frozen one */
+    model->frozen_parameters = 0;
+    model->lowest = INT_MAX;
+    for (size_t i = 0; i < model->param_count; i++) {
+        struct param *p = &model->params[i];
+        size_t *at = &end[p->frozen];
+        if (!p->packed || p[-1].frozen != p->frozen) *at = aligned(*at);
+        p->offset = *at;
+        *at += p->count;
+        if (p->frozen) model->frozen_parameters += (int64_t)p->count;
+        if (!p->frozen && p->place < model->lowest) model->lowest = p->place;
+    }
+    model->elements = aligned(end[0]);
+    model->frozen_elements = aligned(end[1]);
+}
+
+void model_freeze(struct model *model, bool (*frozen)(const void *context, const struct param *param),
+                  const void *context)
+{
+    for (size_t i = 0; i < model->param_count; i++)
+        model->params[i].frozen = frozen(context, &model->params[i]);
+    lay(model);
 }
 
 /* The newest `count` tensors, as one matrix. */
@@ -127,41 +157,43 @@ enum status model_init(struct model *model, const struct model_config *config, s
         model_release(model);
         return err_set(err, STATUS_NO_MEMORY, "no memory for the description of %d layers", L);
     }
-    model->embed = append(model, false, V, C, "model.embed_tokens.weight", 0);
-    if (!config->tie_weights) append(model, false, V, C, "lm_head.weight", 0);
+    model->embed = append(model, false, PLACE_EMBEDDING, V, C, "model.embed_tokens.weight", 0);
+    if (!config->tie_weights) append(model, false, PLACE_HEAD, V, C, "lm_head.weight", L);
     model->head = pack(model, WEIGHT_HEAD, 1);
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
-        append(model, false, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
-        append(model, true, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
-        append(model, true, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
+        append(model, false, PLACE_QKV, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
+        append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
+        append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
         p->qkv = pack(model, WEIGHT_QKV, 3);
-        append(model, false, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
+        append(model, false, PLACE_O, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
         p->o = pack(model, WEIGHT_O, 1);
-        append(model, false, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
-        append(model, true, F, C, "model.layers.%d.mlp.up_proj.weight", l);
+        append(model, false, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
+        append(model, true, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.up_proj.weight", l);
         p->gate_up = pack(model, WEIGHT_GATE_UP, 2);
-        append(model, false, C, F, "model.layers.%d.mlp.down_proj.weight", l);
+        append(model, false, PLACE_DOWN, C, F, "model.layers.%d.mlp.down_proj.weight", l);
         p->down = pack(model, WEIGHT_DOWN, 1);
     }
-    model->elements = (model->elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
-    model->matrix_elements = model->elements;
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
-        p->attn_norm = append(model, false, C, 0, "model.layers.%d.input_layernorm.weight", l);
-        p->mlp_norm = append(model, false, C, 0, "model.layers.%d.post_attention_layernorm.weight", l);
+        p->attn_norm =
+            append(model, false, PLACE_ATTENTION_NORM, C, 0, "model.layers.%d.input_layernorm.weight", l);
+        p->mlp_norm = append(model, false, PLACE_FEED_FORWARD_NORM, C, 0,
+                             "model.layers.%d.post_attention_layernorm.weight", l);
         if (config->qkv_bias) {
-            p->qkv_bias = append(model, false, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
-            append(model, true, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
-            append(model, true, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
+            p->qkv_bias = append(model, false, PLACE_QKV, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
+            append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
+            append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
         }
         if (config->qk_norm) {
-            p->q_norm = append(model, false, HS, 0, "model.layers.%d.self_attn.q_norm.weight", l);
-            p->k_norm = append(model, false, HS, 0, "model.layers.%d.self_attn.k_norm.weight", l);
+            p->q_norm =
+                append(model, false, PLACE_QK_NORM, HS, 0, "model.layers.%d.self_attn.q_norm.weight", l);
+            p->k_norm =
+                append(model, false, PLACE_QK_NORM, HS, 0, "model.layers.%d.self_attn.k_norm.weight", l);
         }
     }
-    model->final_norm = append(model, false, C, 0, "model.norm.weight", 0);
-    model->elements = (model->elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
+    model->final_norm = append(model, false, PLACE_FINAL_NORM, C, 0, "model.norm.weight", L);
+    lay(model);
     return STATUS_OK;
 }
 
@@ -184,21 +216,20 @@ static bool ends_with(const char *text, const char *tail)
     return n >= m && strcmp(text + n - m, tail) == 0;
 }
 
-/* Elements [from, to) of one tensor, where it lies. */
-static void initialise_param(const struct model *model, size_t which, uint64_t seed, size_t from, size_t to,
-                             float *w)
+void model_initialise_param(const struct model *model, const struct param *param, uint64_t seed, size_t from,
+                            size_t to, float *w)
 {
-    const struct param *param = &model->params[which];
+    uint32_t which = (uint32_t)(param - model->params);
     if (!param->cols) {
         bool norm = !ends_with(param->name, ".bias");
-        for (size_t j = from; norm && j < to; j++) w[j - from] = 1;
+        for (size_t j = from; j < to; j++) w[j - from] = norm;
         return;
     }
     double deviation = 0.02;
     if (ends_with(param->name, "o_proj.weight") || ends_with(param->name, "down_proj.weight"))
         deviation /= sqrt(2.0 * model->config.num_layers);
     for (size_t j = from & ~(size_t)3; j < to; j += 4) { /* Box-Muller: four words make four normals */
-        struct philox_block r = philox4x32_10((uint32_t)(j / 4), (uint32_t)((j / 4) >> 32), (uint32_t)which,
+        struct philox_block r = philox4x32_10((uint32_t)(j / 4), (uint32_t)((j / 4) >> 32), which,
                                               0x696E6974u, (uint32_t)seed, (uint32_t)(seed >> 32));
         for (int pair = 0; pair < 2; pair++) {
             double u = (r.word[2 * pair] + 0.5) / 4294967296.0,
@@ -211,26 +242,11 @@ static void initialise_param(const struct model *model, size_t which, uint64_t s
     }
 }
 
-void model_initialise_range(const struct model *model, uint64_t seed, size_t first, size_t count,
-                            float *weights)
-{
-    memset(weights, 0, count * sizeof *weights);
-    for (size_t i = 0; i < model->param_count; i++) {
-        size_t start = model->params[i].offset, end = start + model->params[i].count;
-        size_t from = start > first ? start : first, to = end < first + count ? end : first + count;
-        if (from < to) initialise_param(model, i, seed, from - start, to - start, weights + (from - first));
-    }
-}
-
-void model_initialise(const struct model *model, uint64_t seed, float *weights)
-{
-    model_initialise_range(model, seed, 0, model->elements, weights);
-}
-
 double model_flops_per_token(const struct model *model, int seq_len)
 {
     const struct model_config *c = &model->config;
     double n = (double)model->parameters;
     if (!c->tie_weights) n -= (double)c->vocab_size * c->hidden_dim;
-    return 6 * n + 12.0 * c->num_layers * c->num_heads * c->head_dim * seq_len;
+    return 6 * n - 2 * (double)model->frozen_parameters +
+           12.0 * c->num_layers * c->num_heads * c->head_dim * seq_len;
 }

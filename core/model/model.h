@@ -1,8 +1,9 @@
-/* The model: its sizes, the presets, and where each parameter lies in the flat weight arena.
+/* The model: its sizes, the presets, and a record of each parameter under its Hugging Face name.
  *
- * All parameters lie in one arena of fp32 elements under their Hugging Face names; gradients and moments
- * mirror its offsets. Matrices come first and vectors (norms, biases) after them, so weight decay is one
- * boundary, and q, k, v as well as gate, up are neighbours, so each pair is one packed GEMM. */
+ * Trainable parameters lie in one flat arena of fp32 elements, whose offsets gradients and moments share;
+ * frozen ones in an arena of their own, of the elements that the model computes with. In both, matrices come
+ * first and vectors (norms, biases) after them, and q, k, v as well as gate, up are neighbours where they are
+ * in the same arena, so that they are one packed product. */
 #ifndef ANNEAL_CORE_MODEL_MODEL_H
 #define ANNEAL_CORE_MODEL_MODEL_H
 
@@ -41,19 +42,42 @@ struct model_config model_preset(enum preset preset);
 /* Sizes that cannot work (heads not dividing, odd head_dim, overflow) are one sentence that names the key. */
 enum status model_config_check(const struct model_config *config, struct err *err);
 
+/* Places of a layer in which parameters are used, in the order of the forward pass. */
+enum layer_place {
+    PLACE_ATTENTION_NORM,
+    PLACE_QKV, /* and its bias */
+    PLACE_QK_NORM,
+    PLACE_O,
+    PLACE_FEED_FORWARD_NORM,
+    PLACE_GATE_UP,
+    PLACE_DOWN,
+    PLACES
+};
+/* Before all layers' is the embedding's place; behind them, as of one layer more, the final norm's and the
+ * head's. */
+enum { PLACE_EMBEDDING = -1, PLACE_FINAL_NORM = 0, PLACE_HEAD = 1 };
+static inline int param_place(int layer, int place)
+{
+    return layer * PLACES + place;
+}
+
 /* One tensor as Hugging Face knows it. */
 struct param {
     char name[72];
-    size_t offset, count; /* in elements of the arena */
+    size_t offset, count; /* in elements of its arena; a trainable one's gradient and moments have the same */
     int rows, cols;       /* (rows, cols); a vector has rows = its length and cols = 0 */
+    int place;            /* where it is used first */
+    bool packed;          /* belongs behind the one before it */
+    bool frozen;
 };
 
 enum weight { WEIGHT_HEAD, WEIGHT_QKV, WEIGHT_O, WEIGHT_GATE_UP, WEIGHT_DOWN, WEIGHTS };
 
-/* A projection's weight (rows, cols): one matrix, or several packed behind one another by rows. */
+/* A projection's weight (rows, cols): one matrix, or several packed behind one another by rows, where
+ * they are in the same arena. */
 struct linear {
     enum weight weight;        /* for profiles */
-    const struct param *parts; /* (count) neighbours */
+    const struct param *parts; /* (count) */
     int count, rows, cols;
 };
 
@@ -77,25 +101,29 @@ struct model {
     const struct param *embed;      /* (V, C) */
     struct linear head;             /* (V, C); the embedding when tied */
     const struct param *final_norm; /* (C) */
-    size_t matrix_elements;         /* [0, matrix_elements) are matrices, the rest vectors */
-    size_t elements;                /* of the whole arena; groups start on 64 elements, gaps stay zero */
-    int64_t parameters;             /* without the gaps */
+    size_t elements;                /* of the trainable arena; groups start on 64 elements, gaps stay zero */
+    size_t frozen_elements;         /* of the frozen one, likewise; 0: nothing is frozen */
+    int64_t parameters;             /* of both, without the gaps */
+    int64_t frozen_parameters;
+    int lowest; /* the first place of a trainable parameter: no gradient is needed before it */
 };
 
+/* All of it trainable. */
 enum status model_init(struct model *model, const struct model_config *config, struct err *err);
+/* Freezes the parameters that `frozen` names, and thaws the others: their places in the arenas are new. */
+void model_freeze(struct model *model, bool (*frozen)(const void *context, const struct param *param),
+                  const void *context);
 void model_release(struct model *model); /* harmless on a zeroed struct */
 
 const struct param *model_find(const struct model *model, const char *name);
 
-/* Writes fresh weights (elements of them): normal(0, 0.02), residual projections times 1/sqrt(2L), norms 1,
- * biases and gaps 0. A pure function of (seed, tensor, element). */
-void model_initialise(const struct model *model, uint64_t seed, float *weights);
+/* Writes elements [from, to) of a parameter's fresh weights to w: normal(0, 0.02), residual projections times
+ * 1/sqrt(2L), norms 1, biases 0. A pure function of (seed, tensor, element). */
+void model_initialise_param(const struct model *model, const struct param *param, uint64_t seed, size_t from,
+                            size_t to, float *w);
 
-/* Of the same weights those from element `first` on, `count` of them. */
-void model_initialise_range(const struct model *model, uint64_t seed, size_t first, size_t count,
-                            float *weights);
-
-/* Model FLOPs per trained token: 6N + 12·L·NH·HS·T, N without the input embedding unless tied. */
+/* Model FLOPs per trained token: 6N + 12·L·NH·HS·T, N without the input embedding unless tied; of a frozen
+ * parameter 4, as its gradient is not computed. */
 double model_flops_per_token(const struct model *model, int seq_len);
 
 #endif

@@ -164,7 +164,7 @@ void param_groups_print_help(FILE *out)
         "  weight_decay               default inherit       0..100|inherit\n"
         "      decoupled, of these alone; inherit: train.weight_decay for matrices, none for vectors\n"
         "  lr_scale                   default 1             0..1000  [of the learning rate]\n"
-        "      0 freezes them: neither weights nor moments change; their gradients still count in the norm\n",
+        "      0 freezes them: no gradients, no moments, no part in the gradient norm\n",
         out);
 }
 
@@ -278,14 +278,32 @@ enum status param_groups_check_model(const struct param_groups *groups, const st
     return STATUS_OK;
 }
 
-enum status param_groups_ranges(const struct param_groups *groups, const struct model *model,
-                                double weight_decay, struct update_range *out, int *count, struct err *err)
+static bool is_frozen(const void *context, const struct param *param)
+{
+    const struct param_groups *groups = context;
+    int which = param_groups_find(groups, param->name);
+    return which >= 0 && groups->at[which].lr_scale == 0;
+}
+
+enum status param_groups_freeze(const struct param_groups *groups, struct model *model, struct err *err)
 {
     enum status status = param_groups_check_model(groups, model, err);
-    int n = 0;
     if (status) return status;
+    model_freeze(model, is_frozen, groups);
+    if (model->frozen_parameters < model->parameters) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE,
+        "param_group.%s.lr_scale = 0: nothing is left to train, as the groups freeze all parameters",
+        groups->at[groups->count - 1].name);
+}
+
+int param_groups_ranges(const struct param_groups *groups, const struct model *model, double weight_decay,
+                        struct update_range *out)
+{
+    int n = 0;
     for (size_t i = 0; i < model->param_count; i++) {
         const struct param *param = &model->params[i];
+        if (param->frozen) continue;
         int which = param_groups_find(groups, param->name);
         struct update_range range = range_of(which < 0 ? NULL : &groups->at[which], param, weight_decay),
                             *before = n ? &out[n - 1] : NULL;
@@ -297,6 +315,5 @@ enum status param_groups_ranges(const struct param_groups *groups, const struct 
     }
     assert(n > 0);
     out[n - 1].end = model->elements;
-    *count = n;
-    return STATUS_OK;
+    return n;
 }

@@ -25,7 +25,7 @@ struct param_group {
     char match[128];     /* "" until it is given */
     bool decays;         /* weight_decay is given; else it is inherited: what it would be without the group */
     double weight_decay; /* decoupled, times the scaled learning rate */
-    double lr_scale;     /* of the learning rate. 0 freezes: weights and moments stay as they are */
+    double lr_scale;     /* of the learning rate. 0 freezes */
 };
 
 struct param_groups {
@@ -68,10 +68,14 @@ int param_groups_share(const struct param_groups *groups, const struct model *mo
 enum status param_groups_check_model(const struct param_groups *groups, const struct model *model,
                                      struct err *err);
 
-/* The model's arena as stretches that are updated alike, neighbours that do not differ as one: fills `out`,
- * of at least model->param_count entries, the last of which ends at model->elements. Fails as
- * param_groups_check_model. */
-enum status param_groups_ranges(const struct param_groups *groups, const struct model *model,
-                                double weight_decay, struct update_range *out, int *count, struct err *err);
+/* Freezes the parameters of groups whose lr_scale is 0. Fails as param_groups_check_model, and where nothing
+ * would be left to train. */
+enum status param_groups_freeze(const struct param_groups *groups, struct model *model, struct err *err);
+
+/* The model's trainable arena as stretches that are updated alike, neighbours that do not differ as one:
+ * fills `out`, of at least model->param_count entries, the last of which ends at model->elements; returns how
+ * many. */
+int param_groups_ranges(const struct param_groups *groups, const struct model *model, double weight_decay,
+                        struct update_range *out);
 
 #endif

@@ -8,25 +8,94 @@ static struct matrix activation(const struct network *net, const void *at, int c
     return matrix_view(at, precision_element(net->plan->input.precision), columns);
 }
 
+/* Columns `first` and those behind it. */
+static struct matrix columns_from(struct matrix m, int first)
+{
+    return matrix_view((unsigned char *)m.at + (size_t)first * element_bytes(m.element), m.element, m.stride);
+}
+
 struct matrix linear_view(const struct network *net, const struct linear *w)
 {
     return activation(net, parameter(net, w->parts), w->cols);
 }
 
+/* The parts from `from` on that lie behind one another, as one; *next: the one after them. */
+static struct linear run_of(const struct linear *w, int from, int *next)
+{
+    struct linear run = {.parts = w->parts + from, .count = 1, .rows = w->parts[from].rows, .cols = w->cols};
+    for (const struct param *p = run.parts; from + run.count < w->count; p++, run.count++) {
+        if (p[1].frozen != p->frozen || p[1].offset != p->offset + p->count) break;
+        run.rows += p[1].rows;
+    }
+    *next = from + run.count;
+    return run;
+}
+
 void linear_forward(struct network *net, void *out, const void *x, int N, const struct linear *w)
 {
     net->where.weight = w->weight;
-    net->table->gemm(activation(net, out, w->rows), activation(net, x, w->cols), linear_view(net, w), N,
-                     w->rows, w->cols, false, true, false, net->calls);
+    for (int i = 0, row = 0; i < w->count;) {
+        struct linear run = run_of(w, i, &i);
+        net->table->gemm(columns_from(activation(net, out, w->rows), row), activation(net, x, w->cols),
+                         linear_view(net, &run), N, run.rows, run.cols, false, true, false, net->calls);
+        row += run.rows;
+    }
+}
+
+bool linear_is_frozen(const struct linear *w)
+{
+    bool frozen = true;
+    for (int i = 0; i < w->count; i++) frozen = frozen && w->parts[i].frozen;
+    return frozen;
 }
 
 void linear_backward(struct network *net, void *dx, const void *dout, const void *x, int N,
                      const struct linear *w)
 {
-    struct matrix dy = activation(net, dout, w->rows),
-                  dw = matrix_view(gradient(net, w->parts), ELEMENT_FP32, w->cols);
     net->where.weight = w->weight;
-    net->table->gemm(dw, dy, activation(net, x, w->cols), w->rows, w->cols, N, true, false, true, net->calls);
-    net->table->gemm(activation(net, dx, w->cols), dy, linear_view(net, w), N, w->cols, w->rows, false, false,
-                     false, net->calls);
+    for (int i = 0, row = 0; i < w->count;) {
+        struct linear run = run_of(w, i, &i);
+        struct matrix dy = columns_from(activation(net, dout, w->rows), row);
+        row += run.rows;
+        if (run.parts->frozen) continue;
+        net->table->gemm(matrix_view(gradient(net, run.parts), ELEMENT_FP32, w->cols), dy,
+                         activation(net, x, w->cols), run.rows, w->cols, N, true, false, true, net->calls);
+    }
+    for (int i = 0, row = 0; dx && i < w->count;) {
+        struct linear run = run_of(w, i, &i);
+        net->table->gemm(activation(net, dx, w->cols), columns_from(activation(net, dout, w->rows), row),
+                         linear_view(net, &run), N, w->cols, run.rows, false, false, row > 0, net->calls);
+        row += run.rows;
+    }
+}
+
+/* ---- biases, which are packed as the weights are ---- */
+
+static struct linear run_of_bias(const struct param *bias, int from, int *next)
+{
+    const struct linear all = {.parts = bias, .count = 3};
+    return run_of(&all, from, next);
+}
+
+void linear_add_bias(struct network *net, void *out, int N, const struct linear *w, const struct param *bias)
+{
+    for (int i = 0, column = 0; i < w->count;) {
+        struct linear run = run_of_bias(bias, i, &i);
+        net->table->bias_forward(columns_from(activation(net, out, w->rows), column).at,
+                                 parameter(net, run.parts), N, run.rows, w->rows, net->calls);
+        column += run.rows;
+    }
+}
+
+void linear_bias_backward(struct network *net, const void *dout, int N, const struct linear *w,
+                          const struct param *bias, void *scratch)
+{
+    for (int i = 0, column = 0; i < w->count;) {
+        struct linear run = run_of_bias(bias, i, &i);
+        if (!run.parts->frozen)
+            net->table->bias_backward(gradient(net, run.parts),
+                                      columns_from(activation(net, dout, w->rows), column).at, scratch, N,
+                                      run.rows, w->rows, net->calls);
+        column += run.rows;
+    }
 }

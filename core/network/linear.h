@@ -1,5 +1,6 @@
-/* Products with weights: every one of the network goes through here. A projection may be packed of several
- * matrices, which are neighbours in memory and count as one. */
+/* Projections: every product of the network with a layer's weight goes through here. One may be packed of
+ * several matrices: those that lie behind one another count as one; where some of them are frozen, products
+ * read and write ranges of columns. A frozen weight's gradient is not computed. */
 #ifndef ANNEAL_CORE_NETWORK_LINEAR_H
 #define ANNEAL_CORE_NETWORK_LINEAR_H
 
@@ -8,11 +9,20 @@
 /* out (N, rows) = x (N, cols) Wᵀ */
 void linear_forward(struct network *network, void *out, const void *x, int N, const struct linear *w);
 
-/* The gradient of W += doutᵀ x, and dx (N, cols) = dout W; dx may be where x is. */
+/* The gradient of W += doutᵀ x, and dx (N, cols) = dout W; dx may be where x is, or NULL: nobody needs it. */
 void linear_backward(struct network *network, void *dx, const void *dout, const void *x, int N,
                      const struct linear *w);
 
-/* W as an operand, (rows, cols). */
+/* out (N, rows) += bias, of as many parts as W; and the gradient of bias += the column sums of dout. */
+void linear_add_bias(struct network *network, void *out, int N, const struct linear *w,
+                     const struct param *bias);
+void linear_bias_backward(struct network *network, const void *dout, int N, const struct linear *w,
+                          const struct param *bias, void *scratch);
+
+/* All of its parts. */
+bool linear_is_frozen(const struct linear *w);
+
+/* A W of one part as an operand, (rows, cols). */
 struct matrix linear_view(const struct network *network, const struct linear *w);
 
 #endif

@@ -79,7 +79,8 @@ static size_t zeroed_bytes(const struct plan *plan, int category)
 /* Whether all of a category is fp32; the others are of several types. */
 static bool holds_floats(const struct plan *plan, enum plan_category category)
 {
-    bool follows = category == PLAN_WEIGHTS || category == PLAN_ACTIVATIONS; /* the plan's precision */
+    /* the plan's precision */
+    bool follows = category == PLAN_WEIGHTS || category == PLAN_FROZEN || category == PLAN_ACTIVATIONS;
     return category == PLAN_GRADIENTS || category == PLAN_MOMENTS ||
            (follows && precision_bytes(plan->input.precision) == sizeof(float));
 }
@@ -131,6 +132,7 @@ void network_point(struct network *net)
     net->weights = network_at(net, BUFFER_WEIGHTS, 0);
     net->gradients = network_at(net, BUFFER_GRADIENTS, 0);
     net->compute_weights = network_at(net, BUFFER_COMPUTE_WEIGHTS, 0);
+    net->frozen = network_at(net, BUFFER_FROZEN, 0);
 }
 
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
@@ -198,9 +200,51 @@ void network_close(struct network *net)
     *net = (struct network){0};
 }
 
+/* To the nearest, ties to even, as the device casts; in place, from the front on: nothing is overwritten
+ * unread. */
+static void narrow_to_bf16(float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+        uint16_t narrow = (uint16_t)((nan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+        memcpy((unsigned char *)values + i * sizeof narrow, &narrow, sizeof narrow);
+    }
+}
+
+enum status network_write_parameter(struct network *net, const struct param *p, size_t first, float *values,
+                                    size_t count, struct err *err)
+{
+    size_t width = p->frozen ? precision_bytes(net->plan->input.precision) : sizeof *values;
+    unsigned char *to = p->frozen ? net->frozen : (void *)net->weights;
+    if (width == sizeof(uint16_t)) narrow_to_bf16(values, count);
+    net->backend->mem_upload(to + (p->offset + first) * width, values, count * width, net->stream);
+    return net->backend->stream_wait(net->stream, err);
+}
+
 void network_weights_written(struct network *net)
 {
     net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
+}
+
+/* Through the staging memory, a piece at a time: a second copy of all weights would be the most that the
+ * process ever holds. */
+enum status network_initialise(struct network *net, uint64_t seed, struct err *err)
+{
+    float *piece = network_at(net, BUFFER_STAGING, 0);
+    size_t most = net->plan->place[BUFFER_STAGING].bytes / sizeof *piece;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < net->model->param_count; i++) {
+        const struct param *p = &net->model->params[i];
+        for (size_t first = 0; !status && first < p->count; first += most) {
+            size_t count = p->count - first < most ? p->count - first : most;
+            model_initialise_param(net->model, p, seed, first, first + count, piece);
+            status = network_write_parameter(net, p, first, piece, count, err);
+        }
+    }
+    if (!status) network_weights_written(net);
+    return status ? status : net->backend->stream_wait(net->stream, err);
 }
 
 int32_t *network_batch(struct network *net, int slot)

@@ -31,6 +31,7 @@ struct network {
     size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the allocator */
     float *weights, *gradients;             /* (elements) fp32, into memory */
     void *compute_weights;       /* (elements) weights in the plan's precision; weights where fp32 */
+    void *frozen;                /* (frozen_elements) in the plan\'s precision */
     const struct backend *table; /* what the passes call: the backend's, or the table that observes it */
     struct stream *calls;        /* of `table` */
     struct pass_place where;     /* which part of a step calls */
@@ -79,7 +80,15 @@ static inline void network_enter(struct network *network, enum phase phase, int 
 /* For the planner: finds the parameters in `memory`; and calls what a step, an evaluation and the next
  * token's logits do, one behind the other, in the order in which they may be asked for. */
 void network_point(struct network *network);
-void network_walk(struct network *network);
+void network_walk(struct network *network, float dropout);
+
+/* Elements [first, first + count) of a parameter become `values`, fp32 on the host, which may be overwritten.
+ * Waits. What the network computes with follows after network_weights_written. */
+enum status network_write_parameter(struct network *network, const struct param *param, size_t first,
+                                    float *values, size_t count, struct err *err);
+
+/* Fresh weights, see model_initialise_param. Waits. */
+enum status network_initialise(struct network *network, uint64_t seed, struct err *err);
 
 /* After anyone but the optimizer wrote `weights`: what the network computes with follows them. */
 void network_weights_written(struct network *network);

@@ -7,13 +7,21 @@
 /* What the network computes with of a parameter. */
 static inline const void *parameter(const struct network *net, const struct param *p)
 {
-    return (const unsigned char *)net->compute_weights +
-           p->offset * precision_bytes(net->plan->input.precision);
+    const unsigned char *arena = p->frozen ? net->frozen : net->compute_weights;
+    return arena + p->offset * precision_bytes(net->plan->input.precision);
 }
 
+/* NULL: it is frozen. */
 static inline float *gradient(const struct network *net, const struct param *p)
 {
-    return net->gradients + p->offset;
+    return p->frozen ? NULL : net->gradients + p->offset;
+}
+
+/* Whether anything trainable is used in this place of the layer, or before it: then the gradient that comes
+ * there from above is needed. */
+static inline bool needed(const struct network *net, int layer, int place)
+{
+    return net->model->lowest <= param_place(layer, place);
 }
 
 #endif

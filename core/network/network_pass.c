@@ -14,7 +14,7 @@ struct pass {
     const struct backend *k;
     struct stream *s;
     const struct model_config *c;
-    int B, T, N, C, F, V, NH, NKV, HS, Q;
+    int B, T, N, C, F, V, NH, NKV, HS;
     size_t NC;
     float eps, dropout;
 };
@@ -22,7 +22,6 @@ struct pass {
 static struct pass pass_of(struct network *net, int B, int T, float dropout)
 {
     const struct model_config *c = &net->model->config;
-    int heads = c->num_heads + 2 * c->num_kv_heads;
     return (struct pass){.net = net,
                          .k = net->table,
                          .s = net->calls,
@@ -36,7 +35,6 @@ static struct pass pass_of(struct network *net, int B, int T, float dropout)
                          .NH = c->num_heads,
                          .NKV = c->num_kv_heads,
                          .HS = c->head_dim,
-                         .Q = heads * c->head_dim,
                          .NC = (size_t)B * (size_t)T * (size_t)c->hidden_dim,
                          .eps = (float)c->norm_eps,
                          .dropout = dropout};
@@ -60,7 +58,7 @@ static void forward_inner(const struct pass *p, int l)
     const struct layer_params *w = &p->net->model->layers[l];
     void *qkv = AT(QKV, l), *raw = AT(QKV_RAW, l);
     linear_forward(p->net, raw, AT(NORM, 0), p->N, &w->qkv);
-    if (p->c->qkv_bias) p->k->bias_forward(raw, W(w->qkv_bias), p->N, p->Q, p->s);
+    if (p->c->qkv_bias) linear_add_bias(p->net, raw, p->N, &w->qkv, w->qkv_bias);
     if (p->c->qk_norm)
         p->k->qk_norm_rope_forward(qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), AT(ROPE, 0), p->B,
                                    p->T, p->NH, p->NKV, p->HS, p->eps, p->s);
@@ -142,11 +140,15 @@ static void backward_feed_forward(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
     void *dbranch = branch_gradient(p, l, SITE_FEED_FORWARD), *gate_up = AT(GATE_UP, l), *act = AT(ACT, 0);
-    p->k->swiglu_forward(act, gate_up, p->N, p->F, p->s);
-    linear_backward(p->net, act, dbranch, act, p->N, &w->down);
+    if (!linear_is_frozen(&w->down)) p->k->swiglu_forward(act, gate_up, p->N, p->F, p->s);
+    linear_backward(p->net, needed(p->net, l, PLACE_GATE_UP) ? act : NULL, dbranch, act, p->N, &w->down);
+    if (!needed(p->net, l, PLACE_GATE_UP)) return;
     p->k->swiglu_backward(gate_up, act, gate_up, p->N, p->F, p->s);
-    p->k->rmsnorm_recompute(AT(NORM, 0), AT(X_MID, l), W(w->mlp_norm), AT(MLP_RSTD, l), p->N, p->C, p->s);
-    linear_backward(p->net, AT(BRANCH, 0), gate_up, AT(NORM, 0), p->N, &w->gate_up);
+    if (!linear_is_frozen(&w->gate_up))
+        p->k->rmsnorm_recompute(AT(NORM, 0), AT(X_MID, l), W(w->mlp_norm), AT(MLP_RSTD, l), p->N, p->C, p->s);
+    void *dnorm = needed(p->net, l, PLACE_FEED_FORWARD_NORM) ? AT(BRANCH, 0) : NULL;
+    linear_backward(p->net, dnorm, gate_up, AT(NORM, 0), p->N, &w->gate_up);
+    if (!dnorm) return;
     p->k->rmsnorm_backward(AT(DX, 0), G(w->mlp_norm), AT(BRANCH, 0), AT(X_MID, l), W(w->mlp_norm),
                            AT(MLP_RSTD, l), AT(SCRATCH, 0), p->N, p->C, p->s);
 }
@@ -156,18 +158,24 @@ static void backward_attention(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
     void *dbranch = branch_gradient(p, l, SITE_ATTENTION), *dqkv = AT(DQKV, 0), *scratch = AT(SCRATCH, 0);
-    linear_backward(p->net, AT(DATTN, 0), dbranch, AT(ATTN, l), p->N, &w->o);
-    p->k->attention_backward(dqkv, AT(DATTN, 0), AT(ATTN, l), AT(LSE, l), AT(QKV, l), scratch, p->B, p->T,
-                             p->NH, p->NKV, p->HS, p->s);
+    void *dattn = needed(p->net, l, PLACE_QK_NORM) ? AT(DATTN, 0) : NULL;
+    linear_backward(p->net, dattn, dbranch, AT(ATTN, l), p->N, &w->o);
+    if (!dattn) return;
+    p->k->attention_backward(dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), scratch, p->B, p->T, p->NH,
+                             p->NKV, p->HS, p->s);
     if (p->c->qk_norm)
         p->k->qk_norm_rope_backward(dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
                                     W(w->q_norm), W(w->k_norm), AT(ROPE, 0), scratch, p->B, p->T, p->NH,
                                     p->NKV, p->HS, p->s);
     else
         p->k->rope_backward(dqkv, AT(ROPE, 0), p->B, p->T, p->NH, p->NKV, p->HS, p->s);
-    if (p->c->qkv_bias) p->k->bias_backward(G(w->qkv_bias), dqkv, scratch, p->N, p->Q, p->s);
-    p->k->rmsnorm_recompute(AT(NORM, 0), AT(X, l), W(w->attn_norm), AT(ATTN_RSTD, l), p->N, p->C, p->s);
-    linear_backward(p->net, AT(BRANCH, 0), dqkv, AT(NORM, 0), p->N, &w->qkv);
+    if (p->c->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
+    if (!needed(p->net, l, PLACE_QKV)) return;
+    if (!linear_is_frozen(&w->qkv))
+        p->k->rmsnorm_recompute(AT(NORM, 0), AT(X, l), W(w->attn_norm), AT(ATTN_RSTD, l), p->N, p->C, p->s);
+    void *dnorm = needed(p->net, l, PLACE_ATTENTION_NORM) ? AT(BRANCH, 0) : NULL;
+    linear_backward(p->net, dnorm, dqkv, AT(NORM, 0), p->N, &w->qkv);
+    if (!dnorm) return;
     p->k->rmsnorm_backward(AT(DX, 0), G(w->attn_norm), AT(BRANCH, 0), AT(X, l), W(w->attn_norm),
                            AT(ATTN_RSTD, l), scratch, p->N, p->C, p->s);
 }
@@ -181,19 +189,22 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
     int L = p->c->num_layers;
     network_enter(p->net, PHASE_BACKWARD, -1);
     p->net->where.weight = WEIGHT_HEAD;
-    linear_cross_entropy(p->k, AT(LOSSES, 0), AT(BRANCH, 0), G(model->head.parts), AT(NORM, 0),
+    void *dnorm = needed(p->net, L, PLACE_FINAL_NORM) ? AT(BRANCH, 0) : NULL;
+    linear_cross_entropy(p->k, AT(LOSSES, 0), dnorm, G(model->head.parts), AT(NORM, 0),
                          linear_view(p->net, &model->head), targets, AT(CONTROL, 0), plan->loss_chunk,
                          AT(LOGITS, 0), p->N, p->C, p->V, plan->input.precision, p->s);
     p->k->sum(&result->loss_sum, AT(LOSSES, 0), (size_t)p->N, true, AT(SCRATCH, 0), p->s);
+    if (!dnorm) return;
     p->k->mem_zero(AT(DX, 0), p->NC * precision_bytes(plan->input.precision), p->s);
     p->k->rmsnorm_backward(AT(DX, 0), G(model->final_norm), AT(BRANCH, 0), AT(X, L), W(model->final_norm),
                            AT(ATTN_RSTD, L), AT(SCRATCH, 0), p->N, p->C, p->s);
-    for (int l = L - 1; l >= 0; l--) {
+    for (int l = L - 1; l >= 0 && needed(p->net, l, PLACE_DOWN); l--) {
         if (plan_recomputes(plan, l)) recompute(p, l);
         network_enter(p->net, PHASE_BACKWARD, l);
         backward_feed_forward(p, l);
-        backward_attention(p, l);
+        if (needed(p->net, l, PLACE_O)) backward_attention(p, l);
     }
+    if (model->embed->frozen) return;
     network_enter(p->net, PHASE_BACKWARD, -1);
     drop(p, AT(DX, 0), 0, SITE_EMBEDDING);
     p->k->embedding_backward(G(model->embed), AT(DX, 0), tokens, AT(SCRATCH, 0), p->N, p->V, p->C, p->s);
@@ -223,11 +234,11 @@ void network_micro_batch(struct network *net, const int32_t *tokens, int B, int 
     backward(&pass, tokens, tokens + pass.N);
 }
 
-void network_walk(struct network *net)
+void network_walk(struct network *net, float dropout)
 {
     int B = net->plan->input.B, T = net->plan->input.T;
     bool training = net->plan->input.moments > 0;
-    struct pass pass = pass_of(net, B, T, training ? 0.5f : 0);
+    struct pass pass = pass_of(net, B, T, dropout);
     const int32_t *tokens = network_batch(net, 0);
     if (training) network_clear(net);
     forward(&pass, tokens);

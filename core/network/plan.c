@@ -20,14 +20,19 @@ static const double BYTES_MAX = (double)((size_t)1 << 57);
 
 const char *plan_category_name(enum plan_category category)
 {
-    static const char *const names[PLAN_CATEGORIES] = {"weights",   "gradients", "moments", "activations",
-                                                       "workspace", "host",      "snapshot"};
+    static const char *const names[PLAN_CATEGORIES] = {
+        "weights", "frozen weights", "gradients", "moments", "activations", "workspace", "host", "snapshot"};
     return names[category];
 }
 
 bool plan_category_is_host(enum plan_category category)
 {
     return category == PLAN_HOST || category == PLAN_SNAPSHOT;
+}
+
+bool plan_has_category(const struct plan *plan, enum plan_category category)
+{
+    return category != PLAN_FROZEN || plan->category_bytes[category];
 }
 
 static size_t pad(size_t bytes)
@@ -69,7 +74,7 @@ enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err)
 bool plan_recomputes(const struct plan *plan, int layer)
 {
     int interval = plan->input.activation_interval;
-    if (plan->input.moments == 0) return true;
+    if (plan->input.moments == 0 || plan->input.model->lowest > param_place(layer, PLACE_DOWN)) return true;
     return interval > 0 && layer % interval == 0 && layer < plan->input.model->config.num_layers;
 }
 
@@ -120,7 +125,8 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
     const struct model_config *c = &in->model->config;
     wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size,
          NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim, Q = (NH + 2 * NKV) * HS,
-         P = (wide)in->model->elements, e = (wide)precision_bytes(in->precision), all = 0;
+         P = (wide)in->model->elements, PF = (wide)in->model->frozen_elements,
+         e = (wide)precision_bytes(in->precision), all = 0;
     int moments = in->moments, host_batches = plan->host_batch_count;
     bool training = moments > 0, qk_norm = c->qk_norm;
     const wide sizes[BUFFERS] = {

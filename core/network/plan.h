@@ -18,9 +18,10 @@
 #include "kernels/device/backend.h"
 
 enum plan_category {
-    PLAN_WEIGHTS,     /* the flat parameter arena; in bf16 also what the network computes with */
-    PLAN_GRADIENTS,   /* mirrors it */
-    PLAN_MOMENTS,     /* of the optimizer: m, and v for AdamW */
+    PLAN_WEIGHTS,   /* the flat arena of trainable parameters; in bf16 also what the network computes with */
+    PLAN_FROZEN,    /* weights that are not trained, as the network computes with them */
+    PLAN_GRADIENTS, /* mirrors it */
+    PLAN_MOMENTS,   /* of the optimizer: m, and v for AdamW */
     PLAN_ACTIVATIONS, /* saved by the forward pass for the backward pass; without one, none */
     PLAN_WORKSPACE,   /* reused within a step: scratch of operations, gradients of activations, batch, loss */
     PLAN_HOST,        /* memory of the host (CUDA: pinned) through which copies to and from the device go */
@@ -29,6 +30,9 @@ enum plan_category {
 };
 const char *plan_category_name(enum plan_category category); /* "weights", … */
 bool plan_category_is_host(enum plan_category category);
+/* All plans have all, but for frozen weights. */
+struct plan;
+bool plan_has_category(const struct plan *plan, enum plan_category category);
 
 /* How a buffer's place comes about: see buffers.def. */
 enum buffer_kind { BUFFER_OWN, BUFFER_SHARED, BUFFER_LAYER, BUFFER_LAST };
@@ -118,8 +122,8 @@ size_t plan_device_bytes(const struct plan *plan);
  * allocator takes more to cut them from. */
 enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err);
 
-/* Whether the backward pass computes the activations of this layer again. Without training there is no
- * backward pass, and all layers share theirs. Layer L is what follows the last one. */
+/* Whether the layer saves only what enters it, because the backward pass computes the rest again or ends
+ * above it. Without training there is no backward pass, and all layers share theirs. */
 bool plan_recomputes(const struct plan *plan, int layer);
 
 /* Whether this layer has a place of its own for a buffer. */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/network/network.h"
 #include "kernels/gemm.h"
@@ -143,7 +144,12 @@ enum status record_init(struct record *record, const struct plan *plan, struct e
     enum status status = spread(&r, plan, err);
     if (!status) {
         network_observe(&r.network, &observer);
-        network_walk(&r.network);
+        /* Without dropout DX itself, and not a copy of it, is read up to the last product of a half. That
+         * makes a difference where the backward pass ends there. */
+        if (plan->input.model->frozen_elements) network_walk(&r.network, 0);
+        memset(record->labelled, 0, sizeof record->labelled);
+        memset(record->flops, 0, sizeof record->flops);
+        network_walk(&r.network, plan->input.moments > 0 ? 0.5f : 0);
     }
     if (r.no_memory) status = err_set(err, STATUS_NO_MEMORY, "no memory to record a step");
     free(r.plan.layers);

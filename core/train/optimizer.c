@@ -14,13 +14,10 @@ enum status optimizer_lay_ranges(struct optimizer *o, struct network *net, const
     static const struct param_groups none = {.count = 0};
     struct update_range *ranges = malloc(net->model->param_count * sizeof *ranges);
     if (!ranges) return err_set(err, STATUS_NO_MEMORY, "no memory for the table of update ranges");
-    enum status status =
-        param_groups_ranges(groups ? groups : &none, net->model, weight_decay, ranges, &o->range_count, err);
-    if (!status) {
-        net->backend->mem_upload(network_at(net, BUFFER_RANGES, 0), ranges,
-                                 (size_t)o->range_count * sizeof *ranges, net->stream);
-        status = net->backend->stream_wait(net->stream, err);
-    }
+    o->range_count = param_groups_ranges(groups ? groups : &none, net->model, weight_decay, ranges);
+    net->backend->mem_upload(network_at(net, BUFFER_RANGES, 0), ranges,
+                             (size_t)o->range_count * sizeof *ranges, net->stream);
+    enum status status = net->backend->stream_wait(net->stream, err);
     free(ranges);
     return status;
 }

@@ -21,7 +21,7 @@ struct optimizer {
 int optimizer_moments(enum optimizer_kind kind);
 
 /* Before the first step: lays the table of update ranges on the device; groups NULL: none. `weight_decay` is
- * of matrices that no group decays otherwise. STATUS_USAGE: a group has no parameter. */
+ * of matrices that no group decays otherwise. */
 enum status optimizer_lay_ranges(struct optimizer *optimizer, struct network *network,
                                  const struct param_groups *groups, double weight_decay, struct err *err);
 

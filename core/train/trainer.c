@@ -100,25 +100,6 @@ static enum status check_memory(const struct trainer *t, struct err *err)
         text_format_bytes((uint64_t)available, limit, sizeof limit));
 }
 
-/* Through the staging memory, a piece at a time: a second copy of all weights would be the most that the
- * process ever holds. */
-static enum status upload_initial_weights(struct trainer *t, struct err *err)
-{
-    struct network *net = &t->network;
-    uint64_t seed = (uint64_t)t->setup.config->train.seed;
-    float *piece = network_at(net, BUFFER_STAGING, 0);
-    size_t most = t->plan.place[BUFFER_STAGING].bytes / sizeof *piece;
-    enum status status = STATUS_OK;
-    for (size_t first = 0; !status && first < t->model.elements; first += most) {
-        size_t count = t->model.elements - first < most ? t->model.elements - first : most;
-        model_initialise_range(&t->model, seed, first, count, piece);
-        t->setup.backend->mem_upload(net->weights + first, piece, count * sizeof *piece, net->stream);
-        status = t->setup.backend->stream_wait(net->stream, err); /* before the piece is written again */
-    }
-    if (!status) network_weights_written(net);
-    return status ? status : t->setup.backend->stream_wait(net->stream, err);
-}
-
 /* What warming up has while it lasts. */
 struct warming {
     const struct progress *progress; /* NULL: nobody looks */
@@ -202,7 +183,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     trainer_health_init(t);
 
     enum status status = model_init(&t->model, &c->model.sizes, err);
-    if (!status) status = param_groups_check_model(&c->groups, &t->model, err);
+    if (!status) status = param_groups_freeze(&c->groups, &t->model, err);
     if (!status) status = open_data(t, err);
     setup->backend->device_describe(setup->device, &t->device);
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
@@ -220,7 +201,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) trainer_tell_used(t); /* at once: until then it counts as still to come, and as taken */
     if (!status)
         status = setup->weights ? checkpoint_load_weights(setup->weights, &t->network, err)
-                                : upload_initial_weights(t, err);
+                                : network_initialise(&t->network, (uint64_t)c->train.seed, err);
     if (!status)
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
     if (!status && c->profile.every) status = trainer_profile_open(t, err);
@@ -282,8 +263,16 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
             "%s: holds weights alone (checkpoint.contents = weights), a run cannot be resumed from "
             "that; `anneal fork` starts a new run from it, with a fresh optimizer",
             folder);
-    enum status status = checkpoint_load(folder, &t->network, &saved, err);
-    return status ? status : take_position(t, &saved, err);
+    const struct param *thawed;
+    enum status status = checkpoint_load(folder, &t->network, &saved, &thawed, err);
+    if (!status) status = take_position(t, &saved, err);
+    if (!status && thawed)
+        trainer_event(
+            t, "warning",
+            "%s, which was frozen when the checkpoint was saved, and all that was frozen with it begin "
+            "with moments of zero",
+            thawed->name);
+    return status;
 }
 
 /* Moments are zero when a network is opened. */

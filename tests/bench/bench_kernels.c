@@ -177,11 +177,11 @@ static void gemm_dlogits_dw_body(struct bench *b)
 }
 static void bias_forward_body(struct bench *b)
 {
-    b->k->bias_forward(b->z, b->w, N, QKV, b->stream);
+    b->k->bias_forward(b->z, b->w, N, QKV, QKV, b->stream);
 }
 static void bias_backward_body(struct bench *b)
 {
-    b->k->bias_backward(b->losses, b->z, b->workspace, N, QKV, b->stream);
+    b->k->bias_backward(b->losses, b->z, b->workspace, N, QKV, QKV, b->stream);
 }
 static void add_body(struct bench *b)
 {

@@ -60,7 +60,7 @@ static void desk_open(struct desk *d, const struct bench *b)
     struct plan_input input = {.model = &d->model, .B = b->B, .T = b->T, .moments = 2};
     check(plan_init(&d->plan, &input, &err), &err);
     check(network_open(&d->network, d->backend, d->device, &d->model, &d->plan, &err), &err);
-    model_initialise(&d->model, 1, d->network.weights);
+    network_initialise(&d->network, 1, NULL);
     network_weights_written(&d->network);
     check(optimizer_lay_ranges(&d->optimizer, &d->network, NULL, 0.1, &err), &err);
     int64_t rows = d->plan.step_calls[0] + d->plan.step_calls[1];

@@ -262,13 +262,13 @@ static struct op_work swiglu_backward(struct op_bench *b)
 
 static struct op_work bias_forward(struct op_bench *b)
 {
-    b->backend->bias_forward(b->a, b->y, b->N, b->Q, b->stream);
+    b->backend->bias_forward(b->a, b->y, b->N, b->Q, b->Q, b->stream);
     return (struct op_work){.bytes = elements(b, 2.0 * b->N * b->Q)};
 }
 
 static struct op_work bias_backward(struct op_bench *b)
 {
-    b->backend->bias_backward(b->small, b->x, b->workspace, b->N, b->Q, b->stream);
+    b->backend->bias_backward(b->small, b->x, b->workspace, b->N, b->Q, b->Q, b->stream);
     return (struct op_work){.bytes = elements(b, (double)b->N * b->Q)};
 }
 

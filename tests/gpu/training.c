@@ -65,7 +65,6 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
                               struct err *err)
 {
     *bench = (struct bench){.backend = backend, .B = B, .T = T};
-    float *weights = NULL;
     size_t rows = (size_t)B * (size_t)T;
     enum status status = model_init(&bench->model, config, err);
     struct plan_input input = {.model = &bench->model, .B = B, .T = T, .moments = 2, .precision = precision};
@@ -74,21 +73,16 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
     if (!status) status = plan_init(&bench->plan, &input, err);
     if (!status) status = warm_up(bench, folder, err);
     if (!status) status = network_open(&bench->net, backend, bench->device, &bench->model, &bench->plan, err);
-    if (!status && (!(weights = malloc(bench->model.elements * sizeof *weights)) ||
-                    !(bench->inputs = malloc(rows * sizeof(int32_t))) ||
+    if (!status && (!(bench->inputs = malloc(rows * sizeof(int32_t))) ||
                     !(bench->targets = malloc(rows * sizeof(int32_t)))))
-        status = err_set(err, STATUS_NO_MEMORY, "no memory for %zu weights", bench->model.elements);
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for %zu tokens", rows);
     if (!status) {
         write_batch(bench);
-        model_initialise(&bench->model, 1, weights);
-        backend->mem_upload(bench->net.weights, weights, bench->model.elements * sizeof *weights,
-                            bench->net.stream);
-        network_weights_written(&bench->net);
         struct optimizer optimizer = {0};
-        status = optimizer_lay_ranges(&optimizer, &bench->net, NULL, 0.1, err);
+        status = network_initialise(&bench->net, 1, err);
+        if (!status) status = optimizer_lay_ranges(&optimizer, &bench->net, NULL, 0.1, err);
         bench->range_count = optimizer.range_count;
     }
-    free(weights);
     if (status) bench_close(bench);
     return status;
 }

@@ -251,8 +251,8 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->attention_backward(f[2], f[3], f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, t->stream);
     k->swiglu_forward(f[0], f[1], N, F, t->stream);
     k->swiglu_backward(f[2], f[0], f[1], N, F, t->stream);
-    k->bias_forward(f[0], f[1], N, C, t->stream);
-    k->bias_backward(f[1], f[0], workspace, N, C, t->stream);
+    k->bias_forward(f[0], f[1], N, C, C, t->stream);
+    k->bias_backward(f[1], f[0], workspace, N, C, C, t->stream);
     k->add(f[0], f[1], N * C, t->stream);
     k->dropout(f[0], N * C, 0.5f, site, t->stream);
     product_dense(k, f[0], f[1], f[2], N, F, C, false, true, false, t->stream);

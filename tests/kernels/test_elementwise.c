@@ -44,22 +44,41 @@ static void embedding_gathers_rows_and_adds_repeated_tokens(void **state)
     check_each_isa(7, embedding_body);
 }
 
+/* (rows, columns) of random numbers as a matrix whose rows are `stride` long; the gaps are NaN. */
+static float *strided(int rows, int columns, int stride, uint32_t draw)
+{
+    float *dense = check_random((size_t)rows * columns, draw, 1),
+          *out = check_poisoned((size_t)rows * stride);
+    for (int i = 0; i < rows; i++)
+        memcpy(out + (size_t)i * stride, dense + (size_t)i * columns, (size_t)columns * sizeof *out);
+    free(dense);
+    return out;
+}
+
+/* Every second one on columns of a wider tensor. */
 static void bias_body(const struct check_target *t)
 {
-    const int shapes[][2] = {{1, 1}, {3, 17}, {65, 64}, {1500, 5}, {17, 259}};
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        int N = shapes[s][0], C = shapes[s][1];
-        size_t n = (size_t)N * C;
-        float *x = check_random(n, 5, 1), *bias = check_random(C, 6, 1), *dbias = check_random(C, 7, 1);
-        double *x64 = check_doubles(x, n), *dbias64 = check_doubles(dbias, C);
-        for (size_t i = 0; i < n; i++)
-            dbias64[i % (size_t)C] += x64[i], x64[i] += (double)bias[i % (size_t)C];
+    const int shapes[][2] = {{1, 1}, {3, 17}, {65, 64}, {1500, 5}, {17, 259}, {64, 48}};
+    for (int s = 0; s < (int)(sizeof shapes / sizeof *shapes); s++) {
+        int N = shapes[s][0], C = shapes[s][1], stride = C + s % 2 * 3;
+        float *x = strided(N, C, stride, 5), *bias = check_random(C, 6, 1), *dbias = check_random(C, 7, 1);
+        float *before = check_copy(x, (size_t)N * stride);
+        double *x64 = check_doubles(x, (size_t)N * stride), *dbias64 = check_doubles(dbias, C);
+        for (int n = 0; n < N; n++)
+            for (int c = 0; c < C; c++) {
+                dbias64[c] += x64[(size_t)n * stride + c];
+                x64[(size_t)n * stride + c] += (double)bias[c];
+            }
         void *workspace = check_workspace(bias_backward_workspace(N, C));
-        t->backend->bias_backward(dbias, x, workspace, N, C, t->stream);
+        t->backend->bias_backward(dbias, x, workspace, N, C, stride, t->stream);
         check_near("bias_backward, added", dbias, dbias64, C, CHECK_ELEMENTWISE);
-        t->backend->bias_forward(x, bias, N, C, t->stream);
-        check_near("bias_forward", x, x64, n, CHECK_ELEMENTWISE);
-        free(x), free(bias), free(dbias), free(x64), free(dbias64), free(workspace);
+        t->backend->bias_forward(x, bias, N, C, stride, t->stream);
+        for (int n = 0; n < N; n++) {
+            size_t at = (size_t)n * stride;
+            check_near("bias_forward", x + at, x64 + at, C, CHECK_ELEMENTWISE);
+            check_same_bits("the gap behind a row", x + at + C, before + at + C, (size_t)(stride - C));
+        }
+        free(x), free(bias), free(dbias), free(x64), free(dbias64), free(workspace), free(before);
     }
 }
 
@@ -233,17 +252,6 @@ static void dropout_keeps_the_expected_share_and_sites_differ(void **state)
     }
     for (int i = 0; i < 6; i++) free(masks[i]);
     check_close(&t);
-}
-
-/* (rows, columns) of random numbers as a matrix whose rows are `stride` long; the gaps are NaN. */
-static float *strided(int rows, int columns, int stride, uint32_t draw)
-{
-    float *dense = check_random((size_t)rows * columns, draw, 1),
-          *out = check_poisoned((size_t)rows * stride);
-    for (int i = 0; i < rows; i++)
-        memcpy(out + (size_t)i * stride, dense + (size_t)i * columns, (size_t)columns * sizeof *out);
-    free(dense);
-    return out;
 }
 
 /* Rounds to bf16 in place, and gives the same numbers as bf16. */

@@ -67,9 +67,9 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is(36 * 4 * 2 + 6 * 4 + 6 * 4, 2 * 36);
     k->rmsnorm_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), N, C, s);
     cost_is(36 * 4 * 4 + 6 * 4 + 6 * 4 + 2 * 6 * 4, 10 * 36);
-    k->bias_forward(AT(1), AT(2), N, 10, s);
+    k->bias_forward(AT(1), AT(2), N, 10, 10, s);
     cost_is((60 * 2 + 10) * 4, 60);
-    k->bias_backward(AT(1), AT(2), AT(3), N, 10, s);
+    k->bias_backward(AT(1), AT(2), AT(3), N, 10, 10, s);
     cost_is(60 * 4 + 2 * 10 * 4, 60);
     k->rope_forward(AT(1), AT(2), B, T, NH, NKV, HS, s);
     cost_is(QK * 2 * 4 + TABLE, 3 * QK);

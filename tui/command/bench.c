@@ -59,6 +59,7 @@ static enum status open_bench(struct bench *b, struct err *err)
     size_t n = (size_t)GEMM_SIZE * GEMM_SIZE, N = (size_t)(c->train.batch_size * c->train.seq_len);
     enum status status = model_init(&b->model, &c->model.sizes, err);
     struct plan_input input = {0};
+    if (!status) status = param_groups_freeze(&c->groups, &b->model, err);
     if (!status) status = backend->device_open((int)c->train.threads, &b->device, err);
     if (!status) input = plan_input_of(c, &b->model, backend, b->device);
     input.micro_batches = 1;
@@ -79,9 +80,10 @@ static enum status open_bench(struct bench *b, struct err *err)
     if (status) return status;
     if (!b->tokens) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
     memory_share_used(&b->share, "bench", b->share.bytes);
-    model_initialise(&b->model, 1, b->network.weights);
     struct optimizer optimizer = {0};
-    status = optimizer_lay_ranges(&optimizer, &b->network, &c->groups, c->train.weight_decay, err);
+    status = network_initialise(&b->network, 1, err);
+    if (!status)
+        status = optimizer_lay_ranges(&optimizer, &b->network, &c->groups, c->train.weight_decay, err);
     b->range_count = optimizer.range_count;
     for (size_t i = 0; i < n; i++) b->a[i] = b->b[i] = 0.01f * (float)(i % 17);
     for (size_t i = 0; i <= N; i++)

@@ -63,7 +63,8 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
     }
     o->checkpoints = 1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0);
     o->checkpoint_bytes =
-        (int64_t)o->model->elements * (int64_t)sizeof(float) * (1 + (int64_t)plan->input.moments);
+        (int64_t)o->model->elements * (int64_t)sizeof(float) * (1 + (int64_t)plan->input.moments) +
+        (int64_t)plan->category_bytes[PLAN_FROZEN];
     if (s->corpus.tokenizer && c->sample.every) o->samples = steps / c->sample.every;
     struct memory_wish wish = {.home = s->home,
                                .backend = s->choice.backend,

@@ -82,7 +82,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
 {
     const struct config *c = &e->config;
     enum status status = model_init(&e->model, &c->model.sizes, err);
-    if (!status) status = param_groups_check_model(&c->groups, &e->model, err);
+    if (!status) status = param_groups_freeze(&c->groups, &e->model, err);
     if (!status) status = ask_device(e, err);
     if (!status) status = plan_init(&e->plan, &e->input, err);
     if (!status) status = plan_reserved(&e->plan, &e->reserved, err);
@@ -170,11 +170,13 @@ static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
     const struct plan *plan = &e->plan;
     const struct model *model = &e->model;
     struct layer_bytes out = {0};
-    size_t elements = 0;
+    size_t elements[2] = {0, 0}; /* trainable, frozen */
     for (size_t i = 0; i < model->param_count; i++)
-        if (layer_of(model->params[i].name) == layer) elements += model->params[i].count;
+        if (layer_of(model->params[i].name) == layer)
+            elements[model->params[i].frozen] += model->params[i].count;
     for (int c = PLAN_WEIGHTS; c <= PLAN_MOMENTS; c++)
-        out.of[c] = plan->category_bytes[c] / model->elements * elements;
+        out.of[c] = plan->category_bytes[c] / model->elements * elements[0];
+    out.of[PLAN_FROZEN] = elements[1] * precision_bytes(plan->input.precision);
     for (size_t i = 0; i < plan->buffer_count; i++)
         if (plan->buffers[i].category == PLAN_ACTIVATIONS && plan->buffers[i].layer == layer)
             out.of[PLAN_ACTIVATIONS] += plan->buffers[i].bytes;
@@ -195,19 +197,27 @@ static struct layer_bytes bytes_beside_layers(const struct estimate *e)
     return out;
 }
 
+static int column_width(int category)
+{
+    return category == PLAN_FROZEN ? 14 : 12;
+}
+
 static void print_layers(const struct estimate *e)
 {
     char text[PLAN_CATEGORIES][32], all[32], name[16];
     printf("\n%-14s", "layer");
     for (int c = 0; c < counted_categories(e); c++)
-        printf(" %12s", plan_category_name((enum plan_category)c));
+        if (plan_has_category(&e->plan, (enum plan_category)c))
+            printf(" %*s", column_width(c), plan_category_name((enum plan_category)c));
     printf(" %12s\n", "all");
     for (int l = -1; l < e->model.config.num_layers; l++) {
         struct layer_bytes bytes = l < 0 ? bytes_beside_layers(e) : bytes_of_layer(e, l);
         snprintf(name, sizeof name, "%d", l);
         printf("%-14s", l < 0 ? "outside layers" : name);
         for (int c = 0; c < counted_categories(e); c++)
-            printf(" %12s", bytes.of[c] ? text_format_bytes(bytes.of[c], text[c], sizeof text[c]) : "-");
+            if (plan_has_category(&e->plan, (enum plan_category)c))
+                printf(" %*s", column_width(c),
+                       bytes.of[c] ? text_format_bytes(bytes.of[c], text[c], sizeof text[c]) : "-");
         printf(" %12s\n", text_format_bytes(bytes.all, all, sizeof all));
     }
 }
@@ -263,7 +273,8 @@ static void print_layers_json(struct json_out *json, const struct estimate *e)
         json_out_whole(json, "layer", l);
         json_out_int(json, "bytes", (int64_t)bytes.all);
         for (int c = 0; c < counted_categories(e); c++)
-            json_out_int(json, plan_category_name((enum plan_category)c), (int64_t)bytes.of[c]);
+            if (plan_has_category(&e->plan, (enum plan_category)c))
+                json_out_int(json, plan_category_name((enum plan_category)c), (int64_t)bytes.of[c]);
         json_out_close(json);
     }
     json_out_close(json);

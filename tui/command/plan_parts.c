@@ -44,6 +44,7 @@ void parts_print_categories_json(struct json_out *json, const struct plan *plan)
 {
     json_out_open(json, "categories", '{', JSON_OUT_LINES);
     for (int i = 0; i < PLAN_CATEGORIES; i++)
-        json_out_int(json, plan_category_name((enum plan_category)i), (int64_t)plan->category_bytes[i]);
+        if (plan_has_category(plan, (enum plan_category)i))
+            json_out_int(json, plan_category_name((enum plan_category)i), (int64_t)plan->category_bytes[i]);
     json_out_close(json);
 }

@@ -85,10 +85,10 @@ static void add_categories(struct picture *p, const struct memory_usage *usage)
         uint32_t glyph;
         enum style style;
     } known_ones[] = {
-        {"weights", 'W', BLOCK, STYLE_TRAIN},  {"gradients", 'G', DARK, STYLE_LR},
-        {"moments", 'M', MEDIUM, STYLE_SPEED}, {"activations", 'A', LIGHT, STYLE_VAL},
-        {"workspace", 'K', BLOCK, STYLE_GRAD}, {"host", 'H', DARK, STYLE_BEST},
-        {"snapshot", 'S', MEDIUM, STYLE_TEXT},
+        {"weights", 'W', BLOCK, STYLE_TRAIN},   {"frozen weights", 'F', DARK, STYLE_TRAIN},
+        {"gradients", 'G', DARK, STYLE_LR},     {"moments", 'M', MEDIUM, STYLE_SPEED},
+        {"activations", 'A', LIGHT, STYLE_VAL}, {"workspace", 'K', BLOCK, STYLE_GRAD},
+        {"host", 'H', DARK, STYLE_BEST},        {"snapshot", 'S', MEDIUM, STYLE_TEXT},
     };
     enum { KNOWN = sizeof known_ones / sizeof *known_ones };
     bool drawn[64] = {false}, on_gpu = usage->has_sample && usage->sample.gpu >= 0;

@@ -225,7 +225,7 @@ static void saving_the_same_step_again_replaces_it_whole(void **state)
     rig_open(&loaded, NULL, &config, 1, 1, 2);
     saved_write(parent, &first, 7);
     saved_write(parent, &second, 7);
-    assert_int_equal(checkpoint_load(path, &loaded.network, &back, NULL), STATUS_OK);
+    assert_int_equal(checkpoint_load(path, &loaded.network, &back, NULL, NULL), STATUS_OK);
     saved_expect_equal_memory(&second, &loaded);
     assert_int_equal(count_entries(parent), 1);
     rig_close(&first);
@@ -346,7 +346,7 @@ static void a_full_disk_leaves_older_ones_untouched_and_nothing_half_written(voi
         assert_non_null(strstr(err.text, "checkpoint at step"));
         assert_int_equal(count_entries(parent), 2);
         assert_int_equal(saved_offered(parent, -1), 2);
-        assert_int_equal(checkpoint_load(path, &loaded.network, &back, &err), STATUS_OK);
+        assert_int_equal(checkpoint_load(path, &loaded.network, &back, NULL, &err), STATUS_OK);
         saved_expect_equal_memory(&old, &loaded);
     }
     assert_true(refused > 10); /* each file was once the one that did not fit */

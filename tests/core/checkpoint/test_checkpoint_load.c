@@ -26,7 +26,7 @@ static void expect_same_after_load(const struct model_config *config, int moment
     rig_open(&loaded, NULL, config, 1, 3, moments); /* another batch shape is no obstacle */
     if (saved_write_state(parent, &saved, &state, NULL, &bytes, &err)) fail_msg("%s", err.text);
     if (checkpoint_find(parent, -1, path, sizeof path, &err)) fail_msg("%s", err.text);
-    if (checkpoint_load(path, &loaded.network, &back, &err)) fail_msg("%s", err.text);
+    if (checkpoint_load(path, &loaded.network, &back, NULL, &err)) fail_msg("%s", err.text);
     saved_expect_equal_memory(&saved, &loaded);
     saved_expect_equal_state(&state, &back);
     rig_weights(&loaded.model, 99, loaded.network.weights);
@@ -67,7 +67,7 @@ static void expect_other_model_refused(const struct model_config *saved, int sav
     saved_open(&a, saved, saved_moments, 5);
     rig_open(&b, NULL, other, 1, 1, moments);
     saved_write(parent, &a, 1);
-    assert_int_equal(checkpoint_load(path, &b.network, &back, &err), STATUS_USAGE);
+    assert_int_equal(checkpoint_load(path, &b.network, &back, NULL, &err), STATUS_USAGE);
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
     assert_non_null(strstr(err.text, path));
     rig_close(&a);
@@ -249,7 +249,7 @@ static void a_trainer_state_that_is_incomplete_or_wrong_is_refused(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct train_state back = saved_state(77), before = back;
         saved_write_text(parent, "step-1", "trainer.json", texts[i]);
-        if (checkpoint_load(path, &rig.network, &back, &err) != STATUS_CORRUPT)
+        if (checkpoint_load(path, &rig.network, &back, NULL, &err) != STATUS_CORRUPT)
             fail_msg("accepted: %s", texts[i]);
         assert_non_null(strstr(err.text, "trainer.json"));
         saved_expect_equal_state(&back, &before);

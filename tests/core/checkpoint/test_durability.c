@@ -207,7 +207,7 @@ static void each_call_that_fails_fails_the_save(void **state)
             assert_int_equal(status, STATUS_IO);
             assert_non_null(strstr(err.text, "Input/output error"));
             assert_false(file_exists(other));
-            assert_int_equal(checkpoint_load(path, &loaded.network, &back, &err), STATUS_OK);
+            assert_int_equal(checkpoint_load(path, &loaded.network, &back, NULL, &err), STATUS_OK);
             saved_expect_equal_memory(&old, &loaded);
         }
         assert_true(failed >= 4); /* each file's */
@@ -232,7 +232,7 @@ static void writes_that_take_less_than_they_were_given_go_on(void **state)
     disk.most = 7000;
     saved_write(parent, &rig, 1);
     disk.on = false;
-    if (checkpoint_load(path, &loaded.network, &back, &err)) fail_msg("%s", err.text);
+    if (checkpoint_load(path, &loaded.network, &back, NULL, &err)) fail_msg("%s", err.text);
     saved_expect_equal_memory(&rig, &loaded);
     rig_close(&rig), rig_close(&loaded);
     free(path), free(parent);

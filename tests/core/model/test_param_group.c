@@ -55,9 +55,9 @@ static void the_ranges_say_of_every_element_what_its_group_says(void **state)
         add(&groups, "norms", "*norm*", "0", "2");
         add(&groups, "rest-of-0", "*.layers.0.*", "0.2", "3");
         struct update_range *ranges = calloc(model.param_count, sizeof *ranges);
-        int count = 0;
         struct err err = {0};
-        if (param_groups_ranges(&groups, &model, 0.1, ranges, &count, &err)) fail_msg("%s", err.text);
+        if (param_groups_freeze(&groups, &model, &err)) fail_msg("%s", err.text);
+        int count = param_groups_ranges(&groups, &model, 0.1, ranges);
         assert_int_equal(ranges[count - 1].end, model.elements);
         for (int i = 1; i < count; i++) {
             assert_true(ranges[i].end > ranges[i - 1].end);
@@ -66,11 +66,11 @@ static void the_ranges_say_of_every_element_what_its_group_says(void **state)
         }
         for (size_t i = 0; i < model.param_count; i++) {
             const struct param *p = &model.params[i];
+            assert_int_equal(p->frozen, strstr(p->name, "layers.1.mlp.up_proj") != NULL);
+            if (p->frozen) continue;
             double decay = p->cols ? 0.1 : 0, scale = 1;
             if (strstr(p->name, "v_proj"))
                 decay = 0.3, scale = 0.5;
-            else if (strstr(p->name, "layers.1.mlp.up_proj"))
-                scale = 0;
             else if (strstr(p->name, "norm"))
                 decay = 0, scale = 2;
             else if (strstr(p->name, "layers.0."))
@@ -91,11 +91,10 @@ static void without_groups_there_are_two_ranges_matrices_and_vectors(void **stat
     struct model model = open_model(1);
     struct param_groups none = {.count = 0};
     struct update_range ranges[64];
-    int count;
     assert_true(model.param_count <= 64);
-    assert_int_equal(param_groups_ranges(&none, &model, 0.1, ranges, &count, NULL), STATUS_OK);
-    assert_int_equal(count, 2);
-    assert_int_equal(ranges[0].end, model.matrix_elements);
+    assert_int_equal(param_groups_freeze(&none, &model, NULL), STATUS_OK);
+    assert_int_equal(param_groups_ranges(&none, &model, 0.1, ranges), 2);
+    assert_int_equal(ranges[0].end, model.layers[0].attn_norm->offset);
     assert_true(ranges[0].weight_decay == 0.1f && ranges[1].weight_decay == 0);
     assert_true(ranges[0].lr_scale == 1 && ranges[1].lr_scale == 1);
     model_release(&model);
@@ -123,13 +122,11 @@ static void the_shares_add_up_to_the_model(void **state)
     model_release(&model);
 }
 
-static void expect_no_ranges(const struct param_groups *groups, const char *part)
+static void expect_refused_by_model(const struct param_groups *groups, const char *part)
 {
     struct model model = open_model(0);
-    struct update_range ranges[64];
-    int count;
     struct err err = {0};
-    assert_int_equal(param_groups_ranges(groups, &model, 0.1, ranges, &count, &err), STATUS_USAGE);
+    assert_int_equal(param_groups_freeze(groups, &model, &err), STATUS_USAGE);
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
     model_release(&model);
 }
@@ -139,12 +136,27 @@ static void a_group_without_parameters_is_refused_with_names_near_to_it(void **s
     (void)state;
     struct param_groups typo = {.count = 0}, shadowed = {.count = 0}, strange = {.count = 0};
     add(&typo, "q", "*q_prj*", "0", "1");
-    expect_no_ranges(&typo, "did you mean *q_proj*?");
+    expect_refused_by_model(&typo, "did you mean *q_proj*?");
     add(&shadowed, "all", "*", "0", "1");
     add(&shadowed, "norms", "*norm*", "0", "1");
-    expect_no_ranges(&shadowed, "is in all (put the narrower pattern first)");
+    expect_refused_by_model(&shadowed, "is in all (put the narrower pattern first)");
     add(&strange, "x", "transformer.h.0.attn.c_attn", "0", "1");
-    expect_no_ranges(&strange, "they are named as model.embed_tokens.weight, ");
+    expect_refused_by_model(&strange, "they are named as model.embed_tokens.weight, ");
+}
+
+static void freezing_everything_is_refused(void **state)
+{
+    (void)state;
+    struct param_groups all = {.count = 0}, parts = {.count = 0};
+    add(&all, "all", "*", "inherit", "0");
+    expect_refused_by_model(&all, "param_group.all.lr_scale = 0: nothing is left to train");
+    add(&parts, "norms", "*norm*", "inherit", "0");
+    add(&parts, "rest", "*", "inherit", "0");
+    expect_refused_by_model(&parts, "nothing is left to train");
+    parts.at[1].lr_scale = 1;
+    struct model model = open_model(0);
+    assert_int_equal(param_groups_freeze(&parts, &model, NULL), STATUS_OK);
+    model_release(&model);
 }
 
 static void expect_key_refused(const char *key, const char *value, const char *part)
@@ -223,6 +235,7 @@ int main(void)
         cmocka_unit_test(the_ranges_say_of_every_element_what_its_group_says),
         cmocka_unit_test(without_groups_there_are_two_ranges_matrices_and_vectors),
         cmocka_unit_test(the_shares_add_up_to_the_model),
+        cmocka_unit_test(freezing_everything_is_refused),
         cmocka_unit_test(a_group_without_parameters_is_refused_with_names_near_to_it),
         cmocka_unit_test(what_is_no_key_of_a_group_is_refused_in_a_sentence),
         cmocka_unit_test(groups_go_through_files_words_and_the_stored_configuration),

@@ -9,6 +9,7 @@
 #include <string.h>
 /* cmocka wants the first three above */
 #include <cmocka.h>
+#include <fnmatch.h>
 #include <math.h>
 
 #include "core/base/philox.h"
@@ -44,6 +45,7 @@ void rig_weights(const struct model *model, uint64_t seed, float *weights)
     memset(weights, 0, model->elements * sizeof *weights);
     for (size_t i = 0; i < model->param_count; i++) {
         const struct param *p = &model->params[i];
+        if (p->frozen) continue;
         bool norm = !p->cols && strstr(p->name, "norm");
         for (size_t j = p->offset; j < p->offset + p->count; j++)
             weights[j] = (float)(norm ? 1 + 0.2 * normal(seed, j) : 0.4 * normal(seed, j));
@@ -64,9 +66,25 @@ void rig_open(struct rig *rig, const struct backend *backend, const struct model
 void rig_open_interval(struct rig *rig, const struct backend *backend, const struct model_config *config,
                        int B, int T, int moments, int activation_interval)
 {
+    rig_open_frozen(rig, backend, config, B, T, moments, activation_interval, "");
+}
+
+static bool any_matches(const void *patterns, const struct param *param)
+{
+    char copy[256], *rest = copy;
+    snprintf(copy, sizeof copy, "%s", (const char *)patterns);
+    for (char *pattern; (pattern = strsep(&rest, " "));)
+        if (fnmatch(pattern, param->name, 0) == 0) return true;
+    return false;
+}
+
+void rig_open_frozen(struct rig *rig, const struct backend *backend, const struct model_config *config, int B,
+                     int T, int moments, int activation_interval, const char *frozen)
+{
     struct err err = {0};
     *rig = (struct rig){.backend = backend ? backend : cpu_backend()};
     if (model_init(&rig->model, config, &err)) fail_msg("%s", err.text);
+    model_freeze(&rig->model, any_matches, frozen);
     if (rig->backend->device_open(1, &rig->device, &err)) fail_msg("%s", err.text);
     struct plan_input input = {.model = &rig->model,
                                .B = B,

@@ -27,6 +27,9 @@ void rig_open(struct rig *rig, const struct backend *backend, const struct model
 /* Every layer of that interval computes its activations again. */
 void rig_open_interval(struct rig *rig, const struct backend *backend, const struct model_config *config,
                        int B, int T, int moments, int activation_interval);
+/* The parameters that any of the patterns (as of a shell, separated by blanks) matches are frozen. */
+void rig_open_frozen(struct rig *rig, const struct backend *backend, const struct model_config *config, int B,
+                     int T, int moments, int activation_interval, const char *frozen);
 void rig_close(struct rig *rig);
 
 /* Fills the arena with weights far from their initial ones, so that every non-linearity is felt: matrices and

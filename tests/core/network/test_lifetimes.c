@@ -112,7 +112,7 @@ static void walk_open(struct walk *w, const struct plan_trial *t)
 static void walk_run(struct walk *w, struct observer *observer)
 {
     network_observe(&w->network, observer);
-    network_walk(&w->network);
+    network_walk(&w->network, w->network.plan->input.moments > 0 ? 0.5f : 0);
     network_observe(&w->network, NULL);
     if (w->plan.input.moments) network_result(&w->network, &w->result);
     w->loss = *(double *)network_at(&w->network, BUFFER_LOSS_SUM, 0);

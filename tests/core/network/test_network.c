@@ -298,7 +298,7 @@ static void micro_batches_add_up_to_the_gradient_of_the_whole_batch(void **state
     }
 CASES(TESTS)
 
-/* Cut anywhere, within a tensor and across tensors, at places that no group of random numbers begins at. */
+/* Cut anywhere, at places that no group of random numbers begins at. */
 static void initial_weights_made_in_pieces_are_those_made_at_once(void **state)
 {
     (void)state;
@@ -308,14 +308,17 @@ static void initial_weights_made_in_pieces_are_those_made_at_once(void **state)
     assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
     float *whole = malloc(model.elements * sizeof *whole), *pieces = malloc(model.elements * sizeof *pieces);
     assert_true(whole && pieces);
-    model_initialise(&model, 42, whole);
-    for (size_t size = 1; size < model.elements; size = size * 3 + 1) {
-        memset(pieces, 0xFF, model.elements * sizeof *pieces);
-        for (size_t first = 0; first < model.elements; first += size) {
-            size_t count = model.elements - first < size ? model.elements - first : size;
-            model_initialise_range(&model, 42, first, count, pieces + first);
+    for (size_t i = 0; i < model.param_count; i++) {
+        const struct param *p = &model.params[i];
+        model_initialise_param(&model, p, 42, 0, p->count, whole);
+        for (size_t size = 1; size < p->count; size = size * 3 + 1) {
+            memset(pieces, 0xFF, p->count * sizeof *pieces);
+            for (size_t first = 0; first < p->count; first += size) {
+                size_t end = p->count - first < size ? p->count : first + size;
+                model_initialise_param(&model, p, 42, first, end, pieces + first);
+            }
+            assert_memory_equal(pieces, whole, p->count * sizeof *whole);
         }
-        assert_memory_equal(pieces, whole, model.elements * sizeof *whole);
     }
     free(whole);
     free(pieces);

@@ -134,6 +134,56 @@ static void epochs_are_evaluated_where_the_uninterrupted_run_has_them(void **sta
                            27, 6, BY_REQUEST);
 }
 
+static void a_run_with_frozen_parameters_resumes_bit_for_bit(void **state)
+{
+    (void)state;
+    expect_resume_is_exact(WORDS(RESUME_WORDS, "checkpoint.background=true",
+                                 "param_group.low.match=*[kv]_proj*", "param_group.low.lr_scale=0"),
+                           14, 1, BY_REQUEST);
+}
+
+/* The first moment of a parameter in the newest checkpoint; its size is 0 where it has none. */
+static double moment_size(const struct session *s, const char *name)
+{
+    char folder[4096], path[4200];
+    struct safetensors file;
+    struct err err;
+    double size = 0;
+    if (checkpoint_find(s->folder, -1, folder, sizeof folder, &err)) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
+    if (safetensors_open(path, &file, &err)) fail_msg("%s", err.text);
+    const struct safetensor *t = safetensors_find(&file, name);
+    for (size_t i = 0; t && i < t->bytes / 4; i++) size += fabs((double)((const float *)t->data)[i]);
+    safetensors_close(&file);
+    return size;
+}
+
+/* What was frozen is trained, and the other way round. */
+static void moments_of_what_is_thawed_begin_at_zero_and_it_is_said(void **state)
+{
+    (void)state;
+    static const char o[] = "m.model.layers.0.self_attn.o_proj.weight",
+                      down[] = "m.model.layers.0.mlp.down_proj.weight";
+    struct session s;
+    session_open(&s, "thaw", NULL,
+                 WORDS("train.total_steps=6", "param_group.a.match=*o_proj*", "param_group.a.lr_scale=0"),
+                 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(moment_size(&s, o) == 0 && moment_size(&s, down) > 0);
+    s.config.train.total_steps = 9;
+    snprintf(s.config.groups.at[0].match, sizeof s.config.groups.at[0].match, "*down_proj*");
+    s.story.event_count = s.story.step_count = 0;
+    session_start(&s, true);
+    assert_int_equal(s.story.event_count, 1);
+    assert_string_equal(s.story.last_level, "warning");
+    assert_non_null(strstr(s.story.last_event, "model.layers.0.self_attn.o_proj.weight, which was frozen"));
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.step_count, 3);
+    assert_true(moment_size(&s, o) > 0 && moment_size(&s, down) == 0);
+    session_close(&s);
+}
+
 static void an_adamw_run_resumes_bit_for_bit_after_a_request(void **state)
 {
     (void)state;
@@ -338,6 +388,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_corpus_is_refused),
         cmocka_unit_test(epochs_are_evaluated_where_the_uninterrupted_run_has_them),
+        cmocka_unit_test(a_run_with_frozen_parameters_resumes_bit_for_bit),
+        cmocka_unit_test(moments_of_what_is_thawed_begin_at_zero_and_it_is_said),
         cmocka_unit_test(an_adamw_run_resumes_bit_for_bit_after_a_request),
         cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),
         cmocka_unit_test(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint),

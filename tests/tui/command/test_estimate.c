@@ -90,6 +90,37 @@ static void the_estimate_is_what_training_allocates(void **state)
     free(text);
 }
 
+static json_int_t bytes_of(const json_t *estimate, const char *category)
+{
+    return json_integer_value(json_object_get(json_object_get(estimate, "categories"), category));
+}
+
+static void what_is_frozen_costs_its_weights_alone(void **state)
+{
+    (void)state;
+    struct stage s;
+    char grouped[4096], path[700];
+    stage_open(&s, "frozen");
+    char *text = stage_read(s.config);
+    snprintf(path, sizeof path, "%s/frozen.ini", s.folder);
+    int n = snprintf(grouped, sizeof grouped, "%s[param_group.mlp]\nmatch = *mlp*\nlr_scale = 0\n", text);
+    stage_write(path, grouped, (size_t)n);
+    json_t *whole = estimate(s.config, "--train.batch_size=2"),
+           *part = estimate(path, "--train.batch_size=2");
+    json_int_t frozen = bytes_of(part, "frozen weights");
+    assert_true(frozen > 0);
+    assert_null(json_object_get(json_object_get(whole, "categories"), "frozen weights"));
+    assert_int_equal(bytes_of(whole, "weights"), bytes_of(part, "weights") + frozen);
+    assert_int_equal(bytes_of(whole, "gradients"), bytes_of(part, "gradients") + frozen);
+    assert_int_equal(bytes_of(whole, "moments"), bytes_of(part, "moments") + 2 * frozen);
+    struct process *p = process_run(0, "estimate", path, "--layers", NULL);
+    assert_non_null(strstr(process_stdout(p), "frozen weights"));
+    process_close(p);
+    json_decref(whole), json_decref(part);
+    expect_training_to_allocate_what_is_estimated(path, "--train.dropout=0.1");
+    free(text);
+}
+
 static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
 {
     (void)state;
@@ -443,6 +474,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_estimate_is_what_training_allocates, process_close_all),
+        cmocka_unit_test_teardown(what_is_frozen_costs_its_weights_alone, process_close_all),
         cmocka_unit_test_teardown(a_batch_that_is_said_to_fit_is_the_largest, process_close_all),
         cmocka_unit_test_teardown(what_is_no_amount_and_what_is_no_configuration_is_said_so,
                                   process_close_all),
