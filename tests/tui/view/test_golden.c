@@ -9,6 +9,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <ctype.h>
 #include <locale.h>
 #include <stdio.h>
 #include <time.h>
@@ -89,29 +90,53 @@ static int make_store(void **state)
     return 0;
 }
 
-/* Opened, given these keys, drawn: as in the file of that name. */
-static void expect_picture(const char *name, const char *run_id, const char *typed, int w, int h)
+/* Row y as a letter a cell for its style, a capital where it is bold, reversed or underlined. */
+static void style_row(const struct grid *grid, int y, char *row)
+{
+    static const char letters[STYLE_COUNT + 1] = ".dragwxtvblns";
+    int end = 0;
+    for (int x = 0; x < grid->w; x++) {
+        const struct cell *cell = &grid->cells[y * grid->w + x];
+        row[x] = cell->glyph == ' ' && !cell->attr ? ' ' : letters[cell->style];
+        if (cell->attr) row[x] = cell->style == STYLE_TEXT ? ':' : (char)toupper((unsigned char)row[x]);
+        if (row[x] != ' ') end = x + 1;
+    }
+    row[end] = '\0';
+}
+
+/* As in the file of that name. */
+static void expect_grid(const struct grid *grid, const char *name, bool styles)
 {
     char path[256], row[2048], wanted[2048];
-    struct workbench *workbench = headless_open(home, run_id);
-    workbench_tick(workbench, now);
-    headless_type(workbench, typed);
-    struct grid grid = headless_draw(workbench, w, h);
-    snprintf(path, sizeof path, "tests/tui/view/golden/%s.txt", name);
     bool write = getenv("ANNEAL_WRITE_GOLDEN");
+    snprintf(path, sizeof path, "tests/tui/view/golden/%s%s.txt", name, styles ? "_styles" : "");
     FILE *file = fopen(path, write ? "w" : "r");
     if (!file) fail_msg("%s: cannot be opened", path);
-    for (int y = 0; y < h; y++) {
-        grid_row(&grid, y, row, sizeof row);
+    for (int y = 0; y < grid->h; y++) {
+        if (styles)
+            style_row(grid, y, row);
+        else
+            grid_row(grid, y, row, sizeof row);
         if (write) {
             fprintf(file, "%s\n", row);
             continue;
         }
         if (!fgets(wanted, sizeof wanted, file)) fail_msg("%s ends before row %d", path, y);
         wanted[strcspn(wanted, "\n")] = '\0';
-        if (strcmp(row, wanted) != 0) fail_msg("%s, row %d is\n%s\nand should be\n%s", name, y, row, wanted);
+        if (strcmp(row, wanted) != 0) fail_msg("%s, row %d is\n%s\nand should be\n%s", path, y, row, wanted);
     }
     fclose(file);
+}
+
+/* Opened, given these keys, drawn. */
+static void expect_picture(const char *name, const char *run_id, const char *typed, int w, int h)
+{
+    struct workbench *workbench = headless_open(home, run_id);
+    workbench_tick(workbench, now);
+    headless_type(workbench, typed);
+    struct grid grid = headless_draw(workbench, w, h);
+    expect_grid(&grid, name, false);
+    expect_grid(&grid, name, true);
     grid_release(&grid);
     workbench_close(workbench);
 }
@@ -158,6 +183,24 @@ static void the_help_over_a_view(void **state)
     expect_picture("help", "golden", "P? ", 80, 24);
 }
 
+static void the_help_scrolled_on_a_small_screen(void **state)
+{
+    (void)state;
+    expect_picture("scrolled", "golden", "? jjk", 50, 12);
+}
+
+static void a_message_over_the_last_rows(void **state)
+{
+    (void)state;
+    expect_picture("message", NULL, "C", 44, 12);
+}
+
+static void a_screen_that_is_too_small(void **state)
+{
+    (void)state;
+    expect_picture("small", NULL, "", 39, 9);
+}
+
 static void a_question_over_a_view(void **state)
 {
     (void)state;
@@ -176,6 +219,9 @@ int main(void)
         cmocka_unit_test(the_form_of_a_new_run),
         cmocka_unit_test(the_help_over_a_view),
         cmocka_unit_test(a_question_over_a_view),
+        cmocka_unit_test(the_help_scrolled_on_a_small_screen),
+        cmocka_unit_test(a_message_over_the_last_rows),
+        cmocka_unit_test(a_screen_that_is_too_small),
     };
     return cmocka_run_group_tests(tests, make_store, NULL);
 }
