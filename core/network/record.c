@@ -172,9 +172,9 @@ struct needed {
     int64_t from, to;
 };
 
+/* Pieces are written from the first to the last, so from here they end what is needed from behind. */
 static void write_over(struct needed *n, const struct touch *t)
 {
-    if (t->from <= n->from && t->to > n->from) n->from = t->to;
     if (t->to >= n->to && t->from < n->to) n->to = t->from;
 }
 

@@ -225,12 +225,51 @@ static void a_conflict_that_is_forgotten_makes_buffers_overlap(void **state)
     walk_close(&w);
 }
 
+/* Lifetimes of hand-made records: buffers NORM, ACT, DX, each of 16 bytes. */
+static uint64_t conflicts_of(struct touch *touches, int count, enum buffer b)
+{
+    struct record record = {.touches = touches, .touch_count = count};
+    uint64_t conflicts[BUFFERS];
+    record_conflicts(&record, conflicts);
+    return conflicts[b];
+}
+
+#define BIT(buffer) ((uint64_t)1 << BUFFER_##buffer)
+
+static void a_content_lives_from_its_writing_to_its_last_reading(void **state)
+{
+    (void)state;
+    struct touch touches[] = {
+        {0, BUFFER_NORM, ACCESS_WRITTEN, 0, 16}, {1, BUFFER_ACT, ACCESS_WRITTEN, 0, 16},
+        {1, BUFFER_NORM, ACCESS_READ, 0, 16},    {2, BUFFER_DX, ACCESS_WRITTEN, 0, 16},
+        {2, BUFFER_ACT, ACCESS_READ, 0, 16},     {3, BUFFER_NORM, ACCESS_WRITTEN, 0, 16},
+        {4, BUFFER_NORM, ACCESS_READ, 0, 16}};
+    assert_int_equal(conflicts_of(touches, 7, BUFFER_NORM), BIT(ACT)); /* dead while DX is there */
+    assert_int_equal(conflicts_of(touches, 7, BUFFER_ACT), BIT(NORM) | BIT(DX));
+    touches[5].access = ACCESS_ADDED; /* what was there is read */
+    assert_int_equal(conflicts_of(touches, 7, BUFFER_NORM), BIT(ACT) | BIT(DX));
+    assert_int_equal(conflicts_of(touches, 6, BUFFER_NORM), BIT(ACT) | BIT(DX)); /* also as its last use */
+}
+
+static void what_is_written_in_pieces_lives_from_the_first_one(void **state)
+{
+    (void)state;
+    struct touch touches[] = {{0, BUFFER_DX, ACCESS_WRITTEN, 0, 16},   {1, BUFFER_DX, ACCESS_READ, 0, 16},
+                              {2, BUFFER_NORM, ACCESS_WRITTEN, 0, 8},  {3, BUFFER_ACT, ACCESS_SCRATCH, 0, 16},
+                              {4, BUFFER_NORM, ACCESS_WRITTEN, 8, 16}, {5, BUFFER_NORM, ACCESS_READ, 0, 16}};
+    assert_int_equal(conflicts_of(touches, 6, BUFFER_NORM), BIT(ACT));
+    touches[5].from = 8; /* the first piece is not read: the second is the beginning */
+    assert_int_equal(conflicts_of(touches, 6, BUFFER_NORM), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_later_operation_reads_may_be_spoilt),
         cmocka_unit_test(pieces_of_the_loss_keep_what_the_others_have_written),
         cmocka_unit_test(spoiling_what_is_needed_is_noticed),
+        cmocka_unit_test(a_content_lives_from_its_writing_to_its_last_reading),
+        cmocka_unit_test(what_is_written_in_pieces_lives_from_the_first_one),
         cmocka_unit_test(a_conflict_that_is_forgotten_makes_buffers_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
