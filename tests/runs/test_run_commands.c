@@ -220,7 +220,15 @@ static void show_tells_the_whole_story(void **state)
     assert_true(
         json_is_false(json_object_get(json_array_get(json_object_get(run, "checkpoints"), 0), "exists")));
     assert_int_equal(json_array_size(json_object_get(run, "events")), 1);
+    static const char *const lists[] = {"traces", "samples", "orders"};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        assert_true(json_is_array(json_object_get(run, lists[i])));
+    assert_true(json_is_null(json_object_get(run, "device_sample"))); /* nobody looked at it */
+    char folder[2 * PATH_MAX];
+    snprintf(folder, sizeof folder, "%s/runs/%s", home, finished);
+    assert_string_equal(json_string_value(json_object_get(run, "folder")), folder);
     json_decref(run);
+    expect(home, "show psalms", 0, folder);
 }
 
 /* Fails when `text` holds a byte sequence that a terminal would obey: any control character but newline. */
