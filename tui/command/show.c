@@ -37,7 +37,7 @@ static int latest_first(const void *a, const void *b)
 }
 
 /* Lists the files that are there now: a trace has no row in the store. */
-static enum status read_traces(struct show *s, size_t limit, struct err *err)
+static enum status read_traces(struct show *s, struct err *err)
 {
     char path[PATH_MAX + 8];
     size_t room = 0;
@@ -57,7 +57,6 @@ static enum status read_traces(struct show *s, size_t limit, struct err *err)
     if (folder) closedir(folder);
     if (room && !s->traces) return err_set(err, STATUS_NO_MEMORY, "no memory for the list of traces");
     if (s->trace_count) qsort(s->traces, s->trace_count, sizeof *s->traces, latest_first);
-    if (s->trace_count > limit) s->trace_count = limit;
     return STATUS_OK;
 }
 
@@ -83,28 +82,31 @@ static enum status look_at_checkpoints(struct show *s, struct err *err)
     return STATUS_OK;
 }
 
-enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err)
+/* Reads the run that `word` means. Release `out` in any case. */
+static enum status read_show(struct store *store, const char *word, struct show *out, struct err *err)
 {
     struct show *s = out;
     arena_init(&s->arena, 65536);
     enum status status = run_find(store, word, &s->run, err);
     const char *id = s->run.id;
     if (!status) status = run_config(store, id, &s->config, err);
-    if (!status) status = series_evals(store, id, limit, &s->arena, &s->evals, &s->eval_count, err);
-    if (!status) status = series_stopping(store, id, limit, &s->arena, &s->stopping, &s->stopping_count, err);
+    if (!status) status = series_evals(store, id, SIZE_MAX, &s->arena, &s->evals, &s->eval_count, err);
     if (!status)
-        status = series_checkpoints(store, id, limit, &s->arena, &s->checkpoints, &s->checkpoint_count, err);
-    if (!status) status = series_samples(store, id, limit, &s->arena, &s->samples, &s->sample_count, err);
-    if (!status) status = order_list(store, id, limit, &s->arena, &s->orders, &s->order_count, err);
-    if (!status) status = series_events(store, id, limit, &s->arena, &s->events, &s->event_count, err);
+        status = series_stopping(store, id, SIZE_MAX, &s->arena, &s->stopping, &s->stopping_count, err);
+    if (!status)
+        status =
+            series_checkpoints(store, id, SIZE_MAX, &s->arena, &s->checkpoints, &s->checkpoint_count, err);
+    if (!status) status = series_samples(store, id, SIZE_MAX, &s->arena, &s->samples, &s->sample_count, err);
+    if (!status) status = order_list(store, id, SIZE_MAX, &s->arena, &s->orders, &s->order_count, err);
+    if (!status) status = series_events(store, id, SIZE_MAX, &s->arena, &s->events, &s->event_count, err);
     if (!status) status = gpu_samples_last(store, id, &s->arena, &s->device, &s->looked_at, err);
     if (status) return status;
     run_folder(store, id, s->folder, sizeof s->folder);
     status = look_at_checkpoints(s, err);
-    return status ? status : read_traces(s, limit, err);
+    return status ? status : read_traces(s, err);
 }
 
-void show_release(struct show *show)
+static void release_show(struct show *show)
 {
     free(show->config);
     arena_release(&show->arena);
@@ -393,12 +395,12 @@ struct options {
 static enum status show_whole(struct store *store, const char *word, bool json, struct err *err)
 {
     struct show show = {0};
-    enum status status = show_read(store, word, SIZE_MAX, &show, err);
+    enum status status = read_show(store, word, &show, err);
     if (!status && json)
         status = show_json(&show, err);
     else if (!status)
         print_page(&show);
-    show_release(&show);
+    release_show(&show);
     return status;
 }
 

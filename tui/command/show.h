@@ -34,10 +34,6 @@ struct show {
     size_t eval_count, stopping_count, checkpoint_count, sample_count, order_count, event_count;
 };
 
-/* Reads the run that `word` means, at most `limit` rows of each list. Release `out` in any case. */
-enum status show_read(struct store *store, const char *word, size_t limit, struct show *out, struct err *err);
-void show_release(struct show *show);
-
 /* A value of the configuration: "16" is a number, "true" a truth, anything else a text. */
 void show_config_value(struct json_out *json, const char *name, const char *value);
 

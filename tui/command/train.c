@@ -63,7 +63,8 @@ static void make_absolute(char path[CONFIG_TEXT_MAX])
     if (n < CONFIG_TEXT_MAX) memcpy(path, whole, (size_t)n + 1);
 }
 
-enum status train_apply_settings(const struct words *words, struct config *config, struct err *err)
+/* Applies the settings on top of `config` and finishes it. */
+static enum status apply_settings(const struct words *words, struct config *config, struct err *err)
 {
     enum status status = STATUS_OK;
     for (int i = 0; !status && i < words->setting_count; i++)
@@ -82,7 +83,7 @@ enum status train_read_config(const struct words *words, struct config *config, 
 {
     config_init(config);
     enum status status = words->count ? config_read_file(config, words->words[0], err) : STATUS_OK;
-    return status ? status : train_apply_settings(words, config, err);
+    return status ? status : apply_settings(words, config, err);
 }
 
 /* Of what the options and the report say; the configuration is the caller's. */
@@ -227,7 +228,7 @@ static enum status run_resume(const void *options, const struct words *words, st
     struct recorded_run run;
     enum status status = recorded_run_read(words->words[0], &run, err);
     training.config = run.config;
-    if (!status) status = train_apply_settings(words, &training.config, err);
+    if (!status) status = apply_settings(words, &training.config, err);
     if (!status) status = recorded_run_check(&run, &training.config, "resumed", err);
     if (!status) {
         fill(&training, options, &report);
@@ -288,7 +289,7 @@ static enum status run_fork(const void *options, const struct words *words, stru
          name[RUN_NAME_MAX + 8];
     enum status status = recorded_run_read(words->words[0], &run, err);
     training.config = run.config;
-    if (!status) status = train_apply_settings(words, &training.config, err);
+    if (!status) status = apply_settings(words, &training.config, err);
     if (!status) status = recorded_run_check(&run, &training.config, "forked", err);
     if (!status) status = find_checkpoint(&run, o->step, folder, sizeof folder, err);
     if (!status && o->step < 0 &&

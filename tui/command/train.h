@@ -9,11 +9,8 @@
 #define DEVICE_WORDS "auto|cpu|cuda"
 extern const char *const device_words[];
 
-/* Applies the settings on top of `config` and finishes it; relative paths of an existing corpus, tokenizer or
- * model become absolute. */
-enum status train_apply_settings(const struct words *words, struct config *config, struct err *err);
-
-/* The defaults, the file that the first word names, where there is one, and the settings. */
+/* The defaults, the file that the first word names, where there is one, and the settings on top; finished.
+ * Relative paths of an existing corpus, tokenizer or model become absolute. */
 enum status train_read_config(const struct words *words, struct config *config, struct err *err);
 
 #endif

@@ -9,12 +9,6 @@
 #include "core/network/plan.h"
 #include "kernels/device/cuda_plugin.h"
 
-enum status device_choice_check(const char *wish, struct err *err)
-{
-    if (strcmp(wish, "auto") == 0 || strcmp(wish, "cpu") == 0 || strcmp(wish, "cuda") == 0) return STATUS_OK;
-    return err_set(err, STATUS_USAGE, "--device %.40s: must be auto, cpu or cuda", wish);
-}
-
 /* Signs of a GPU that can be used: the driver's, and WSL's. */
 static bool has_driver(void)
 {

@@ -17,9 +17,6 @@ struct device_choice {
     char why[512]; /* `auto` computes on the CPU because of this; empty: nothing to say */
 };
 
-/* True for "auto", "cpu", "cuda"; else the sentence that names them. */
-enum status device_choice_check(const char *wish, struct err *err);
-
 /* With "auto" only a CPU that cannot be opened is an error. */
 enum status device_choice_open(struct device_choice *choice, const char *wish, int threads, struct err *err);
 void device_choice_close(struct device_choice *choice); /* harmless on a zeroed struct */

@@ -46,21 +46,19 @@ static void look(const struct memory_wish *wish, struct device_info *info, struc
     if (info->uuid[0] == '\0') room->beside = memory_private(getpid());
 }
 
-/* The bytes that this process takes of a GPU beside its allocations; *taken of them are taken already. */
+/* The bytes that a process takes of this GPU beside its allocations, as a run under `home` has measured them;
+ * 0: not known, or a CPU. *taken of them are taken already. */
 static int64_t context_bytes(const char *home, const struct device_info *info, int64_t *taken)
 {
-    int64_t known = memory_share_overhead(home, info), now = known > 0 ? overhead_measure(info) : 0;
-    *taken = now < 0 ? 0 : now > known ? known : now;
-    return known > 0 ? known : 0;
-}
-
-int64_t memory_share_overhead(const char *home, const struct device_info *device)
-{
     char folder[PATH_MAX];
-    if (device->uuid[0] == '\0' || snprintf(folder, sizeof folder, "%s/cuda", home) >= (int)sizeof folder)
+    *taken = 0;
+    if (info->uuid[0] == '\0' || snprintf(folder, sizeof folder, "%s/cuda", home) >= (int)sizeof folder)
         return 0;
-    int64_t bytes = overhead_recall(folder, device);
-    return bytes < 0 ? 0 : bytes;
+    int64_t known = overhead_recall(folder, info);
+    if (known <= 0) return 0;
+    int64_t now = overhead_measure(info);
+    *taken = now < 0 ? 0 : now > known ? known : now;
+    return known;
 }
 
 static enum status attempt(struct memory_share *share, const struct memory_wish *wish,

@@ -39,10 +39,6 @@ const char *memory_share_device(const struct device_info *device);
  * tenth. Of a GPU in a rack only the driver's and the libraries' own are to fit beside: a fiftieth. */
 double memory_share_reserve(const struct device_info *device, double wanted);
 
-/* The bytes that a process takes of this GPU before it allocates, as a run under `home` has measured them; 0:
- * not known, or a CPU. */
-int64_t memory_share_overhead(const char *home, const struct device_info *device);
-
 /* STATUS_BUSY: others hold what is missing. STATUS_NO_MEMORY: the device has less. STATUS_INTERRUPTED: a
  * signal ended the waiting. A waiting process may get STATUS_BUSY, too: where who came before could not come
  * in beside what this process holds already. */
