@@ -12,8 +12,6 @@
 #include "runs/table.h"
 #include "runs/timeline.h"
 
-enum { TOP_OPERATIONS = 10 };
-
 struct document {
     struct store *store;
     struct run_info run;
@@ -76,7 +74,29 @@ static enum status write_config(struct document *d)
 
 /* ---- training ---- */
 
-/* All columns of the table's timeline as one object a row. */
+/* The columns of a row from `first` on as members: null for what is absent or not finite. */
+static void write_members(struct json_out *out, sqlite3_stmt *row, int first)
+{
+    for (int i = first; i < sqlite3_column_count(row); i++) {
+        const char *name = sqlite3_column_name(row, i), *text;
+        switch (sqlite3_column_type(row, i)) {
+        case SQLITE_INTEGER:
+            json_out_int(out, name, sqlite3_column_int64(row, i));
+            break;
+        case SQLITE_FLOAT:
+            json_out_real(out, name, sqlite3_column_double(row, i));
+            break;
+        case SQLITE_NULL:
+            json_out_null(out, name);
+            break;
+        default:
+            text = (const char *)sqlite3_column_text(row, i);
+            json_out_bytes(out, name, text, (size_t)sqlite3_column_bytes(row, i));
+        }
+    }
+}
+
+/* All columns of the table's timeline but the run as one object a row. */
 static enum status write_rows(struct document *d, const char *name, enum store_table table)
 {
     const struct column_info *columns[COLUMNS_MAX];
@@ -84,19 +104,13 @@ static enum status write_rows(struct document *d, const char *name, enum store_t
     struct timeline timeline = {0};
     bool row = false;
     int count = table_csv_columns(table, columns), n = 0;
-    for (int i = 1; i < count; i++) /* all but the run */
+    for (int i = 1; i < count; i++)
         n += snprintf(sql + n, sizeof sql - (size_t)n, "%s%s", n ? ", " : "", columns[i]->name);
     enum status status = timeline_open(&timeline, d->store, d->run.id, table == TABLE_EVALS, sql, d->err);
     json_out_open(&d->out, name, '[', JSON_OUT_LINES);
     while (!status && !d->out.error && !(status = timeline_next(&timeline, &row, d->err)) && row) {
         json_out_open(&d->out, NULL, '{', JSON_OUT_FLAT);
-        for (int i = 1; i < count; i++)
-            if (sqlite3_column_type(timeline.row, i - 1) == SQLITE_NULL)
-                json_out_null(&d->out, columns[i]->name);
-            else if (column_is_integer(columns[i]))
-                json_out_int(&d->out, columns[i]->name, sqlite3_column_int64(timeline.row, i - 1));
-            else
-                json_out_real(&d->out, columns[i]->name, sqlite3_column_double(timeline.row, i - 1));
+        write_members(&d->out, timeline.row, 0);
         json_out_close(&d->out);
     }
     json_out_close(&d->out);
@@ -131,52 +145,28 @@ static enum status write_totals(struct document *d)
     return status;
 }
 
-static double share(double part, double whole)
-{
-    return whole > 0 ? part / whole : NAN;
-}
-
-static enum status write_phases(struct document *d, double total)
+/* The rows of `sql`, of the run ?1 and with the number ?2: in a list objects, in an object members by their
+ * first column. */
+static enum status write_query(struct document *d, const char *name, char open, const char *sql,
+                               double number)
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = store_query(d->store, &select, d->err,
-                                     "select phase, sum(time_us) / 1e3 from layer_profile where run_id = ?1"
-                                     " group by phase order by 2 desc, 1",
-                                     "s", d->run.id);
-    json_out_open(&d->out, "phase_breakdown", '{', JSON_OUT_LINES);
+    enum status status = store_query(d->store, &select, d->err, sql, "sd", d->run.id, number);
+    json_out_open(&d->out, name, open, JSON_OUT_LINES);
     while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
-        double time = store_column_double(select, 1);
-        json_out_open(&d->out, (const char *)sqlite3_column_text(select, 0), '{', JSON_OUT_FLAT);
-        json_out_real(&d->out, "time_ms", time);
-        json_out_real(&d->out, "share", share(time, total));
+        const char *member = open == '{' ? (const char *)sqlite3_column_text(select, 0) : NULL;
+        json_out_open(&d->out, member, '{', JSON_OUT_FLAT);
+        write_members(&d->out, select, open == '{');
         json_out_close(&d->out);
     }
     json_out_close(&d->out);
     return status;
 }
 
-static enum status write_operations(struct document *d, double total)
-{
-    sqlite3_stmt *select;
-    bool row;
-    enum status status = store_query(d->store, &select, d->err,
-                                     "select op, sum(calls), sum(time_us) / 1e3 from layer_profile"
-                                     " where run_id = ?1 group by op order by 3 desc, 1 limit ?2",
-                                     "sn", d->run.id, TOP_OPERATIONS);
-    json_out_open(&d->out, "top_operations", '[', JSON_OUT_LINES);
-    while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
-        double time = store_column_double(select, 2);
-        json_out_open(&d->out, NULL, '{', JSON_OUT_FLAT);
-        json_out_text(&d->out, "op", (const char *)sqlite3_column_text(select, 0));
-        json_out_int(&d->out, "calls", store_column_int(select, 1, 0));
-        json_out_real(&d->out, "time_ms", time);
-        json_out_real(&d->out, "share", share(time, total));
-        json_out_close(&d->out);
-    }
-    json_out_close(&d->out);
-    return status;
-}
+#define TIME_AND_SHARE                                                                                       \
+    "sum(time_us) / 1e3 as time_ms, case when ?2 > 0 then sum(time_us) / 1e3 / ?2 end as share"              \
+    " from layer_profile where run_id = ?1 group by "
 
 static enum status write_profile(struct document *d)
 {
@@ -197,8 +187,14 @@ static enum status write_profile(struct document *d)
     json_out_open(&d->out, "profiler_report", '{', JSON_OUT_LINES);
     json_out_real(&d->out, "total_time_ms", total);
     json_out_real(&d->out, "avg_step_ms", steps > 0 ? total / steps : NAN);
-    if (!status) status = write_phases(d, total);
-    if (!status) status = write_operations(d, total);
+    if (!status)
+        status = write_query(d, "phase_breakdown", '{',
+                             "select phase, " TIME_AND_SHARE "phase order by time_ms desc, phase", total);
+    if (!status) /* ten of them */
+        status = write_query(d, "top_operations", '[',
+                             "select op, coalesce(sum(calls), 0) as calls, " TIME_AND_SHARE
+                             "op order by time_ms desc, op limit 10",
+                             total);
     json_out_close(&d->out);
     return status;
 }
@@ -229,15 +225,10 @@ static enum status write_inference(struct document *d)
                              "s", d->run.id);
     json_out_open(&d->out, "inference", '[', JSON_OUT_LINES);
     while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
-        int64_t step = sqlite3_column_int64(select, 1);
-        if (!segment_shows(&segments, sqlite3_column_int(select, 0), step - 1)) continue;
+        if (!segment_shows(&segments, sqlite3_column_int(select, 0), sqlite3_column_int64(select, 1) - 1))
+            continue;
         json_out_open(&d->out, NULL, '{', JSON_OUT_LINES);
-        json_out_int(&d->out, "step", step);
-        for (int i = 2; i < 4; i++) {
-            const char *text = (const char *)sqlite3_column_text(select, i);
-            json_out_bytes(&d->out, i == 2 ? "prompt" : "text", text,
-                           (size_t)sqlite3_column_bytes(select, i));
-        }
+        write_members(&d->out, select, 1);
         json_out_close(&d->out);
     }
     json_out_close(&d->out);
