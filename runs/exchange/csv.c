@@ -71,6 +71,11 @@ void csv_text(struct csv_out *out, const char *text, size_t n)
         out->error = errno ? errno : EIO;
 }
 
+void csv_word(struct csv_out *out, const char *text)
+{
+    csv_text(out, text, strlen(text));
+}
+
 void csv_int(struct csv_out *out, int64_t value)
 {
     char digits[24], *end = digits + sizeof digits, *c = end;

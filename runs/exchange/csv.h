@@ -23,6 +23,7 @@ struct csv_out {
 bool csv_begin(struct csv_out *out, FILE *file);
 
 void csv_text(struct csv_out *out, const char *text, size_t n); /* NULL: absent */
+void csv_word(struct csv_out *out, const char *text);           /* ends with a NUL */
 void csv_int(struct csv_out *out, int64_t value);
 void csv_double(struct csv_out *out, double value);
 void csv_absent(struct csv_out *out);

@@ -61,7 +61,7 @@ static enum status write_run(struct store *store, const char *run_id, enum store
         int nan = sqlite3_column_int(select, count);
         for (int i = 0; i < count; i++)
             if (columns[i] == &store_columns[COLUMN_RUNS_status])
-                csv_text(csv, word, strlen(word));
+                csv_word(csv, word);
             else
                 write_field(csv, columns[i], select, i, nan);
         csv_end_record(csv);
@@ -71,45 +71,34 @@ static enum status write_run(struct store *store, const char *run_id, enum store
     return status;
 }
 
-/* Errors of writing are left in *error, as an errno. */
-static enum status write_table(struct store *store, const char *const *run_ids, size_t run_count,
-                               enum store_table which, FILE *out, int *error, struct err *err)
+struct request {
+    struct store *store;
+    const char *const *run_ids;
+    size_t run_count;
+    enum store_table table;
+};
+
+static enum status write_table(void *context, FILE *out, int *error, struct err *err)
 {
+    const struct request *r = context;
+    const struct column_info *columns[COLUMNS_MAX];
     struct csv_out csv;
     sqlite3_stmt *select = NULL;
-    *error = 0;
     if (!csv_begin(&csv, out)) return err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
-    const struct column_info *columns[COLUMNS_MAX];
-    int count = table_csv_columns(which, columns);
-    for (int i = 0; i < count; i++)
-        csv_text(&csv, column_csv_name(columns[i]), strlen(column_csv_name(columns[i])));
+    int count = table_csv_columns(r->table, columns);
+    for (int i = 0; i < count; i++) csv_word(&csv, column_csv_name(columns[i]));
     csv_end_record(&csv);
-    enum status status = prepare(store, which, &select, err);
-    for (size_t i = 0; !status && !csv.error && i < run_count; i++)
-        status = write_run(store, run_ids[i], which, select, &csv, err);
+    enum status status = prepare(r->store, r->table, &select, err);
+    for (size_t i = 0; !status && !csv.error && i < r->run_count; i++)
+        status = write_run(r->store, r->run_ids[i], r->table, select, &csv, err);
     sqlite3_finalize(select);
     *error = csv_finish(&csv);
     return status;
 }
 
 enum status export_csv(struct store *store, const char *const *run_ids, size_t run_count,
-                       enum store_table table, FILE *out, struct err *err)
+                       enum store_table table, const char *path, struct err *err)
 {
-    int error;
-    enum status status = write_table(store, run_ids, run_count, table, out, &error, err);
-    if (!status && error)
-        status = err_set(err, STATUS_IO, "exporting %s: cannot write: %s", store_tables[table].csv,
-                         strerror(error));
-    return status;
-}
-
-enum status export_csv_file(struct store *store, const char *const *run_ids, size_t run_count,
-                            enum store_table table, const char *path, struct err *err)
-{
-    struct out_file file;
-    int error;
-    enum status status = out_file_open(&file, path, err);
-    if (status) return status;
-    status = write_table(store, run_ids, run_count, table, file.stream, &error, err);
-    return out_file_close(&file, status, error, err);
+    struct request request = {store, run_ids, run_count, table};
+    return out_file_write(path, write_table, &request, err);
 }

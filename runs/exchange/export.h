@@ -6,19 +6,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include "runs/columns.h"
 #include "runs/store.h"
 
-/* Writes one table of the given runs (ids) to `out`, rows in (run, segment, step) order. The table has a CSV.
- */
+/* Writes one table of the given runs (ids), rows in (run, segment, step) order. The table has a CSV. The file
+ * at `path` is replaced whole or not at all: a full disk leaves no half file and an old one untouched. A
+ * device or a pipe is written to as it is; "-" is standard output. */
 enum status export_csv(struct store *store, const char *const *run_ids, size_t run_count,
-                       enum store_table table, FILE *out, struct err *err);
-
-/* The same into a file, atomically: a full disk leaves no half file and an old one untouched. A device or a
- * pipe is written to as it is. */
-enum status export_csv_file(struct store *store, const char *const *run_ids, size_t run_count,
-                            enum store_table table, const char *path, struct err *err);
+                       enum store_table table, const char *path, struct err *err);
 
 #endif

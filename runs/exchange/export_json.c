@@ -248,16 +248,19 @@ static const char *model_name(const struct document *d)
     return d->run.name;
 }
 
-/* Errors of writing are left in *error, as an errno. */
-static enum status write_document(struct store *store, const char *run_id, FILE *file, int *error,
-                                  struct err *err)
+struct request {
+    struct store *store;
+    const char *run_id;
+};
+
+static enum status write_document(void *context, FILE *file, int *error, struct err *err)
 {
-    struct document d = {.store = store, .err = err};
-    *error = 0;
+    const struct request *request = context;
+    struct document d = {.store = request->store, .err = err};
     arena_init(&d.arena, 16384);
-    enum status status = store_read_begin(store, err);
-    if (!status) status = run_row_find(store, run_id, &d.run, err);
-    if (!status) status = run_params_list(store, run_id, &d.arena, &d.params, &d.param_count, err);
+    enum status status = store_read_begin(d.store, err);
+    if (!status) status = run_row_find(d.store, request->run_id, &d.run, err);
+    if (!status) status = run_params_list(d.store, d.run.id, &d.arena, &d.params, &d.param_count, err);
     if (!status) {
         json_out_begin(&d.out, file);
         json_out_open(&d.out, NULL, '{', JSON_OUT_LINES);
@@ -269,26 +272,13 @@ static enum status write_document(struct store *store, const char *run_id, FILE 
         json_out_close(&d.out);
         *error = json_out_finish(&d.out);
     }
-    store_read_end(store);
+    store_read_end(d.store);
     arena_release(&d.arena);
     return status;
 }
 
-enum status export_json(struct store *store, const char *run_id, FILE *out, struct err *err)
+enum status export_json(struct store *store, const char *run_id, const char *path, struct err *err)
 {
-    int error;
-    enum status status = write_document(store, run_id, out, &error, err);
-    if (!status && error)
-        status = err_set(err, STATUS_IO, "exporting run %s: cannot write: %s", run_id, strerror(error));
-    return status;
-}
-
-enum status export_json_file(struct store *store, const char *run_id, const char *path, struct err *err)
-{
-    struct out_file file;
-    int error;
-    enum status status = out_file_open(&file, path, err);
-    if (status) return status;
-    status = write_document(store, run_id, file.stream, &error, err);
-    return out_file_close(&file, status, error, err);
+    struct request request = {store, run_id};
+    return out_file_write(path, write_document, &request, err);
 }

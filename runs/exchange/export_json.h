@@ -15,12 +15,9 @@
 #ifndef ANNEAL_RUNS_EXCHANGE_EXPORT_JSON_H
 #define ANNEAL_RUNS_EXCHANGE_EXPORT_JSON_H
 
-#include <stdio.h>
-
 #include "runs/store.h"
 
-enum status export_json(struct store *store, const char *run_id, FILE *out, struct err *err);
-/* The same into a file, whole or not at all. */
-enum status export_json_file(struct store *store, const char *run_id, const char *path, struct err *err);
+/* `path` as in export.h. */
+enum status export_json(struct store *store, const char *run_id, const char *path, struct err *err);
 
 #endif

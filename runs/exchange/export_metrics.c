@@ -17,14 +17,9 @@ struct sink {
     const char *metric;
 };
 
-static void write_text(struct csv_out *csv, const char *text)
-{
-    csv_text(csv, text, strlen(text));
-}
-
 static void write_header(struct csv_out *csv, const char *const *names, size_t count)
 {
-    for (size_t i = 0; i < count; i++) write_text(csv, names[i]);
+    for (size_t i = 0; i < count; i++) csv_word(csv, names[i]);
     csv_end_record(csv);
 }
 
@@ -45,10 +40,10 @@ static void write_record(const struct sink *sink, sqlite3_stmt *row, bool intege
 {
     struct csv_out *csv = sink->csv;
     if (sink->run) {
-        write_text(csv, sink->run);
+        csv_word(csv, sink->run);
         csv_int(csv, sqlite3_column_int64(row, STEP));
         write_real(csv, row, WALL_TIME, WALL_TIME_NAN);
-        write_text(csv, sink->metric);
+        csv_word(csv, sink->metric);
     } else {
         write_real(csv, row, WALL_TIME, WALL_TIME_NAN);
         csv_int(csv, sqlite3_column_int64(row, STEP));
@@ -137,43 +132,34 @@ static enum status visit_long(void *context, struct timeline *timeline, const st
     return write_metric(timeline, column, sink, err);
 }
 
-/* Errors of writing are left in *error, as an errno. */
-static enum status write_long(struct store *store, const char *const *run_ids, size_t run_count,
-                              struct metric_choice choice, FILE *out, int *error, struct err *err)
+struct long_table {
+    struct store *store;
+    const char *const *run_ids;
+    size_t run_count;
+    struct metric_choice choice;
+};
+
+static enum status write_long(void *context, FILE *out, int *error, struct err *err)
 {
     static const char *const header[] = {"run", "step", "wall_time", "metric", "value"};
+    const struct long_table *t = context;
     struct csv_out csv;
     enum status status = STATUS_OK;
-    *error = 0;
     if (!csv_begin(&csv, out)) return err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
     write_header(&csv, header, sizeof header / sizeof *header);
-    for (size_t i = 0; !status && !csv.error && i < run_count; i++) {
-        struct sink sink = {.csv = &csv, .run = run_ids[i]};
-        status = each_metric(store, run_ids[i], choice, visit_long, &sink, err);
+    for (size_t i = 0; !status && !csv.error && i < t->run_count; i++) {
+        struct sink sink = {.csv = &csv, .run = t->run_ids[i]};
+        status = each_metric(t->store, t->run_ids[i], t->choice, visit_long, &sink, err);
     }
     *error = csv_finish(&csv);
     return status;
 }
 
 enum status export_long(struct store *store, const char *const *run_ids, size_t run_count,
-                        struct metric_choice choice, FILE *out, struct err *err)
+                        struct metric_choice choice, const char *path, struct err *err)
 {
-    int error;
-    enum status status = write_long(store, run_ids, run_count, choice, out, &error, err);
-    if (!status && error)
-        status = err_set(err, STATUS_IO, "exporting metrics: cannot write: %s", strerror(error));
-    return status;
-}
-
-enum status export_long_file(struct store *store, const char *const *run_ids, size_t run_count,
-                             struct metric_choice choice, const char *path, struct err *err)
-{
-    struct out_file file;
-    int error;
-    enum status status = out_file_open(&file, path, err);
-    if (status) return status;
-    status = write_long(store, run_ids, run_count, choice, file.stream, &error, err);
-    return out_file_close(&file, status, error, err);
+    struct long_table table = {store, run_ids, run_count, choice};
+    return out_file_write(path, write_long, &table, err);
 }
 
 /* ---- TensorBoard ---- */

@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include "runs/store.h"
 
@@ -20,12 +19,9 @@ struct metric_choice {
     bool steps, evals;
 };
 
-/* `run,step,wall_time,metric,value`: run by run, metric by metric, by rising step. */
+/* `run,step,wall_time,metric,value`: run by run, metric by metric, by rising step. `path` as in export.h. */
 enum status export_long(struct store *store, const char *const *run_ids, size_t run_count,
-                        struct metric_choice choice, FILE *out, struct err *err);
-/* The same into a file, whole or not at all. */
-enum status export_long_file(struct store *store, const char *const *run_ids, size_t run_count,
-                             struct metric_choice choice, const char *path, struct err *err);
+                        struct metric_choice choice, const char *path, struct err *err);
 
 /* One file a metric of one run, "FOLDER/loss.csv", with the header `Wall time,Step,Value`; a metric without a
  * value gets none. The folder must be there. written[0..*count) are the names of the metrics written. */

@@ -54,13 +54,13 @@ static enum status export_one(struct store *store, const struct request *request
                               bool folder, struct err *err)
 {
     char path[PATH_MAX];
-    if (!request->path) return export_csv(store, request->ids, request->count, table, stdout, err);
+    if (!request->path) return export_csv(store, request->ids, request->count, table, "-", err);
     enum status status = STATUS_OK;
     if (folder)
         status = path_in(request->path, table_csv_name(table), ".csv", path, err);
     else if (snprintf(path, sizeof path, "%s", request->path) >= (int)sizeof path)
         status = err_set(err, STATUS_USAGE, "-o: the path is too long");
-    if (!status) status = export_csv_file(store, request->ids, request->count, table, path, err);
+    if (!status) status = export_csv(store, request->ids, request->count, table, path, err);
     if (!status) say_written(path);
     return status;
 }
@@ -88,7 +88,7 @@ static enum status export_metrics(struct store *store, const struct request *req
 {
     char path[PATH_MAX];
     struct metric_choice choice = metrics_of(request);
-    if (!request->path) return export_long(store, request->ids, request->count, choice, stdout, err);
+    if (!request->path) return export_long(store, request->ids, request->count, choice, "-", err);
     enum status status = STATUS_OK;
     if (is_folder(request->path)) {
         status = file_make_folders(request->path, err);
@@ -96,7 +96,7 @@ static enum status export_metrics(struct store *store, const struct request *req
     } else if (snprintf(path, sizeof path, "%s", request->path) >= (int)sizeof path) {
         status = err_set(err, STATUS_USAGE, "-o: the path is too long");
     }
-    if (!status) status = export_long_file(store, request->ids, request->count, choice, path, err);
+    if (!status) status = export_long(store, request->ids, request->count, choice, path, err);
     if (!status) say_written(path);
     return status;
 }
@@ -129,14 +129,14 @@ static enum status export_documents(struct store *store, const struct request *r
 {
     char path[PATH_MAX];
     bool folder = request->path && (request->count > 1 || is_folder(request->path));
-    if (!request->path) return export_json(store, request->ids[0], stdout, err);
+    if (!request->path) return export_json(store, request->ids[0], "-", err);
     enum status status = folder ? file_make_folders(request->path, err) : STATUS_OK;
     for (size_t i = 0; !status && i < request->count; i++) {
         if (folder)
             status = path_in(request->path, request->ids[i], ".json", path, err);
         else if (snprintf(path, sizeof path, "%s", request->path) >= (int)sizeof path)
             status = err_set(err, STATUS_USAGE, "-o: the path is too long");
-        if (!status) status = export_json_file(store, request->ids[i], path, err);
+        if (!status) status = export_json(store, request->ids[i], path, err);
         if (!status) say_written(path);
     }
     return status;

@@ -56,29 +56,28 @@ static void make_resumed_run(const char *home, const char *name, char id[RUN_ID_
     }
 }
 
-static char *to_text(enum status (*export)(struct store *, const char *const *, size_t, FILE *, struct err *),
+static char *to_text(enum status (*export)(struct store *, const char *const *, size_t, const char *,
+                                           struct err *),
                      struct store *store, const char *const *ids, size_t count)
 {
-    char *text = NULL;
-    size_t n = 0;
+    char path[PATH_MAX + 16];
     struct err err = {0};
-    FILE *out = open_memstream(&text, &n);
-    if (export(store, ids, count, out, &err)) fail_msg("%s", err.text);
-    fclose(out);
-    return text;
+    snprintf(path, sizeof path, "%s/exported", store_home(store));
+    if (export(store, ids, count, path, &err)) fail_msg("%s", err.text);
+    return store_fixture_slurp(path, NULL);
 }
 
-static enum status long_of_both(struct store *store, const char *const *ids, size_t count, FILE *out,
+static enum status long_of_both(struct store *store, const char *const *ids, size_t count, const char *path,
                                 struct err *err)
 {
-    return export_long(store, ids, count, everything, out, err);
+    return export_long(store, ids, count, everything, path, err);
 }
 
-static enum status document(struct store *store, const char *const *ids, size_t count, FILE *out,
+static enum status document(struct store *store, const char *const *ids, size_t count, const char *path,
                             struct err *err)
 {
     (void)count;
-    return export_json(store, ids[0], out, err);
+    return export_json(store, ids[0], path, err);
 }
 
 /* The lines of `text` with this run and metric, "step,value;" each. */
@@ -169,22 +168,19 @@ static void tables_of_steps_and_of_evals_can_be_had_alone(void **state)
     struct store *store = store_fixture_open(home);
     const char *ids[] = {id};
     snprintf(path, sizeof path, "%s/evals.csv", home);
-    assert_int_equal(export_long_file(store, ids, 1, (struct metric_choice){false, true}, path, &err),
-                     STATUS_OK);
+    assert_int_equal(export_long(store, ids, 1, (struct metric_choice){false, true}, path, &err), STATUS_OK);
     char *text = store_fixture_slurp(path, NULL);
     assert_non_null(strstr(text, ",val_loss,"));
     assert_null(strstr(text, ",loss,"));
     free(text);
     const char *nobody[] = {"nobody"};
-    assert_int_equal(export_long_file(store, nobody, 1, everything, path, &err), STATUS_NOT_FOUND);
+    assert_int_equal(export_long(store, nobody, 1, everything, path, &err), STATUS_NOT_FOUND);
     text = store_fixture_slurp(path, NULL); /* the old file is untouched */
     assert_non_null(strstr(text, ",val_loss,"));
     free(text);
-    FILE *full = fopen("/dev/full", "w");
-    assert_int_equal(export_long(store, ids, 1, everything, full, &err), STATUS_IO);
-    assert_non_null(strstr(err.text, "No space left"));
-    assert_int_equal(export_json(store, id, full, &err), STATUS_IO);
-    fclose(full);
+    assert_int_equal(export_long(store, ids, 1, everything, "/dev/full", &err), STATUS_IO);
+    assert_non_null(strstr(err.text, "/dev/full: cannot write: No space left"));
+    assert_int_equal(export_json(store, id, "/dev/full", &err), STATUS_IO);
     store_close(store);
 }
 
