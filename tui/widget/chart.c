@@ -7,8 +7,12 @@
 
 #include "tui/widget/axis.h"
 
-struct frame {
-    struct rect plot;
+/* One call of chart_draw. */
+struct drawing {
+    struct grid *grid;
+    const struct chart *chart;
+    struct canvas *canvas;
+    struct rect area, plot;
     struct axis x, y;
 };
 
@@ -70,32 +74,42 @@ static bool value_range(const struct chart *chart, bool log, double *lo, double 
     return *lo <= *hi;
 }
 
-static int dot_x(const struct frame *frame, const struct canvas *canvas, double step)
+static int dot_x(const struct drawing *d, double step)
 {
-    double at = axis_position(&frame->x, step) * (frame->plot.w * canvas->dot_w - 1);
-    return (int)lround(fmin(fmax(at, -1), (double)frame->plot.w * canvas->dot_w));
+    double at = axis_position(&d->x, step) * (d->plot.w * d->canvas->dot_w - 1);
+    return (int)lround(fmin(fmax(at, -1), (double)d->plot.w * d->canvas->dot_w));
 }
 
-static int dot_y(const struct frame *frame, const struct canvas *canvas, double value)
+static int dot_y(const struct drawing *d, double value)
 {
-    int last = frame->plot.h * canvas->dot_h - 1;
-    double at = axis_position(&frame->y, value);
+    int last = d->plot.h * d->canvas->dot_h - 1;
+    double at = axis_position(&d->y, value);
     if (isnan(at)) return last; /* zero on a logarithmic axis lies below everything */
     return (int)lround((1 - fmin(fmax(at, 0), 1)) * last);
 }
 
-/* Gathers the points of a trace into dot columns; `values` (may be NULL) replaces the points' own values. */
-static void reduce(const struct chart *chart, const struct chart_trace *trace, const double *values,
-                   const struct frame *frame, struct canvas *canvas)
+/* The cell of the grid that holds the dot. */
+static int cell_x(const struct drawing *d, double step)
 {
-    int columns = canvas->w * canvas->dot_w;
+    return d->plot.x + dot_x(d, step) / d->canvas->dot_w;
+}
+
+static int cell_y(const struct drawing *d, double value)
+{
+    return d->plot.y + dot_y(d, value) / d->canvas->dot_h;
+}
+
+/* Gathers the points of a trace into dot columns; `values` (may be NULL) replaces the points' own values. */
+static void reduce(const struct drawing *d, const struct chart_trace *trace, const double *values)
+{
+    int columns = d->canvas->w * d->canvas->dot_w;
     for (int c = 0; c < columns; c++)
-        canvas->columns[c] = (struct canvas_column){.lo = INFINITY, .hi = -INFINITY};
-    size_t i, end = visible(chart, trace, &i);
+        d->canvas->columns[c] = (struct canvas_column){.lo = INFINITY, .hi = -INFINITY};
+    size_t i, end = visible(d->chart, trace, &i);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
-        int x = dot_x(frame, canvas, point_step(p));
-        struct canvas_column *column = &canvas->columns[x < 0 ? 0 : x >= columns ? columns - 1 : x];
+        int x = dot_x(d, point_step(p));
+        struct canvas_column *column = &d->canvas->columns[x < 0 ? 0 : x >= columns ? columns - 1 : x];
         double lo = values ? values[i] : p->min, hi = values ? values[i] : p->max,
                mid = values ? values[i] : p->mean;
         column->non_finite += p->non_finite > 0;
@@ -109,85 +123,70 @@ static void reduce(const struct chart *chart, const struct chart_trace *trace, c
 }
 
 /* `extremes`: also from the highest to the lowest value of each column. */
-static void draw_columns(const struct frame *frame, struct canvas *canvas, enum style style, int every,
-                         bool extremes)
+static void draw_columns(const struct drawing *d, enum style style, int every, bool extremes)
 {
-    int columns = canvas->w * canvas->dot_w, from_x = -1, from_y = 0;
+    int columns = d->canvas->w * d->canvas->dot_w, from_x = -1, from_y = 0;
     for (int x = 0; x < columns; x++) {
-        const struct canvas_column *column = &canvas->columns[x];
+        const struct canvas_column *column = &d->canvas->columns[x];
         if (column->count == 0) {
             if (column->non_finite) from_x = -1; /* a gap where there was no number */
             continue;
         }
-        if (from_x >= 0)
-            canvas_line(canvas, from_x, from_y, x, dot_y(frame, canvas, column->first), style, every);
-        int top = dot_y(frame, canvas, column->hi), bottom = dot_y(frame, canvas, column->lo);
-        if (extremes) canvas_line(canvas, x, top, x, bottom, style, 1);
+        if (from_x >= 0) canvas_line(d->canvas, from_x, from_y, x, dot_y(d, column->first), style, every);
+        if (extremes) canvas_line(d->canvas, x, dot_y(d, column->hi), x, dot_y(d, column->lo), style, 1);
         from_x = x;
-        from_y = dot_y(frame, canvas, column->last);
+        from_y = dot_y(d, column->last);
     }
 }
 
 /* After the dots: a cross at the top wherever a value was NaN or infinite. */
-static void draw_non_finite(struct grid *grid, const struct chart *chart, const struct chart_trace *trace,
-                            const struct frame *frame, const struct canvas *canvas)
+static void draw_non_finite(const struct drawing *d, const struct chart_trace *trace)
 {
-    size_t i, end = visible(chart, trace, &i);
+    size_t i, end = visible(d->chart, trace, &i);
     for (; i < end; i++) {
-        if (!trace->points[i].non_finite) continue;
-        int x = dot_x(frame, canvas, point_step(&trace->points[i])) / canvas->dot_w;
-        if (x < frame->plot.w) grid_put(grid, frame->plot.x + x, frame->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
+        int x = cell_x(d, point_step(&trace->points[i]));
+        if (trace->points[i].non_finite && x < d->plot.x + d->plot.w)
+            grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
     }
 }
 
-static void draw_marks(struct grid *grid, const struct chart *chart, const struct chart_trace *trace,
-                       const struct frame *frame, const struct canvas *canvas)
+static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
 {
     int last_x = -8; /* marks stay apart, so that the line between them is seen */
-    size_t i, end = visible(chart, trace, &i);
+    size_t i, end = visible(d->chart, trace, &i);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
-        if (!isfinite(p->last)) continue;
-        int x = dot_x(frame, canvas, point_step(p)) / canvas->dot_w;
-        if (x - last_x < 3 || x >= frame->plot.w) continue;
+        int x = cell_x(d, point_step(p));
+        if (!isfinite(p->last) || x - last_x < 3 || x >= d->plot.x + d->plot.w) continue;
         last_x = x;
-        grid_put(grid, frame->plot.x + x, frame->plot.y + dot_y(frame, canvas, p->last) / canvas->dot_h,
-                 0x25C6, trace->style, ATTR_NONE);
+        grid_put(d->grid, x, cell_y(d, p->last), 0x25C6, trace->style, ATTR_NONE);
     }
 }
 
 /* The first trace lies on top. Smoothed lines replace the cells below them, so that they are seen even in a
  * band of noise; all else shares cells. */
-static void draw_traces(struct grid *grid, const struct chart *chart, const struct frame *frame,
-                        struct canvas *canvas)
+static void draw_traces(const struct drawing *d)
 {
-    struct err ignored;
+    struct err ignored; /* the canvas is as large as before */
+    const struct chart_trace *traces = d->chart->trace;
     bool smooth = false;
-    for (int t = chart->trace_count - 1; t >= 0; t--) {
-        const struct chart_trace *trace = &chart->trace[t];
-        smooth = smooth || trace->smooth;
-        reduce(chart, trace, NULL, frame, canvas);
-        draw_columns(frame, canvas, trace->smooth ? STYLE_DIM : trace->style,
-                     trace->marks   ? 3
-                     : trace->trend ? 2
-                                    : 1,
-                     !trace->trend);
+    for (int t = d->chart->trace_count - 1; t >= 0; t--) {
+        int every = traces[t].marks ? 3 : traces[t].trend ? 2 : 1;
+        smooth = smooth || traces[t].smooth;
+        reduce(d, &traces[t], NULL);
+        draw_columns(d, traces[t].smooth ? STYLE_DIM : traces[t].style, every, !traces[t].trend);
     }
-    canvas_blit(canvas, grid, frame->plot.x, frame->plot.y);
-    if (smooth) {
-        (void)canvas_reset(canvas, frame->plot.w, frame->plot.h, grid->level,
-                           &ignored); /* as large as before */
-        for (int t = chart->trace_count - 1; t >= 0; t--) {
-            if (!chart->trace[t].smooth) continue;
-            reduce(chart, &chart->trace[t], chart->trace[t].smooth, frame, canvas);
-            draw_columns(frame, canvas, chart->trace[t].style, chart->trace[t].trend ? 2 : 1,
-                         !chart->trace[t].trend);
-        }
-        canvas_blit(canvas, grid, frame->plot.x, frame->plot.y);
+    canvas_blit(d->canvas, d->grid, d->plot.x, d->plot.y);
+    if (smooth) (void)canvas_reset(d->canvas, d->plot.w, d->plot.h, d->grid->level, &ignored);
+    for (int t = d->chart->trace_count - 1; t >= 0; t--) {
+        if (!traces[t].smooth) continue;
+        reduce(d, &traces[t], traces[t].smooth);
+        draw_columns(d, traces[t].style, traces[t].trend ? 2 : 1, !traces[t].trend);
     }
-    for (int t = chart->trace_count - 1; t >= 0; t--) {
-        draw_non_finite(grid, chart, &chart->trace[t], frame, canvas);
-        if (chart->trace[t].marks) draw_marks(grid, chart, &chart->trace[t], frame, canvas);
+    if (smooth) canvas_blit(d->canvas, d->grid, d->plot.x, d->plot.y);
+    for (int t = d->chart->trace_count - 1; t >= 0; t--) {
+        draw_non_finite(d, &traces[t]);
+        if (traces[t].marks) draw_marks(d, &traces[t]);
     }
 }
 
@@ -281,66 +280,60 @@ static void draw_title(struct grid *grid, struct rect area, const struct chart *
     grid_put(grid, x, y, ' ', STYLE_TEXT, 0);
 }
 
-static void draw_axes(struct grid *grid, struct rect area, const struct chart *chart,
-                      const struct frame *frame, const struct canvas *canvas)
+static bool is_visible(const struct drawing *d, int64_t step)
 {
-    struct rect plot = frame->plot;
+    return step >= d->chart->first_step && step <= d->chart->last_step;
+}
+
+static void draw_axes(const struct drawing *d)
+{
+    struct grid *grid = d->grid;
+    struct rect plot = d->plot;
     grid_fill(grid, (struct rect){plot.x - 1, plot.y, 1, plot.h}, 0x2502, STYLE_RULE, 0);
-    for (int i = 0; i < frame->y.count; i++) {
-        int y = plot.y + dot_y(frame, canvas, frame->y.tick[i]) / canvas->dot_h;
-        grid_text_right(grid, area.x, y, CHART_MARGIN - 1, STYLE_DIM, 0, frame->y.label[i]);
+    for (int i = 0; i < d->y.count; i++) {
+        int y = cell_y(d, d->y.tick[i]);
+        grid_text_right(grid, d->area.x, y, CHART_MARGIN - 1, STYLE_DIM, 0, d->y.label[i]);
         grid_put(grid, plot.x - 1, y, 0x2524, STYLE_RULE, 0);
         if (grid->level == GLYPHS_ASCII) continue; /* there the line itself is made of such dots */
         for (int x = plot.x + 1; x < plot.x + plot.w; x += 4) grid_put(grid, x, y, 0x00B7, STYLE_RULE, 0);
     }
-    int row = area.y + area.h - 1, free_from = area.x, right = area.x + area.w;
-    for (int i = 0; i < frame->x.count; i++) {
-        int w = (int)strlen(frame->x.label[i]);
-        int x = plot.x + dot_x(frame, canvas, frame->x.tick[i]) / canvas->dot_w - w / 2;
+    int row = d->area.y + d->area.h - 1, free_from = d->area.x, right = d->area.x + d->area.w;
+    for (int i = 0; i < d->x.count; i++) {
+        int w = (int)strlen(d->x.label[i]), x = cell_x(d, d->x.tick[i]) - w / 2;
         if (x + w > right) x = right - w;
         if (x < free_from) continue;
-        grid_text(grid, x, row, w, STYLE_DIM, 0, frame->x.label[i]);
+        grid_text(grid, x, row, w, STYLE_DIM, 0, d->x.label[i]);
         free_from = x + w + 1;
     }
-    for (size_t i = 0; i < chart->mark_count; i++) {
-        if (chart->mark_steps[i] < chart->first_step || chart->mark_steps[i] > chart->last_step) continue;
-        int x = plot.x + dot_x(frame, canvas, (double)chart->mark_steps[i]) / canvas->dot_w;
-        grid_put(grid, x, plot.y + plot.h - 1, 0x25B2, STYLE_ACCENT, 0);
-    }
 }
 
-static void draw_events(struct grid *grid, const struct chart *chart, const struct frame *frame,
-                        const struct canvas *canvas)
+/* The same mark in row y at each of the steps that are visible. */
+static void mark_steps(const struct drawing *d, const int64_t *steps, size_t count, int y, uint32_t glyph,
+                       enum style style, int attr)
 {
-    for (size_t i = 0; i < chart->event_count; i++) {
-        if (chart->event_steps[i] < chart->first_step || chart->event_steps[i] > chart->last_step) continue;
-        int x = frame->plot.x + dot_x(frame, canvas, (double)chart->event_steps[i]) / canvas->dot_w;
-        grid_put(grid, x, frame->plot.y, '!', STYLE_WARN, ATTR_BOLD);
-    }
+    for (size_t i = 0; i < count; i++)
+        if (is_visible(d, steps[i])) grid_put(d->grid, cell_x(d, (double)steps[i]), y, glyph, style, attr);
 }
 
-static void draw_cursor(struct grid *grid, const struct chart *chart, const struct frame *frame,
-                        const struct canvas *canvas)
+static void draw_cursor(const struct drawing *d)
 {
-    int x = frame->plot.x + dot_x(frame, canvas, (double)chart->cursor) / canvas->dot_w;
-    if (x < frame->plot.x || x >= frame->plot.x + frame->plot.w) return;
-    for (int y = frame->plot.y; y < frame->plot.y + frame->plot.h; y++) {
-        const struct cell *cell = &grid->cells[(size_t)y * (size_t)grid->w + (size_t)x];
-        bool blank = cell->glyph == ' ' || cell->style == STYLE_RULE;
-        if (blank)
-            grid_put(grid, x, y, 0x250A, STYLE_ACCENT, 0);
+    int x = cell_x(d, (double)d->chart->cursor);
+    if (x < d->plot.x || x >= d->plot.x + d->plot.w) return;
+    for (int y = d->plot.y; y < d->plot.y + d->plot.h; y++) {
+        const struct cell *cell = &d->grid->cells[(size_t)y * (size_t)d->grid->w + (size_t)x];
+        if (cell->glyph == ' ' || cell->style == STYLE_RULE)
+            grid_put(d->grid, x, y, 0x250A, STYLE_ACCENT, 0);
         else
-            grid_mark(grid, (struct rect){x, y, 1, 1}, ATTR_REVERSE);
+            grid_mark(d->grid, (struct rect){x, y, 1, 1}, ATTR_REVERSE);
     }
 }
 
-enum status chart_draw(struct grid *grid, struct rect area, const struct chart *chart, struct canvas *canvas,
-                       struct err *err)
+/* The values' axis; false when there is no value to be seen. */
+static bool init_values(struct drawing *d)
 {
-    if (area.w <= 0 || area.h <= 0) return STATUS_OK;
-    struct frame frame = {.plot = chart_plot(area)};
-    bool room = area.w >= CHART_MIN_W && area.h >= CHART_MIN_H;
+    const struct chart *chart = d->chart;
     double lo = 0, hi = 1;
+    int ticks = d->plot.h / 2 + 1; /* every other row may have a label */
     bool any = value_range(chart, chart->log, &lo, &hi);
     if (any && chart->zero && !chart->log) {
         lo = fmin(lo, 0);
@@ -350,29 +343,36 @@ enum status chart_draw(struct grid *grid, struct rect area, const struct chart *
         lo = middle - half;
         hi = middle + half;
     }
-    int y_ticks = frame.plot.h / 2 + 1; /* every other row may have a label */
-    axis_init(&frame.y, any ? lo : NAN, hi, chart->log, y_ticks > 8 ? 8 : y_ticks);
-    draw_title(grid, area, chart, frame.y.log);
-    if (!room) return STATUS_OK;
-    if (canvas_reset(canvas, frame.plot.w, frame.plot.h, grid->level, err)) return err->status;
-    axis_init_steps(&frame.x, (double)chart->first_step, (double)chart->last_step, frame.plot.w / 10);
+    axis_init(&d->y, any ? lo : NAN, hi, chart->log, ticks > 8 ? 8 : ticks);
+    return any;
+}
+
+enum status chart_draw(struct grid *grid, struct rect area, const struct chart *chart, struct canvas *canvas,
+                       struct err *err)
+{
+    if (area.w <= 0 || area.h <= 0) return STATUS_OK;
+    struct drawing d = {
+        .grid = grid, .chart = chart, .canvas = canvas, .area = area, .plot = chart_plot(area)};
+    bool any = init_values(&d);
+    draw_title(grid, area, chart, d.y.log);
+    if (area.w < CHART_MIN_W || area.h < CHART_MIN_H) return STATUS_OK;
+    if (canvas_reset(canvas, d.plot.w, d.plot.h, grid->level, err)) return err->status;
+    axis_init_steps(&d.x, (double)chart->first_step, (double)chart->last_step, d.plot.w / 10);
     if (!any) {
         bool seen = chart->trace_count && chart->trace[0].count;
         const char *text = seen           ? "no finite value in this range"
                            : chart->ended ? "not recorded"
                                           : "waiting for the first value";
-        grid_text(grid, frame.plot.x + 1, frame.plot.y + frame.plot.h / 2, frame.plot.w - 1, STYLE_DIM, 0,
-                  text);
-        frame.y.count = 0;
+        grid_text(grid, d.plot.x + 1, d.plot.y + d.plot.h / 2, d.plot.w - 1, STYLE_DIM, 0, text);
+        d.y.count = 0;
     }
-    draw_axes(grid, area, chart, &frame, canvas);
-    draw_traces(grid, chart, &frame, canvas);
-    if (chart->best_step >= chart->first_step && chart->best_step <= chart->last_step &&
-        isfinite(chart->best))
-        grid_put(grid, frame.plot.x + dot_x(&frame, canvas, (double)chart->best_step) / canvas->dot_w,
-                 frame.plot.y + dot_y(&frame, canvas, chart->best) / canvas->dot_h, 0x2605, STYLE_BEST,
+    draw_axes(&d);
+    mark_steps(&d, chart->mark_steps, chart->mark_count, d.plot.y + d.plot.h - 1, 0x25B2, STYLE_ACCENT, 0);
+    draw_traces(&d);
+    if (is_visible(&d, chart->best_step) && isfinite(chart->best))
+        grid_put(grid, cell_x(&d, (double)chart->best_step), cell_y(&d, chart->best), 0x2605, STYLE_BEST,
                  ATTR_BOLD);
-    draw_events(grid, chart, &frame, canvas);
-    if (chart->cursor >= 0) draw_cursor(grid, chart, &frame, canvas);
+    mark_steps(&d, chart->event_steps, chart->event_count, d.plot.y, '!', STYLE_WARN, ATTR_BOLD);
+    if (chart->cursor >= 0) draw_cursor(&d);
     return STATUS_OK;
 }
