@@ -156,8 +156,7 @@ static enum status print_result(struct bench *b, bool json, struct err *err)
     int64_t bytes = (int64_t)usage.ru_maxrss * 1024;
     if (json) {
         struct json_out out;
-        json_out_begin(&out, stdout);
-        json_out_open(&out, NULL, '{', JSON_OUT_LINES);
+        command_begin_json(&out, '{');
         json_out_text(&out, "device", b->info.name);
         json_out_int(&out, "parameters", b->model.parameters);
         json_out_real(&out, "step_ms", seconds * 1e3);
@@ -167,7 +166,6 @@ static enum status print_result(struct bench *b, bool json, struct err *err)
         json_out_real(&out, "share_of_gemm", flops / gemm);
         json_out_int(&out, "planned_bytes", (int64_t)b->plan.total_bytes);
         json_out_int(&out, "peak_rss_bytes", bytes);
-        json_out_close(&out);
         return command_end_json(&out, err);
     }
     printf("device          %s\n", b->info.name);

@@ -73,8 +73,15 @@ static enum status fail_to_write(int code, struct err *err)
                    code ? strerror(code) : "write error");
 }
 
+void command_begin_json(struct json_out *json, char open)
+{
+    json_out_begin(json, stdout);
+    json_out_open(json, NULL, open, JSON_OUT_LINES);
+}
+
 enum status command_end_json(struct json_out *json, struct err *err)
 {
+    json_out_close(json);
     int code = json_out_finish(json);
     return code ? fail_to_write(code, err) : STATUS_OK;
 }

@@ -35,7 +35,9 @@ void command_warn(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
 int command_columns(FILE *out);
 
-/* Ends the JSON on standard output; STATUS_IO where that could not take all of it. */
+/* Begins a JSON value on standard output, '{' or '['. */
+void command_begin_json(struct json_out *json, char open);
+/* Ends it; STATUS_IO where that could not take all of it. */
 enum status command_end_json(struct json_out *json, struct err *err);
 
 /* The store below $ANNEAL_HOME, only to look at or to change; close it with store_close. */

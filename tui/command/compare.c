@@ -376,8 +376,7 @@ static void run_json(struct json_out *json, const struct comparison *c, size_t i
 static enum status print_json(const struct comparison *c, struct err *err)
 {
     struct json_out json;
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     json_out_open(&json, "runs", '[', JSON_OUT_LINES);
     for (size_t i = 0; i < c->count; i++) run_json(&json, c, i);
     json_out_close(&json);
@@ -400,7 +399,6 @@ static enum status print_json(const struct comparison *c, struct err *err)
             if (is_best(c, i, (enum outcome)o)) json_out_text(&json, NULL, c->runs[i].info.id);
         json_out_close(&json);
     }
-    json_out_close(&json);
     json_out_close(&json);
     return command_end_json(&json, err);
 }

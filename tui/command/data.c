@@ -58,8 +58,7 @@ static enum status print_summary(const struct options *o, const struct corpus_su
     double ratio = summary->tokens ? (double)summary->text_bytes / (double)summary->tokens : 0;
     if (o->json) {
         struct json_out json;
-        json_out_begin(&json, stdout);
-        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+        command_begin_json(&json, '{');
         json_out_text(&json, "path", o->output);
         json_out_int(&json, "files", (int64_t)summary->files);
         json_out_int(&json, "text_bytes", (int64_t)summary->text_bytes);
@@ -68,7 +67,6 @@ static enum status print_summary(const struct options *o, const struct corpus_su
         json_out_text(&json, "tokenizer", summary->tokenizer_path);
         json_out_real(&json, "bytes_per_token", ratio);
         json_out_real(&json, "seconds", seconds);
-        json_out_close(&json);
         return command_end_json(&json, err);
     }
     printf("%s: %s token%s of %s (%.2f bytes a token), vocabulary %s, in %s\n", o->output,
@@ -226,8 +224,7 @@ static enum status info_json(const char *path, const struct corpus *corpus, cons
     struct json_out json;
     const struct token_file *file = &corpus->file;
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)file->tokenizer_checksum);
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     json_out_text(&json, "path", path);
     json_out_int(&json, "file_bytes", (int64_t)bytes_of(corpus));
     json_out_int(&json, "tokens", (int64_t)file->count);
@@ -248,7 +245,6 @@ static enum status info_json(const char *path, const struct corpus *corpus, cons
     }
     json_out_close(&json);
     if (census->bytes) json_out_int(&json, "text_bytes", (int64_t)census->bytes);
-    json_out_close(&json);
     return command_end_json(&json, err);
 }
 
@@ -442,8 +438,7 @@ static enum status clean(const void *options, const struct words *words, struct 
     enum status status = data_folder(folder, sizeof folder, err);
     if (status) return status;
     if (o->json) {
-        json_out_begin(&c.json, stdout);
-        json_out_open(&c.json, NULL, '{', JSON_OUT_LINES);
+        command_begin_json(&c.json, '{');
         json_out_bool(&c.json, "removed", !o->dry_run);
         json_out_open(&c.json, "entries", '[', JSON_OUT_LINES);
     }
@@ -451,7 +446,6 @@ static enum status clean(const void *options, const struct words *words, struct 
     if (o->json) {
         json_out_close(&c.json);
         json_out_int(&c.json, "bytes", (int64_t)c.bytes);
-        json_out_close(&c.json);
         enum status written = command_end_json(&c.json, status ? NULL : err);
         if (!status) status = written;
     } else if (!status) {

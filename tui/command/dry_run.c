@@ -254,8 +254,7 @@ static enum status print_json(const struct outlook *o, const struct training_ses
     struct json_out json;
     struct warnings warnings;
     find_warnings(o, s, &warnings);
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     json_out_int(&json, "parameters", o->model->parameters);
     json_out_text(&json, "device", o->device->short_name);
     json_out_text(&json, "precision", precision_name(o->plan->input.precision));
@@ -279,7 +278,6 @@ static enum status print_json(const struct outlook *o, const struct training_ses
     for (int i = 0; i < warnings.count; i++) json_out_text(&json, NULL, warnings.text[i]);
     json_out_close(&json);
     parts_print_groups_json(&json, o->config, o->model);
-    json_out_close(&json);
     return command_end_json(&json, err);
 }
 

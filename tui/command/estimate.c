@@ -312,8 +312,7 @@ static void print_buffers_json(struct json_out *json, const struct plan *plan)
 static enum status print_json(const struct estimate *e, struct err *err)
 {
     struct json_out json;
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     json_out_text(&json, "device", e->info.short_name);
     json_out_int(&json, "parameters", e->model.parameters);
     json_out_int(&json, "batch_size", e->input.B);
@@ -329,7 +328,6 @@ static enum status print_json(const struct estimate *e, struct err *err)
     print_buffers_json(&json, &e->plan);
     parts_print_groups_json(&json, &e->config, &e->model);
     if (e->options->fit) fit_report_json(&json, &e->report);
-    json_out_close(&json);
     return command_end_json(&json, err);
 }
 

@@ -235,8 +235,7 @@ static enum status print_json(const struct evaluation *e, const char *folder, co
 {
     struct json_out json;
     double loss = e->nats / (double)e->labels;
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     json_out_text(&json, "checkpoint", folder);
     json_out_text(&json, "data", data);
     json_out_text(&json, "device", e->loaded.choice.info.short_name);
@@ -251,7 +250,6 @@ static enum status print_json(const struct evaluation *e, const char *folder, co
     json_out_int(&json, "left_out_tokens", (int64_t)e->tail);
     json_out_real(&json, "seconds", e->seconds);
     json_out_bool(&json, "complete", e->done == e->sequences);
-    json_out_close(&json);
     return command_end_json(&json, err);
 }
 

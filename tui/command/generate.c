@@ -76,11 +76,9 @@ static void print_new_text(const char *text, size_t length, size_t *done)
 static enum status print_json(const char *prompt, const char *text, size_t length, struct err *err)
 {
     struct json_out json;
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     json_out_text(&json, "prompt", prompt);
     json_out_bytes(&json, "text", text, length);
-    json_out_close(&json);
     return command_end_json(&json, err);
 }
 

@@ -190,8 +190,7 @@ static void print_config_json(struct json_out *json, const struct model_config *
 static enum status print_json(const struct description *m, struct err *err)
 {
     struct json_out json;
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     json_out_text(&json, "folder", m->folder);
     if (m->config_problem.status)
         json_out_null(&json, "config");
@@ -213,7 +212,6 @@ static enum status print_json(const struct description *m, struct err *err)
         json_out_int(&json, "bytes", (int64_t)t->bytes);
         json_out_close(&json);
     }
-    json_out_close(&json);
     json_out_close(&json);
     return command_end_json(&json, err);
 }

@@ -399,14 +399,12 @@ static void print_table(const struct run_info *runs, size_t count)
 static enum status print_json(const struct run_info *runs, size_t count, struct err *err)
 {
     struct json_out json;
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '[', JSON_OUT_LINES);
+    command_begin_json(&json, '[');
     for (size_t i = 0; i < count; i++) {
         json_out_open(&json, NULL, '{', JSON_OUT_LINES);
         show_run_json(&json, &runs[i]);
         json_out_close(&json);
     }
-    json_out_close(&json);
     return command_end_json(&json, err);
 }
 

@@ -130,8 +130,7 @@ static void add_device(struct json_out *json, const struct show *show)
 enum status show_json(const struct show *show, struct err *err)
 {
     struct json_out json;
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     show_run_json(&json, &show->run);
     json_out_text(&json, "folder", show->folder);
     add_configuration(&json, show->config);
@@ -144,6 +143,5 @@ enum status show_json(const struct show *show, struct err *err)
     add_rows(&json, "orders", TABLE_ORDERS, show->orders, show->order_count, show, NULL);
     add_rows(&json, "events", TABLE_EVENTS, show->events, show->event_count, show, NULL);
     add_device(&json, show);
-    json_out_close(&json);
     return command_end_json(&json, err);
 }

@@ -100,8 +100,7 @@ void show_profile_print(const struct run_info *run, struct profile *profile)
 enum status show_profile_json(const struct run_info *run, const struct profile *profile, struct err *err)
 {
     struct json_out json;
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     json_out_text(&json, "run", run->id);
     json_out_int(&json, "steps", profile->steps);
     json_out_int(&json, "last_step", profile->last_step);
@@ -122,7 +121,6 @@ enum status show_profile_json(const struct run_info *run, const struct profile *
         json_out_real(&json, "gflops_per_sec", profile_gigaflops_per_second(r));
         json_out_close(&json);
     }
-    json_out_close(&json);
     json_out_close(&json);
     return command_end_json(&json, err);
 }

@@ -277,8 +277,7 @@ static enum status print_json(const struct tokenizer *tokenizer, const struct bp
                               const char *form, size_t longest, const char *checksum, struct err *err)
 {
     struct json_out json;
-    json_out_begin(&json, stdout);
-    json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+    command_begin_json(&json, '{');
     json_out_text(&json, "kind", tokenizer_kind(tokenizer));
     json_out_int(&json, "vocab_size", tokenizer_vocab_size(tokenizer));
     json_out_int(&json, "merges", (int64_t)spec->merge_count);
@@ -289,7 +288,6 @@ static enum status print_json(const struct tokenizer *tokenizer, const struct bp
     json_out_text(&json, "checksum", checksum);
     json_out_open(&json, "split_patterns", '[', JSON_OUT_LINES);
     for (size_t i = 0; i < spec->pattern_count; i++) json_out_text(&json, NULL, spec->patterns[i]);
-    json_out_close(&json);
     json_out_close(&json);
     return command_end_json(&json, err);
 }
