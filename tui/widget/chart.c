@@ -144,9 +144,9 @@ static void draw_non_finite(const struct drawing *d, const struct chart_trace *t
 {
     size_t i, end = visible(d->chart, trace, &i);
     for (; i < end; i++) {
+        if (!trace->points[i].non_finite) continue;
         int x = cell_x(d, point_step(&trace->points[i]));
-        if (trace->points[i].non_finite && x < d->plot.x + d->plot.w)
-            grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
+        if (x < d->plot.x + d->plot.w) grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
     }
 }
 
