@@ -156,6 +156,43 @@ static void a_changed_text_is_prepared_again(void **state)
     assert_int_equal(scratch_entries(cache), 2); /* the third is the first again */
 }
 
+static void copy_file(const char *from, const char *to)
+{
+    size_t n;
+    char *bytes = scratch_read(from, &n);
+    scratch_write(to, bytes, n);
+    free(bytes);
+}
+
+static void a_tokenizer_changed_at_its_path_is_never_served_the_tokens_of_the_old_one(void **state)
+{
+    (void)state;
+    static const char *const versions[] = {"ours.json", "gpt2_style.json", "ours.json"};
+    const char *cache = scratch_path("cache_tokenizer"), *path = scratch_path("changing.json");
+    for (int i = 0; i < 3; i++) {
+        char fixture[100];
+        struct corpus corpus = {0};
+        struct tokenizer *tokenizer = NULL;
+        struct token_list expected = {0};
+        struct err err = {0};
+        size_t n;
+        char *text = scratch_read(SAMPLE, &n);
+        snprintf(fixture, sizeof fixture, TOKENIZER_FIXTURES "%s", versions[i]);
+        copy_file(fixture, path);
+        assert_ok(tokenizer_open_json(fixture, &tokenizer, &err), &err);
+        assert_ok(tokenizer_encode(tokenizer, text, n, &expected, &err), &err);
+        assert_ok(corpus_open(SAMPLE, path, cache, NULL, &corpus, &err), &err);
+        assert_int_equal(corpus.file.count, expected.count);
+        assert_memory_equal(corpus.file.tokens, expected.ids, n < 100 ? n : 100);
+        assert_int_equal(tokenizer_checksum(corpus.tokenizer), tokenizer_checksum(tokenizer));
+        corpus_close(&corpus);
+        tokenizer_close(tokenizer);
+        token_list_release(&expected);
+        free(text);
+    }
+    assert_int_equal(scratch_entries(cache), 2); /* the third is the first again */
+}
+
 static void a_damaged_cache_is_made_anew(void **state)
 {
     (void)state;
@@ -531,6 +568,7 @@ int main(void)
         cmocka_unit_test(a_text_is_prepared_once_and_then_found),
         cmocka_unit_test(every_phase_ends_with_its_total),
         cmocka_unit_test(a_changed_text_is_prepared_again),
+        cmocka_unit_test(a_tokenizer_changed_at_its_path_is_never_served_the_tokens_of_the_old_one),
         cmocka_unit_test(a_damaged_cache_is_made_anew),
         cmocka_unit_test(a_folder_is_read_in_sorted_order),
         cmocka_unit_test(what_a_killed_preparation_left_is_swept_a_living_ones_is_not),
