@@ -6,12 +6,13 @@
  * damaged, another device's name in it foreign; either way it counts as empty and the next writing replaces
  * it. What an algorithm's 64 bytes mean is not looked at here: who uses one has cuBLASLt check it.
  *
- * A choice in the file is replaced only where it cannot run. Two processes that have measured the same
- * product at the same time agree on the one that was written first: writing happens under a lock (FILE.lock,
- * flock), reads the file again, and replaces it whole or not at all. */
+ * A choice in the file is replaced only where it cannot run. Whoever has the choices open keeps other
+ * processes waiting (FILE.lock, flock) until it has measured what is missing and written it, so that of two
+ * processes the second takes the first one's choices. The file is replaced whole or not at all. */
 #ifndef ANNEAL_KERNELS_GEMM_CHOICES_H
 #define ANNEAL_KERNELS_GEMM_CHOICES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,24 +41,26 @@ enum { GEMM_CHOICES_MAX = 16384, GEMM_IDENTITY_MAX = 192 };
 struct gemm_choices {
     struct gemm_choice *at; /* owned */
     int count, capacity;
+    int lock;     /* owned descriptor; -1: none, the folder cannot be written */
+    bool changed; /* against the file */
 };
 
-/* Reads what the file holds for `identity` (shorter than GEMM_IDENTITY_MAX). No file: none, and STATUS_OK.
- * STATUS_CORRUPT: damaged or foreign, none. Another failure: it cannot be read, none. */
-enum status gemm_choices_load(struct gemm_choices *out, const char *path, const char *identity,
+/* Reads what the file holds for `identity` (shorter than GEMM_IDENTITY_MAX), once no other process has it
+ * open; makes its folder if needed. No file: no choices, and STATUS_OK. STATUS_CORRUPT: damaged or foreign,
+ * no choices. STATUS_INTERRUPTED: a signal came while waiting. Another failure: it cannot be read, no
+ * choices. */
+enum status gemm_choices_open(struct gemm_choices *out, const char *path, const char *identity,
                               struct err *err);
-void gemm_choices_release(struct gemm_choices *choices); /* harmless on a zeroed struct */
+void gemm_choices_close(struct gemm_choices *choices); /* also after a failure */
 
 /* NULL: there is none. Valid until the next addition. */
 const struct gemm_choice *gemm_choices_find(const struct gemm_choices *choices, const struct gemm_key *key);
 
-/* Adds, unless the key is there. */
-enum status gemm_choices_add(struct gemm_choices *choices, const struct gemm_choice *choice, struct err *err);
+/* Adds it, or puts it in the place of the one for its key. */
+enum status gemm_choices_set(struct gemm_choices *choices, const struct gemm_choice *choice, struct err *err);
 
-/* Adds `choices` to the file, which is made if needed, its folder too, and takes out what is in `refused`,
- * key and algorithm. Afterwards `choices` holds what the file holds: for a key that was in it already, the
- * file's choice. On failure `choices` is as before. */
-enum status gemm_choices_keep(struct gemm_choices *choices, const struct gemm_choices *refused,
-                              const char *path, const char *identity, struct err *err);
+/* Writes the file, if there is anything new. */
+enum status gemm_choices_save(struct gemm_choices *choices, const char *path, const char *identity,
+                              struct err *err);
 
 #endif

@@ -246,18 +246,14 @@ struct warming {
     const struct gemm_shape *shapes;
     int count;
     struct scratch scratch;
-    struct gemm_choices known, found, refused; /* in the file; measured here; of known, what cannot run */
+    struct gemm_choices choices;
 };
 
-static struct gemm_key key_of(const struct warming *w, int i)
-{
-    return gemm_key_of(&w->shapes[i], w->stream->precision, 16, gemm_workspace(w->stream->device));
-}
-
-/* An entry for shape i with its algorithm: the file's, or a new one, which is added to `found`. */
+/* An entry for shape i with its algorithm: the file's, or a new one where there is none that runs. */
 static enum status warm_one(struct warming *w, int i, struct err *err)
 {
-    struct gemm_key key = key_of(w, i);
+    struct gemm_key key =
+        gemm_key_of(&w->shapes[i], w->stream->precision, 16, gemm_workspace(w->stream->device));
     struct gemm_cache *cache = w->stream->device->gemm;
     struct operands at = place(&w->scratch, &w->shapes[i]);
     struct gemm_entry *e = gemm_cache_find(cache, &key);
@@ -270,43 +266,17 @@ static enum status warm_one(struct warming *w, int i, struct err *err)
     }
     bool taken = false;
     enum status status = STATUS_OK;
-    const struct gemm_choice *choice = gemm_choices_find(&w->known, &key);
+    const struct gemm_choice *choice = gemm_choices_find(&w->choices, &key);
     if (choice != NULL) status = adopt(e, choice, &w->scratch, at, w->stream, &taken, err);
-    if (!status && choice != NULL && !taken) status = gemm_choices_add(&w->refused, choice, err);
     if (!status && !taken) {
         struct gemm_choice chosen;
         status = choose(e, &w->scratch, at, w->stream, err);
         chosen.key = key;
         memcpy(chosen.algorithm, &e->algorithm, sizeof chosen.algorithm);
-        if (!status) status = gemm_choices_add(&w->found, &chosen, err);
+        if (!status) status = gemm_choices_set(&w->choices, &chosen, err);
     }
     e->warmed = !status;
     if (status) memset(e, 0, sizeof *e);
-    return status;
-}
-
-/* What was measured goes to the file; where another process was first, its choice counts here too. */
-static enum status settle(struct warming *w, const char *path, const char *identity,
-                          const struct warm_watch *watch, struct err *err)
-{
-    struct err why;
-    if (w->found.count == 0) return STATUS_OK;
-    if (gemm_choices_keep(&w->found, &w->refused, path, identity, &why)) {
-        err_prefix(&why, "cuda: the choice of matrix products' algorithms is not kept, and a resumed run may "
-                         "round differently");
-        watch->warning(watch->context, why.text);
-        return STATUS_OK;
-    }
-    enum status status = STATUS_OK;
-    for (int i = 0; i < w->count && !status; i++) {
-        struct gemm_key key = key_of(w, i);
-        struct gemm_entry *e = gemm_cache_find(w->stream->device->gemm, &key);
-        const struct gemm_choice *choice = gemm_choices_find(&w->found, &key);
-        bool taken;
-        if (e == NULL || choice == NULL || memcmp(&e->algorithm, choice->algorithm, sizeof e->algorithm) == 0)
-            continue;
-        status = adopt(e, choice, &w->scratch, place(&w->scratch, &w->shapes[i]), w->stream, &taken, err);
-    }
     return status;
 }
 
@@ -327,24 +297,30 @@ enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, in
     enum status status = cuda_table.stream_wait(stream, err);
     if (status || count == 0) return status;
     identify(stream->device, identity, sizeof identity, file, sizeof file);
-    bool keep = watch->folder != NULL &&
-                snprintf(path, sizeof path, "%s/%s", watch->folder, file) < (int)sizeof path;
-    if (keep && gemm_choices_load(&w.known, path, identity, &why)) {
+    bool keep =
+        watch->folder != NULL && snprintf(path, sizeof path, "%s/%s", watch->folder, file) < (int)sizeof path;
+    w.choices.lock = -1;
+    bool go_on = watch->progress(watch->context, 0, count);
+    if (keep) status = gemm_choices_open(&w.choices, path, identity, &why);
+    while (status == STATUS_INTERRUPTED && (go_on = watch->progress(watch->context, 0, count)))
+        status = gemm_choices_open(&w.choices, path, identity, &why);
+    if (status && go_on) {
         err_prefix(&why, "cuda: the algorithms of matrix products are measured anew");
         watch->warning(watch->context, why.text);
     }
     for (int i = 0; i < GEMM_ENTRIES; i++) stream->device->gemm->entries[i].warmed = false;
-    bool go_on = watch->progress(watch->context, 0, count);
     status = scratch_open(&w.scratch, stream, shapes, count, watch, err);
     for (int i = 0; i < count && !status && go_on; i++) {
         status = warm_one(&w, i, err);
         if (!status) go_on = watch->progress(watch->context, i + 1, count);
     }
-    if (!status && keep) status = settle(&w, path, identity, watch, err);
+    if (!status && keep && gemm_choices_save(&w.choices, path, identity, &why)) {
+        err_prefix(&why, "cuda: the choice of matrix products' algorithms is not kept, and a resumed run may "
+                         "round differently");
+        watch->warning(watch->context, why.text);
+    }
     if (!status && !go_on) status = err_set(err, STATUS_INTERRUPTED, "interrupted while warming up");
     scratch_close(&w.scratch, stream);
-    gemm_choices_release(&w.known);
-    gemm_choices_release(&w.found);
-    gemm_choices_release(&w.refused);
+    gemm_choices_close(&w.choices);
     return status;
 }
