@@ -12,7 +12,6 @@
 #include "tui/widget/chart.h"
 #include "tui/widget/input.h"
 #include "tui/widget/table.h"
-#include "tui/widget/wrap.h"
 
 enum {
     FIELDS_MAX = 32,

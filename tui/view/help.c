@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "tui/widget/layout.h"
-#include "tui/widget/wrap.h"
 
 /* The key a hint shows: the first word of the label, or the last where characters are text. */
 static const char *key_word(const struct key *key, bool typing, char *buf, size_t size)

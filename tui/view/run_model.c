@@ -1,10 +1,9 @@
 /* See run_model.h. */
 #include "tui/view/run_model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tui/widget/smooth.h"
 
 enum { ROWS = 64, SAMPLES = 32 };
 
@@ -12,6 +11,20 @@ static const enum metric metrics[TRACE_COUNT] = {
     [TRACE_LOSS] = METRIC_LOSS,      [TRACE_VAL] = METRIC_VAL_LOSS,         [TRACE_LR] = METRIC_LR,
     [TRACE_GRAD] = METRIC_GRAD_NORM, [TRACE_SPEED] = METRIC_TOKENS_PER_SEC, [TRACE_OTHER] = METRIC_LOSS,
 };
+
+void smooth_points(const struct series_point *points, size_t count, double decay, double *out)
+{
+    double acc = 0, weight = 0; /* weight is 1 - decay^t */
+    for (size_t i = 0; i < count; i++) {
+        int64_t finite = points[i].count - points[i].non_finite;
+        if (finite > 0 && isfinite(points[i].mean)) {
+            double keep = finite == 1 ? decay : pow(decay, (double)finite);
+            acc = keep * acc + (1 - keep) * points[i].mean;
+            weight = keep * weight + (1 - keep);
+        }
+        out[i] = weight > 0 ? acc / weight : NAN;
+    }
+}
 
 static enum status smooth_trace(struct run_model *model, int t, struct err *err)
 {

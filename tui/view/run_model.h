@@ -72,6 +72,12 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
 enum status run_model_compare(struct run_model *model, struct store *store, const char *run_id,
                               struct err *err);
 
+/* An exponential moving average of the points as read, before any reduction to columns: out (count) is
+ * acc_t / (1 - decay^t) with acc_t = decay·acc + (1 - decay)·x_t, corrected for its start as Adam corrects
+ * its moments, so that the first value is the first value. decay in [0, 1), per step; a bucket of n steps
+ * counts as n equal steps. Values that are not finite are skipped; before the first finite one out is NaN. */
+void smooth_points(const struct series_point *points, size_t count, double decay, double *out);
+
 struct model_curve run_model_curve(const struct run_model *model, int trace);
 
 /* The event nearest to `step` among those after it (later) or before it, of several at one step the

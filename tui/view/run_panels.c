@@ -14,7 +14,6 @@
 #include "tui/view/memory_panel.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/bars.h"
-#include "tui/widget/wrap.h"
 
 enum { SILENT_SECONDS = 30 }; /* a trainer that says nothing for so long is worth a warning */
 

@@ -12,7 +12,6 @@
 #include "tui/view/help.h"
 #include "tui/view/labels.h"
 #include "tui/widget/layout.h"
-#include "tui/widget/wrap.h"
 
 static void pop(struct workbench *workbench)
 {

@@ -79,6 +79,20 @@ int grid_text_fitting(struct grid *grid, int x, int y, int width, enum style sty
 int grid_printf(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *format,
                 ...) __attribute__((format(printf, 7, 8)));
 
+/* --- text in a rectangle: words are wrapped, newlines kept, words longer than a line are cut --- */
+
+/* Draws `text` and returns the rows used, at most area.h; what does not fit ends in an ellipsis. */
+int wrap_draw(struct grid *grid, struct rect area, enum style style, const char *text);
+
+/* The rows that all of `text` takes in `width` columns. */
+int wrap_rows(const char *text, int width);
+
+/* The end of the line that begins at `text`, `width` columns wide; *next is where the one after begins (at
+ * the NUL when it is the last). Always advances on a non-empty text. */
+const char *wrap_line(const char *text, int width, const char **next);
+
+/* --- frames, titles, lines --- */
+
 /* A frame around `area` with an optional title on its upper edge; returns the area inside. */
 struct rect grid_box(struct grid *grid, struct rect area, enum style style, const char *title);
 

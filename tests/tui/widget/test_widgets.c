@@ -12,12 +12,11 @@
 #include <stdio.h>
 
 #include "tests/tui/widget/cells.h"
+#include "tui/view/run_model.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/bars.h"
 #include "tui/widget/grid.h"
 #include "tui/widget/input.h"
-#include "tui/widget/smooth.h"
-#include "tui/widget/wrap.h"
 
 /* --- glyphs --- */
 
