@@ -24,11 +24,6 @@ struct request {
     size_t count;
 };
 
-static void say_written(const char *path)
-{
-    fprintf(stderr, "wrote %s\n", path);
-}
-
 /* "PATH/NAME.ending", or without a slash too many. */
 static enum status path_in(const char *folder, const char *name, const char *ending, char path[PATH_MAX],
                            struct err *err)
@@ -37,8 +32,7 @@ static enum status path_in(const char *folder, const char *name, const char *end
     if (strchr(name, '/') || *name == '.') /* a file belongs below -o, whatever the database says */
         return err_set(err, STATUS_CORRUPT, "run %s: is no id that a file can have (a damaged database?)",
                        name);
-    int n = snprintf(path, PATH_MAX, "%s%s%s%s", folder, slash ? "" : "/", name, ending);
-    return n < PATH_MAX ? STATUS_OK : err_set(err, STATUS_USAGE, "-o: the path is too long");
+    return file_format_path(path, PATH_MAX, err, "%s%s%s%s", folder, slash ? "" : "/", name, ending);
 }
 
 /* Whether -o means a folder: by its slash, or because it is one. */
@@ -48,34 +42,35 @@ static bool is_folder(const char *path)
     return length && (path[length - 1] == '/' || file_is_folder(path));
 }
 
-/* ---- csv ---- */
-
-static enum status export_one(struct store *store, const struct request *request, enum store_table table,
-                              bool folder, struct err *err)
+/* The path of one result: "-" for standard output, -o itself, or a file of this name in that folder, which is
+ * made. */
+static enum status choose_path(const struct request *request, bool folder, const char *name,
+                               const char *ending, char path[PATH_MAX], struct err *err)
 {
-    char path[PATH_MAX];
-    if (!request->path) return export_csv(store, request->ids, request->count, table, "-", err);
-    enum status status = STATUS_OK;
-    if (folder)
-        status = path_in(request->path, table_csv_name(table), ".csv", path, err);
-    else if (snprintf(path, sizeof path, "%s", request->path) >= (int)sizeof path)
-        status = err_set(err, STATUS_USAGE, "-o: the path is too long");
-    if (!status) status = export_csv(store, request->ids, request->count, table, path, err);
-    if (!status) say_written(path);
-    return status;
+    if (!folder) return file_format_path(path, PATH_MAX, err, "%s", request->path ? request->path : "-");
+    enum status status = file_make_folders(request->path, err);
+    return status ? status : path_in(request->path, name, ending, path, err);
+}
+
+static void report_written(enum status status, const char *path)
+{
+    if (!status && strcmp(path, "-") != 0) fprintf(stderr, "wrote %s\n", path);
 }
 
 static enum status export_tables(struct store *store, const struct request *request, struct err *err)
 {
-    bool folder = request->path && (request->all || is_folder(request->path));
-    enum status status = folder ? file_make_folders(request->path, err) : STATUS_OK;
-    if (!request->all) return status ? status : export_one(store, request, request->table, folder, err);
-    for (int table = 0; !status && table < TABLE_CSV_COUNT; table++)
-        status = export_one(store, request, (enum store_table)table, folder, err);
+    char path[PATH_MAX];
+    bool folder = request->all || is_folder(request->path);
+    int first = request->all ? 0 : (int)request->table, end = request->all ? TABLE_CSV_COUNT : first + 1;
+    enum status status = STATUS_OK;
+    for (int i = first; !status && i < end; i++) {
+        enum store_table table = (enum store_table)i;
+        status = choose_path(request, folder, table_csv_name(table), ".csv", path, err);
+        if (!status) status = export_csv(store, request->ids, request->count, table, path, err);
+        report_written(status, path);
+    }
     return status;
 }
-
-/* ---- long and tensorboard ---- */
 
 static struct metric_choice metrics_of(const struct request *request)
 {
@@ -87,17 +82,9 @@ static struct metric_choice metrics_of(const struct request *request)
 static enum status export_metrics(struct store *store, const struct request *request, struct err *err)
 {
     char path[PATH_MAX];
-    struct metric_choice choice = metrics_of(request);
-    if (!request->path) return export_long(store, request->ids, request->count, choice, "-", err);
-    enum status status = STATUS_OK;
-    if (is_folder(request->path)) {
-        status = file_make_folders(request->path, err);
-        if (!status) status = path_in(request->path, "metrics", ".csv", path, err);
-    } else if (snprintf(path, sizeof path, "%s", request->path) >= (int)sizeof path) {
-        status = err_set(err, STATUS_USAGE, "-o: the path is too long");
-    }
-    if (!status) status = export_long(store, request->ids, request->count, choice, path, err);
-    if (!status) say_written(path);
+    enum status status = choose_path(request, is_folder(request->path), "metrics", ".csv", path, err);
+    if (!status) status = export_long(store, request->ids, request->count, metrics_of(request), path, err);
+    report_written(status, path);
     return status;
 }
 
@@ -108,52 +95,39 @@ static enum status export_scalars(struct store *store, const struct request *req
     for (size_t i = 0; !status && i < request->count; i++) {
         const char *written[METRIC_FILES_MAX];
         size_t count = 0;
-        if (request->count > 1)
-            status = path_in(request->path, request->ids[i], "", folder, err);
-        else if (snprintf(folder, sizeof folder, "%s", request->path) >= (int)sizeof folder)
-            status = err_set(err, STATUS_USAGE, "-o: the path is too long");
+        status = choose_path(request, request->count > 1, request->ids[i], "", folder, err);
         if (!status) status = file_make_folders(folder, err);
         if (!status)
             status =
                 export_tensorboard(store, request->ids[i], metrics_of(request), folder, written, &count, err);
         for (size_t m = 0; !status && m < count; m++)
-            if (!path_in(folder, written[m], ".csv", path, NULL)) say_written(path);
+            report_written(path_in(folder, written[m], ".csv", path, NULL), path);
         if (!status && count == 0) fprintf(stderr, "run %s: nothing of it is recorded\n", request->ids[i]);
     }
     return status;
 }
 
-/* ---- json ---- */
-
 static enum status export_documents(struct store *store, const struct request *request, struct err *err)
 {
     char path[PATH_MAX];
-    bool folder = request->path && (request->count > 1 || is_folder(request->path));
-    if (!request->path) return export_json(store, request->ids[0], "-", err);
-    enum status status = folder ? file_make_folders(request->path, err) : STATUS_OK;
+    bool folder = request->count > 1 || is_folder(request->path);
+    enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < request->count; i++) {
-        if (folder)
-            status = path_in(request->path, request->ids[i], ".json", path, err);
-        else if (snprintf(path, sizeof path, "%s", request->path) >= (int)sizeof path)
-            status = err_set(err, STATUS_USAGE, "-o: the path is too long");
+        status = choose_path(request, folder, request->ids[i], ".json", path, err);
         if (!status) status = export_json(store, request->ids[i], path, err);
-        if (!status) say_written(path);
+        report_written(status, path);
     }
     return status;
 }
 
 static enum status export_all(struct store *store, const struct request *request, struct err *err)
 {
-    switch (request->format) {
-    case FORMAT_LONG:
-        return export_metrics(store, request, err);
-    case FORMAT_TENSORBOARD:
-        return export_scalars(store, request, err);
-    case FORMAT_JSON:
-        return export_documents(store, request, err);
-    default:
-        return export_tables(store, request, err);
-    }
+    static enum status (*const formats[])(struct store *, const struct request *,
+                                          struct err *) = {[FORMAT_CSV] = export_tables,
+                                                           [FORMAT_LONG] = export_metrics,
+                                                           [FORMAT_TENSORBOARD] = export_scalars,
+                                                           [FORMAT_JSON] = export_documents};
+    return formats[request->format](store, request, err);
 }
 
 /* The ids behind the words; without a word, all runs. */
