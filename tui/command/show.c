@@ -175,7 +175,7 @@ static void print_identity(struct show *show)
            text_plural(run->tokens));
     if (run->loss_recorded) printf("  loss        %s\n", text_format_loss(run->final_loss, a, sizeof a));
     if (run->best_step >= 0)
-        printf("  lowest      validation loss %s after %lld step%s\n",
+        printf("  best        validation loss %s after %lld step%s\n",
                text_format_loss(run->best_val_loss, a, sizeof a), (long long)run->best_step,
                text_plural(run->best_step));
     if (isfinite(run->tokens_per_sec))

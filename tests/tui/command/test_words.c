@@ -305,7 +305,7 @@ static void the_best_is_the_one_that_was_saved_as_the_best(void **state)
     char *info = process_output("model", "info", "mine", "--best", NULL);
     assert_non_null(strstr(info, "step-10"));
     char *page = process_output("show", "mine", NULL);
-    assert_non_null(strstr(page, "\n  lowest      validation loss "));
+    assert_non_null(strstr(page, "\n  best        validation loss "));
     assert_non_null(strstr(page, " after 40 steps\n"));
     assert_non_null(strstr(page, " after 10 steps on "));
     assert_non_null(strstr(page, "the lowest, after 40 steps, was not lower by more than min_delta\n"));
