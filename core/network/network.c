@@ -1,6 +1,6 @@
-/* See network.h. Here: what the network owns, and the small calls around a step; the passes are in
- * network_pass.c. */
-#include "core/network/network_parts.h"
+/* See network.h. Here: what the network owns; the passes are in network_pass.c, what they need of a network
+ * in network_parts.c. */
+#include "core/network/network.h"
 
 #include <assert.h>
 #include <math.h>
@@ -10,36 +10,6 @@
 
 #include "core/base/text.h"
 #include "core/model/rotary.h"
-#include "kernels/gemm.h"
-
-void network_observe(struct network *net, struct observer *observer)
-{
-    net->table = observer ? observed_backend() : net->backend;
-    net->calls = observer ? observed_stream(observer) : net->stream;
-    if (!observer) return;
-    observer->backend = net->backend;
-    observer->stream = net->stream;
-    observer->precision = net->plan->input.precision;
-}
-
-const char *network_label(const struct network *net, const struct operation_call *call)
-{
-    static const char *const products[WEIGHTS][3] = {
-        [WEIGHT_HEAD] = {"gemm head", "gemm head dx", "gemm head dW"},
-        [WEIGHT_QKV] = {"gemm qkv", "gemm qkv dx", "gemm qkv dW"},
-        [WEIGHT_O] = {"gemm o", "gemm o dx", "gemm o dW"},
-        [WEIGHT_GATE_UP] = {"gemm gate_up", "gemm gate_up dx", "gemm gate_up dW"},
-        [WEIGHT_DOWN] = {"gemm down", "gemm down dx", "gemm down dW"},
-    };
-    bool backward = net->where.phase == PHASE_BACKWARD;
-    if (call->operation == OPERATION_gemm) {
-        struct gemm_shape shape = operation_product(call);
-        return products[net->where.weight][shape.transpose_a ? 2 : shape.transpose_b ? 0 : 1];
-    }
-    if (call->operation == OPERATION_swiglu_forward && backward) return "swiglu again";
-    if (call->operation == OPERATION_mem_zero) return backward ? "zero dx" : "zero gradients";
-    return call->label;
-}
 
 /* cos and sin of position · rotary_frequency, (T, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
@@ -125,14 +95,6 @@ static void tell_plan(const struct plan *plan)
                                      plan_category_name((enum plan_category)i),
                                      text_format_bytes(plan->category_bytes[i], bytes, sizeof bytes));
     if (full->line) full->line(full->context, line);
-}
-
-void network_point(struct network *net)
-{
-    net->weights = network_at(net, BUFFER_WEIGHTS, 0);
-    net->gradients = network_at(net, BUFFER_GRADIENTS, 0);
-    net->compute_weights = network_at(net, BUFFER_COMPUTE_WEIGHTS, 0);
-    net->frozen = network_at(net, BUFFER_FROZEN, 0);
 }
 
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
@@ -245,14 +207,4 @@ enum status network_initialise(struct network *net, uint64_t seed, struct err *e
     }
     if (!status) network_weights_written(net);
     return status ? status : net->backend->stream_wait(net->stream, err);
-}
-
-int32_t *network_batch(struct network *net, int slot)
-{
-    return network_at(net, slot ? BUFFER_NEXT_BATCH : BUFFER_BATCH, 0);
-}
-
-void network_control(struct network *net, struct step_control control)
-{
-    net->backend->control_set(network_at(net, BUFFER_CONTROL, 0), control, net->stream);
 }

@@ -40,16 +40,19 @@ static struct pass pass_of(struct network *net, int B, int T, float dropout)
                          .dropout = dropout};
 }
 
-/* A buffer, of layer l where layers have it; what is computed with of a parameter; its gradient. */
-#define AT(buffer, l) network_at(p->net, BUFFER_##buffer, l)
-#define W(param)      parameter(p->net, param)
-#define G(param)      gradient(p->net, param)
+/* One operation; a buffer, or that of layer l; what is computed with of a parameter, and its gradient. */
+#define CALL(operation, ...) p->k->operation(__VA_ARGS__, p->s)
+#define THE(buffer)          network_at(p->net, BUFFER_##buffer, 0)
+#define AT(buffer, l)        network_at(p->net, BUFFER_##buffer, l)
+#define W(param)             parameter(p->net, param)
+#define G(param)             gradient(p->net, param)
+#define HEADS                p->B, p->T, p->NH, p->NKV, p->HS
 
 static void drop(const struct pass *p, void *x, int layer, int site)
 {
     if (p->dropout <= 0) return;
-    struct dropout_site where = {AT(CONTROL, 0), (uint16_t)layer, (uint16_t)site};
-    p->k->dropout(x, p->NC, p->dropout, where, p->s);
+    struct dropout_site where = {THE(CONTROL), (uint16_t)layer, (uint16_t)site};
+    CALL(dropout, x, p->NC, p->dropout, where);
 }
 
 /* Layer l from the normalised stream to gate and up: all that its backward pass reads. */
@@ -57,20 +60,19 @@ static void forward_inner(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
     void *qkv = AT(QKV, l), *raw = AT(QKV_RAW, l);
-    linear_forward(p->net, raw, AT(NORM, 0), p->N, &w->qkv);
+    linear_forward(p->net, raw, THE(NORM), p->N, &w->qkv);
     if (p->c->qkv_bias) linear_add_bias(p->net, raw, p->N, &w->qkv, w->qkv_bias);
     if (p->c->qk_norm)
-        p->k->qk_norm_rope_forward(qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), AT(ROPE, 0), p->B,
-                                   p->T, p->NH, p->NKV, p->HS, p->eps, p->s);
+        CALL(qk_norm_rope_forward, qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), THE(ROPE), HEADS,
+             p->eps);
     else
-        p->k->rope_forward(qkv, AT(ROPE, 0), p->B, p->T, p->NH, p->NKV, p->HS, p->s);
-    p->k->attention_forward(AT(ATTN, l), AT(LSE, l), qkv, AT(SCRATCH, 0), p->B, p->T, p->NH, p->NKV, p->HS,
-                            p->s);
-    linear_forward(p->net, AT(BRANCH, 0), AT(ATTN, l), p->N, &w->o);
-    drop(p, AT(BRANCH, 0), l, SITE_ATTENTION);
-    p->k->rmsnorm_residual_forward(AT(X_MID, l), AT(NORM, 0), AT(MLP_RSTD, l), AT(X, l), AT(BRANCH, 0),
-                                   W(w->mlp_norm), p->N, p->C, p->eps, p->s);
-    linear_forward(p->net, AT(GATE_UP, l), AT(NORM, 0), p->N, &w->gate_up);
+        CALL(rope_forward, qkv, THE(ROPE), HEADS);
+    CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, THE(SCRATCH), HEADS);
+    linear_forward(p->net, THE(BRANCH), AT(ATTN, l), p->N, &w->o);
+    drop(p, THE(BRANCH), l, SITE_ATTENTION);
+    CALL(rmsnorm_residual_forward, AT(X_MID, l), THE(NORM), AT(MLP_RSTD, l), AT(X, l), THE(BRANCH),
+         W(w->mlp_norm), p->N, p->C, p->eps);
+    linear_forward(p->net, AT(GATE_UP, l), THE(NORM), p->N, &w->gate_up);
 }
 
 /* Over tokens (B,T) in device memory. */
@@ -79,20 +81,20 @@ static void forward(const struct pass *p, const int32_t *tokens)
     const struct model *model = p->net->model;
     int L = p->c->num_layers;
     network_enter(p->net, PHASE_FORWARD, -1);
-    p->k->embedding_forward(AT(X, 0), tokens, W(model->embed), p->N, p->C, p->s);
+    CALL(embedding_forward, AT(X, 0), tokens, W(model->embed), p->N, p->C);
     drop(p, AT(X, 0), 0, SITE_EMBEDDING);
     network_enter(p->net, PHASE_FORWARD, 0);
-    p->k->rmsnorm_forward(AT(NORM, 0), AT(ATTN_RSTD, 0), AT(X, 0), W(model->layers[0].attn_norm), p->N, p->C,
-                          p->eps, p->s);
+    CALL(rmsnorm_forward, THE(NORM), AT(ATTN_RSTD, 0), AT(X, 0), W(model->layers[0].attn_norm), p->N, p->C,
+         p->eps);
     for (int l = 0; l < L; l++) {
         const struct param *next_norm = l + 1 < L ? model->layers[l + 1].attn_norm : model->final_norm;
         network_enter(p->net, PHASE_FORWARD, l);
         forward_inner(p, l);
-        p->k->swiglu_forward(AT(ACT, 0), AT(GATE_UP, l), p->N, p->F, p->s);
-        linear_forward(p->net, AT(BRANCH, 0), AT(ACT, 0), p->N, &model->layers[l].down);
-        drop(p, AT(BRANCH, 0), l, SITE_FEED_FORWARD);
-        p->k->rmsnorm_residual_forward(AT(X, l + 1), AT(NORM, 0), AT(ATTN_RSTD, l + 1), AT(X_MID, l),
-                                       AT(BRANCH, 0), W(next_norm), p->N, p->C, p->eps, p->s);
+        CALL(swiglu_forward, THE(ACT), AT(GATE_UP, l), p->N, p->F);
+        linear_forward(p->net, THE(BRANCH), THE(ACT), p->N, &model->layers[l].down);
+        drop(p, THE(BRANCH), l, SITE_FEED_FORWARD);
+        CALL(rmsnorm_residual_forward, AT(X, l + 1), THE(NORM), AT(ATTN_RSTD, l + 1), AT(X_MID, l),
+             THE(BRANCH), W(next_norm), p->N, p->C, p->eps);
     }
 }
 
@@ -101,10 +103,10 @@ static void loss(const struct pass *p, const int32_t *targets)
 {
     network_enter(p->net, PHASE_FORWARD, -1);
     p->net->where.weight = WEIGHT_HEAD;
-    linear_cross_entropy_forward(p->k, AT(LOSSES, 0), AT(NORM, 0), linear_view(p->net, &p->net->model->head),
-                                 targets, p->net->plan->loss_chunk, AT(LOGITS, 0), p->N, p->C, p->V,
+    linear_cross_entropy_forward(p->k, THE(LOSSES), THE(NORM), linear_view(p->net, &p->net->model->head),
+                                 targets, p->net->plan->loss_chunk, THE(LOGITS), p->N, p->C, p->V,
                                  p->net->plan->input.precision, p->s);
-    p->k->sum(AT(LOSS_SUM, 0), AT(LOSSES, 0), (size_t)p->N, false, AT(SCRATCH, 0), p->s);
+    CALL(sum, THE(LOSS_SUM), THE(LOSSES), (size_t)p->N, false, THE(SCRATCH));
 }
 
 /* The logits that follow row `row`, to BUFFER_LOGITS. */
@@ -112,7 +114,7 @@ static void logits(const struct pass *p, int row)
 {
     size_t row_bytes = (size_t)p->C * precision_bytes(p->net->plan->input.precision);
     network_enter(p->net, PHASE_FORWARD, -1);
-    linear_forward(p->net, AT(LOGITS, 0), (const unsigned char *)AT(NORM, 0) + (size_t)row * row_bytes, 1,
+    linear_forward(p->net, THE(LOGITS), (const unsigned char *)THE(NORM) + (size_t)row * row_bytes, 1,
                    &p->net->model->head);
 }
 
@@ -120,18 +122,18 @@ static void logits(const struct pass *p, int row)
 static void recompute(const struct pass *p, int l)
 {
     network_enter(p->net, PHASE_RECOMPUTE, l);
-    p->k->rmsnorm_forward(AT(NORM, 0), AT(ATTN_RSTD, l), AT(X, l), W(p->net->model->layers[l].attn_norm),
-                          p->N, p->C, p->eps, p->s);
+    CALL(rmsnorm_forward, THE(NORM), AT(ATTN_RSTD, l), AT(X, l), W(p->net->model->layers[l].attn_norm), p->N,
+         p->C, p->eps);
     forward_inner(p, l);
 }
 
 /* The gradient of a projection's output: DX itself, or with dropout a masked copy of it. */
 static void *branch_gradient(const struct pass *p, int layer, int site)
 {
-    if (p->dropout <= 0) return AT(DX, 0);
-    p->k->mem_copy(AT(BRANCH, 0), AT(DX, 0), p->NC * precision_bytes(p->net->plan->input.precision), p->s);
-    drop(p, AT(BRANCH, 0), layer, site);
-    return AT(BRANCH, 0);
+    if (p->dropout <= 0) return THE(DX);
+    CALL(mem_copy, THE(BRANCH), THE(DX), p->NC * precision_bytes(p->net->plan->input.precision));
+    drop(p, THE(BRANCH), layer, site);
+    return THE(BRANCH);
 }
 
 /* Through the feed-forward half of layer l: DX is the gradient of its output and becomes that of X_MID. The
@@ -139,45 +141,43 @@ static void *branch_gradient(const struct pass *p, int layer, int site)
 static void backward_feed_forward(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
-    void *dbranch = branch_gradient(p, l, SITE_FEED_FORWARD), *gate_up = AT(GATE_UP, l), *act = AT(ACT, 0);
-    if (!linear_is_frozen(&w->down)) p->k->swiglu_forward(act, gate_up, p->N, p->F, p->s);
+    void *dbranch = branch_gradient(p, l, SITE_FEED_FORWARD), *gate_up = AT(GATE_UP, l), *act = THE(ACT);
+    if (!linear_is_frozen(&w->down)) CALL(swiglu_forward, act, gate_up, p->N, p->F);
     linear_backward(p->net, needed(p->net, l, PLACE_GATE_UP) ? act : NULL, dbranch, act, p->N, &w->down);
     if (!needed(p->net, l, PLACE_GATE_UP)) return;
-    p->k->swiglu_backward(gate_up, act, gate_up, p->N, p->F, p->s);
+    CALL(swiglu_backward, gate_up, act, gate_up, p->N, p->F);
     if (!linear_is_frozen(&w->gate_up))
-        p->k->rmsnorm_recompute(AT(NORM, 0), AT(X_MID, l), W(w->mlp_norm), AT(MLP_RSTD, l), p->N, p->C, p->s);
-    void *dnorm = needed(p->net, l, PLACE_FEED_FORWARD_NORM) ? AT(BRANCH, 0) : NULL;
-    linear_backward(p->net, dnorm, gate_up, AT(NORM, 0), p->N, &w->gate_up);
+        CALL(rmsnorm_recompute, THE(NORM), AT(X_MID, l), W(w->mlp_norm), AT(MLP_RSTD, l), p->N, p->C);
+    void *dnorm = needed(p->net, l, PLACE_FEED_FORWARD_NORM) ? THE(BRANCH) : NULL;
+    linear_backward(p->net, dnorm, gate_up, THE(NORM), p->N, &w->gate_up);
     if (!dnorm) return;
-    p->k->rmsnorm_backward(AT(DX, 0), G(w->mlp_norm), AT(BRANCH, 0), AT(X_MID, l), W(w->mlp_norm),
-                           AT(MLP_RSTD, l), AT(SCRATCH, 0), p->N, p->C, p->s);
+    CALL(rmsnorm_backward, THE(DX), G(w->mlp_norm), THE(BRANCH), AT(X_MID, l), W(w->mlp_norm),
+         AT(MLP_RSTD, l), THE(SCRATCH), p->N, p->C);
 }
 
 /* Through the attention half of layer l: DX is the gradient of X_MID and becomes that of X. */
 static void backward_attention(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
-    void *dbranch = branch_gradient(p, l, SITE_ATTENTION), *dqkv = AT(DQKV, 0), *scratch = AT(SCRATCH, 0);
-    void *dattn = needed(p->net, l, PLACE_QK_NORM) ? AT(DATTN, 0) : NULL;
+    void *dbranch = branch_gradient(p, l, SITE_ATTENTION), *dqkv = THE(DQKV), *scratch = THE(SCRATCH);
+    void *dattn = needed(p->net, l, PLACE_QK_NORM) ? THE(DATTN) : NULL;
     linear_backward(p->net, dattn, dbranch, AT(ATTN, l), p->N, &w->o);
     if (!dattn) return;
-    p->k->attention_backward(dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), scratch, p->B, p->T, p->NH,
-                             p->NKV, p->HS, p->s);
+    CALL(attention_backward, dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), scratch, HEADS);
     if (p->c->qk_norm)
-        p->k->qk_norm_rope_backward(dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
-                                    W(w->q_norm), W(w->k_norm), AT(ROPE, 0), scratch, p->B, p->T, p->NH,
-                                    p->NKV, p->HS, p->s);
+        CALL(qk_norm_rope_backward, dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
+             W(w->q_norm), W(w->k_norm), THE(ROPE), scratch, HEADS);
     else
-        p->k->rope_backward(dqkv, AT(ROPE, 0), p->B, p->T, p->NH, p->NKV, p->HS, p->s);
+        CALL(rope_backward, dqkv, THE(ROPE), HEADS);
     if (p->c->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
     if (!needed(p->net, l, PLACE_QKV)) return;
     if (!linear_is_frozen(&w->qkv))
-        p->k->rmsnorm_recompute(AT(NORM, 0), AT(X, l), W(w->attn_norm), AT(ATTN_RSTD, l), p->N, p->C, p->s);
-    void *dnorm = needed(p->net, l, PLACE_ATTENTION_NORM) ? AT(BRANCH, 0) : NULL;
-    linear_backward(p->net, dnorm, dqkv, AT(NORM, 0), p->N, &w->qkv);
+        CALL(rmsnorm_recompute, THE(NORM), AT(X, l), W(w->attn_norm), AT(ATTN_RSTD, l), p->N, p->C);
+    void *dnorm = needed(p->net, l, PLACE_ATTENTION_NORM) ? THE(BRANCH) : NULL;
+    linear_backward(p->net, dnorm, dqkv, THE(NORM), p->N, &w->qkv);
     if (!dnorm) return;
-    p->k->rmsnorm_backward(AT(DX, 0), G(w->attn_norm), AT(BRANCH, 0), AT(X, l), W(w->attn_norm),
-                           AT(ATTN_RSTD, l), scratch, p->N, p->C, p->s);
+    CALL(rmsnorm_backward, THE(DX), G(w->attn_norm), THE(BRANCH), AT(X, l), W(w->attn_norm), AT(ATTN_RSTD, l),
+         scratch, p->N, p->C);
 }
 
 /* tokens and targets (B,T) in device memory. */
@@ -185,19 +185,19 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
 {
     const struct model *model = p->net->model;
     const struct plan *plan = p->net->plan;
-    struct step_result *result = AT(RESULT, 0);
+    struct step_result *result = THE(RESULT);
     int L = p->c->num_layers;
     network_enter(p->net, PHASE_BACKWARD, -1);
     p->net->where.weight = WEIGHT_HEAD;
-    void *dnorm = needed(p->net, L, PLACE_FINAL_NORM) ? AT(BRANCH, 0) : NULL;
-    linear_cross_entropy(p->k, AT(LOSSES, 0), dnorm, G(model->head.parts), AT(NORM, 0),
-                         linear_view(p->net, &model->head), targets, AT(CONTROL, 0), plan->loss_chunk,
-                         AT(LOGITS, 0), p->N, p->C, p->V, plan->input.precision, p->s);
-    p->k->sum(&result->loss_sum, AT(LOSSES, 0), (size_t)p->N, true, AT(SCRATCH, 0), p->s);
+    void *dnorm = needed(p->net, L, PLACE_FINAL_NORM) ? THE(BRANCH) : NULL;
+    linear_cross_entropy(p->k, THE(LOSSES), dnorm, G(model->head.parts), THE(NORM),
+                         linear_view(p->net, &model->head), targets, THE(CONTROL), plan->loss_chunk,
+                         THE(LOGITS), p->N, p->C, p->V, plan->input.precision, p->s);
+    CALL(sum, &result->loss_sum, THE(LOSSES), (size_t)p->N, true, THE(SCRATCH));
     if (!dnorm) return;
-    p->k->mem_zero(AT(DX, 0), p->NC * precision_bytes(plan->input.precision), p->s);
-    p->k->rmsnorm_backward(AT(DX, 0), G(model->final_norm), AT(BRANCH, 0), AT(X, L), W(model->final_norm),
-                           AT(ATTN_RSTD, L), AT(SCRATCH, 0), p->N, p->C, p->s);
+    CALL(mem_zero, THE(DX), p->NC * precision_bytes(plan->input.precision));
+    CALL(rmsnorm_backward, THE(DX), G(model->final_norm), THE(BRANCH), AT(X, L), W(model->final_norm),
+         AT(ATTN_RSTD, L), THE(SCRATCH), p->N, p->C);
     for (int l = L - 1; l >= 0 && needed(p->net, l, PLACE_DOWN); l--) {
         if (plan_recomputes(plan, l)) recompute(p, l);
         network_enter(p->net, PHASE_BACKWARD, l);
@@ -206,8 +206,8 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
     }
     if (model->embed->frozen) return;
     network_enter(p->net, PHASE_BACKWARD, -1);
-    drop(p, AT(DX, 0), 0, SITE_EMBEDDING);
-    p->k->embedding_backward(G(model->embed), AT(DX, 0), tokens, AT(SCRATCH, 0), p->N, p->V, p->C, p->s);
+    drop(p, THE(DX), 0, SITE_EMBEDDING);
+    CALL(embedding_backward, G(model->embed), THE(DX), tokens, THE(SCRATCH), p->N, p->V, p->C);
 }
 
 void network_clear(struct network *net)

@@ -18,23 +18,6 @@ enum { ALIGN = 256, STEP_CALLS_BESIDE = 8 };
 /* More than any machine has, and little enough that sums of it are exact. */
 static const double BYTES_MAX = (double)((size_t)1 << 57);
 
-const char *plan_category_name(enum plan_category category)
-{
-    static const char *const names[PLAN_CATEGORIES] = {
-        "weights", "frozen weights", "gradients", "moments", "activations", "workspace", "host", "snapshot"};
-    return names[category];
-}
-
-bool plan_category_is_host(enum plan_category category)
-{
-    return category == PLAN_HOST || category == PLAN_SNAPSHOT;
-}
-
-bool plan_has_category(const struct plan *plan, enum plan_category category)
-{
-    return category != PLAN_FROZEN || plan->category_bytes[category];
-}
-
 static size_t pad(size_t bytes)
 {
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
@@ -71,50 +54,7 @@ enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err)
     return status;
 }
 
-bool plan_recomputes(const struct plan *plan, int layer)
-{
-    int interval = plan->input.activation_interval;
-    if (plan->input.moments == 0 || plan->input.model->lowest > param_place(layer, PLACE_DOWN)) return true;
-    return interval > 0 && layer % interval == 0 && layer < plan->input.model->config.num_layers;
-}
-
-bool plan_saves(const struct plan *plan, enum buffer buffer, int layer)
-{
-    bool streams = buffer == BUFFER_X, last = layer == plan->input.model->config.num_layers;
-    if (plan->input.moments == 0 || buffer_kind(buffer) != BUFFER_LAYER) return false;
-    if (last) return streams || buffer == BUFFER_ATTN_RSTD;
-    return streams || !plan_recomputes(plan, layer);
-}
-
-/* ---- the list ---- */
-
-const char *buffer_name(enum buffer buffer)
-{
-    static const char *const names[BUFFERS] = {
-#define BUFFER(id, name, kind, category, bytes) name,
-#include "core/network/buffers.def"
-    };
-    return names[buffer];
-}
-
-enum buffer_kind buffer_kind(enum buffer buffer)
-{
-    static const enum buffer_kind kinds[BUFFERS] = {
-#define BUFFER(id, name, kind, category, bytes) BUFFER_##kind,
-#include "core/network/buffers.def"
-    };
-    return kinds[buffer];
-}
-
-/* As one of the set that layers share. */
-static const char *shared_name(enum buffer buffer)
-{
-    static const char *const names[BUFFERS] = {
-#define BUFFER(id, name, kind, category, bytes) "shared " name,
-#include "core/network/buffers.def"
-    };
-    return buffer_kind(buffer) == BUFFER_LAYER ? names[buffer] : buffer_name(buffer);
-}
+/* ---- sizes ---- */
 
 /* The size of every buffer, with `chunk` rows of logits and so much scratch. Returns all of them together, of
  * every layer, as a double: it may be more than a size_t holds. */
@@ -143,15 +83,6 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
         all += sizes[b] * (buffer_kind((enum buffer)b) == BUFFER_LAYER ? c->num_layers + 1 : 1);
     }
     return all;
-}
-
-enum buffer plan_alias(const struct plan *plan, enum buffer buffer)
-{
-    if (plan->place[buffer].bytes) return buffer;
-    if (buffer == BUFFER_COMPUTE_WEIGHTS) return BUFFER_WEIGHTS;
-    if (buffer == BUFFER_QKV_RAW) return BUFFER_QKV;
-    if (buffer == BUFFER_X_MID) return BUFFER_X;
-    return buffer;
 }
 
 /* ---- places ---- */
@@ -210,7 +141,8 @@ static void place_shared(struct plan *plan)
         if (!is_shared(plan, b)) continue;
         plan->place[b].category = PLAN_WORKSPACE;
         plan->place[b].offset += base;
-        list(plan, (enum buffer)b, shared_name((enum buffer)b), PLAN_WORKSPACE, -1, plan->place[b].offset);
+        list(plan, (enum buffer)b, buffer_shared_name((enum buffer)b), PLAN_WORKSPACE, -1,
+             plan->place[b].offset);
     }
 }
 

@@ -30,7 +30,7 @@ enum plan_category {
 };
 const char *plan_category_name(enum plan_category category); /* "weights", … */
 bool plan_category_is_host(enum plan_category category);
-/* All plans have all, but for frozen weights. */
+/* All plans have all of them, but for frozen weights. */
 struct plan;
 bool plan_has_category(const struct plan *plan, enum plan_category category);
 
@@ -44,6 +44,7 @@ enum buffer {
 };
 
 const char *buffer_name(enum buffer buffer);
+const char *buffer_shared_name(enum buffer buffer); /* as one of the set that layers share */
 enum buffer_kind buffer_kind(enum buffer buffer);
 
 /* One place of a buffer: that of a layer, of all layers that share one, or the only one. */

@@ -1,0 +1,70 @@
+/* See plan.h. Here: the list of buffers, and which of them a plan has where. */
+#include "core/network/plan.h"
+
+const char *plan_category_name(enum plan_category category)
+{
+    static const char *const names[PLAN_CATEGORIES] = {
+        "weights", "frozen weights", "gradients", "moments", "activations", "workspace", "host", "snapshot"};
+    return names[category];
+}
+
+bool plan_category_is_host(enum plan_category category)
+{
+    return category == PLAN_HOST || category == PLAN_SNAPSHOT;
+}
+
+bool plan_has_category(const struct plan *plan, enum plan_category category)
+{
+    return category != PLAN_FROZEN || plan->category_bytes[category];
+}
+
+const char *buffer_name(enum buffer buffer)
+{
+    static const char *const names[BUFFERS] = {
+#define BUFFER(id, name, kind, category, bytes) name,
+#include "core/network/buffers.def"
+    };
+    return names[buffer];
+}
+
+enum buffer_kind buffer_kind(enum buffer buffer)
+{
+    static const enum buffer_kind kinds[BUFFERS] = {
+#define BUFFER(id, name, kind, category, bytes) BUFFER_##kind,
+#include "core/network/buffers.def"
+    };
+    return kinds[buffer];
+}
+
+const char *buffer_shared_name(enum buffer buffer)
+{
+    static const char *const names[BUFFERS] = {
+#define BUFFER(id, name, kind, category, bytes) "shared " name,
+#include "core/network/buffers.def"
+    };
+    return buffer_kind(buffer) == BUFFER_LAYER ? names[buffer] : buffer_name(buffer);
+}
+
+bool plan_recomputes(const struct plan *plan, int layer)
+{
+    int interval = plan->input.activation_interval;
+    if (plan->input.moments == 0 || plan->input.model->lowest > param_place(layer, PLACE_DOWN)) return true;
+    return interval > 0 && layer % interval == 0 && layer < plan->input.model->config.num_layers;
+}
+
+bool plan_saves(const struct plan *plan, enum buffer buffer, int layer)
+{
+    bool streams = buffer == BUFFER_X, last = layer == plan->input.model->config.num_layers;
+    if (plan->input.moments == 0 || buffer_kind(buffer) != BUFFER_LAYER) return false;
+    if (last) return streams || buffer == BUFFER_ATTN_RSTD;
+    return streams || !plan_recomputes(plan, layer);
+}
+
+enum buffer plan_alias(const struct plan *plan, enum buffer buffer)
+{
+    if (plan->place[buffer].bytes) return buffer;
+    if (buffer == BUFFER_COMPUTE_WEIGHTS) return BUFFER_WEIGHTS;
+    if (buffer == BUFFER_QKV_RAW) return BUFFER_QKV;
+    if (buffer == BUFFER_X_MID) return BUFFER_X;
+    return buffer;
+}
