@@ -120,6 +120,14 @@ static void what_it_says_is_what_training_does(void **state)
     assert_int_equal(stage_int(json, "parameters"), asked(&s, "select parameters from runs"));
     assert_int_equal(stage_int(json_object_get(json, "memory"), "planned_bytes"),
                      asked(&s, "select sum(live_bytes) from memory where step = 0"));
+    assert_int_equal(stage_int(json, "tokens_per_step"), 4 * 32);
+    assert_int_equal(stage_int(json, "sequences_per_evaluation"), 4 * 4);
+    assert_true(fabs(stage_real(json, "epochs") * stage_real(json, "steps_per_epoch") - 35) < 1e-9);
+    int64_t bytes = 3 * 4 * asked(&s, "select parameters from runs"); /* weights and two moments */
+    assert_in_range(stage_int(json, "checkpoint_bytes"), bytes, bytes + bytes / 50); /* rounded up */
+    assert_string_equal(stage_text(json, "schedule"), "cosine");
+    json_t *first = json_array_get(json_object_get(json, "learning_rate"), 0);
+    assert_string_equal(stage_text(first, "what"), "the first step");
     /* an epoch: how far the steps came in one */
     char *epoch = stage_query(&s, "select epoch from steps order by step desc limit 1");
     assert_true(fabs(atof(epoch) - stage_real(json, "epochs")) < 1e-9);

@@ -431,6 +431,22 @@ static void memory_that_the_host_has_not_is_not_fit_into(void **state)
 /* ---- sums ---- */
 
 /* Of the layers by category, of the categories, and of the places of the buffers. */
+static void layers_are_rows_of_the_page(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "layers");
+    char *with = process_output("estimate", s.config, "--layers", "--model.num_layers=2", NULL),
+         *without = process_output("estimate", s.config, "--model.num_layers=2", NULL);
+    char *layers = strstr(with, "\nlayer  "), *trades = strstr(with, "\ncheckpoint.activation_interval");
+    assert_null(strstr(without, "\nlayer  "));
+    assert_true(layers && trades && layers < trades);
+    const char *rows[] = {"\noutside layers  ", "\n0  ", "\n1  "};
+    for (size_t i = 0; i < 3; i++) assert_true(strstr(layers, rows[i]) && strstr(layers, rows[i]) < trades);
+    assert_true(strstr(layers, "\n2  ") > trades);
+    free(with), free(without);
+}
+
 static void all_sums_agree(void **state)
 {
     (void)state;
@@ -488,6 +504,7 @@ int main(void)
         cmocka_unit_test_teardown(the_command_keeps_the_words_it_was_asked_with, process_close_all),
         cmocka_unit_test_teardown(what_memory_does_not_limit_the_keys_do, process_close_all),
         cmocka_unit_test(memory_that_the_host_has_not_is_not_fit_into),
+        cmocka_unit_test_teardown(layers_are_rows_of_the_page, process_close_all),
         cmocka_unit_test_teardown(all_sums_agree, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
