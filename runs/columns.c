@@ -8,7 +8,7 @@
 #include "runs/run.h"
 #include "runs/run_params.h"
 
-const char *const verdict_words[] = {"improved", "waiting", "stop", NULL};
+const char *const verdict_words[] = {"improved", "waiting", "stop", "ordered", NULL};
 const char *const verb_words[] = {"pause",  "continue",  "stop",  "checkpoint", "eval",
                                   "sample", "lr-factor", "trace", NULL};
 const char *const status_words[] = {"created", "running", "paused",  "finished", "early_stopped",

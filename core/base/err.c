@@ -1,6 +1,7 @@
 /* See err.h. */
 #include "core/base/err.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static void replace_controls(char *text)
 enum status err_set(struct err *err, enum status status, const char *format, ...)
 {
     if (!err) return status;
+    err->system = status == STATUS_IO ? errno : 0;
     err->status = status;
     va_list args;
     va_start(args, format);
@@ -40,5 +42,8 @@ enum status err_prefix(struct err *err, const char *format, ...)
     vsnprintf(context, sizeof context, format, args);
     va_end(args);
     memcpy(old, err->text, sizeof old);
-    return err_set(err, err->status, "%s: %s", context, old);
+    int system = err->system;
+    enum status status = err_set(err, err->status, "%s: %s", context, old);
+    err->system = system;
+    return status;
 }

@@ -20,6 +20,7 @@ enum status {
 
 struct err {
     enum status status;
+    int system;     /* errno of a STATUS_IO, so that causes can be compared; else 0 */
     char text[512]; /* one line, no newline, UTF-8, cut at a character's boundary */
 };
 

@@ -28,22 +28,34 @@ struct eval_record {
     int64_t step; /* steps done when it was taken */
     int64_t tokens;
     double wall_time;
-    double val_loss;       /* mean cross-entropy in nats */
+    double val_loss;       /* mean cross-entropy in nats; NaN where the task has none, like the next */
     double val_perplexity; /* exp(val_loss) */
     double eval_ms;
 };
 
-enum stopping_verdict { VERDICT_IMPROVED, VERDICT_WAITING, VERDICT_STOP };
+enum { MEASURES_MAX = 4 };
 
-/* One early-stopping decision; every evaluation leaves one, also when early stopping is off (patience 0). */
+/* All that an evaluation measured, by name: its columns above among them, where the task has them. */
+struct measures {
+    int count;
+    struct measure {
+        const char *name; /* static */
+        double value;
+    } of[MEASURES_MAX];
+};
+
+enum stopping_verdict { VERDICT_IMPROVED, VERDICT_WAITING, VERDICT_STOP, VERDICT_ORDERED };
+
+/* One early-stopping decision; every evaluation leaves one, also when early stopping is off (patience 0). Of
+ * one that an order asked for, which uses up no patience, the store keeps none. */
 struct stopping_record {
     int64_t step;
     double val_loss;
-    double best_val_loss; /* after this evaluation */
+    double best_val_loss; /* the lowest so far, this one included */
     int64_t best_step;
     double min_delta;
-    bool improved;
-    int64_t patience_used; /* evaluations since the best one */
+    bool improved;         /* this one is the lowest: its weights are kept */
+    int64_t patience_used; /* evaluations since one fell by more than min_delta; 0: this one did */
     int64_t patience;      /* 0: off */
     enum stopping_verdict verdict;
 };

@@ -15,6 +15,8 @@
 #include "datasets/corpus_mark.h"
 #include "datasets/tokenizer.h"
 
+enum { CHECKPOINT_MACHINE = 80 };
+
 /* What training needs beside weights and moments. */
 struct train_state {
     int64_t step;             /* steps done; the next one to run */
@@ -26,6 +28,7 @@ struct train_state {
     struct early_stopping stopping;
     int64_t best_saved; /* newest step that was the best and of which a checkpoint was written; -1: none */
     struct corpus_mark corpus;
+    char machine[CHECKPOINT_MACHINE]; /* threads and kernels that computed it; "": not known */
 };
 
 /* Where a checkpoint's numbers lie, and how to read them. */

@@ -255,15 +255,18 @@ static enum status read_state(const char *path, struct train_state *out, struct 
     json_error_t problem;
     json_int_t step, updates, cursor, tokens, skipped, best_step, used, patience, corpus[3];
     json_int_t saved = INT64_MIN; /* not said: written by an anneal that took every best for saved */
-    double best = INFINITY;
+    double best = INFINITY, reference = NAN; /* likewise: the best */
+    const char *machine = "";
     json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
     if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
     int bad = json_unpack_ex(
-        json, &problem, 0, "{s:I s:I s:I s:I s:F s:I s:I s:I s:I s:F s:I s:I s:I s?F s?I}", "step", &step,
-        "updates", &updates, "cursor", &cursor, "tokens", &tokens, "lr_factor", &s.lr_factor,
+        json, &problem, 0, "{s:I s:I s:I s:I s:F s:I s:I s:I s:I s:F s:I s:I s:I s?F s?I s?F s?s}", "step",
+        &step, "updates", &updates, "cursor", &cursor, "tokens", &tokens, "lr_factor", &s.lr_factor,
         "skipped_in_a_row", &skipped, "best_step", &best_step, "patience_used", &used, "patience", &patience,
         "min_delta", &s.stopping.min_delta, "corpus_tokens", &corpus[0], "corpus_checksum", &corpus[1],
-        "tokenizer_checksum", &corpus[2], "best_val_loss", &best, "best_saved", &saved);
+        "tokenizer_checksum", &corpus[2], "best_val_loss", &best, "best_saved", &saved, "patience_loss",
+        &reference, "computed_with", &machine);
+    snprintf(s.machine, sizeof s.machine, "%s", bad ? "" : machine);
     json_decref(json);
     if (bad || step < 0 || updates < 0 || cursor < 0 || tokens < 0 || skipped < 0 || used < 0 ||
         s.lr_factor < 0)
@@ -275,6 +278,7 @@ static enum status read_state(const char *path, struct train_state *out, struct 
     s.tokens = tokens;
     s.skipped_in_a_row = skipped;
     s.stopping.best = best;
+    s.stopping.reference = isnan(reference) ? best : reference;
     s.stopping.best_step = best_step;
     s.best_saved = saved == INT64_MIN ? best_step : saved;
     s.stopping.used = used;

@@ -153,6 +153,8 @@ static json_t *state_json(const struct train_state *s)
         (json_int_t)s->corpus.checksum, "tokenizer_checksum", (json_int_t)s->corpus.tokenizer, "best_saved",
         (json_int_t)s->best_saved);
     if (json && isfinite(e->best)) json_object_set_new(json, "best_val_loss", json_real(e->best));
+    if (json && isfinite(e->reference)) json_object_set_new(json, "patience_loss", json_real(e->reference));
+    if (json && *s->machine) json_object_set_new(json, "computed_with", json_string(s->machine));
     return json;
 }
 

@@ -3,10 +3,11 @@
 
 #include <string.h>
 
-enum status feed_open(struct feed *f, struct network *network, struct prefetch *batches, struct err *err)
+enum status feed_open(struct feed *f, struct network *network, const struct task *task, void *data,
+                      struct err *err)
 {
     const struct backend *be = network->backend;
-    *f = (struct feed){.network = network, .batches = batches};
+    *f = (struct feed){.network = network, .task = task, .data = data};
     enum status status = be->stream_open(network->device, network->plan->input.precision, &f->stream, err);
     f->host = network_at(network, BUFFER_HOST_BATCHES, 0);
     for (int i = 0; !status && i < network->plan->host_batch_count; i++)
@@ -32,14 +33,14 @@ int feed_take(struct feed *f, uint64_t cursor)
     const struct backend *be = f->network->backend;
     int slot = f->next, place = slot % 2, B = f->network->plan->input.B;
     size_t n = (size_t)B * (size_t)f->network->plan->input.T;
-    const int32_t *inputs, *targets;                /* (B,T) */
+    const int32_t *inputs, *labels;                 /* (B,T) */
     int32_t *host = f->host + (size_t)slot * 2 * n; /* (2,B,T) */
     f->next = (slot + 1) % f->network->plan->host_batch_count;
-    prefetch_take(f->batches, cursor, B, &inputs, &targets);
+    f->task->batch(f->data, TASK_TRAINING, cursor, B, &inputs, &labels);
     /* a failure is found by whoever looks at the network's stream: it is the same device */
     be->event_wait(f->arrived[slot], f->stream, NULL);
     memcpy(host, inputs, n * sizeof *inputs);
-    memcpy(host + n, targets, n * sizeof *targets);
+    memcpy(host + n, labels, n * sizeof *labels);
     be->stream_after(f->stream, f->consumed[place]);
     be->mem_upload(network_batch(f->network, place), host, 2 * n * sizeof *inputs, f->stream);
     be->event_record(f->arrived[slot], f->stream);

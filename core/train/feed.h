@@ -1,4 +1,4 @@
-/* Batches on their way to the device: from the prefetch through page-locked memory, over a stream of their
+/* Batches on their way to the device: from the task through page-locked memory, over a stream of their
  * own, into one of the network's two places for a batch, while the network computes on the other.
  *
  * Always: a place is filled only after the work that was queued on it, and work that is queued on it comes
@@ -13,11 +13,12 @@
 
 #include "core/base/err.h"
 #include "core/network/network.h"
-#include "datasets/prefetch.h"
+#include "core/train/task.h"
 
 struct feed {
-    struct network *network;                      /* borrowed */
-    struct prefetch *batches;                     /* borrowed */
+    struct network *network; /* borrowed */
+    const struct task *task; /* borrowed, like its data */
+    void *data;
     struct stream *stream;                        /* owned: of the copies */
     struct event *arrived[PLAN_HOST_BATCHES_MAX]; /* owned, by slot of the page-locked memory */
     struct event *consumed[2];                    /* owned, by place */
@@ -26,7 +27,8 @@ struct feed {
 };
 
 /* For batches (B,T) as the network's plan has them. On failure feed_close is still harmless. */
-enum status feed_open(struct feed *feed, struct network *network, struct prefetch *batches, struct err *err);
+enum status feed_open(struct feed *feed, struct network *network, const struct task *task, void *data,
+                      struct err *err);
 /* Before the network; harmless on a zeroed struct. */
 void feed_close(struct feed *feed);
 

@@ -21,8 +21,20 @@ enum {
     FIRST_STEPS = 8,     /* that count for no speed */
     INCIDENT_SECONDS = 5 /* of training, before a machine that is slow is told of */
 };
+#define FAR_UP          2.0    /* times the first loss */
+#define FAR_UNKNOWING   1.5    /* times the loss of a guess */
 #define DEVIATION       1.4826 /* standard deviations of a Gaussian in its median absolute deviation */
 #define LEAST_DEVIATION 0.01   /* of the median */
+
+struct health_limits health_limits_of(const struct config *c)
+{
+    return (struct health_limits){.stop_on_nan = c->health.on_nan == ON_NAN_STOP,
+                                  .loss_spike = c->health.loss_spike,
+                                  .plateau_steps = c->health.plateau_steps,
+                                  .plateau_delta = c->health.plateau_delta,
+                                  .throughput_drop = c->health.throughput_drop,
+                                  .starvation = c->health.starvation};
+}
 
 void health_init(struct health *h, const struct health_limits *limits)
 {
@@ -152,6 +164,26 @@ static struct health_event *judge_spike(struct health *h, const struct health_st
     }
     h->losses[h->loss_count++ % HEALTH_WINDOW] = s->loss;
     return out;
+}
+
+static struct health_event *judge_divergence(struct health *h, const struct health_step *s,
+                                             struct health_event *out)
+{
+    if (h->limits.loss_spike <= 0 || h->limits.guess <= 0 || !isfinite(s->loss)) return out;
+    if (!h->begun) h->first_loss = s->loss;
+    h->begun = true;
+    if (s->loss <= fmax(FAR_UP * h->first_loss, FAR_UNKNOWING * h->limits.guess)) {
+        if (++h->sound_steps >= CALM_STEPS) h->diverged = false;
+        return out;
+    }
+    h->sound_steps = 0;
+    if (h->diverged || h->spiking) return out;
+    h->diverged = true;
+    return tell(out, s->step, "warning",
+                "step %" PRId64
+                ": training diverges: the loss is %.4g, it began with %.4g, and guessing gives "
+                "%.4g (lower train.learning_rate, raise train.warmup_steps, or set train.max_grad_norm)",
+                s->step, s->loss, h->first_loss, h->limits.guess);
 }
 
 /* Groups [from, from + n) of the ring, oldest first. */
@@ -288,6 +320,7 @@ int health_judge(struct health *h, const struct health_step *s, struct health_ev
     h->seen++;
     end = judge_finite(h, s, end);
     end = judge_spike(h, s, end);
+    end = judge_divergence(h, s, end);
     end = judge_plateau(h, s, end);
     end = judge_throughput(h, s, end);
     end = judge_starvation(h, s, end);

@@ -1,20 +1,28 @@
-/* The health of a run, judged from what is known after each step. Five detectors, each switched off by a
- * limit of 0 (non-finite numbers are always told):
+/* The health of a run, judged from what is known after each step. Six detectors, each switched off by a limit
+ * of 0 (numbers that are not finite are always reported):
  *
- *     not finite   the loss or the gradient norm is NaN or infinite. Over after 16 finite steps in a row.
- * Apart from that, where it is not told already: a validation loss. Over after a finite one. loss spike   the
- * loss lies more than `loss_spike` deviations above the median of the 64 steps before; a deviation is 1.4826
- * times their median absolute deviation (a Gaussian's standard deviation), and at least 1 % of the median.
- * Judged once 32 steps are known. Over after 8 steps in a row above by less than half of that, or after 64
- * steps: then the new level is what later losses are compared with. plateau      of the last `plateau_steps`,
- * in 32 groups, the median of the newer 16 groups' mean losses is not lower than that of the older 16 by the
- * share `plateau_delta`, by more than the noise of the groups lets expect of a loss that falls by as much.
- * Over when it is lower by four times that share and twice the noise's error, for 8 groups in a row.
- * throughput   the median of the last 8 steps' tokens/s has been below that of the 64 steps before by the
+ * Not finite: the loss or the gradient norm is NaN or infinite. Over after 16 finite steps in a row. Apart
+ * from that, where it is not reported already: a validation loss. Over after a finite one.
+ *
+ * Loss spike: the loss lies more than `loss_spike` deviations above the median of the 64 steps before; a
+ * deviation is 1.4826 times their median absolute deviation (a Gaussian's standard deviation), and at least 1
+ * % of the median. Judged once 32 steps are known. Over after 8 steps in a row above by less than half of
+ * that, or after 64 steps: then the new level is what later losses are compared with.
+ *
+ * Divergence, from the first step on, where no spike is under way: the loss is more than twice the first one
+ * and more than 1.5 times what guessing gives. Over after 8 steps in a row below. Off with loss_spike.
+ *
+ * Plateau: of the last `plateau_steps`, in 32 groups, the median of the newer 16 groups' mean losses is not
+ * lower than that of the older 16 by the share `plateau_delta`, by more than the noise of the groups lets
+ * expect of a loss that falls by as much. Over when it is lower by four times that share and twice the
+ * noise's error, for 8 groups in a row.
+ *
+ * Throughput: the median of the last 8 steps' tokens/s has been below that of the 64 steps before by the
  * share `throughput_drop`, for at least 5 seconds of training. Over after 32 steps in a row within half of
- * that share, or after 256 steps: then the new speed is what is usual. starvation   of the time of the last
- * 32 steps the share `starvation` went by waiting for batches, for at least 5 seconds of training. Over when
- * it is below half of that share.
+ * that share, or after 256 steps: then the new speed is what is usual.
+ *
+ * Starvation: of the time of the last 32 steps the share `starvation` went by waiting for batches, for at
+ * least 5 seconds of training. Over when it is below half of that share.
  *
  * The first 8 steps count for neither throughput nor starvation: memory is touched for the first time then.
  * An incident is told once, when it is recognised, and names the step it began at. Pure: the same steps give
@@ -25,16 +33,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/model/config.h"
+
 enum {
     HEALTH_WINDOW = 64,
     HEALTH_RECENT = 8,
     HEALTH_WAITS = 32,
     HEALTH_GROUPS = 32,
-    HEALTH_EVENTS_MAX = 5, /* of one step: each detector at most one */
+    HEALTH_EVENTS_MAX = 6, /* of one step: each detector at most one */
 };
 
 struct health_limits {
     bool stop_on_nan;       /* only said in the event: stopping is the caller's */
+    double guess;           /* the loss of who knows nothing; 0: not known */
     double loss_spike;      /* deviations */
     int64_t plateau_steps;  /* at least 32 */
     double plateau_delta;   /* share of the loss */
@@ -76,8 +87,14 @@ struct health {
     double waits[HEALTH_WAITS], times[HEALTH_WAITS];
     int64_t wait_count, starving_since;
     double starving_seconds;
-    int64_t seen; /* steps */
+    int64_t seen;      /* steps */
+    double first_loss; /* the first finite one, where known */
+    bool begun, diverged;
+    int64_t sound_steps; /* in a row */
 };
+
+/* The limits of a configuration; `guess` is left 0. */
+struct health_limits health_limits_of(const struct config *config);
 
 void health_init(struct health *health, const struct health_limits *limits);
 

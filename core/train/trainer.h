@@ -31,7 +31,7 @@ struct train_observer {
     /* Before that much is allocated on the device; a failure is trainer_open's. */
     enum status (*reserve)(void *context, int64_t bytes, struct err *err);
     void (*step)(void *context, const struct step_record *record);
-    void (*eval)(void *context, const struct eval_record *record);
+    void (*eval)(void *context, const struct eval_record *record, const struct measures *measures);
     void (*stopping)(void *context, const struct stopping_record *record);
     void (*sample)(void *context, const struct sample_record *record);
     /* A checkpoint of this moment is going to be written. What was told so far should be safe before it is
@@ -59,6 +59,8 @@ enum train_outcome {
     TRAIN_STOPPED,    /* asked to leave, by an order or by request() */
     TRAIN_DIVERGED,   /* 100 updates in a row were skipped because of a non-finite gradient norm */
     TRAIN_NOT_FINITE, /* the first non-finite loss or gradient norm, where health.on_nan = stop */
+    TRAIN_FALLS_BACK, /* failed with a device that another may take over from */
+    TRAIN_FAILED,     /* likewise, and there is none */
 };
 
 struct train_setup {
@@ -73,8 +75,9 @@ struct train_setup {
     const struct progress *progress; /* of opening; NULL: nobody looks; borrowed until trainer_open returns */
     struct allocator_listener full;  /* hears who holds which memory when the device has no more, a line at a
                                         time: while it opens, or when a step fails for that */
+    bool another_device;             /* may train on where this one fails */
     bool check_allocations; /* a step after the first that allocates memory ends the run with a sentence: see
-                               trainer_allocations.c */
+                               trainer_watch.c */
     struct train_observer observer;
 };
 

@@ -1,36 +1,37 @@
-/* What the files of the trainer share: its state, and what each part offers the others. Private to
- * trainer*.c. */
+/* The trainer's state, a struct for each subject, and what each part offers those that come after it. Private
+ * to trainer*.c. Parts use only those before them:
+ *
+ *     report    what is told beside the records: events, memory, health
+ *     watch     how a step is looked at: profile, trace, allocations
+ *     step      one optimizer step
+ *     evaluate  evaluations and samples, between two steps
+ *     save      checkpoints
+ *     run       the loop: gathers facts, has decide.h decide, and carries out
+ *     trainer   opening and closing */
 #ifndef ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
 #define ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
 
 #include "core/checkpoint/saver.h"
 #include "core/generate/generate.h"
+#include "core/train/decide.h"
 #include "core/train/feed.h"
 #include "core/train/health.h"
 #include "core/train/optimizer.h"
 #include "core/train/profiler.h"
 #include "core/train/replay.h"
 #include "core/train/schedule.h"
+#include "core/train/task.h"
 #include "core/train/trace.h"
 #include "core/train/trainer.h"
-#include "datasets/batch.h"
-#include "datasets/prefetch.h"
+#include "core/train/world.h"
 
-enum { SKIPS_IN_A_ROW_MAX = 100, SAMPLE_BYTES_MAX = 16384 };
+enum { SAMPLE_BYTES_MAX = 16384 };
 
-/* A step that is queued and not yet told. */
-struct flight {
-    int64_t step;
-    uint64_t cursor; /* after it */
-    double lr, start;
-    double labels; /* of its loss, at least 1 */
-};
-
-/* Checkpoints in a row that could not be written. */
-struct save_trouble {
-    int64_t count, first; /* count 0: none; the step of the first */
-    int64_t untold;       /* of count: of the same cause as the one told before */
-    struct err told;
+/* The run's health, as far as its steps have been told. */
+struct wellbeing {
+    struct health health;
+    double waited;   /* seconds for batches, by the last step told */
+    bool not_finite; /* a number was not, and health.on_nan = stop */
 };
 
 /* The step that is to be traced, or is. */
@@ -42,139 +43,178 @@ struct tracing {
     struct err problem;  /* why something is missing in it; status ok: nothing is */
 };
 
-struct trainer {
-    struct train_setup setup;
-    struct model model;
-    struct plan plan;
-    struct network network;
-    struct generator generator; /* opened when the corpus has a tokenizer */
-    struct split train, validation;
-    struct schedule schedule;
-    struct optimizer optimizer;
+/* How steps are looked at. */
+struct watching {
     struct profiler *profiler;  /* NULL: off */
     struct profiler *profiling; /* the same while a step is queued that is profiled; else NULL */
-    struct train_state state;   /* after the last step that was told */
-    struct device_info device;
-    struct prefetch *train_batches, *validation_batches; /* the latter NULL without a validation split */
+    struct tracing tracing;
+    int64_t heap_allocations, device_allocations; /* before the step, where they are checked */
+};
+
+/* A step that is queued and not yet told. */
+struct flight {
+    int64_t step;
+    uint64_t cursor; /* after it */
+    double lr, start;
+    double labels; /* of its loss, at least 1 */
+};
+
+/* Steps under way. */
+struct stepping {
     struct feed feed;
     struct replay replay;
     struct flight flights[PLAN_FLIGHTS]; /* by step modulo PLAN_FLIGHTS, as the next two */
     struct event *landed[PLAN_FLIGHTS];  /* its result is on the host */
     struct step_result *results;         /* (PLAN_FLIGHTS) page-locked, of the plan */
     int in_flight;
-    double told_at;                               /* of clock_monotonic */
-    int64_t heap_allocations, device_allocations; /* before the step, where they are checked */
-    char *sample_bytes, *sample_text;
-    int64_t last_eval_step, last_checkpoint_step;
-    int64_t last_memory_step; /* when what is held was told last */
-    double last_val_loss;
-    bool sampling;
+    double told_at;       /* of clock_monotonic */
+    int64_t finite_steps; /* told so far, whose loss and gradient were finite */
+};
+
+/* Evaluations and samples. */
+struct looking {
+    struct generator generator;
+    bool samples; /* the corpus has a tokenizer, and the generator is open */
+    char *bytes, *text;
+    int64_t last_step; /* of the last evaluation; -1: none */
+    double last_loss;
+};
+
+/* Checkpoints in a row that could not be written. */
+struct save_trouble {
+    int64_t count, first; /* count 0: none; the step of the first */
+    int64_t untold;       /* of count: of the same cause as the one told before */
+    struct err told;
+};
+
+struct saving {
     struct saver *saver; /* NULL: checkpoints are written by the training thread */
     struct save_job job; /* the newest */
+    bool held;           /* it is not given to the saver before a finite gradient speaks for its weights, */
+    int64_t held_at;     /* that is before there are more finite steps than these */
     struct save_trouble trouble;
-    bool held; /* it is not given to the saver before a finite gradient speaks for its weights */
-    struct tracing tracing;
-    struct health health;
-    double waited; /* seconds for batches, by the last step told */
-    bool halted;   /* a number was not finite, and health.on_nan = stop */
+    int64_t last_step; /* of the newest checkpoint; -1: none, or it failed */
 };
+
+/* What has been asked from outside, and where the loop is. */
+struct course {
+    unsigned due;
+    bool asked, leave, pause, resting; /* resting: the observer knows of the pause */
+    bool ordered;
+    struct order order;
+};
+
+struct trainer {
+    struct train_setup setup;
+    const struct task *task;
+    void *data; /* the task's */
+    const struct world *world;
+    struct device_info device;
+    struct model model;
+    struct plan plan;
+    struct network network;
+    struct schedule schedule;
+    struct optimizer optimizer;
+    struct train_state state;               /* after the last step that was told */
+    char computed_with[CHECKPOINT_MACHINE]; /* what the checkpoint was that it goes on from; "": not known */
+    int64_t last_memory_step;               /* when what is held was told last */
+    struct wellbeing wellbeing;
+    struct watching watching;
+    struct stepping stepping;
+    struct looking looking;
+    struct saving saving;
+    struct course course;
+};
+
+/* ---- trainer_report.c ---- */
 
 /* A line of the run's history, at the current step. */
 void trainer_event(struct trainer *trainer, const char *level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
 /* Once the device has failed nothing that comes from it means anything; each answer repeats the first fault.
  */
 enum status trainer_device_status(struct trainer *trainer, struct err *err);
-
-/* What went wrong beside training; a failed device ends it, and has its own sentence there. */
+/* Tells a problem beside training; a failed device ends it, and has its own sentence there. */
 void trainer_tolerate(struct trainer *trainer, const char *level, const struct err *problem);
 
-/* trainer_step.c */
+/* The memory of every tag, planned and real, and how much the device has given in all. Allocates nothing. */
+void trainer_report_memory(struct trainer *trainer);
+void trainer_report_memory_due(struct trainer *trainer); /* where the last report is a hundred steps old */
+void trainer_tell_used(struct trainer *trainer);         /* only how much the device has given */
+
+void trainer_health_init(struct trainer *trainer);
+/* Judges a step or an evaluation that has just been told, and tells events. */
+void trainer_judge_step(struct trainer *trainer, const struct step_record *record);
+void trainer_judge_evaluation(struct trainer *trainer, const struct eval_record *record);
+/* Whether the newest step told had a gradient or loss that is not finite. The update before may have ruined
+ * the weights, though they are finite: until a finite gradient shows that it has not, only what is ordered is
+ * saved, and nothing older goes for it. */
+bool trainer_weights_are_in_doubt(const struct trainer *trainer);
+
+/* ---- trainer_watch.c ---- */
+
+enum status trainer_watch_open(struct trainer *trainer, struct err *err);
+void trainer_watch_close(struct trainer *trainer);
+/* Counts allocations from here on; returns whether any was made, after the step is queued and others are
+ * told. */
+void trainer_allocations_begin(struct trainer *trainer);
+enum status trainer_allocations_end(struct trainer *trainer, struct err *err);
+bool trainer_allocations_watch(struct trainer *trainer, bool on); /* returns what was before */
+/* Before a step's first operation and after its last, and once its record is told. */
+void trainer_watch_begin(struct trainer *trainer, int64_t step);
+void trainer_watch_end(struct trainer *trainer);
+void trainer_watch_tell(struct trainer *trainer, const struct step_record *step);
+/* Whether step `step` is waited for by itself: it is traced, or both it and the one before are profiled. */
+bool trainer_watch_waits(const struct trainer *trainer, int64_t step);
+/* The next step is traced for the order, which is answered then; false: another waits for that already. */
+bool trainer_trace_order(struct trainer *trainer, const struct order *order);
+void trainer_trace_give_up(struct trainer *trainer); /* no step will follow */
+
+/* ---- trainer_step.c ---- */
+
 enum status trainer_open_steps(struct trainer *trainer, struct err *err);
-void trainer_close_steps(struct trainer *trainer); /* harmless on a zeroed struct */
+void trainer_close_steps(struct trainer *trainer);     /* harmless on a zeroed struct */
+int64_t trainer_queued(const struct trainer *trainer); /* steps done when all that are queued are */
+/* Whether the last step queued takes the last example of an epoch: by the position alone, so that a run
+ * resumed in the midst of an epoch ends it where the uninterrupted one does. */
+bool trainer_ends_epoch(const struct trainer *trainer);
 /* Queues one optimizer step, and tells the observer of all that are known to have happened. On a failure of
  * the device nothing is told of what did not. */
 enum status trainer_step(struct trainer *trainer, struct err *err);
 /* Waits for the steps that are queued and tells them: then the state is that of the device. */
 enum status trainer_settle(struct trainer *trainer, struct err *err);
-int64_t trainer_queued(const struct trainer *trainer); /* steps done when all that are queued are */
 
-/* trainer_health.c: judges a step or an evaluation that has just been told, and tells what is wrong. */
-void trainer_health_init(struct trainer *trainer);
-void trainer_judge_health(struct trainer *trainer, const struct step_record *record);
-void trainer_judge_evaluation(struct trainer *trainer, const struct eval_record *record);
-/* trainer_allocations.c: nothing where the setup does not ask for it */
-enum status trainer_allocations_open(struct trainer *trainer, struct err *err);
-/* A step begins: what is there is counted, and from here on this thread's heap is watched. */
-void trainer_allocations_begin(struct trainer *trainer);
-bool trainer_allocations_watch(struct trainer *trainer, bool on); /* returns what was before */
-/* After a step is queued and others are told: whether any of that allocated. */
-enum status trainer_allocations_check(struct trainer *trainer, struct err *err);
+/* ---- trainer_evaluate.c: the steps have settled ---- */
 
-/* trainer_evaluate.c */
-void trainer_evaluate(struct trainer *trainer);
+enum status trainer_open_looking(struct trainer *trainer, struct err *err);
+void trainer_close_looking(struct trainer *trainer);
+/* Evaluates; one that is ordered takes no patience. True: its loss is the lowest so far. */
+bool trainer_evaluate(struct trainer *trainer, bool ordered);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
 
-/* trainer_memory.c: the memory of every tag, and what the device has given in all. Allocates nothing. */
-void trainer_report_memory(struct trainer *trainer);
-void trainer_tell_used(struct trainer *trainer);         /* only how much the device has given */
-void trainer_report_memory_due(struct trainer *trainer); /* where it was told long ago */
-/* trainer_trace.c: whether and how the step is traced. An order is taken up, false: another is; before a
- * step's first operation and after its last, and once its record is told, with its spans, count of them; and
- * when no step will follow. */
-bool trainer_trace_order(struct trainer *trainer, const struct order *order);
-bool trainer_trace_wants(const struct trainer *trainer); /* the next step, or the one under way */
-/* Whether the device's own tools look on: they work inside the calls of the step. */
-bool trainer_trace_listens(const struct trainer *trainer);
-void trainer_trace_begin(struct trainer *trainer, int64_t step);
-void trainer_trace_end(struct trainer *trainer);
-void trainer_trace_tell(struct trainer *trainer, const struct step_record *step, const struct span *spans,
-                        int count);
-void trainer_trace_give_up(struct trainer *trainer);
-void trainer_trace_close(struct trainer *trainer);
+/* ---- trainer_save.c: the steps have settled ---- */
 
-/* trainer_profile.c: before the first operation of a step and after the last, and once its record is told,
- * which may be later. */
-enum status trainer_profile_open(struct trainer *trainer, struct err *err);
-void trainer_profile_begin(struct trainer *trainer, int64_t step);
-void trainer_profile_end(struct trainer *trainer);
-void trainer_profile_tell(struct trainer *trainer, const struct step_record *step);
-
-/* trainer_save.c */
-/* Whether the newest step told had a gradient or loss that is not finite. The update before may have ruined
- * the weights, though they are finite: until a finite gradient shows that it has not, only what is ordered is
- * saved, and nothing older goes for it. */
-bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 bool trainer_weights_are_finite(struct trainer *trainer);
-/* Whether checkpoints hold moments. */
-bool trainer_saves_full(const struct config *config);
 /* Takes a snapshot and goes on, or in the foreground writes it; one that is being written is waited for.
- * `kind` is static text. What is written in the background begins when trainer_confirm_save is called, or
- * when somebody waits for it; a failure is told when it is collected. */
+ * `kind` is static text. What is written in the background begins when a finite gradient is told, or when
+ * somebody waits for it; a failure is told when it is collected. */
 enum status trainer_save_checkpoint(struct trainer *trainer, const char *kind, struct err *err);
-/* The same, and returns when it is on disk, or why it is not. */
+/* The same, where a failure is no reason to end the run. It is told when it is the first, or has another
+ * cause than the one before; the next that is written tells how many were not. */
+void trainer_try_save(struct trainer *trainer, const char *kind);
+/* The same as the first, and returns when it is on disk, or why it is not. */
 enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
 /* Whether one that is whole is there, of this life of the run or an earlier. Reads it. */
 bool trainer_has_checkpoint(const struct trainer *trainer);
-/* The checkpoint of `step` could not be written, which is no reason to end the run: told when it is the
- * first, or has another cause than the one before. The next that is written tells how many were not. */
-void trainer_tolerate_save(struct trainer *trainer, int64_t step, const struct err *problem);
-/* When no other will be written: how many were not, of those that were not told. */
-void trainer_tell_unsaved(struct trainer *trainer);
-/* A step's gradient was finite: the weights it was taken from, those of the snapshot that is held, may be
- * written. */
-void trainer_confirm_save(struct trainer *trainer);
+/* After steps were told: starts to write a snapshot that a finite gradient speaks for, and tells how one
+ * ended. */
+void trainer_collect_save(struct trainer *trainer);
 /* No step will follow soon: the snapshot that is held is written, or given up where the weights are in doubt,
  * which an event tells. */
 void trainer_decide_save(struct trainer *trainer);
-/* Until nothing is being written, and what was is told; its failure is returned instead. A snapshot that is
- * held is decided on first. */
-enum status trainer_wait_for_save(struct trainer *trainer, struct err *err);
-/* Tells how a save in the background ended, where it has. */
-void trainer_collect_save(struct trainer *trainer);
-
-/* trainer_orders.c: takes all waiting orders; while paused, waits for more. True: leave. */
-bool trainer_obey_orders(struct trainer *trainer);
+/* Until nothing is being written, and what was is told; a failure is tolerated. */
+void trainer_finish_saves(struct trainer *trainer);
+/* When no other will be written: how many were not, of those that were not told. */
+void trainer_tell_unsaved(struct trainer *trainer);
 
 #endif

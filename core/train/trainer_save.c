@@ -25,42 +25,31 @@ bool trainer_weights_are_finite(struct trainer *t)
     return isfinite(clip.norm);
 }
 
-bool trainer_weights_are_in_doubt(const struct trainer *t)
-{
-    return t->halted || t->state.skipped_in_a_row > 0;
-}
-
 bool trainer_has_checkpoint(const struct trainer *t)
 {
     char path[PATH_MAX];
     return checkpoint_find(t->setup.checkpoints, -1, path, sizeof path, NULL) == STATUS_OK;
 }
 
-bool trainer_saves_full(const struct config *config)
+static bool trainer_saves_full(const struct config *config)
 {
     return config->checkpoint.contents == CONTENTS_FULL;
 }
 
-/* Sentences name the step, and a folder called after it. */
-static bool differ_in_numbers_alone(const char *a, const char *b)
+static bool same_cause(const struct err *a, const struct err *b)
 {
-    static const char digits[] = "0123456789";
-    for (;; a++, b++) {
-        a += strspn(a, digits);
-        b += strspn(b, digits);
-        if (*a != *b || !*a) return *a == *b;
-    }
+    return a->status == b->status && a->system == b->system;
 }
 
-void trainer_tolerate_save(struct trainer *t, int64_t step, const struct err *problem)
+/* The checkpoint of `step` could not be written, which is no reason to end the run. */
+static void tolerate_save(struct trainer *t, int64_t step, const struct err *problem)
 {
-    struct save_trouble *trouble = &t->trouble;
+    struct save_trouble *trouble = &t->saving.trouble;
     struct err more = *problem;
     if (trainer_device_status(t, NULL)) return; /* it ends the run, and says so there */
     if (trouble->count++ == 0) {
         trouble->first = step;
-    } else if (problem->status == trouble->told.status &&
-               differ_in_numbers_alone(problem->text, trouble->told.text)) {
+    } else if (same_cause(problem, &trouble->told)) {
         trouble->untold++;
         return;
     } else {
@@ -75,7 +64,7 @@ void trainer_tolerate_save(struct trainer *t, int64_t step, const struct err *pr
 
 static void tell_recovery(struct trainer *t, int64_t step)
 {
-    const struct save_trouble *trouble = &t->trouble;
+    const struct save_trouble *trouble = &t->saving.trouble;
     if (trouble->count == 1)
         trainer_event(t, "info",
                       "checkpoints are written again: that of step %" PRId64
@@ -86,12 +75,12 @@ static void tell_recovery(struct trainer *t, int64_t step)
                       "checkpoints are written again: that of step %" PRId64 " is there, %" PRId64
                       " before it, since step %" PRId64 ", could not be written",
                       step, trouble->count, trouble->first);
-    t->trouble = (struct save_trouble){0};
+    t->saving.trouble = (struct save_trouble){0};
 }
 
 void trainer_tell_unsaved(struct trainer *t)
 {
-    const struct save_trouble *trouble = &t->trouble;
+    const struct save_trouble *trouble = &t->saving.trouble;
     if (trouble->untold && trouble->untold + 1 == trouble->count)
         trainer_event(t, "error",
                       "%" PRId64 " checkpoints since step %" PRId64
@@ -102,7 +91,7 @@ void trainer_tell_unsaved(struct trainer *t)
                       "%" PRId64 " checkpoints since step %" PRId64
                       " could not be written, the newest %" PRId64 " of them for the reason told last",
                       trouble->count, trouble->first, trouble->untold + 1);
-    t->trouble = (struct save_trouble){0};
+    t->saving.trouble = (struct save_trouble){0};
 }
 
 /* What became of `job`. A failed one leaves its step without a checkpoint. */
@@ -111,7 +100,7 @@ static enum status tell(struct trainer *t, const struct save_job *job, const str
 {
     char path[64];
     if (result->status) {
-        if (t->last_checkpoint_step == job->state.step) t->last_checkpoint_step = -1;
+        if (t->saving.last_step == job->state.step) t->saving.last_step = -1;
         if (err) *err = result->err;
         return result->status;
     }
@@ -127,55 +116,70 @@ static enum status tell(struct trainer *t, const struct save_job *job, const str
     return STATUS_OK;
 }
 
-void trainer_confirm_save(struct trainer *t)
+static void start_held(struct trainer *t)
 {
-    if (!t->held) return;
-    t->held = false;
-    saver_start(t->saver, &t->job);
+    if (!t->saving.held) return;
+    t->saving.held = false;
+    saver_start(t->saving.saver, &t->saving.job);
 }
 
-/* No step will speak for what is held any more. The snapshot of weights that may be ruined would only push
- * good checkpoints out. */
+/* A finite gradient of the weights of the snapshot speaks for them. */
+static void confirm_held(struct trainer *t)
+{
+    if (t->stepping.finite_steps > t->saving.held_at) start_held(t);
+}
+
+/* The snapshot of weights that may be ruined would only push good checkpoints out. */
 void trainer_decide_save(struct trainer *t)
 {
-    if (!t->held) return;
+    struct saving *s = &t->saving;
+    confirm_held(t);
+    if (!s->held) return;
     if (!trainer_weights_are_in_doubt(t)) {
-        trainer_confirm_save(t);
+        start_held(t);
         return;
     }
-    t->held = false;
-    if (t->last_checkpoint_step == t->job.state.step) t->last_checkpoint_step = -1;
+    s->held = false;
+    if (s->last_step == s->job.state.step) s->last_step = -1;
     trainer_event(
         t, "warning",
         "no checkpoint at step %" PRId64
         ": no finite gradient followed, its weights may be ruined; the checkpoints from before stay",
-        t->job.state.step);
+        s->job.state.step);
 }
 
-enum status trainer_wait_for_save(struct trainer *t, struct err *err)
+/* Until nothing is being written; the failure of what was is returned. */
+static enum status wait_for_save(struct trainer *t, struct err *err)
 {
     struct save_result result;
     trainer_decide_save(t);
-    bool ended = t->saver && saver_collect(t->saver, true, &result);
-    return ended ? tell(t, &t->job, &result, err) : STATUS_OK;
+    bool ended = t->saving.saver && saver_collect(t->saving.saver, true, &result);
+    return ended ? tell(t, &t->saving.job, &result, err) : STATUS_OK;
+}
+
+void trainer_finish_saves(struct trainer *t)
+{
+    struct err problem = {0};
+    if (wait_for_save(t, &problem)) tolerate_save(t, t->saving.job.state.step, &problem);
 }
 
 void trainer_collect_save(struct trainer *t)
 {
+    struct saving *s = &t->saving;
     struct save_result result;
     struct err problem = {0};
-    if (t->saver && saver_collect(t->saver, false, &result) && tell(t, &t->job, &result, &problem))
-        trainer_tolerate_save(t, t->job.state.step, &problem);
+    confirm_held(t);
+    if (s->saver && saver_collect(s->saver, false, &result) && tell(t, &s->job, &result, &problem))
+        tolerate_save(t, s->job.state.step, &problem);
 }
 
 /* For the one before, whose failure is told and is no reason against this one. */
 static void wait_for_turn(struct trainer *t)
 {
-    struct err problem = {0};
     char waited[32];
     double start = clock_monotonic();
-    if (!t->saver || (!t->held && !saver_is_busy(t->saver))) return;
-    if (trainer_wait_for_save(t, &problem)) trainer_tolerate_save(t, t->job.state.step, &problem);
+    if (!t->saving.saver || (!t->saving.held && !saver_is_busy(t->saving.saver))) return;
+    trainer_finish_saves(t);
     double seconds = clock_monotonic() - start;
     if (seconds < 1) return;
     trainer_event(t, "warning",
@@ -190,6 +194,7 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
+    struct saving *s = &t->saving;
     struct save_result result;
     wait_for_turn(t);
     bool finite = trainer_weights_are_finite(t);
@@ -198,7 +203,7 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
     if (!finite)
         return err_set(err, STATUS_FAILED,
                        "no checkpoint at step %" PRId64 ": the weights are no longer finite", t->state.step);
-    t->job = (struct save_job){.folder = t->setup.checkpoints,
+    s->job = (struct save_job){.folder = t->setup.checkpoints,
                                .kind = kind,
                                .source = checkpoint_of_network(&t->network, trainer_saves_full(c)),
                                .state = t->state,
@@ -207,21 +212,28 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
                                .prune = !trainer_weights_are_in_doubt(t),
                                .before = o->safe,
                                .context = o->context};
-    if (t->state.stopping.best_step == t->state.step) t->job.state.best_saved = t->state.step;
-    if (t->saver) status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
+    if (t->state.stopping.best_step == t->state.step) s->job.state.best_saved = t->state.step;
+    if (s->saver) status = checkpoint_take_snapshot(&t->network, &s->job.source, err);
     if (status) return status;
     o->saving(o->context);
-    t->last_checkpoint_step = t->state.step;
+    s->last_step = t->state.step;
     trainer_report_memory(t);
-    t->held = t->saver != NULL;
-    if (t->held) return STATUS_OK;
-    save_carry_out(&t->job, &result);
-    return tell(t, &t->job, &result, err);
+    s->held = s->saver != NULL;
+    s->held_at = t->stepping.finite_steps;
+    if (s->held) return STATUS_OK;
+    save_carry_out(&s->job, &result);
+    return tell(t, &s->job, &result, err);
+}
+
+void trainer_try_save(struct trainer *t, const char *kind)
+{
+    struct err problem = {0};
+    if (trainer_save_checkpoint(t, kind, &problem)) tolerate_save(t, t->state.step, &problem);
 }
 
 enum status trainer_save_now(struct trainer *t, const char *kind, struct err *err)
 {
     enum status status = trainer_save_checkpoint(t, kind, err);
-    if (!status) trainer_confirm_save(t); /* whoever asks takes the weights as they are */
-    return status ? status : trainer_wait_for_save(t, err);
+    if (!status) start_held(t); /* whoever asks takes the weights as they are */
+    return status ? status : wait_for_save(t, err);
 }

@@ -15,33 +15,44 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
     const struct backend *be = t->setup.backend;
-    enum status status = feed_open(&t->feed, &t->network, t->train_batches, err);
+    struct stepping *s = &t->stepping;
+    enum status status = feed_open(&s->feed, &t->network, t->task, t->data, err);
     if (!status)
         status =
-            replay_open(&t->replay, &t->network, &t->optimizer, c->train.graph, (float)c->train.dropout, err);
-    t->results = network_at(&t->network, BUFFER_HOST_RESULTS, 0);
+            replay_open(&s->replay, &t->network, &t->optimizer, c->train.graph, (float)c->train.dropout, err);
+    s->results = network_at(&t->network, BUFFER_HOST_RESULTS, 0);
     for (int i = 0; !status && i < PLAN_FLIGHTS; i++)
-        status = be->event_open(t->setup.device, &t->landed[i], err);
+        status = be->event_open(t->setup.device, &s->landed[i], err);
     return status;
 }
 
 void trainer_close_steps(struct trainer *t)
 {
+    struct stepping *s = &t->stepping;
     for (int i = 0; i < PLAN_FLIGHTS; i++)
-        if (t->landed[i]) t->setup.backend->event_close(t->landed[i]);
-    replay_close(&t->replay);
-    feed_close(&t->feed);
+        if (s->landed[i]) t->setup.backend->event_close(s->landed[i]);
+    replay_close(&s->replay);
+    feed_close(&s->feed);
 }
 
 int64_t trainer_queued(const struct trainer *t)
 {
-    return t->state.step + t->in_flight;
+    return t->state.step + t->stepping.in_flight;
+}
+
+bool trainer_ends_epoch(const struct trainer *t)
+{
+    const struct config *c = t->setup.config;
+    uint64_t taken = (uint64_t)(c->train.batch_size * c->train.accumulation_steps), cursor = t->state.cursor;
+    uint64_t epoch = t->task->examples(t->data, TASK_TRAINING);
+    if (t->stepping.in_flight) cursor = t->stepping.flights[(trainer_queued(t) - 1) % PLAN_FLIGHTS].cursor;
+    return cursor / epoch != (cursor - taken) / epoch;
 }
 
 /* Whether this step is queued as graphs: not where it is looked at operation by operation. */
 static bool graph_this_step(const struct trainer *t)
 {
-    return replay_ready(&t->replay) && !t->profiling;
+    return replay_ready(&t->stepping.replay) && !t->watching.profiling;
 }
 
 /* Whether the next step waits for this one: where it is asked for, where a step is measured or traced by
@@ -49,8 +60,9 @@ static bool graph_this_step(const struct trainer *t)
  * may, so that no step follows the last. */
 static bool in_lockstep(const struct trainer *t)
 {
-    return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 || t->health.limits.stop_on_nan ||
-           trainer_trace_wants(t) || replay_measures(&t->replay) || profiler_is_held_up(t->profiler);
+    return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 ||
+           t->wellbeing.health.limits.stop_on_nan || trainer_watch_waits(t, trainer_queued(t)) ||
+           replay_measures(&t->stepping.replay);
 }
 
 /* Queues step `trainer_queued` and the copy of its result, and fills the flight. */
@@ -59,34 +71,35 @@ static void queue_step(struct trainer *t, struct flight *f)
     const struct config *c = t->setup.config;
     const struct backend *be = t->setup.backend;
     struct network *net = &t->network;
+    struct stepping *s = &t->stepping;
     int at = (int)(trainer_queued(t) % PLAN_FLIGHTS);
     f->step = trainer_queued(t);
     f->start = clock_monotonic();
     f->lr = schedule_lr(&t->schedule, f->step) * t->state.lr_factor;
-    f->cursor = t->in_flight ? t->flights[1 - at].cursor : t->state.cursor;
-    trainer_profile_begin(t, f->step);
+    f->cursor = s->in_flight ? s->flights[1 - at].cursor : t->state.cursor;
+    trainer_watch_begin(t, f->step);
     bool graph = graph_this_step(t);
     uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
     /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
-    f->labels = fmax(1, (double)split_labels(&t->train, f->cursor, sequences));
+    f->labels = fmax(1, (double)t->task->labels(t->data, TASK_TRAINING, f->cursor, sequences));
     network_clear(net);
     for (int64_t i = 0; i < c->train.accumulation_steps; i++) {
-        if (t->profiling) profiler_mark_batch(t->profiling, &t->plan);
-        int place = feed_take(&t->feed, f->cursor);
+        if (t->watching.profiling) profiler_mark_batch(t->watching.profiling, &t->plan);
+        int place = feed_take(&s->feed, f->cursor);
         network_control(net, (struct step_control){.seed = (uint64_t)c->train.seed,
                                                    .step = (uint32_t)f->step,
                                                    .micro_batch = (uint32_t)i,
                                                    .loss_scale = (float)(1.0 / f->labels),
                                                    .lr = (float)f->lr});
-        replay_micro_batch(&t->replay, place, graph);
-        feed_release(&t->feed, place);
+        replay_micro_batch(&s->replay, place, graph);
+        feed_release(&s->feed, place);
         f->cursor += (uint64_t)c->train.batch_size;
     }
-    replay_update(&t->replay, graph);
-    net->table->mem_download_async(&t->results[at], network_at(net, BUFFER_RESULT, 0), sizeof *t->results,
+    replay_update(&s->replay, graph);
+    net->table->mem_download_async(&s->results[at], network_at(net, BUFFER_RESULT, 0), sizeof *s->results,
                                    net->calls);
-    trainer_profile_end(t);
-    be->event_record(t->landed[at], net->stream);
+    trainer_watch_end(t);
+    be->event_record(s->landed[at], net->stream);
 }
 
 /* The record of the oldest step under way, which has happened. */
@@ -94,21 +107,22 @@ static void tell(struct trainer *t)
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
-    const struct flight *f = &t->flights[t->state.step % PLAN_FLIGHTS];
-    const struct step_result *result = &t->results[t->state.step % PLAN_FLIGHTS];
+    struct stepping *s = &t->stepping;
+    const struct flight *f = &s->flights[t->state.step % PLAN_FLIGHTS];
+    const struct step_result *result = &s->results[t->state.step % PLAN_FLIGHTS];
     int64_t tokens = c->train.accumulation_steps * c->train.batch_size * c->train.seq_len;
     /* from the end of the step before where this one was queued by then: what the device needs for a step */
-    double now = clock_monotonic(), seconds = now - fmax(f->start, t->told_at);
+    double now = clock_monotonic(), seconds = now - fmax(f->start, s->told_at);
     struct step_record record = {.step = f->step, .loss = result->loss_sum / f->labels, .lr = f->lr};
-    t->told_at = now;
-    t->in_flight--;
+    s->told_at = now;
+    s->in_flight--;
     t->state.step++;
     t->state.cursor = f->cursor;
     t->state.tokens += tokens;
     t->state.updates = result->clip.updates;
     t->state.skipped_in_a_row = result->clip.scale == 0 ? t->state.skipped_in_a_row + 1 : 0;
-    if (t->state.skipped_in_a_row == 0 && isfinite(record.loss)) trainer_confirm_save(t);
-    record.epoch = (double)t->state.cursor / (double)t->train.sequences;
+    s->finite_steps += t->state.skipped_in_a_row == 0 && isfinite(record.loss);
+    record.epoch = (double)t->state.cursor / (double)t->task->examples(t->data, TASK_TRAINING);
     record.tokens = t->state.tokens;
     record.wall_time = clock_wall();
     record.step_ms = seconds * 1e3;
@@ -120,8 +134,8 @@ static void tell(struct trainer *t)
         peak > 0 ? model_flops_per_token(&t->model, t->plan.input.T) * record.tokens_per_sec / peak : NAN;
     bool watched = trainer_allocations_watch(t, false);
     o->step(o->context, &record);
-    trainer_profile_tell(t, &record);
-    trainer_judge_health(t, &record);
+    trainer_watch_tell(t, &record);
+    trainer_judge_step(t, &record);
     trainer_allocations_watch(t, watched);
 }
 
@@ -129,10 +143,11 @@ static void tell(struct trainer *t)
 static enum status settle_to(struct trainer *t, int left, struct err *err)
 {
     const struct backend *be = t->setup.backend;
-    while (t->in_flight > left) {
-        enum status status = be->event_wait(t->landed[t->state.step % PLAN_FLIGHTS], t->network.stream, err);
+    struct stepping *s = &t->stepping;
+    while (s->in_flight > left) {
+        enum status status = be->event_wait(s->landed[t->state.step % PLAN_FLIGHTS], t->network.stream, err);
         if (status) {
-            t->in_flight = 0;
+            s->in_flight = 0;
             return status;
         }
         tell(t);
@@ -149,33 +164,34 @@ enum status trainer_settle(struct trainer *t, struct err *err)
 static enum status advance(struct trainer *t, struct err *err)
 {
     const struct backend *be = t->setup.backend;
+    struct stepping *s = &t->stepping;
     enum status status = in_lockstep(t) ? trainer_settle(t, err) : STATUS_OK;
     if (status) return status;
-    queue_step(t, &t->flights[trainer_queued(t) % PLAN_FLIGHTS]);
+    queue_step(t, &s->flights[trainer_queued(t) % PLAN_FLIGHTS]);
     status = be->stream_check(t->network.stream, err);
     if (status) {
         trainer_settle(t, NULL); /* the one before may well have happened */
         return status;
     }
-    t->in_flight++;
-    while (!status && t->in_flight > 0 &&
-           (t->in_flight == PLAN_FLIGHTS || in_lockstep(t) ||
-            be->event_done(t->landed[t->state.step % PLAN_FLIGHTS])))
-        status = settle_to(t, t->in_flight - 1, err);
-    if (!status && t->in_flight == 0) replay_judge(&t->replay);
+    s->in_flight++;
+    while (!status && s->in_flight > 0 &&
+           (s->in_flight == PLAN_FLIGHTS || in_lockstep(t) ||
+            be->event_done(s->landed[t->state.step % PLAN_FLIGHTS])))
+        status = settle_to(t, s->in_flight - 1, err);
+    if (!status && s->in_flight == 0) replay_judge(&s->replay);
     return status;
 }
 
 enum status trainer_step(struct trainer *t, struct err *err)
 {
     struct err problem = {0};
-    enum status status = replay_prepare(&t->replay, &problem);
+    enum status status = replay_prepare(&t->stepping.replay, &problem);
     if (status == STATUS_FAILED)
         trainer_tolerate(t, "warning", &problem);
     else if (status)
         return err_set(err, status, "%s", problem.text);
     trainer_allocations_begin(t);
     status = advance(t, err);
-    trainer_allocations_watch(t, false);
-    return status ? status : trainer_allocations_check(t, err);
+    enum status allocated = trainer_allocations_end(t, status ? NULL : err);
+    return status ? status : allocated;
 }

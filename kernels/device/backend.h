@@ -75,6 +75,7 @@ struct event;  /* opaque: a mark between two pieces of a stream's work */
 /* What a device says about itself, for `anneal devices`, the run's record and the header of the workbench. */
 struct device_info {
     char name[96];           /* "AMD EPYC 9B14, 2 threads, AVX-512" */
+    char computes[80];       /* with what its numbers are computed: "2 threads, AVX-512, OpenBLAS SkylakeX" */
     char short_name[16];     /* "cpu", "cuda:0": the `device` column of runs */
     char uuid[48];           /* "GPU-…", the same for every process of the host; "": a CPU */
     int64_t available_bytes; /* of it, what may still be taken; 0: unknown */

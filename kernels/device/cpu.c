@@ -84,6 +84,8 @@ static void device_describe(struct device *device, struct device_info *out)
     processor_name(processor, sizeof processor);
     snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
              device->threads == 1 ? "" : "s", ISA_LABEL);
+    snprintf(out->computes, sizeof out->computes, "%d thread%s, %s, OpenBLAS %s", device->threads,
+             device->threads == 1 ? "" : "s", ISA_LABEL, openblas_get_corename());
     snprintf(out->short_name, sizeof out->short_name, "cpu");
     out->available_bytes = memory_available();
     out->total_bytes = memory_total();

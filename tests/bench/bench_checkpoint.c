@@ -56,9 +56,9 @@ static void on_step(void *context, const struct step_record *record)
 {
     (void)context, (void)record;
 }
-static void on_eval(void *context, const struct eval_record *record)
+static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
 {
-    (void)context, (void)record;
+    (void)context, (void)record, (void)measures;
 }
 static void on_stopping(void *context, const struct stopping_record *record)
 {

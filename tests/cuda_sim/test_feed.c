@@ -10,12 +10,22 @@
 #include <cmocka.h>
 
 #include "core/train/feed.h"
+#include "datasets/prefetch.h"
 #include "kernels/device/cuda_plugin.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;
 
 enum { B = 3, T = 4, BATCHES = 40, TOKENS = 31, BATCH = 2 * B * T };
+
+static void take(void *batches, enum task_part part, uint64_t cursor, int count, const int32_t **inputs,
+                 const int32_t **labels)
+{
+    (void)part;
+    prefetch_take(batches, cursor, count, inputs, labels);
+}
+
+static const struct task task = {.batch = take};
 
 /* What the device found in its places, BATCHES batches from `first` on, of which nobody waits for any while
  * they are queued; expects it to be what split_batch cuts, or returns how many are not. */
@@ -54,7 +64,7 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     assert_int_equal(plan_init(&plan, &input, &err), STATUS_OK);
     assert_int_equal(network_open(&network, backend, device, &model, &plan, &err), STATUS_OK);
     assert_int_equal(backend->mem_alloc(device, sizeof *found * BATCHES * BATCH, &saved, &err), STATUS_OK);
-    assert_int_equal(feed_open(&feed, &network, batches, &err), STATUS_OK);
+    assert_int_equal(feed_open(&feed, &network, &task, batches, &err), STATUS_OK);
     for (int i = 0; i < BATCHES; i++) {
         int place = feed_take(&feed, first + (uint64_t)i * B);
         backend->mem_copy((int32_t *)saved + i * BATCH, network_batch(&network, place), sizeof *found * BATCH,

@@ -213,28 +213,29 @@ static const char *when_of(const struct show *show, int64_t step, char *buf, siz
     return buf;
 }
 
+/* The lowest validation loss; of an evaluation that an order asked for only the run's row knows. */
 static void print_best(const struct show *show, const struct stopping_record *now)
 {
     char loss[48], when[48];
-    if (now->best_step < 0) {
+    double best = now->best_val_loss;
+    int64_t step = now->best_step;
+    if (show->run.best_step >= 0 && show->run.best_val_loss < best) {
+        best = show->run.best_val_loss;
+        step = show->run.best_step;
+    }
+    if (step < 0) {
         printf("  best        none: no validation loss was a number\n");
         return;
     }
-    printf("  best        %s after %lld step%s%s", text_format_loss(now->best_val_loss, loss, sizeof loss),
-           (long long)now->best_step, text_plural(now->best_step),
-           when_of(show, now->best_step, when, sizeof when));
-    if (now->step > now->best_step)
-        printf(", %lld evaluation%s and %lld step%s ago\n", (long long)now->patience_used,
-               text_plural(now->patience_used), (long long)(now->step - now->best_step),
-               text_plural(now->step - now->best_step));
+    printf("  best        %s after %lld step%s%s", text_format_loss(best, loss, sizeof loss), (long long)step,
+           text_plural(step), when_of(show, step, when, sizeof when));
+    if (now->step > step)
+        printf(", %lld step%s ago\n", (long long)(now->step - step), text_plural(now->step - step));
     else
         printf(", the newest evaluation\n");
-    if (*show->run.parent_id && now->best_step <= show->run.parent_step)
+    if (*show->run.parent_id && step <= show->run.parent_step)
         printf("              an evaluation of the run that it was forked from\n");
-    else if (now->min_delta > 0 && show->run.best_step >= 0 && show->run.best_step != now->best_step)
-        printf("              the lowest, after %lld step%s, was not lower by more than min_delta\n",
-               (long long)show->run.best_step, text_plural(show->run.best_step));
-    if (!now->improved)
+    if (now->step > step)
         printf("  newest      %s after %lld step%s\n", text_format_loss(now->val_loss, loss, sizeof loss),
                (long long)now->step, text_plural(now->step));
 }

@@ -178,11 +178,12 @@ static void eval(void *context, const struct eval_record *record, const struct s
     char patience[64] = "", loss[32], best[32];
     text_format_loss(record->val_loss, loss, sizeof loss);
     text_format_loss(stopping->best_val_loss, best, sizeof best);
-    if (stopping->patience > 0 && !stopping->improved)
+    if (stopping->patience > 0 && stopping->patience_used > 0)
         snprintf(patience, sizeof patience, ", %" PRId64 " of %" PRId64 " evaluations without improvement",
                  stopping->patience_used, stopping->patience);
     if (stopping->improved)
-        report_line(report, "evaluation at step %" PRId64 ": val loss %s (best so far)", record->step, loss);
+        report_line(report, "evaluation at step %" PRId64 ": val loss %s (best so far%s)", record->step, loss,
+                    patience);
     else
         report_line(report, "evaluation at step %" PRId64 ": val loss %s (best %s at %" PRId64 "%s)",
                     record->step, loss, best, stopping->best_step, patience);

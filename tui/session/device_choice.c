@@ -58,10 +58,15 @@ void device_choice_close(struct device_choice *choice)
     choice->device = NULL;
 }
 
+bool device_choice_has_another(const struct device_choice *choice)
+{
+    return strcmp(choice->wish, "auto") == 0 && choice->backend != cpu_backend();
+}
+
 bool device_choice_may_fall_back(const struct device_choice *choice, const struct err *err)
 {
     return (err->status == STATUS_DEVICE || err->status == STATUS_NO_MEMORY) &&
-           strcmp(choice->wish, "auto") == 0 && choice->backend != cpu_backend();
+           device_choice_has_another(choice);
 }
 
 enum status device_choice_fall_back(struct device_choice *choice, const struct err *why, struct err *err)

@@ -21,6 +21,8 @@ struct device_choice {
 enum status device_choice_open(struct device_choice *choice, const char *wish, int threads, struct err *err);
 void device_choice_close(struct device_choice *choice); /* harmless on a zeroed struct */
 
+/* Whether the wish allows another device to take over. */
+bool device_choice_has_another(const struct device_choice *choice);
 /* Whether `err` is of the kind for which another device may do better, and the wish allows it. A full disk, a
  * damaged file or a wrong word is not. */
 bool device_choice_may_fall_back(const struct device_choice *choice, const struct err *err);

@@ -14,7 +14,7 @@ struct model_choice {
     const char *doing; /* for messages: "generating" */
     const char *source;
     int64_t step; /* of the checkpoint; -1: the newest */
-    bool best;    /* the newest that was saved as the best, by early stopping's rule, and is there */
+    bool best;    /* that of the lowest validation loss; where it is gone, the best before it */
 };
 
 /* The folder that is meant. A newest checkpoint that is damaged is passed over with a warning on standard

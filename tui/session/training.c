@@ -231,7 +231,7 @@ static enum status train(struct training_session *s, struct err *err)
     training_session_start_metrics(s);
     enum status status = trainer_run(s->trainer, &outcome, err);
     int64_t step = trainer_state(s->trainer)->step;
-    if (status && device_choice_may_fall_back(&s->choice, err)) {
+    if (outcome == TRAIN_FALLS_BACK) {
         why = *err;
         status = go_on_on_cpu(s, &why, err);
         if (!status) status = trainer_run(s->trainer, &outcome, err);

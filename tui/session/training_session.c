@@ -20,9 +20,10 @@ static void on_step(void *context, const struct step_record *record)
     s->watcher->step(s->watcher->context, record);
 }
 
-static void on_eval(void *context, const struct eval_record *record)
+static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
 {
     struct training_session *s = context;
+    (void)measures; /* language modelling has no more than the record's columns */
     s->last_eval = *record;
     writer_eval(s->writer, record);
 }
@@ -30,7 +31,7 @@ static void on_eval(void *context, const struct eval_record *record)
 static void on_stopping(void *context, const struct stopping_record *record)
 {
     struct training_session *s = context;
-    writer_stopping(s->writer, record);
+    if (record->verdict != VERDICT_ORDERED) writer_stopping(s->writer, record);
     s->watcher->eval(s->watcher->context, &s->last_eval, record);
 }
 
@@ -266,6 +267,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .progress = s->watcher->progress,
                                 .full = {on_full, s},
                                 .check_allocations = s->options->check_allocations,
+                                .another_device = device_choice_has_another(&s->choice),
                                 .observer = {.context = s,
                                              .reserve = on_reserve,
                                              .step = on_step,

@@ -23,11 +23,12 @@ static void on_step(void *context, const struct step_record *record)
     if (story->on_step) story->on_step(story);
 }
 
-static void on_eval(void *context, const struct eval_record *record)
+static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
 {
     struct story *story = context;
     assert_true(story->eval_count < STORY_MAX);
     story->evals[story->eval_count++] = *record;
+    story->measures = *measures;
 }
 
 static void on_stopping(void *context, const struct stopping_record *record)

@@ -307,6 +307,24 @@ static void the_count_of_skipped_updates_survives_a_resume(void **state)
     session_close(&s);
 }
 
+/* All is finite, and soon over: before enough losses are known to speak of a spike. */
+static void a_run_that_diverges_in_its_first_steps_is_reported(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, "early", NULL,
+                 WORDS("model.hidden_dim=64", "train.learning_rate=10", "train.warmup_steps=5",
+                       "train.max_grad_norm=0", "train.total_steps=18"),
+                 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(s.story.steps[0].loss < 6 && s.story.steps[17].loss > 12);
+    assert_int_equal(s.story.event_count, 1);
+    assert_non_null(strstr(s.story.last_event, "training diverges: the loss is "));
+    assert_string_equal(s.story.last_level, "warning");
+    session_close(&s);
+}
+
 /* No poison here: a learning rate far too high, until numbers leave the range of fp32. */
 static void a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint(void **state)
 {
@@ -348,6 +366,7 @@ int main(void)
         cmocka_unit_test(ninety_nine_skipped_updates_do_not),
         cmocka_unit_test(one_good_update_starts_the_count_anew),
         cmocka_unit_test(the_count_of_skipped_updates_survives_a_resume),
+        cmocka_unit_test(a_run_that_diverges_in_its_first_steps_is_reported),
         cmocka_unit_test(a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static void the_first_evaluation_is_the_best_so_far(void **state)
     (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 3, 0.5);
-    struct stopping_record row = early_stopping_judge(&stopping, 100, 7.25);
+    struct stopping_record row = early_stopping_judge(&stopping, 100, 7.25, false);
     assert_true(row.improved);
     assert_int_equal(row.verdict, VERDICT_IMPROVED);
     assert_int_equal(row.step, 100);
@@ -30,11 +30,11 @@ static void stops_when_the_patience_is_used_up_and_not_before(void **state)
     (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 2, 0);
-    early_stopping_judge(&stopping, 10, 2);
-    struct stopping_record row = early_stopping_judge(&stopping, 20, 3);
+    early_stopping_judge(&stopping, 10, 2, false);
+    struct stopping_record row = early_stopping_judge(&stopping, 20, 3, false);
     assert_int_equal(row.verdict, VERDICT_WAITING);
     assert_int_equal(row.patience_used, 1);
-    row = early_stopping_judge(&stopping, 30, 4);
+    row = early_stopping_judge(&stopping, 30, 4, false);
     assert_int_equal(row.verdict, VERDICT_STOP);
     assert_int_equal(row.patience_used, 2);
     assert_int_equal(row.best_step, 10);
@@ -46,23 +46,45 @@ static void an_improvement_gives_the_patience_back(void **state)
     (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 2, 0);
-    early_stopping_judge(&stopping, 10, 2);
-    early_stopping_judge(&stopping, 20, 3);
-    assert_int_equal(early_stopping_judge(&stopping, 30, 1.5).patience_used, 0);
-    assert_int_equal(early_stopping_judge(&stopping, 40, 1.6).verdict, VERDICT_WAITING);
-    assert_int_equal(early_stopping_judge(&stopping, 50, 1.6).verdict, VERDICT_STOP);
+    early_stopping_judge(&stopping, 10, 2, false);
+    early_stopping_judge(&stopping, 20, 3, false);
+    assert_int_equal(early_stopping_judge(&stopping, 30, 1.5, false).patience_used, 0);
+    assert_int_equal(early_stopping_judge(&stopping, 40, 1.6, false).verdict, VERDICT_WAITING);
+    assert_int_equal(early_stopping_judge(&stopping, 50, 1.6, false).verdict, VERDICT_STOP);
 }
 
-static void less_than_min_delta_is_no_improvement_and_drift_does_not_creep(void **state)
+static void min_delta_counts_for_patience_and_drift_does_not_creep(void **state)
 {
     (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 3, 0.25);
-    early_stopping_judge(&stopping, 1, 2);
-    assert_false(early_stopping_judge(&stopping, 2, 1.75).improved); /* exactly min_delta is not less */
-    struct stopping_record row = early_stopping_judge(&stopping, 3, 1.8);
-    assert_true(row.best_val_loss == 2); /* the bar stays where the last improvement was */
-    assert_true(early_stopping_judge(&stopping, 4, 1.74).improved);
+    early_stopping_judge(&stopping, 1, 2, false);
+    struct stopping_record row = early_stopping_judge(&stopping, 2, 1.75, false); /* exactly min_delta */
+    assert_int_equal(row.verdict, VERDICT_WAITING);
+    assert_true(row.improved && row.best_val_loss == 1.75 && row.best_step == 2); /* the lowest is the best */
+    row = early_stopping_judge(&stopping, 3, 1.76, false);
+    assert_false(row.improved);
+    assert_int_equal(row.patience_used, 2);
+    row = early_stopping_judge(&stopping, 4, 1.74, false); /* measured from 2, not from the best */
+    assert_int_equal(row.verdict, VERDICT_IMPROVED);
+    assert_int_equal(row.patience_used, 0);
+}
+
+static void an_ordered_evaluation_may_be_the_best_and_leaves_the_patience(void **state)
+{
+    (void)state;
+    struct early_stopping stopping;
+    early_stopping_init(&stopping, 2, 0);
+    early_stopping_judge(&stopping, 1, 2, false);
+    early_stopping_judge(&stopping, 2, 3, false);
+    struct stopping_record row = early_stopping_judge(&stopping, 3, 4, true);
+    assert_int_equal(row.verdict, VERDICT_ORDERED);
+    assert_int_equal(row.patience_used, 1);
+    assert_false(row.improved);
+    row = early_stopping_judge(&stopping, 4, 1, true);
+    assert_true(row.improved && row.best_val_loss == 1 && row.best_step == 4);
+    assert_int_equal(row.patience_used, 1);
+    assert_int_equal(early_stopping_judge(&stopping, 5, 1.5, false).patience_used, 0); /* less than 2 */
 }
 
 static void equal_is_not_better(void **state)
@@ -70,8 +92,8 @@ static void equal_is_not_better(void **state)
     (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 1, 0);
-    early_stopping_judge(&stopping, 1, 2);
-    assert_int_equal(early_stopping_judge(&stopping, 2, 2).verdict, VERDICT_STOP);
+    early_stopping_judge(&stopping, 1, 2, false);
+    assert_int_equal(early_stopping_judge(&stopping, 2, 2, false).verdict, VERDICT_STOP);
 }
 
 static void nan_and_infinity_never_improve(void **state)
@@ -79,13 +101,13 @@ static void nan_and_infinity_never_improve(void **state)
     (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 3, 0);
-    struct stopping_record row = early_stopping_judge(&stopping, 1, NAN);
+    struct stopping_record row = early_stopping_judge(&stopping, 1, NAN, false);
     assert_false(row.improved);
     assert_true(isnan(row.val_loss) && isinf(row.best_val_loss));
     assert_int_equal(row.best_step, -1);
-    assert_false(early_stopping_judge(&stopping, 2, INFINITY).improved);
-    assert_true(early_stopping_judge(&stopping, 3, 9).improved);
-    assert_false(early_stopping_judge(&stopping, 4, NAN).improved);
+    assert_false(early_stopping_judge(&stopping, 2, INFINITY, false).improved);
+    assert_true(early_stopping_judge(&stopping, 3, 9, false).improved);
+    assert_false(early_stopping_judge(&stopping, 4, NAN, false).improved);
     assert_true(stopping.best == 9);
 }
 
@@ -94,9 +116,9 @@ static void patience_zero_keeps_the_history_and_never_stops(void **state)
     (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 0, 0);
-    early_stopping_judge(&stopping, 0, 1);
+    early_stopping_judge(&stopping, 0, 1, false);
     for (int64_t step = 1; step <= 1000; step++) {
-        struct stopping_record row = early_stopping_judge(&stopping, step, 2);
+        struct stopping_record row = early_stopping_judge(&stopping, step, 2, false);
         assert_int_equal(row.verdict, VERDICT_WAITING);
         assert_int_equal(row.patience_used, step);
         assert_int_equal(row.patience, 0);
@@ -109,7 +131,8 @@ int main(void)
         cmocka_unit_test(the_first_evaluation_is_the_best_so_far),
         cmocka_unit_test(stops_when_the_patience_is_used_up_and_not_before),
         cmocka_unit_test(an_improvement_gives_the_patience_back),
-        cmocka_unit_test(less_than_min_delta_is_no_improvement_and_drift_does_not_creep),
+        cmocka_unit_test(min_delta_counts_for_patience_and_drift_does_not_creep),
+        cmocka_unit_test(an_ordered_evaluation_may_be_the_best_and_leaves_the_patience),
         cmocka_unit_test(equal_is_not_better),
         cmocka_unit_test(nan_and_infinity_never_improve),
         cmocka_unit_test(patience_zero_keeps_the_history_and_never_stops),

@@ -218,6 +218,49 @@ static void after_sixty_four_steps_a_spike_is_the_new_level(void **state)
     }
 }
 
+/* ---- divergence ---- */
+
+static void a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_second_step_on(void **state)
+{
+    (void)state;
+    static const struct {
+        double first, guess, edge;
+    } cases[] = {{7.7, 7.6, 15.4}, {3, 10, 15}};
+    for (int i = 0; i < 2; i++) {
+        for (int above = 0; above < 2; above++) {
+            struct patient p = begin((struct health_limits){.loss_spike = 6, .guess = cases[i].guess});
+            take_losses(&p, 1, cases[i].first);
+            take_losses(&p, 20, cases[i].edge + (above ? 1e-9 : 0));
+            expect_events(&p, above);
+            if (!above) continue;
+            expect_report(&p, 0, 1, 1);
+            expect_text(&p, 0, "step 1: training diverges: the loss is 15");
+        }
+    }
+    struct patient p = begin((struct health_limits){.guess = 7.6}); /* off with loss_spike */
+    take_losses(&p, 1, 7.7);
+    take_losses(&p, 20, 100);
+    expect_events(&p, 0);
+}
+
+static void divergence_is_over_after_eight_sound_steps_and_no_spike_beside_a_spike(void **state)
+{
+    (void)state;
+    for (int sound = 7; sound <= 8; sound++) {
+        struct patient p = begin((struct health_limits){.loss_spike = 6, .guess = 2});
+        take_losses(&p, 2, 2);
+        take_losses(&p, 1, 5);
+        take_losses(&p, sound, 2);
+        take_losses(&p, 1, 5);
+        expect_events(&p, sound - 6);
+    }
+    struct patient p = begin((struct health_limits){.loss_spike = 6, .guess = 2});
+    take_losses(&p, 50, 2);
+    take_losses(&p, 20, 100);
+    expect_events(&p, 1);
+    expect_text(&p, 0, "the loss rose to 100");
+}
+
 /* ---- plateau ---- */
 
 static struct patient begin_plateau(int64_t steps)
@@ -502,6 +545,8 @@ int main(void)
         cmocka_unit_test(eight_calm_steps_end_a_spike_and_seven_do_not),
         cmocka_unit_test(spikes_that_end_do_not_add_up_to_a_new_level),
         cmocka_unit_test(after_sixty_four_steps_a_spike_is_the_new_level),
+        cmocka_unit_test(a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_second_step_on),
+        cmocka_unit_test(divergence_is_over_after_eight_sound_steps_and_no_spike_beside_a_spike),
         cmocka_unit_test(a_plateau_is_judged_once_all_groups_are_known),
         cmocka_unit_test(a_fall_by_less_than_the_share_and_the_noise_is_a_plateau),
         cmocka_unit_test(a_plateau_is_reported_with_its_first_step_and_both_losses),

@@ -290,6 +290,27 @@ static void resuming_takes_the_new_min_delta(void **state)
     session_close(&s);
 }
 
+static void resuming_on_other_threads_says_that_digits_may_differ(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        struct session s;
+        session_open(&s, "threads", NULL, NULL, 900);
+        s.story.leave_at = 4;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_STOPPED);
+        s.story.leave_at = 0;
+        s.backend->device_close(s.device);
+        assert_int_equal(s.backend->device_open(threads, &s.device, NULL), STATUS_OK);
+        session_start(&s, true);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_int_equal(s.story.event_count, threads - 1);
+        if (threads == 2) assert_non_null(strstr(s.story.last_event, "goes on with 2 threads, "));
+        if (threads == 2) assert_non_null(strstr(s.story.last_event, "computed with 1 thread, "));
+        session_close(&s);
+    }
+}
+
 static int64_t bad_step; /* the one whose gradient is not finite */
 
 static void cross_entropy_with_a_bad_step(float *losses, void *logits, const int32_t *targets,
@@ -398,6 +419,7 @@ int main(void)
         cmocka_unit_test(the_factor_of_the_learning_rate_survives_a_resume),
         cmocka_unit_test(resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience),
         cmocka_unit_test(resuming_takes_the_new_min_delta),
+        cmocka_unit_test(resuming_on_other_threads_says_that_digits_may_differ),
         cmocka_unit_test(a_run_with_a_skipped_update_resumes_bit_for_bit),
         cmocka_unit_test(a_finished_run_has_nothing_left_to_resume),
         cmocka_unit_test(the_same_seed_gives_the_same_run_and_another_one_another),

@@ -123,6 +123,11 @@ static void eval_batches_is_how_many_are_evaluated_and_zero_is_all(void **state)
         assert_int_equal(s.story.eval_count, 1);
         assert_int_equal(forward_passes, passes[i]);
         losses[i] = s.story.evals[0].val_loss;
+        assert_int_equal(s.story.measures.count, 2); /* what language modelling has */
+        assert_string_equal(s.story.measures.of[0].name, "val_loss");
+        assert_true(s.story.measures.of[0].value == losses[i]);
+        assert_string_equal(s.story.measures.of[1].name, "val_perplexity");
+        assert_true(s.story.measures.of[1].value == exp(losses[i]));
         assert_int_equal(first_label, s.tokens[1350 + (passes[i] - 1) * 2 * 16 + 1]);
         session_close(&s);
     }

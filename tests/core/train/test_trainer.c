@@ -258,18 +258,37 @@ static void early_stopping_ends_a_run_that_learns_nothing(void **state)
     session_close(&s);
 }
 
-static void an_ordered_evaluation_counts_like_any_other(void **state)
+/* Of a run that learns nothing each evaluation that is due uses up patience. */
+static void an_ordered_evaluation_uses_up_no_patience(void **state)
 {
     (void)state;
     struct session s;
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_EVAL}}, {0}};
     session_open(&s, "asked", NULL,
-                 WORDS("train.learning_rate=0", "eval.every=2", "eval.early_stopping_patience=1"), 900);
+                 WORDS("train.learning_rate=0", "eval.every=2", "eval.early_stopping_patience=2"), 900);
     s.story.orders = script;
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_EARLY_STOPPED);
-    assert_int_equal(s.story.step_count, 3);
-    assert_int_equal(s.story.stoppings[1].verdict, VERDICT_STOP);
+    assert_int_equal(s.story.step_count, 6);
+    assert_int_equal(s.story.stoppings[1].step, 3);
+    assert_int_equal(s.story.stoppings[1].verdict, VERDICT_ORDERED);
+    assert_int_equal(s.story.stoppings[2].patience_used, 1);
+    session_close(&s);
+}
+
+static void an_ordered_evaluation_that_is_the_best_keeps_its_weights(void **state)
+{
+    (void)state;
+    struct session s;
+    struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_EVAL}}, {0}};
+    session_open(&s, "asked-best", NULL, WORDS("data.val_fraction=0.1"), 900);
+    s.story.orders = script;
+    s.story.leave_at = 3;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    assert_string_equal(s.story.last_kind, "best");
+    assert_int_equal(s.story.checkpoints[0].step, 3);
+    assert_int_equal(s.story.checkpoint_count, 1);
     session_close(&s);
 }
 
@@ -279,16 +298,26 @@ static void the_best_weights_survive_later_checkpoints(void **state)
     struct session s;
     struct err err = {0};
     char path[4096];
+    struct story_order script[] = {{.at = 6, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 1000}},
+                                   {0}};
     session_open(&s, "best", NULL,
-                 WORDS("train.schedule=constant", "train.learning_rate=0.3", "eval.every=2",
+                 WORDS("train.schedule=constant", "train.learning_rate=0.003", "eval.every=2",
                        "checkpoint.every=2", "checkpoint.keep=1", "eval.early_stopping_min_delta=100"),
                  900);
+    s.story.orders = script;
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
-    assert_true(s.story.stoppings[0].improved && !s.story.stoppings[1].improved);
-    assert_int_equal(checkpoint_find(s.folder, 2, path, sizeof path, &err), STATUS_OK);
-    assert_int_equal(checkpoint_find(s.folder, 10, path, sizeof path, &err), STATUS_NOT_FOUND);
-    assert_int_equal(checkpoint_find(s.folder, 12, path, sizeof path, &err), STATUS_OK);
+    int best = 0;
+    for (int i = 1; i < s.story.eval_count; i++) {
+        if (s.story.evals[i].val_loss < s.story.evals[best].val_loss) best = i;
+        assert_int_equal(s.story.stoppings[i].best_step,
+                         s.story.evals[best].step); /* whatever min_delta says */
+        assert_int_equal(s.story.stoppings[i].verdict, VERDICT_WAITING);
+    }
+    for (int step = 2; step <= 12; step += 2)
+        assert_int_equal(checkpoint_find(s.folder, step, path, sizeof path, &err),
+                         step == 12 || step == s.story.evals[best].step ? STATUS_OK : STATUS_NOT_FOUND);
+    assert_int_equal(s.story.evals[best].step, 6);
     session_close(&s);
 }
 
@@ -530,7 +559,8 @@ int main(void)
         cmocka_unit_test(a_paused_run_can_be_stopped),
         cmocka_unit_test(a_factor_that_is_no_number_from_zero_up_is_refused),
         cmocka_unit_test(early_stopping_ends_a_run_that_learns_nothing),
-        cmocka_unit_test(an_ordered_evaluation_counts_like_any_other),
+        cmocka_unit_test(an_ordered_evaluation_uses_up_no_patience),
+        cmocka_unit_test(an_ordered_evaluation_that_is_the_best_keeps_its_weights),
         cmocka_unit_test(the_best_weights_survive_later_checkpoints),
         cmocka_unit_test(a_plan_larger_than_the_memory_is_refused_beforehand),
         cmocka_unit_test(asking_for_the_same_evaluation_again_costs_no_patience),

@@ -1,0 +1,52 @@
+/* See decide.h. */
+#include "core/train/decide.h"
+
+static bool due(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+unsigned decide_due(const struct config *c, int64_t step, bool ends_epoch)
+{
+    unsigned all = 0;
+    if (due(c->eval.every, step) || (c->eval.at_epoch_end && ends_epoch)) all |= DUE_EVALUATION;
+    if (due(c->sample.every, step)) all |= DUE_SAMPLE;
+    /* that of the last step is written when the run ends */
+    if (due(c->checkpoint.every, step) && step < c->train.total_steps) all |= DUE_CHECKPOINT;
+    return all;
+}
+
+static struct decision end(enum train_outcome outcome)
+{
+    return (struct decision){ACTION_END, outcome};
+}
+
+static struct decision act(enum action action)
+{
+    return (struct decision){.action = action};
+}
+
+struct decision decide(const struct facts *f)
+{
+    unsigned due = f->due;
+    if (f->doubtful) due &= ~(unsigned)(DUE_BEST | DUE_CHECKPOINT);
+    if (f->saved) due &= ~(unsigned)DUE_CHECKPOINT;
+    if (f->failure) {
+        bool device = f->failure == STATUS_DEVICE || f->failure == STATUS_NO_MEMORY;
+        return end(device && f->another_device ? TRAIN_FALLS_BACK : TRAIN_FAILED);
+    }
+    if ((f->due || f->ordered) && f->in_flight) return act(ACTION_SETTLE);
+    if (f->skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) return end(TRAIN_DIVERGED);
+    if (f->not_finite) return end(TRAIN_NOT_FINITE);
+    if (due & DUE_EVALUATION) return act(ACTION_EVALUATE);
+    if (due & DUE_BEST) return act(ACTION_KEEP);
+    if (due & DUE_SAMPLE) return act(ACTION_SAMPLE);
+    if (due & DUE_CHECKPOINT) return act(ACTION_SAVE);
+    if (f->ordered) return act(ACTION_OBEY);
+    if (f->step >= f->total) return end(TRAIN_FINISHED);
+    if (f->leave) return end(TRAIN_STOPPED);
+    if (!f->asked) return act(ACTION_ASK);
+    if (f->pause) return act(ACTION_REST);
+    if (f->patience_used_up) return end(TRAIN_EARLY_STOPPED);
+    return act(ACTION_STEP);
+}

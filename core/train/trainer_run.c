@@ -1,0 +1,282 @@
+/* The loop: gathers the facts, has decide.h decide, and carries out what is decided, until that is the end.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/text.h"
+#include "core/train/trainer_parts.h"
+
+/* ---- facts ---- */
+
+static bool patience_is_used_up(const struct trainer *t)
+{
+    const struct early_stopping *e = &t->state.stopping;
+    return e->patience > 0 && e->used >= e->patience;
+}
+
+/* Those of rank 0: `failure` is why training cannot go on. */
+static struct facts gather(const struct trainer *t, enum status failure)
+{
+    const struct course *course = &t->course;
+    struct facts facts = {.step = trainer_queued(t),
+                          .total = t->setup.config->train.total_steps,
+                          .in_flight = t->stepping.in_flight,
+                          .due = course->due,
+                          .skipped_in_a_row = t->state.skipped_in_a_row,
+                          .not_finite = t->wellbeing.not_finite,
+                          .doubtful = trainer_weights_are_in_doubt(t),
+                          .saved = t->saving.last_step == t->state.step,
+                          .patience_used_up = patience_is_used_up(t),
+                          .asked = course->asked,
+                          .leave = course->leave,
+                          .pause = course->pause,
+                          .ordered = course->ordered,
+                          .order = course->order,
+                          .failure = failure,
+                          .another_device = t->setup.another_device};
+    t->world->share(t->world, &facts, sizeof facts);
+    return facts;
+}
+
+/* ---- orders ---- */
+
+static void ask(struct trainer *t)
+{
+    struct train_observer *o = &t->setup.observer;
+    struct course *course = &t->course;
+    course->ordered = o->next_order(o->context, trainer_queued(t), &course->order);
+    if (course->ordered) return; /* there may be more */
+    course->asked = true;
+    if (o->request(o->context) == TRAIN_LEAVE) course->leave = true;
+}
+
+/* Fills `result`, one sentence; false: the order is answered later. */
+static bool carry_out_order(struct trainer *t, const struct order *order, char *result, size_t size)
+{
+    struct course *course = &t->course;
+    struct err err = {0};
+    char loss[32];
+    snprintf(result, size, "done");
+    switch (order->verb) {
+    case ORDER_PAUSE:
+        course->pause = true;
+        break;
+    case ORDER_CONTINUE:
+        course->pause = false;
+        break;
+    case ORDER_STOP:
+        course->leave = true;
+        break;
+    case ORDER_EVAL:
+        if (t->looking.last_step != t->state.step && trainer_evaluate(t, true)) course->due |= DUE_BEST;
+        if (t->task->examples(t->data, TASK_VALIDATION))
+            snprintf(result, size, "validation loss %s",
+                     text_format_loss(t->looking.last_loss, loss, sizeof loss));
+        else
+            snprintf(result, size, "there are no validation tokens (data.val_fraction = 0)");
+        break;
+    case ORDER_SAMPLE:
+        if (!t->looking.samples)
+            snprintf(result, size, "there is no tokenizer to write text with");
+        else if (trainer_sample(t, &err))
+            snprintf(result, size, "%s", err.text);
+        break;
+    case ORDER_CHECKPOINT:
+        if (trainer_save_now(t, "ordered", &err))
+            snprintf(result, size, "%s", err.text);
+        else
+            snprintf(result, size, "written to checkpoints/step-%" PRId64, t->state.step);
+        break;
+    case ORDER_TRACE:
+        if (trainer_trace_order(t, order)) return false;
+        snprintf(result, size, "refused: a trace of the next step is ordered already");
+        break;
+    case ORDER_LR_FACTOR:
+        if (order->argument >= 0 && order->argument <= LR_FACTOR_MAX) {
+            t->state.lr_factor = order->argument;
+            snprintf(result, size, "learning rate × %g from here on", order->argument);
+        } else {
+            snprintf(result, size, "refused: the factor must be a number from 0 to 1000");
+        }
+    }
+    return true;
+}
+
+/* One that the device failed in the midst of is not answered: it has not been carried out. */
+static enum status obey(struct trainer *t, const struct order *order, struct err *err)
+{
+    struct train_observer *o = &t->setup.observer;
+    char result[sizeof err->text];
+    t->course.ordered = false;
+    if (!carry_out_order(t, order, result, sizeof result)) return STATUS_OK;
+    enum status status = trainer_device_status(t, err);
+    if (!status) o->order_done(o->context, order->id, t->state.step, result);
+    return status;
+}
+
+/* ---- actions ---- */
+
+static void set_resting(struct trainer *t, bool resting)
+{
+    struct train_observer *o = &t->setup.observer;
+    if (t->course.resting == resting) return;
+    if (resting) trainer_decide_save(t);
+    t->course.resting = resting;
+    o->paused(o->context, resting);
+}
+
+static void rest(struct trainer *t)
+{
+    set_resting(t, true);
+    trainer_collect_save(t);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    t->course.asked = false;
+}
+
+static enum status step(struct trainer *t, struct err *err)
+{
+    struct course *course = &t->course;
+    set_resting(t, false);
+    enum status status = t->setup.backend->stream_check(t->network.stream, err);
+    if (!status) status = trainer_step(t, err);
+    if (status) return status;
+    course->asked = false;
+    course->due = decide_due(t->setup.config, trainer_queued(t), trainer_ends_epoch(t));
+    trainer_collect_save(t);
+    trainer_report_memory_due(t);
+    return STATUS_OK;
+}
+
+static enum status carry_out(struct trainer *t, const struct facts *facts, enum action action,
+                             struct err *err)
+{
+    struct err problem = {0};
+    struct course *course = &t->course;
+    switch (action) {
+    case ACTION_SETTLE:
+        return trainer_settle(t, err);
+    case ACTION_EVALUATE:
+        course->due &= ~(unsigned)DUE_EVALUATION;
+        if (trainer_evaluate(t, false)) course->due |= DUE_BEST;
+        return trainer_device_status(t, err);
+    case ACTION_KEEP:
+        course->due &= ~(unsigned)DUE_BEST;
+        trainer_try_save(t, "best");
+        return trainer_device_status(t, err);
+    case ACTION_SAMPLE:
+        course->due &= ~(unsigned)DUE_SAMPLE;
+        if (trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
+        return trainer_device_status(t, err);
+    case ACTION_SAVE:
+        course->due &= ~(unsigned)DUE_CHECKPOINT;
+        trainer_try_save(t, "periodic");
+        return trainer_device_status(t, err);
+    case ACTION_ASK:
+        ask(t);
+        return STATUS_OK;
+    case ACTION_OBEY:
+        return obey(t, &facts->order, err);
+    case ACTION_REST:
+        rest(t);
+        return STATUS_OK;
+    case ACTION_STEP:
+        return step(t, err);
+    case ACTION_END:
+        break;
+    }
+    return STATUS_OK;
+}
+
+/* ---- the end ---- */
+
+/* Whether an evaluation of these very weights, which a skipped update left as they were, has a finite loss:
+ * then the last step's batch was at fault. The checkpoints from before stay, all the same. */
+static bool validation_clears(const struct trainer *t, enum train_outcome outcome)
+{
+    bool ended_well = outcome == TRAIN_FINISHED || outcome == TRAIN_EARLY_STOPPED || outcome == TRAIN_STOPPED;
+    return ended_well && t->looking.last_step == t->state.step && isfinite(t->looking.last_loss);
+}
+
+/* The last checkpoint, where the weights are worth one. */
+static enum status save_last(struct trainer *t, enum train_outcome outcome, struct err *err)
+{
+    enum status status = trainer_device_status(t, err);
+    if (status || t->saving.last_step == t->state.step) return status;
+    if (trainer_weights_are_in_doubt(t) && !validation_clears(t, outcome)) {
+        if (outcome != TRAIN_DIVERGED && outcome != TRAIN_NOT_FINITE) /* their own sentence says it */
+            trainer_event(t, "error",
+                          "no checkpoint at step %" PRId64
+                          ": its gradient is not finite, the weights may be ruined; %s",
+                          t->state.step,
+                          trainer_has_checkpoint(t) ? "the last checkpoint is from before"
+                                                    : "there is none from before");
+        return STATUS_OK;
+    }
+    bool finite = trainer_weights_are_finite(t);
+    if ((status = trainer_device_status(t, err))) return status;
+    if (finite) return trainer_save_now(t, "last", err);
+    trainer_event(t, "error", "the weights are no longer finite; %s",
+                  trainer_has_checkpoint(t) ? "the last checkpoint holds the last good ones"
+                                            : "there is no checkpoint of good ones");
+    return STATUS_OK;
+}
+
+static enum status finish(struct trainer *t, enum train_outcome outcome, struct err *err)
+{
+    enum status status = trainer_settle(t, err);
+    if (status) return status;
+    trainer_trace_give_up(t);
+    if (outcome == TRAIN_FINISHED && t->looking.last_step != t->state.step && trainer_evaluate(t, false) &&
+        !trainer_weights_are_in_doubt(t))
+        trainer_try_save(t, "best");
+    trainer_finish_saves(t);
+    return save_last(t, outcome, err);
+}
+
+/* Where the device had no memory left for a launch, nothing has changed since the last step that was told. */
+static void rescue(struct trainer *t)
+{
+    struct err problem = {0};
+    if (t->saving.last_step == t->state.step || trainer_weights_are_in_doubt(t)) return;
+    enum status status = network_renew_stream(&t->network, &problem);
+    if (!status) status = trainer_save_now(t, "last", &problem);
+    if (status)
+        trainer_event(t, "error", "no checkpoint at step %" PRId64 ": %s", t->state.step, problem.text);
+}
+
+enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct err *err)
+{
+    enum status status = STATUS_OK;
+    struct decision decision = {.action = ACTION_ASK};
+    if (*t->computed_with && strcmp(t->computed_with, t->state.machine) != 0)
+        trainer_event(
+            t, "warning",
+            "goes on with %s; the checkpoint was computed with %s: losses may differ from those of one "
+            "run in their last digits",
+            t->state.machine, t->computed_with);
+    trainer_report_memory(t);
+    while (decision.action != ACTION_END) {
+        struct facts facts = gather(t, status);
+        decision = decide(&facts);
+        if (decision.action != ACTION_END) status = carry_out(t, &facts, decision.action, err);
+    }
+    set_resting(t, false);
+    if (!status && (status = finish(t, decision.outcome, err))) {
+        struct facts facts = gather(t, status);
+        decision = decide(&facts);
+    }
+    *outcome = decision.outcome;
+    if (status == STATUS_NO_MEMORY) allocator_tell(t->network.allocator, &t->setup.full);
+    trainer_finish_saves(t);
+    enum status device = status ? trainer_device_status(t, NULL) : STATUS_OK;
+    if (device == STATUS_NO_MEMORY) rescue(t);
+    trainer_tell_unsaved(t);
+    if (status == STATUS_NO_MEMORY && !device) { /* the host's, which is not the device's to say */
+        status = err->status = STATUS_FAILED;
+        *outcome = TRAIN_FAILED;
+    }
+    return status;
+}

@@ -1,0 +1,158 @@
+/* What is decided between two steps, for every combination of facts that matters. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "core/train/decide.h"
+
+/* Nothing to do but the next step. */
+static const struct facts plain = {.step = 5, .total = 10, .asked = true};
+
+static void expect(struct facts facts, enum action action)
+{
+    assert_int_equal(decide(&facts).action, action);
+}
+
+static void expect_end(struct facts facts, enum train_outcome outcome)
+{
+    struct decision decision = decide(&facts);
+    assert_int_equal(decision.action, ACTION_END);
+    assert_int_equal(decision.outcome, outcome);
+}
+
+static void with_nothing_due_the_next_step_follows_once_the_observer_was_asked(void **state)
+{
+    (void)state;
+    struct facts f = plain;
+    expect(f, ACTION_STEP);
+    f.in_flight = 1; /* steps follow each other unsettled */
+    expect(f, ACTION_STEP);
+    f.asked = false;
+    expect(f, ACTION_ASK);
+    f.saved = f.doubtful = true;
+    expect(f, ACTION_ASK);
+}
+
+static void due_and_ordered_things_wait_for_the_steps_under_way(void **state)
+{
+    (void)state;
+    struct facts f = plain;
+    f.in_flight = 1;
+    for (unsigned due = 1; due < 16; due++) {
+        f.due = due;
+        expect(f, ACTION_SETTLE);
+    }
+    f.due = 0;
+    f.ordered = true;
+    expect(f, ACTION_SETTLE);
+}
+
+static void things_due_come_in_their_order_and_before_orders(void **state)
+{
+    (void)state;
+    struct facts f = plain;
+    f.ordered = true;
+    f.leave = true;
+    f.due = DUE_EVALUATION | DUE_BEST | DUE_SAMPLE | DUE_CHECKPOINT;
+    expect(f, ACTION_EVALUATE);
+    f.due &= ~(unsigned)DUE_EVALUATION;
+    expect(f, ACTION_KEEP);
+    f.due &= ~(unsigned)DUE_BEST;
+    expect(f, ACTION_SAMPLE);
+    f.due &= ~(unsigned)DUE_SAMPLE;
+    expect(f, ACTION_SAVE);
+    f.due = 0;
+    expect(f, ACTION_OBEY);
+    f.ordered = false;
+    expect_end(f, TRAIN_STOPPED);
+}
+
+static void doubtful_weights_are_not_saved_and_a_checkpoint_not_twice(void **state)
+{
+    (void)state;
+    struct facts f = plain;
+    f.due = DUE_BEST | DUE_CHECKPOINT;
+    f.doubtful = true;
+    expect(f, ACTION_STEP);
+    f.doubtful = false;
+    f.saved = true;
+    expect(f, ACTION_KEEP); /* as the best it is another */
+    f.due = DUE_CHECKPOINT;
+    expect(f, ACTION_STEP);
+}
+
+static void the_run_ends_for_the_first_reason_there_is(void **state)
+{
+    (void)state;
+    struct facts f = plain;
+    f.patience_used_up = true;
+    expect_end(f, TRAIN_EARLY_STOPPED);
+    f.pause = true; /* it may be continued with more patience, or stopped */
+    expect(f, ACTION_REST);
+    f.leave = true;
+    expect_end(f, TRAIN_STOPPED);
+    f.step = f.total;
+    expect_end(f, TRAIN_FINISHED);
+    f.due = DUE_EVALUATION;
+    expect(f, ACTION_EVALUATE);
+    f.not_finite = true;
+    expect_end(f, TRAIN_NOT_FINITE);
+    f.skipped_in_a_row = SKIPS_IN_A_ROW_MAX - 1;
+    expect_end(f, TRAIN_NOT_FINITE);
+    f.skipped_in_a_row = SKIPS_IN_A_ROW_MAX;
+    expect_end(f, TRAIN_DIVERGED);
+    f.failure = STATUS_DEVICE;
+    expect_end(f, TRAIN_FAILED);
+}
+
+static void only_a_failing_device_is_replaced_and_only_where_there_is_another(void **state)
+{
+    (void)state;
+    static const enum status failures[] = {STATUS_DEVICE, STATUS_NO_MEMORY, STATUS_FAILED, STATUS_IO};
+    for (int i = 0; i < 4; i++) {
+        struct facts f = plain;
+        f.failure = failures[i];
+        expect_end(f, TRAIN_FAILED);
+        f.another_device = true;
+        expect_end(f, i < 2 ? TRAIN_FALLS_BACK : TRAIN_FAILED);
+    }
+}
+
+static void what_is_due_follows_from_the_configuration_and_the_step(void **state)
+{
+    (void)state;
+    struct config c;
+    config_init(&c);
+    c.train.total_steps = 60;
+    c.eval.every = 4;
+    c.sample.every = 5;
+    c.checkpoint.every = 6;
+    c.eval.at_epoch_end = false;
+    assert_int_equal(decide_due(&c, 1, true), 0);
+    assert_int_equal(decide_due(&c, 8, false), DUE_EVALUATION);
+    assert_int_equal(decide_due(&c, 15, false), DUE_SAMPLE);
+    assert_int_equal(decide_due(&c, 18, false), DUE_CHECKPOINT);
+    assert_int_equal(decide_due(&c, 60, false), DUE_EVALUATION | DUE_SAMPLE); /* the last one is the end's */
+    c.eval.at_epoch_end = true;
+    assert_int_equal(decide_due(&c, 1, true), DUE_EVALUATION);
+    c.eval.every = c.sample.every = c.checkpoint.every = 0;
+    assert_int_equal(decide_due(&c, 12, false), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(with_nothing_due_the_next_step_follows_once_the_observer_was_asked),
+        cmocka_unit_test(due_and_ordered_things_wait_for_the_steps_under_way),
+        cmocka_unit_test(things_due_come_in_their_order_and_before_orders),
+        cmocka_unit_test(doubtful_weights_are_not_saved_and_a_checkpoint_not_twice),
+        cmocka_unit_test(the_run_ends_for_the_first_reason_there_is),
+        cmocka_unit_test(only_a_failing_device_is_replaced_and_only_where_there_is_another),
+        cmocka_unit_test(what_is_due_follows_from_the_configuration_and_the_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
