@@ -140,10 +140,11 @@ struct pieces {
     bool validates; /* there must be validation tokens */
 };
 
-static enum status make(const struct pieces *p, struct split *train, struct split *validation,
-                        struct err *err)
+static enum status make(const struct pieces *p, int seq_len, uint64_t seed, enum shuffle shuffle,
+                        struct split *train, struct split *validation, struct err *err)
 {
-    struct split head = *train, held = *validation;
+    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1};
+    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE, .padding = -1};
     enum status status = STATUS_OK;
     uint64_t tokens = tokens_of(p->files, p->count);
     size_t held_count = p->rest ? p->rest_count : p->count;
@@ -175,19 +176,13 @@ enum status split_files(const struct token_file *files, size_t count, double val
                         uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
                         struct err *err)
 {
-    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1};
-    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE, .padding = -1};
     struct pieces pieces = {.files = files, .count = count, .validates = val_fraction > 0};
     enum status status = check_arguments(val_fraction, seq_len, err);
     if (status) return status;
     uint64_t tokens = tokens_of(files, count);
     pieces.tail = (uint64_t)((double)tokens * val_fraction);
     if (pieces.tail > tokens) pieces.tail = tokens; /* only where a double cannot hold the count */
-    status = make(&pieces, &head, &held, err);
-    if (status) return status;
-    *train = head;
-    *validation = held;
-    return STATUS_OK;
+    return make(&pieces, seq_len, seed, shuffle, train, validation, err);
 }
 
 enum status split_make(const uint32_t *tokens, uint64_t count, double val_fraction, int seq_len,
@@ -202,8 +197,6 @@ enum status split_make(const uint32_t *tokens, uint64_t count, double val_fracti
 enum status split_corpus(const struct corpus *corpus, double val_fraction, int seq_len, uint64_t seed,
                          enum shuffle shuffle, struct split *train, struct split *validation, struct err *err)
 {
-    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1};
-    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE, .padding = -1};
     struct pieces pieces = {.validates = true};
     pieces.files = corpus_runs(corpus, &pieces.count);
     if (!corpus->validation)
@@ -211,11 +204,7 @@ enum status split_corpus(const struct corpus *corpus, double val_fraction, int s
                            validation, err);
     pieces.rest = corpus_runs(corpus->validation, &pieces.rest_count);
     enum status status = check_arguments(0, seq_len, err);
-    if (!status) status = make(&pieces, &head, &held, err);
-    if (status) return status;
-    *train = head;
-    *validation = held;
-    return STATUS_OK;
+    return status ? status : make(&pieces, seq_len, seed, shuffle, train, validation, err);
 }
 
 void split_release(struct split *split)

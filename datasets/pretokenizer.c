@@ -126,16 +126,6 @@ void pretokenizer_free(struct pretokenizer *pretokenizer)
     free(pretokenizer);
 }
 
-size_t pretokenizer_stages(const struct pretokenizer *pretokenizer)
-{
-    return pretokenizer->count;
-}
-
-const char *pretokenizer_pattern(const struct pretokenizer *pretokenizer, size_t stage)
-{
-    return pretokenizer->stages[stage].pattern;
-}
-
 enum status pretokenizer_scratch_new(const struct pretokenizer *pretokenizer,
                                      struct pretokenizer_scratch **out, struct err *err)
 {

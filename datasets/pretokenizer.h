@@ -27,10 +27,6 @@ enum status pretokenizer_new(const char *const *patterns, size_t count, const ch
                              struct pretokenizer **out, struct err *err);
 void pretokenizer_free(struct pretokenizer *pretokenizer);
 
-size_t pretokenizer_stages(const struct pretokenizer *pretokenizer);
-const char *pretokenizer_pattern(const struct pretokenizer *pretokenizer,
-                                 size_t stage); /* as given; borrowed */
-
 enum status pretokenizer_scratch_new(const struct pretokenizer *pretokenizer,
                                      struct pretokenizer_scratch **out, struct err *err);
 void pretokenizer_scratch_free(struct pretokenizer_scratch *scratch);

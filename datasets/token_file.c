@@ -357,21 +357,3 @@ out:
     token_writer_abort(writer); /* after the rename there is nothing left to remove */
     return status;
 }
-
-enum status token_file_write(const char *path, const uint32_t *tokens, uint64_t count,
-                             const struct tokenizer *tokenizer, const char *tokenizer_name, struct err *err)
-{
-    struct token_writer *writer = NULL;
-    struct token_sidecar sidecar = {
-        .tokenizer = tokenizer_name,
-        .vocab_size = (uint32_t)tokenizer_vocab_size(tokenizer),
-        .tokenizer_checksum = tokenizer_checksum(tokenizer),
-    };
-    enum status status = token_writer_open(path, &writer, err);
-    if (status) return status;
-    if ((status = token_writer_append(writer, tokens, count, err))) {
-        token_writer_abort(writer);
-        return status;
-    }
-    return token_writer_commit(writer, &sidecar, err);
-}

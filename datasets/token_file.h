@@ -82,8 +82,4 @@ enum status token_writer_commit(struct token_writer *writer, const struct token_
                                 struct err *err);
 void token_writer_abort(struct token_writer *writer); /* frees the writer; harmless on NULL */
 
-/* Writes tokens and sidecar in one go; both appear whole or not at all. */
-enum status token_file_write(const char *path, const uint32_t *tokens, uint64_t count,
-                             const struct tokenizer *tokenizer, const char *tokenizer_name, struct err *err);
-
 #endif

@@ -139,10 +139,23 @@ static void any_merges_give_what_the_definition_gives(void **state)
     }
 }
 
+/* A vocabulary of the 256 bytes in another order is not the kind `bytes`. */
+static void bytes_may_have_any_ids(void **state)
+{
+    (void)state;
+    static struct vocabulary v;
+    begin(&v);
+    v.text['a'][0] = 'b', v.text['b'][0] = 'a';
+    struct tokenizer *tokenizer = open_vocabulary(&v);
+    expect_ids(tokenizer, "abc", 3, (const uint32_t[]){'b', 'a', 'c'}, 3);
+    tokenizer_close(tokenizer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_merge_whose_neighbour_has_changed_waits_for_its_new_rank),
+        cmocka_unit_test(bytes_may_have_any_ids),
         cmocka_unit_test(any_merges_give_what_the_definition_gives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

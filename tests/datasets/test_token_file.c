@@ -25,6 +25,26 @@ static struct tokenizer *bytes_tokenizer(void)
     return tokenizer;
 }
 
+/* Tokens and sidecar in one go. */
+static enum status token_file_write(const char *path, const uint32_t *tokens, uint64_t count,
+                                    const struct tokenizer *tokenizer, const char *tokenizer_name,
+                                    struct err *err)
+{
+    struct token_writer *writer = NULL;
+    struct token_sidecar sidecar = {
+        .tokenizer = tokenizer_name,
+        .vocab_size = (uint32_t)tokenizer_vocab_size(tokenizer),
+        .tokenizer_checksum = tokenizer_checksum(tokenizer),
+    };
+    enum status status = token_writer_open(path, &writer, err);
+    if (status) return status;
+    if ((status = token_writer_append(writer, tokens, count, err))) {
+        token_writer_abort(writer);
+        return status;
+    }
+    return token_writer_commit(writer, &sidecar, err);
+}
+
 static void what_is_written_comes_back(void **state)
 {
     (void)state;
