@@ -102,6 +102,28 @@ double store_fixture_number(const char *home, const char *sql)
     return number;
 }
 
+static int write_row(void *opaque, int columns, char **values, char **names)
+{
+    FILE *out = opaque;
+    (void)names;
+    for (int i = 0; i < columns; i++) fprintf(out, "%s%s", i ? "|" : "", values[i] ? values[i] : "");
+    return fputc('\n', out) == EOF;
+}
+
+char *store_fixture_text(const char *home, const char *sql)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    sqlite3 *db = open_database(home);
+    assert_non_null(out);
+    if (sqlite3_exec(db, sql, write_row, out, NULL) != SQLITE_OK) fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    sqlite3_close(db);
+    fclose(out);
+    if (size) text[size - 1] = '\0';
+    return text;
+}
+
 void store_fixture_sql(const char *home, const char *sql)
 {
     sqlite3 *db = open_database(home);

@@ -28,6 +28,9 @@ struct step_record store_fixture_step(int64_t step, int salt);
 
 /* Runs one SQL text that gives one number; fails the test otherwise. */
 double store_fixture_number(const char *home, const char *sql);
+/* The rows that SQL text gives: a line each without the last newline, columns parted by '|', NULL as nothing.
+ * Yours to free. */
+char *store_fixture_text(const char *home, const char *sql);
 /* Runs SQL text on the database below `home`. */
 void store_fixture_sql(const char *home, const char *sql);
 

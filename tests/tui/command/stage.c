@@ -17,6 +17,7 @@
 
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
 
 /* ---- the place ---- */
@@ -31,13 +32,7 @@ void stage_write(const char *path, const void *data, size_t size)
 
 char *stage_read(const char *path)
 {
-    struct file_map map;
-    struct err err = {0};
-    if (file_map_open(path, &map, &err)) fail_msg("%s", err.text);
-    char *text = strndup((const char *)map.data, map.size);
-    file_map_close(&map);
-    assert_non_null(text);
-    return text;
+    return store_fixture_slurp(path, NULL);
 }
 
 /* Words in no order, the same ones every time. */
@@ -85,21 +80,7 @@ void stage_open(struct stage *s, const char *name)
 
 char *stage_query(const struct stage *s, const char *sql)
 {
-    char path[700];
-    if (access("/usr/bin/sqlite3", X_OK) != 0) {
-        print_message("SKIP: the sqlite3 shell is not installed (Debian package sqlite3)\n");
-        skip();
-    }
-    snprintf(path, sizeof path, "%s/anneal.db", s->home);
-    struct process *shell = process_open(&(struct process_options){
-        .program = "/usr/bin/sqlite3", .arguments = (const char *const[]){path, sql, NULL}});
-    process_expect(0, shell);
-    char *text = strdup(process_stdout(shell));
-    assert_non_null(text);
-    size_t n = strlen(text);
-    if (n) text[n - 1] = '\0';
-    process_close(shell);
-    return text;
+    return store_fixture_text(s->home, sql);
 }
 
 json_t *stage_runs(void)

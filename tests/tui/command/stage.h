@@ -21,8 +21,7 @@ void stage_open(struct stage *stage, const char *name);
 void stage_write(const char *path, const void *data, size_t size);
 char *stage_read(const char *path); /* yours to free; fails the test when it cannot */
 
-/* The text of $ANNEAL_HOME's database answered to `sql` by the sqlite3 shell, without the last newline; yours
- * to free. Skips the test, saying so, where there is no shell. */
+/* The answers of the stage's database to `sql`, as store_fixture_text gives them. */
 char *stage_query(const struct stage *stage, const char *sql);
 
 /* `anneal runs --json` as parsed; yours to json_decref. */
