@@ -6,7 +6,7 @@
 #include "kernels/device/cpu_device.h"
 
 static void update_range(float *w, float *m, float *v, const float *g, size_t from, size_t to,
-                         struct adamw_params params, const struct step_control *control,
+                         struct optimizer_params params, const struct step_control *control,
                          const struct update_range *range, float scale, struct stream *stream)
 {
     const float beta1 = (float)params.beta1, beta2 = (float)params.beta2, eps = params.eps;
@@ -25,7 +25,7 @@ static void update_range(float *w, float *m, float *v, const float *g, size_t fr
 }
 
 void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                const struct update_range *ranges, int range_count, struct adamw_params params,
+                const struct update_range *ranges, int range_count, struct optimizer_params params,
                 struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
     size_t from = 0;

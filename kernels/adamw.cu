@@ -71,7 +71,7 @@ __global__ void adamw_update(float *__restrict__ w, T *__restrict__ weights, flo
 }
 
 void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                const struct update_range *ranges, int range_count, struct adamw_params params,
+                const struct update_range *ranges, int range_count, struct optimizer_params params,
                 struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
     struct adamw_factors f = {};

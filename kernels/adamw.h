@@ -17,7 +17,7 @@
 #include "kernels/device/backend.h"
 
 void adamw_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                const struct update_range *ranges, int range_count, struct adamw_params params,
+                const struct update_range *ranges, int range_count, struct optimizer_params params,
                 struct step_control *control, const struct clip_state *clip, struct stream *stream);
 
 #endif

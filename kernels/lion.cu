@@ -57,14 +57,15 @@ __global__ void lion_update(float *__restrict__ w, T *__restrict__ weights, floa
     }
 }
 
-void lion_step(float *w, void *weights, float *m, const float *g, size_t n, const struct update_range *ranges,
-               int range_count, struct lion_params params, const struct step_control *control,
-               const struct clip_state *clip, struct stream *stream)
+void lion_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
+               const struct update_range *ranges, int range_count, struct optimizer_params params,
+               struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
     struct lion_factors f = {};
+    (void)v; /* there is one moment */
     if (n == 0) return;
-    f.beta1 = params.beta1, f.rest1 = 1.0f - params.beta1;
-    f.beta2 = params.beta2, f.rest2 = 1.0f - params.beta2;
+    f.beta1 = (float)params.beta1, f.rest1 = 1.0f - params.beta1;
+    f.beta2 = (float)params.beta2, f.rest2 = 1.0f - params.beta2;
     dispatch<4>(stream, 0, {w, weights, m, g}, [&]<typename T, int W>() {
         LAUNCH((lion_update<T, W>), block_count((n + W - 1) / W, BLOCK), BLOCK, 0, stream, w, (T *)weights, m,
                g, n, ranges, range_count, f, control, clip);

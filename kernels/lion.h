@@ -5,15 +5,15 @@
  *
  * sign(0) = 0; lr is control->lr, s and weight_decay are those of the range (range_count of them) that an
  * element lies in, and s = 0 leaves the range untouched, moments too. w (n) are fp32 master weights; m, g (n)
- * fp32. weights (n) = w, rounded to the stream's precision; where that is fp32 it is w itself. Nothing else
- * aliases. A clip scale of 0 leaves everything untouched. */
+ * fp32, v NULL. weights (n) = w, rounded to the stream's precision; where that is fp32 it is w itself.
+ * Nothing else aliases. A clip scale of 0 leaves everything untouched. */
 #ifndef ANNEAL_KERNELS_LION_H
 #define ANNEAL_KERNELS_LION_H
 
 #include "kernels/device/backend.h"
 
-void lion_step(float *w, void *weights, float *m, const float *g, size_t n, const struct update_range *ranges,
-               int range_count, struct lion_params params, const struct step_control *control,
-               const struct clip_state *clip, struct stream *stream);
+void lion_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
+               const struct update_range *ranges, int range_count, struct optimizer_params params,
+               struct step_control *control, const struct clip_state *clip, struct stream *stream);
 
 #endif

@@ -400,8 +400,9 @@ enum status config_finish(struct config *config, struct err *err)
                 sizes->hidden_dim, sizes->num_heads);
         sizes->head_dim = sizes->hidden_dim / sizes->num_heads;
     }
-    if (!*is_set(config, "train.beta2"))
-        config->train.beta2 = config->train.optimizer == OPTIMIZER_LION ? 0.99 : 0.95;
+#define BETA2(KIND, name, moments, beta2, flops) [OPTIMIZER_##KIND] = beta2,
+    static const double beta2_of[OPTIMIZERS] = {OPTIMIZER_LIST(BETA2)};
+    if (!*is_set(config, "train.beta2")) config->train.beta2 = beta2_of[config->train.optimizer];
     status = model_config_check(sizes, err);
     if (!status) status = param_groups_check(&config->groups, err);
     if (status) return status;

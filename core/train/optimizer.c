@@ -3,9 +3,13 @@
 
 #include <stdlib.h>
 
+#include "kernels/optimizers.h"
+
 int optimizer_moments(enum optimizer_kind kind)
 {
-    return kind == OPTIMIZER_ADAMW ? 2 : 1;
+#define MOMENTS(KIND, name, moments, beta2, flops) [OPTIMIZER_##KIND] = moments,
+    static const int moments_of[OPTIMIZERS] = {OPTIMIZER_LIST(MOMENTS)};
+    return moments_of[kind];
 }
 
 enum status optimizer_lay_ranges(struct optimizer *o, struct network *net, const struct param_groups *groups,
@@ -29,14 +33,17 @@ void optimizer_step(const struct optimizer *o, struct network *net)
     size_t all = net->model->elements;
     float *m = network_at(net, BUFFER_MOMENT1, 0), *v = network_at(net, BUFFER_MOMENT2, 0);
     struct clip_state *clip = network_gradient_norm(net, (float)o->max_grad_norm);
-    if (o->kind == OPTIMIZER_LION) {
-        struct lion_params p = {(float)o->beta1, (float)o->beta2};
-        net->table->lion_step(net->weights, net->compute_weights, m, net->gradients, all, ranges,
-                              o->range_count, p, control, clip, net->calls);
-    } else {
-        struct adamw_params p = {o->beta1, o->beta2, (float)o->eps};
-        net->table->adamw_step(net->weights, net->compute_weights, m, v, net->gradients, all, ranges,
-                               o->range_count, p, control, clip, net->calls);
+    struct optimizer_params params = {o->beta1, o->beta2, (float)o->eps};
+    switch (o->kind) {
+#define STEP(KIND, name, moments, beta2, flops)                                                              \
+    case OPTIMIZER_##KIND:                                                                                   \
+        net->table->name##_step(net->weights, net->compute_weights, m, moments > 1 ? v : NULL,               \
+                                net->gradients, all, ranges, o->range_count, params, control, clip,          \
+                                net->calls);                                                                 \
+        break;
+        OPTIMIZER_LIST(STEP)
+    case OPTIMIZERS:
+        break;
     }
 }
 

@@ -1,7 +1,7 @@
-/* The optimizer: gradient norm, clipping, and AdamW or Lion over the flat arenas of a network, in
- * one launch. Which stretch of them decays how much and at which rate says a table on the device; without
+/* The optimizer: gradient norm, clipping, and one of kernels/optimizers.h over the flat arenas of a network,
+ * in one launch. Which stretch of them decays how much and at which rate says a table on the device; without
  * parameter groups it has two ranges: matrices, which decay, and vectors (norms, biases), which do not.
- * Formulas are in kernels/adamw.h and lion.h. */
+ * Formulas are in the headers of kernels/. */
 #ifndef ANNEAL_CORE_TRAIN_OPTIMIZER_H
 #define ANNEAL_CORE_TRAIN_OPTIMIZER_H
 
@@ -17,7 +17,7 @@ struct optimizer {
     int range_count;      /* set by optimizer_lay_ranges */
 };
 
-/* Moments per parameter: 2 or 1. */
+/* Moments per parameter. */
 int optimizer_moments(enum optimizer_kind kind);
 
 /* Before the first step: lays the table of update ranges on the device; groups NULL: none. `weight_decay` is

@@ -142,13 +142,10 @@ struct update_range {
     float weight_decay; /* decoupled, times the scaled learning rate */
 };
 
-struct adamw_params {
-    double beta1, beta2; /* the corrections 1 - beta^t are computed in double, on the device */
+/* The corrections 1 - beta^t are computed in double, on the device. */
+struct optimizer_params {
+    double beta1, beta2;
     float eps;
-};
-
-struct lion_params {
-    float beta1, beta2;
 };
 
 enum activity_kind { ACTIVITY_KERNEL, ACTIVITY_UPLOAD, ACTIVITY_DOWNLOAD, ACTIVITY_COPY, ACTIVITY_FILL };

@@ -214,7 +214,7 @@ static void grad_norm_body(struct bench *b)
 }
 static void adamw_body(struct bench *b)
 {
-    struct adamw_params params = {0.9, 0.95, 1e-8f};
+    struct optimizer_params params = {0.9, 0.95, 1e-8f};
     struct update_range all = {PARAMETERS, 1, 0.1f};
     struct clip_state clip = {1.0f, 1.0f, 1};
     struct step_control control = {.lr = 1e-9f};
@@ -223,11 +223,11 @@ static void adamw_body(struct bench *b)
 }
 static void lion_body(struct bench *b)
 {
-    struct lion_params params = {0.9f, 0.99f};
+    struct optimizer_params params = {0.9f, 0.99f, 0};
     struct update_range all = {PARAMETERS, 1, 0.1f};
     struct clip_state clip = {1.0f, 1.0f, 1};
     const struct step_control control = {.lr = 1e-9f};
-    b->k->lion_step(b->big, b->big, b->big2, b->big4, PARAMETERS, &all, 1, params, &control, &clip,
+    b->k->lion_step(b->big, b->big, b->big2, NULL, b->big4, PARAMETERS, &all, 1, params, &control, &clip,
                     b->stream);
 }
 

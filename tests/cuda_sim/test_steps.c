@@ -269,7 +269,7 @@ static struct {
 } asked;
 
 static void count_update(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                         const struct update_range *ranges, int range_count, struct adamw_params params,
+                         const struct update_range *ranges, int range_count, struct optimizer_params params,
                          struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
     asked.updates++;

@@ -375,7 +375,7 @@ static void adamw_case(const struct op_side *side, struct op_shape s, struct op_
     float *w = desk_floats(&d, n, 0, 1), *m = desk_floats(&d, n, 0, 1), *v = desk_floats(&d, n, 1, 1),
           *g = desk_floats(&d, n, 0, 1);
     void *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
-    struct adamw_params p = {0.9, 0.95, 1e-8f};
+    struct optimizer_params p = {0.9, 0.95, 1e-8f};
     struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
     const struct clip_state *clip = clip_of(&d, 0.5f, 1 + s.seed % 50), *skip = clip_of(&d, 0, 3);
     int count;
@@ -396,14 +396,14 @@ static void lion_case(const struct op_side *side, struct op_shape s, struct op_o
     size_t n = (size_t)rows_of(s) * (size_t)s.C;
     float *w = desk_floats(&d, n, 0, 1), *m = desk_floats(&d, n, 0, 1), *g = desk_floats(&d, n, 0, 1);
     void *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
-    struct lion_params p = {0.9f, 0.99f};
-    const struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
+    struct optimizer_params p = {0.9f, 0.99f, 0};
+    struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
     const struct clip_state *clip = clip_of(&d, 0.5f, 1), *skip = clip_of(&d, 0, 1);
     int count;
     struct update_range *ranges = ranges_of(&d, n, &count);
     side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
-    side->backend->lion_step(w, weights, m, g, n, ranges, count, p, control, clip, side->stream);
-    side->backend->lion_step(w, weights, m, g, n, ranges, count, p, control, skip, side->stream);
+    side->backend->lion_step(w, weights, m, NULL, g, n, ranges, count, p, control, clip, side->stream);
+    side->backend->lion_step(w, weights, m, NULL, g, n, ranges, count, p, control, skip, side->stream);
     desk_result(&d, out, "w", w, n, ELEMENTWISE);
     desk_tensor_result(&d, out, "weights", weights, n, ELEMENTWISE);
     desk_result(&d, out, "m", m, n, ELEMENTWISE);

@@ -337,7 +337,7 @@ static void prepare_update(struct op_bench *b)
 
 static struct op_work adamw(struct op_bench *b)
 {
-    struct adamw_params p = {0.9, 0.95, 1e-8f};
+    struct optimizer_params p = {0.9, 0.95, 1e-8f};
     if (b->first) prepare_update(b);
     b->backend->adamw_step(b->a, rounded(b), b->b, b->second, b->x, b->s.n, b->ranges, 2, p, b->control,
                            b->clip, b->stream);
@@ -346,9 +346,9 @@ static struct op_work adamw(struct op_bench *b)
 
 static struct op_work lion(struct op_bench *b)
 {
-    struct lion_params p = {0.9f, 0.99f};
+    struct optimizer_params p = {0.9f, 0.99f, 0};
     if (b->first) prepare_update(b);
-    b->backend->lion_step(b->a, rounded(b), b->b, b->x, b->s.n, b->ranges, 2, p, b->control, b->clip,
+    b->backend->lion_step(b->a, rounded(b), b->b, NULL, b->x, b->s.n, b->ranges, 2, p, b->control, b->clip,
                           b->stream);
     return (struct op_work){.bytes = floats(5.0 * (double)b->s.n) + rounded_bytes(b)};
 }

@@ -231,8 +231,8 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     struct step_control control = {.seed = 1, .step = 2, .micro_batch = 3, .loss_scale = 1, .lr = 1e-3f};
     const struct dropout_site site = {&control, 4, 0};
     struct clip_state clip = {1, 1, 0};
-    struct adamw_params adamw = {0.9, 0.95, 1e-8f};
-    struct lion_params lion = {0.9f, 0.99f};
+    struct optimizer_params adamw = {0.9, 0.95, 1e-8f};
+    struct optimizer_params lion = {0.9f, 0.99f, 0};
     struct update_range all = {N * C, 1, 0.1f};
     double total;
     k->mem_zero(f[7], 4096, t->stream);
@@ -265,7 +265,7 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->sum(&total, f[0], N * C, false, workspace, t->stream);
     k->grad_norm(&clip, f[0], N * C, 1.0f, workspace, t->stream);
     k->adamw_step(f[0], f[0], f[1], f[2], f[3], N * C, &all, 1, adamw, &control, &clip, t->stream);
-    k->lion_step(f[0], f[0], f[1], f[2], N * C, &all, 1, lion, &control, &clip, t->stream);
+    k->lion_step(f[0], f[0], f[1], NULL, f[2], N * C, &all, 1, lion, &control, &clip, t->stream);
 }
 
 static void no_allocation_body(const struct check_target *t)

@@ -107,7 +107,7 @@ static void adamw_body(const struct check_target *t)
             double b1 = (double)0.9f, b2 = (double)0.95f, lr = (double)1e-2f, eps = (double)1e-8f,
                    decay = (double)0.1f;
             double c1 = 1 - pow(b1, step), c2 = 1 - pow(b2, step);
-            struct adamw_params params = {b1, b2, 1e-8f};
+            struct optimizer_params params = {b1, b2, 1e-8f};
             struct update_range all = {n, 1, 0.1f};
             for (size_t i = 0; i < n; i++) {
                 double gi = (double)g[i] * 0.25;
@@ -140,8 +140,8 @@ static void lion_body(const struct check_target *t)
         m[0] = g[0] = 0; /* sign(0) = 0 */
         double *w64 = check_doubles(w, n), *m64 = check_doubles(m, n);
         double b1 = (double)0.9f, b2 = (double)0.99f, lr = (double)1e-3f, decay = (double)0.1f;
-        struct lion_params params = {0.9f, 0.99f};
-        const struct step_control control = {.lr = 1e-3f};
+        struct optimizer_params params = {0.9f, 0.99f, 0};
+        struct step_control control = {.lr = 1e-3f};
         struct clip_state clip = {2, 0.5f, 1};
         struct update_range all = {n, 1, 0.1f};
         size_t undecided = 0;
@@ -152,7 +152,7 @@ static void lion_body(const struct check_target *t)
             m64[i] = b2 * m64[i] + (1 - b2) * gi;
         }
         assert_int_equal(undecided, 0);
-        t->backend->lion_step(w, w, m, g, n, &all, 1, params, &control, &clip, t->stream);
+        t->backend->lion_step(w, w, m, NULL, g, n, &all, 1, params, &control, &clip, t->stream);
         check_near("lion w", w, w64, n, CHECK_ELEMENTWISE);
         check_near("lion m", m, m64, n, CHECK_ELEMENTWISE);
         free(w), free(m), free(g), free(w64), free(m64);
@@ -173,11 +173,11 @@ static void scale_zero_body(const struct check_target *t)
     float *w0 = check_copy(w, N), *m0 = check_copy(m, N), *v0 = check_copy(v, N);
     struct clip_state clip = {NAN, 0, 0};
     struct step_control control = {.lr = 1};
-    struct adamw_params adamw = {0.9, 0.95, 1e-8f};
-    struct lion_params lion = {0.9f, 0.99f};
+    struct optimizer_params adamw = {0.9, 0.95, 1e-8f};
+    struct optimizer_params lion = {0.9f, 0.99f, 0};
     struct update_range all = {N, 1, 0.1f};
     t->backend->adamw_step(w, w, m, v, g, N, &all, 1, adamw, &control, &clip, t->stream);
-    t->backend->lion_step(w, w, m, g, N, &all, 1, lion, &control, &clip, t->stream);
+    t->backend->lion_step(w, w, m, NULL, g, N, &all, 1, lion, &control, &clip, t->stream);
     check_same_bits("w", w, w0, N);
     check_same_bits("m", m, m0, N);
     check_same_bits("v", v, v0, N);
@@ -204,14 +204,14 @@ static void pieces_body(const struct check_target *t)
           *v = check_random(N, 17, 0.01f);
     for (size_t i = 0; i < N; i++) v[i] = fabsf(v[i]);
     struct clip_state clip = {4, 0.25f, 2};
-    struct adamw_params adamw = {0.9, 0.95, 1e-8f};
-    struct lion_params lion = {0.9f, 0.99f};
+    struct optimizer_params adamw = {0.9, 0.95, 1e-8f};
+    struct optimizer_params lion = {0.9f, 0.99f, 0};
     for (int kind = 0; kind < 2; kind++) {
         struct step_control whole = {.lr = kind ? 1e-3f : 1e-2f};
         float *w0 = check_copy(w, N), *m0 = check_copy(m, N), *v0 = check_copy(v, N);
         float *w1 = check_copy(w, N), *m1 = check_copy(m, N), *v1 = check_copy(v, N);
         if (kind)
-            t->backend->lion_step(w0, w0, m0, g, N, pieces, PIECES, lion, &whole, &clip, t->stream);
+            t->backend->lion_step(w0, w0, m0, NULL, g, N, pieces, PIECES, lion, &whole, &clip, t->stream);
         else
             t->backend->adamw_step(w0, w0, m0, v0, g, N, pieces, PIECES, adamw, &whole, &clip, t->stream);
         for (size_t i = 0, from = 0; i < PIECES; from = pieces[i++].end) {
@@ -220,8 +220,8 @@ static void pieces_body(const struct check_target *t)
             struct step_control own = {.lr = whole.lr * pieces[i].lr_scale}; /* a power of two: exact */
             if (pieces[i].lr_scale == 0) continue;
             if (kind)
-                t->backend->lion_step(w1 + from, w1 + from, m1 + from, g + from, n, &alone, 1, lion, &own,
-                                      &clip, t->stream);
+                t->backend->lion_step(w1 + from, w1 + from, m1 + from, NULL, g + from, n, &alone, 1, lion,
+                                      &own, &clip, t->stream);
             else
                 t->backend->adamw_step(w1 + from, w1 + from, m1 + from, v1 + from, g + from, n, &alone, 1,
                                        adamw, &own, &clip, t->stream);

@@ -89,7 +89,7 @@ static struct device *device;
 static void *taken; /* of it, in the step */
 
 static void careless_step(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                          const struct update_range *ranges, int range_count, struct adamw_params params,
+                          const struct update_range *ranges, int range_count, struct optimizer_params params,
                           struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
     if (++updates == leak_at && device)

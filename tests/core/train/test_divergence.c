@@ -116,7 +116,7 @@ static void a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_befor
 static int64_t updates, ruinous;
 
 static void ruinous_adamw(float *w, void *weights, float *m, float *v, const float *g, size_t n,
-                          const struct update_range *ranges, int range_count, struct adamw_params params,
+                          const struct update_range *ranges, int range_count, struct optimizer_params params,
                           struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
     cpu_backend()->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
