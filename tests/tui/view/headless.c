@@ -44,6 +44,7 @@ void headless_type(struct workbench *workbench, const char *text)
 struct grid headless_draw(struct workbench *workbench, int w, int h)
 {
     struct grid grid = make_grid(w, h, GLYPHS_BRAILLE);
+    grid_fill(&grid, (struct rect){0, 0, w, h}, '#', STYLE_BAD, ATTR_REVERSE); /* the frame before */
     workbench_draw(workbench, &grid);
     return grid;
 }
