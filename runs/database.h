@@ -19,7 +19,7 @@
 #include "runs/store.h"
 
 enum {
-    STORE_STATEMENTS_MAX = 128,
+    STORE_STATEMENTS_MAX = 256,
     STORE_BUSY_MS = 5000,          /* how long a lock of somebody else is waited for */
     STORE_CHECKPOINT_PAGES = 1000, /* log pages after which a commit checkpoints */
 };

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "runs/rollup.h"
-#include "runs/segment.h"
+#include "runs/timeline.h"
 
 enum {
     ROWS_PER_POINT = 16
@@ -70,7 +70,7 @@ static enum status fold(struct reader *reader, const struct series_point *point)
     if (series->count) {
         struct series_point *last = &series->points[series->count - 1];
         if (last->first_step / series->level == point->first_step / series->level) {
-            /* the same step twice: an evaluation that a resumed segment repeated */
+            /* the same step twice: an evaluation that a segment repeated after it had been read */
             if (series->level == 1)
                 *last = *point;
             else
@@ -91,61 +91,28 @@ static enum status fold(struct reader *reader, const struct series_point *point)
 
 /* ---- reading ---- */
 
-static enum status read_raw_range(struct reader *reader, int segment, int64_t first, int64_t last)
+/* The rows that count of steps first..last. */
+static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
 {
-    sqlite3_stmt *select;
-    char sql[200];
-    bool row;
     const struct column_info *column = metric_column(reader->series->metric);
-    snprintf(sql, sizeof sql,
-             "select step, %s, nan & %d from %s where run_id = ?1 and segment = ?2 and step between ?3 and "
-             "?4 order by step",
-             column->name, column->null, reader->series->metric == METRIC_VAL_LOSS ? "evals" : "steps");
+    struct timeline timeline;
+    char columns[80];
+    bool row;
+    snprintf(columns, sizeof columns, "step, %s, nan & %d", column->name, column->null);
     enum status status =
-        store_query(reader->store, &select, reader->err, sql, "snii", reader->run_id, segment, first, last);
-    while (!status && !(status = store_step(reader->store, select, &row, reader->err)) && row) {
-        int64_t step = sqlite3_column_int64(select, 0);
+        timeline_open_part(&timeline, reader->store, reader->run_id,
+                           reader->series->metric == METRIC_VAL_LOSS, columns, first, last, reader->err);
+    while (!status && !(status = timeline_next(&timeline, &row, reader->err)) && row) {
+        int64_t step = sqlite3_column_int64(timeline.row, 0);
         if (step > reader->series->cursor) reader->series->cursor = step;
-        bool null = sqlite3_column_type(select, 1) == SQLITE_NULL;
-        if (null && sqlite3_column_int(select, 2) == 0) continue;
-        double value = null ? NAN : sqlite3_column_double(select, 1);
+        double value = store_column_double(timeline.row, 1);
+        if (isnan(value) && sqlite3_column_int(timeline.row, 2) == 0) continue;
         bool finite = isfinite(value);
         if (!finite) value = NAN;
         struct series_point point = {step, step, value, value, value, value, 1, !finite};
-        if ((status = fold(reader, &point))) {
-            sqlite3_reset(select);
-            return status;
-        }
+        status = fold(reader, &point);
     }
-    return status;
-}
-
-static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
-{
-    enum status status = STATUS_OK;
-    for (size_t i = 0; !status && i < reader->segments.count; i++) {
-        struct segment_range range = reader->segments.ranges[i];
-        int64_t from = range.first > first ? range.first : first, to = range.last < last ? range.last : last;
-        if (from <= to) status = read_raw_range(reader, range.segment, from, to);
-    }
-    return status;
-}
-
-/* Evaluations are few and read whole. They are numbered by steps done: one "at" step s belongs to what ended
- * with step s - 1, so the first step of a segment bounds them one later; where two segments evaluated at one
- * step, the later one wins. */
-static enum status read_evals(struct reader *reader, int64_t first, int64_t last)
-{
-    enum status status = STATUS_OK;
-    size_t n = reader->segments.count;
-    int64_t from = first;
-    for (size_t i = 0; !status && i < n; i++) {
-        struct segment_range range = reader->segments.ranges[i];
-        int64_t to = range.last == INT64_MAX ? last : range.last + 1 < last ? range.last + 1 : last;
-        if (from > to) continue;
-        status = read_raw_range(reader, range.segment, from, to);
-        if (i + 1 < n) from = first > range.last + 1 ? first : range.last + 1;
-    }
+    timeline_close(&timeline);
     return status;
 }
 
@@ -201,7 +168,7 @@ static enum status read_from(struct reader *reader, int64_t first)
 {
     struct series *series = reader->series;
     int64_t last = series->last_step < 0 ? INT64_MAX : series->last_step;
-    if (series->metric == METRIC_VAL_LOSS) return read_evals(reader, first, last);
+    if (series->metric == METRIC_VAL_LOSS) return read_raw(reader, first, last); /* few: read whole */
     int level = ROLLUP_LEVELS - 1;
     while (level >= 0 && rollup_level[level] > series->level) level--;
     return read_range(reader, level, first, last);

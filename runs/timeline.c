@@ -8,8 +8,15 @@
 enum status timeline_open(struct timeline *timeline, struct store *store, const char *run_id, bool evals,
                           const char *columns, struct err *err)
 {
+    return timeline_open_part(timeline, store, run_id, evals, columns, INT64_MIN, INT64_MAX, err);
+}
+
+enum status timeline_open_part(struct timeline *timeline, struct store *store, const char *run_id, bool evals,
+                               const char *columns, int64_t low, int64_t high, struct err *err)
+{
     char sql[640];
-    *timeline = (struct timeline){.store = store, .run_id = run_id, .evals = evals, .first = INT64_MIN};
+    *timeline = (struct timeline){
+        .store = store, .run_id = run_id, .evals = evals, .first = INT64_MIN, .low = low, .high = high};
     snprintf(sql, sizeof sql,
              "select %s from %s t where run_id = ?1 and segment = ?2 and step between ?3 and ?4%s"
              " order by step",
@@ -18,9 +25,7 @@ enum status timeline_open(struct timeline *timeline, struct store *store, const 
                      " n.segment = ?5 and n.step = ?4))"
                    : "");
     enum status status = segment_read(store, run_id, 0, &timeline->segments, err);
-    if (!status && sqlite3_prepare_v2(store->db, sql, -1, &timeline->row, NULL) != SQLITE_OK)
-        status = store_error(store, err);
-    return status;
+    return status ? status : store_prepare(store, sql, &timeline->row, err);
 }
 
 /* Binds the next range that is not empty; false after the last. */
@@ -33,15 +38,18 @@ static bool next_range(struct timeline *timeline)
         if (timeline->evals && last < INT64_MAX) last++;
         int64_t first = timeline->evals ? timeline->first : range.first;
         if (first > last) continue;
+        int next =
+            timeline->next < list->count && last <= timeline->high ? list->ranges[timeline->next].segment : 0;
         if (timeline->next < list->count) timeline->first = last;
+        if (first < timeline->low) first = timeline->low;
+        if (last > timeline->high) last = timeline->high;
+        if (first > last) continue;
         sqlite3_reset(timeline->row);
         store_bind_text(timeline->row, 1, timeline->run_id);
         sqlite3_bind_int(timeline->row, 2, range.segment);
         sqlite3_bind_int64(timeline->row, 3, first);
         sqlite3_bind_int64(timeline->row, 4, last);
-        if (timeline->evals)
-            sqlite3_bind_int(timeline->row, 5,
-                             timeline->next < list->count ? list->ranges[timeline->next].segment : 0);
+        if (timeline->evals) sqlite3_bind_int(timeline->row, 5, next);
         return true;
     }
     return false;
@@ -60,7 +68,7 @@ enum status timeline_next(struct timeline *timeline, bool *row, struct err *err)
 
 void timeline_close(struct timeline *timeline)
 {
-    sqlite3_finalize(timeline->row);
+    if (timeline->row) sqlite3_reset(timeline->row);
     segment_release(&timeline->segments);
     *timeline = (struct timeline){0};
 }
