@@ -6,7 +6,7 @@
 
 #include "runs/table.h"
 
-/* ---- who holds memory ---- */
+/* ---- processes ---- */
 
 /* When the processes of the sample before were written; NaN: there is none, or it knew of none. */
 static enum status find_before(struct store *store, const char *run_id, const struct gpu_record *record,
@@ -79,7 +79,7 @@ static enum status add_processes(struct store *store, const char *run_id, const 
     return status;
 }
 
-/* *at: when those were written who hold memory now; NaN: not known. */
+/* *at: when the processes that hold memory now were written; NaN: not known. */
 static enum status keep_processes(struct store *store, const char *run_id, const struct gpu_record *record,
                                   double *at, struct err *err)
 {

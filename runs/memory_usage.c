@@ -79,7 +79,7 @@ static enum status read_reserve(struct store *store, const char *run_id, struct 
     store_column_text(select, 0, text, sizeof text);
     sqlite3_reset(select);
     if (text_parse_double(text, &out->reserve)) return STATUS_OK;
-    /* a GPU with a screen keeps more free, which no row tells */
+    /* a GPU with a screen keeps more free, but no row says whether it has one */
     out->reserve =
         strcmp(text, "auto") == 0 && out->has_sample ? ledger_auto_reserve(out->sample.gpu < 0) : NAN;
     return STATUS_OK;
@@ -96,7 +96,7 @@ enum status memory_usage_read(struct store *store, const char *run_id, struct ar
     return status;
 }
 
-/* Two homes may give the same id; older programs do not tell theirs. */
+/* Two homes may give the same id; older programs did not record theirs. */
 static bool is_of_home(const struct store *store, const struct reservation *row)
 {
     return row->home[0] == '\0' || strncmp(row->home, store_home(store), sizeof row->home - 1) == 0;

@@ -20,7 +20,7 @@ struct memory_holder {
     bool own;               /* the run that was asked about */
     int64_t pid;
     int64_t bytes; /* reserved */
-    int64_t used;  /* of them really allocated, as last told; 0: not told yet */
+    int64_t used;  /* of them allocated, as last reported; 0: not yet */
 };
 
 struct memory_usage {

@@ -40,7 +40,7 @@ static const char *text_of(sqlite3_stmt *row, int column, struct arena *arena)
     return arena_strdup(arena, text ? text : "");
 }
 
-/* The first row tells how many there are. */
+/* Each row carries the number of rows, for the size of the array. */
 static enum status read_rows(struct store *store, const char *run_id, bool layers, struct bound oldest,
                              struct profile *p, struct err *err)
 {

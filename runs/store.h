@@ -17,7 +17,7 @@ struct store;
  * sentence. */
 enum status store_open(const char *home, struct store **out, struct err *err);
 
-/* The same for who only looks. Where the folder or the database may not be written (an archive, somebody
+/* The same for reading alone. Where the folder or the database may not be written (an archive, somebody
  * else's runs) it is read as it is: what a trainer has left in the write-ahead log is seen, nothing is
  * created or migrated, one of an older anneal is refused, and whatever would write fails with one sentence.
  */

@@ -1,7 +1,7 @@
 /* A bump allocator on the host heap: many small pieces of one lifetime, freed together.
  * Grows by chained blocks, so pointers stay valid until arena_release. Memory comes zeroed. */
-#ifndef ANNEAL_BASE_ARENA_H
-#define ANNEAL_BASE_ARENA_H
+#ifndef ANNEAL_CORE_BASE_ARENA_H
+#define ANNEAL_CORE_BASE_ARENA_H
 
 #include <stddef.h>
 

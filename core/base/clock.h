@@ -1,6 +1,6 @@
 /* Time: a monotonic clock for durations, the wall clock for records. Both in seconds. */
-#ifndef ANNEAL_BASE_CLOCK_H
-#define ANNEAL_BASE_CLOCK_H
+#ifndef ANNEAL_CORE_BASE_CLOCK_H
+#define ANNEAL_CORE_BASE_CLOCK_H
 
 #include <stddef.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* The shortest decimal that reads back as the same double. Separate from text.h because it is an algorithm,
  * not a convenience. */
-#ifndef ANNEAL_BASE_DECIMAL_H
-#define ANNEAL_BASE_DECIMAL_H
+#ifndef ANNEAL_CORE_BASE_DECIMAL_H
+#define ANNEAL_CORE_BASE_DECIMAL_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* Errors are values: a function that can fail returns enum status (0 is ok) and takes a struct err last,
  * which it fills with one sentence a user can act on: "what: why (what to do)". */
-#ifndef ANNEAL_BASE_ERR_H
-#define ANNEAL_BASE_ERR_H
+#ifndef ANNEAL_CORE_BASE_ERR_H
+#define ANNEAL_CORE_BASE_ERR_H
 
 #include <stdarg.h>
 

@@ -1,7 +1,7 @@
 /* Files and folders: whole-file mapping, atomic replacement, paths. Every error names the path and the
  * reason. */
-#ifndef ANNEAL_BASE_FILE_H
-#define ANNEAL_BASE_FILE_H
+#ifndef ANNEAL_CORE_BASE_FILE_H
+#define ANNEAL_CORE_BASE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Counts the heap allocations of a thread while it asks for that. A library does the counting, anneal_heap.so
  * (core/base/preload), which has to be preloaded, so that a program that does not ask keeps the C library's
  * malloc. Not under a sanitizer, which has a malloc family of its own: HEAP_COUNTABLE says so. */
-#ifndef ANNEAL_BASE_HEAP_H
-#define ANNEAL_BASE_HEAP_H
+#ifndef ANNEAL_CORE_BASE_HEAP_H
+#define ANNEAL_CORE_BASE_HEAP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* How much memory there is for this process, and how much of it it may still take. */
-#ifndef ANNEAL_BASE_MEMORY_H
-#define ANNEAL_BASE_MEMORY_H
+#ifndef ANNEAL_CORE_BASE_MEMORY_H
+#define ANNEAL_CORE_BASE_MEMORY_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  * (SC 2011). A pure function of counter and key: the same on every device and in every order of evaluation.
  *
  * Everything is inline and without state so that kernels of any instruction set and CUDA can include it. */
-#ifndef ANNEAL_BASE_PHILOX_H
-#define ANNEAL_BASE_PHILOX_H
+#ifndef ANNEAL_CORE_BASE_PHILOX_H
+#define ANNEAL_CORE_BASE_PHILOX_H
 
 #include <stdint.h>
 

@@ -1,9 +1,9 @@
-/* The records a training run leaves: the words that the trainer (which makes them), the run store (which
- * keeps them) and the workbench (which shows them) have in common. Plain data: no tensors, no SQL, no screen.
+/* The records of a training run, shared by the trainer that makes them, the run store that keeps them and the
+ * workbench that shows them. Plain data: no tensors, no SQL, no screen.
  *
- * Column names and their order are those of the CSV files; a field is a column. */
-#ifndef ANNEAL_BASE_RECORD_H
-#define ANNEAL_BASE_RECORD_H
+ * A field is a column of the store and of the CSV files; runs/columns.def lists them in the same order. */
+#ifndef ANNEAL_CORE_BASE_RECORD_H
+#define ANNEAL_CORE_BASE_RECORD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,7 +87,7 @@ struct memory_record {
 struct profile_record {
     int64_t step;
     const char *phase; /* "data", "forward", "backward", "recompute", "optimizer", "unattributed"; borrowed */
-    int layer;         /* from 0; -1: of no layer */
+    int layer;         /* from 0; -1: not part of a layer */
     const char *op;    /* "attention", "gemm gate_up", …; borrowed */
     int64_t calls;
     double time_us; /* microseconds on the device */
@@ -98,8 +98,7 @@ struct profile_record {
 /* A process that holds memory of a device. */
 struct gpu_process {
     int64_t pid;
-    char
-        name[16]; /* as the kernel tells it; "": not known, as in a container, where numbers are the host's */
+    char name[16]; /* the kernel's; "": not known, as in a container, where numbers are the host's */
     int64_t bytes; /* -1: not known */
 };
 
@@ -115,7 +114,8 @@ struct gpu_record {
     char throttle[160];    /* why the clocks are low, the weightiest first: "thermal, power cap"; "": they are
                               not */
     double load_1m;        /* of the host: processes that ran or wanted to, on average over the last minute */
-    /* who holds memory of a GPU, this process included, by pid; the array is of who fills this */
+    /* the processes that hold memory of a GPU, this one included, by pid; the array belongs to the record's
+     * maker */
     struct gpu_process *processes;
     int64_t process_count; /* -1: not known */
 };

@@ -1,7 +1,7 @@
 /* A lock-free ring of fixed-size records for one producer thread and one consumer thread.
  * Never blocks, never allocates after ring_init: a full ring refuses the record and says so. */
-#ifndef ANNEAL_BASE_RING_H
-#define ANNEAL_BASE_RING_H
+#ifndef ANNEAL_CORE_BASE_RING_H
+#define ANNEAL_CORE_BASE_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Small pieces of text handling that every module needs. */
-#ifndef ANNEAL_BASE_TEXT_H
-#define ANNEAL_BASE_TEXT_H
+#ifndef ANNEAL_CORE_BASE_TEXT_H
+#define ANNEAL_CORE_BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Threads beside the one that a process begins with. */
-#ifndef ANNEAL_BASE_THREAD_H
-#define ANNEAL_BASE_THREAD_H
+#ifndef ANNEAL_CORE_BASE_THREAD_H
+#define ANNEAL_CORE_BASE_THREAD_H
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* Histories from files, as new runs:
  *
- *   our own CSV             any of its tables (export.h), told by the header line; one run's, several files
- *   TensorBoard's scalars   `Wall time,Step,Value`, a metric a file, named by the file: loss.csv,
+ *   our own CSV             any of its tables (export.h), recognised by the header line; one run's, several
+ * files TensorBoard's scalars   `Wall time,Step,Value`, a metric a file, named by the file: loss.csv,
  *                           run-1-tag-val_loss.csv; a later record of a step wins
  *   llm.c's main.log        lines `s:STEP trl:LOSS lr:LR norm:NORM`, `s:STEP tel:LOSS`, `s:STEP
  * eval:ACCURACY` (kept as an event); a step that goes back begins a new segment: a resume

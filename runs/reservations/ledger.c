@@ -36,7 +36,7 @@ struct ledger {
     "alter table " table " add column reserve real not null default 0;"
 #define HOME_COLUMN(table) "alter table " table " add column home text not null default '';"
 
-/* What each version adds to the one before. One of a later program is read as it is: it only adds. */
+/* The additions of each version. A file of a later program is used as it is: versions only add. */
 static const char *const versions[] = {
     "create table if not exists reservations" COLUMNS "create table if not exists waiting" COLUMNS,
     LATER_COLUMNS("reservations") LATER_COLUMNS("waiting"),
@@ -46,7 +46,7 @@ enum { VERSION = sizeof versions / sizeof *versions };
 
 static const char reservations[] = "reservations", waiting[] = "waiting"; /* the tables */
 
-/* What is wrong with the file, and what its user can do about it. */
+/* The error of the file, and the remedy. */
 static enum status explain(const struct store *sql, struct err *err)
 {
     int code = sqlite3_errcode(sql->db) & 0xff;
@@ -105,7 +105,7 @@ static enum status read_version(struct ledger *l, int *version, struct err *err)
     return STATUS_OK;
 }
 
-/* Where it is of this version it is only read: whoever opens waits for no other. */
+/* A file of this version is only read, so that opening does not wait for a writer. */
 static enum status bring_up_to_date(struct ledger *l, struct err *err)
 {
     char sql[40];
@@ -186,7 +186,7 @@ void ledger_close(struct ledger *l)
     free(l);
 }
 
-/* ---- who is there ---- */
+/* ---- rows ---- */
 
 /* Within a transaction: removes the rows of processes that are gone. */
 static enum status prune(struct ledger *l, const char *table, struct err *err)
@@ -206,7 +206,8 @@ static enum status prune(struct ledger *l, const char *table, struct err *err)
     return status;
 }
 
-/* The more of what a process told and what is seen: pages that were swapped out since are still its own. */
+/* The larger of what a process reported and what the system shows: pages swapped out since are still its own.
+ */
 static void see_used(struct reservation *r)
 {
     int64_t seen = memory_private(r->pid) - r->beside;
@@ -305,7 +306,7 @@ static void name_holders(const struct reservation *rows, size_t count, char *buf
     if (count > 4 && used < size) snprintf(buf + used, size - used, " and %zu more", count - 4);
 }
 
-/* Who has to do with a device, in order of arrival. */
+/* The processes that hold a device or wait for it, in order of arrival. */
 struct crowd {
     struct reservation *holding, *waiting; /* of holding there is room for one more */
     size_t holding_count, waiting_count;
@@ -317,7 +318,7 @@ static void crowd_release(struct crowd *crowd)
     free(crowd->waiting);
 }
 
-/* "; other programs hold 3.0 GiB": what nobody has told the ledger of. */
+/* "; other programs hold 3.0 GiB": memory that the ledger does not know of. */
 static void name_others(const struct ledger *l, const struct ledger_room *room, const struct crowd *crowd,
                         char *buf, size_t size)
 {
@@ -338,8 +339,8 @@ static int64_t kept_free(int64_t total, double reserve)
     return (int64_t)((double)total * reserve);
 }
 
-/* What is left beside the reservations, and of what is free less what stays free and what was reserved and
- * not yet taken. */
+/* What is left beside the reservations; and at most the memory that is free now, less the share that stays
+ * free and less what is reserved but not allocated yet. */
 static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count)
 {
     int64_t kept = kept_free(room->total, room->reserve), reserved = 0, coming = 0;
@@ -402,9 +403,9 @@ static enum status waits(const struct ledger_room *room, const struct reservatio
                    rest);
 }
 
-/* Whether who waits longest is passed only as long as it waits for others, too: it will fit beside this one,
- * or would not fit if those who passed it were gone. So it waits only for those who are there already,
- * however many come. Reorders the holding. */
+/* Whether this process may pass the queue: its first process will fit beside it, or would not fit even
+ * without those that passed it. So the first waits only for processes that are there already, however many
+ * come. Reorders the holding ones. */
 static enum status check_passing(const struct ledger_room *room, struct crowd *crowd, int64_t bytes,
                                  struct err *err)
 {
@@ -424,7 +425,7 @@ static enum status check_passing(const struct ledger_room *room, struct crowd *c
     return waits(room, first, "only for those who passed it (try again when it has come in)", err);
 }
 
-/* STATUS_BUSY where somebody came for the device before us. */
+/* STATUS_BUSY where another process came for the device first. */
 static enum status check_queue(const struct ledger *l, const struct ledger_room *room, struct crowd *crowd,
                                int64_t bytes, struct err *err)
 {
@@ -433,8 +434,8 @@ static enum status check_queue(const struct ledger *l, const struct ledger_room 
     return waits(room, &crowd->waiting[0], "came before", err);
 }
 
-/* Whether everyone who waits can come in, in order, while those behind it hold what they hold already and we
- * what we have: else it would wait for us and we for it. */
+/* Whether each process of the queue will fit in its turn, while those behind it keep what they hold already
+ * and this process what it has: else the two would wait for each other. */
 static enum status check_standing(const struct ledger_room *room, const struct crowd *crowd, struct err *err)
 {
     char held[32], rest[120];
@@ -467,7 +468,7 @@ static enum status insert(struct ledger *l, const char *table, const struct ledg
     return status;
 }
 
-/* Begins a transaction and reads who is there. */
+/* Begins a transaction and reads the processes of a device. */
 static enum status begin(struct ledger *l, const char *device, struct crowd *crowd, struct err *err)
 {
     *crowd = (struct crowd){0};

@@ -1,5 +1,5 @@
-/* Who a process is, beyond its number, which is given again: when it started, and in which boot of the
- * system. Read from /proc. */
+/* The identity of a process, whose number alone is reused: when it started, and in which boot of the system.
+ * Read from /proc. */
 #ifndef ANNEAL_RUNS_RESERVATIONS_PROCESS_MARK_H
 #define ANNEAL_RUNS_RESERVATIONS_PROCESS_MARK_H
 
@@ -7,13 +7,13 @@
 
 enum { PROCESS_BOOT_BYTES = 64 };
 
-/* What names this boot of the system, and no other. */
+/* The name of this boot of the system. */
 void process_boot(char boot[PROCESS_BOOT_BYTES]);
 
 /* When a process started, in ticks since the boot; 0: none of that number lives. */
 int64_t process_started(int64_t pid);
 
-/* A process other than this one that holds a lock on the file; 0: none does, or nobody tells. */
+/* A process other than this one that holds a lock on the file; 0: none, or not known. */
 int64_t process_locking(const char *path);
 
 #endif
