@@ -35,23 +35,7 @@ static void describe(const struct train_report *report, const struct step_record
              val, record->lr, text_format_count(report->tokens_per_sec, rate, sizeof rate));
 }
 
-static void show_text(struct train_report *report, const char *text)
-{
-    progress_bar_say(&report->bar, "%s", text);
-}
-
-/* A line for the screen alone: it would mean nothing in the log. */
-__attribute__((format(printf, 2, 3))) static void show_line(struct train_report *report, const char *format,
-                                                            ...)
-{
-    char text[LINE_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    show_text(report, text);
-}
-
+/* A line for the screen and the log. */
 __attribute__((format(printf, 2, 3))) static void report_line(struct train_report *report, const char *format,
                                                               ...)
 {
@@ -60,15 +44,18 @@ __attribute__((format(printf, 2, 3))) static void report_line(struct train_repor
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    show_text(report, text);
+    progress_bar_say(&report->bar, "%s", text);
     run_log_line(report->log, text);
 }
 
-static void begin_json(struct train_report *report, const char *type)
+/* Whether JSON is wanted; then its line has begun. */
+static bool begin_json(struct train_report *report, const char *type)
 {
+    if (report->mode != REPORT_JSON) return false;
     json_out_begin(&report->json, stdout);
     json_out_open(&report->json, NULL, '{', JSON_OUT_COMPACT);
     json_out_text(&report->json, "type", type);
+    return true;
 }
 
 /* A reader that has gone or a full disk stops no training; train_report_check reports it. */
@@ -93,8 +80,7 @@ static void begin(void *context, const struct training_introduction *in)
     report->total_steps = in->total_steps;
     snprintf(report->run, sizeof report->run, "%s", in->run);
     char parameters[32], tokens[32], memory[32];
-    if (report->mode == REPORT_JSON) {
-        begin_json(report, "run");
+    if (begin_json(report, "run")) {
         json_out_text(&report->json, "run", in->run);
         json_out_int(&report->json, "pid", getpid());
         json_out_text(&report->json, "device", in->device);
@@ -111,7 +97,9 @@ static void begin(void *context, const struct training_introduction *in)
                 text_format_bytes((uint64_t)in->planned_bytes, memory, sizeof memory), in->device);
     if (in->step > 0)
         report_line(report, "goes on after step %" PRId64 " of %" PRId64, in->step, in->total_steps);
-    show_line(report, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves", in->run);
+    /* means nothing in the log */
+    progress_bar_say(&report->bar, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
+                     in->run);
 }
 
 /* Whether the log gets a line about the progress: ten seconds after the first step and after each such line,
@@ -145,8 +133,7 @@ static void step(void *context, const struct step_record *record)
     report->tokens_per_sec = report->tokens_per_sec > 0
                                  ? 0.9 * report->tokens_per_sec + 0.1 * record->tokens_per_sec
                                  : record->tokens_per_sec;
-    if (report->mode == REPORT_JSON) {
-        begin_json(report, "step");
+    if (begin_json(report, "step")) {
         table_json(&report->json, TABLE_STEPS, record);
         end_json(report);
     }
@@ -164,8 +151,7 @@ static void eval(void *context, const struct eval_record *record, const struct s
     struct train_report *report = context;
     report->evaluated = true;
     report->val_loss = record->val_loss;
-    if (report->mode == REPORT_JSON) {
-        begin_json(report, "eval");
+    if (begin_json(report, "eval")) {
         table_json(&report->json, TABLE_EVALS, record);
         json_out_real(&report->json, "best_val_loss", stopping->best_val_loss);
         json_out_int(&report->json, "best_step", stopping->best_step);
@@ -192,8 +178,7 @@ static void eval(void *context, const struct eval_record *record, const struct s
 static void sample(void *context, const struct sample_record *record)
 {
     struct train_report *report = context;
-    if (report->mode == REPORT_JSON) {
-        begin_json(report, "sample");
+    if (begin_json(report, "sample")) {
         table_json(&report->json, TABLE_SAMPLES, record);
         end_json(report);
     }
@@ -208,8 +193,7 @@ static void checkpoint(void *context, const struct checkpoint_record *record)
 {
     struct train_report *report = context;
     char size[32];
-    if (report->mode == REPORT_JSON) {
-        begin_json(report, "checkpoint");
+    if (begin_json(report, "checkpoint")) {
         table_json(&report->json, TABLE_CHECKPOINTS, record);
         end_json(report);
     }
@@ -220,8 +204,7 @@ static void checkpoint(void *context, const struct checkpoint_record *record)
 static void event(void *context, const struct event_record *record)
 {
     struct train_report *report = context;
-    if (report->mode == REPORT_JSON) {
-        begin_json(report, "event");
+    if (begin_json(report, "event")) {
         json_out_int(&report->json, "step", record->step);
         json_out_text(&report->json, "level", record->level);
         json_out_text(&report->json, "text", record->text);
@@ -233,8 +216,7 @@ static void event(void *context, const struct event_record *record)
 static void order(void *context, const char *verb, int64_t step, const char *result)
 {
     struct train_report *report = context;
-    if (report->mode == REPORT_JSON) {
-        begin_json(report, "order");
+    if (begin_json(report, "order")) {
         json_out_int(&report->json, "step", step);
         json_out_text(&report->json, "verb", verb);
         json_out_text(&report->json, "result", result);
@@ -246,8 +228,7 @@ static void order(void *context, const char *verb, int64_t step, const char *res
 static void paused(void *context, int64_t step, bool now)
 {
     struct train_report *report = context;
-    if (report->mode == REPORT_JSON) {
-        begin_json(report, "status");
+    if (begin_json(report, "status")) {
         json_out_int(&report->json, "step", step);
         json_out_text(&report->json, "status", now ? "paused" : "running");
         end_json(report);
@@ -266,8 +247,7 @@ static void end(void *context, const struct training_ending *ending)
     const char *id = ending->run, *status = ending->status;
     int64_t step = ending->step;
     progress_bar_finish(&report->bar);
-    if (report->mode == REPORT_JSON) {
-        begin_json(report, "end");
+    if (begin_json(report, "end")) {
         json_out_text(&report->json, "run", id);
         json_out_text(&report->json, "status", status);
         json_out_int(&report->json, "step", step);
