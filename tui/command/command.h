@@ -20,10 +20,10 @@ struct command {
     const struct command *const *subcommands; /* instead of run; NULL at the end */
 };
 
-/* All commands, in the order of the help, NULL at the end. */
+/* In commands.c: all commands, in the order of the help, NULL at the end. */
 extern const struct command *const commands[];
 
-/* Runs what the words mean; argv[0] is the program. Returns the exit status. */
+/* In commands.c: runs what the words mean; argv[0] is the program. Returns the exit status. */
 int command_main(int argc, char **argv);
 
 /* Prints "anneal: TEXT" on standard error, safe for a terminal. */
@@ -35,6 +35,8 @@ void command_warn(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
 int command_columns(FILE *out);
 
+/* STATUS_IO where standard output did not take everything that was printed. */
+enum status command_check_stdout(struct err *err);
 /* Begins a JSON value on standard output, '{' or '['. */
 void command_begin_json(struct json_out *json, char open);
 /* Ends it; STATUS_IO where that could not take all of it. */
