@@ -65,7 +65,6 @@ struct step_result {
     double loss_sum; /* over the micro-batches so far, unscaled */
     struct clip_state clip;
 };
-/* How the head's loss goes over the rows: a chunk at a time, or with all (N, V) logits at once. */
 
 /* What the plan is made for. */
 struct plan_input {
@@ -76,11 +75,11 @@ struct plan_input {
     enum precision precision;  /* of weights as computed with, activations and their gradients */
     int activation_interval;   /* layers 0, n, 2n, … save only what enters them; 0: all save everything */
     size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
-    enum plan_loss loss;
+    enum plan_loss loss;       /* how the head's loss goes over the rows: in chunks, or all at once */
     bool host_counts; /* the device computes in the host's memory: the host's buffers are its own, too */
     enum allocator_kind allocator;  /* what the network's memory is cut from */
     size_t pool_unit;               /* of the device, where the allocator is its pool: backend->pool_unit */
-    struct allocator_listener full; /* hears who holds what, and what was planned, when there is no room */
+    struct allocator_listener full; /* receives who holds what, and what was planned, when there is no room */
     bool rough;                     /* sizes and places alone: products, calls and FLOPs need not be right */
     int snapshot; /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
 };
@@ -88,9 +87,10 @@ struct plan_input {
 /* What a plan with this input's allocator depends on of the device. */
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
 
+/* Of a LAYER buffer: in the set that layers share. */
 struct buffer_place {
     enum plan_category category;
-    size_t bytes, offset; /* of a LAYER buffer, in the set that layers share */
+    size_t bytes, offset;
 };
 
 struct plan {
@@ -130,7 +130,7 @@ bool plan_recomputes(const struct plan *plan, int layer);
 /* Whether this layer has a place of its own for a buffer. */
 bool plan_saves(const struct plan *plan, enum buffer buffer, int layer);
 
-/* Itself, or the buffer that stands in for one that is not there. */
+/* The same buffer, or the one that stands in for it where it is not there. */
 enum buffer plan_alias(const struct plan *plan, enum buffer buffer);
 
 /* The precision that train.precision names; auto is the device's best. */

@@ -3,8 +3,8 @@
  *
  * Always: every slot is filled; work is ordered by the stream it is given; nothing allocates once
  * device_open and the first call of each slot are behind us; results are deterministic on one device and
- * build. Each operation's contract (formula, shapes, what accumulates, what may alias) is in its own header,
- * which names the slot here.
+ * build. Each operation is listed in kernels/operations.def; its contract (formula, shapes, what accumulates,
+ * what may alias) is in its own header.
  *
  * Shapes: B sequences, T tokens a sequence, N = B·T rows, C hidden width, NH query heads, NKV key/value
  * heads, HS head width, F feed-forward width, V vocabulary. Tensors are row-major.
@@ -160,7 +160,8 @@ struct activity {
     int64_t bytes; /* moved by a copy or fill; 0 for a kernel */
 };
 
-/* The parameters of a slot, from its operands in operations.def. */
+/* The parameters of a slot, from its operands in operations.def: lists of them are walked by two macros that
+ * call each other in turn. */
 #define PARAMETERS(operands)         OPERANDS_END(PARAMETER_A operands)
 #define OPERANDS_END(...)            OPERANDS_ENDED(__VA_ARGS__)
 #define OPERANDS_ENDED(...)          __VA_ARGS__##_END

@@ -36,7 +36,7 @@ compile() {
     local object=$OBJ/$1.o # adamw.c and adamw.cu are two
     mkdir -p "${object%/*}"
     if [ -f "$object" ] && [ -z "$(find kernels core tests/gpu "$1" -newer "$object" \( -name '*.[ch]' -o -name '*.cu*' \
-        -o -name '*.flags' -o -name build.sh \) -print -quit)" ]; then return 0; fi
+        -o -name '*.def' -o -name '*.flags' -o -name build.sh \) -print -quit)" ]; then return 0; fi
     case $1 in
     *.cu)
         echo "  NVCC $1"
