@@ -2,11 +2,9 @@
 #include "datasets/recipe.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 #include "datasets/recipe_kjv.h"
@@ -21,18 +19,6 @@ const struct recipe *recipe_find(const char *name)
     for (const struct recipe *recipe = recipes; recipe->name; recipe++)
         if (strcmp(recipe->name, name) == 0) return recipe;
     return NULL;
-}
-
-/* The recipe's text as a bundle ships it: ../share/anneal/NAME.txt of this program's folder. */
-static bool shipped_path(const struct recipe *recipe, char *buf, size_t size)
-{
-    char program[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n <= 0) return false;
-    program[n] = '\0';
-    *strrchr(program, '/') = '\0';
-    if (snprintf(buf, size, "%s/../share/anneal/%s.txt", program, recipe->name) >= (int)size) return false;
-    return file_exists(buf);
 }
 
 static enum status copy_file(const char *from, const char *to, struct err *err)
@@ -55,8 +41,10 @@ enum status recipe_fetch(const struct recipe *recipe, const char *folder, const 
     if (snprintf(path, size, "%s/%s.txt", folder, recipe->name) >= (int)size)
         return err_set(err, STATUS_USAGE, "%s: the path is too long", folder);
     if (file_exists(path)) return STATUS_OK;
-    char shipped[PATH_MAX];
-    if (shipped_path(recipe, shipped, sizeof shipped)) return copy_file(shipped, path, err);
+    char name[80], shipped[PATH_MAX]; /* as a bundle has it */
+    snprintf(name, sizeof name, "../share/anneal/%s.txt", recipe->name);
+    if (!file_of_program(name, shipped, sizeof shipped, NULL) && file_exists(shipped))
+        return copy_file(shipped, path, err);
     if ((status = recipe->make(progress, &text, &n, err))) return status;
     status = file_write_atomic(path, text, n, err);
     free(text);

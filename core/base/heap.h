@@ -10,8 +10,11 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HEAP_COUNTABLE 0
 #elif defined(__has_feature)
-#define HEAP_COUNTABLE (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
-#else
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HEAP_COUNTABLE 0
+#endif
+#endif
+#ifndef HEAP_COUNTABLE
 #define HEAP_COUNTABLE 1
 #endif
 
