@@ -455,6 +455,12 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.padding = %lld has no effect: no token has this id, the vocabulary has %d",
                  (long long)config->data.padding, m->vocab_size);
+    if (config->train.schedule != SCHEDULE_CONSTANT && config->train.warmup_steps > config->train.total_steps)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "train.warmup_steps = %lld is longer than the run of %lld step%s: the rate never reaches "
+                 "train.learning_rate",
+                 (long long)config->train.warmup_steps, (long long)config->train.total_steps,
+                 config->train.total_steps == 1 ? "" : "s");
     return count;
 }
 

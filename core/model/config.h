@@ -54,7 +54,7 @@ enum status config_read_word(struct config *config, const char *word, struct err
  * (head_dim, betas of the optimizer), and checks what concerns several keys. */
 enum status config_finish(struct config *config, struct err *err);
 
-enum { CONFIG_WARNINGS_MAX = 3, CONFIG_WARNING_SIZE = 200 };
+enum { CONFIG_WARNINGS_MAX = 4, CONFIG_WARNING_SIZE = 200 };
 /* What a finished configuration says without effect, a sentence each; returns how many. */
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE]);
 

@@ -25,15 +25,18 @@
 static int64_t trace_step(const char *name)
 {
     int64_t step;
-    int end = 0;
-    bool read = sscanf(name, "step-%" SCNd64 ".json%n", &step, &end) == 1;
-    return read && end && !name[end] && step >= 0 ? step : -1;
+    int end = 0, later = 0;
+    bool read = sscanf(name, "step-%" SCNd64 ".json%n", &step, &end) == 1 && end && !name[end];
+    if (!read)
+        read = sscanf(name, "step-%" SCNd64 ".%*d.json%n", &step, &later) == 1 && later && !name[later];
+    return read && step >= 0 && strlen(name) < sizeof((struct show_trace *)0)->name ? step : -1;
 }
 
 static int latest_first(const void *a, const void *b)
 {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left < right) - (left > right);
+    const struct show_trace *left = a, *right = b;
+    int by_step = (left->step < right->step) - (left->step > right->step);
+    return by_step ? by_step : strcmp(left->name, right->name);
 }
 
 /* Lists the files that are there now: a trace has no row in the store. */
@@ -47,12 +50,15 @@ static enum status read_traces(struct show *s, struct err *err)
         int64_t step = trace_step(entry->d_name);
         if (step < 0) continue;
         if (s->trace_count == room) {
-            int64_t *grown = arena_alloc_array(&s->arena, room = room ? 2 * room : 16, sizeof *grown);
+            struct show_trace *grown =
+                arena_alloc_array(&s->arena, room = room ? 2 * room : 16, sizeof *grown);
             if (grown && s->traces) memcpy(grown, s->traces, s->trace_count * sizeof *grown);
             s->traces = grown;
         }
         if (!s->traces) break;
-        s->traces[s->trace_count++] = step;
+        struct show_trace *trace = &s->traces[s->trace_count++];
+        trace->step = step;
+        snprintf(trace->name, sizeof trace->name, "%s", entry->d_name);
     }
     if (folder) closedir(folder);
     if (room && !s->traces) return err_set(err, STATUS_NO_MEMORY, "no memory for the list of traces");
@@ -332,7 +338,7 @@ static void print_traces(struct show *show)
 {
     size_t n = print_heading("Traces", show->trace_count);
     for (size_t i = 0; i < n; i++)
-        printf("  %8lld  traces/step-%lld.json\n", (long long)show->traces[i], (long long)show->traces[i]);
+        printf("  %8lld  traces/%s\n", (long long)show->traces[i].step, show->traces[i].name);
 }
 
 static void print_orders(struct show *show)

@@ -27,7 +27,10 @@ struct show {
     struct sample_record *samples;
     struct order_row *orders;
     struct event_record *events;
-    int64_t *traces; /* steps of those in the run's folder, traces/step-N.json */
+    struct show_trace {
+        int64_t step;
+        char name[64]; /* of the file below traces: step-N.json; of a later life of the run step-N.2.json */
+    } * traces;
     size_t trace_count;
     bool looked_at;           /* the device was */
     struct gpu_record device; /* as last seen */

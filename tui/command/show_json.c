@@ -94,9 +94,9 @@ static void place_of_checkpoint(struct json_out *json, const struct show *show, 
 
 static void trace(struct json_out *json, const struct show *show, size_t row)
 {
-    char path[64];
-    snprintf(path, sizeof path, "traces/step-%lld.json", (long long)show->traces[row]);
-    json_out_int(json, "step", show->traces[row]);
+    char path[80];
+    snprintf(path, sizeof path, "traces/%s", show->traces[row].name);
+    json_out_int(json, "step", show->traces[row].step);
     json_out_text(json, "path", path);
 }
 

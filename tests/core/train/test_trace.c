@@ -170,6 +170,29 @@ static void the_step_of_the_configuration_is_traced_and_computes_the_same(void *
     session_close(&traced);
 }
 
+static void a_resumed_run_keeps_the_trace_of_its_first_life(void **state)
+{
+    (void)state;
+    struct session s;
+    char path[4200];
+    session_open(&s, "again", NULL, WORDS("checkpoint.every=3", "profile.trace_step=4"), 900);
+    for (int life = 1; life <= 3; life++) {
+        s.story.leave_at = 6;
+        session_start(&s, life > 1);
+        assert_int_equal(session_run(&s), TRAIN_STOPPED);
+        snprintf(path, sizeof path, "%s/step-6", s.folder); /* it goes on from step 3 */
+        assert_int_equal(file_remove_tree(path, NULL), STATUS_OK);
+    }
+    assert_int_equal(s.story.event_count, 3);
+    assert_string_equal(s.story.last_event, "trace of step 4: written to traces/step-4.3.json");
+    static const char *const names[] = {"step-4.json", "step-4.2.json", "step-4.3.json"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", s.traces, names[i]);
+        assert_int_equal(access(path, F_OK), 0);
+    }
+    session_close(&s);
+}
+
 static void an_order_traces_the_next_step_and_is_answered_with_it(void **state)
 {
     (void)state;
@@ -253,6 +276,7 @@ int main(void)
         cmocka_unit_test(what_the_device_saw_is_a_thread_a_stream),
         cmocka_unit_test(a_folder_that_cannot_be_made_is_an_error_that_names_it),
         cmocka_unit_test(the_step_of_the_configuration_is_traced_and_computes_the_same),
+        cmocka_unit_test(a_resumed_run_keeps_the_trace_of_its_first_life),
         cmocka_unit_test(an_order_traces_the_next_step_and_is_answered_with_it),
         cmocka_unit_test(an_order_in_a_pause_waits_for_the_step_after_it),
         cmocka_unit_test(an_order_after_which_no_step_comes_says_so),

@@ -281,6 +281,8 @@ static void a_key_without_effect_is_told_in_both(void **state)
         {{"--model.rope_scaling=llama3", "--model.rope_factor=1"},
          "model.rope_scaling = llama3 has no effect"},
         {{"--data.padding=256", "--train.graph=auto"}, "data.padding = 256 has no effect"},
+        {{"--train.warmup_steps=50", "--train.graph=auto"},
+         "train.warmup_steps = 50 is longer than the run of "},
         {{"--data.padding=255", "--model.rope_scaling=default"}, NULL},
     };
     struct stage s;
