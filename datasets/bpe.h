@@ -14,7 +14,7 @@
 #include "core/base/err.h"
 #include "datasets/added_tokens.h"
 #include "datasets/normalizer.h"
-#include "datasets/tokenizer.h"
+#include "datasets/token_list.h"
 
 enum { BPE_VOCAB_MAX = 1 << 21 }; /* ids stay below */
 
@@ -52,12 +52,6 @@ void bpe_free(struct bpe *bpe);
 /* Its definition; what it points to lives as long as the bpe. */
 const struct bpe_spec *bpe_definition(const struct bpe *bpe);
 uint64_t bpe_checksum(const struct bpe *bpe); /* XXH64 of the definition */
-
-/* A tokenizer around it, which takes the bpe, also on failure. `json` (malloc'd, NUL-terminated) is the file
- * it was read from, taken too; NULL: it has been trained. */
-enum status tokenizer_open_bpe(struct bpe *bpe, char *json, struct tokenizer **out, struct err *err);
-
-const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer); /* NULL for the kind `bytes` */
 
 /* See tokenizer_encode_stream. */
 enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const struct token_sink *sink,

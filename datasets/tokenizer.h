@@ -8,16 +8,10 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "datasets/token_list.h"
 
+struct bpe;
 struct tokenizer;
-
-/* A growing list of token ids, owned by the caller; zero it before first use. */
-struct token_list {
-    uint32_t *ids;
-    size_t count, capacity;
-};
-enum status token_list_append(struct token_list *list, const uint32_t *ids, size_t count, struct err *err);
-void token_list_release(struct token_list *list);
 
 /* By the words that users write: "bytes" or the path of a tokenizer.json. "bpe:N" asks for one that is yet to
  * be learned (see corpus.h) and is an error here, like anything else. */
@@ -27,19 +21,15 @@ enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct
 /* `json` (n bytes) is the text of a tokenizer.json; `name` stands for it in messages. */
 enum status tokenizer_parse_json(const char *json, size_t n, const char *name, struct tokenizer **out,
                                  struct err *err);
+/* Around a bpe, which it takes, also on failure. `json` (malloc'd, NUL-terminated) is the file the bpe was
+ * read from, taken too; NULL: it has been trained. */
+enum status tokenizer_open_bpe(struct bpe *bpe, char *json, struct tokenizer **out, struct err *err);
 void tokenizer_close(struct tokenizer *tokenizer);
 
 int tokenizer_vocab_size(const struct tokenizer *tokenizer);
-const char *tokenizer_kind(const struct tokenizer *tokenizer);  /* "bytes" or "bpe" */
-uint64_t tokenizer_checksum(const struct tokenizer *tokenizer); /* XXH64 of what defines it */
-
-/* Where ids go that are too many to keep. */
-struct token_sink {
-    /* Takes the next `count` ids (borrowed); `done` bytes of the text are encoded so far. Called every few
-     * thousand ids and at the end. Any other status than STATUS_OK stops the encoding and is its result. */
-    enum status (*take)(void *context, const uint32_t *ids, size_t count, uint64_t done, struct err *err);
-    void *context;
-};
+const char *tokenizer_kind(const struct tokenizer *tokenizer);      /* "bytes" or "bpe" */
+const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer); /* NULL for the kind `bytes` */
+uint64_t tokenizer_checksum(const struct tokenizer *tokenizer);     /* XXH64 of what defines it */
 
 /* The ids of `text`, handed to `sink` piece by piece. Errors: what the sink returns; STATUS_NO_MEMORY;
  * STATUS_FAILED when the split pattern of a foreign tokenizer.json gives up on the text. */

@@ -150,7 +150,7 @@ int main(void)
     must(writer_flush(writer, 60, &err), &err);
 
     double open_seconds[11];
-    struct workbench_options options = {.home = home, .run_id = id};
+    struct workbench_options options = {.home = home, .list = &runs_view, .run = &run_view, .run_id = id};
     struct workbench *workbench = NULL;
     must(grid_resize(&grid, W, H, &err), &err);
     for (int i = 0; i < 11; i++) {
