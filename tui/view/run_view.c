@@ -81,8 +81,7 @@ static void refine(struct workbench *workbench, struct run_state *state, bool an
     }
     bool covered = model->first_step <= first && (model->last_step < 0 || model->last_step >= last);
     bool wide = last - model->first_step > 8 * (last - first) && model->series[TRACE_LOSS].level > 1;
-    bool follow_lost = state->end < 0 && model->last_step >= 0;
-    if (!anew && covered && !wide && !follow_lost) return;
+    if (!anew && covered && !wide) return;
     workbench_did(workbench, run_model_set_range(model, workbench->store, want_first, want_last, model->decay,
                                                  &workbench->err));
 }
