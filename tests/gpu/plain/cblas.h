@@ -26,4 +26,9 @@ static inline void openblas_set_num_threads(int threads)
     assert(threads == 1); /* it never has more */
 }
 
+static inline const char *openblas_get_corename(void)
+{
+    return "plain";
+}
+
 #endif
