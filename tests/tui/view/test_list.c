@@ -443,11 +443,12 @@ static void the_cells_of_a_row_say_what_is_known(void **state)
     store_fixture_sql(
         home, "insert into runs(id, name, status, created_at, ended_at, steps, total_steps, final_loss,"
               " best_val_loss, best_step, tokens_per_sec, nan) values"
-              " ('1', 'whole', 'finished', 1, unixepoch() - 7210, 1500, 6000, 3.25, 4.5, 1250, 12345, 0),"
-              " ('2', 'blank', 'failed', 2, unixepoch() - 30, 0, null, null, null, null, null, 0),"
-              " ('3', 'lost', 'stopped', 3, unixepoch() - 90000, 5999, 6000, null, null, null, 10, 1);"
+              " ('1', 'whole', 'finished', 1, 1e9 - 7210, 1500, 6000, 3.25, 4.5, 1250, 12345, 0),"
+              " ('2', 'blank', 'failed', 2, 1e9 - 30, 0, null, null, null, null, null, 0),"
+              " ('3', 'lost', 'stopped', 3, 1e9 - 90000, 5999, 6000, null, null, null, 10, 1);"
               "delete from runs where name = 'other'");
     struct workbench *workbench = headless_open(home, NULL);
+    workbench_tick(workbench, 1e9);
     const char *row = headless_row_with(workbench, 180, 24, "whole");
     assert_non_null(row);
     assert_non_null(strstr(row, " 25% "));
