@@ -200,6 +200,8 @@ static void show_tells_the_whole_story(void **state)
     store_fixture_sql(home,
                       "delete from checkpoints where run_id = (select id from runs where name = 'job')");
     expect(home, "show job", 0, "(anneal resume begins again: it has no checkpoint yet)");
+    /* a run that has just begun, however slow this is */
+    store_fixture_sql(home, "update runs set created_at = created_at + 3600 where name = 'ruth'");
     expect(home, "show latest", 0, "created");
     expect(home, "show psalm", 1, "did you mean \"psalms\"");
     expect(home, "show 2", 2, "fits 3 runs");
