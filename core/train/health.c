@@ -19,7 +19,7 @@ enum {
     CALM_SPEED = 32,     /* end a low throughput */
     NEW_SPEED = 256,     /* likewise a low throughput */
     FIRST_STEPS = 8,     /* that count for no speed */
-    INCIDENT_SECONDS = 5 /* of training, before a machine that is slow is told of */
+    INCIDENT_SECONDS = 5 /* of training, before a machine that is slow is reported of */
 };
 #define FAR_UP          2.0    /* times the first loss */
 #define FAR_UNKNOWING   1.5    /* times the loss of a guess */
@@ -41,10 +41,10 @@ void health_init(struct health *h, const struct health_limits *limits)
     *h = (struct health){.limits = *limits};
 }
 
-static struct health_event *tell(struct health_event *event, int64_t step, const char *level,
-                                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-static struct health_event *tell(struct health_event *event, int64_t step, const char *level,
-                                 const char *format, ...)
+static struct health_event *report(struct health_event *event, int64_t step, const char *level,
+                                   const char *format, ...) __attribute__((format(printf, 4, 5)));
+static struct health_event *report(struct health_event *event, int64_t step, const char *level,
+                                   const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -105,26 +105,27 @@ static struct health_event *judge_finite(struct health *h, const struct health_s
     if (h->not_finite) return out;
     h->not_finite = true;
     if (s->skipped)
-        return tell(out, s->step, h->limits.stop_on_nan ? "error" : "warning",
-                    "step %" PRId64 ": the gradient norm is not finite, the update was skipped; %s (lower "
-                    "train.learning_rate or train.max_grad_norm, or look at the data of this step)",
-                    s->step, then);
-    return tell(out, s->step, h->limits.stop_on_nan ? "error" : "warning",
-                "step %" PRId64
-                ": the loss is not finite%s%s (lower train.learning_rate, or look at the data "
-                "of this step)",
-                s->step, h->limits.stop_on_nan ? "; " : "", h->limits.stop_on_nan ? then : "");
+        return report(out, s->step, h->limits.stop_on_nan ? "error" : "warning",
+                      "step %" PRId64 ": the gradient norm is not finite, the update was skipped; %s (lower "
+                      "train.learning_rate or train.max_grad_norm, or look at the data of this step)",
+                      s->step, then);
+    return report(out, s->step, h->limits.stop_on_nan ? "error" : "warning",
+                  "step %" PRId64
+                  ": the loss is not finite%s%s (lower train.learning_rate, or look at the data "
+                  "of this step)",
+                  s->step, h->limits.stop_on_nan ? "; " : "", h->limits.stop_on_nan ? then : "");
 }
 
 int health_judge_evaluation(struct health *h, int64_t step, double val_loss, struct health_event *out)
 {
-    bool told = h->not_finite || h->not_finite_evaluation, stop = h->limits.stop_on_nan;
+    bool reported = h->not_finite || h->not_finite_evaluation, stop = h->limits.stop_on_nan;
     h->not_finite_evaluation = !isfinite(val_loss);
-    if (!h->not_finite_evaluation || told) return 0;
-    tell(out, step, stop ? "error" : "warning",
-         "the validation loss after %" PRId64 " steps is not finite%s (lower train.learning_rate, or look at "
-         "the validation data)",
-         step, stop ? "; the run ends here, as health.on_nan = stop asks for" : "");
+    if (!h->not_finite_evaluation || reported) return 0;
+    report(out, step, stop ? "error" : "warning",
+           "the validation loss after %" PRId64
+           " steps is not finite%s (lower train.learning_rate, or look at "
+           "the validation data)",
+           step, stop ? "; the run ends here, as health.on_nan = stop asks for" : "");
     return 1;
 }
 
@@ -143,12 +144,12 @@ static struct health_event *judge_spike(struct health *h, const struct health_st
         double deviations = (s->loss - middle) / deviation;
         bool high = deviations > h->limits.loss_spike;
         if (high && !h->spiking) {
-            out =
-                tell(out, s->step, "warning",
-                     "step %" PRId64 ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
-                     "%d steps before (look at the data of this step; if it stays, lower "
-                     "train.learning_rate and go on from an earlier checkpoint)",
-                     s->step, s->loss, deviations, middle, n);
+            out = report(out, s->step, "warning",
+                         "step %" PRId64
+                         ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
+                         "%d steps before (look at the data of this step; if it stays, lower "
+                         "train.learning_rate and go on from an earlier checkpoint)",
+                         s->step, s->loss, deviations, middle, n);
             h->spiking = true;
             h->spike_steps = h->calm_steps = 0;
         }
@@ -179,11 +180,11 @@ static struct health_event *judge_divergence(struct health *h, const struct heal
     h->sound_steps = 0;
     if (h->diverged || h->spiking) return out;
     h->diverged = true;
-    return tell(out, s->step, "warning",
-                "step %" PRId64
-                ": training diverges: the loss is %.4g, it began with %.4g, and guessing gives "
-                "%.4g (lower train.learning_rate, raise train.warmup_steps, or set train.max_grad_norm)",
-                s->step, s->loss, h->first_loss, h->limits.guess);
+    return report(out, s->step, "warning",
+                  "step %" PRId64
+                  ": training diverges: the loss is %.4g, it began with %.4g, and guessing gives "
+                  "%.4g (lower train.learning_rate, raise train.warmup_steps, or set train.max_grad_norm)",
+                  s->step, s->loss, h->first_loss, h->limits.guess);
 }
 
 /* Groups [from, from + n) of the ring, oldest first. */
@@ -231,12 +232,12 @@ static struct health_event *judge_plateau(struct health *h, const struct health_
     if (h->flat || fallen + error >= least) return out;
     h->flat = true;
     int64_t since = h->group_began[h->group_count % HEALTH_GROUPS];
-    return tell(out, since, "warning",
-                "the loss has stood still since step %" PRId64 ": %s then, %s by step %" PRId64
-                " (change train.learning_rate, stop, or train a larger model; where the loss is still noisy, "
-                "raise health.plateau_steps)",
-                since, text_format_loss(older, then, sizeof then), text_format_loss(newer, now, sizeof now),
-                s->step);
+    return report(
+        out, since, "warning",
+        "the loss has stood still since step %" PRId64 ": %s then, %s by step %" PRId64
+        " (change train.learning_rate, stop, or train a larger model; where the loss is still noisy, "
+        "raise health.plateau_steps)",
+        since, text_format_loss(older, then, sizeof then), text_format_loss(newer, now, sizeof now), s->step);
 }
 
 /* ---- the machine ---- */
@@ -274,11 +275,11 @@ static struct health_event *judge_throughput(struct health *h, const struct heal
     h->slow_seconds += s->seconds;
     if (h->slow || h->slow_seconds < INCIDENT_SECONDS) return out;
     h->slow = true;
-    return tell(out, h->slow_since, "warning",
-                "throughput fell by %.0f %% since step %" PRId64
-                ": %.4g tokens/s, usually %.4g (look for other "
-                "work on this machine, and for throttling in the device's metrics)",
-                100 * (1 - now / usual), h->slow_since, now, usual);
+    return report(out, h->slow_since, "warning",
+                  "throughput fell by %.0f %% since step %" PRId64
+                  ": %.4g tokens/s, usually %.4g (look for other "
+                  "work on this machine, and for throttling in the device's metrics)",
+                  100 * (1 - now / usual), h->slow_since, now, usual);
 }
 
 static struct health_event *judge_starvation(struct health *h, const struct health_step *s,
@@ -306,12 +307,12 @@ static struct health_event *judge_starvation(struct health *h, const struct heal
     h->starving_seconds += s->seconds;
     if (h->starving || h->starving_seconds < INCIDENT_SECONDS) return out;
     h->starving = true;
-    return tell(out, h->starving_since, "warning",
-                "training waits for its data since step %" PRId64
-                ": %.0f %% of the time of the last %d steps "
-                "(keep train.async = true, prepare the data as a token file with `anneal data prepare`, or "
-                "move it to a faster disk)",
-                h->starving_since, 100 * waited / seconds, HEALTH_WAITS);
+    return report(out, h->starving_since, "warning",
+                  "training waits for its data since step %" PRId64
+                  ": %.0f %% of the time of the last %d steps "
+                  "(keep train.async = true, prepare the data as a token file with `anneal data prepare`, or "
+                  "move it to a faster disk)",
+                  h->starving_since, 100 * waited / seconds, HEALTH_WAITS);
 }
 
 int health_judge(struct health *h, const struct health_step *s, struct health_event out[HEALTH_EVENTS_MAX])

@@ -25,8 +25,8 @@
  * least 5 seconds of training. Over when it is below half of that share.
  *
  * The first 8 steps count for neither throughput nor starvation: memory is touched for the first time then.
- * An incident is told once, when it is recognised, and names the step it began at. Pure: the same steps give
- * the same events; nothing is allocated, and what is judged is not influenced. */
+ * An incident is reported once, when it is recognised, and names the step it began at. Pure: the same steps
+ * give the same events; nothing is allocated, and what is judged is not influenced. */
 #ifndef ANNEAL_CORE_TRAIN_HEALTH_H
 #define ANNEAL_CORE_TRAIN_HEALTH_H
 
@@ -53,7 +53,7 @@ struct health_limits {
     double starvation;      /* share of the time */
 };
 
-/* One step, as it is told. */
+/* One step, as it is reported. */
 struct health_step {
     int64_t step;
     double loss, grad_norm;
@@ -71,7 +71,7 @@ struct health_event {
 /* Private but for being a member of others. */
 struct health {
     struct health_limits limits;
-    bool not_finite, spiking, flat, slow, starving; /* incidents that have been told and are not over */
+    bool not_finite, spiking, flat, slow, starving; /* incidents that have been reported and are not over */
     bool not_finite_evaluation;                     /* likewise */
     int finite_steps;                               /* in a row */
     double losses[HEALTH_WINDOW];                   /* a ring of `loss_count` */

@@ -26,8 +26,8 @@ enum status optimizer_lay_ranges(struct optimizer *optimizer, struct network *ne
                                  const struct param_groups *groups, double weight_decay, struct err *err);
 
 /* One update of the weights from the network's gradients, at the learning rate of the network's control. The
- * clip state of the step's result tells the norm, the scale that was applied (0: the norm was not finite and
- * nothing was changed) and how many updates there were; nobody waits for it. */
+ * clip state of the step's result reports the norm, the scale that was applied (0: the norm was not finite
+ * and nothing was changed) and how many updates there were; nobody waits for it. */
 void optimizer_step(const struct optimizer *optimizer, struct network *network);
 
 /* So many updates there were before the next one; 0 in a new network. */

@@ -39,7 +39,7 @@ enum status replay_open(struct replay *replay, struct network *network, const st
 void replay_close(struct replay *replay); /* before the network; harmless on a zeroed struct */
 
 /* Before each step. Records the graphs once it is known that they are wanted. STATUS_FAILED: the device would
- * not record them, and steps go on without; it is told once. Other failures are the device's. */
+ * not record them, and steps go on without; it is reported once. Other failures are the device's. */
 enum status replay_prepare(struct replay *replay, struct err *err);
 
 /* Whether the graphs are there. */

@@ -1,13 +1,13 @@
 /* The trainer: the loop that turns a configuration and a corpus into a trained model. Knows no SQL, no screen
- * and no signals: what happens is told to a struct train_observer, and what is wanted is asked of it.
+ * and no signals: what happens is reported to a struct train_observer, and what is wanted is asked of it.
  *
- * A step is queued before the one before it is told (see trainer_step.c); what is told has happened, in
- * order, and whatever needs the state (an evaluation, a sample, a checkpoint, an order, leaving) comes after
- * all steps that are queued. After the first step the step loop allocates nothing, but for a step that is
- * traced. A trainer killed at any moment loses at most what came after its last checkpoint; one that leaves
- * by itself writes a checkpoint first, but where the newest gradient is not finite and no evaluation of the
- * same weights says that they are good: of weights that an update may have ruined only an ordered one is
- * written. */
+ * A step is queued before the one before it is reported (see trainer_step.c); what is reported has happened,
+ * in order, and whatever needs the state (an evaluation, a sample, a checkpoint, an order, leaving) comes
+ * after all steps that are queued. After the first step the step loop allocates nothing, but for a step that
+ * is traced. A trainer killed at any moment loses at most what came after its last checkpoint; one that
+ * leaves by itself writes a checkpoint first, but where the newest gradient is not finite and no evaluation
+ * of the same weights says that they are good: of weights that an update may have ruined only an ordered one
+ * is written. */
 #ifndef ANNEAL_CORE_TRAIN_TRAINER_H
 #define ANNEAL_CORE_TRAIN_TRAINER_H
 
@@ -34,9 +34,9 @@ struct train_observer {
     void (*eval)(void *context, const struct eval_record *record, const struct measures *measures);
     void (*stopping)(void *context, const struct stopping_record *record);
     void (*sample)(void *context, const struct sample_record *record);
-    /* A checkpoint of this moment is going to be written. What was told so far should be safe before it is
-     * there, because a run resumed from it does not tell that again: `safe` returns when it is. That one is
-     * called after `saving`, by the thread that writes, which may not be the training thread. */
+    /* A checkpoint of this moment is going to be written. What was reported so far should be safe before it
+     * is there, because a run resumed from it does not report that again: `safe` returns when it is. That one
+     * is called after `saving`, by the thread that writes, which may not be the training thread. */
     void (*saving)(void *context);
     void (*safe)(void *context);
     /* It is there. Told between two later steps, where it was written while training went on. */
@@ -44,7 +44,7 @@ struct train_observer {
     void (*memory)(void *context, const struct memory_record *record); /* of each category, then `used` */
     /* what the device has given to training, in bytes: unused parts of it, too; first while it opens */
     void (*used)(void *context, int64_t bytes);
-    void (*profile)(void *context, const struct profile_record *record); /* of a step told before */
+    void (*profile)(void *context, const struct profile_record *record); /* of a step reported before */
     void (*event)(void *context, const struct event_record *record);
     void (*paused)(void *context, bool paused);
     /* one that is to be carried out when `step` steps are done, which are those queued so far */
@@ -73,8 +73,8 @@ struct train_setup {
     const char *traces;            /* folder; made when needed; borrowed */
     const char *warm_folder;       /* where a GPU's choices are kept between runs; NULL: nowhere; borrowed */
     const struct progress *progress; /* of opening; NULL: nobody looks; borrowed until trainer_open returns */
-    struct allocator_listener full;  /* hears who holds which memory when the device has no more, a line at a
-                                        time: while it opens, or when a step fails for that */
+    struct allocator_listener full;  /* receives who holds which memory when the device has no more, a line at
+                                        a  time: while it opens, or when a step fails for that */
     bool another_device;             /* may train on where this one fails */
     bool check_allocations; /* a step after the first that allocates memory ends the run with a sentence: see
                                trainer_watch.c */
@@ -101,10 +101,10 @@ void trainer_begin_stopping(struct trainer *trainer);
 
 /* Trains until done. No checkpoint is being written any more when it returns. On an error a checkpoint of the
  * last good state may be missing; the sentence says why. STATUS_DEVICE: the device is lost, and what came
- * after the last checkpoint with it; no step, evaluation, sample or checkpoint was told that did not happen,
- * and an order that was taken up but not answered has not been carried out. STATUS_NO_MEMORY: the device had
- * no memory for a launch; the state is that of the last step told, and a checkpoint of it was written where
- * that was possible. Then this trainer can only be closed. */
+ * after the last checkpoint with it; no step, evaluation, sample or checkpoint was reported that did not
+ * happen, and an order that was taken up but not answered has not been carried out. STATUS_NO_MEMORY: the
+ * device had no memory for a launch; the state is that of the last step reported, and a checkpoint of it was
+ * written where that was possible. Then this trainer can only be closed. */
 enum status trainer_run(struct trainer *trainer, enum train_outcome *outcome, struct err *err);
 
 const struct model *trainer_model(const struct trainer *trainer);

@@ -1,7 +1,7 @@
 /* The trainer's state, a struct for each subject, and what each part offers those that come after it. Private
  * to trainer*.c. Parts use only those before them:
  *
- *     report    what is told beside the records: events, memory, health
+ *     report    what is reported beside the records: events, memory, health
  *     watch     how a step is looked at: profile, trace, allocations
  *     step      one optimizer step
  *     evaluate  evaluations and samples, between two steps
@@ -27,10 +27,10 @@
 
 enum { SAMPLE_BYTES_MAX = 16384 };
 
-/* The run's health, as far as its steps have been told. */
+/* The run's health, as far as its steps have been reported. */
 struct wellbeing {
     struct health health;
-    double waited;   /* seconds for batches, by the last step told */
+    double waited;   /* seconds for batches, by the last step reported */
     bool not_finite; /* a number was not, and health.on_nan = stop */
 };
 
@@ -51,7 +51,7 @@ struct watching {
     int64_t heap_allocations, device_allocations; /* before the step, where they are checked */
 };
 
-/* A step that is queued and not yet told. */
+/* A step that is queued and not yet reported. */
 struct flight {
     int64_t step;
     uint64_t cursor; /* after it */
@@ -67,8 +67,8 @@ struct stepping {
     struct event *landed[PLAN_FLIGHTS];  /* its result is on the host */
     struct step_result *results;         /* (PLAN_FLIGHTS) page-locked, of the plan */
     int in_flight;
-    double told_at;       /* of clock_monotonic */
-    int64_t finite_steps; /* told so far, whose loss and gradient were finite */
+    double reported_at;   /* of clock_monotonic */
+    int64_t finite_steps; /* reported so far, whose loss and gradient were finite */
 };
 
 /* Evaluations and samples. */
@@ -83,8 +83,8 @@ struct looking {
 /* Checkpoints in a row that could not be written. */
 struct save_trouble {
     int64_t count, first; /* count 0: none; the step of the first */
-    int64_t untold;       /* of count: of the same cause as the one told before */
-    struct err told;
+    int64_t unreported;   /* of count: of the same cause as the one reported before */
+    struct err reported;
 };
 
 struct saving {
@@ -115,9 +115,9 @@ struct trainer {
     struct network network;
     struct schedule schedule;
     struct optimizer optimizer;
-    struct train_state state;               /* after the last step that was told */
+    struct train_state state;               /* after the last step that was reported */
     char computed_with[CHECKPOINT_MACHINE]; /* what the checkpoint was that it goes on from; "": not known */
-    int64_t last_memory_step;               /* when what is held was told last */
+    int64_t last_memory_step;               /* when what is held was reported last */
     struct wellbeing wellbeing;
     struct watching watching;
     struct stepping stepping;
@@ -140,15 +140,15 @@ void trainer_tolerate(struct trainer *trainer, const char *level, const struct e
 /* The memory of every tag, planned and real, and how much the device has given in all. Allocates nothing. */
 void trainer_report_memory(struct trainer *trainer);
 void trainer_report_memory_due(struct trainer *trainer); /* where the last report is a hundred steps old */
-void trainer_tell_used(struct trainer *trainer);         /* only how much the device has given */
+void trainer_report_used(struct trainer *trainer);       /* only how much the device has given */
 
 void trainer_health_init(struct trainer *trainer);
-/* Judges a step or an evaluation that has just been told, and tells events. */
+/* Judges a step or an evaluation that has just been reported, and reports events. */
 void trainer_judge_step(struct trainer *trainer, const struct step_record *record);
 void trainer_judge_evaluation(struct trainer *trainer, const struct eval_record *record);
-/* Whether the newest step told had a gradient or loss that is not finite. The update before may have ruined
- * the weights, though they are finite: until a finite gradient shows that it has not, only what is ordered is
- * saved, and nothing older goes for it. */
+/* Whether the newest step reported had a gradient or loss that is not finite. The update before may have
+ * ruined the weights, though they are finite: until a finite gradient shows that it has not, only what is
+ * ordered is saved, and nothing older goes for it. */
 bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 
 /* ---- trainer_watch.c ---- */
@@ -156,14 +156,14 @@ bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 enum status trainer_watch_open(struct trainer *trainer, struct err *err);
 void trainer_watch_close(struct trainer *trainer);
 /* Counts allocations from here on; returns whether any was made, after the step is queued and others are
- * told. */
+ * reported. */
 void trainer_allocations_begin(struct trainer *trainer);
 enum status trainer_allocations_end(struct trainer *trainer, struct err *err);
 bool trainer_allocations_watch(struct trainer *trainer, bool on); /* returns what was before */
-/* Before a step's first operation and after its last, and once its record is told. */
+/* Before a step's first operation and after its last, and once its record is reported. */
 void trainer_watch_begin(struct trainer *trainer, int64_t step);
 void trainer_watch_end(struct trainer *trainer);
-void trainer_watch_tell(struct trainer *trainer, const struct step_record *step);
+void trainer_watch_report(struct trainer *trainer, const struct step_record *step);
 /* Whether step `step` is waited for by itself: it is traced, or both it and the one before are profiled. */
 bool trainer_watch_waits(const struct trainer *trainer, int64_t step);
 /* The next step is traced for the order, which is answered then; false: another waits for that already. */
@@ -178,10 +178,10 @@ int64_t trainer_queued(const struct trainer *trainer); /* steps done when all th
 /* Whether the last step queued takes the last example of an epoch: by the position alone, so that a run
  * resumed in the midst of an epoch ends it where the uninterrupted one does. */
 bool trainer_ends_epoch(const struct trainer *trainer);
-/* Queues one optimizer step, and tells the observer of all that are known to have happened. On a failure of
- * the device nothing is told of what did not. */
+/* Queues one optimizer step, and reports the observer of all that are known to have happened. On a failure of
+ * the device nothing is reported of what did not. */
 enum status trainer_step(struct trainer *trainer, struct err *err);
-/* Waits for the steps that are queued and tells them: then the state is that of the device. */
+/* Waits for the steps that are queued and reports them: then the state is that of the device. */
 enum status trainer_settle(struct trainer *trainer, struct err *err);
 
 /* ---- trainer_evaluate.c: the steps have settled ---- */
@@ -196,25 +196,25 @@ enum status trainer_sample(struct trainer *trainer, struct err *err); /* none wi
 
 bool trainer_weights_are_finite(struct trainer *trainer);
 /* Takes a snapshot and goes on, or in the foreground writes it; one that is being written is waited for.
- * `kind` is static text. What is written in the background begins when a finite gradient is told, or when
- * somebody waits for it; a failure is told when it is collected. */
+ * `kind` is static text. What is written in the background begins when a finite gradient is reported, or when
+ * somebody waits for it; a failure is reported when it is collected. */
 enum status trainer_save_checkpoint(struct trainer *trainer, const char *kind, struct err *err);
-/* The same, where a failure is no reason to end the run. It is told when it is the first, or has another
- * cause than the one before; the next that is written tells how many were not. */
+/* The same, where a failure is no reason to end the run. It is reported when it is the first, or has another
+ * cause than the one before; the next that is written reports how many were not. */
 void trainer_try_save(struct trainer *trainer, const char *kind);
 /* The same as the first, and returns when it is on disk, or why it is not. */
 enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
 /* Whether one that is whole is there, of this life of the run or an earlier. Reads it. */
 bool trainer_has_checkpoint(const struct trainer *trainer);
-/* After steps were told: starts to write a snapshot that a finite gradient speaks for, and tells how one
- * ended. */
+/* After steps were reported: starts to write a snapshot that a finite gradient speaks for, and reports how
+ * one ended. */
 void trainer_collect_save(struct trainer *trainer);
 /* No step will follow soon: the snapshot that is held is written, or given up where the weights are in doubt,
- * which an event tells. */
+ * which an event reports. */
 void trainer_decide_save(struct trainer *trainer);
-/* Until nothing is being written, and what was is told; a failure is tolerated. */
+/* Until nothing is being written, and what was is reported; a failure is tolerated. */
 void trainer_finish_saves(struct trainer *trainer);
-/* When no other will be written: how many were not, of those that were not told. */
-void trainer_tell_unsaved(struct trainer *trainer);
+/* When no other will be written: how many were not, of those that were not reported. */
+void trainer_report_unsaved(struct trainer *trainer);
 
 #endif

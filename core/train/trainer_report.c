@@ -1,5 +1,5 @@
-/* What the trainer tells beside its records of steps: events, what training really holds beside what was
- * planned, and its health, judged from each step as it is told. */
+/* What the trainer reports beside its records of steps: events, what training really holds beside what was
+ * planned, and its health, judged from each step as it is reported. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { TAGS_MAX = 64, STEPS_BETWEEN_REPORTS = 100 };
 
 /* ---- events ---- */
 
-static void tell_event(struct trainer *t, int64_t step, const char *level, const char *text)
+static void report_event(struct trainer *t, int64_t step, const char *level, const char *text)
 {
     struct event_record record = {step, clock_wall(), level, text};
     t->setup.observer.event(t->setup.observer.context, &record);
@@ -23,7 +23,7 @@ void trainer_event(struct trainer *t, const char *level, const char *format, ...
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    tell_event(t, t->state.step, level, text);
+    report_event(t, t->state.step, level, text);
 }
 
 enum status trainer_device_status(struct trainer *t, struct err *err)
@@ -47,7 +47,7 @@ static int category_of(const char *tag)
     return i;
 }
 
-void trainer_tell_used(struct trainer *t)
+void trainer_report_used(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;
     struct allocator_usage tags[TAGS_MAX], sum = {0};
@@ -74,7 +74,7 @@ void trainer_report_memory(struct trainer *t)
         struct memory_record record = {t->state.step, tags[i].tag, planned, tags[i].live, tags[i].peak};
         o->memory(o->context, &record);
     }
-    trainer_tell_used(t);
+    trainer_report_used(t);
 }
 
 void trainer_report_memory_due(struct trainer *t)
@@ -91,9 +91,9 @@ void trainer_health_init(struct trainer *t)
     health_init(&t->wellbeing.health, &limits);
 }
 
-static void tell_health(struct trainer *t, const struct health_event *events, int count, bool not_finite)
+static void report_health(struct trainer *t, const struct health_event *events, int count, bool not_finite)
 {
-    for (int i = 0; i < count; i++) tell_event(t, events[i].step, events[i].level, events[i].text);
+    for (int i = 0; i < count; i++) report_event(t, events[i].step, events[i].level, events[i].text);
     if (not_finite && t->wellbeing.health.limits.stop_on_nan) t->wellbeing.not_finite = true;
 }
 
@@ -111,7 +111,7 @@ void trainer_judge_step(struct trainer *t, const struct step_record *record)
                                .skipped = record->clip_scale == 0};
     w->waited = waited;
     int count = health_judge(&w->health, &step, events);
-    tell_health(t, events, count, w->health.not_finite);
+    report_health(t, events, count, w->health.not_finite);
 }
 
 void trainer_judge_evaluation(struct trainer *t, const struct eval_record *record)
@@ -119,7 +119,7 @@ void trainer_judge_evaluation(struct trainer *t, const struct eval_record *recor
     struct health *health = &t->wellbeing.health;
     struct health_event event;
     int count = health_judge_evaluation(health, record->step, record->val_loss, &event);
-    tell_health(t, &event, count, health->not_finite_evaluation);
+    report_health(t, &event, count, health->not_finite_evaluation);
 }
 
 bool trainer_weights_are_in_doubt(const struct trainer *t)

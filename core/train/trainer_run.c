@@ -236,7 +236,8 @@ static enum status finish(struct trainer *t, enum train_outcome outcome, struct 
     return save_last(t, outcome, err);
 }
 
-/* Where the device had no memory left for a launch, nothing has changed since the last step that was told. */
+/* Where the device had no memory left for a launch, nothing has changed since the last step that was
+ * reported. */
 static void rescue(struct trainer *t)
 {
     struct err problem = {0};
@@ -273,7 +274,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     trainer_finish_saves(t);
     enum status device = status ? trainer_device_status(t, NULL) : STATUS_OK;
     if (device == STATUS_NO_MEMORY) rescue(t);
-    trainer_tell_unsaved(t);
+    trainer_report_unsaved(t);
     if (status == STATUS_NO_MEMORY && !device) { /* the host's, which is not the device's to say */
         status = err->status = STATUS_FAILED;
         *outcome = TRAIN_FAILED;

@@ -1,9 +1,9 @@
-/* The trainer's checkpoints: when one is good, who writes it, and what is told when it is there.
+/* The trainer's checkpoints: when one is good, who writes it, and what is reported when it is there.
  *
  * In the background a checkpoint is a snapshot, taken between two steps, and a job for the saver, which gets
  * it when the next step's gradient is finite: only that shows that the update before the snapshot has not
- * ruined the weights. How the job ends is told between two later steps, or when somebody has to know. One is
- * written at a time. In the foreground, and where no step follows, finite weights have to be enough. */
+ * ruined the weights. How the job ends is reported between two later steps, or when somebody has to know. One
+ * is written at a time. In the foreground, and where no step follows, finite weights have to be enough. */
 #include "core/train/trainer_parts.h"
 
 #include <inttypes.h>
@@ -49,20 +49,20 @@ static void tolerate_save(struct trainer *t, int64_t step, const struct err *pro
     if (trainer_device_status(t, NULL)) return; /* it ends the run, and says so there */
     if (trouble->count++ == 0) {
         trouble->first = step;
-    } else if (same_cause(problem, &trouble->told)) {
-        trouble->untold++;
+    } else if (same_cause(problem, &trouble->reported)) {
+        trouble->unreported++;
         return;
     } else {
         err_set(&more, problem->status,
                 "%.300s (the %" PRId64 " before, since step %" PRId64 ", failed, too)", problem->text,
                 trouble->count - 1, trouble->first);
     }
-    trouble->untold = 0;
-    trouble->told = *problem;
+    trouble->unreported = 0;
+    trouble->reported = *problem;
     trainer_tolerate(t, "error", &more);
 }
 
-static void tell_recovery(struct trainer *t, int64_t step)
+static void report_recovery(struct trainer *t, int64_t step)
 {
     const struct save_trouble *trouble = &t->saving.trouble;
     if (trouble->count == 1)
@@ -78,25 +78,25 @@ static void tell_recovery(struct trainer *t, int64_t step)
     t->saving.trouble = (struct save_trouble){0};
 }
 
-void trainer_tell_unsaved(struct trainer *t)
+void trainer_report_unsaved(struct trainer *t)
 {
     const struct save_trouble *trouble = &t->saving.trouble;
-    if (trouble->untold && trouble->untold + 1 == trouble->count)
+    if (trouble->unreported && trouble->unreported + 1 == trouble->count)
         trainer_event(t, "error",
                       "%" PRId64 " checkpoints since step %" PRId64
-                      " could not be written, all for the reason told for the first",
+                      " could not be written, all for the reason reported for the first",
                       trouble->count, trouble->first);
-    else if (trouble->untold)
+    else if (trouble->unreported)
         trainer_event(t, "error",
                       "%" PRId64 " checkpoints since step %" PRId64
-                      " could not be written, the newest %" PRId64 " of them for the reason told last",
-                      trouble->count, trouble->first, trouble->untold + 1);
+                      " could not be written, the newest %" PRId64 " of them for the reason reported last",
+                      trouble->count, trouble->first, trouble->unreported + 1);
     t->saving.trouble = (struct save_trouble){0};
 }
 
 /* What became of `job`. A failed one leaves its step without a checkpoint. */
-static enum status tell(struct trainer *t, const struct save_job *job, const struct save_result *result,
-                        struct err *err)
+static enum status report(struct trainer *t, const struct save_job *job, const struct save_result *result,
+                          struct err *err)
 {
     char path[64];
     if (result->status) {
@@ -112,7 +112,7 @@ static enum status tell(struct trainer *t, const struct save_job *job, const str
                                        .kind = job->kind,
                                        .bytes = result->bytes};
     t->setup.observer.checkpoint(t->setup.observer.context, &record);
-    tell_recovery(t, job->state.step);
+    report_recovery(t, job->state.step);
     return STATUS_OK;
 }
 
@@ -154,7 +154,7 @@ static enum status wait_for_save(struct trainer *t, struct err *err)
     struct save_result result;
     trainer_decide_save(t);
     bool ended = t->saving.saver && saver_collect(t->saving.saver, true, &result);
-    return ended ? tell(t, &t->saving.job, &result, err) : STATUS_OK;
+    return ended ? report(t, &t->saving.job, &result, err) : STATUS_OK;
 }
 
 void trainer_finish_saves(struct trainer *t)
@@ -169,11 +169,11 @@ void trainer_collect_save(struct trainer *t)
     struct save_result result;
     struct err problem = {0};
     confirm_held(t);
-    if (s->saver && saver_collect(s->saver, false, &result) && tell(t, &s->job, &result, &problem))
+    if (s->saver && saver_collect(s->saver, false, &result) && report(t, &s->job, &result, &problem))
         tolerate_save(t, s->job.state.step, &problem);
 }
 
-/* For the one before, whose failure is told and is no reason against this one. */
+/* For the one before, whose failure is reported and is no reason against this one. */
 static void wait_for_turn(struct trainer *t)
 {
     char waited[32];
@@ -222,7 +222,7 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
     s->held_at = t->stepping.finite_steps;
     if (s->held) return STATUS_OK;
     save_carry_out(&s->job, &result);
-    return tell(t, &s->job, &result, err);
+    return report(t, &s->job, &result, err);
 }
 
 void trainer_try_save(struct trainer *t, const char *kind)

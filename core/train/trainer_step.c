@@ -1,9 +1,9 @@
-/* One optimizer step: micro-batches, update, and the record that tells of it.
+/* One optimizer step: micro-batches, update, and the record that reports of it.
  *
  * A step is queued without waiting for the one before. What it leaves (struct step_result) is copied to
- * page-locked memory behind it; it is told as soon as it is known to have happened, at the latest when the
- * next one is queued. So at most two steps are under way, and of a device that works while it is told (a GPU)
- * the host never keeps it waiting. The trainer's state is always that of the last step told. */
+ * page-locked memory behind it; it is reported as soon as it is known to have happened, at the latest when
+ * the next one is queued. So at most two steps are under way, and of a device that works while it is reported
+ * (a GPU) the host never keeps it waiting. The trainer's state is always that of the last step reported. */
 #include "core/train/trainer_parts.h"
 
 #include <math.h>
@@ -103,7 +103,7 @@ static void queue_step(struct trainer *t, struct flight *f)
 }
 
 /* The record of the oldest step under way, which has happened. */
-static void tell(struct trainer *t)
+static void report(struct trainer *t)
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
@@ -112,9 +112,9 @@ static void tell(struct trainer *t)
     const struct step_result *result = &s->results[t->state.step % PLAN_FLIGHTS];
     int64_t tokens = c->train.accumulation_steps * c->train.batch_size * c->train.seq_len;
     /* from the end of the step before where this one was queued by then: what the device needs for a step */
-    double now = clock_monotonic(), seconds = now - fmax(f->start, s->told_at);
+    double now = clock_monotonic(), seconds = now - fmax(f->start, s->reported_at);
     struct step_record record = {.step = f->step, .loss = result->loss_sum / f->labels, .lr = f->lr};
-    s->told_at = now;
+    s->reported_at = now;
     s->in_flight--;
     t->state.step++;
     t->state.cursor = f->cursor;
@@ -134,7 +134,7 @@ static void tell(struct trainer *t)
         peak > 0 ? model_flops_per_token(&t->model, t->plan.input.T) * record.tokens_per_sec / peak : NAN;
     bool watched = trainer_allocations_watch(t, false);
     o->step(o->context, &record);
-    trainer_watch_tell(t, &record);
+    trainer_watch_report(t, &record);
     trainer_judge_step(t, &record);
     trainer_allocations_watch(t, watched);
 }
@@ -150,7 +150,7 @@ static enum status settle_to(struct trainer *t, int left, struct err *err)
             s->in_flight = 0;
             return status;
         }
-        tell(t);
+        report(t);
     }
     return STATUS_OK;
 }
@@ -160,7 +160,7 @@ enum status trainer_settle(struct trainer *t, struct err *err)
     return settle_to(t, 0, err);
 }
 
-/* Queues the next step and tells what has happened. */
+/* Queues the next step and reports what has happened. */
 static enum status advance(struct trainer *t, struct err *err)
 {
     const struct backend *be = t->setup.backend;

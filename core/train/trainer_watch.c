@@ -1,15 +1,15 @@
 /* How the trainer looks at its own steps. None of it changes a bit of what a step computes.
  *
- * Profile: where the time of some steps goes, told to the observer operation by operation.
+ * Profile: where the time of some steps goes, reported to the observer operation by operation.
  *
  * Trace: one step written down with what the device saw of it, because the configuration or an order asks for
  * it; it is waited for, before and after.
  *
  * Allocations: that steps make none, checked while they run: on the heap by the trainer's own thread, of
  * device and page-locked memory where the device gives it. No part of a step are what comes between two
- * (evaluations, samples, saves, the recording of graphs), what the observer does when it is told of it, the
- * beginning and the end of a trace and, where the device's own tools look on, the heap in the traced step:
- * they allocate inside the calls that they see. */
+ * (evaluations, samples, saves, the recording of graphs), what the observer does when it is reported of it,
+ * the beginning and the end of a trace and, where the device's own tools look on, the heap in the traced
+ * step: they allocate inside the calls that they see. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -124,7 +124,7 @@ static void end_trace(struct trainer *t)
     struct tracing *tracing = &t->watching.tracing;
     struct err *problem = tracing->problem.status ? NULL : &tracing->problem;
     if (!tracing->running) return;
-    trainer_device_status(t, NULL); /* whose failure is the step's to tell */
+    trainer_device_status(t, NULL); /* the step reports its failure */
     if (tracing->trace)
         t->setup.backend->activity_end(t->setup.device, trace_activity, tracing->trace, problem);
 }
@@ -168,7 +168,8 @@ static enum status write_trace(struct trainer *t, const struct step_record *step
     return status;
 }
 
-static void tell_trace(struct trainer *t, const struct step_record *step, const struct span *spans, int count)
+static void report_trace(struct trainer *t, const struct step_record *step, const struct span *spans,
+                         int count)
 {
     struct tracing *tracing = &t->watching.tracing;
     struct err err = {0};
@@ -218,7 +219,7 @@ void trainer_watch_end(struct trainer *t)
     trainer_allocations_watch(t, watched || tools);
 }
 
-void trainer_watch_tell(struct trainer *t, const struct step_record *step)
+void trainer_watch_report(struct trainer *t, const struct step_record *step)
 {
     const struct train_observer *o = &t->setup.observer;
     int count, span_count = 0;
@@ -226,5 +227,5 @@ void trainer_watch_tell(struct trainer *t, const struct step_record *step)
         profiler_collect(t->watching.profiler, step->step, step->step_ms * 1e3, &count);
     for (int i = 0; i < count; i++) o->profile(o->context, &rows[i]);
     const struct span *spans = count > 0 ? profiler_spans(t->watching.profiler, &span_count) : NULL;
-    tell_trace(t, step, spans, span_count);
+    report_trace(t, step, spans, span_count);
 }

@@ -357,7 +357,7 @@ static void the_end_counts_those_that_failed_like_the_first(void **state)
     assert_int_equal(s.story.event_count, 2);
     assert_string_equal(
         s.story.last_event,
-        "5 checkpoints since step 2 could not be written, all for the reason told for the first");
+        "5 checkpoints since step 2 could not be written, all for the reason reported for the first");
     session_close(&s);
 }
 
@@ -399,7 +399,7 @@ static void another_cause_is_told_and_the_end_counts_what_was_not(void **state)
         strstr(event_of_other_cause, " (the 2 before, since step 2, failed, too); training goes on"));
     assert_string_equal(s.story.last_event,
                         "5 checkpoints since step 2 could not be written, the newest 3 of "
-                        "them for the reason told last");
+                        "them for the reason reported last");
     free(event_of_other_cause);
     session_close(&s);
 }
