@@ -294,6 +294,30 @@ static void a_best_that_could_not_be_saved_takes_the_one_before_from_nobody(void
     session_close(&s);
 }
 
+static int saves_at_the_end;
+
+/* The first save at the last step finds the disk full, the second does not. */
+static void fill_disk_once_at_step_12(struct story *story, bool begins)
+{
+    bool first = begins && story->done == 12 && saves_at_the_end++ == 0;
+    let_files_be(first ? 1000 : RLIM_INFINITY);
+}
+
+static void a_checkpoint_that_failed_at_the_last_step_is_written_at_the_end(void **state)
+{
+    (void)state;
+    struct session s;
+    signal(SIGXFSZ, SIG_IGN);
+    session_open(&s, "last-failed", NULL, WORDS("eval.every=4", "checkpoint.background=false"), 900);
+    saves_at_the_end = 0;
+    s.story.on_saving = fill_disk_once_at_step_12;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(saves_at_the_end >= 2);
+    assert_true(is_whole(&s, 12));
+    session_close(&s);
+}
+
 /* From the checkpoint of step 2 to that of step 6. */
 static void fill_disk_for_three(struct story *story, bool begins)
 {
@@ -486,6 +510,7 @@ int main(void)
         cmocka_unit_test(an_ordered_checkpoint_is_on_disk_when_it_is_answered),
         cmocka_unit_test(a_pause_does_not_hold_a_checkpoint_up),
         cmocka_unit_test(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody),
+        cmocka_unit_test(a_checkpoint_that_failed_at_the_last_step_is_written_at_the_end),
         cmocka_unit_test(a_full_disk_is_told_once_and_again_when_it_is_no_longer_full),
         cmocka_unit_test(the_end_counts_those_that_failed_like_the_first),
         cmocka_unit_test(another_cause_is_told_and_the_end_counts_what_was_not),

@@ -167,6 +167,35 @@ static void a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it(void
     session_close(&whole);
 }
 
+static void poisoning_adamw(float *w, void *weights, float *m, float *v, const float *g, size_t n,
+                            const struct update_range *ranges, int range_count,
+                            struct optimizer_params params, struct step_control *control,
+                            const struct clip_state *clip, struct stream *stream)
+{
+    cpu_backend()->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
+    if (updates++ == ruinous) w[n / 2] = NAN;
+}
+
+/* Neither to one who asks for it. */
+static void weights_that_are_not_finite_are_never_a_checkpoint(void **state)
+{
+    (void)state;
+    struct backend backend = *cpu_backend();
+    struct story_order script[] = {{.at = 6, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
+    struct session s;
+    backend.adamw_step = poisoning_adamw;
+    updates = 0;
+    ruinous = 4;
+    session_open(&s, "poisoned", &backend, WORDS("train.total_steps=12", "checkpoint.every=2"), 900);
+    s.story.orders = script;
+    session_start(&s, false);
+    session_run(&s);
+    assert_non_null(strstr(s.story.results[1], "the weights are no longer finite"));
+    for (int i = 0; i < s.story.checkpoint_count; i++) assert_true(s.story.checkpoints[i].step <= 4);
+    expect_finite_checkpoint(s.folder);
+    session_close(&s);
+}
+
 /* The fourth update ruins the weights, a checkpoint is due at once, and the fifth gradient tells. */
 static void a_checkpoint_due_before_the_ruin_is_discovered_is_not_written(void **state)
 {
@@ -358,6 +387,7 @@ int main(void)
         cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
         cmocka_unit_test(a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_before),
         cmocka_unit_test(a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it),
+        cmocka_unit_test(weights_that_are_not_finite_are_never_a_checkpoint),
         cmocka_unit_test(a_checkpoint_due_before_the_ruin_is_discovered_is_not_written),
         cmocka_unit_test(a_skipped_update_delays_a_checkpoint_and_costs_none),
         cmocka_unit_test(a_run_whose_last_step_is_skipped_saves_what_validation_clears),
