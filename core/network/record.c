@@ -10,8 +10,8 @@
 #include "kernels/gemm.h"
 
 /* ROUGH_PIECES: of the loss, in a rough plan: a first one, one between, the last. Lifetimes are the same. */
-enum { OFFSET_BITS = 58, ROUGH_PIECES = 3 };
-_Static_assert(BUFFERS < 1 << (64 - OFFSET_BITS),
+enum { OFFSET_BITS = 57, ROUGH_PIECES = 3 };
+_Static_assert(BUFFERS < 1 << (63 - OFFSET_BITS),
                "a buffer's number fits above the offset, and into a bit set");
 
 /* Bytes of a buffer that have been written, for this layer. */
