@@ -2,10 +2,12 @@
  * and the reservation it allows are one step for all processes. */
 #include "runs/reservations/ledger.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -13,7 +15,6 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "runs/database.h"
-#include "runs/reservations/ledger_place.h"
 #include "runs/reservations/process_mark.h"
 
 enum { BUSY_MS = 10000 };
@@ -86,6 +87,42 @@ static enum status delete_row(struct ledger *l, const char *table, int64_t id, s
     return store_do(l->sql, err, sql, "i", id);
 }
 
+/* ---- the file ---- */
+
+/* A host's name as a file name can hold it. */
+static void host_name(char *out, size_t size)
+{
+    if (gethostname(out, size) != 0) snprintf(out, size, "host");
+    out[size - 1] = '\0';
+    for (char *c = out; *c; c++)
+        if (*c == '/' || *c < ' ') *c = '_';
+}
+
+enum status ledger_file_path(const char *folder, char *path, size_t size, struct err *err)
+{
+    char host[65];
+    host_name(host, sizeof host);
+    return file_format_path(path, size, err, "%s/ledger-%s.db", folder, host);
+}
+
+/* Makes the file where it is missing. Whoever may write into the folder may write the file, whatever this
+ * process's umask: users who share a ledger share its folder. It appears with these rights and the folder's
+ * group, and SQLite gives its journal the same; where this fails, SQLite tries and says why it cannot. */
+static void create_file(const char *folder, const char *path)
+{
+    char fresh[PATH_MAX];
+    struct stat info;
+    if (access(path, F_OK) == 0 || stat(folder, &info) != 0) return;
+    if (file_format_path(fresh, sizeof fresh, NULL, "%s.tmp-%ld", path, (long)getpid())) return;
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    bool same_group = fchown(fd, (uid_t)-1, info.st_gid) == 0;
+    bool made = fchmod(fd, info.st_mode & (same_group ? 0666 : 0606)) == 0;
+    close(fd);
+    if (made) (void)!link(fresh, path); /* another may have been faster */
+    unlink(fresh);
+}
+
 /* ---- opening ---- */
 
 double ledger_auto_reserve(bool shared)
@@ -126,7 +163,7 @@ static enum status open_file(struct store *sql, const char *folder, struct err *
     enum status status = file_make_folders(folder, err);
     if (!status) status = ledger_file_path(folder, sql->path, sizeof sql->path, err);
     if (status) return status;
-    ledger_file_create(folder, sql->path);
+    create_file(folder, sql->path);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(sql->path, &sql->db, flags, NULL) != SQLITE_OK)
         return sql->db ? explain(sql, err)

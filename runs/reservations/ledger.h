@@ -54,6 +54,9 @@ struct ledger_room {
     int64_t beside;     /* what this process holds of it beside the request: of a CPU, the program */
 };
 
+/* The file of a ledger in this folder: FOLDER/ledger-<host>.db, as hosts may share a folder. */
+enum status ledger_file_path(const char *folder, char *path, size_t size, struct err *err);
+
 /* Creates folder and file where they are missing; the file with the rights that the folder gives to write in
  * it, and its group. */
 enum status ledger_open(const char *folder, struct ledger **out, struct err *err);

@@ -14,14 +14,6 @@
 #include "core/base/err.h"
 #include "runs/reservations/ledger.h"
 
-/* The file in such a folder: FOLDER/ledger-<host>.db, as hosts may share a folder. */
-enum status ledger_file_path(const char *folder, char *path, size_t size, struct err *err);
-
-/* Makes the file where it is missing. Whoever may write into the folder may write the file, whatever this
- * process's umask: users who share a ledger share its folder. It appears with these rights and the folder's
- * group, and SQLite gives its journal the same; where this fails, SQLite tries and says why it cannot. */
-void ledger_file_create(const char *folder, const char *path);
-
 struct ledger_place {
     char folder[PATH_MAX];
     struct err apart; /* its status is not ok: why only those of one ANNEAL_HOME meet here */
