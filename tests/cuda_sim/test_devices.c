@@ -17,7 +17,9 @@
 #include "tests/tui/command/stage.h"
 
 /* Three steps of one small layer. */
-#define TRAIN "train", s.config, "--train.total_steps=3", "--model.hidden_dim=16", "--train.seq_len=8"
+#define TRAIN                                                                                                \
+    "train", s.config, "--train.total_steps=3", "--train.warmup_steps=1", "--model.hidden_dim=16",           \
+        "--train.seq_len=8"
 
 static void training_on_the_device_is_recorded_as_such(void **state)
 {
