@@ -98,6 +98,18 @@ include_arrows() {
         }'
 }
 
+# A file that calls another must not be called by it, directly or through others: what nm reads from the objects.
+call_circles() {
+    files '*.c' | grep -Ev '^tests/' | while read -r file; do
+        for object in "build/${file%.c}.o" "build/isa/baseline/${file%.c}.o"; do if [ -f "$object" ]; then echo "$object"; fi; done
+    done | xargs -r nm -gA | awk '
+        { file = $1; sub(/:.*/, "", file) }
+        $(NF - 1) == "U" { users[++n] = file; wanted[n] = $NF; next }
+        { home[$NF] = file }
+        END { for (i = 1; i <= n; i++) if (wanted[i] in home && home[wanted[i]] != users[i]) print users[i], home[wanted[i]] }' |
+        sort -u | tsort 2>&1 >/dev/null | sed -E 's/^tsort: (-: input contains a loop:)?/a circle of calls: /'
+}
+
 # Whoever allocates elsewhere is not counted by --check-allocations.
 device_memory() {
     files '*.c' '*.h' '*.cu' '*.cuh' | grep -Ev '^(tests/|kernels/device/cuda_memory\.cu$)' |
@@ -207,8 +219,10 @@ check 'blanks, tabs, conflict marks' text_hygiene
 check 'no paths or hosts of one machine' forbidden_words
 
 if [ -x build/anneal ]; then
+    check 'no circle of calls between files' call_circles
     check 'the README lists the keys' keys_in_the_readme
 else
+    skip 'no circle of calls between files' 'no build/anneal (make)'
     skip 'the README lists the keys' 'no build/anneal (make)'
 fi
 if command -v gcc >/dev/null; then

@@ -126,6 +126,12 @@ struct trainer {
     struct course course;
 };
 
+/* Steps done when all that are queued are. */
+static inline int64_t trainer_queued(const struct trainer *t)
+{
+    return t->state.step + t->stepping.in_flight;
+}
+
 /* ---- trainer_report.c ---- */
 
 /* A line of the run's history, at the current step. */
@@ -173,8 +179,7 @@ void trainer_trace_give_up(struct trainer *trainer); /* no step will follow */
 /* ---- trainer_step.c ---- */
 
 enum status trainer_open_steps(struct trainer *trainer, struct err *err);
-void trainer_close_steps(struct trainer *trainer);     /* harmless on a zeroed struct */
-int64_t trainer_queued(const struct trainer *trainer); /* steps done when all that are queued are */
+void trainer_close_steps(struct trainer *trainer); /* harmless on a zeroed struct */
 /* Whether the last step queued takes the last example of an epoch: by the position alone, so that a run
  * resumed in the midst of an epoch ends it where the uninterrupted one does. */
 bool trainer_ends_epoch(const struct trainer *trainer);

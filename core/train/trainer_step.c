@@ -35,11 +35,6 @@ void trainer_close_steps(struct trainer *t)
     feed_close(&s->feed);
 }
 
-int64_t trainer_queued(const struct trainer *t)
-{
-    return t->state.step + t->stepping.in_flight;
-}
-
 bool trainer_ends_epoch(const struct trainer *t)
 {
     const struct config *c = t->setup.config;

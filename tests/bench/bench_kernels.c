@@ -226,7 +226,7 @@ static void lion_body(struct bench *b)
     struct optimizer_params params = {0.9f, 0.99f, 0};
     struct update_range all = {PARAMETERS, 1, 0.1f};
     struct clip_state clip = {1.0f, 1.0f, 1};
-    const struct step_control control = {.lr = 1e-9f};
+    struct step_control control = {.lr = 1e-9f};
     b->k->lion_step(b->big, b->big, b->big2, NULL, b->big4, PARAMETERS, &all, 1, params, &control, &clip,
                     b->stream);
 }
