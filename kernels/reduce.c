@@ -29,8 +29,7 @@ void sum(double *out, const float *x, size_t n, bool accumulate, void *workspace
     *out = partials_total(partial, chunks) + (accumulate ? *out : 0);
 }
 
-void grad_norm(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
-               struct stream *stream)
+void sum_of_squares(double *out, const float *x, size_t n, void *workspace, struct stream *stream)
 {
     double *partial = workspace;
     size_t chunks = reduce_chunk_count(n);
@@ -39,10 +38,16 @@ void grad_norm(struct clip_state *out, const float *g, size_t n, float max_norm,
         size_t start = chunk * REDUCE_CHUNK, end = n - start < REDUCE_CHUNK ? n : start + REDUCE_CHUNK;
         double total = 0;
 #pragma omp simd reduction(+ : total)
-        for (size_t i = start; i < end; i++) total += (double)g[i] * (double)g[i];
+        for (size_t i = start; i < end; i++) total += (double)x[i] * (double)x[i];
         partial[chunk] = total;
     }
-    double norm = sqrt(partials_total(partial, chunks));
+    *out = partials_total(partial, chunks);
+}
+
+void clip_norm(struct clip_state *out, const double *squares, float max_norm, struct stream *stream)
+{
+    (void)stream;
+    double norm = sqrt(*squares);
     out->norm = (float)norm;
     out->scale = 1.0f;
     if (!isfinite(out->norm))

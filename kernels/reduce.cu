@@ -1,5 +1,6 @@
 /* CUDA twin of reduce.h. Memory-bound: every element is read once. A block of 256 threads sums one chunk of
- * partition.h in fp64, each thread every 256th element; one more block sums the chunks.
+ * partition.h in fp64, each thread every 256th element; one more block sums the chunks; the clip state is one
+ * thread's work.
  *
  * ptxas (CUDA 13.0) for sm_80 and sm_90a: 24 to 32 registers, no spills; a warp's load is 128 bytes in a row,
  * 4 a thread. Not yet measured on a GPU. */
@@ -18,24 +19,18 @@ template <bool SQUARES> __global__ void chunk_sum(double *partial, const float *
     if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-__device__ static inline double partials_total(const double *partial, size_t chunks)
+__global__ static void chunks_total(double *out, const double *partial, size_t chunks, bool accumulate)
 {
     double total = 0;
     for (size_t i = threadIdx.x; i < chunks; i += BLOCK) total += partial[i];
-    return block_sum(total);
-}
-
-__global__ static void sum_total(double *out, const double *partial, size_t chunks, bool accumulate)
-{
-    double total = partials_total(partial, chunks);
+    total = block_sum(total);
     if (threadIdx.x == 0) *out = total + (accumulate ? *out : 0.0);
 }
 
-__global__ static void norm_total(struct clip_state *out, const double *partial, size_t chunks,
-                                  float max_norm)
+__global__ static void squares_clip(struct clip_state *out, const double *squares, float max_norm)
 {
-    double norm = sqrt(partials_total(partial, chunks));
     if (threadIdx.x != 0) return;
+    double norm = sqrt(*squares);
     float scale = 1.0f;
     if (!isfinite((float)norm))
         scale = 0.0f;
@@ -51,14 +46,18 @@ void sum(double *out, const float *x, size_t n, bool accumulate, void *workspace
     double *partial = (double *)workspace;
     size_t chunks = reduce_chunk_count(n);
     if (n > 0) LAUNCH(chunk_sum<false>, (unsigned)chunks, BLOCK, 0, stream, partial, x, n);
-    LAUNCH(sum_total, 1, BLOCK, 0, stream, out, partial, chunks, accumulate);
+    LAUNCH(chunks_total, 1, BLOCK, 0, stream, out, partial, chunks, accumulate);
 }
 
-void grad_norm(struct clip_state *out, const float *g, size_t n, float max_norm, void *workspace,
-               struct stream *stream)
+void sum_of_squares(double *out, const float *x, size_t n, void *workspace, struct stream *stream)
 {
     double *partial = (double *)workspace;
     size_t chunks = reduce_chunk_count(n);
-    if (n > 0) LAUNCH(chunk_sum<true>, (unsigned)chunks, BLOCK, 0, stream, partial, g, n);
-    LAUNCH(norm_total, 1, BLOCK, 0, stream, out, partial, chunks, max_norm);
+    if (n > 0) LAUNCH(chunk_sum<true>, (unsigned)chunks, BLOCK, 0, stream, partial, x, n);
+    LAUNCH(chunks_total, 1, BLOCK, 0, stream, out, partial, chunks, false);
+}
+
+void clip_norm(struct clip_state *out, const double *squares, float max_norm, struct stream *stream)
+{
+    LAUNCH(squares_clip, 1, 32, 0, stream, out, squares, max_norm);
 }

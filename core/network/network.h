@@ -104,8 +104,12 @@ void network_control(struct network *network, struct step_control control);
 /* Before a step's first micro-batch: gradients and the sum of losses are zero. */
 void network_clear(struct network *network);
 
-/* The norm of the gradients and the clipping scale, to the step's result. */
-struct clip_state *network_gradient_norm(struct network *network, float max_norm);
+/* The sum of the squares of this network's gradients, to the step's result. */
+double *network_gradient_squares(struct network *network);
+
+/* After that, and after the squares of all ranks were added up: the norm and the clipping scale, to the
+ * step's result. */
+struct clip_state *network_clip(struct network *network, float max_norm);
 
 /* Forward and backward pass over tokens (2,B,T) in device memory: adds the gradients of the control's
  * loss_scale · Σ losses to `gradients` and Σ losses to the step's result. */

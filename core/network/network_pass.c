@@ -218,12 +218,20 @@ void network_clear(struct network *net)
     net->table->mem_zero(&result->loss_sum, sizeof result->loss_sum, net->calls);
 }
 
-struct clip_state *network_gradient_norm(struct network *net, float max_norm)
+double *network_gradient_squares(struct network *net)
 {
     struct step_result *result = network_at(net, BUFFER_RESULT, 0);
     network_enter(net, PHASE_OPTIMIZER, -1);
-    net->table->grad_norm(&result->clip, net->gradients, net->model->elements, max_norm,
-                          network_at(net, BUFFER_SCRATCH, 0), net->calls);
+    net->table->sum_of_squares(&result->squares, net->gradients, net->model->elements,
+                               network_at(net, BUFFER_SCRATCH, 0), net->calls);
+    return &result->squares;
+}
+
+struct clip_state *network_clip(struct network *net, float max_norm)
+{
+    struct step_result *result = network_at(net, BUFFER_RESULT, 0);
+    network_enter(net, PHASE_OPTIMIZER, -1);
+    net->table->clip_norm(&result->clip, &result->squares, max_norm, net->calls);
     return &result->clip;
 }
 
@@ -246,7 +254,8 @@ void network_walk(struct network *net, float dropout)
     loss(&pass, tokens + pass.N);
     if (!training) return;
     backward(&pass, tokens, tokens + pass.N);
-    network_gradient_norm(net, 1);
+    network_gradient_squares(net);
+    network_clip(net, 1);
 }
 
 /* ---- from and to host memory ---- */

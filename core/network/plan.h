@@ -63,6 +63,7 @@ enum { PLAN_HOST_BATCHES_MAX = 16 };
 /* What a training step leaves on the device for the host to read. */
 struct step_result {
     double loss_sum; /* over the micro-batches so far, unscaled */
+    double squares;  /* of the gradients: their sum, which the world combines */
     struct clip_state clip;
 };
 

@@ -32,7 +32,9 @@ void optimizer_step(const struct optimizer *o, struct network *net)
     const struct update_range *ranges = network_at(net, BUFFER_RANGES, 0);
     size_t all = net->model->elements;
     float *m = network_at(net, BUFFER_MOMENT1, 0), *v = network_at(net, BUFFER_MOMENT2, 0);
-    struct clip_state *clip = network_gradient_norm(net, (float)o->max_grad_norm);
+    double *squares = network_gradient_squares(net);
+    o->world->sum(o->world, squares, 1, net->stream);
+    struct clip_state *clip = network_clip(net, (float)o->max_grad_norm);
     struct optimizer_params params = {o->beta1, o->beta2, (float)o->eps};
     switch (o->kind) {
 #define STEP(KIND, name, moments, beta2, flops)                                                              \

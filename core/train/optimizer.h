@@ -1,15 +1,17 @@
-/* The optimizer: gradient norm, clipping, and one of kernels/optimizers.h over the flat arenas of a network,
- * in one launch. Which stretch of them decays how much and at which rate says a table on the device; without
- * parameter groups it has two ranges: matrices, which decay, and vectors (norms, biases), which do not.
- * Formulas are in the headers of kernels/. */
+/* The optimizer: gradient norm (local sum, combined over the world), clipping, and one of
+ * kernels/optimizers.h over the flat arenas of a network, in one launch. Which stretch of them decays how
+ * much and at which rate says a table on the device; without parameter groups it has two ranges: matrices,
+ * which decay, and vectors (norms, biases), which do not. Formulas are in the headers of kernels/. */
 #ifndef ANNEAL_CORE_TRAIN_OPTIMIZER_H
 #define ANNEAL_CORE_TRAIN_OPTIMIZER_H
 
 #include "core/model/choices.h"
 #include "core/model/param_group.h"
 #include "core/network/network.h"
+#include "core/train/world.h"
 
 struct optimizer {
+    const struct world *world; /* whose ranks' gradients make one norm */
     enum optimizer_kind kind;
     double beta1, beta2;
     double eps;           /* AdamW */

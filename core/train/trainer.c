@@ -107,7 +107,10 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     check_observer(&setup->observer);
     if (!t) return err_set(err, STATUS_NO_MEMORY, "no memory for a trainer");
     t->setup = *setup;
-    t->optimizer = (struct optimizer){.kind = c->train.optimizer,
+    t->task = language_modelling();
+    t->world = world_of_one();
+    t->optimizer = (struct optimizer){.world = t->world,
+                                      .kind = c->train.optimizer,
                                       .beta1 = c->train.beta1,
                                       .beta2 = c->train.beta2,
                                       .eps = c->train.adam_eps,
@@ -118,8 +121,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->state.corpus = corpus_mark_of(setup->corpus);
     t->looking.last_step = t->saving.last_step = -1;
     t->looking.last_loss = NAN;
-    t->task = language_modelling();
-    t->world = world_of_one();
     early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience,
                         c->eval.early_stopping_min_delta);
 

@@ -18,11 +18,11 @@
 bool trainer_weights_are_finite(struct trainer *t)
 {
     struct network *net = &t->network;
-    struct clip_state clip, *device_clip = network_at(net, BUFFER_WEIGHTS_CLIP, 0);
-    net->backend->grad_norm(device_clip, net->weights, t->model.elements, 0,
-                            network_at(net, BUFFER_SCRATCH, 0), net->stream);
-    net->backend->mem_download(&clip, device_clip, sizeof clip, net->stream);
-    return isfinite(clip.norm);
+    double squares, *sum = network_at(net, BUFFER_WEIGHTS_SQUARES, 0);
+    net->backend->sum_of_squares(sum, net->weights, t->model.elements, network_at(net, BUFFER_SCRATCH, 0),
+                                 net->stream);
+    net->backend->mem_download(&squares, sum, sizeof squares, net->stream);
+    return isfinite((float)sqrt(squares));
 }
 
 bool trainer_has_checkpoint(const struct trainer *t)

@@ -12,7 +12,8 @@ struct stream;
 
 struct world {
     int rank, size; /* rank 0 is who asks the run's observer */
-    /* Device memory (count): each rank's values become the sum of all ranks'. Queued on the stream. */
+    /* Device memory (count): each rank's values become the sum of all ranks'. Queued on the stream, or
+     * recorded where its calls are: an update is a graph (replay.h). */
     void (*sum)(const struct world *world, double *values, size_t count, struct stream *stream);
     /* Host memory: the bytes of rank 0 become everybody's. Returns when they are here. */
     void (*share)(const struct world *world, void *memory, size_t bytes);

@@ -127,7 +127,7 @@ struct dropout_site {
     uint16_t site;                      /* 0 embedding, 1 attention output projection, 2 down projection */
 };
 
-/* Device-resident result of grad_norm, read by the optimizers: no host round trip. */
+/* Device-resident result of clip_norm, read by the optimizers: no host round trip. */
 struct clip_state {
     float norm;  /* L2 norm over all gradients */
     float scale; /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */

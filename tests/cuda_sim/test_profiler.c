@@ -153,7 +153,7 @@ static void a_fault_in_a_profiled_step_leaves_no_rows(void **state)
     session_open(&s, "fault", cuda_plugin.table,
                  WORDS("train.total_steps=3", "profile.every=1", "profile.warmup_steps=0"), 900);
     session_start(&s, false);
-    sim_set_fault("fault_at:1:norm_total");
+    sim_set_fault("fault_at:1:squares_clip");
     assert_int_equal(trainer_run(s.trainer, &outcome, &err), STATUS_DEVICE);
     assert_int_equal(s.story.step_count, 0);
     assert_int_equal(s.story.profile_count, 0);

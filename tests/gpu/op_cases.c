@@ -345,7 +345,8 @@ static void reduce_case(const struct op_side *side, struct op_shape s, struct op
     side->backend->sum(aligned, x, n, false, aligned_workspace, side->stream);
     side->backend->sum(aligned, x, n, true, aligned_workspace, side->stream);
     side->backend->mem_download(&host, aligned, sizeof host, side->stream);
-    side->backend->grad_norm((struct clip_state *)norm, x, n, 1.0f, aligned_workspace, side->stream);
+    side->backend->sum_of_squares(aligned, x, n, aligned_workspace, side->stream);
+    side->backend->clip_norm((struct clip_state *)norm, aligned, 1.0f, side->stream);
     desk_result(&d, out, "norm and scale", norm, 2, ELEMENTWISE);
     desk_result(&d, out, "twice the sum", norm, 1, ELEMENTWISE);
     out->outputs[1].values[0] = (float)host;
@@ -427,7 +428,7 @@ const struct op_case op_cases[] = {
     {"cast", cast_case},
     {"dropout", dropout_case},
     {"cross_entropy", cross_entropy_case},
-    {"sum, grad_norm", reduce_case},
+    {"sum, sum_of_squares, clip_norm", reduce_case},
     {"adamw", adamw_case},
     {"lion", lion_case},
     {0},

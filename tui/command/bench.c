@@ -108,8 +108,8 @@ static double time_step(struct bench *b)
 {
     const struct config *c = &b->config;
     struct network *net = &b->network;
-    struct optimizer optimizer = {c->train.optimizer, c->train.beta1,         c->train.beta2,
-                                  c->train.adam_eps,  c->train.max_grad_norm, b->range_count};
+    struct optimizer optimizer = {world_of_one(),    c->train.optimizer,     c->train.beta1, c->train.beta2,
+                                  c->train.adam_eps, c->train.max_grad_norm, b->range_count};
     struct step_result result;
     int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
     double start = clock_monotonic();

@@ -140,6 +140,7 @@ static void with_everything_on_there_is_room_for_every_operation(void **state)
                                             {"backward", "embedding"},
                                             {"optimizer", "zero gradients"},
                                             {"optimizer", "gradient norm"},
+                                            {"optimizer", "clip"},
                                             {"optimizer", "lion"},
                                             {"optimizer", "read result"}};
     for (size_t i = 0; i < sizeof layer / sizeof *layer; i++)
