@@ -13,5 +13,7 @@ struct timespec clock_deadline(double seconds);
 
 /* "3.2s", "42s", "4m 05s", "2h 13m", "5d 3h"; negative or not finite gives "--". Returns buf. */
 char *clock_format_duration(double seconds, char *buf, size_t size);
+/* The same in an array of the enclosing block: for an argument of printf. */
+#define CLOCK_DURATION(seconds) clock_format_duration(seconds, (char[32]){0}, 32)
 
 #endif

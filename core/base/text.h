@@ -39,4 +39,10 @@ char *text_format_double(double value, char *buf, size_t size);
  * "-inf". Returns buf. */
 char *text_format_loss(double loss, char *buf, size_t size);
 
+/* The same of any number, in an array of the enclosing block: for an argument of printf. */
+#define TEXT_BYTES(bytes)   text_format_bytes((uint64_t)(bytes), (char[32]){0}, 32)
+#define TEXT_COUNT(count)   text_format_count((double)(count), (char[32]){0}, 32)
+#define TEXT_NUMBER(number) text_format_number((uint64_t)(number), (char[32]){0}, 32)
+#define TEXT_LOSS(loss)     text_format_loss(loss, (char[32]){0}, 32)
+
 #endif

@@ -151,7 +151,6 @@ static enum status print_result(struct bench *b, bool json, struct err *err)
     double gemm = median(b->gemm_flops, b->rounds),
            flops = 6.0 * (double)b->model.parameters * tokens / seconds;
     struct rusage usage;
-    char planned[32], peak[32], parameters[32];
     getrusage(RUSAGE_SELF, &usage);
     int64_t bytes = (int64_t)usage.ru_maxrss * 1024;
     if (json) {
@@ -170,16 +169,14 @@ static enum status print_result(struct bench *b, bool json, struct err *err)
     }
     printf("device          %s\n", b->info.name);
     printf("model           %s, %s parameters, %s, batch %" PRId64 " x %" PRId64 "\n",
-           preset_word(c->model.preset),
-           text_format_count((double)b->model.parameters, parameters, sizeof parameters),
+           preset_word(c->model.preset), TEXT_COUNT(b->model.parameters),
            optimizer_kind_word(c->train.optimizer), c->train.batch_size, c->train.seq_len);
     printf("step            %.1f ms, %.0f tokens/s (median of %d)\n", seconds * 1e3, tokens / seconds,
            b->rounds);
     printf("6 N tokens      %.1f GFLOP/s = %.1f %% of the matrix product's %.1f GFLOP/s (%d cubed)\n",
            flops / 1e9, 100 * flops / gemm, gemm / 1e9, GEMM_SIZE);
     printf("memory          %s planned, %s peak of the process (48 MiB of it for the matrix product)\n",
-           text_format_bytes(b->plan.total_bytes, planned, sizeof planned),
-           text_format_bytes((uint64_t)bytes, peak, sizeof peak));
+           TEXT_BYTES(b->plan.total_bytes), TEXT_BYTES(bytes));
     return STATUS_OK;
 }
 

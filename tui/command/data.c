@@ -54,7 +54,6 @@ static enum status data_folder(char *buf, size_t size, struct err *err)
 static enum status print_summary(const struct options *o, const struct corpus_summary *summary,
                                  double seconds, struct err *err)
 {
-    char tokens[32], text[32], vocab[32], duration[32];
     double ratio = summary->tokens ? (double)summary->text_bytes / (double)summary->tokens : 0;
     if (o->json) {
         struct json_out json;
@@ -70,10 +69,8 @@ static enum status print_summary(const struct options *o, const struct corpus_su
         return command_end_json(&json, err);
     }
     printf("%s: %s token%s of %s (%.2f bytes a token), vocabulary %s, in %s\n", o->output,
-           text_format_number(summary->tokens, tokens, sizeof tokens), text_plural((int64_t)summary->tokens),
-           text_format_bytes(summary->text_bytes, text, sizeof text), ratio,
-           text_format_number((uint64_t)summary->vocab_size, vocab, sizeof vocab),
-           clock_format_duration(seconds, duration, sizeof duration));
+           TEXT_NUMBER(summary->tokens), text_plural((int64_t)summary->tokens),
+           TEXT_BYTES(summary->text_bytes), ratio, TEXT_NUMBER(summary->vocab_size), CLOCK_DURATION(seconds));
     return STATUS_OK;
 }
 
@@ -250,28 +247,27 @@ static enum status info_json(const char *path, const struct corpus *corpus, cons
 
 static void print_files(const struct corpus *corpus)
 {
-    char a[32], b[32];
+    char a[32];
     size_t count;
     const struct token_file *runs = corpus_runs(corpus, &count);
     text_format_bytes(bytes_of(corpus), a, sizeof a);
     if (count == 1)
         printf("file        %s (%s, %s)\n", run_path(corpus, 0), token_format_name(runs[0].format), a);
     else
-        printf("files       %s (%s)\n", text_format_number(count, b, sizeof b), a);
+        printf("files       %s (%s)\n", TEXT_NUMBER(count), a);
     for (size_t i = 0; count > 1 && i < count && i < FILES_SHOWN; i++)
-        printf("  %15s token%-1s  %-20s  %s\n", text_format_number(runs[i].count, a, sizeof a),
+        printf("  %15s token%-1s  %-20s  %s\n", TEXT_NUMBER(runs[i].count),
                text_plural((int64_t)runs[i].count), token_format_name(runs[i].format), run_path(corpus, i));
     if (count > FILES_SHOWN) printf("  and %zu more\n", count - FILES_SHOWN);
 }
 
 static void info_text(const struct corpus *corpus, const struct census *census)
 {
-    char a[256], b[32];
+    char a[256];
     const struct token_file *file = &corpus->file;
     print_files(corpus);
-    printf("tokens      %s\n", text_format_number(file->count, a, sizeof a));
-    printf("vocabulary  %s, of which %s occur\n", text_format_number(file->vocab_size, a, sizeof a),
-           text_format_number(census->used, b, sizeof b));
+    printf("tokens      %s\n", TEXT_NUMBER(file->count));
+    printf("vocabulary  %s, of which %s occur\n", TEXT_NUMBER(file->vocab_size), TEXT_NUMBER(census->used));
     if (!*file->tokenizer)
         printf("tokenizer   %s (no %s.json beside it)\n",
                corpus->tokenizer ? corpus->tokenizer_word : "unknown", corpus->path);
@@ -280,7 +276,7 @@ static void info_text(const struct corpus *corpus, const struct census *census)
                (unsigned long long)file->tokenizer_checksum,
                corpus->tokenizer ? "" : " (its tokenizer.json is not there)");
     if (census->bytes)
-        printf("text        %s, %.2f bytes a token\n", text_format_bytes(census->bytes, a, sizeof a),
+        printf("text        %s, %.2f bytes a token\n", TEXT_BYTES(census->bytes),
                (double)census->bytes / (double)file->count);
     printf("entropy     %.3f bits a token without context", census->entropy);
     if (census->bytes)
@@ -288,7 +284,7 @@ static void info_text(const struct corpus *corpus, const struct census *census)
     printf("\nmost frequent\n");
     for (int i = 0; i < census->top_count; i++) {
         uint64_t count = census->counts[census->top[i]];
-        printf("  %7u %12s %5.2f%%  \"%s\"\n", census->top[i], text_format_number(count, b, sizeof b),
+        printf("  %7u %12s %5.2f%%  \"%s\"\n", census->top[i], TEXT_NUMBER(count),
                100.0 * (double)count / (double)file->count,
                spell(corpus->tokenizer, census->top[i], a, sizeof a));
     }
@@ -408,7 +404,6 @@ struct cleaning {
 static enum status clean_entry(void *context, const struct corpus_cache_entry *entry, struct err *err)
 {
     struct cleaning *c = context;
-    char tokens[32], bytes[32];
     enum status status = c->options->dry_run ? STATUS_OK : corpus_cache_remove(entry->path, err);
     if (status) return status;
     c->count++;
@@ -421,9 +416,8 @@ static enum status clean_entry(void *context, const struct corpus_cache_entry *e
         json_out_int(&c->json, "bytes", (int64_t)entry->bytes);
         json_out_close(&c->json);
     } else {
-        printf("%s  %15s token%-1s  %10s  %s\n", entry->key,
-               text_format_number(entry->tokens, tokens, sizeof tokens), text_plural((int64_t)entry->tokens),
-               text_format_bytes(entry->bytes, bytes, sizeof bytes),
+        printf("%s  %15s token%-1s  %10s  %s\n", entry->key, TEXT_NUMBER(entry->tokens),
+               text_plural((int64_t)entry->tokens), TEXT_BYTES(entry->bytes),
                *entry->tokenizer ? entry->tokenizer : "unreadable");
     }
     return STATUS_OK;
@@ -432,7 +426,7 @@ static enum status clean_entry(void *context, const struct corpus_cache_entry *e
 static enum status clean(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    char folder[PATH_MAX], bytes[32];
+    char folder[PATH_MAX];
     struct cleaning c = {.options = o};
     (void)words;
     enum status status = data_folder(folder, sizeof folder, err);
@@ -450,7 +444,7 @@ static enum status clean(const void *options, const struct words *words, struct 
         if (!status) status = written;
     } else if (!status) {
         printf("%s %" PRIu64 " encoded text%s, %s\n", o->dry_run ? "would remove" : "removed", c.count,
-               text_plural((int64_t)c.count), text_format_bytes(c.bytes, bytes, sizeof bytes));
+               text_plural((int64_t)c.count), TEXT_BYTES(c.bytes));
     }
     return status;
 }

@@ -34,7 +34,7 @@ static int most_first(const void *a, const void *b)
  */
 static void show_processes(struct gpu_record *now, const struct reservation_list *reservations)
 {
-    char bytes[32], name[3 * LEDGER_TEXT];
+    char name[3 * LEDGER_TEXT];
     if (now->process_count < 0) puts("         the driver does not report who holds its memory");
     if (now->process_count > 0)
         qsort(now->processes, (size_t)now->process_count, sizeof *now->processes, most_first);
@@ -47,9 +47,8 @@ static void show_processes(struct gpu_record *now, const struct reservation_list
         }
         clean_line(name, sizeof name, holder ? holder : process->name);
         printf("         %s held by %s%sprocess %" PRId64 "\n",
-               process->bytes < 0 ? "an unknown amount"
-                                  : text_format_bytes((uint64_t)process->bytes, bytes, sizeof bytes),
-               name, *name ? ", " : "", process->pid);
+               process->bytes < 0 ? "an unknown amount" : TEXT_BYTES(process->bytes), name, *name ? ", " : "",
+               process->pid);
     }
 }
 
@@ -83,14 +82,12 @@ static enum status show_cpu(struct ledger *ledger, struct err *err)
     struct device *device;
     struct device_info info;
     struct reservation_list reservations;
-    char memory[32], available[32];
     enum status status = cpu_backend()->device_open(0, &device, err);
     if (status) return status;
     cpu_backend()->device_describe(device, &info);
     cpu_backend()->device_close(device);
-    printf("%-8s %s, %s (%s free)\n", info.short_name, info.name,
-           text_format_bytes((uint64_t)info.total_bytes, memory, sizeof memory),
-           text_format_bytes((uint64_t)info.available_bytes, available, sizeof available));
+    printf("%-8s %s, %s (%s free)\n", info.short_name, info.name, TEXT_BYTES(info.total_bytes),
+           TEXT_BYTES(info.available_bytes));
     show_cpu_state();
     reservation_list_open(ledger, memory_share_device(&info), &reservations);
     reservation_list_print(&reservations);
@@ -118,15 +115,13 @@ static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_
     struct cuda_device_report report;
     struct reservation_list reservations;
     struct err err;
-    char memory[32];
     if (plugin->inspect_device(index, &report, &err)) {
         printf("cuda:%-3d cannot be used: %s\n", index, err.text);
         return false;
     }
     bool usable = report.why_not[0] == '\0';
-    printf("cuda:%-3d %s, %s", index, report.name,
-           text_format_bytes((uint64_t)report.total_bytes, memory, sizeof memory));
-    if (usable) printf(" (%s free)", text_format_bytes((uint64_t)report.free_bytes, memory, sizeof memory));
+    printf("cuda:%-3d %s, %s", index, report.name, TEXT_BYTES(report.total_bytes));
+    if (usable) printf(" (%s free)", TEXT_BYTES(report.free_bytes));
     printf(", compute capability %d.%d, driver for CUDA %d.%d", report.major, report.minor,
            driver->driver / 1000, driver->driver % 1000 / 10);
     show_peaks(&report);

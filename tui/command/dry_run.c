@@ -92,61 +92,45 @@ static void find_warnings(const struct outlook *o, const struct training_session
 
 /* ---- text ---- */
 
-static char *counted(int64_t count, char *buf, size_t size)
-{
-    return text_format_count((double)count, buf, size);
-}
-
-static char *measured(int64_t bytes, char *buf, size_t size)
-{
-    return text_format_bytes((uint64_t)bytes, buf, size);
-}
-
 static void print_model(const struct outlook *o)
 {
     const struct model_config *m = &o->config->model.sizes;
-    char text[32];
     printf("model        %s parameters: %lld layer%s of width %lld, %lld head%s, vocabulary %lld\n",
-           counted(o->model->parameters, text, sizeof text), (long long)m->num_layers,
-           text_plural(m->num_layers), (long long)m->hidden_dim, (long long)m->num_heads,
-           text_plural(m->num_heads), (long long)m->vocab_size);
+           TEXT_COUNT(o->model->parameters), (long long)m->num_layers, text_plural(m->num_layers),
+           (long long)m->hidden_dim, (long long)m->num_heads, text_plural(m->num_heads),
+           (long long)m->vocab_size);
     printf("device       %s, %s, %s\n", o->device->name, precision_name(o->plan->input.precision),
            optimizer_kind_word(o->config->train.optimizer));
 }
 
 static void print_data(const struct outlook *o, const struct training_session *s)
 {
-    char tokens[32], train[32], step[32], all[32];
     const struct config *c = o->config;
     printf("data         %s token%s; %s sequence%s of %" PRId64 " to train on, %" PRId64
            " to validate on%s\n",
-           counted((int64_t)s->corpus.file.count, tokens, sizeof tokens),
-           text_plural((int64_t)s->corpus.file.count), counted(o->sequences, train, sizeof train),
-           text_plural(o->sequences), c->train.seq_len, o->validation_sequences,
+           TEXT_COUNT(s->corpus.file.count), text_plural((int64_t)s->corpus.file.count),
+           TEXT_COUNT(o->sequences), text_plural(o->sequences), c->train.seq_len, o->validation_sequences,
            o->validation_sequences ? "" : ": there will be no evaluations");
     printf("steps        %" PRId64 " of %" PRId64
            " sequence%s (%s token%s): %s token%s, %.2f epochs of %.1f steps\n",
            c->train.total_steps, o->sequences_a_step, text_plural(o->sequences_a_step),
-           counted(o->tokens_a_step, step, sizeof step), text_plural(o->tokens_a_step),
-           counted(o->tokens, all, sizeof all), text_plural(o->tokens), o->epochs, o->steps_an_epoch);
+           TEXT_COUNT(o->tokens_a_step), text_plural(o->tokens_a_step), TEXT_COUNT(o->tokens),
+           text_plural(o->tokens), o->epochs, o->steps_an_epoch);
 }
 
 static void print_memory(const struct outlook *o)
 {
-    char planned[32], total[32], available[32], left[32];
-    printf("memory       %s planned", measured((int64_t)o->plan->total_bytes, planned, sizeof planned));
+    printf("memory       %s planned", TEXT_BYTES(o->plan->total_bytes));
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (o->plan->category_bytes[i])
             printf("%s %s %s", i ? "," : ":", plan_category_name((enum plan_category)i),
-                   text_format_bytes(o->plan->category_bytes[i], total, sizeof total));
+                   TEXT_BYTES(o->plan->category_bytes[i]));
     printf("\n");
     if (o->headroom < 0) return;
     printf("             it fits: %s has %s, %s of them free; beside the plan, %.0f %% kept free and what "
            "others have reserved, %s are left\n",
-           o->device->short_name, measured(o->device->total_bytes, total, sizeof total),
-           measured(o->device->available_bytes, available, sizeof available),
-           memory_share_reserve(o->device, o->config->memory.reserve) * 100,
-           measured(o->headroom, left, sizeof left));
+           o->device->short_name, TEXT_BYTES(o->device->total_bytes), TEXT_BYTES(o->device->available_bytes),
+           memory_share_reserve(o->device, o->config->memory.reserve) * 100, TEXT_BYTES(o->headroom));
 }
 
 /* The learning rate as the workbench would draw it, without colours. */
@@ -184,7 +168,6 @@ static void print_moments(const struct outlook *o)
 static void print_outcome(const struct outlook *o)
 {
     const struct config *c = o->config;
-    char bytes[32];
     if (o->evaluations)
         printf("evaluations  %" PRId64 ", each on %" PRId64 " sequence%s", o->evaluations, o->eval_sequences,
                text_plural(o->eval_sequences));
@@ -195,7 +178,7 @@ static void print_outcome(const struct outlook *o)
     else
         printf("\n");
     printf("checkpoints  %" PRId64 ", of %s each; the newest %" PRId64 " are kept%s\n", o->checkpoints,
-           measured(o->checkpoint_bytes, bytes, sizeof bytes), c->checkpoint.keep,
+           TEXT_BYTES(o->checkpoint_bytes), c->checkpoint.keep,
            o->evaluations ? ", and the best evaluation's" : "");
     printf("samples      %" PRId64 "\n", o->samples);
 }

@@ -105,20 +105,17 @@ static const struct plan_buffer *first_of_name(const struct plan *plan, const st
 /* Buffers of one name, one a layer, are one line. */
 static void print_buffers(const struct plan *plan, enum plan_category category)
 {
-    char each[32], together[32];
     for (size_t i = 0; i < plan->buffer_count; i++) {
         const struct plan_buffer *b = &plan->buffers[i];
         size_t layers = 0;
         if (b->category != category || first_of_name(plan, b) != b) continue;
         for (size_t k = i; b->layer >= 0 && k < plan->buffer_count; k++)
             layers += first_of_name(plan, &plan->buffers[k]) == b;
-        text_format_bytes(b->bytes, each, sizeof each);
         if (layers)
-            printf("  %-42s %12s   %zu layer%s of %s\n", b->name,
-                   text_format_bytes(b->bytes * layers, together, sizeof together), layers,
-                   layers == 1 ? "" : "s", each);
+            printf("  %-42s %12s   %zu layer%s of %s\n", b->name, TEXT_BYTES(b->bytes * layers), layers,
+                   layers == 1 ? "" : "s", TEXT_BYTES(b->bytes));
         else
-            printf("  %-42s %12s\n", b->name, each);
+            printf("  %-42s %12s\n", b->name, TEXT_BYTES(b->bytes));
     }
 }
 
@@ -127,25 +124,23 @@ static void print_beside(const struct estimate *e)
 {
     const struct plan *plan = &e->plan;
     bool gpu = e->info.uuid[0] != '\0';
-    char text[32];
     printf("\nnot of the plan:\n");
     for (int c = PLAN_HOST; c < PLAN_CATEGORIES && !e->input.host_counts; c++) {
         if (!plan->category_bytes[c]) continue;
         printf("  %-42s %12s   memory of the host\n",
                c == PLAN_HOST ? "buffers that copies go through"
                               : "snapshot that checkpoints are written from",
-               text_format_bytes(plan->category_bytes[c], text, sizeof text));
+               TEXT_BYTES(plan->category_bytes[c]));
         print_buffers(plan, (enum plan_category)c);
     }
     if (e->reserved > plan->total_bytes)
         printf("  %-42s %12s   memory.allocator = %s%s\n", "what the allocator takes more",
-               text_format_bytes(e->reserved - plan->total_bytes, text, sizeof text),
-               allocator_kind_word(e->config.memory.allocator),
+               TEXT_BYTES(e->reserved - plan->total_bytes), allocator_kind_word(e->config.memory.allocator),
                e->input.allocator == ALLOCATOR_POOL ? ", at most, as the driver's pool has been seen to grow"
                                                     : "");
     const char *what = gpu ? "driver's context and libraries" : "the program and what it reads";
     if (e->overhead >= 0)
-        printf("  %-42s %12s   %s\n", what, text_format_bytes((uint64_t)e->overhead, text, sizeof text),
+        printf("  %-42s %12s   %s\n", what, TEXT_BYTES(e->overhead),
                gpu ? "before the plan, as last measured" : "before the plan, so far");
     else
         printf("  %-42s %12s   a run measures it through NVIDIA's management library\n", what, "unknown");
@@ -204,7 +199,7 @@ static int column_width(int category)
 
 static void print_layers(const struct estimate *e)
 {
-    char text[PLAN_CATEGORIES][32], all[32], name[16];
+    char name[16];
     printf("\n%-14s", "layer");
     for (int c = 0; c < counted_categories(e); c++)
         if (plan_has_category(&e->plan, (enum plan_category)c))
@@ -216,43 +211,38 @@ static void print_layers(const struct estimate *e)
         printf("%-14s", l < 0 ? "outside layers" : name);
         for (int c = 0; c < counted_categories(e); c++)
             if (plan_has_category(&e->plan, (enum plan_category)c))
-                printf(" %*s", column_width(c),
-                       bytes.of[c] ? text_format_bytes(bytes.of[c], text[c], sizeof text[c]) : "-");
-        printf(" %12s\n", text_format_bytes(bytes.all, all, sizeof all));
+                printf(" %*s", column_width(c), bytes.of[c] ? TEXT_BYTES(bytes.of[c]) : "-");
+        printf(" %12s\n", TEXT_BYTES(bytes.all));
     }
 }
 
 static void print_trades(const struct estimate *e)
 {
-    char all[32], saved[32];
     printf("\n%-32s %12s %12s %12s\n", "checkpoint.activation_interval", "all", "saved", "more FLOPs");
     for (int i = 0; i < e->trade_count; i++) {
         const struct activation_trade *t = &e->trades[i];
         size_t most = e->trades[0].bytes;
-        printf("%-32d %12s %12s %10.1f %%\n", t->interval, text_format_bytes(t->bytes, all, sizeof all),
-               t->bytes < most ? text_format_bytes(most - t->bytes, saved, sizeof saved) : "-",
-               100 * t->extra_flops);
+        printf("%-32d %12s %12s %10.1f %%\n", t->interval, TEXT_BYTES(t->bytes),
+               t->bytes < most ? TEXT_BYTES(most - t->bytes) : "-", 100 * t->extra_flops);
     }
 }
 
 static void print_text(const struct estimate *e, const struct words *words)
 {
     const struct plan *plan = &e->plan;
-    char text[32], parameters[32];
-    printf("%s parameters, %d x %d tokens, %s, %s on %s\n\n",
-           text_format_count((double)e->model.parameters, parameters, sizeof parameters), e->input.B,
+    printf("%s parameters, %d x %d tokens, %s, %s on %s\n\n", TEXT_COUNT(e->model.parameters), e->input.B,
            e->input.T, optimizer_kind_word(e->config.train.optimizer), precision_name(e->input.precision),
            e->info.short_name);
     for (int category = 0; category < PLAN_CATEGORIES; category++) {
         if (!plan->category_bytes[category]) continue;
         if (plan_category_is_host((enum plan_category)category) && !e->input.host_counts) continue;
         printf("%-44s %12s %4.0f %%\n", plan_category_name((enum plan_category)category),
-               text_format_bytes(plan->category_bytes[category], text, sizeof text),
+               TEXT_BYTES(plan->category_bytes[category]),
                100.0 * (double)plan->category_bytes[category] / (double)plan->total_bytes);
         print_buffers(plan, (enum plan_category)category);
         if (category == PLAN_WORKSPACE) printf("  (what is never needed at the same time shares a place)\n");
     }
-    printf("%-44s %12s\n", "all", text_format_bytes(plan->total_bytes, text, sizeof text));
+    printf("%-44s %12s\n", "all", TEXT_BYTES(plan->total_bytes));
     parts_print_groups(&e->config, &e->model);
     print_beside(e);
     if (e->options->layers) print_layers(e);

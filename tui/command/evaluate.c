@@ -186,7 +186,7 @@ static enum status measure(struct evaluation *e, struct progress_bar *bar, struc
     double start = clock_monotonic();
     while (e->done < e->sequences && !interrupt_requested()) {
         int b = e->sequences - e->done < (uint64_t)e->B ? (int)(e->sequences - e->done) : e->B;
-        char loss[32], suffix[48];
+        char suffix[48];
         split_batch(&e->split, e->done, b, e->inputs, e->targets);
         network_forward(net, e->inputs, b, e->T, (struct network_dropout){0});
         double nats = network_loss(net, e->targets, b, e->T);
@@ -199,8 +199,7 @@ static enum status measure(struct evaluation *e, struct progress_bar *bar, struc
             if (e->lengths) e->bytes += e->lengths[e->targets[i]];
         }
         e->done += (uint64_t)b;
-        snprintf(suffix, sizeof suffix, "loss %s",
-                 text_format_loss(e->labels ? e->nats / (double)e->labels : NAN, loss, sizeof loss));
+        snprintf(suffix, sizeof suffix, "loss %s", TEXT_LOSS(e->labels ? e->nats / (double)e->labels : NAN));
         progress_bar_update(bar, "evaluating", "tokens", e->done * T, e->sequences * T, suffix);
     }
     e->seconds = clock_monotonic() - start;
@@ -212,7 +211,6 @@ static enum status measure(struct evaluation *e, struct progress_bar *bar, struc
 
 static void print_text(const struct evaluation *e, const char *folder)
 {
-    char a[64], b[64];
     double loss = e->nats / (double)e->labels;
     printf("checkpoint   %s\n", folder);
     printf("loss         %.5f nats a token\n", loss);
@@ -220,14 +218,13 @@ static void print_text(const struct evaluation *e, const char *folder)
     if (e->bytes)
         printf("bits a byte  %.5f (%.3f bytes a token)\n", e->nats / M_LN2 / (double)e->bytes,
                (double)e->bytes / (double)e->labels);
-    printf("tokens       %s predicted, in %s sequence%s of %d\n", text_format_number(e->labels, a, sizeof a),
-           text_format_number(e->done, b, sizeof b), text_plural((int64_t)e->done), e->T);
+    printf("tokens       %s predicted, in %s sequence%s of %d\n", TEXT_NUMBER(e->labels),
+           TEXT_NUMBER(e->done), text_plural((int64_t)e->done), e->T);
     if (e->tail)
         printf("left out     %s token%s at the ends of texts, too few for a sequence (see --seq-len)\n",
-               text_format_number(e->tail, a, sizeof a), text_plural((int64_t)e->tail));
-    printf("time         %s, %s tokens/s on %s\n", clock_format_duration(e->seconds, a, sizeof a),
-           text_format_count((double)e->done * e->T / e->seconds, b, sizeof b),
-           e->loaded.choice.info.short_name);
+               TEXT_NUMBER(e->tail), text_plural((int64_t)e->tail));
+    printf("time         %s, %s tokens/s on %s\n", CLOCK_DURATION(e->seconds),
+           TEXT_COUNT((double)e->done * e->T / e->seconds), e->loaded.choice.info.short_name);
 }
 
 static enum status print_json(const struct evaluation *e, const char *folder, const char *data,

@@ -97,8 +97,8 @@ enum status fit_report_solve(struct fit_report *r, const struct plan_input *inpu
 
 static void print_line(const char *what, const char *sign, int64_t bytes, const char *why)
 {
-    char text[32], amount[40];
-    snprintf(amount, sizeof amount, "%s%s", sign, text_format_bytes((uint64_t)bytes, text, sizeof text));
+    char amount[40];
+    snprintf(amount, sizeof amount, "%s%s", sign, TEXT_BYTES(bytes));
     printf("  %-42s %12s%s%s\n", what, amount, *why ? "   " : "", why);
 }
 
@@ -155,11 +155,9 @@ static void print_command(const struct fit_report *r, const struct words *words,
 
 static void print_host(const struct fit_report *r)
 {
-    char needed[32], available[32];
     if (r->host_needed <= r->host_free - fit_margin(r->host_free)) return;
-    text_format_bytes((uint64_t)r->host_needed, needed, sizeof needed);
-    text_format_bytes((uint64_t)r->host_free, available, sizeof available);
-    printf("It also wants %s of the host's memory, of which %s are free%s\n", needed, available,
+    printf("It also wants %s of the host's memory, of which %s are free%s\n", TEXT_BYTES(r->host_needed),
+           TEXT_BYTES(r->host_free),
            r->no_snapshot ? ": without a snapshot for checkpoints it fits." : ": that is not enough.");
 }
 
@@ -171,18 +169,14 @@ static void print_limit(const char *limit)
 void fit_report_print(const struct fit_report *r, const struct plan_input *input, const struct words *words,
                       const char *device)
 {
-    char text[32];
     if (r->now) print_account(r);
     if (r->now && !r->room) {
         printf("\nNothing is left for a plan now%s.\n",
                r->waiting ? "; with --wait a run comes in after those who wait" : "");
         return;
     }
-    printf("\nInto %s",
-           text_format_bytes(r->now ? (uint64_t)r->room : (uint64_t)r->memory, text, sizeof text));
-    if (!r->now && r->beside)
-        printf(", %s of them the driver's context,",
-               text_format_bytes((uint64_t)r->beside, text, sizeof text));
+    printf("\nInto %s", TEXT_BYTES(r->now ? (uint64_t)r->room : (uint64_t)r->memory));
+    if (!r->now && r->beside) printf(", %s of them the driver's context,", TEXT_BYTES(r->beside));
     printf(" fit");
     if (r->batch) {
         printf(" a batch of %d sequence%s of %d token%s", r->batch, text_plural(r->batch), input->T,

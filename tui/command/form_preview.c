@@ -11,15 +11,13 @@
 static enum status describe(const struct config *config, struct form_preview *out, struct err *err)
 {
     struct model model;
-    char parameters[32], step[32], all[32];
     enum status status = model_init(&model, &config->model.sizes, err);
     if (status) return status;
     int64_t tokens = config->train.batch_size * config->train.seq_len * config->train.accumulation_steps;
     snprintf(out->facts, sizeof out->facts, "%s parameters; %lld step%s of %s token%s, %s in all",
-             text_format_count((double)model.parameters, parameters, sizeof parameters),
-             (long long)config->train.total_steps, text_plural(config->train.total_steps),
-             text_format_count((double)tokens, step, sizeof step), text_plural(tokens),
-             text_format_count((double)tokens * (double)config->train.total_steps, all, sizeof all));
+             TEXT_COUNT(model.parameters), (long long)config->train.total_steps,
+             text_plural(config->train.total_steps), TEXT_COUNT(tokens), text_plural(tokens),
+             TEXT_COUNT((double)tokens * (double)config->train.total_steps));
     model_release(&model);
     return STATUS_OK;
 }

@@ -111,15 +111,14 @@ static const struct safetensor *tensor_at(const struct description *m, size_t n)
 
 static void print_tensor(const struct safetensor *t, size_t times)
 {
-    char name[NAME_MAX_SHOWN], clean[NAME_MAX_SHOWN], shape[SHAPE_MAX] = "", bytes[32];
+    char name[NAME_MAX_SHOWN], clean[NAME_MAX_SHOWN], shape[SHAPE_MAX] = "";
     size_t used = 0;
     layer_pattern(t->name, name, sizeof name);
     clean_line(clean, sizeof clean, *name ? name : t->name);
     for (int d = 0; d < t->dims && used < sizeof shape; d++)
         used +=
             (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRId64, d ? " x " : "", t->shape[d]);
-    text_format_bytes(t->bytes * times, bytes, sizeof bytes);
-    printf("  %-52s %16s  %-5s %10s", clean, shape, t->dtype, bytes);
+    printf("  %-52s %16s  %-5s %10s", clean, shape, t->dtype, TEXT_BYTES(t->bytes * times));
     if (times > 1) printf("  %zu layers", times);
     putchar('\n');
 }
@@ -140,7 +139,7 @@ static void print_tensors(const struct description *m)
 static void print_description(const struct description *m)
 {
     const struct model_config *c = &m->config;
-    char line[PATH_MAX], count[32], bytes[32];
+    char line[PATH_MAX];
     clean_line(line, sizeof line, m->folder);
     printf("%s\n", line);
     if (m->config_problem.status) {
@@ -156,9 +155,8 @@ static void print_description(const struct description *m)
                c->num_kv_heads, c->intermediate_dim);
         printf("  tokens      a vocabulary of %d, up to %d in a sequence\n", c->vocab_size, c->max_seq_len);
     }
-    printf("  parameters  %s in %zu tensors, %s\n",
-           text_format_count((double)m->parameters, count, sizeof count), m->tensors,
-           text_format_bytes(m->bytes, bytes, sizeof bytes));
+    printf("  parameters  %s in %zu tensors, %s\n", TEXT_COUNT(m->parameters), m->tensors,
+           TEXT_BYTES(m->bytes));
     if (m->trained_here)
         printf("  training    step %" PRId64 ", %s\n", m->state.step,
                checkpoint_is_full(m->folder)
@@ -270,14 +268,14 @@ static enum status run_export(const void *options, const struct words *words, st
 {
     const struct options *o = options;
     struct model_choice model = {"exporting", words->words[0], o->step, o->best};
-    char folder[PATH_MAX], size[32], shown[PATH_MAX];
+    char folder[PATH_MAX], shown[PATH_MAX];
     int64_t bytes;
     enum status status = refuse_stdout(o, err);
     if (!status) status = model_choice_find(&model, folder, sizeof folder, NULL, err);
     if (!status) status = checkpoint_export(folder, o->output, &bytes, err);
     if (status) return status;
     clean_line(shown, sizeof shown, o->output);
-    printf("%s: %s, from %s\n", shown, text_format_bytes((uint64_t)bytes, size, sizeof size),
+    printf("%s: %s, from %s\n", shown, TEXT_BYTES(bytes),
            strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder);
     return STATUS_OK;
 }
@@ -358,12 +356,11 @@ static enum status choose_place(const struct options *o, const char *source, cha
 
 static void print_import(const char *source, const struct imported_model *m, const char *name, const char *to)
 {
-    char size[32], files[48] = "", shown[PATH_MAX], place[PATH_MAX];
+    char files[48] = "", shown[PATH_MAX], place[PATH_MAX];
     clean_line(shown, sizeof shown, name);
     clean_line(place, sizeof place, to);
     if (m->files > 1) snprintf(files, sizeof files, " of %zu files", m->files);
-    printf("%s: %zu tensors%s, %s, in %s\n", shown, m->tensors, files,
-           text_format_bytes((uint64_t)m->bytes, size, sizeof size), place);
+    printf("%s: %zu tensors%s, %s, in %s\n", shown, m->tensors, files, TEXT_BYTES(m->bytes), place);
     if (m->vocabulary)
         printf("  tokenizer   a vocabulary of %d, the model's is %d\n", m->vocabulary, m->config.vocab_size);
     printf("  train       anneal train --model.from=%s --data.train=...\n", shown);

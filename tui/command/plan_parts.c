@@ -10,16 +10,14 @@
 void parts_print_groups(const struct config *c, const struct model *model)
 {
     struct param_share shares[PARAM_SHARES_MAX];
-    char parameters[32];
     int count = param_groups_share(&c->groups, model, c->train.weight_decay, shares);
     if (!c->groups.count) return;
     printf("\n%-16s %-28s %8s %11s %13s %9s\n", "parameter group", "match", "tensors", "parameters",
            "weight_decay", "lr_scale");
     for (int i = 0; i < count; i++)
         printf("%-16s %-28s %8" PRId64 " %11s %13g %9g%s\n", shares[i].name, shares[i].match,
-               shares[i].tensors,
-               text_format_count((double)shares[i].parameters, parameters, sizeof parameters),
-               shares[i].weight_decay, shares[i].lr_scale, shares[i].lr_scale == 0 ? "  frozen" : "");
+               shares[i].tensors, TEXT_COUNT((double)shares[i].parameters), shares[i].weight_decay,
+               shares[i].lr_scale, shares[i].lr_scale == 0 ? "  frozen" : "");
 }
 
 void parts_print_groups_json(struct json_out *json, const struct config *c, const struct model *model)

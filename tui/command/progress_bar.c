@@ -71,28 +71,24 @@ static void format_amount(const struct progress_view *view, uint64_t amount, cha
 
 static void format_rate(const struct progress_view *view, char *buf, size_t size)
 {
-    char number[32];
     int unit = (int)strlen(view->unit);
     if (unit && view->unit[unit - 1] == 's') unit--; /* steps, but step/s */
     buf[0] = '\0';
     if (!(view->rate > 0 && view->rate < 1e18)) return;
     if (in_bytes(view))
-        snprintf(buf, size, "%s/s", text_format_bytes((uint64_t)view->rate, number, sizeof number));
+        snprintf(buf, size, "%s/s", TEXT_BYTES(view->rate));
     else if (view->rate < 100)
         snprintf(buf, size, "%.*f %.*s/s", view->rate < 10 ? 2 : 1, view->rate, unit, view->unit);
     else
-        snprintf(buf, size, "%s %.*s/s", text_format_count(view->rate, number, sizeof number), unit,
-                 view->unit);
+        snprintf(buf, size, "%s %.*s/s", TEXT_COUNT(view->rate), unit, view->unit);
 }
 
 static void format_eta(const struct progress_view *view, char *buf, size_t size)
 {
-    char duration[32];
     uint64_t left = view->total > view->done ? view->total - view->done : 0;
     buf[0] = '\0';
     if (!(view->rate > 0) || !left) return;
-    snprintf(buf, size, "ETA %s",
-             clock_format_duration((double)left / view->rate, duration, sizeof duration));
+    snprintf(buf, size, "ETA %s", CLOCK_DURATION((double)left / view->rate));
 }
 
 static double fraction_of(const struct progress_view *view)

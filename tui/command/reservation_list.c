@@ -25,34 +25,30 @@ static bool is_elsewhere(const struct reservation *row)
  */
 static void print_who(const struct reservation *row)
 {
-    char holder[3 * LEDGER_TEXT], home[3 * LEDGER_HOME], since[32];
+    char holder[3 * LEDGER_TEXT], home[3 * LEDGER_HOME];
     double seconds = clock_wall() - row->since;
     clean_line(holder, sizeof holder, row->holder);
     printf("%s, process %" PRId64, holder, row->pid);
-    if (seconds >= 0) printf(", for %s", clock_format_duration(seconds, since, sizeof since));
+    if (seconds >= 0) printf(", for %s", CLOCK_DURATION(seconds));
     clean_line(home, sizeof home, row->home);
     if (is_elsewhere(row)) printf(", of ANNEAL_HOME=%s", home);
 }
 
 static void print_holder(const struct reservation *row)
 {
-    char bytes[32];
-    printf("         %s reserved by ", text_format_bytes((uint64_t)row->bytes, bytes, sizeof bytes));
+    printf("         %s reserved by ", TEXT_BYTES(row->bytes));
     print_who(row);
-    if (row->used > 0) printf(", %s in use", text_format_bytes((uint64_t)row->used, bytes, sizeof bytes));
+    if (row->used > 0) printf(", %s in use", TEXT_BYTES(row->used));
     putchar('\n');
 }
 
 /* The memory held meanwhile is a GPU's context or, on a CPU, the program itself. */
 void reservation_list_waiter(const struct reservation *row, size_t place)
 {
-    char bytes[32];
-    printf("         %s waited for by ", text_format_bytes((uint64_t)row->bytes, bytes, sizeof bytes));
+    printf("         %s waited for by ", TEXT_BYTES(row->bytes));
     print_who(row);
     printf(", no. %zu in the queue", place);
-    if (row->used + row->beside > 0)
-        printf(", holds %s meanwhile",
-               text_format_bytes((uint64_t)(row->used + row->beside), bytes, sizeof bytes));
+    if (row->used + row->beside > 0) printf(", holds %s meanwhile", TEXT_BYTES(row->used + row->beside));
     putchar('\n');
 }
 

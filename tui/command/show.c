@@ -168,35 +168,32 @@ static const char *what_a_resume_does(const struct show *show)
 static void print_identity(struct show *show)
 {
     const struct run_info *run = &show->run;
-    char a[48], b[48];
+    char a[48];
     printf("%s\n", line(show, run->id));
     printf("  status      %s%s%s\n", run_status_name(run->status), *run->message ? ": " : "",
            line(show, run->message));
     printf("  device      %s, %s, %s parameters\n", *run->device ? line(show, run->device) : "-",
            *run->precision ? line(show, run->precision) : "-",
-           run->parameters < 0 ? "-" : text_format_count((double)run->parameters, a, sizeof a));
+           run->parameters < 0 ? "-" : TEXT_COUNT(run->parameters));
     printf("  steps       %lld of %lld, %s token%s\n", (long long)(run->steps > 0 ? run->steps : 0),
-           (long long)run->total_steps,
-           text_format_count(run->tokens > 0 ? (double)run->tokens : 0, a, sizeof a),
+           (long long)run->total_steps, TEXT_COUNT(run->tokens > 0 ? (double)run->tokens : 0),
            text_plural(run->tokens));
-    if (run->loss_recorded) printf("  loss        %s\n", text_format_loss(run->final_loss, a, sizeof a));
+    if (run->loss_recorded) printf("  loss        %s\n", TEXT_LOSS(run->final_loss));
     if (run->best_step >= 0)
-        printf("  best        validation loss %s after %lld step%s\n",
-               text_format_loss(run->best_val_loss, a, sizeof a), (long long)run->best_step,
-               text_plural(run->best_step));
-    if (isfinite(run->tokens_per_sec))
-        printf("  speed       %s tokens/s\n", text_format_count(run->tokens_per_sec, a, sizeof a));
+        printf("  best        validation loss %s after %lld step%s\n", TEXT_LOSS(run->best_val_loss),
+               (long long)run->best_step, text_plural(run->best_step));
+    if (isfinite(run->tokens_per_sec)) printf("  speed       %s tokens/s\n", TEXT_COUNT(run->tokens_per_sec));
     printf("  started     %s\n", format_time(run->created_at, a, sizeof a));
     if (isfinite(run->ended_at))
         printf("  ended       %s, after %s\n", format_time(run->ended_at, a, sizeof a),
-               clock_format_duration(run->elapsed, b, sizeof b));
+               CLOCK_DURATION(run->elapsed));
     if (*run->parent_id)
         printf("  forked      from %s, after %lld step%s\n", line(show, run->parent_id),
                (long long)run->parent_step, text_plural(run->parent_step));
     if (run->segment > 1) printf("  resumed     %d time%s\n", run->segment - 1, run->segment > 2 ? "s" : "");
     if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
         printf("  trainer     process %lld, last sign of life %s ago\n", (long long)run->pid,
-               clock_format_duration(clock_wall() - run->heartbeat, a, sizeof a));
+               CLOCK_DURATION(clock_wall() - run->heartbeat));
     else if (run->status == RUN_CRASHED)
         printf("  trainer     process %lld died without a word, last heard of %s (%s)\n", (long long)run->pid,
                format_time(run->heartbeat, a, sizeof a), what_a_resume_does(show));
@@ -222,7 +219,7 @@ static const char *when_of(const struct show *show, int64_t step, char *buf, siz
 /* The lowest validation loss; of an evaluation that an order asked for only the run's row knows. */
 static void print_best(const struct show *show, const struct stopping_record *now)
 {
-    char loss[48], when[48];
+    char when[48];
     double best = now->best_val_loss;
     int64_t step = now->best_step;
     if (show->run.best_step >= 0 && show->run.best_val_loss < best) {
@@ -233,8 +230,8 @@ static void print_best(const struct show *show, const struct stopping_record *no
         printf("  best        none: no validation loss was a number\n");
         return;
     }
-    printf("  best        %s after %lld step%s%s", text_format_loss(best, loss, sizeof loss), (long long)step,
-           text_plural(step), when_of(show, step, when, sizeof when));
+    printf("  best        %s after %lld step%s%s", TEXT_LOSS(best), (long long)step, text_plural(step),
+           when_of(show, step, when, sizeof when));
     if (now->step > step)
         printf(", %lld step%s ago\n", (long long)(now->step - step), text_plural(now->step - step));
     else
@@ -242,8 +239,8 @@ static void print_best(const struct show *show, const struct stopping_record *no
     if (*show->run.parent_id && step <= show->run.parent_step)
         printf("              an evaluation of the run that it was forked from\n");
     if (now->step > step)
-        printf("  newest      %s after %lld step%s\n", text_format_loss(now->val_loss, loss, sizeof loss),
-               (long long)now->step, text_plural(now->step));
+        printf("  newest      %s after %lld step%s\n", TEXT_LOSS(now->val_loss), (long long)now->step,
+               text_plural(now->step));
 }
 
 static void print_patience(const struct stopping_record *now)
@@ -303,11 +300,11 @@ static const char *format_perplexity(double value, char *buf, size_t size)
 
 static void print_evals(struct show *show)
 {
-    char a[48], b[32];
+    char b[32];
     size_t n = print_heading("Evaluations", show->eval_count);
     for (size_t i = 0; i < n; i++) {
         const struct eval_record *eval = &show->evals[i];
-        printf("  %8lld  %s", (long long)eval->step, text_format_loss(eval->val_loss, a, sizeof a));
+        printf("  %8lld  %s", (long long)eval->step, TEXT_LOSS(eval->val_loss));
         if (isnan(eval->val_perplexity) && !isnan(eval->val_loss)) /* an import that does not say it */
             printf("\n");
         else
@@ -317,7 +314,7 @@ static void print_evals(struct show *show)
 
 static void print_checkpoints(struct show *show)
 {
-    char a[48], b[32];
+    char a[48];
     size_t n = print_heading("Checkpoints", show->checkpoint_count);
     bool beaten = false; /* newest first: of those that were the best, only the first one still is */
     for (size_t i = 0; i < n; i++) {
@@ -326,8 +323,8 @@ static void print_checkpoints(struct show *show)
         const char *kind = best && beaten ? "best then" : line(show, c->kind);
         beaten = beaten || best;
         printf("  %8lld  %-9s %10s  %s  %s%s\n", (long long)c->step, kind,
-               text_format_bytes(c->bytes > 0 ? (uint64_t)c->bytes : 0, b, sizeof b),
-               format_time(c->wall_time, a, sizeof a), line(show, c->path),
+               TEXT_BYTES(c->bytes > 0 ? (uint64_t)c->bytes : 0), format_time(c->wall_time, a, sizeof a),
+               line(show, c->path),
                show->places[i].damaged  ? " (damaged)"
                : show->places[i].exists ? ""
                                         : " (removed)");

@@ -49,7 +49,7 @@ static enum status move_to_stdout(const char *path, struct err *err)
 static enum status train(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    char home[PATH_MAX], cache[PATH_MAX + 8], path[PATH_MAX + 64], vocab[32], duration[32];
+    char home[PATH_MAX], cache[PATH_MAX + 8], path[PATH_MAX + 64];
     struct progress_bar bar;
     struct tokenizer *tokenizer = NULL;
     bool to_stdout = strcmp(o->output, "-") == 0;
@@ -70,9 +70,8 @@ static enum status train(const void *options, const struct words *words, struct 
         int made = tokenizer_vocab_size(tokenizer);
         if (to_stdout) status = move_to_stdout(path, err);
         fprintf(to_stdout ? stderr : stdout, "%s: %s tokens, learned in %s\n",
-                to_stdout ? "standard output" : o->output,
-                text_format_number((uint64_t)made, vocab, sizeof vocab),
-                clock_format_duration(clock_monotonic() - start, duration, sizeof duration));
+                to_stdout ? "standard output" : o->output, TEXT_NUMBER(made),
+                CLOCK_DURATION(clock_monotonic() - start));
         if (made < o->vocab)
             fprintf(stderr,
                     "anneal: the text has no more pairs to merge than for %d of the %lld tokens asked for\n",

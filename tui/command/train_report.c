@@ -28,11 +28,10 @@ void train_report_init(struct train_report *report, enum report_mode mode)
 static void describe(const struct train_report *report, const struct step_record *record, char *buf,
                      size_t size)
 {
-    char rate[32], loss[32], number[32], val[40] = "";
-    if (report->evaluated)
-        snprintf(val, sizeof val, "  val %s", text_format_loss(report->val_loss, number, sizeof number));
-    snprintf(buf, size, "loss %s%s  lr %.1e  %s tok/s", text_format_loss(record->loss, loss, sizeof loss),
-             val, record->lr, text_format_count(report->tokens_per_sec, rate, sizeof rate));
+    char val[40] = "";
+    if (report->evaluated) snprintf(val, sizeof val, "  val %s", TEXT_LOSS(report->val_loss));
+    snprintf(buf, size, "loss %s%s  lr %.1e  %s tok/s", TEXT_LOSS(record->loss), val, record->lr,
+             TEXT_COUNT(report->tokens_per_sec));
 }
 
 /* A line for the screen and the log. */
@@ -79,7 +78,6 @@ static void begin(void *context, const struct training_introduction *in)
     report->go_on_with = in->go_on_with;
     report->total_steps = in->total_steps;
     snprintf(report->run, sizeof report->run, "%s", in->run);
-    char parameters[32], tokens[32], memory[32];
     if (begin_json(report, "run")) {
         json_out_text(&report->json, "run", in->run);
         json_out_int(&report->json, "pid", getpid());
@@ -92,9 +90,8 @@ static void begin(void *context, const struct training_introduction *in)
         end_json(report);
     }
     report_line(report, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
-                text_format_count((double)in->parameters, parameters, sizeof parameters),
-                text_format_count((double)in->corpus_tokens, tokens, sizeof tokens),
-                text_format_bytes((uint64_t)in->planned_bytes, memory, sizeof memory), in->device);
+                TEXT_COUNT(in->parameters), TEXT_COUNT(in->corpus_tokens), TEXT_BYTES(in->planned_bytes),
+                in->device);
     if (in->step > 0)
         report_line(report, "goes on after step %" PRId64 " of %" PRId64, in->step, in->total_steps);
     /* means nothing in the log */
@@ -161,18 +158,17 @@ static void eval(void *context, const struct eval_record *record, const struct s
         json_out_text(&report->json, "verdict", verdict_words[stopping->verdict]);
         end_json(report);
     }
-    char patience[64] = "", loss[32], best[32];
-    text_format_loss(record->val_loss, loss, sizeof loss);
-    text_format_loss(stopping->best_val_loss, best, sizeof best);
+    char patience[64] = "";
     if (stopping->patience > 0 && stopping->patience_used > 0)
         snprintf(patience, sizeof patience, ", %" PRId64 " of %" PRId64 " evaluations without improvement",
                  stopping->patience_used, stopping->patience);
     if (stopping->improved)
-        report_line(report, "evaluation at step %" PRId64 ": val loss %s (best so far%s)", record->step, loss,
-                    patience);
+        report_line(report, "evaluation at step %" PRId64 ": val loss %s (best so far%s)", record->step,
+                    TEXT_LOSS(record->val_loss), patience);
     else
         report_line(report, "evaluation at step %" PRId64 ": val loss %s (best %s at %" PRId64 "%s)",
-                    record->step, loss, best, stopping->best_step, patience);
+                    record->step, TEXT_LOSS(record->val_loss), TEXT_LOSS(stopping->best_val_loss),
+                    stopping->best_step, patience);
 }
 
 static void sample(void *context, const struct sample_record *record)
@@ -192,13 +188,11 @@ static void sample(void *context, const struct sample_record *record)
 static void checkpoint(void *context, const struct checkpoint_record *record)
 {
     struct train_report *report = context;
-    char size[32];
     if (begin_json(report, "checkpoint")) {
         table_json(&report->json, TABLE_CHECKPOINTS, record);
         end_json(report);
     }
-    report_line(report, "checkpoint %s (%s, %s)", record->path, record->kind,
-                text_format_bytes((uint64_t)record->bytes, size, sizeof size));
+    report_line(report, "checkpoint %s (%s, %s)", record->path, record->kind, TEXT_BYTES(record->bytes));
 }
 
 static void event(void *context, const struct event_record *record)
