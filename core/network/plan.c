@@ -224,7 +224,7 @@ static enum status keep(struct plan *plan, const struct record *record, struct e
     if (!plan->products) return err_set(err, STATUS_NO_MEMORY, "no memory for a list of products");
     memcpy(plan->products, record->products, bytes);
     plan->product_count = record->product_count;
-    plan->recomputed_flops = (double)record->flops[PHASE_RECOMPUTE];
+    plan->recomputed_flops = record->flops[PHASE_RECOMPUTE];
     plan->step_calls[1] = record->labelled[PHASE_OPTIMIZER] + STEP_CALLS_BESIDE;
     for (int phase = PHASE_FORWARD; phase < PHASE_OPTIMIZER; phase++)
         plan->step_calls[0] += record->labelled[phase];

@@ -106,7 +106,7 @@ static void note(void *context, const struct operation_call *call)
                 note_operand(r, call, &call->operands[i]);
     r->record->calls++;
     r->record->labelled[phase] += call->label != NULL;
-    r->record->flops[phase] += call->flops;
+    r->record->flops[phase] += (double)call->flops;
 }
 
 /* A network whose buffers have an address each, and no memory. */
