@@ -2,7 +2,6 @@
  * network and optimizer, random tokens, nothing recorded. */
 #include <inttypes.h>
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,9 +214,9 @@ static enum status run_step(const void *options, const struct words *words, stru
 static const struct options defaults = {.rounds = STEPS};
 
 static const struct option_spec options[] = {
-    OPTION("rounds", OPTION_WHOLE, offsetof(struct options, rounds), "N", "steps that count (default 15)",
-           .least = 1, .most = STEPS),
-    OPTION("json", OPTION_FLAG, offsetof(struct options, json), NULL, "one JSON object"),
+    OPTION("rounds", OPTION_WHOLE, AT(rounds), "N", "steps that count (default 15)", .least = 1,
+           .most = STEPS),
+    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object"),
     {0},
 };
 
@@ -231,9 +230,7 @@ static const struct command bench_step = {
                       "counting 6 FLOPs a parameter and token. The default is preset tiny (10.8 M "
                       "parameters), fp32, batch 16 x 256, Lion."},
     .summary = "training steps beside a large matrix product",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run_step,
+    COMMAND_RUN(run_step, defaults),
 };
 
 static const struct command *const subcommands[] = {&bench_step, NULL};

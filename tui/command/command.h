@@ -5,6 +5,8 @@
 #ifndef ANNEAL_TUI_COMMAND_COMMAND_H
 #define ANNEAL_TUI_COMMAND_COMMAND_H
 
+#include <stddef.h>
+
 #include "core/base/json_out.h"
 #include "core/base/options.h"
 #include "runs/store.h"
@@ -19,6 +21,12 @@ struct command {
     enum status (*run)(const void *options, const struct words *words, struct err *err);
     const struct command *const *subcommands; /* instead of run; NULL at the end */
 };
+
+/* Members of a command: its function, and the record of its options before the words are read. */
+#define COMMAND_RUN(function, record) .defaults = &(record), .size = sizeof(record), .run = function
+
+/* A field's place in the file's own record of options. */
+#define AT(field) offsetof(struct options, field)
 
 /* In commands.c: all commands, in the order of the help, NULL at the end. */
 extern const struct command *const commands[];

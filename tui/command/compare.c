@@ -1,7 +1,6 @@
 /* `anneal compare`: the configuration keys in which runs differ, and the outcome of each, as a page or as
  * JSON. */
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -428,7 +427,7 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct options defaults = {0};
 
 static const struct option_spec options[] = {
-    OPTION("json", OPTION_FLAG, offsetof(struct options, json), NULL,
+    OPTION("json", OPTION_FLAG, AT(json), NULL,
            "one JSON object: runs (the columns of `anneal runs`, peak_memory_bytes, wall_time_sec, and "
            "delta, the distances to the first), config (key: one value a run), best (ids)"),
     {0},
@@ -453,7 +452,5 @@ const struct command command_compare = {
                  "  anneal compare base wide latest\n"
                  "  anneal runs --filter 'train.learning_rate<1e-3'      which runs there are to compare"},
     .summary = "what differs between runs, and the outcome of each",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run,
+    COMMAND_RUN(run, defaults),
 };

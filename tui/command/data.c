@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,6 @@ struct options {
     int progress;
     bool json, dry_run;
 };
-#define AT(field) offsetof(struct options, field)
 
 static const struct options defaults = {0};
 
@@ -118,9 +116,7 @@ static const struct command data_prepare = {
              "FILE.tok, FILE.tok.json (which tokenizer, how many tokens) and FILE.tokenizer.json.\n"
              "`anneal train --data.train=INPUT` does the preparation by itself."},
     .summary = "texts into a token file",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = prepare,
+    COMMAND_RUN(prepare, defaults),
 };
 
 /* ---- info ---- */
@@ -347,9 +343,7 @@ static const struct command data_info = {
                  "Counts tokens and vocabulary, the entropy, and the most frequent tokens of token files: "
                  ".tok, llm.c's shards (.bin, ids of 16 or 32 bits), a folder or a pattern of them."},
     .summary = "what is in token files",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = info,
+    COMMAND_RUN(info, defaults),
 };
 
 /* ---- fetch ---- */
@@ -388,9 +382,7 @@ static const struct command data_fetch = {
              .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists "
                       "the recipes."},
     .summary = "the text of a recipe",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = fetch,
+    COMMAND_RUN(fetch, defaults),
 };
 
 /* ---- clean ---- */
@@ -465,9 +457,7 @@ static const struct command data_clean = {
              "again, and prints how much that frees. Nothing is lost: what is needed again is encoded again, "
              "with the same tokens. Runs, checkpoints, recipes' texts and your own .tok files stay."},
     .summary = "removes encoded texts that training has kept",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = clean,
+    COMMAND_RUN(clean, defaults),
 };
 
 static const struct command *const subcommands[] = {&data_prepare, &data_info, &data_fetch, &data_clean,

@@ -2,7 +2,6 @@
  * the one that training allocates. */
 #include <inttypes.h>
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,6 @@ struct options {
     const char *fit; /* NULL: not asked; "": into what the device has */
     bool layers, json;
 };
-#define AT(field) offsetof(struct options, field)
 
 enum { TRADES = 4 };
 static const int intervals[TRADES] = {0, 1, 2, 4};
@@ -388,7 +386,5 @@ const struct command command_estimate = {
              "  anneal estimate --model.preset=small --train.seq_len=1024\n"
              "  anneal estimate my.ini --fit 8GiB"},
     .summary = "the memory that training would take, without taking it",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run,
+    COMMAND_RUN(run, defaults),
 };

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,6 @@ struct options {
     int64_t step, length, batches, padding; /* 0: the default, all; -1: none */
     bool best, json;
 };
-#define AT(field) offsetof(struct options, field)
 
 enum { BATCH_TOKENS = 4096, LENGTH_MAX = 1024 };
 
@@ -324,7 +322,5 @@ const struct command command_evaluate = {
                       "  anneal evaluate latest --best --data held-out.txt\n"
                       "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json"},
     .summary = "how well a checkpoint predicts a text: loss, perplexity, bits a byte",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run,
+    COMMAND_RUN(run, defaults),
 };

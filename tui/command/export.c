@@ -1,6 +1,5 @@
 /* `anneal export`: recorded history as CSV, as long or TensorBoard tables, as JSON. */
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +178,6 @@ struct options {
     const char *output;
     int format, table; /* table -1: not given */
 };
-#define AT(field) offsetof(struct options, field)
 
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
@@ -238,7 +236,5 @@ const struct command command_export = {
                       "  anneal export kjv job --format long -o both.csv\n"
                       "  anneal export kjv --format tensorboard -o scalars/"},
     .summary = "write what was recorded as CSV or JSON",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run,
+    COMMAND_RUN(run, defaults),
 };

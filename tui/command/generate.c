@@ -1,7 +1,6 @@
 /* anneal generate: text from a checkpoint of a run, normally its newest, or from a checkpoint folder. */
 #include <float.h>
 #include <limits.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,8 +124,6 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-#define AT(field) offsetof(struct options, field)
-
 static const struct options defaults = {.prompt = "\n",
                                         .max_tokens = 200,
                                         .top_k = 50,
@@ -163,7 +160,5 @@ const struct command command_generate = {
              .about = "Continues TEXT with the newest checkpoint of RUN, or with a checkpoint folder (one "
                       "that holds a config.json), or an imported model by its name (anneal model import)."},
     .summary = "continue a text",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run,
+    COMMAND_RUN(run, defaults),
 };

@@ -1,9 +1,8 @@
 /* `anneal import`: histories from files, as a new run. */
-#include <stddef.h>
 
+#include "runs/exchange/import.h"
 #include "core/base/clean.h"
 #include "core/base/text.h"
-#include "runs/exchange/import.h"
 #include "tui/command/command.h"
 
 struct options {
@@ -32,7 +31,7 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct options defaults = {0};
 
 static const struct option_spec options[] = {
-    OPTION("name", OPTION_TEXT, offsetof(struct options, name), "NAME",
+    OPTION("name", OPTION_TEXT, AT(name), "NAME",
            "what to call it; without it, as the run or the folder that the files come from. A CSV's run "
            "keeps its id where that is free"),
     {0},
@@ -64,7 +63,5 @@ const struct command command_import = {
                   "  anneal import log124M/main.log --name gpt2-124M\n"
                   "  anneal import scalars/*.csv --name theirs"},
     .summary = "a run from CSV, TensorBoard's scalars or llm.c's main.log",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run,
+    COMMAND_RUN(run, defaults),
 };

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +24,6 @@ struct options {
     int64_t step;
     bool best, json;
 };
-#define AT(field) offsetof(struct options, field)
 
 static const struct options defaults = {.step = -1};
 
@@ -250,9 +248,7 @@ static const struct command model_info = {
                  "checkpoint or of any folder with config.json and model.safetensors, or shards and their "
                  "model.safetensors.index.json, such as a Hugging Face checkout. Only headers are read."},
     .summary = "sizes, parameters and tensors",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run_info,
+    COMMAND_RUN(run_info, defaults),
 };
 
 /* ---- export ---- */
@@ -297,9 +293,7 @@ static const struct command model_export = {
                  "Copies weights, config.json and tokenizer, without the optimizer, into a new FOLDER that "
                  "Hugging Face's transformers opens with from_pretrained, and anneal generate, too."},
     .summary = "a run's model as a Hugging Face folder",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run_export,
+    COMMAND_RUN(run_export, defaults),
 };
 
 /* ---- import ---- */
@@ -406,9 +400,7 @@ static const struct command model_import = {
                       "--model.from, generate, evaluate and model info take by its NAME, or into a new "
                       "FOLDER. A run's name is refused; a later run of this name comes first."},
     .summary = "a Hugging Face folder for runs",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run_import,
+    COMMAND_RUN(run_import, defaults),
 };
 
 static const struct command *const subcommands[] = {&model_info, &model_export, &model_import, NULL};

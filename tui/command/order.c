@@ -1,6 +1,5 @@
 /* `anneal order`: an instruction to a living trainer. */
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -125,7 +124,7 @@ static enum status run_order(const void *options, const struct words *words, str
 static const struct options defaults = {0};
 
 static const struct option_spec options[] = {
-    OPTION("wait", OPTION_FLAG, offsetof(struct options, wait), NULL,
+    OPTION("wait", OPTION_FLAG, AT(wait), NULL,
            "waits until it is obeyed and prints the outcome; after stop also until the trainer has let go of "
            "the run, so that it can be resumed"),
     {0},
@@ -151,7 +150,5 @@ const struct command command_order = {
                       "  anneal order latest checkpoint --wait\n"
                       "  anneal order kjv lr-factor 0.5"},
     .summary = "order a running trainer to pause, continue, stop, checkpoint, ...",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run_order,
+    COMMAND_RUN(run_order, defaults),
 };

@@ -1,7 +1,6 @@
 /* `anneal runs`: the list of runs, filtered, sorted, as a table or as JSON. */
 #include <langinfo.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -412,7 +411,6 @@ struct options {
     const char *filter, *sort;
     bool json;
 };
-#define AT(field) offsetof(struct options, field)
 
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
@@ -471,7 +469,5 @@ const struct command command_runs = {
                  "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss\n"
                  "  anneal runs --filter 'train.learning_rate<1e-3,train.optimizer=lion'"},
     .summary = "list the runs",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run,
+    COMMAND_RUN(run, defaults),
 };

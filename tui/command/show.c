@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -394,7 +393,6 @@ static void print_page(struct show *show)
 struct options {
     bool profile, layers, json;
 };
-#define AT(field) offsetof(struct options, field)
 
 static enum status show_whole(struct store *store, const char *word, bool json, struct err *err)
 {
@@ -458,7 +456,5 @@ const struct command command_show = {
                       "events, and its complete configuration.",
              .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest."},
     .summary = "all about one run; where the time of its steps goes",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run,
+    COMMAND_RUN(run, defaults),
 };

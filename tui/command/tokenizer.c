@@ -2,7 +2,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,6 @@ struct options {
     int progress;
     bool json;
 };
-#define AT(field) offsetof(struct options, field)
 
 static const struct options defaults = {0};
 
@@ -101,9 +99,7 @@ static const struct command train_command = {
              .about = "Learns a byte-level BPE from INPUT (files, folders of text files, names of recipes). "
                       "The file loads in Hugging Face's library and encodes the same."},
     .summary = "learn a byte-level BPE",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = train,
+    COMMAND_RUN(train, defaults),
 };
 
 /* ---- encode ---- */
@@ -199,9 +195,7 @@ static const struct command encode_command = {
              .options = encode_options,
              .about = "Prints the ids of FILE, TEXT or standard input on one line. " TOKENIZERS},
     .summary = "text into ids",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = encode,
+    COMMAND_RUN(encode, defaults),
 };
 
 /* ---- decode ---- */
@@ -334,9 +328,7 @@ static const struct command info_command = {
              .options = info_options,
              .about = "Prints what a tokenizer is. " TOKENIZERS},
     .summary = "what a tokenizer is",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = info,
+    COMMAND_RUN(info, defaults),
 };
 
 static const struct command *const subcommands[] = {&train_command, &encode_command, &decode_command,

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,7 +28,6 @@ struct options {
     int64_t step; /* of a fork; -1: the newest */
     bool wait, watch, dry_run, json, check_allocations, help_config;
 };
-#define AT(field) offsetof(struct options, field)
 
 static const struct options defaults = {.step = -1};
 
@@ -214,9 +212,7 @@ const struct command command_train = {
              "Ctrl-C saves a checkpoint and leaves (twice: leaves at once); `anneal resume RUN` goes on from "
              "there."},
     .summary = "train a new run",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run_train,
+    COMMAND_RUN(run_train, defaults),
 };
 
 /* ---- resume ---- */
@@ -257,9 +253,7 @@ const struct command command_resume = {
                       "  anneal resume latest --train.total_steps=4000        train on\n"
                       "  anneal resume latest --eval.early_stopping_patience=10"},
     .summary = "go on with a run from its newest checkpoint",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run_resume,
+    COMMAND_RUN(run_resume, defaults),
 };
 
 /* ---- fork ---- */
@@ -336,7 +330,5 @@ const struct command command_fork = {
              "  anneal fork base --step 1000 --train.schedule=linear\n"
              "  anneal order base checkpoint --wait && anneal fork base       while RUN trains on"},
     .summary = "a new run that starts from a checkpoint of another",
-    .defaults = &defaults,
-    .size = sizeof defaults,
-    .run = run_fork,
+    COMMAND_RUN(run_fork, defaults),
 };

@@ -1,5 +1,4 @@
 /* anneal watch: opens the workbench, on the list of runs or on one run. `anneal` alone is the same. */
-#include <stddef.h>
 #include <stdio.h>
 
 #include "core/base/file.h"
@@ -73,7 +72,7 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct options none = {0};
 
 static const struct option_spec options[] = {
-    OPTION("keys", OPTION_FLAG, offsetof(struct options, keys), NULL, "prints the keys as a Markdown table"),
+    OPTION("keys", OPTION_FLAG, AT(keys), NULL, "prints the keys as a Markdown table"),
     {0},
 };
 
@@ -85,7 +84,5 @@ const struct command command_watch = {
              .about = "Opens the workbench, on the list of runs or on RUN: an id, a unique prefix of one, a "
                       "name, or latest. Leaving it (q, Ctrl-C) stops no run."},
     .summary = "open the workbench, on the list of runs or on one run",
-    .defaults = &none,
-    .size = sizeof none,
-    .run = run,
+    COMMAND_RUN(run, none),
 };
