@@ -65,14 +65,28 @@ static void list_choices(const char *choices, char *buf, size_t size)
     }
 }
 
+/* Whether a value is the choice: the same word, or for "cuda:N" a number of at most three digits after the
+ * colon. */
+static bool is_choice(const char *choice, size_t n, const char *value)
+{
+    bool numbered = n > 2 && choice[n - 2] == ':';
+    if (!numbered) return strlen(value) == n && memcmp(choice, value, n) == 0;
+    if (strncmp(choice, value, n - 1) != 0) return false;
+    size_t digits = strspn(value + n - 1, "0123456789");
+    return digits > 0 && digits <= 3 && value[n - 1 + digits] == '\0';
+}
+
 static enum status take_choice(const struct parser *p, const struct option_spec *o, const char *value)
 {
     char list[320];
     int index = 0;
     for (const char *at = o->value; *at; index++) {
         size_t n = strcspn(at, "|");
-        if (strlen(value) == n && memcmp(at, value, n) == 0) {
-            *(int *)(p->record + o->offset) = index;
+        if (is_choice(at, n, value)) {
+            if (o->kind == OPTION_DEVICE)
+                *(const char **)(p->record + o->offset) = value;
+            else
+                *(int *)(p->record + o->offset) = index;
             return STATUS_OK;
         }
         at += n + (at[n] == '|');
@@ -123,7 +137,7 @@ static enum status take(struct parser *p, const struct option_spec *o, const cha
     if (!value && next) value = *p->argv++;
     if (!value || (!*value && o->kind != OPTION_ANY_TEXT))
         return err_set(p->err, STATUS_USAGE, "--%s: needs a value, %s", o->name, o->value);
-    if (o->kind == OPTION_CHOICE) return take_choice(p, o, value);
+    if (o->kind == OPTION_CHOICE || o->kind == OPTION_DEVICE) return take_choice(p, o, value);
     if (o->kind == OPTION_WHOLE || o->kind == OPTION_NUMBER) return take_number(p, o, value);
     *(const char **)(p->record + o->offset) = value;
     return STATUS_OK;

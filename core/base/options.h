@@ -22,6 +22,7 @@ enum option_kind {
     OPTION_WHOLE,    /* int64_t, from least to most */
     OPTION_NUMBER,   /* double, likewise */
     OPTION_CHOICE,   /* int: which of the words in `value`, from 0 */
+    OPTION_DEVICE,   /* const char *: one of the words in `value`, of which a last ":N" is any number */
 };
 
 struct option_spec {

@@ -179,12 +179,16 @@ struct activity {
 #define PARAMETER_COUNT(name, type)        type name,
 #define PARAMETER_VALUE(name, type)        type name,
 
+enum { DEVICE_FIRST = -1 }; /* the first that can be used */
+
 struct backend {
     const char *name; /* "cpu", "cuda" */
     bool queues;      /* a call returns before its work is done; false: each runs to its end */
 
     /* --- device and memory --- */
-    enum status (*device_open)(int threads, struct device **out, struct err *err); /* threads 0: all cores */
+    /* The device with this number, from 0, or DEVICE_FIRST; STATUS_USAGE where there is none with it.
+     * threads: of a CPU, 0: all cores. All calls come from the thread that opened it. */
+    enum status (*device_open)(int index, int threads, struct device **out, struct err *err);
     /* A device that has failed for good is left to the end of the process: closing it, and freeing and
      * closing what belongs to it, frees the host's memory and does not touch the device again. */
     void (*device_close)(struct device *device);

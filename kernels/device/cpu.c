@@ -33,8 +33,10 @@
 #define ISA_LABEL "generic"
 #endif
 
-static enum status device_open(int threads, struct device **out, struct err *err)
+static enum status device_open(int index, int threads, struct device **out, struct err *err)
 {
+    if (index > 0)
+        return err_set(err, STATUS_USAGE, "cpu: there is no CPU %d (all cores are one device, 0)", index);
     if (threads < 0 || threads > CPU_THREADS_MAX)
         return err_set(err, STATUS_USAGE, "cpu: cannot use %d threads (give 1 to %d, or 0 for all cores)",
                        threads, CPU_THREADS_MAX);

@@ -140,12 +140,25 @@ static void device_close(struct device *device)
     free(device);
 }
 
-static enum status device_open(int threads, struct device **out, struct err *err)
+/* The one with this number, whether or not another could be used. */
+static enum status demand_device(int index, struct cuda_device_report *out, struct err *err)
+{
+    struct cuda_driver_report driver;
+    enum status status = inspect(&driver, err);
+    if (status) return status;
+    if (index >= driver.devices)
+        return err_set(err, STATUS_USAGE, "there is no GPU %d (the driver shows %d, counted from 0)", index,
+                       driver.devices);
+    status = inspect_device(index, out, err);
+    if (!status && out->why_not[0] != '\0') status = err_set(err, STATUS_FAILED, "%s", out->why_not);
+    return status;
+}
+
+static enum status device_open(int index, int threads, struct device **out, struct err *err)
 {
     struct cuda_device_report report;
-    int index = 0;
     (void)threads; /* of the CPU */
-    enum status status = choose_device(&index, &report, err);
+    enum status status = index < 0 ? choose_device(&index, &report, err) : demand_device(index, &report, err);
     if (status) {
         err_prefix(err, "cuda");
         return status;

@@ -33,8 +33,8 @@ struct cuda_plugin {
      */
     enum status (*inspect)(struct cuda_driver_report *out, struct err *err);
     enum status (*inspect_device)(int index, struct cuda_device_report *out, struct err *err);
-    /* The first device that can be used, which is the one that the table's device_open opens; else the
-     * sentence. CUDA_VISIBLE_DEVICES orders and hides devices. */
+    /* The first device that can be used, which is the table's DEVICE_FIRST; else the sentence.
+     * CUDA_VISIBLE_DEVICES orders and hides devices. */
     enum status (*choose_device)(int *index, struct cuda_device_report *out, struct err *err);
 };
 

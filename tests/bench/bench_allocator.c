@@ -99,7 +99,7 @@ static void measure(const struct backend *backend, int operations)
     struct device_info info;
     struct err err;
     char reserved[32], peak[32];
-    if (backend->device_open(1, &device, &err) ||
+    if (backend->device_open(DEVICE_FIRST, 1, &device, &err) ||
         backend->stream_open(device, PRECISION_FP32, &t.stream, &err)) {
         fprintf(stderr, "bench_allocator: %s\n", err.text);
         exit(1);

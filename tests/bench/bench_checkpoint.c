@@ -211,7 +211,7 @@ int main(void)
     snprintf(corpus.path, sizeof corpus.path, "corpus.tok");
     stop_on(file_anneal_home(home, sizeof home, &err), &err);
     snprintf(folder, sizeof folder, "%s/bench-checkpoints", home);
-    stop_on(cpu_backend()->device_open(0, &device, &err), &err);
+    stop_on(cpu_backend()->device_open(DEVICE_FIRST, 0, &device, &err), &err);
     for (int i = 0; i < ROUNDS; i++) { /* in turns, so that a busy moment falls on all */
         keep_better(&none, run(&corpus, device, folder, "checkpoint.background=false", "checkpoint.every=0"));
         keep_better(&front,

@@ -254,7 +254,7 @@ int main(int argc, char **argv)
     struct err err;
     struct device_info info;
     const char *threads = getenv("OMP_NUM_THREADS");
-    if (b.k->device_open(threads != NULL ? atoi(threads) : 0, &b.device, &err) != STATUS_OK ||
+    if (b.k->device_open(DEVICE_FIRST, threads != NULL ? atoi(threads) : 0, &b.device, &err) != STATUS_OK ||
         b.k->stream_open(b.device, PRECISION_FP32, &b.stream, &err) != STATUS_OK) {
         fprintf(stderr, "bench_kernels: %s\n", err.text);
         return 1;

@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     struct bench b = {.k = cpu_backend()};
     struct err err;
     int only = argc > 1 ? atoi(argv[1]) : 0;
-    if (b.k->device_open(0, &b.device, &err)) stop(&err);
+    if (b.k->device_open(DEVICE_FIRST, 0, &b.device, &err)) stop(&err);
     if (b.k->stream_open(b.device, PRECISION_FP32, &b.stream, &err)) stop(&err);
     b.x = numbers(&b, (size_t)N * C, 1);
     b.dx = memory(&b, (size_t)N * C * sizeof *b.dx);

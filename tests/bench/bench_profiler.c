@@ -60,7 +60,7 @@ static void desk_open(struct desk *d, const struct bench *b)
     config.intermediate_dim = b->F;
     config.vocab_size = b->V;
     check(model_init(&d->model, &config, &err), &err);
-    check(d->backend->device_open(1, &d->device, &err), &err);
+    check(d->backend->device_open(DEVICE_FIRST, 1, &d->device, &err), &err);
     struct plan_input input = {.model = &d->model, .B = b->B, .T = b->T, .moments = 2};
     check(plan_init(&d->plan, &input, &err), &err);
     check(network_open(&d->network, d->backend, d->device, &d->model, &d->plan, &err), &err);

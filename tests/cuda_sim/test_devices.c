@@ -144,7 +144,7 @@ static void devices_lists_what_there_is(void **state)
                 "CUDA 13.0, 4.1 TFLOP/s bf16, 2.0 tf32, 0.3 fp32 (by its clock)\n"))
         fail_msg("devices: %s", devices);
     assert_null(strstr(devices, "cannot be used"));
-    assert_null(strstr(devices, "CUDA_VISIBLE_DEVICES"));
+    assert_null(strstr(devices, "--device cuda:N"));
     free(devices);
 }
 
@@ -178,13 +178,35 @@ static void the_first_device_that_can_be_used_is_taken(void **state)
     if (!strstr(devices, "cuda:0   CUDA simulator, 1.0 GiB, compute capability 7.0") ||
         !strstr(devices, "cannot be used: CUDA simulator has compute capability 7.0") ||
         !strstr(devices, "cuda:1   CUDA simulator, 1.0 GiB (1.0 GiB free), compute capability 9.0") ||
-        !strstr(devices, "training takes cuda:1 (CUDA_VISIBLE_DEVICES chooses another)"))
+        !strstr(devices, "training takes cuda:1 (--device cuda:N chooses another)"))
         fail_msg("devices: %s", devices);
     free(devices);
     process_run(0, TRAIN, "--device", "cuda", "--progress=none", NULL);
     json_t *runs = stage_runs();
     assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:1");
     json_decref(runs);
+}
+
+/* cuda:N is that one, whichever else could be used. */
+static void a_device_is_chosen_by_its_number(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "numbered");
+    simulated_plugin_use("mixed");
+    process_run(0, TRAIN, "--device", "cuda:1", "--progress=none", NULL);
+    json_t *runs = stage_runs();
+    assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:1");
+    json_decref(runs);
+    process_expect_sentence(process_run(1, TRAIN, "--device", "cuda:0", "--progress=none", NULL),
+                            "--device cuda:0: cuda: CUDA simulator has compute capability 7.0");
+    process_expect_sentence(process_run(1, TRAIN, "--device", "cuda:2", "--progress=none", NULL),
+                            "there is no GPU 2 (the driver shows 2, counted from 0)");
+    process_expect_sentence(process_run(2, TRAIN, "--device", "cuda:", NULL),
+                            "--device cuda:: must be auto, cpu, cuda or cuda:N");
+    process_expect_sentence(process_run(2, TRAIN, "--device", "cuda:1x", NULL),
+                            "--device cuda:1x: must be auto, cpu, cuda or cuda:N");
+    assert_int_equal(stage_count_runs(), 1);
 }
 
 static int count_files(const char *folder, const char *part)
@@ -232,6 +254,7 @@ int main(void)
         cmocka_unit_test_teardown(the_default_preset_trains_on_the_device, simulated_plugin_forget),
         cmocka_unit_test_teardown(devices_lists_what_there_is, simulated_plugin_forget),
         cmocka_unit_test_teardown(the_first_device_that_can_be_used_is_taken, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_device_is_chosen_by_its_number, simulated_plugin_forget),
         cmocka_unit_test_teardown(the_chosen_algorithms_are_kept_between_runs, simulated_plugin_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

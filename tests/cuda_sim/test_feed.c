@@ -58,7 +58,7 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     assert_int_equal(split_files(&file, 1, 0, T, 5, SHUFFLE_RANDOM, &train, &validation, &err), STATUS_OK);
     assert_true(train.sequences % B != 0); /* epochs end in the midst of batches */
     assert_int_equal(prefetch_open(&train, B, async, &batches, &err), STATUS_OK);
-    assert_int_equal(backend->device_open(0, &device, &err), STATUS_OK);
+    assert_int_equal(backend->device_open(DEVICE_FIRST, 0, &device, &err), STATUS_OK);
     assert_int_equal(model_init(&model, &config, &err), STATUS_OK);
     struct plan_input input = {.model = &model, .B = B, .T = T, .micro_batches = micro_batches, .moments = 1};
     assert_int_equal(plan_init(&plan, &input, &err), STATUS_OK);

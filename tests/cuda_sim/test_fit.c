@@ -36,7 +36,7 @@ static void gpu_info(struct device_info *info)
 {
     struct device *device;
     sim_set_machine(SIM_MACHINE_GOOD);
-    assert_int_equal(cuda_plugin.table->device_open(0, &device, NULL), STATUS_OK);
+    assert_int_equal(cuda_plugin.table->device_open(DEVICE_FIRST, 0, &device, NULL), STATUS_OK);
     cuda_plugin.table->device_describe(device, info);
     cuda_plugin.table->device_close(device);
 }

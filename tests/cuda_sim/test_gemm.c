@@ -45,7 +45,7 @@ static void open_side(struct side *s, const struct backend *k, enum precision pr
 {
     struct err err;
     *s = (struct side){.k = k, .precision = precision};
-    if (k->device_open(1, &s->device, &err)) fail_msg("%s", err.text);
+    if (k->device_open(DEVICE_FIRST, 1, &s->device, &err)) fail_msg("%s", err.text);
     if (k->stream_open(s->device, precision, &s->stream, &err)) fail_msg("%s", err.text);
     s->out = take(s, OPERAND_BYTES), s->a = take(s, OPERAND_BYTES), s->b = take(s, OPERAND_BYTES);
     size_t bytes = k->gemm_workspace(s->device);

@@ -69,7 +69,8 @@ static const char *live(const char *folder, struct watcher *w)
     struct stream *stream = NULL;
     struct err err = {0};
     void *memory = NULL, *workspace = NULL;
-    if (k->device_open(1, &device, &err) || k->stream_open(device, PRECISION_FP32, &stream, &err))
+    if (k->device_open(DEVICE_FIRST, 1, &device, &err) ||
+        k->stream_open(device, PRECISION_FP32, &stream, &err))
         fail_msg("%s", err.text);
     w->device = device;
     if (k->warm(stream, shapes, 2, &watch, &err) || k->mem_alloc(device, 16384, &memory, &err) ||

@@ -30,7 +30,7 @@ static void fixture_open(struct fixture *f, enum allocator_kind kind)
     struct err err = {0};
     sim_set_machine(SIM_MACHINE_GOOD);
     f->backend = cuda_plugin.table;
-    assert_int_equal(f->backend->device_open(0, &f->device, &err), STATUS_OK);
+    assert_int_equal(f->backend->device_open(DEVICE_FIRST, 0, &f->device, &err), STATUS_OK);
     for (int i = 0; i < 2; i++)
         assert_int_equal(f->backend->stream_open(f->device, PRECISION_FP32, &f->streams[i], &err), STATUS_OK);
     f->bytes_before = sim_device_bytes();

@@ -30,7 +30,7 @@ static void events_of_the_stream_time_an_operation_exactly(void **state)
     struct err err = {0};
     void *memory;
     int count;
-    if (be->device_open(0, &device, &err)) fail_msg("%s", err.text);
+    if (be->device_open(DEVICE_FIRST, 0, &device, &err)) fail_msg("%s", err.text);
     if (be->stream_open(device, PRECISION_FP32, &stream, &err)) fail_msg("%s", err.text);
     if (be->mem_alloc(device, 65536, &memory, &err)) fail_msg("%s", err.text);
     struct profiler_options options = {be, device, 1, 0, 10, 10};

@@ -98,7 +98,7 @@ static void lab_open(struct lab *lab, enum allocator_kind kind, enum plant plant
     if (plant == TRIM_MISSING) lab->backend.pool_trim = no_pool_trim;
     struct allocator_options options = {
         .kind = kind, .backend = &lab->backend, .arena_bytes = LARGE_MIB * MIB};
-    if (real()->device_open(0, &lab->device, NULL)) _exit(1);
+    if (real()->device_open(DEVICE_FIRST, 0, &lab->device, NULL)) _exit(1);
     for (int i = 0; i < 3; i++)
         if (real()->stream_open(lab->device, PRECISION_FP32, &lab->streams[i], NULL)) _exit(1);
     options.device = lab->device;

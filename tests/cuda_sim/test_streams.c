@@ -49,7 +49,7 @@ static void fixture_open(struct fixture *f, bool late)
     sim_set_machine(SIM_MACHINE_GOOD);
     sim_set_late(late);
     f->backend = cuda_plugin.table;
-    assert_int_equal(f->backend->device_open(0, &f->device, &err), STATUS_OK);
+    assert_int_equal(f->backend->device_open(DEVICE_FIRST, 0, &f->device, &err), STATUS_OK);
     assert_int_equal(f->backend->stream_open(f->device, PRECISION_FP32, &f->compute, &err), STATUS_OK);
     assert_int_equal(f->backend->stream_open(f->device, PRECISION_FP32, &f->copy, &err), STATUS_OK);
     assert_int_equal(f->backend->event_open(f->device, &f->landed, &err), STATUS_OK);

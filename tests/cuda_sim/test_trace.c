@@ -189,7 +189,7 @@ static void a_device_that_fails_while_it_is_traced_ends_the_run_as_any(void **st
     assert_int_equal(s.story.acknowledged, 0);
     s.backend->device_close(s.device);
     sim_set_machine(SIM_MACHINE_GOOD);
-    assert_int_equal(s.backend->device_open(0, &s.device, &err), STATUS_OK);
+    assert_int_equal(s.backend->device_open(DEVICE_FIRST, 0, &s.device, &err), STATUS_OK);
     session_start(&s, false); /* and the next one can be traced */
     s.config.profile.trace_step = 3;
     s.story.orders = NULL;

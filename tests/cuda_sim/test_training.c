@@ -182,7 +182,7 @@ static void expect_resume_across(const struct backend *first, const struct backe
     part.backend = second ? second : cpu_backend();
     part.story.leave_at = 0;
     part.story.step_count = 0;
-    assert_int_equal(part.backend->device_open(1, &part.device, &err), STATUS_OK);
+    assert_int_equal(part.backend->device_open(DEVICE_FIRST, 1, &part.device, &err), STATUS_OK);
     session_start(&part, true);
     assert_int_equal(session_run(&part), TRAIN_FINISHED);
     assert_int_equal(part.story.step_count, 6);
@@ -236,7 +236,7 @@ static void every_preset_is_within_what_the_kernels_take(void **state)
     struct err err = {0};
     struct device *device;
     struct device_info info;
-    assert_int_equal(cuda_plugin.table->device_open(0, &device, &err), STATUS_OK);
+    assert_int_equal(cuda_plugin.table->device_open(DEVICE_FIRST, 0, &device, &err), STATUS_OK);
     cuda_plugin.table->device_describe(device, &info);
     cuda_plugin.table->device_close(device);
     assert_int_equal(info.max_head_dim, 256);

@@ -48,8 +48,8 @@ enum status activity_look(const struct backend *be, struct activity_sight *out, 
     void *memory = NULL;
     float *host = calloc(FLOATS, sizeof *host);
     *out = (struct activity_sight){.in_time = true};
-    enum status status =
-        host ? be->device_open(0, &device, err) : err_set(err, STATUS_NO_MEMORY, "no memory for a buffer");
+    enum status status = host ? be->device_open(DEVICE_FIRST, 0, &device, err)
+                              : err_set(err, STATUS_NO_MEMORY, "no memory for a buffer");
     if (!status) status = be->stream_open(device, PRECISION_FP32, &stream, err);
     if (!status) status = be->mem_alloc(device, 2 * FLOATS * sizeof *host, &memory, err);
     if (!status) status = record(be, device, stream, memory, host, out, err);

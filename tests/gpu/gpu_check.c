@@ -128,7 +128,7 @@ static enum status side_open(struct op_side *side, const struct backend *backend
                              struct err *err)
 {
     *side = (struct op_side){.backend = backend, .precision = precision};
-    enum status status = backend->device_open(0, &side->device, err);
+    enum status status = backend->device_open(DEVICE_FIRST, 0, &side->device, err);
     if (status) return status;
     status = backend->stream_open(side->device, precision, &side->stream, err);
     if (status) backend->device_close(side->device);
@@ -405,7 +405,7 @@ static void find_gpu(struct check *check)
     char total[32];
     const struct backend *cuda = NULL;
     enum status status = cuda_backend_open(&cuda, &err);
-    if (!status) status = cuda->device_open(0, &device, &err);
+    if (!status) status = cuda->device_open(DEVICE_FIRST, 0, &device, &err);
     if (status) {
         printf("SKIP %s\n", err.text);
         return;

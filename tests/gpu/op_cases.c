@@ -17,7 +17,7 @@ enum status op_side_open(struct op_side *side, const struct backend *backend, en
                          struct err *err)
 {
     *side = (struct op_side){.backend = backend, .precision = precision};
-    enum status status = backend->device_open(1, &side->device, err);
+    enum status status = backend->device_open(DEVICE_FIRST, 1, &side->device, err);
     if (status) return status;
     status = backend->stream_open(side->device, precision, &side->stream, err);
     if (status) backend->device_close(side->device);

@@ -519,7 +519,7 @@ enum status op_bench_open(const struct backend *backend, enum precision precisio
     b->s = *sizes;
     b->N = sizes->B * sizes->T;
     b->Q = (sizes->NH + 2 * sizes->NKV) * sizes->HS;
-    enum status status = backend->device_open(0, &b->device, err);
+    enum status status = backend->device_open(DEVICE_FIRST, 0, &b->device, err);
     if (!status) status = backend->stream_open(b->device, precision, &b->stream, err);
     for (int i = 0; i < 2 && !status; i++) status = backend->event_open(b->device, &b->marks[i], err);
     if (!status) status = warm_up(b, err);

@@ -68,7 +68,7 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
     size_t rows = (size_t)B * (size_t)T;
     enum status status = model_init(&bench->model, config, err);
     struct plan_input input = {.model = &bench->model, .B = B, .T = T, .moments = 2, .precision = precision};
-    if (!status) status = backend->device_open(0, &bench->device, err);
+    if (!status) status = backend->device_open(DEVICE_FIRST, 0, &bench->device, err);
     if (!status) input.gemm_workspace = backend->gemm_workspace(bench->device);
     if (!status) status = plan_init(&bench->plan, &input, err);
     if (!status) status = warm_up(bench, folder, err);

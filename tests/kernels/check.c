@@ -19,7 +19,7 @@ void check_open(struct check_target *target, const char *isa, int threads)
     target->isa = isa;
     target->backend = cpu_backend_for(isa);
     assert_non_null(target->backend);
-    assert_int_equal(target->backend->device_open(threads, &target->device, &err), STATUS_OK);
+    assert_int_equal(target->backend->device_open(DEVICE_FIRST, threads, &target->device, &err), STATUS_OK);
     assert_int_equal(target->backend->stream_open(target->device, PRECISION_FP32, &target->stream, &err),
                      STATUS_OK);
 }

@@ -117,9 +117,11 @@ static void bad_thread_counts_are_refused_in_a_sentence(void **state)
     (void)state;
     struct err err;
     struct device *device = NULL;
-    assert_int_equal(cpu_backend()->device_open(-1, &device, &err), STATUS_USAGE);
+    assert_int_equal(cpu_backend()->device_open(1, 0, &device, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "there is no CPU 1"));
+    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, -1, &device, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "-1 threads"));
-    assert_int_equal(cpu_backend()->device_open(100000, &device, &err), STATUS_USAGE);
+    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 100000, &device, &err), STATUS_USAGE);
     assert_null(device);
 }
 
@@ -129,7 +131,7 @@ static void device_describes_itself(void **state)
     struct err err;
     struct device *device;
     struct device_info info;
-    assert_int_equal(cpu_backend()->device_open(3, &device, &err), STATUS_OK);
+    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 3, &device, &err), STATUS_OK);
     cpu_backend()->device_describe(device, &info);
     assert_non_null(strstr(info.name, "3 threads"));
     assert_string_equal(info.short_name, "cpu");

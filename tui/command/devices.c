@@ -2,7 +2,7 @@
  * device column, what it is, its memory and what of it is free; of a GPU also compute capability, driver and
  * the peaks of matrix products, published for the chip or worked out from its clock, how busy it is and what
  * slows it. Below each who has reserved some of its memory, who waits, and of a GPU who holds some. Training
- * takes the first GPU that can be used; CUDA_VISIBLE_DEVICES chooses another. */
+ * takes the first GPU that can be used; --device cuda:N chooses another. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -82,7 +82,7 @@ static enum status show_cpu(struct ledger *ledger, struct err *err)
     struct device *device;
     struct device_info info;
     struct reservation_list reservations;
-    enum status status = cpu_backend()->device_open(0, &device, err);
+    enum status status = cpu_backend()->device_open(DEVICE_FIRST, 0, &device, err);
     if (status) return status;
     cpu_backend()->device_describe(device, &info);
     cpu_backend()->device_close(device);
@@ -141,7 +141,7 @@ static void show_gpus(const struct cuda_plugin *plugin, const struct cuda_driver
     for (int i = 0; i < driver->devices; i++)
         if (show_gpu(plugin, driver, i, ledger) && first < 0) first = i;
     if (driver->devices > 1 && first >= 0)
-        printf("         training takes cuda:%d (CUDA_VISIBLE_DEVICES chooses another)\n", first);
+        printf("         training takes cuda:%d (--device cuda:N chooses another)\n", first);
 }
 
 static enum status run(const void *options, const struct words *words, struct err *err)

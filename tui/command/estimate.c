@@ -20,7 +20,7 @@
 #include "tui/session/memory_share.h"
 
 struct options {
-    int device;
+    const char *device;
     const char *fit; /* NULL: not asked; "": into what the device has */
     bool layers, json;
 };
@@ -52,8 +52,7 @@ struct estimate {
 static enum status ask_device(struct estimate *e, struct err *err)
 {
     struct device_choice choice;
-    enum status status =
-        device_choice_open(&choice, device_words[e->options->device], (int)e->config.train.threads, err);
+    enum status status = device_choice_open(&choice, e->options->device, (int)e->config.train.threads, err);
     if (!status) status = device_choice_settle_precision(&choice, &e->config.train.precision, err);
     if (!status) {
         e->info = choice.info;
@@ -247,7 +246,7 @@ static void print_text(const struct estimate *e, const struct words *words)
     print_trades(e);
     if (e->options->fit)
         fit_report_print(&e->report, &e->input, words,
-                         e->options->device ? device_words[e->options->device] : NULL);
+                         strcmp(e->options->device, "auto") == 0 ? NULL : e->options->device);
 }
 
 /* ---- JSON ---- */
@@ -344,10 +343,10 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-static const struct options defaults = {0};
+static const struct options defaults = {.device = "auto"};
 
 static const struct option_spec options[] = {
-    OPTION("device", OPTION_CHOICE, AT(device), DEVICE_WORDS, "whose precision and workspace the plan has"),
+    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "whose precision and workspace the plan has"),
     OPTION("fit", OPTION_MAYBE, AT(fit), "MEMORY",
            "also the largest batch and the longest sequence that fit, with the commands that train them: "
            "into MEMORY, a number of bytes or with a unit (24GiB, 800MB), of which only a GPU's context is "

@@ -26,7 +26,8 @@
 
 struct options {
     const char *data;
-    int device, progress;
+    const char *device;
+    int progress;
     int64_t step, length, batches, padding; /* 0: the default, all; -1: none */
     bool best, json;
 };
@@ -157,8 +158,8 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
         tokenizer_token_bytes(e->corpus.tokenizer, (uint32_t)i, &bytes);
         e->lengths[i] = (uint32_t)bytes;
     }
-    status = loaded_model_load(&e->loaded, folder, device_words[o->device],
-                               (struct loaded_wish){e->B, e->T, allocator}, "evaluating", err);
+    status = loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
+                               "evaluating", err);
     if (!status && *e->loaded.choice.why) command_warn("evaluating on the CPU: %s", e->loaded.choice.why);
     return status;
 }
@@ -275,7 +276,7 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-static const struct options defaults = {.step = -1, .padding = -1};
+static const struct options defaults = {.device = "auto", .step = -1, .padding = -1};
 
 static const struct option_spec options[] = {
     OPTION("data", OPTION_TEXT, AT(data), "DATA", "which text or tokens", .required = true),
@@ -292,7 +293,7 @@ static const struct option_spec options[] = {
            .most = INT32_MAX),
     OPTION("padding", OPTION_WHOLE, AT(padding), "ID",
            "tokens that fill up sequences; predicting them does not count", .most = 1 << 24),
-    OPTION("device", OPTION_CHOICE, AT(device), DEVICE_WORDS, "where to compute, in fp32 (default auto)"),
+    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute, in fp32 (default auto)"),
     OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object instead of text"),
     OPTION("progress", OPTION_CHOICE, AT(progress), PROGRESS_STYLES,
            "how progress is shown on standard error"),

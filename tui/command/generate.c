@@ -19,7 +19,7 @@ struct options {
     const char *prompt;
     int64_t max_tokens, top_k, seed, step;
     double temperature, top_p;
-    int device;
+    const char *device;
     bool best, json;
 };
 
@@ -118,7 +118,7 @@ static enum status run(const void *options, const struct words *words, struct er
     enum allocator_kind allocator;
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
-    if (!status) status = open_voice(&voice, folder, device_words[o->device], allocator, err);
+    if (!status) status = open_voice(&voice, folder, o->device, allocator, err);
     if (!status) status = write_text(&voice, o, err);
     close_voice(&voice);
     return status;
@@ -131,7 +131,7 @@ static const struct options defaults = {.prompt = "\n",
                                         .step = -1,
                                         .temperature = 0.8,
                                         .top_p = 1,
-                                        .device = 1};
+                                        .device = "cpu"};
 
 static const struct option_spec options[] = {
     OPTION("prompt", OPTION_ANY_TEXT, AT(prompt), "TEXT", "the text to continue (default: a new line)"),
@@ -146,7 +146,7 @@ static const struct option_spec options[] = {
     OPTION("top-p", OPTION_NUMBER, AT(top_p), "P",
            "draw among the likeliest that together reach P (default 1)", .least = 1e-9, .most = 1),
     OPTION("seed", OPTION_WHOLE, AT(seed), "S", "same seed, same text (default 1)"),
-    OPTION("device", OPTION_CHOICE, AT(device), DEVICE_WORDS, "where to compute, in fp32 (default cpu)"),
+    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute, in fp32 (default cpu)"),
     OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object instead of text"),
     {0},
 };

@@ -20,20 +20,19 @@
 #include "tui/session/recorded_run.h"
 #include "tui/view/launch.h"
 
-const char *const device_words[] = {"auto", "cpu", "cuda"};
-
 struct options {
     const char *name;
-    int device, progress;
+    const char *device;
+    int progress;
     int64_t step; /* of a fork; -1: the newest */
     bool wait, watch, dry_run, json, check_allocations, help_config;
 };
 
-static const struct options defaults = {.step = -1};
+static const struct options defaults = {.device = "auto", .step = -1};
 
 /* clang-format off */
 #define SHARED_OPTIONS \
-    OPTION("device", OPTION_CHOICE, AT(device), DEVICE_WORDS, \
+    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, \
      "where to train (default auto: the first GPU that works, else the CPU)"), \
     OPTION("wait", OPTION_FLAG, AT(wait), NULL, \
      "waits until the device has room, where other anneal processes hold its memory: first come, first served; " \
@@ -91,7 +90,7 @@ static void fill(struct training_options *training, const struct options *o, str
     train_report_init(report, mode);
     training->watcher = train_report_watcher(report);
     training->silent = mode == REPORT_NONE || mode == REPORT_JSON;
-    training->device = device_words[o->device];
+    training->device = o->device;
     training->wait = o->wait;
     training->check_allocations = o->check_allocations;
 }

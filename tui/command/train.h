@@ -5,9 +5,8 @@
 #include "core/base/options.h"
 #include "core/model/config.h"
 
-/* The option --device; its field holds the index. */
-#define DEVICE_WORDS "auto|cpu|cuda"
-extern const char *const device_words[];
+/* The option --device. */
+#define DEVICE_WORDS "auto|cpu|cuda|cuda:N"
 
 /* The defaults, the file that the first word names, where there is one, and the settings on top; finished.
  * Relative paths of an existing corpus, tokenizer or model become absolute. */

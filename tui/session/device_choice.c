@@ -20,17 +20,21 @@ static bool has_driver(void)
  * driver either that could use it, or ANNEAL_CUDA_PLUGIN=none says that none is wanted. */
 static enum status open_gpu(struct device_choice *choice, struct err *err)
 {
-    enum status status = cuda_backend_open(&choice->backend, err);
+    bool numbered = strncmp(choice->wish, "cuda:", 5) == 0; /* then no other GPU is touched */
+    const struct cuda_plugin *plugin;
+    enum status status = numbered ? cuda_plugin_open(&plugin, err) : cuda_backend_open(&choice->backend, err);
+    if (numbered && !status) choice->backend = plugin->table;
     const char *named = getenv("ANNEAL_CUDA_PLUGIN");
     if (status == STATUS_NOT_FOUND && (named ? strcmp(named, "none") != 0 : has_driver()))
         status = STATUS_FAILED;
-    return status ? status : choice->backend->device_open(0, &choice->device, err);
+    int index = numbered ? atoi(choice->wish + 5) : DEVICE_FIRST;
+    return status ? status : choice->backend->device_open(index, 0, &choice->device, err);
 }
 
 static enum status open_cpu(struct device_choice *choice, struct err *err)
 {
     choice->backend = cpu_backend();
-    enum status status = choice->backend->device_open(choice->threads, &choice->device, err);
+    enum status status = choice->backend->device_open(DEVICE_FIRST, choice->threads, &choice->device, err);
     if (!status) choice->backend->device_describe(choice->device, &choice->info);
     return status;
 }
@@ -46,8 +50,8 @@ enum status device_choice_open(struct device_choice *choice, const char *wish, i
         return STATUS_OK;
     }
     choice->device = NULL;
-    if (strcmp(wish, "cuda") == 0)
-        return err_set(err, STATUS_FAILED, "--device cuda: %s (use --device cpu or auto)", why.text);
+    if (strcmp(wish, "auto") != 0 && strcmp(wish, "cpu") != 0)
+        return err_set(err, STATUS_FAILED, "--device %s: %s (use --device cpu or auto)", wish, why.text);
     if (status != STATUS_NOT_FOUND) snprintf(choice->why, sizeof choice->why, "%s", why.text);
     return open_cpu(choice, err);
 }

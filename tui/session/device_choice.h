@@ -9,7 +9,7 @@
 #include "kernels/device/backend.h"
 
 struct device_choice {
-    const char *wish; /* "auto", "cpu", "cuda"; borrowed */
+    const char *wish; /* "auto", "cpu", "cuda", "cuda:1"; borrowed */
     int threads;      /* of the CPU; 0: all cores */
     const struct backend *backend;
     struct device *device; /* owned; NULL: none is open */

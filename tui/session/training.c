@@ -182,7 +182,7 @@ static void add_remedy(struct training_session *s, struct err *err)
     if (resumable)
         err_set(err, why.status, "%.300s (go on from the last checkpoint: anneal %s %s)", why.text,
                 s->go_on_with, s->id);
-    else if (strcmp(s->choice.wish, "cuda") == 0)
+    else if (strncmp(s->choice.wish, "cuda", 4) == 0)
         err_set(
             err, why.status,
             "%.300s (there is no checkpoint to go on from: start it again, with --device auto it falls back "

@@ -54,7 +54,7 @@ struct fork_origin {
 struct training_options {
     struct config config; /* finished */
     const char *name;     /* NULL: from the preset */
-    const char *device;   /* "auto", "cpu", "cuda" */
+    const char *device;   /* "auto", "cpu", "cuda", "cuda:1" */
     struct training_watcher watcher;
     bool silent;                    /* the watcher shows no events: warnings go to standard error, too */
     bool wait;                      /* for device memory that other processes hold */

@@ -103,7 +103,7 @@ void rationed_open(struct rationed *r, enum allocator_kind kind, size_t limit, F
     r->backend.pool_free = rationed_pool_free;
     r->backend.pool_reserved = rationed_pool_reserved;
     ration = (struct ration){.limit = limit};
-    assert_int_equal(r->backend.device_open(1, &r->device, &err), STATUS_OK);
+    assert_int_equal(r->backend.device_open(DEVICE_FIRST, 1, &r->device, &err), STATUS_OK);
     for (int i = 0; i < RATIONED_STREAMS; i++)
         assert_int_equal(r->backend.stream_open(r->device, PRECISION_FP32, &r->streams[i], &err), STATUS_OK);
     struct allocator_options options = {

@@ -232,7 +232,7 @@ void plan_trial_run(const struct backend *real, const struct plan_trial *t)
     struct plan plan;
     struct network network;
     struct plan_input input = t->input;
-    if (backend.device_open(1, &device, &err)) fail_msg("%s", err.text);
+    if (backend.device_open(DEVICE_FIRST, 1, &device, &err)) fail_msg("%s", err.text);
     if (model_init(&model, &t->config, &err)) fail_msg("%s: %s", t->story, err.text);
     input.model = &model;
     input.gemm_workspace = backend.gemm_workspace(device);

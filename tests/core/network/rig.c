@@ -85,7 +85,7 @@ void rig_open_frozen(struct rig *rig, const struct backend *backend, const struc
     *rig = (struct rig){.backend = backend ? backend : cpu_backend()};
     if (model_init(&rig->model, config, &err)) fail_msg("%s", err.text);
     model_freeze(&rig->model, any_matches, frozen);
-    if (rig->backend->device_open(1, &rig->device, &err)) fail_msg("%s", err.text);
+    if (rig->backend->device_open(DEVICE_FIRST, 1, &rig->device, &err)) fail_msg("%s", err.text);
     struct plan_input input = {.model = &rig->model,
                                .B = B,
                                .T = T,

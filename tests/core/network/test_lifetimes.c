@@ -97,7 +97,7 @@ static void walk_open(struct walk *w, const struct plan_trial *t)
     *w = (struct walk){0};
     input.model = &w->model;
     input.micro_batches = 1;
-    if (cpu_backend()->device_open(1, &w->device, &err)) fail_msg("%s", err.text);
+    if (cpu_backend()->device_open(DEVICE_FIRST, 1, &w->device, &err)) fail_msg("%s", err.text);
     if (model_init(&w->model, &t->config, &err)) fail_msg("%s: %s", t->story, err.text);
     if (plan_init(&w->plan, &input, &err)) fail_msg("%s: %s", t->story, err.text);
     if (network_open(&w->network, cpu_backend(), w->device, &w->model, &w->plan, &err))

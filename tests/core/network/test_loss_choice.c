@@ -23,7 +23,7 @@ static float *gradients_of(enum plan_loss choice, size_t *count, double *loss, i
     int32_t *tokens = malloc((N + 1) * sizeof *tokens);
     assert_non_null(tokens);
     assert_int_equal(model_init(&rig.model, &config, NULL), STATUS_OK);
-    assert_int_equal(rig.backend->device_open(2, &rig.device, NULL), STATUS_OK);
+    assert_int_equal(rig.backend->device_open(DEVICE_FIRST, 2, &rig.device, NULL), STATUS_OK);
     struct plan_input input = {.model = &rig.model, .B = B, .T = T, .moments = 1, .loss = choice};
     assert_int_equal(plan_init(&rig.plan, &input, NULL), STATUS_OK);
     assert_int_equal(network_open(&rig.network, rig.backend, rig.device, &rig.model, &rig.plan, NULL),

@@ -101,7 +101,7 @@ static void open_fixture(struct fixture *f, const char *name)
     assert_int_equal(model_init(&f->model, &config, &err), STATUS_OK);
     struct plan_input input = {.model = &f->model, .B = f->B, .T = f->T, .moments = 2};
     assert_int_equal(plan_init(&f->plan, &input, &err), STATUS_OK);
-    assert_int_equal(cpu_backend()->device_open(0, &f->device, &err), STATUS_OK);
+    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 0, &f->device, &err), STATUS_OK);
     if (network_open(&f->network, cpu_backend(), f->device, &f->model, &f->plan, &err))
         fail_msg("%s", err.text);
     load_weights(f);

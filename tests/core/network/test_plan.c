@@ -411,7 +411,7 @@ static void what_is_reserved_is_what_every_allocator_takes(void **state)
     struct model model;
     struct device *device;
     assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
-    assert_int_equal(cpu_backend()->device_open(1, &device, NULL), STATUS_OK);
+    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 1, &device, NULL), STATUS_OK);
     for (int kind = 0; kind < ALLOCATOR_KINDS; kind++)
         for (int B = 1; B <= 512; B *= 8) {
             struct plan_input input = {
@@ -481,7 +481,7 @@ static void a_device_that_refuses_leaves_nothing_allocated_and_names_the_categor
         struct device *device;
         struct err err = {0};
         asked.refuse_after = i;
-        assert_int_equal(backend.device_open(0, &device, &err), STATUS_OK);
+        assert_int_equal(backend.device_open(DEVICE_FIRST, 0, &device, &err), STATUS_OK);
         assert_int_equal(network_open(&network, &backend, device, &model, &plan, &err), STATUS_NO_MEMORY);
         assert_non_null(strstr(err.text, plan_category_name((enum plan_category)(i + 1))));
         assert_int_equal(asked.freed, asked.calls);
@@ -511,7 +511,7 @@ static void a_snapshot_is_host_memory_and_part_of_the_total_only_where_that_is_t
         assert_int_equal(plan_init(&with, &input, NULL), STATUS_OK);
         assert_int_equal(with.category_bytes[PLAN_SNAPSHOT], (size_t)input.snapshot * arena);
         assert_int_equal(with.total_bytes - without.total_bytes, i & 1 ? (size_t)input.snapshot * arena : 0);
-        assert_int_equal(backend.device_open(0, &device, NULL), STATUS_OK);
+        assert_int_equal(backend.device_open(DEVICE_FIRST, 0, &device, NULL), STATUS_OK);
         assert_int_equal(network_open(&network, &backend, device, &model, &with, NULL), STATUS_OK);
         assert_int_equal(asked.host_bytes, with.category_bytes[PLAN_HOST] + (size_t)input.snapshot * arena);
         assert_int_equal(asked.bytes - asked.host_bytes, plan_device_bytes(&without));

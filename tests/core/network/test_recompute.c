@@ -30,7 +30,7 @@ static void trial_run(struct trial *t, const struct model_config *config, int in
     struct plan_input input = {
         .model = &t->model, .B = B, .T = T, .moments = 1, .activation_interval = interval};
     assert_int_equal(model_init(&t->model, config, &err), STATUS_OK);
-    assert_int_equal(backend->device_open(2, &t->device, &err), STATUS_OK);
+    assert_int_equal(backend->device_open(DEVICE_FIRST, 2, &t->device, &err), STATUS_OK);
     assert_int_equal(plan_init(&t->plan, &input, &err), STATUS_OK);
     assert_int_equal(network_open(&t->network, backend, t->device, &t->model, &t->plan, &err), STATUS_OK);
     rig_weights(&t->model, 3, t->network.weights);

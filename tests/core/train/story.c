@@ -197,7 +197,8 @@ void session_open(struct session *s, const char *name, const struct backend *bac
     s->corpus.file.vocab_size = 256;
     snprintf(s->corpus.path, sizeof s->corpus.path, "corpus.tok");
     if (tokenizer_open_bytes(&s->corpus.tokenizer, &err)) fail_msg("%s", err.text);
-    if (s->backend->device_open((int)s->config.train.threads, &s->device, &err)) fail_msg("%s", err.text);
+    if (s->backend->device_open(DEVICE_FIRST, (int)s->config.train.threads, &s->device, &err))
+        fail_msg("%s", err.text);
     s->folder = rig_path(name);
     assert_true(asprintf(&s->traces, "%s/traces", s->folder) > 0);
     assert_int_equal(file_remove_tree(s->folder, NULL), STATUS_OK);

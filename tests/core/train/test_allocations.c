@@ -153,7 +153,7 @@ static void memory_of_every_kind_counts_for_the_device(void **state)
     (void)state;
     const struct backend *be = cpu_backend();
     void *memory[3];
-    assert_int_equal(be->device_open(1, &device, NULL), STATUS_OK);
+    assert_int_equal(be->device_open(DEVICE_FIRST, 1, &device, NULL), STATUS_OK);
     int64_t before = be->allocations(device);
     assert_int_equal(be->mem_alloc(device, 10, &memory[0], NULL), STATUS_OK);
     assert_int_equal(be->pool_alloc(device, 10, NULL, &memory[1], NULL), STATUS_OK);

@@ -301,7 +301,7 @@ static void resuming_on_other_threads_says_that_digits_may_differ(void **state)
         assert_int_equal(session_run(&s), TRAIN_STOPPED);
         s.story.leave_at = 0;
         s.backend->device_close(s.device);
-        assert_int_equal(s.backend->device_open(threads, &s.device, NULL), STATUS_OK);
+        assert_int_equal(s.backend->device_open(DEVICE_FIRST, threads, &s.device, NULL), STATUS_OK);
         session_start(&s, true);
         assert_int_equal(session_run(&s), TRAIN_FINISHED);
         assert_int_equal(s.story.event_count, threads - 1);

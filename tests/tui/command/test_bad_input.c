@@ -113,7 +113,7 @@ static void a_bad_value_is_met_with_the_accepted_ones(void **state)
         {"--model.tie_weights=yes", "model.tie_weights = yes: must be true or false"},
         {"--train.learning_rate", "--train.learning_rate: must be --section.key=value"},
         {"--progress=fancy", "--progress fancy: must be auto, bar, plain, json or none"},
-        {"--device=gpu", "--device gpu: must be auto, cpu or cuda"},
+        {"--device=gpu", "--device gpu: must be auto, cpu, cuda or cuda:N"},
         {"--nmae=x", "unknown option --nmae=x"},
         {"--nam", "unknown option --nam (did you mean --name?)"},
         {"--name", "--name: needs a value"},
