@@ -12,7 +12,6 @@
 #include "core/base/text.h"
 #include "core/model/hugging_face.h"
 #include "core/model/imported_model.h"
-#include "core/train/health.h"
 #include "datasets/preparation.h"
 
 enum kind { KIND_INT, KIND_REAL, KIND_BOOL, KIND_TEXT, KIND_CHOICE };
@@ -418,9 +417,9 @@ enum status config_finish(struct config *config, struct err *err)
                        "eval.at_epoch_end) and "
                        "data.val_fraction must be above 0",
                        (long long)config->eval.early_stopping_patience);
-    if (config->health.plateau_steps > 0 && config->health.plateau_steps < HEALTH_GROUPS)
+    if (config->health.plateau_steps > 0 && config->health.plateau_steps < CONFIG_PLATEAU_STEPS_LEAST)
         return err_set(err, STATUS_USAGE, "health.plateau_steps = %lld: must be 0 (off) or at least %d",
-                       (long long)config->health.plateau_steps, HEALTH_GROUPS);
+                       (long long)config->health.plateau_steps, CONFIG_PLATEAU_STEPS_LEAST);
     if (config->profile.trace_step > 0 && config->profile.trace_step >= config->train.total_steps)
         return err_set(err, STATUS_USAGE,
                        "profile.trace_step = %lld: there is no such step with train.total_steps = %lld (they "

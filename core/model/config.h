@@ -18,6 +18,7 @@
 
 enum { CONFIG_TEXT_MAX = 1024, CONFIG_KEY_MAX = 96 };
 enum { CONFIG_MICRO_BATCH_TOKENS = 1 << 26 }; /* the most that train.batch_size x train.seq_len may be */
+enum { CONFIG_PLATEAU_STEPS_LEAST = 32 };     /* of health.plateau_steps, unless it is 0 */
 
 /* config.<section>.<key>, as config.def lists them; a REAL that may be a word instead is NaN for it. */
 /* clang-format off */

@@ -39,8 +39,8 @@ enum {
     HEALTH_WINDOW = 64,
     HEALTH_RECENT = 8,
     HEALTH_WAITS = 32,
-    HEALTH_GROUPS = 32,
-    HEALTH_EVENTS_MAX = 6, /* of one step: each detector at most one */
+    HEALTH_GROUPS = CONFIG_PLATEAU_STEPS_LEAST, /* at least a step in each */
+    HEALTH_EVENTS_MAX = 6,                      /* of one step: each detector at most one */
 };
 
 struct health_limits {
