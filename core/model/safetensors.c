@@ -73,21 +73,15 @@ static int by_data(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-static enum status read_metadata(struct safetensors *file, const char *path, json_t *object, struct err *err)
+static enum status check_metadata(const char *path, json_t *object, struct err *err)
 {
     const char *key;
     json_t *value;
     if (!json_is_object(object)) return corrupt(err, path, "__metadata__", "is no JSON object");
-    file->metadata = arena_alloc_array(&file->arena, json_object_size(object) + 1, sizeof *file->metadata);
-    if (!file->metadata) return err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", path);
     json_object_foreach(object, key, value)
     {
         if (!json_is_string(value))
             return corrupt(err, path, "__metadata__", "holds something that is no text");
-        char *k = arena_strdup(&file->arena, key), *v = arena_strdup(&file->arena, json_string_value(value));
-        if (!k || !v) return err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", path);
-        file->metadata[file->metadata_count].key = k;
-        file->metadata[file->metadata_count++].value = v;
     }
     return STATUS_OK;
 }
@@ -103,7 +97,7 @@ static enum status read_header(struct safetensors *file, const char *path, json_
     json_object_foreach(header, name, entry)
     {
         if (strcmp(name, "__metadata__") == 0)
-            status = read_metadata(file, path, entry, err);
+            status = check_metadata(path, entry, err);
         else
             status = read_entry(file, path, name, entry, data_start, &file->tensors[file->count++], err);
         if (status) return status;
@@ -160,13 +154,6 @@ const struct safetensor *safetensors_find(const struct safetensors *file, const 
 {
     for (size_t i = 0; i < file->count; i++)
         if (strcmp(file->tensors[i].name, name) == 0) return &file->tensors[i];
-    return NULL;
-}
-
-const char *safetensors_metadata(const struct safetensors *file, const char *key)
-{
-    for (size_t i = 0; i < file->metadata_count; i++)
-        if (strcmp(file->metadata[i].key, key) == 0) return file->metadata[i].value;
     return NULL;
 }
 

@@ -28,19 +28,13 @@ struct safetensors {
     struct arena arena;
     struct safetensor *tensors; /* in the order of their data */
     size_t count;
-    struct {
-        const char *key, *value;
-    } * metadata; /* of __metadata__ */
-    size_t metadata_count;
 };
 
 enum status safetensors_open(const char *path, struct safetensors *out, struct err *err);
 void safetensors_close(struct safetensors *file); /* harmless on a zeroed struct */
 
-const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
-
 /* NULL when absent. */
-const char *safetensors_metadata(const struct safetensors *file, const char *key);
+const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
 
 /* Copies `bytes` of a tensor's data, wherever it lives, to host memory. */
 typedef enum status safetensors_fetch(void *context, void *host, const void *data, size_t bytes,

@@ -56,8 +56,6 @@ static void read_everything(const struct safetensors *file)
     }
     assert_true(covered <= file->map.size);
     assert_true(sum + 1 > 0);
-    for (size_t i = 0; i < file->metadata_count; i++)
-        assert_non_null(safetensors_metadata(file, file->metadata[i].key));
 }
 
 /* Opens; whatever the file is, the outcome is a readable file or one clean sentence that names the path. */
@@ -115,6 +113,7 @@ static void what_is_written_reads_back_equal(void **state)
     struct safetensors file;
     struct err err = {0};
     size_t fetched = 0;
+    static const char format[] = "\"__metadata__\":{\"format\":\"pt\"}";
     char *path = rig_path("written.safetensors");
     if (safetensors_write(path, tensors, 4, fetch, &fetched, &err)) fail_msg("%s", err.text);
     assert_int_equal(fetched, sizeof large + sizeof half + sizeof scalar);
@@ -130,8 +129,7 @@ static void what_is_written_reads_back_equal(void **state)
         if (t->bytes) assert_memory_equal(t->data, tensors[i].data, t->bytes);
     }
     assert_int_equal((uintptr_t)safetensors_find(&file, tensors[0].name)->data % 8, 0);
-    assert_string_equal(safetensors_metadata(&file, "format"), "pt");
-    assert_null(safetensors_metadata(&file, "other"));
+    assert_non_null(memmem(file.map.data, file.map.size, format, sizeof format - 1));
     assert_null(safetensors_find(&file, "half "));
     safetensors_close(&file);
     safetensors_close(&file); /* harmless twice */

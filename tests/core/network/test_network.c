@@ -7,6 +7,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -18,6 +19,7 @@
 
 struct fixture {
     struct safetensors file;
+    json_t *header; /* of the file; owned */
     struct device *device;
     struct model model;
     struct plan plan;
@@ -27,9 +29,31 @@ struct fixture {
     int valid;
 };
 
+static void open_file(struct fixture *f, const char *path)
+{
+    struct err err = {0};
+    uint64_t size;
+    if (safetensors_open(path, &f->file, &err)) fail_msg("%s", err.text);
+    memcpy(&size, f->file.map.data, sizeof size);
+    f->header = json_loadb((const char *)f->file.map.data + sizeof size, (size_t)size, 0, NULL);
+    assert_non_null(f->header);
+}
+
+static void close_file(struct fixture *f)
+{
+    json_decref(f->header);
+    safetensors_close(&f->file);
+}
+
+/* Owned by the fixture; NULL when absent. */
+static const char *metadata(const struct fixture *f, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(f->header, "__metadata__"), key));
+}
+
 static double number(const struct fixture *f, const char *key)
 {
-    const char *text = safetensors_metadata(&f->file, key);
+    const char *text = metadata(f, key);
     double value;
     if (!text) fail_msg("the fixture has no %s", key);
     if (strcmp(text, "true") == 0) return 1;
@@ -79,7 +103,7 @@ static void open_fixture(struct fixture *f, const char *name)
     struct err err = {0};
     *f = (struct fixture){0};
     snprintf(path, sizeof path, "tests/fixtures/torch/%s.safetensors", name);
-    if (safetensors_open(path, &f->file, &err)) fail_msg("%s", err.text);
+    open_file(f, path);
     struct model_config config = {.vocab_size = (int)number(f, "vocab_size"),
                                   .hidden_dim = (int)number(f, "hidden_dim"),
                                   .num_layers = (int)number(f, "num_layers"),
@@ -113,7 +137,7 @@ static void close_fixture(struct fixture *f)
     cpu_backend()->device_close(f->device);
     plan_release(&f->plan);
     model_release(&f->model);
-    safetensors_close(&f->file);
+    close_file(f);
 }
 
 /* Forward and backward; returns the mean loss. */
@@ -226,9 +250,9 @@ static void the_norm_is_taken_over_all_ranks_before_it_clips(void **state)
 }
 
 /* The groups that the fixture names, a key of the configuration on each line. */
-static void read_groups(const struct safetensors *file, struct param_groups *groups)
+static void read_groups(const struct fixture *f, struct param_groups *groups)
 {
-    const char *text = safetensors_metadata(file, "groups");
+    const char *text = metadata(f, "groups");
     char line[200];
     struct err err = {0};
     assert_non_null(text);
@@ -248,7 +272,7 @@ static void parameter_groups_follow_those_of_pytorch(void **state)
     struct param_groups groups = {.count = 0};
     struct err err = {0};
     open_fixture(&f, "qwen3");
-    struct safetensors batch = f.file;
+    struct fixture batch = f; /* its file, whose tokens the network reads */
     float *frozen = malloc(f.model.elements * sizeof *frozen);
     memcpy(frozen, f.network.weights, f.model.elements * sizeof *frozen);
     const float *lrs = (const float *)tensor(&f, "adamw.lr")->data;
@@ -259,9 +283,8 @@ static void parameter_groups_follow_those_of_pytorch(void **state)
                                   .eps = number(&f, "adamw.eps"),
                                   .max_grad_norm = number(&f, "max_grad_norm")};
     double decay = number(&f, "adamw.weight_decay");
-    if (safetensors_open("tests/fixtures/torch/qwen3_groups.safetensors", &f.file, &err))
-        fail_msg("%s", err.text);
-    read_groups(&f.file, &groups);
+    open_file(&f, "tests/fixtures/torch/qwen3_groups.safetensors");
+    read_groups(&f, &groups);
     assert_int_equal(groups.count, 5);
     if (optimizer_lay_ranges(&optimizer, &f.network, &groups, decay, &err)) fail_msg("%s", err.text);
     const float *losses = (const float *)tensor(&f, "groups.losses")->data;
@@ -277,7 +300,7 @@ static void parameter_groups_follow_those_of_pytorch(void **state)
     assert_memory_equal(f.network.weights + still->offset, frozen + still->offset,
                         still->count * sizeof *frozen);
     free(frozen);
-    safetensors_close(&batch);
+    close_file(&batch);
     close_fixture(&f);
 }
 
