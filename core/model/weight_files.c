@@ -135,12 +135,15 @@ static enum status open_index(struct weight_files *files, const char *folder, st
 
 /* ---- opening ---- */
 
-enum status weight_files_open_one(const char *path, struct weight_files *out, struct err *err)
+/* An index names files of `folder`; folder NULL: `path` is the one file. */
+static enum status open_path(const char *path, const char *folder, struct weight_files *out, struct err *err)
 {
     struct weight_files files = {0};
     arena_init(&files.arena, 4096);
     files.path = arena_strdup(&files.arena, path);
-    enum status status = files.path ? open_single(&files, err) : no_memory(path, err);
+    enum status status = !files.path ? no_memory(path, err)
+                         : folder    ? open_index(&files, folder, err)
+                                     : open_single(&files, err);
     if (status)
         weight_files_close(&files);
     else
@@ -148,26 +151,23 @@ enum status weight_files_open_one(const char *path, struct weight_files *out, st
     return status;
 }
 
+enum status weight_files_open_one(const char *path, struct weight_files *out, struct err *err)
+{
+    return open_path(path, NULL, out, err);
+}
+
 enum status weight_files_open(const char *folder, struct weight_files *out, struct err *err)
 {
-    struct weight_files files = {0};
     char path[PATH_MAX];
     enum status status = file_format_path(path, sizeof path, err, "%s/model.safetensors", folder);
     if (status) return status;
-    if (file_exists(path)) return weight_files_open_one(path, out, err);
+    if (file_exists(path)) return open_path(path, NULL, out, err);
     status = file_format_path(path, sizeof path, err, "%s/model.safetensors.index.json", folder);
     if (status) return status;
     if (!file_exists(path))
         return err_set(err, STATUS_NOT_FOUND,
                        "%s: holds no model.safetensors and no model.safetensors.index.json", folder);
-    arena_init(&files.arena, 4096);
-    files.path = arena_strdup(&files.arena, path);
-    status = files.path ? open_index(&files, folder, err) : no_memory(path, err);
-    if (status)
-        weight_files_close(&files);
-    else
-        *out = files;
-    return status;
+    return open_path(path, folder, out, err);
 }
 
 void weight_files_close(struct weight_files *files)
