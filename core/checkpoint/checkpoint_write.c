@@ -236,17 +236,20 @@ static enum status copy_file(const char *from, const char *to, struct err *err)
     return status;
 }
 
-/* A file that is not there is left out: what is missed is found when the copy is looked at. */
-static enum status link_file(const char *folder, const char *temporary, const char *name, int64_t *bytes,
-                             struct err *err)
+/* Links where `linked` and the file system can, and copies otherwise. Leaves a missing file out: verifying an
+ * adopted checkpoint finds it, and of an exported model only config.json must be there. */
+static enum status hand_over(const char *folder, const char *temporary, const char *name, bool linked,
+                             int64_t *bytes, struct err *err)
 {
     char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
-    struct stat st;
+    struct stat st = {0};
     enum status status = checkpoint_join(from, folder, name, err);
     if (!status) status = checkpoint_join(to, temporary, name, err);
-    if (status || stat(from, &st) != 0) return status;
-    if (strcmp(name, "checksums") != 0) *bytes += st.st_size;
-    return link(from, to) == 0 ? STATUS_OK : copy_file(from, to, err);
+    if (status) return status;
+    if (stat(from, &st) != 0 && (linked || strcmp(name, "config.json") != 0)) return STATUS_OK;
+    if (!linked || link(from, to) != 0) status = copy_file(from, to, err);
+    if (!status && strcmp(name, "checksums") != 0) *bytes += st.st_size;
+    return status;
 }
 
 enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err)
@@ -259,8 +262,8 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
     if (!status) status = file_make_folders(temporary, err);
     *bytes = 0;
     for (int i = 0; !status && i < CHECKPOINT_FILES; i++)
-        status = link_file(folder, temporary, checkpoint_files[i], bytes, err);
-    if (!status) status = link_file(folder, temporary, "checksums", bytes, err);
+        status = hand_over(folder, temporary, checkpoint_files[i], true, bytes, err);
+    if (!status) status = hand_over(folder, temporary, "checksums", true, bytes, err);
     if (!status) status = publish(temporary, final, err);
     if (!status)
         return checkpoint_find(parent, strtoll(step + strlen("step-"), NULL, 10), temporary, sizeof temporary,
@@ -269,21 +272,7 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
     return status;
 }
 
-/* ---- giving one away ---- */
-
-/* Copies, not links: what is done to them there must not reach the run. */
-static enum status export_file(const char *folder, const char *temporary, const char *name, int64_t *bytes,
-                               struct err *err)
-{
-    char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
-    struct stat st;
-    enum status status = checkpoint_join(from, folder, name, err);
-    if (!status) status = checkpoint_join(to, temporary, name, err);
-    if (status || (strcmp(name, "config.json") != 0 && !file_exists(from))) return status;
-    status = copy_file(from, to, err);
-    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
-    return status;
-}
+/* ---- giving one away: copies, so that changes to them cannot reach the run ---- */
 
 /* All shards as one file. */
 static enum status join_shards(const char *folder, const char *temporary, int64_t *bytes, struct err *err)
@@ -314,7 +303,7 @@ static enum status export_weights(const char *folder, const char *temporary, int
     char path[CHECKPOINT_PATH];
     enum status status = checkpoint_join(path, folder, "model.safetensors", err);
     if (status) return status;
-    return file_exists(path) ? export_file(folder, temporary, "model.safetensors", bytes, err)
+    return file_exists(path) ? hand_over(folder, temporary, "model.safetensors", false, bytes, err)
                              : join_shards(folder, temporary, bytes, err);
 }
 
@@ -335,7 +324,7 @@ enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes
     status = file_make_folders(temporary, err);
     if (!status) status = export_weights(folder, temporary, bytes, err);
     for (size_t i = 0; !status && i < sizeof names / sizeof *names; i++)
-        status = export_file(folder, temporary, names[i], bytes, err);
+        status = hand_over(folder, temporary, names[i], false, bytes, err);
     if (!status && rename(temporary, to) != 0)
         status = err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
     if (status)
