@@ -36,6 +36,5 @@ void adamw_step(float *w, void *weights, float *m, float *v, const float *g, siz
     control->rate = (float)((double)control->lr / (float)(1 - pow(params.beta1, t)));
     control->root = (float)(1.0 / sqrt((double)(float)(1 - pow(params.beta2, t))));
     for (int i = 0; i < range_count; from = ranges[i++].end)
-        if (ranges[i].lr_scale != 0.0f)
-            update_range(w, m, v, g, from, ranges[i].end, params, control, &ranges[i], clip->scale, stream);
+        update_range(w, m, v, g, from, ranges[i].end, params, control, &ranges[i], clip->scale, stream);
 }

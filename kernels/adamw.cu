@@ -50,7 +50,6 @@ __global__ void adamw_update(float *__restrict__ w, T *__restrict__ weights, flo
     const struct update_range *range = update_range_of(ranges, range_count, i);
     float rate = f.rate * range->lr_scale, keep = update_range_keep(range, f.lr);
     if (i + W <= range->end) {
-        if (range->lr_scale == 0.0f) return;
         floats<W> a = load<W>(w + i), b = load<W>(m + i), c = load<W>(v + i), d = load<W>(g + i);
         for (int k = 0; k < W; k++) adamw_one(&a.at[k], &b.at[k], &c.at[k], d.at[k] * scale, rate, keep, f);
         if constexpr (sizeof(T) == 2) store<W>(weights + i, a);
@@ -64,7 +63,6 @@ __global__ void adamw_update(float *__restrict__ w, T *__restrict__ weights, flo
             range = update_range_of(ranges, range_count, i);
             rate = f.rate * range->lr_scale, keep = update_range_keep(range, f.lr);
         }
-        if (range->lr_scale == 0.0f) continue;
         adamw_one(&w[i], &m[i], &v[i], g[i] * scale, rate, keep, f);
         if constexpr (sizeof(T) == 2) element_store(weights + i, w[i]);
     }

@@ -6,11 +6,10 @@
  *
  * lr is control->lr, t is clip->updates, at least 1; control->rate and root are overwritten with what follows
  * from them: lr / (1 − β₁ᵗ), 1 / sqrt(1 − β₂ᵗ). s and weight_decay are those of the range (range_count of
- * them) that an element lies in; s = 0 leaves the range untouched, moments too.
+ * them) that an element lies in.
  *
- * w (n) are fp32 master weights; m, v, g (n) fp32. weights (n) = w,
- * rounded to the stream's precision; where that is fp32 it is w itself. Nothing else aliases. A clip scale of
- * 0 leaves everything untouched. */
+ * w (n) are fp32 master weights; m, v, g (n) fp32. weights (n) = w, rounded to the stream's precision; where
+ * that is fp32 it is w itself. Nothing else aliases. A clip scale of 0 leaves everything untouched. */
 #ifndef ANNEAL_KERNELS_ADAMW_H
 #define ANNEAL_KERNELS_ADAMW_H
 

@@ -30,6 +30,5 @@ void lion_step(float *w, void *weights, float *m, float *v, const float *g, size
     (void)n;       /* where the last range ends */
     if (clip->scale == 0.0f) return;
     for (int i = 0; i < range_count; from = ranges[i++].end)
-        if (ranges[i].lr_scale != 0.0f)
-            update_range(w, m, g, from, ranges[i].end, params, control->lr, &ranges[i], clip->scale, stream);
+        update_range(w, m, g, from, ranges[i].end, params, control->lr, &ranges[i], clip->scale, stream);
 }

@@ -38,7 +38,6 @@ __global__ void lion_update(float *__restrict__ w, T *__restrict__ weights, floa
     const struct update_range *range = update_range_of(ranges, range_count, i);
     float lr = base * range->lr_scale, keep = update_range_keep(range, base);
     if (i + W <= range->end) {
-        if (range->lr_scale == 0.0f) return;
         floats<W> a = load<W>(w + i), b = load<W>(m + i), d = load<W>(g + i);
         for (int k = 0; k < W; k++) lion_one(&a.at[k], &b.at[k], d.at[k] * scale, lr, keep, f);
         if constexpr (sizeof(T) == 2) store<W>(weights + i, a);
@@ -51,7 +50,6 @@ __global__ void lion_update(float *__restrict__ w, T *__restrict__ weights, floa
             range = update_range_of(ranges, range_count, i);
             lr = base * range->lr_scale, keep = update_range_keep(range, base);
         }
-        if (range->lr_scale == 0.0f) continue;
         lion_one(&w[i], &m[i], g[i] * scale, lr, keep, f);
         if constexpr (sizeof(T) == 2) element_store(weights + i, w[i]);
     }

@@ -4,9 +4,9 @@
  *     c = β₁ m + (1 − β₁) ĝ,    w ← w − s · lr · (sign(c) + weight_decay · w),    m ← β₂ m + (1 − β₂) ĝ
  *
  * sign(0) = 0; lr is control->lr, s and weight_decay are those of the range (range_count of them) that an
- * element lies in, and s = 0 leaves the range untouched, moments too. w (n) are fp32 master weights; m, g (n)
- * fp32, v NULL. weights (n) = w, rounded to the stream's precision; where that is fp32 it is w itself.
- * Nothing else aliases. A clip scale of 0 leaves everything untouched. */
+ * element lies in. w (n) are fp32 master weights; m, g (n) fp32, v NULL. weights (n) = w, rounded to the
+ * stream's precision; where that is fp32 it is w itself. Nothing else aliases. A clip scale of 0 leaves
+ * everything untouched. */
 #ifndef ANNEAL_KERNELS_LION_H
 #define ANNEAL_KERNELS_LION_H
 

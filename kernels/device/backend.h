@@ -138,7 +138,7 @@ struct clip_state {
  * to `end`. A sorted table of these lies in device memory; its last range ends at n. */
 struct update_range {
     size_t end;
-    float lr_scale;     /* times the step's learning rate; 0: nothing in the range is read or written */
+    float lr_scale;     /* times the step's learning rate */
     float weight_decay; /* decoupled, times the scaled learning rate */
 };
 

@@ -353,11 +353,11 @@ static void reduce_case(const struct op_side *side, struct op_shape s, struct op
     desk_close(&d, out);
 }
 
-/* Matrices, vectors, and what groups of parameters make of them: boundaries inside a thread's piece, a
- * stretch that is frozen, ranges of one element. */
+/* Matrices, vectors, and what groups of parameters make of them: boundaries inside a thread's piece,
+ * ranges of one element. */
 static struct update_range *ranges_of(struct desk *d, size_t n, int *count)
 {
-    struct update_range ranges[] = {{0, 1, 0.1f}, {0, 0.5f, 0}, {0, 0, 0.1f}, {0, 1, 0}, {0, 2, 0.01f}};
+    struct update_range ranges[] = {{0, 1, 0.1f}, {0, 0.5f, 0}, {0, 4, 0.1f}, {0, 1, 0}, {0, 2, 0.01f}};
     size_t at[] = {n / 3 + 1, n / 3 + 2, n / 2 + 1, n - n / 5 - 1, n};
     *count = 0;
     for (int i = 0; i < 5; i++) { /* small tensors have fewer */

@@ -198,13 +198,12 @@ static void scale_zero_leaves_everything_untouched(void **state)
     check_each_isa(2, scale_zero_body);
 }
 
-/* What groups of parameters make of the arena: boundaries anywhere, decay and rate of their own, one frozen.
- */
-static const struct update_range pieces[] = {{1, 1, 0.1f},  {1021, 0.5f, 0},   {1023, 0, 0.3f},
+/* What groups of parameters make of the arena: boundaries anywhere, decay and rate of their own. */
+static const struct update_range pieces[] = {{1, 1, 0.1f},  {1021, 0.5f, 0},   {1023, 4, 0.3f},
                                              {40007, 1, 0}, {40008, 2, 0.05f}, {70001, 0.25f, 0.1f}};
 enum { PIECES = sizeof pieces / sizeof *pieces, PIECES_END = 70001 };
 
-/* The same elements, a call for each range: w, m, v must be alike to the bit, a frozen range what it was. */
+/* The same elements, a call for each range: w, m, v must be alike to the bit. */
 static void pieces_body(const struct check_target *t)
 {
     enum { N = PIECES_END };
@@ -226,7 +225,6 @@ static void pieces_body(const struct check_target *t)
             size_t n = pieces[i].end - from;
             struct update_range alone = {n, 1, pieces[i].weight_decay};
             struct step_control own = {.lr = whole.lr * pieces[i].lr_scale}; /* a power of two: exact */
-            if (pieces[i].lr_scale == 0) continue;
             if (kind)
                 t->backend->lion_step(w1 + from, w1 + from, m1 + from, NULL, g + from, n, &alone, 1, lion,
                                       &own, &clip, t->stream);
@@ -237,15 +235,12 @@ static void pieces_body(const struct check_target *t)
         check_same_bits("w", w0, w1, N);
         check_same_bits("m", m0, m1, N);
         check_same_bits("v", v0, v1, N);
-        check_same_bits("frozen w", w0 + 1021, w + 1021, 2);
-        check_same_bits("frozen m", m0 + 1021, m + 1021, 2);
-        assert_true(w0[1020] != w[1020] && w0[1023] != w[1023]);
         free(w0), free(m0), free(v0), free(w1), free(m1), free(v1);
     }
     free(g), free(w), free(m), free(v);
 }
 
-static void ranges_are_updated_as_if_each_were_alone_and_a_scale_of_zero_freezes(void **state)
+static void ranges_are_updated_as_if_each_were_alone(void **state)
 {
     (void)state;
     check_each_isa(2, pieces_body);
@@ -260,7 +255,7 @@ int main(void)
         cmocka_unit_test(adamw_agrees_with_the_reference),
         cmocka_unit_test(lion_agrees_with_the_paper),
         cmocka_unit_test(scale_zero_leaves_everything_untouched),
-        cmocka_unit_test(ranges_are_updated_as_if_each_were_alone_and_a_scale_of_zero_freezes),
+        cmocka_unit_test(ranges_are_updated_as_if_each_were_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
