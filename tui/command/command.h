@@ -22,7 +22,8 @@ struct command {
     const struct command *const *subcommands; /* instead of run; NULL at the end */
 };
 
-/* Members of a command: its function, and the record of its options before the words are read. */
+/* Members of a command: its function, and the record of its options before the words are read, which
+ * may be (struct options){0}. */
 #define COMMAND_RUN(function, record) .defaults = &(record), .size = sizeof(record), .run = function
 
 /* A field's place in the file's own record of options. */

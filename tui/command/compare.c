@@ -424,8 +424,6 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-static const struct options defaults = {0};
-
 static const struct option_spec options[] = {
     OPTION("json", OPTION_FLAG, AT(json), NULL,
            "one JSON object: runs (the columns of `anneal runs`, peak_memory_bytes, wall_time_sec, and "
@@ -452,5 +450,5 @@ const struct command command_compare = {
                  "  anneal compare base wide latest\n"
                  "  anneal runs --filter 'train.learning_rate<1e-3'      which runs there are to compare"},
     .summary = "what differs between runs, and the outcome of each",
-    COMMAND_RUN(run, defaults),
+    COMMAND_RUN(run, (struct options){0}),
 };

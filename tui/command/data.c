@@ -28,8 +28,6 @@ struct options {
     bool json, dry_run;
 };
 
-static const struct options defaults = {0};
-
 #define TOKENIZER_OPTION(text) OPTION("tokenizer", OPTION_TEXT, AT(tokenizer), "T", text, .letter = 't')
 #define JSON_OPTION            OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON value instead of text")
 #define PROGRESS_OPTION                                                                                      \
@@ -116,7 +114,7 @@ static const struct command data_prepare = {
              "FILE.tok, FILE.tok.json (which tokenizer, how many tokens) and FILE.tokenizer.json.\n"
              "`anneal train --data.train=INPUT` does the preparation by itself."},
     .summary = "texts into a token file",
-    COMMAND_RUN(prepare, defaults),
+    COMMAND_RUN(prepare, (struct options){0}),
 };
 
 /* ---- info ---- */
@@ -343,7 +341,7 @@ static const struct command data_info = {
                  "Counts tokens and vocabulary, the entropy, and the most frequent tokens of token files: "
                  ".tok, llm.c's shards (.bin, ids of 16 or 32 bits), a folder or a pattern of them."},
     .summary = "what is in token files",
-    COMMAND_RUN(info, defaults),
+    COMMAND_RUN(info, (struct options){0}),
 };
 
 /* ---- fetch ---- */
@@ -382,7 +380,7 @@ static const struct command data_fetch = {
              .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists "
                       "the recipes."},
     .summary = "the text of a recipe",
-    COMMAND_RUN(fetch, defaults),
+    COMMAND_RUN(fetch, (struct options){0}),
 };
 
 /* ---- clean ---- */
@@ -457,7 +455,7 @@ static const struct command data_clean = {
              "again, and prints how much that frees. Nothing is lost: what is needed again is encoded again, "
              "with the same tokens. Runs, checkpoints, recipes' texts and your own .tok files stay."},
     .summary = "removes encoded texts that training has kept",
-    COMMAND_RUN(clean, defaults),
+    COMMAND_RUN(clean, (struct options){0}),
 };
 
 static const struct command *const subcommands[] = {&data_prepare, &data_info, &data_fetch, &data_clean,

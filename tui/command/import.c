@@ -28,8 +28,6 @@ static enum status run(const void *options, const struct words *words, struct er
     return STATUS_OK;
 }
 
-static const struct options defaults = {0};
-
 static const struct option_spec options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME",
            "what to call it; without it, as the run or the folder that the files come from. A CSV's run "
@@ -63,5 +61,5 @@ const struct command command_import = {
                   "  anneal import log124M/main.log --name gpt2-124M\n"
                   "  anneal import scalars/*.csv --name theirs"},
     .summary = "a run from CSV, TensorBoard's scalars or llm.c's main.log",
-    COMMAND_RUN(run, defaults),
+    COMMAND_RUN(run, (struct options){0}),
 };

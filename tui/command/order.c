@@ -121,8 +121,6 @@ static enum status run_order(const void *options, const struct words *words, str
     return status;
 }
 
-static const struct options defaults = {0};
-
 static const struct option_spec options[] = {
     OPTION("wait", OPTION_FLAG, AT(wait), NULL,
            "waits until it is obeyed and prints the outcome; after stop also until the trainer has let go of "
@@ -150,5 +148,5 @@ const struct command command_order = {
                       "  anneal order latest checkpoint --wait\n"
                       "  anneal order kjv lr-factor 0.5"},
     .summary = "order a running trainer to pause, continue, stop, checkpoint, ...",
-    COMMAND_RUN(run_order, defaults),
+    COMMAND_RUN(run_order, (struct options){0}),
 };

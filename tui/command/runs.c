@@ -438,8 +438,6 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-static const struct options defaults = {0};
-
 static const struct option_spec options[] = {
     OPTION("filter", OPTION_ANY_TEXT, AT(filter), "EXPR",
            "only runs for which EXPR holds: COLUMN OP VALUE, joined by commas (and); OP is = != < <= > >= or "
@@ -469,5 +467,5 @@ const struct command command_runs = {
                  "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss\n"
                  "  anneal runs --filter 'train.learning_rate<1e-3,train.optimizer=lion'"},
     .summary = "list the runs",
-    COMMAND_RUN(run, defaults),
+    COMMAND_RUN(run, (struct options){0}),
 };

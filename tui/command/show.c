@@ -434,8 +434,6 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-static const struct options defaults = {0};
-
 static const struct option_spec options[] = {
     OPTION("profile", OPTION_FLAG, AT(profile), NULL,
            "instead, where the time of its steps goes: phase and operation with calls, time, share and the "
@@ -456,5 +454,5 @@ const struct command command_show = {
                       "events, and its complete configuration.",
              .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest."},
     .summary = "all about one run; where the time of its steps goes",
-    COMMAND_RUN(run, defaults),
+    COMMAND_RUN(run, (struct options){0}),
 };

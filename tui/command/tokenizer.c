@@ -24,8 +24,6 @@ struct options {
     bool json;
 };
 
-static const struct options defaults = {0};
-
 #define TOKENIZERS                                                                                           \
     "TOKENIZER is bytes (256 ids, one a byte) or the path of a tokenizer.json: one of ours, or Hugging "     \
     "Face's with "                                                                                           \
@@ -99,7 +97,7 @@ static const struct command train_command = {
              .about = "Learns a byte-level BPE from INPUT (files, folders of text files, names of recipes). "
                       "The file loads in Hugging Face's library and encodes the same."},
     .summary = "learn a byte-level BPE",
-    COMMAND_RUN(train, defaults),
+    COMMAND_RUN(train, (struct options){0}),
 };
 
 /* ---- encode ---- */
@@ -195,7 +193,7 @@ static const struct command encode_command = {
              .options = encode_options,
              .about = "Prints the ids of FILE, TEXT or standard input on one line. " TOKENIZERS},
     .summary = "text into ids",
-    COMMAND_RUN(encode, defaults),
+    COMMAND_RUN(encode, (struct options){0}),
 };
 
 /* ---- decode ---- */
@@ -328,7 +326,7 @@ static const struct command info_command = {
              .options = info_options,
              .about = "Prints what a tokenizer is. " TOKENIZERS},
     .summary = "what a tokenizer is",
-    COMMAND_RUN(info, defaults),
+    COMMAND_RUN(info, (struct options){0}),
 };
 
 static const struct command *const subcommands[] = {&train_command, &encode_command, &decode_command,
