@@ -47,7 +47,15 @@ static void matrix(struct operation_call *call, struct matrix m, enum access acc
 #define NOTE_COUNT(name, type)
 #define NOTE_VALUE(name, type)
 
-/* The counts, wide enough for the products of the list. */
+/* The counts, wide enough for the products of the list: the largest model that the settings accept has more
+ * FLOPs than an int64_t holds. */
+typedef __int128 wide;
+
+static int64_t capped(wide flops)
+{
+    return flops < INT64_MAX ? (int64_t)flops : INT64_MAX;
+}
+
 #define COUNTS(operands)   OPERANDS_END(COUNT_A operands)
 #define COUNT_A(kind, ...) COUNT_##kind(__VA_ARGS__) COUNT_B
 #define COUNT_B(kind, ...) COUNT_##kind(__VA_ARGS__) COUNT_A
@@ -62,8 +70,8 @@ static void matrix(struct operation_call *call, struct matrix m, enum access acc
 #define COUNT_SITE(...)
 #define COUNT_VALUE(...)
 #define COUNT_COUNT(name, type)                                                                              \
-    const int64_t name = (int64_t)name##_;                                                                   \
-    call.counts[call.count_count++] = name;
+    const wide name = (wide)name##_;                                                                         \
+    call.counts[call.count_count++] = (int64_t)name;
 
 #define ARGUMENTS(operands)         OPERANDS_END(ARGUMENT_A operands)
 #define ARGUMENT_A(kind, name, ...) name##_, ARGUMENT_B
@@ -79,7 +87,7 @@ static void matrix(struct operation_call *call, struct matrix m, enum access acc
         (void)E;                                                                                             \
         struct operation_call call = {.operation = OPERATION_##slot, .label = name};                         \
         COUNTS(operands_)                                                                                    \
-        call.flops = work;                                                                                   \
+        call.flops = capped(work);                                                                           \
         NOTES(operands_)                                                                                     \
         o->note(o->context, &call);                                                                          \
         if (o->backend) o->backend->slot(ARGUMENTS(operands_) o->stream);                                    \
