@@ -23,7 +23,7 @@ enum {
     WRITER_ORDERS = 64,
 };
 
-/* What a slot is, beside a record of a table. */
+/* The kind of a slot, beside a record of a table. */
 enum { SLOT_STATUS = TABLE_COUNT, SLOT_ORDER_DONE, SLOT_SEGMENT, SLOT_DEVICE };
 
 /* One record under way. Texts borrowed by it lie in the ring of bytes, one after the other. */
@@ -54,7 +54,7 @@ struct writer_pace {
     uint64_t looks;                          /* `looks` at the last commit */
 };
 
-/* What waits for a commit. */
+/* Records that wait for a commit. */
 struct writer_demand {
     size_t records;
     bool lost, flush, closing; /* records were lost; somebody waits; the run ends */

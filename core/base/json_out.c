@@ -27,7 +27,7 @@ static void put_word(struct json_out *out, const char *word)
     put(out, word, strlen(word));
 }
 
-/* What stands in a string for a character that cannot stand there itself; "" for one that can. */
+/* The escape that stands in a string for a character that cannot stand there itself; "" for one that can. */
 static const char *escape(uint32_t point, char buf[8])
 {
     *buf = '\0';

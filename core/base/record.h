@@ -102,7 +102,7 @@ struct gpu_process {
     int64_t bytes; /* -1: not known */
 };
 
-/* What a device did at a moment; see kernels/device/gauge.h. Unknown numbers are NaN or -1. */
+/* The state of a device at a moment; see kernels/device/gauge.h. Unknown numbers are NaN or -1. */
 struct gpu_record {
     double wall_time;
     int gpu;                /* NVML's index; -1: the CPU */

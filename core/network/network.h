@@ -67,7 +67,7 @@ static inline void *network_at(const struct network *network, enum buffer buffer
  * are set here. Work that is queued again as a graph is not noted. */
 void network_observe(struct network *network, struct observer *observer);
 
-/* What a profile calls this call of a pass, as static text; NULL: not part of one. */
+/* The name of this call in a profile, static text; NULL: not part of one. */
 const char *network_label(const struct network *network, const struct operation_call *call);
 
 /* Which part of a step comes next. */

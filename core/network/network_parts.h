@@ -4,7 +4,7 @@
 
 #include "core/network/network.h"
 
-/* What the network computes with of a parameter. */
+/* The copy of a parameter that the network computes with. */
 static inline const void *parameter(const struct network *net, const struct param *p)
 {
     const unsigned char *arena = p->frozen ? net->frozen : net->compute_weights;

@@ -8,7 +8,7 @@
 
 enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_FEED_FORWARD };
 
-/* What every operation of a pass over (B,T) tokens goes by. */
+/* The sizes, table and stream that every operation of a pass over (B,T) tokens uses. */
 struct pass {
     struct network *net;
     const struct backend *k;

@@ -121,7 +121,7 @@ static bool is_shared(const struct plan *plan, int b)
     return kind == BUFFER_SHARED;
 }
 
-/* What those take of the workspace, by their sizes and lifetimes. */
+/* The bytes that those take of the workspace, by their sizes and lifetimes. */
 static size_t solve_shared(struct plan *plan)
 {
     struct placement at[BUFFERS];
@@ -146,7 +146,7 @@ static void place_shared(struct plan *plan)
     }
 }
 
-/* What every layer saves, layer by layer; behind the last one, what leaves it. */
+/* The activations that every layer saves, layer by layer; behind the last one, its output. */
 static void place_saved(struct plan *plan)
 {
     int L = plan->input.model->config.num_layers;

@@ -60,14 +60,14 @@ enum { PLAN_FLIGHTS = 2 }; /* training steps that may be under way */
 /* Batches that may be on their way to the device: those of as many steps, but no more than this. */
 enum { PLAN_HOST_BATCHES_MAX = 16 };
 
-/* What a training step leaves on the device for the host to read. */
+/* The result of a training step, on the device for the host to read. */
 struct step_result {
     double loss_sum; /* over the micro-batches so far, unscaled */
     double squares;  /* of the gradients: their sum, which the world combines */
     struct clip_state clip;
 };
 
-/* What the plan is made for. */
+/* Everything that a plan depends on. */
 struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
     int B, T;                  /* sequences of a micro-batch, tokens of a sequence */

@@ -13,7 +13,7 @@
 #include "core/network/span.h"
 #include "kernels/device/observed.h"
 
-/* What an operation does with one SHARED buffer, or with the set that layers share. */
+/* One operation's access to a SHARED buffer, or to the set that layers share. */
 struct touch {
     int call;
     enum buffer buffer;

@@ -16,7 +16,7 @@
 
 enum { SKIPS_IN_A_ROW_MAX = 100 };
 
-/* What is due after a step, and not done yet. */
+/* Actions that are due after a step and not done yet. */
 enum { DUE_EVALUATION = 1, DUE_BEST = 2, DUE_SAMPLE = 4, DUE_CHECKPOINT = 8 };
 
 /* By the configuration, after `step` steps, the last of which ends an epoch or does not. */

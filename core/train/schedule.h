@@ -18,7 +18,7 @@ struct schedule {
     int64_t warmup, total;
 };
 
-/* What a finished configuration plans. */
+/* The plan of a finished configuration. */
 struct schedule schedule_of(const struct config *config);
 
 double schedule_lr(const struct schedule *schedule, int64_t step);

@@ -40,7 +40,7 @@ static enum status check_memory(const struct trainer *t, struct err *err)
         text_format_bytes((uint64_t)available, limit, sizeof limit));
 }
 
-/* What warming up has while it lasts. */
+/* The state of warming up. */
 struct warming {
     const struct progress *progress; /* NULL: nobody looks */
     struct allocator_scope scratch;

@@ -96,7 +96,7 @@ struct saving {
     int64_t last_step; /* of the newest checkpoint; -1: none, or it failed */
 };
 
-/* What has been asked from outside, and where the loop is. */
+/* Requests from outside, and where the loop is. */
 struct course {
     unsigned due;
     bool asked, leave, pause, resting; /* resting: the observer knows of the pause */

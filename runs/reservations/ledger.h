@@ -42,7 +42,7 @@ struct reservation {
     char home[LEDGER_HOME]; /* its process's ANNEAL_HOME; "": not known */
 };
 
-/* What a device has. */
+/* The memory of a device. */
 struct ledger_room {
     const char *device; /* what names it on this host */
     const char *name;   /* what a sentence calls it: "cuda:0" */

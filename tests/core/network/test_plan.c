@@ -346,7 +346,7 @@ static void more_than_can_be_counted_is_refused_with_the_numbers(void **state)
     model_release(&model);
 }
 
-/* What fitting asks for is recorded with fewer pieces of the loss. */
+/* Fitting records its plans with fewer pieces of the loss. */
 static void a_rough_plan_has_the_same_sizes(void **state)
 {
     (void)state;
