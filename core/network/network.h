@@ -32,7 +32,7 @@ struct network {
     float *weights, *gradients;             /* (elements) fp32, into memory */
     void *compute_weights;       /* (elements) weights in the plan's precision; weights where fp32 */
     void *frozen;                /* (frozen_elements) in the plan's precision */
-    const struct backend *table; /* what the passes call: the backend's, or the table that observes it */
+    const struct backend *table; /* called by the passes: the backend's, or the table that observes it */
     struct stream *calls;        /* of `table` */
     struct pass_place where;     /* which part of a step calls */
 };

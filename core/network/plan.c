@@ -216,7 +216,7 @@ static enum status record_passes(struct plan *plan, struct record *record, struc
     return record_with(plan, record, chunk, err);
 }
 
-/* What the record shows beside lifetimes. */
+/* Results of the record beside lifetimes. */
 static enum status keep(struct plan *plan, const struct record *record, struct err *err)
 {
     size_t bytes = (size_t)record->product_count * sizeof *plan->products;

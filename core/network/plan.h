@@ -78,14 +78,14 @@ struct plan_input {
     size_t gemm_workspace;     /* bytes that the device's matrix products want: backend->gemm_workspace */
     enum plan_loss loss;       /* how the head's loss goes over the rows: in chunks, or all at once */
     bool host_counts; /* the device computes in the host's memory: the host's buffers are its own, too */
-    enum allocator_kind allocator;  /* what the network's memory is cut from */
+    enum allocator_kind allocator;  /* the network's memory is cut from it */
     size_t pool_unit;               /* of the device, where the allocator is its pool: backend->pool_unit */
     struct allocator_listener full; /* receives who holds what, and what was planned, when there is no room */
     bool rough;                     /* sizes and places alone: products, calls and FLOPs need not be right */
     int snapshot; /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
 };
 
-/* What a plan with this input's allocator depends on of the device. */
+/* Facts of the device that a plan with this input's allocator depends on. */
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
 
 /* Of a LAYER buffer: in the set that layers share. */
@@ -120,7 +120,7 @@ struct plan {
 /* Of the categories that the device's own memory holds: all but the host's. */
 size_t plan_device_bytes(const struct plan *plan);
 
-/* What a network that is opened with this plan takes of the device: total_bytes, and what the plan's
+/* Bytes of the device that a network opened with this plan takes: total_bytes, and what the plan's
  * allocator takes more to cut them from. */
 enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err);
 
