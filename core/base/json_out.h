@@ -51,6 +51,25 @@ void json_out_null(struct json_out *out, const char *name);
 void json_out_raw(struct json_out *out, const char *name,
                   const char *json); /* JSON already: a number of the caller's */
 
+/* clang-format off */
+/* A member by the type of its value: text, real or bool (a comparison is an int: cast it), else a whole number. */
+#define JSON_OUT(out, name, value)                                                                           \
+    _Generic((value), bool: json_out_bool, float: json_out_real, double: json_out_real,                      \
+             char *: json_out_text, const char *: json_out_text, default: json_out_int)(out, name, value)
+
+/* Up to eight members at once: JSON_MEMBERS(out, "run", id, "step", step, "loss", loss); */
+#define JSON_MEMBERS(...) JSON_PICK(__VA_ARGS__, 8, -, 7, -, 6, -, 5, -, 4, -, 3, -, 2, -, 1, -)(__VA_ARGS__)
+#define JSON_PICK(out, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) JSON_OUT_##count
+#define JSON_OUT_1(out, name, value)      JSON_OUT(out, name, value)
+#define JSON_OUT_2(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_1(out, __VA_ARGS__))
+#define JSON_OUT_3(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_2(out, __VA_ARGS__))
+#define JSON_OUT_4(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_3(out, __VA_ARGS__))
+#define JSON_OUT_5(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_4(out, __VA_ARGS__))
+#define JSON_OUT_6(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_5(out, __VA_ARGS__))
+#define JSON_OUT_7(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_6(out, __VA_ARGS__))
+#define JSON_OUT_8(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_7(out, __VA_ARGS__))
+/* clang-format on */
+
 /* Ends the line and flushes the file; 0, or the errno of what went wrong first. */
 int json_out_finish(struct json_out *out);
 

@@ -135,6 +135,22 @@ static void any_bytes_become_a_string_that_a_parser_reads(void **state)
     }
 }
 
+static void members_are_written_by_the_types_of_their_values(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct json_out *json = begin(&s);
+    char name[] = "n";
+    const char *none = NULL;
+    json_out_open(json, NULL, '{', JSON_OUT_COMPACT);
+    JSON_MEMBERS(json, "a", 1);
+    JSON_MEMBERS(json, "b", name, "c", none, "d", 0.5f, "e", 2.0, "f", (bool)(name[0] == 'n'), "g", (size_t)7,
+                 "h", INT64_MIN, "i", "text");
+    json_out_close(json);
+    expect(&s, "{\"a\":1,\"b\":\"n\",\"c\":null,\"d\":0.5,\"e\":2.0,\"f\":true,\"g\":7,"
+               "\"h\":-9223372036854775808,\"i\":\"text\"}\n");
+}
+
 static void the_first_write_error_is_kept(void **state)
 {
     (void)state;
@@ -163,6 +179,7 @@ int main(void)
         cmocka_unit_test(numbers_read_back_and_keep_their_kind),
         cmocka_unit_test(control_characters_are_kept_and_escaped),
         cmocka_unit_test(any_bytes_become_a_string_that_a_parser_reads),
+        cmocka_unit_test(members_are_written_by_the_types_of_their_values),
         cmocka_unit_test(the_first_write_error_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
