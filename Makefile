@@ -226,11 +226,11 @@ test: test-deps
 test-long: test-deps
 	@LONG=1 $(MAKE) --no-print-directory run-tests
 
-# Under ThreadSanitizer the programs whose threads are ours: allocator, ring, recorder and its ledger, batches cut ahead,
+# Under ThreadSanitizer the programs whose threads are ours: ring, recorder and its ledger, batches cut ahead,
 # checkpoints written beside training, metrics, and whole commands. Left out are the simulator of CUDA, one thread whose
 # fibers (Boost.Context) the sanitizer would take for threads, and what has no thread but OpenMP's, whose library is not
 # instrumented: tests/run.sh gives every team one thread.
-THREADED := core/base/test_base core/memory/test_allocator_random core/checkpoint/test_saves core/train/test_step_loop \
+THREADED := core/base/test_base core/checkpoint/test_saves core/train/test_step_loop \
             core/train/test_trainer core/train/test_resume datasets/test_prefetch kernels/test_gauge runs/test_crash \
             runs/test_failing_store runs/reservations/test_ledger runs/test_writer tui/command/test_memory_share \
             tui/command/test_steering tui/command/test_train

@@ -11,14 +11,13 @@
  *     caching   blocks are split, merged and kept for the next request, in the order of their stream;
  *               trimmed when the device is full
  *
- * Memory is asked for in a scope and freed singly or with its scope, on every way out of a function; the
- * allocator's own scope lasts as long as it does. Freeing twice, freeing what is not ours, sizes that
- * overflow and a full device are errors that name the tag; the table of tags goes to the report, if one was
- * given. All functions may be called from several threads.
+ * Memory is asked for in a scope and freed with it, on every way out of a function; the allocator's own scope
+ * lasts as long as it does. Sizes that overflow and a full device are errors that name the tag, and the table
+ * of tags goes to the listener. One thread at a time.
  *
  * Memory belongs to the stream it was asked for: work queued there after allocator_alloc may use it, and what
- * was queued there before allocator_free still may. A stream NULL is for memory whose users wait for the
- * device before they free it. A stream must outlive its memory; allocator_stream_closes says that it ends. */
+ * was queued there before its scope ends still may. A stream NULL is for memory whose users wait for the
+ * device before they free it. A stream must outlive its memory. */
 #ifndef ANNEAL_CORE_MEMORY_ALLOCATOR_H
 #define ANNEAL_CORE_MEMORY_ALLOCATOR_H
 
@@ -33,36 +32,33 @@
 
 struct allocator; /* opaque */
 
-/* Hears a text, a line at a time. */
+/* Receives a text, a line at a time. */
 struct allocator_listener {
-    void (*line)(void *context, const char *line); /* borrowed for the call; NULL: nobody hears */
+    void (*line)(void *context, const char *line); /* borrowed for the call; NULL: nobody listens */
     void *context;
 };
 
 struct allocator_options {
     enum allocator_kind kind;
-    const struct backend *backend; /* borrowed */
-    struct device *device;         /* borrowed */
-    size_t arena_bytes;            /* arena: its size, each request rounded up to 256 */
-    FILE *report; /* where the table goes after a misuse (freed twice, never given, a size that
-                     overflows) and leaks are named; NULL: nowhere */
-    struct allocator_listener full; /* hears the table when there is no room; the sentence of the error has
+    const struct backend *backend;  /* borrowed */
+    struct device *device;          /* borrowed */
+    size_t arena_bytes;             /* arena: its size, each request rounded up to 256 */
+    FILE *report;                   /* where leaks are named; NULL: nowhere */
+    struct allocator_listener full; /* receives the table when there is no room; the sentence of the error has
                                        what is live of it, as far as a line holds that */
 };
 
-/* What the memory of one tag, or all of it, comes to, in bytes. */
+/* The memory of one tag, or all of it, in bytes. */
 struct allocator_usage {
-    const char *tag;       /* of the allocator's own; "" for the sum */
-    int64_t live, peak;    /* as asked for: now, and the most there ever was */
-    int64_t reserved;      /* live with rounding; of the sum: what the device has given */
-    int64_t peak_reserved; /* the most there ever was of it */
-    int64_t count, total;  /* allocations now, and ever */
+    char tag[32];       /* "" for the sum */
+    int64_t live, peak; /* as asked for: now, and the most there ever was */
+    int64_t reserved;   /* live with rounding; of the sum: what the device has given */
+    int64_t count;      /* allocations */
 };
 
 /* One lifetime: its memory is freed together. */
 struct allocator_scope {
     struct allocator *allocator; /* borrowed */
-    int32_t first;               /* of its allocations; private */
 };
 
 /* What this strategy takes of a device for `count` requests of these sizes in this order, without a stream
@@ -91,19 +87,14 @@ enum status allocator_alloc_f32(struct allocator_scope *scope, const char *tag, 
 enum status allocator_alloc_host(struct allocator_scope *scope, const char *tag, size_t bytes, void **out,
                                  struct err *err);
 
-/* `stream`: where it was used last; NULL where all its users are done. NULL memory is harmless. */
-enum status allocator_free(struct allocator *allocator, void *memory, struct stream *stream, struct err *err);
-
 /* Gives back to the device what is reserved and unused, after waiting for the streams. Returns the bytes. */
 size_t allocator_trim(struct allocator *allocator);
-/* Before stream_close: nothing asked for on it may be live. */
-enum status allocator_stream_closes(struct allocator *allocator, struct stream *stream, struct err *err);
 
 /* The table of tags, with their sum, as of now. The listener must not call the allocator. */
-void allocator_tell(struct allocator *allocator, const struct allocator_listener *listener);
+void allocator_tell(const struct allocator *allocator, const struct allocator_listener *listener);
 
-void allocator_sum(struct allocator *allocator, struct allocator_usage *out);
+void allocator_sum(const struct allocator *allocator, struct allocator_usage *out);
 /* The tags in the order they first came; returns how many of them `out` holds. */
-int allocator_tags(struct allocator *allocator, struct allocator_usage *out, int max);
+int allocator_tags(const struct allocator *allocator, struct allocator_usage *out, int max);
 
 #endif

@@ -1,198 +1,250 @@
-/* Three of the strategies of allocator.h: basic, pool and arena. The fourth is allocator_caching.c. */
+/* The strategies of allocator.h: basic, pool, arena and caching. */
 #include <stdlib.h>
 
 #include "core/base/text.h"
 #include "core/memory/allocator_strategy.h"
 
-/* ---- basic: every request goes to the device ---- */
+#define MIB ((size_t)1 << 20)
 
-struct basic {
-    const struct backend *backend;
-    struct device *device;
-    size_t reserved;
-};
-
-static enum status basic_open(const struct allocator_options *options, void **state, struct err *err)
+static size_t round_up(size_t bytes, size_t unit)
 {
-    struct basic *b = malloc(sizeof *b);
-    if (!b) return err_set(err, STATUS_NO_MEMORY, "no memory for an allocator");
-    *b = (struct basic){options->backend, options->device, 0};
-    *state = b;
-    return STATUS_OK;
+    return (bytes + unit - 1) / unit * unit;
 }
 
-static enum status basic_take(void *state, size_t bytes, struct stream *stream, struct allocator_block *out,
-                              struct err *err)
+static size_t nothing_to_trim(struct allocator_source *s)
 {
-    struct basic *b = state;
-    void *memory;
-    enum status status = b->backend->mem_alloc(b->device, bytes, &memory, err);
-    if (status) return status;
-    b->reserved += bytes;
-    *out = (struct allocator_block){memory, bytes, NULL, stream};
-    return STATUS_OK;
-}
-
-/* mem_free waits for what uses the memory. */
-static void basic_give(void *state, const struct allocator_block *block, struct stream *last_used_on)
-{
-    struct basic *b = state;
-    (void)last_used_on;
-    b->backend->mem_free(b->device, block->memory);
-    b->reserved -= block->bytes;
-}
-
-static size_t basic_reserved(const void *state)
-{
-    return ((const struct basic *)state)->reserved;
-}
-
-static size_t nothing_to_trim(void *state)
-{
-    (void)state;
+    (void)s;
     return 0;
 }
 
-static void no_stream_is_known(void *state, struct stream *stream)
+/* ---- basic: every request goes to the device ---- */
+
+static enum status basic_take(struct allocator_source *s, size_t bytes, struct stream *stream,
+                              struct allocator_block *out, struct err *err)
 {
-    (void)state;
+    enum status status = s->backend->mem_alloc(s->device, bytes, &out->memory, err);
     (void)stream;
+    if (!status) s->reserved += bytes;
+    return status;
 }
 
-static void basic_close(void *state)
+/* mem_free waits for what uses the memory. */
+static void basic_give(struct allocator_source *s, const struct allocator_block *block)
 {
-    free(state);
+    s->backend->mem_free(s->device, block->memory);
+    s->reserved -= block->bytes;
 }
-
-const struct allocator_strategy allocator_basic = {.open = basic_open,
-                                                   .take = basic_take,
-                                                   .give = basic_give,
-                                                   .reserved = basic_reserved,
-                                                   .trim = nothing_to_trim,
-                                                   .stream_closes = no_stream_is_known,
-                                                   .close = basic_close};
 
 /* ---- pool: the device's own, ordered by streams ---- */
 
-static enum status pool_take(void *state, size_t bytes, struct stream *stream, struct allocator_block *out,
-                             struct err *err)
+static enum status pool_take(struct allocator_source *s, size_t bytes, struct stream *stream,
+                             struct allocator_block *out, struct err *err)
 {
-    struct basic *b = state;
-    void *memory;
-    enum status status = b->backend->pool_alloc(b->device, bytes, stream, &memory, err);
+    enum status status = s->backend->pool_alloc(s->device, bytes, stream, &out->memory, err);
     if (status == STATUS_NO_MEMORY) { /* what was freed may only be free once its stream has come there */
-        b->backend->pool_trim(b->device);
-        status = b->backend->pool_alloc(b->device, bytes, stream, &memory, err);
+        s->backend->pool_trim(s->device);
+        status = s->backend->pool_alloc(s->device, bytes, stream, &out->memory, err);
     }
-    if (status) return status;
-    *out = (struct allocator_block){memory, bytes, NULL, stream};
-    return STATUS_OK;
+    out->stream = stream;
+    return status;
 }
 
-static void pool_give(void *state, const struct allocator_block *block, struct stream *last_used_on)
+static void pool_give(struct allocator_source *s, const struct allocator_block *block)
 {
-    struct basic *b = state;
-    b->backend->pool_free(b->device, block->memory, block->bytes,
-                          last_used_on ? last_used_on : block->stream);
+    s->backend->pool_free(s->device, block->memory, block->bytes, block->stream);
 }
 
-static size_t pool_reserved(const void *state)
+static size_t pool_trim(struct allocator_source *s)
 {
-    const struct basic *b = state;
-    return b->backend->pool_reserved(b->device);
+    size_t before = s->backend->pool_reserved(s->device);
+    s->backend->pool_trim(s->device);
+    return before - s->backend->pool_reserved(s->device);
 }
-
-static size_t pool_trim(void *state)
-{
-    struct basic *b = state;
-    size_t before = pool_reserved(state);
-    b->backend->pool_trim(b->device);
-    return before - pool_reserved(state);
-}
-
-static void pool_close(void *state)
-{
-    pool_trim(state);
-    free(state);
-}
-
-const struct allocator_strategy allocator_pool = {.open = basic_open,
-                                                  .take = pool_take,
-                                                  .give = pool_give,
-                                                  .reserved = pool_reserved,
-                                                  .trim = pool_trim,
-                                                  .stream_closes = no_stream_is_known,
-                                                  .close = pool_close};
 
 /* ---- arena: one block; requests follow each other ---- */
 
-struct bump {
-    const struct backend *backend;
-    struct device *device;
-    unsigned char *memory;
-    size_t bytes, used, live;
-};
-
-static enum status arena_open(const struct allocator_options *options, void **state, struct err *err)
+static enum status arena_open(struct allocator_source *s, size_t bytes, struct err *err)
 {
-    struct bump *b = malloc(sizeof *b);
     void *memory = NULL;
     char text[32];
-    if (!b) return err_set(err, STATUS_NO_MEMORY, "no memory for an allocator");
-    *b = (struct bump){.backend = options->backend, .device = options->device};
-    b->bytes = (options->arena_bytes + ALLOCATOR_ALIGN - 1) & ~(size_t)(ALLOCATOR_ALIGN - 1);
-    enum status status = b->bytes ? b->backend->mem_alloc(b->device, b->bytes, &memory, err) : STATUS_OK;
+    enum status status = bytes ? s->backend->mem_alloc(s->device, bytes, &memory, err) : STATUS_OK;
     if (status == STATUS_NO_MEMORY)
-        err_prefix(err, "arena: no room for %s", text_format_bytes(b->bytes, text, sizeof text));
-    if (status) {
-        free(b);
-        return status;
-    }
-    b->memory = memory;
-    *state = b;
+        err_prefix(err, "arena: no room for %s", text_format_bytes(bytes, text, sizeof text));
+    if (status) return status;
+    s->arena = memory;
+    s->reserved = bytes;
     return STATUS_OK;
 }
 
-static enum status arena_take(void *state, size_t bytes, struct stream *stream, struct allocator_block *out,
-                              struct err *err)
+static enum status arena_take(struct allocator_source *s, size_t bytes, struct stream *stream,
+                              struct allocator_block *out, struct err *err)
 {
-    struct bump *b = state;
-    if (bytes > b->bytes - b->used)
+    (void)stream;
+    if (bytes > s->reserved - s->used)
         return err_set(err, STATUS_NO_MEMORY,
-                       "the arena of %zu bytes has %zu left (memory.allocator = caching can grow)", b->bytes,
-                       b->bytes - b->used);
-    *out = (struct allocator_block){b->memory + b->used, bytes, NULL, stream};
-    b->used += bytes;
-    b->live += bytes;
+                       "the arena of %zu bytes has %zu left (memory.allocator = caching can grow)",
+                       s->reserved, s->reserved - s->used);
+    out->memory = s->arena + s->used;
+    s->used += bytes;
+    s->live += bytes;
     return STATUS_OK;
 }
 
 /* The last block goes back at once, others when all are gone: scopes that end in turn leave no gaps. */
-static void arena_give(void *state, const struct allocator_block *block, struct stream *last_used_on)
+static void arena_give(struct allocator_source *s, const struct allocator_block *block)
 {
-    struct bump *b = state;
-    (void)last_used_on;
-    b->live -= block->bytes;
-    if ((unsigned char *)block->memory + block->bytes == b->memory + b->used) b->used -= block->bytes;
-    if (b->live == 0) b->used = 0;
+    s->live -= block->bytes;
+    if ((unsigned char *)block->memory + block->bytes == s->arena + s->used) s->used -= block->bytes;
+    if (s->live == 0) s->used = 0;
 }
 
-static size_t arena_reserved(const void *state)
+/* ---- caching: segments of the device, cut into pieces ---- */
+
+/* A piece of a segment. Books are kept on the host, since device memory cannot hold headers. Memory freed by
+ * a stream is handed out again to that stream only, so the order of the stream protects it. Small requests
+ * have segments of their own, so that none keeps a large one from being given back. */
+struct piece {
+    unsigned char *memory;
+    size_t bytes;
+    bool free;
+    struct piece *before, *after; /* neighbours in the segment */
+    struct stream *stream;
+    bool small;                 /* the segment is of small requests */
+    struct piece *next_segment; /* of the first piece */
+};
+
+/* How much to ask of the device for a request: small ones share 4 MiB, medium ones 32 MiB, large ones have
+ * their own, rounded to 2 MiB, the device's own granularity. */
+static size_t segment_bytes(size_t bytes)
 {
-    return ((const struct bump *)state)->bytes;
+    if (bytes <= MIB) return 4 * MIB;
+    if (bytes <= 8 * MIB) return 32 * MIB;
+    return round_up(bytes, 2 * MIB);
 }
 
-static void arena_close(void *state)
+/* The smallest free piece that is large enough, or NULL. */
+static struct piece *find_piece(const struct allocator_source *s, size_t bytes, const struct stream *stream)
 {
-    struct bump *b = state;
-    if (b->memory) b->backend->mem_free(b->device, b->memory);
-    free(b);
+    struct piece *best = NULL;
+    for (struct piece *first = s->segments; first; first = first->next_segment) {
+        if (first->stream != stream || first->small != (bytes <= MIB)) continue;
+        for (struct piece *p = first; p; p = p->after)
+            if (p->free && p->bytes >= bytes && (!best || p->bytes < best->bytes)) best = p;
+    }
+    return best;
 }
 
-const struct allocator_strategy allocator_arena = {.open = arena_open,
-                                                   .take = arena_take,
-                                                   .give = arena_give,
-                                                   .reserved = arena_reserved,
-                                                   .trim = nothing_to_trim,
-                                                   .stream_closes = no_stream_is_known,
-                                                   .close = arena_close};
+/* Gives back the segments that are free as a whole. */
+static size_t caching_trim(struct allocator_source *s)
+{
+    size_t before = s->reserved;
+    for (struct piece **at = &s->segments, *p; (p = *at);) {
+        if (!p->free || p->after) {
+            at = &p->next_segment;
+            continue;
+        }
+        if (p->stream) s->backend->stream_wait(p->stream, NULL);
+        s->backend->mem_free(s->device, p->memory);
+        s->reserved -= p->bytes;
+        *at = p->next_segment;
+        free(p);
+    }
+    return before - s->reserved;
+}
+
+/* A new segment, free as a whole; what it asks for shrinks to the request when the device is full. */
+static enum status segment_new(struct allocator_source *s, size_t bytes, struct stream *stream,
+                               struct piece **out, struct err *err)
+{
+    size_t size = segment_bytes(bytes);
+    void *memory = NULL;
+    struct piece *p = malloc(sizeof *p);
+    if (!p) return err_set(err, STATUS_NO_MEMORY, "no host memory for the allocator's books");
+    enum status status = s->backend->mem_alloc(s->device, size, &memory, err);
+    if (status == STATUS_NO_MEMORY) {
+        caching_trim(s);
+        status = s->backend->mem_alloc(s->device, size, &memory, err);
+        if (status == STATUS_NO_MEMORY && size > bytes)
+            status = s->backend->mem_alloc(s->device, size = bytes, &memory, err);
+    }
+    if (status) {
+        free(p);
+        return status;
+    }
+    *p = (struct piece){memory, size, true, NULL, NULL, stream, bytes <= MIB, s->segments};
+    s->segments = p;
+    s->reserved += size;
+    *out = p;
+    return STATUS_OK;
+}
+
+static enum status caching_take(struct allocator_source *s, size_t bytes, struct stream *stream,
+                                struct allocator_block *out, struct err *err)
+{
+    struct piece *p = find_piece(s, bytes, stream);
+    enum status status = p ? STATUS_OK : segment_new(s, bytes, stream, &p, err);
+    if (status) return status;
+    struct piece *rest = p->bytes > bytes ? malloc(sizeof *rest) : NULL;
+    if (rest) { /* without memory for it the rest stays with the piece */
+        *rest = *p;
+        rest->memory += bytes;
+        rest->bytes -= bytes;
+        rest->before = p;
+        if (rest->after) rest->after->before = rest;
+        p->after = rest;
+        p->bytes = bytes;
+    }
+    p->free = false;
+    out->memory = p->memory;
+    out->handle = p;
+    return STATUS_OK;
+}
+
+/* The neighbour behind a piece becomes part of it, where both are free. */
+static void merge(struct piece *p)
+{
+    struct piece *right = p->after;
+    if (!p->free || !right || !right->free) return;
+    p->bytes += right->bytes;
+    p->after = right->after;
+    if (p->after) p->after->before = p;
+    free(right);
+}
+
+static void caching_give(struct allocator_source *s, const struct allocator_block *block)
+{
+    struct piece *p = block->handle;
+    (void)s;
+    p->free = true;
+    merge(p);
+    if (p->before) merge(p->before);
+}
+
+/* ---- all of them ---- */
+
+static const struct allocator_strategy strategies[ALLOCATOR_KINDS] = {
+    [ALLOCATOR_BASIC] = {basic_take, basic_give, nothing_to_trim},
+    [ALLOCATOR_POOL] = {pool_take, pool_give, pool_trim},
+    [ALLOCATOR_ARENA] = {arena_take, arena_give, nothing_to_trim},
+    [ALLOCATOR_CACHING] = {caching_take, caching_give, caching_trim},
+};
+
+enum status allocator_source_open(struct allocator_source *s, const struct allocator_options *options,
+                                  struct err *err)
+{
+    *s = (struct allocator_source){
+        .backend = options->backend, .device = options->device, .strategy = &strategies[options->kind]};
+    if (options->kind != ALLOCATOR_ARENA) return STATUS_OK;
+    return arena_open(s, round_up(options->arena_bytes, ALLOCATOR_ALIGN), err);
+}
+
+void allocator_source_close(struct allocator_source *s)
+{
+    s->strategy->trim(s);
+    if (s->arena) s->backend->mem_free(s->device, s->arena);
+}
+
+size_t allocator_source_reserved(const struct allocator_source *s)
+{
+    return s->strategy->take == pool_take ? s->backend->pool_reserved(s->device) : s->reserved;
+}

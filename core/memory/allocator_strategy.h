@@ -1,6 +1,6 @@
-/* What the four strategies of allocator.h look like from inside. Private to core/allocator*.c.
+/* How the four strategies of allocator.h get memory from the device. Private to core/memory.
  *
- * All calls come with the allocator's lock held. Sizes are multiples of ALLOCATOR_ALIGN and above 0. */
+ * Sizes are multiples of ALLOCATOR_ALIGN and above 0. */
 #ifndef ANNEAL_CORE_MEMORY_ALLOCATOR_STRATEGY_H
 #define ANNEAL_CORE_MEMORY_ALLOCATOR_STRATEGY_H
 
@@ -16,18 +16,27 @@ struct allocator_block {
     struct stream *stream;
 };
 
-/* State is what `open` made; reserved and trim are in bytes of the device. */
-struct allocator_strategy {
-    enum status (*open)(const struct allocator_options *options, void **state, struct err *err);
-    enum status (*take)(void *state, size_t bytes, struct stream *stream, struct allocator_block *out,
-                        struct err *err);
-    void (*give)(void *state, const struct allocator_block *block, struct stream *last_used_on);
-    size_t (*reserved)(const void *state);
-    size_t (*trim)(void *state);
-    void (*stream_closes)(void *state, struct stream *stream);
-    void (*close)(void *state); /* gives everything back */
+/* A strategy and its state. */
+struct allocator_source {
+    const struct allocator_strategy *strategy;
+    const struct backend *backend;
+    struct device *device;
+    size_t reserved;      /* bytes of the device, but for the pool */
+    unsigned char *arena; /* arena: its memory, and how much of it is used and live */
+    size_t used, live;
+    struct piece *segments; /* caching: the first piece of each */
 };
 
-extern const struct allocator_strategy allocator_basic, allocator_pool, allocator_arena, allocator_caching;
+struct allocator_strategy {
+    enum status (*take)(struct allocator_source *source, size_t bytes, struct stream *stream,
+                        struct allocator_block *out, struct err *err);
+    void (*give)(struct allocator_source *source, const struct allocator_block *block);
+    size_t (*trim)(struct allocator_source *source); /* returns the bytes given back */
+};
+
+enum status allocator_source_open(struct allocator_source *source, const struct allocator_options *options,
+                                  struct err *err);
+void allocator_source_close(struct allocator_source *source); /* all that was taken has been given back */
+size_t allocator_source_reserved(const struct allocator_source *source); /* bytes of the device */
 
 #endif

@@ -79,7 +79,6 @@ static enum status allocate(struct network *net, enum plan_category category, st
     else if (!plan_category_is_host(category))
         net->backend->mem_zero(memory, zeroed_bytes(net->plan, category), net->stream);
     net->memory[category] = memory;
-    net->allocated[category] = bytes;
     return STATUS_OK;
 }
 
@@ -132,22 +131,13 @@ enum status network_open(struct network *net, const struct backend *backend, str
     return STATUS_OK;
 }
 
-/* Refused while memory is asked for on it alone. */
-static enum status close_stream(struct network *net, struct err *err)
-{
-    enum status status = allocator_stream_closes(net->allocator, net->stream, err);
-    if (status) return status;
-    net->backend->stream_close(net->stream);
-    net->stream = NULL;
-    return STATUS_OK;
-}
-
 enum status network_renew_stream(struct network *net, struct err *err)
 {
-    enum status status = close_stream(net, err);
-    if (status) return status;
+    net->backend->stream_close(net->stream);
+    net->stream = NULL;
     allocator_trim(net->allocator); /* what is kept for later may be what was missing */
-    status = net->backend->stream_open(net->device, net->plan->input.precision, &net->stream, err);
+    enum status status =
+        net->backend->stream_open(net->device, net->plan->input.precision, &net->stream, err);
     if (!status) lend_workspace(net);
     if (!status) network_observe(net, NULL);
     return status;
@@ -157,7 +147,7 @@ void network_close(struct network *net)
 {
     if (net->stream) net->backend->stream_wait(net->stream, NULL); /* for what still uses the memory */
     if (net->allocator) allocator_scope_end(allocator_root(net->allocator));
-    if (net->stream) close_stream(net, NULL);
+    if (net->stream) net->backend->stream_close(net->stream);
     allocator_close(net->allocator);
     *net = (struct network){0};
 }

@@ -28,7 +28,6 @@ struct network {
     const struct model *model;              /* borrowed */
     const struct plan *plan;                /* borrowed */
     unsigned char *memory[PLAN_CATEGORIES]; /* of the device, or of the host; NULL for an empty one */
-    size_t allocated[PLAN_CATEGORIES];      /* bytes of it, as asked of the allocator */
     float *weights, *gradients;             /* (elements) fp32, into memory */
     void *compute_weights;       /* (elements) weights in the plan's precision; weights where fp32 */
     void *frozen;                /* (frozen_elements) in the plan's precision */

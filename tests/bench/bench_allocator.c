@@ -75,20 +75,21 @@ static double arena_trace(void *context, int operations)
 static double trace(void *context, int operations)
 {
     struct target *t = context;
-    void *live[LIVE] = {0};
-    struct allocator_scope scope;
-    allocator_scope_begin(&scope, t->allocator);
+    struct allocator_scope live[LIVE] = {{NULL}};
+    void *memory;
     double start = clock_monotonic();
     for (int i = 0; i < operations; i++) {
+        struct allocator_scope *scope = &live[i % LIVE];
         struct err err;
-        if (allocator_free(t->allocator, live[i % LIVE], t->stream, &err) ||
-            allocator_alloc(&scope, "block", block_bytes((uint32_t)i), t->stream, &live[i % LIVE], &err)) {
+        allocator_scope_end(scope);
+        allocator_scope_begin(scope, t->allocator);
+        if (allocator_alloc(scope, "block", block_bytes((uint32_t)i), t->stream, &memory, &err)) {
             fprintf(stderr, "bench_allocator: %s\n", err.text);
             exit(1);
         }
     }
     double seconds = clock_monotonic() - start;
-    allocator_scope_end(&scope);
+    for (int i = 0; i < LIVE; i++) allocator_scope_end(&live[i]);
     return seconds;
 }
 
@@ -122,9 +123,9 @@ static void measure(const struct backend *backend, int operations)
         }
         double nanoseconds = median(kind == ALLOCATOR_ARENA ? arena_trace : trace, &t, operations);
         allocator_sum(t.allocator, &sum);
-        printf("  %-8s %10.0f ns a free and an allocation, %s reserved for %s at the peak\n",
+        printf("  %-8s %10.0f ns a free and an allocation, %s reserved, %s live at the peak\n",
                allocator_kind_word((enum allocator_kind)kind), nanoseconds,
-               text_format_bytes((uint64_t)sum.peak_reserved, reserved, sizeof reserved),
+               text_format_bytes((uint64_t)sum.reserved, reserved, sizeof reserved),
                text_format_bytes((uint64_t)sum.peak, peak, sizeof peak));
         fflush(stdout);
         allocator_close(t.allocator);

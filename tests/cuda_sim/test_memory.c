@@ -55,14 +55,13 @@ static void every_strategy_hands_out_device_memory(void **state)
         struct fixture f;
         struct err err = {0};
         struct {
+            struct allocator_scope scope;
             unsigned char *memory;
             size_t bytes;
             float mark;
         } pieces[PIECES];
-        struct allocator_scope scope;
         fixture_open(&f, (enum allocator_kind)kind);
         memset(pieces, 0, sizeof pieces);
-        allocator_scope_begin(&scope, f.allocator);
         for (int i = 0; i < OPERATIONS; i++) {
             struct philox_block r = philox4x32_10((uint32_t)i, (uint32_t)kind, 0, 0, 0, 0);
             int at = (int)(r.word[0] % PIECES);
@@ -72,15 +71,15 @@ static void every_strategy_hands_out_device_memory(void **state)
                 f.backend->mem_download(&ends[0], pieces[at].memory, 4, stream);
                 f.backend->mem_download(&ends[1], pieces[at].memory + pieces[at].bytes - 4, 4, stream);
                 assert_true(ends[0] == pieces[at].mark && ends[1] == pieces[at].mark);
-                assert_int_equal(
-                    allocator_free(f.allocator, pieces[at].memory, f.streams[r.word[1] % 2], &err),
-                    STATUS_OK);
+                allocator_scope_end(&pieces[at].scope);
                 pieces[at].memory = NULL;
                 continue;
             }
             void *memory = NULL;
             pieces[at].bytes = 4 + ((size_t)1 << r.word[1] % 20) / 4 * 4;
-            enum status status = allocator_alloc(&scope, "piece", pieces[at].bytes, stream, &memory, &err);
+            allocator_scope_begin(&pieces[at].scope, f.allocator);
+            enum status status =
+                allocator_alloc(&pieces[at].scope, "piece", pieces[at].bytes, stream, &memory, &err);
             if (status == STATUS_NO_MEMORY && kind == ALLOCATOR_ARENA) continue; /* it has come to its end */
             assert_int_equal(status, STATUS_OK);
             assert_int_equal((uintptr_t)memory % 256, 0);
@@ -89,7 +88,7 @@ static void every_strategy_hands_out_device_memory(void **state)
             f.backend->mem_upload(pieces[at].memory, ends, 4, stream);
             f.backend->mem_upload(pieces[at].memory + pieces[at].bytes - 4, ends, 4, stream);
         }
-        allocator_scope_end(&scope);
+        for (int i = 0; i < PIECES; i++) allocator_scope_end(&pieces[i].scope);
         fixture_close(&f);
     }
 }
@@ -105,7 +104,7 @@ static void page_locked_memory_is_the_hosts(void **state)
                      STATUS_OK);
     memset(host, 7, 10000);
     assert_int_equal(sim_device_bytes(), f.bytes_before);
-    assert_int_equal(allocator_free(f.allocator, host, NULL, &err), STATUS_OK);
+    allocator_scope_end(allocator_root(f.allocator));
     fixture_close(&f);
 }
 

@@ -1,4 +1,4 @@
-/* The allocator: every strategy's promises, and every misuse's sentence. */
+/* The allocator: every strategy's promises, and what is said when there is no room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,45 +39,47 @@ static void report_close(struct report *r)
 
 /* ---- caching ---- */
 
+/* Memory in a scope of its own, so that it can be freed by itself. */
+static enum status take(struct rationed *f, struct allocator_scope *scope, const char *tag, size_t bytes,
+                        int stream, void **out)
+{
+    struct err err = {0};
+    allocator_scope_begin(scope, f->allocator);
+    return allocator_alloc(scope, tag, bytes, f->streams[stream], out, &err);
+}
+
 /* Freed neighbours become one piece again: after everything is freed a trim gives back all of it. */
 static void caching_merges_what_is_freed(void **state)
 {
     struct rationed f;
     struct allocator_usage sum;
-    struct err err = {0};
-    void *pieces[64];
+    struct allocator_scope pieces[64], all;
+    void *memory;
     (void)state;
     rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
     for (int i = 0; i < 64; i++)
-        assert_int_equal(
-            allocator_alloc(allocator_root(f.allocator), "piece", 60000, f.streams[0], &pieces[i], &err),
-            STATUS_OK);
+        assert_int_equal(take(&f, &pieces[i], "piece", 60000, 0, &memory), STATUS_OK);
     allocator_sum(f.allocator, &sum);
     int64_t reserved = sum.reserved;
     assert_int_equal(reserved, 4 * MIB); /* one segment, split */
     for (int odd = 0; odd < 2; odd++)
-        for (int i = odd; i < 64; i += 2)
-            assert_int_equal(allocator_free(f.allocator, pieces[i], f.streams[0], &err), STATUS_OK);
-    assert_int_equal(
-        allocator_alloc(allocator_root(f.allocator), "all", 64 * 60000, f.streams[0], &pieces[0], &err),
-        STATUS_OK); /* large: its own lane */
+        for (int i = odd; i < 64; i += 2) allocator_scope_end(&pieces[i]);
+    assert_int_equal(take(&f, &all, "all", 64 * 60000, 0, &memory), STATUS_OK); /* not of the small ones */
     assert_int_equal(allocator_trim(f.allocator), reserved);
-    assert_int_equal(allocator_free(f.allocator, pieces[0], NULL, &err), STATUS_OK);
+    allocator_scope_end(&all);
     assert_int_equal(rationed_close(&f), 0);
 }
 
 static void caching_asks_the_device_once(void **state)
 {
     struct rationed f;
-    struct err err = {0};
+    struct allocator_scope scope;
     void *memory;
     (void)state;
     rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
     for (int i = 0; i < 1000; i++) {
-        assert_int_equal(
-            allocator_alloc(allocator_root(f.allocator), "again", 20 * MIB, f.streams[0], &memory, &err),
-            STATUS_OK);
-        assert_int_equal(allocator_free(f.allocator, memory, f.streams[0], &err), STATUS_OK);
+        assert_int_equal(take(&f, &scope, "again", 20 * MIB, 0, &memory), STATUS_OK);
+        allocator_scope_end(&scope);
     }
     assert_int_equal(rationed_now().calls, 1);
     assert_int_equal(rationed_close(&f), 0);
@@ -87,16 +89,15 @@ static void caching_asks_the_device_once(void **state)
 static void caching_trims_when_the_device_is_full(void **state)
 {
     struct rationed f;
-    struct err err = {0};
+    struct allocator_scope scope;
     void *memory;
     (void)state;
     rationed_open(&f, ALLOCATOR_CACHING, 100 * MIB, NULL);
-    struct allocator_scope *root = allocator_root(f.allocator);
-    assert_int_equal(allocator_alloc(root, "first", 60 * MIB, f.streams[0], &memory, &err), STATUS_OK);
-    assert_int_equal(allocator_free(f.allocator, memory, f.streams[0], &err), STATUS_OK);
-    assert_int_equal(allocator_alloc(root, "second", 60 * MIB, f.streams[1], &memory, &err), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(take(&f, &scope, "large", 60 * MIB, i, &memory), STATUS_OK);
+        allocator_scope_end(&scope);
+    }
     assert_true(rationed_now().peak <= 100 * MIB);
-    assert_int_equal(allocator_free(f.allocator, memory, f.streams[1], &err), STATUS_OK);
     assert_int_equal(rationed_close(&f), 0);
 }
 
@@ -104,50 +105,18 @@ static void caching_trims_when_the_device_is_full(void **state)
 static void streams_do_not_share_memory(void **state)
 {
     struct rationed f;
-    struct err err = {0};
-    void *first, *second;
+    struct allocator_scope scope;
+    void *first, *second, *third;
     (void)state;
     rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
-    struct allocator_scope *root = allocator_root(f.allocator);
-    assert_int_equal(allocator_alloc(root, "a", 4096, f.streams[0], &first, &err), STATUS_OK);
-    assert_int_equal(allocator_free(f.allocator, first, f.streams[0], &err), STATUS_OK);
-    assert_int_equal(allocator_alloc(root, "b", 4096, f.streams[1], &second, &err), STATUS_OK);
+    assert_int_equal(take(&f, &scope, "a", 4096, 0, &first), STATUS_OK);
+    allocator_scope_end(&scope);
+    assert_int_equal(take(&f, &scope, "b", 4096, 1, &second), STATUS_OK);
     assert_ptr_not_equal(first, second);
-    assert_int_equal(allocator_stream_closes(f.allocator, f.streams[1], &err), STATUS_FAILED);
-    assert_string_equal(err.text, "b: its stream closes while it is in use");
-    assert_int_equal(allocator_free(f.allocator, second, f.streams[1], &err), STATUS_OK);
-    size_t before = rationed_now().used;
-    assert_int_equal(allocator_stream_closes(f.allocator, f.streams[1], &err), STATUS_OK);
-    assert_true(rationed_now().used < before);
-    assert_int_equal(rationed_close(&f), 0);
-}
-
-static int waits;
-static struct stream *waiting;
-
-static void counted_stream_after(struct stream *stream, struct event *event)
-{
-    waits++;
-    waiting = stream;
-    cpu_backend()->stream_after(stream, event);
-}
-
-static void memory_used_elsewhere_waits_for_that_stream(void **state)
-{
-    struct rationed f;
-    struct err err = {0};
-    void *memory;
-    (void)state;
-    rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
-    f.backend.stream_after = counted_stream_after;
-    waits = 0;
-    struct allocator_scope *root = allocator_root(f.allocator);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(allocator_alloc(root, "a", 4096, f.streams[0], &memory, &err), STATUS_OK);
-        assert_int_equal(allocator_free(f.allocator, memory, f.streams[i], &err), STATUS_OK);
-        assert_int_equal(waits, i);
-    }
-    assert_ptr_equal(waiting, f.streams[0]);
+    allocator_scope_end(&scope);
+    assert_int_equal(take(&f, &scope, "c", 4096, 0, &third), STATUS_OK);
+    assert_ptr_equal(first, third);
+    allocator_scope_end(&scope);
     assert_int_equal(rationed_close(&f), 0);
 }
 
@@ -180,43 +149,10 @@ static void a_scope_frees_what_it_holds(void **state)
         allocator_sum(f.allocator, &sum);
         assert_int_equal(sum.live, 4000);
         assert_int_equal(sum.peak, 4000 + 5000 + 62);
-        assert_int_equal(allocator_free(f.allocator, numbers, f.streams[0], &err), STATUS_OK);
         allocator_scope_end(&outer);
         allocator_sum(f.allocator, &sum);
         assert_int_equal(sum.live, 0);
         assert_int_equal(rationed_close(&f), 0);
-    }
-}
-
-static void misuse_is_told_with_its_tag(void **state)
-{
-    (void)state;
-    for (int kind = 0; kind < ALLOCATOR_KINDS; kind++) {
-        struct rationed f;
-        struct report report;
-        struct err err = {0};
-        void *memory;
-        float *numbers;
-        int outside;
-        report_open(&report);
-        rationed_open(&f, (enum allocator_kind)kind, 64 * MIB, report.file);
-        struct allocator_scope *root = allocator_root(f.allocator);
-        assert_int_equal(allocator_alloc(root, "moments", 1000, f.streams[0], &memory, &err), STATUS_OK);
-        assert_int_equal(allocator_free(f.allocator, memory, f.streams[0], &err), STATUS_OK);
-        assert_int_equal(allocator_free(f.allocator, memory, f.streams[0], &err), STATUS_FAILED);
-        assert_string_equal(err.text, "moments: its memory was freed twice");
-        report_has(&report, "moments");
-        assert_int_equal(allocator_free(f.allocator, &outside, NULL, &err), STATUS_FAILED);
-        assert_string_equal(err.text, "memory was freed that this allocator never gave");
-        assert_int_equal(allocator_free(f.allocator, NULL, NULL, &err), STATUS_OK);
-        assert_int_equal(allocator_alloc_f32(root, "logits", SIZE_MAX / 2, NULL, &numbers, &err),
-                         STATUS_NO_MEMORY);
-        assert_non_null(strstr(err.text, "logits: a size of"));
-        assert_int_equal(allocator_alloc(root, "logits", SIZE_MAX - 100, NULL, &memory, &err),
-                         STATUS_NO_MEMORY);
-        assert_non_null(strstr(err.text, "overflows"));
-        rationed_close(&f);
-        report_close(&report);
     }
 }
 
@@ -315,9 +251,7 @@ int main(void)
         cmocka_unit_test(caching_asks_the_device_once),
         cmocka_unit_test(caching_trims_when_the_device_is_full),
         cmocka_unit_test(streams_do_not_share_memory),
-        cmocka_unit_test(memory_used_elsewhere_waits_for_that_stream),
         cmocka_unit_test(a_scope_frees_what_it_holds),
-        cmocka_unit_test(misuse_is_told_with_its_tag),
         cmocka_unit_test(a_full_device_names_the_tag_and_who_holds_what),
         cmocka_unit_test(a_full_device_tells_the_whole_table),
         cmocka_unit_test(sizes_that_overflow_are_refused_with_their_tag),
