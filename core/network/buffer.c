@@ -18,32 +18,10 @@ bool plan_has_category(const struct plan *plan, enum plan_category category)
     return category != PLAN_FROZEN || plan->category_bytes[category];
 }
 
-const char *buffer_name(enum buffer buffer)
-{
-    static const char *const names[BUFFERS] = {
-#define BUFFER(id, name, kind, category, bytes) name,
+const struct buffer_fact buffer_facts[BUFFERS] = {
+#define BUFFER(id, name, kind, category, bytes) {name, "shared " name, BUFFER_##kind, category},
 #include "core/network/buffers.def"
-    };
-    return names[buffer];
-}
-
-enum buffer_kind buffer_kind(enum buffer buffer)
-{
-    static const enum buffer_kind kinds[BUFFERS] = {
-#define BUFFER(id, name, kind, category, bytes) BUFFER_##kind,
-#include "core/network/buffers.def"
-    };
-    return kinds[buffer];
-}
-
-const char *buffer_shared_name(enum buffer buffer)
-{
-    static const char *const names[BUFFERS] = {
-#define BUFFER(id, name, kind, category, bytes) "shared " name,
-#include "core/network/buffers.def"
-    };
-    return buffer_kind(buffer) == BUFFER_LAYER ? names[buffer] : buffer_name(buffer);
-}
+};
 
 bool plan_recomputes(const struct plan *plan, int layer)
 {
@@ -55,7 +33,7 @@ bool plan_recomputes(const struct plan *plan, int layer)
 bool plan_saves(const struct plan *plan, enum buffer buffer, int layer)
 {
     bool streams = buffer == BUFFER_X, last = layer == plan->input.model->config.num_layers;
-    if (plan->input.moments == 0 || buffer_kind(buffer) != BUFFER_LAYER) return false;
+    if (plan->input.moments == 0 || buffer_facts[buffer].kind != BUFFER_LAYER) return false;
     if (last) return streams || buffer == BUFFER_ATTN_RSTD;
     return streams || !plan_recomputes(plan, layer);
 }

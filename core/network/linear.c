@@ -1,8 +1,6 @@
 /* See linear.h. */
 #include "core/network/linear.h"
 
-#include "core/network/network_parts.h"
-
 static struct matrix activation(const struct network *net, const void *at, int columns)
 {
     return matrix_view(at, precision_element(net->plan->input.precision), columns);

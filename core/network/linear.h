@@ -19,6 +19,26 @@ void linear_add_bias(struct network *network, void *out, int N, const struct lin
 void linear_bias_backward(struct network *network, const void *dout, int N, const struct linear *w,
                           const struct param *bias, void *scratch);
 
+/* The copy of a parameter that the network computes with. */
+static inline const void *parameter(const struct network *net, const struct param *p)
+{
+    const unsigned char *arena = p->frozen ? net->frozen : net->compute_weights;
+    return arena + p->offset * precision_bytes(net->plan->input.precision);
+}
+
+/* NULL: it is frozen. */
+static inline float *gradient(const struct network *net, const struct param *p)
+{
+    return p->frozen ? NULL : net->gradients + p->offset;
+}
+
+/* Whether anything trainable is used in this place of the layer, or before it: then the gradient that comes
+ * there from above is needed. */
+static inline bool needed(const struct network *net, int layer, int place)
+{
+    return net->model->lowest <= param_place(layer, place);
+}
+
 /* All of its parts. */
 bool linear_is_frozen(const struct linear *w);
 

@@ -1,5 +1,4 @@
-/* See network.h. Here: what the network owns; the passes are in network_pass.c, what they need of a network
- * in network_parts.c. */
+/* See network.h. Here: what the network owns; the passes are in network_pass.c. */
 #include "core/network/network.h"
 
 #include <assert.h>
@@ -46,15 +45,6 @@ static size_t zeroed_bytes(const struct plan *plan, int category)
     return lent ? plan->place[BUFFER_GEMM_WORKSPACE].offset : plan->category_bytes[category];
 }
 
-/* Whether all of a category is fp32; the others are of several types. */
-static bool holds_floats(const struct plan *plan, enum plan_category category)
-{
-    /* the plan's precision */
-    bool follows = category == PLAN_WEIGHTS || category == PLAN_FROZEN || category == PLAN_ACTIVATIONS;
-    return category == PLAN_GRADIENTS || category == PLAN_MOMENTS ||
-           (follows && precision_bytes(plan->input.precision) == sizeof(float));
-}
-
 /* One category's memory, cleared; but a snapshot is not read before it is written, and its pages are the
  * system's until then. */
 static enum status allocate(struct network *net, enum plan_category category, struct err *err)
@@ -63,20 +53,13 @@ static enum status allocate(struct network *net, enum plan_category category, st
     const char *tag = plan_category_name(category);
     size_t bytes = net->plan->category_bytes[category];
     void *memory = NULL;
-    enum status status;
-    if (plan_category_is_host(category)) {
-        status = allocator_alloc_host(root, tag, bytes, &memory, err);
-    } else if (holds_floats(net->plan, category)) {
-        float *numbers = NULL;
-        status = allocator_alloc_f32(root, tag, bytes / sizeof *numbers, NULL, &numbers, err);
-        memory = numbers;
-    } else {
-        status = allocator_alloc(root, tag, bytes, NULL, &memory, err);
-    }
+    bool host = plan_category_is_host(category);
+    enum status status = host ? allocator_alloc_host(root, tag, bytes, &memory, err)
+                              : allocator_alloc(root, tag, bytes, NULL, &memory, err);
     if (status) return status;
     if (category == PLAN_HOST)
         memset(memory, 0, bytes);
-    else if (!plan_category_is_host(category))
+    else if (!host)
         net->backend->mem_zero(memory, zeroed_bytes(net->plan, category), net->stream);
     net->memory[category] = memory;
     return STATUS_OK;

@@ -10,9 +10,18 @@
 
 #include "core/model/model.h"
 #include "core/network/plan.h"
-#include "core/network/span.h"
 #include "kernels/device/backend.h"
 #include "kernels/device/observed.h"
+
+enum phase {
+    PHASE_DATA, /* until the batch is where the forward pass reads it */
+    PHASE_FORWARD,
+    PHASE_BACKWARD,
+    PHASE_RECOMPUTE, /* activations again, within the backward pass */
+    PHASE_OPTIMIZER,
+    PHASES
+};
+const char *phase_name(enum phase phase); /* "data", "forward", … */
 
 struct pass_place {
     enum phase phase;
@@ -57,7 +66,7 @@ enum status network_renew_stream(struct network *network, struct err *err);
 static inline void *network_at(const struct network *network, enum buffer buffer, int layer)
 {
     const struct plan *plan = network->plan;
-    if (plan->spread ? buffer_kind(buffer) == BUFFER_LAYER : plan_saves(plan, buffer, layer))
+    if (plan->spread ? buffer_facts[buffer].kind == BUFFER_LAYER : plan_saves(plan, buffer, layer))
         return network->memory[PLAN_ACTIVATIONS] + plan->layers[layer] + plan->saved[buffer];
     return network->memory[plan->place[buffer].category] + plan->place[buffer].offset;
 }

@@ -5,11 +5,12 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "core/network/placement.h"
 #include "core/network/record.h"
 #include "kernels/linear_cross_entropy.h"
+#include "kernels/optimizers.h"
 
 /* STEP_CALLS_BESIDE: what a profiled step shows and the passes do not call: batches, the update, the result.
  */
@@ -73,19 +74,54 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
 #define BUFFER(id, name, kind, category, bytes) (wide)(bytes),
 #include "core/network/buffers.def"
     };
-    static const enum plan_category categories[BUFFERS] = {
-#define BUFFER(id, name, kind, category, bytes) category,
-#include "core/network/buffers.def"
-    };
     for (int b = 0; b < BUFFERS; b++) {
-        plan->place[b] = (struct buffer_place){.category = categories[b]};
+        plan->place[b] = (struct buffer_place){.category = buffer_facts[b].category};
         plan->place[b].bytes = sizes[b] < BYTES_MAX ? (size_t)sizes[b] : 0;
-        all += sizes[b] * (buffer_kind((enum buffer)b) == BUFFER_LAYER ? c->num_layers + 1 : 1);
+        all += sizes[b] * (buffer_facts[b].kind == BUFFER_LAYER ? c->num_layers + 1 : 1);
     }
     return all;
 }
 
 /* ---- places ---- */
+
+static bool collide(const struct placement *a, const struct placement *b)
+{
+    return (a->conflicts >> b->number & 1) && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
+}
+
+/* Of two alike the one that was named first. */
+static int largest_first(const void *a, const void *b)
+{
+    const struct placement *x = *(struct placement *const *)a, *y = *(struct placement *const *)b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+/* The lowest offset at which it collides with none of those before it: it only ever moves up, past what is in
+ * its way, so no gap is passed over. */
+static void place(struct placement *const *before, size_t count, struct placement *next)
+{
+    next->offset = 0;
+    for (size_t i = 0; i < count;) {
+        bool moves = collide(before[i], next);
+        if (moves) next->offset = before[i]->offset + before[i]->bytes;
+        i = moves ? 0 : i + 1;
+    }
+}
+
+size_t placement_solve(struct placement *at, size_t count)
+{
+    struct placement *order[BUFFERS];
+    size_t height = 0;
+    for (size_t i = 0; i < count; i++) order[i] = &at[i];
+    qsort(order, count, sizeof(struct placement *), largest_first);
+    for (size_t i = 0; i < count; i++) {
+        place(order, i, order[i]);
+        if (order[i]->offset + order[i]->bytes > height) height = order[i]->offset + order[i]->bytes;
+    }
+    return height;
+}
 
 static size_t padded(const struct plan *plan, int buffer)
 {
@@ -105,17 +141,17 @@ static void place_kind(struct plan *plan, enum buffer_kind kind)
 {
     for (int b = 0; b < BUFFERS; b++) {
         struct buffer_place *at = &plan->place[b];
-        if (buffer_kind((enum buffer)b) != kind || !at->bytes) continue;
+        if (buffer_facts[b].kind != kind || !at->bytes) continue;
         at->offset = plan->category_bytes[at->category];
         plan->category_bytes[at->category] += padded(plan, b);
-        list(plan, (enum buffer)b, buffer_name((enum buffer)b), at->category, -1, at->offset);
+        list(plan, (enum buffer)b, buffer_facts[b].name, at->category, -1, at->offset);
     }
 }
 
 /* Whether a place for this buffer is looked for in the workspace, where others may overlap with it. */
 static bool is_shared(const struct plan *plan, int b)
 {
-    enum buffer_kind kind = buffer_kind((enum buffer)b);
+    enum buffer_kind kind = buffer_facts[b].kind;
     if (!plan->place[b].bytes) return false;
     if (kind == BUFFER_LAYER) return plan_recomputes(plan, 0) && !plan_saves(plan, (enum buffer)b, 0);
     return kind == BUFFER_SHARED;
@@ -138,11 +174,12 @@ static void place_shared(struct plan *plan)
     size_t base = plan->category_bytes[PLAN_WORKSPACE];
     plan->category_bytes[PLAN_WORKSPACE] += solve_shared(plan);
     for (int b = 0; b < BUFFERS; b++) {
+        const struct buffer_fact *f = &buffer_facts[b];
         if (!is_shared(plan, b)) continue;
+        const char *name = f->kind == BUFFER_LAYER ? f->shared_name : f->name;
         plan->place[b].category = PLAN_WORKSPACE;
         plan->place[b].offset += base;
-        list(plan, (enum buffer)b, buffer_shared_name((enum buffer)b), PLAN_WORKSPACE, -1,
-             plan->place[b].offset);
+        list(plan, (enum buffer)b, name, PLAN_WORKSPACE, -1, plan->place[b].offset);
     }
 }
 
@@ -152,7 +189,7 @@ static void place_saved(struct plan *plan)
     int L = plan->input.model->config.num_layers;
     size_t *end = &plan->category_bytes[PLAN_ACTIVATIONS], offset = 0;
     for (int b = 0; b < BUFFERS; b++) {
-        if (buffer_kind((enum buffer)b) != BUFFER_LAYER) continue;
+        if (buffer_facts[b].kind != BUFFER_LAYER) continue;
         plan->saved[b] = offset;
         offset += padded(plan, b);
     }
@@ -161,7 +198,7 @@ static void place_saved(struct plan *plan)
         for (int b = 0; b < BUFFERS; b++) {
             const char *name = b == BUFFER_X ? "residual stream out" : "final norm rstd";
             if (!plan->place[b].bytes || !plan_saves(plan, (enum buffer)b, l)) continue;
-            if (l < L) name = buffer_name((enum buffer)b);
+            if (l < L) name = buffer_facts[b].name;
             list(plan, (enum buffer)b, name, PLAN_ACTIVATIONS, l < L ? l : -1, *end);
             *end += padded(plan, b);
         }
@@ -231,6 +268,8 @@ static enum status keep(struct plan *plan, const struct record *record, struct e
     return STATUS_OK;
 }
 
+/* ---- what a plan depends on ---- */
+
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device)
 {
     struct device_info info;
@@ -246,6 +285,31 @@ enum precision plan_precision(enum precision_choice choice, enum precision best)
                    "the words of train.precision are auto and the precisions");
     return choice == CHOOSE_BEST ? best : (enum precision)(choice - 1);
 }
+
+struct plan_input plan_input_of(const struct config *c, const struct model *model,
+                                const struct backend *backend, struct device *device)
+{
+#define MOMENTS(KIND, name, moments, beta2, flops) [OPTIMIZER_##KIND] = moments,
+    static const int moments_of[OPTIMIZERS] = {OPTIMIZER_LIST(MOMENTS)};
+    struct device_info info;
+    int moments = moments_of[c->train.optimizer];
+    bool full = c->checkpoint.contents == CONTENTS_FULL; /* a snapshot holds what a checkpoint does */
+    backend->device_describe(device, &info);
+    struct plan_input input = {.model = model,
+                               .B = (int)c->train.batch_size,
+                               .T = (int)c->train.seq_len,
+                               .micro_batches = (int)c->train.accumulation_steps,
+                               .moments = moments,
+                               .precision = plan_precision(c->train.precision, info.best),
+                               .activation_interval = (int)c->checkpoint.activation_interval,
+                               .loss = c->train.loss,
+                               .allocator = c->memory.allocator,
+                               .snapshot = c->checkpoint.background ? 1 + full * moments : 0};
+    plan_input_for(&input, backend, device);
+    return input;
+}
+
+/* ---- the plan ---- */
 
 enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err)
 {

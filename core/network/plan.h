@@ -14,6 +14,7 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/memory/allocator.h"
+#include "core/model/config.h"
 #include "core/model/model.h"
 #include "kernels/device/backend.h"
 
@@ -30,9 +31,6 @@ enum plan_category {
 };
 const char *plan_category_name(enum plan_category category); /* "weights", … */
 bool plan_category_is_host(enum plan_category category);
-/* All plans have all of them, but for frozen weights. */
-struct plan;
-bool plan_has_category(const struct plan *plan, enum plan_category category);
 
 /* How a buffer's place comes about: see buffers.def. */
 enum buffer_kind { BUFFER_OWN, BUFFER_SHARED, BUFFER_LAYER, BUFFER_LAST };
@@ -43,9 +41,11 @@ enum buffer {
     BUFFERS
 };
 
-const char *buffer_name(enum buffer buffer);
-const char *buffer_shared_name(enum buffer buffer); /* as one of the set that layers share */
-enum buffer_kind buffer_kind(enum buffer buffer);
+extern const struct buffer_fact {
+    const char *name, *shared_name; /* the second as one of the set that layers share */
+    enum buffer_kind kind;
+    enum plan_category category;
+} buffer_facts[BUFFERS];
 
 /* One place of a buffer: that of a layer, of all layers that share one, or the only one. */
 struct plan_buffer {
@@ -85,7 +85,10 @@ struct plan_input {
     int snapshot; /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
 };
 
-/* Facts of the device that a plan with this input's allocator depends on. */
+/* Of training `model` with this configuration on `device`, which is asked, not kept. */
+struct plan_input plan_input_of(const struct config *config, const struct model *model,
+                                const struct backend *backend, struct device *device);
+/* Sets the facts of the device that a plan with this input's allocator depends on. */
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
 
 /* Of a LAYER buffer: in the set that layers share. */
@@ -117,6 +120,9 @@ struct plan {
     double recomputed_flops; /* of a micro-batch: activations that the backward pass computes again */
 };
 
+/* All plans have all categories, but for frozen weights. */
+bool plan_has_category(const struct plan *plan, enum plan_category category);
+
 /* Of the categories that the device's own memory holds: all but the host's. */
 size_t plan_device_bytes(const struct plan *plan);
 
@@ -136,6 +142,18 @@ enum buffer plan_alias(const struct plan *plan, enum buffer buffer);
 
 /* The precision that train.precision names; auto is the device's best. */
 enum precision plan_precision(enum precision_choice choice, enum precision best);
+
+/* Where a buffer lies beside others, some of which need not be there at the same time. */
+struct placement {
+    size_t bytes;       /* a multiple of the alignment that the offset is to have */
+    uint64_t conflicts; /* a bit for each `number` that it must not overlap with */
+    int number;
+    size_t offset; /* what comes out */
+};
+/* Places up to BUFFERS, the largest first, each as low as those before it allow, and returns the height: the
+ * largest offset + bytes. It is at least what is needed at the fullest moment, and not always the least there
+ * could be. */
+size_t placement_solve(struct placement *at, size_t count);
 
 /* STATUS_USAGE: more than can be counted. */
 enum status plan_init(struct plan *plan, const struct plan_input *input, struct err *err);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/network/network.h"
 #include "kernels/gemm.h"
 
 /* ROUGH_PIECES: of the loss, in a rough plan: a first one, one between, the last. Lifetimes are the same. */
@@ -64,7 +63,7 @@ static void check_written(struct recorder *r, const struct operation_call *call,
     if (o->access != ACCESS_WRITTEN && !whole && !*r->record->problem)
         snprintf(r->record->problem, sizeof r->record->problem,
                  "%s in layer %d reads \"%s\" before it is written", operation_name(call->operation),
-                 r->network.where.layer, buffer_name(b));
+                 r->network.where.layer, buffer_facts[b].name);
     if (o->access != ACCESS_WRITTEN || whole) return;
     if (w->layer != layer || to < w->from || from > w->to) *w = (struct written){layer, from, to};
     if (from < w->from) w->from = from;
@@ -76,7 +75,7 @@ static void note_operand(struct recorder *r, const struct operation_call *call, 
     uintptr_t address = (uintptr_t)o->at;
     enum buffer b = (enum buffer)((address >> OFFSET_BITS) - 1);
     int64_t offset = (int64_t)(address & (((uintptr_t)1 << OFFSET_BITS) - 1));
-    enum buffer_kind kind = buffer_kind(b);
+    enum buffer_kind kind = buffer_facts[b].kind;
     struct record *record = r->record;
     int layer = 0;
     if (o->access == ACCESS_SCRATCH && (size_t)o->bytes > record->scratch_bytes)
@@ -123,7 +122,7 @@ static enum status spread(struct recorder *r, const struct plan *plan, struct er
         return err_set(err, STATUS_NO_MEMORY, "no memory to plan %zu layers", layers - 1);
     for (int b = 0; b < BUFFERS; b++) {
         r->plan.place[b].offset = r->plan.saved[b] = (size_t)plan_alias(plan, (enum buffer)b) << OFFSET_BITS;
-        if (buffer_kind((enum buffer)b) == BUFFER_LAYER && plan->place[b].bytes > largest)
+        if (buffer_facts[b].kind == BUFFER_LAYER && plan->place[b].bytes > largest)
             largest = plan->place[b].bytes;
     }
     r->layer_bytes = (int64_t)largest;

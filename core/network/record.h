@@ -9,9 +9,7 @@
 #ifndef ANNEAL_CORE_NETWORK_RECORD_H
 #define ANNEAL_CORE_NETWORK_RECORD_H
 
-#include "core/network/plan.h"
-#include "core/network/span.h"
-#include "kernels/device/observed.h"
+#include "core/network/network.h"
 
 /* One operation's access to a SHARED buffer, or to the set that layers share. */
 struct touch {

@@ -5,13 +5,6 @@
 
 #include "kernels/optimizers.h"
 
-int optimizer_moments(enum optimizer_kind kind)
-{
-#define MOMENTS(KIND, name, moments, beta2, flops) [OPTIMIZER_##KIND] = moments,
-    static const int moments_of[OPTIMIZERS] = {OPTIMIZER_LIST(MOMENTS)};
-    return moments_of[kind];
-}
-
 enum status optimizer_lay_ranges(struct optimizer *o, struct network *net, const struct param_groups *groups,
                                  double weight_decay, struct err *err)
 {

@@ -19,9 +19,6 @@ struct optimizer {
     int range_count;      /* set by optimizer_lay_ranges */
 };
 
-/* Moments per parameter. */
-int optimizer_moments(enum optimizer_kind kind);
-
 /* Before the first step: lays the table of update ranges on the device; groups NULL: none. `weight_decay` is
  * of matrices that no group decays otherwise. */
 enum status optimizer_lay_ranges(struct optimizer *optimizer, struct network *network,

@@ -16,6 +16,17 @@
 /* What a step does beyond so many marks is unattributed. */
 enum { PROFILER_MARKS_MAX = 1 << 18 };
 
+/* One operation of one layer in one phase of a step: when, and for how long. */
+struct span {
+    enum phase phase;
+    int layer;       /* -1: not part of any layer */
+    const char *op;  /* static text: "attention", "gemm gate_up", … */
+    double start_us; /* microseconds since the step began, on the clock of the device */
+    double time_us;  /* until the next span's start */
+    int64_t bytes;   /* moved to and from memory at least, by the operation's shapes */
+    int64_t flops;   /* two for a multiply-add */
+};
+
 struct profiler;
 
 struct profiler_options {

@@ -13,8 +13,7 @@
 #define ANNEAL_CORE_TRAIN_TRACE_H
 
 #include "core/base/err.h"
-#include "core/network/span.h"
-#include "kernels/device/backend.h"
+#include "core/train/profiler.h"
 
 struct trace;
 

@@ -12,7 +12,6 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/memory/overhead.h"
-#include "core/train/plan_input.h"
 
 /* ---- opening ---- */
 

@@ -14,7 +14,6 @@
 #include "core/base/text.h"
 #include "core/model/config.h"
 #include "core/train/optimizer.h"
-#include "core/train/plan_input.h"
 #include "tui/command/command.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/memory_share.h"

@@ -11,7 +11,6 @@
 #include "core/base/text.h"
 #include "core/memory/fit.h"
 #include "core/memory/overhead.h"
-#include "core/train/plan_input.h"
 #include "tui/command/command.h"
 #include "tui/command/fit_report.h"
 #include "tui/command/plan_parts.h"

@@ -46,7 +46,7 @@ static void expect_apart(const struct network *net, const bool *used)
     for (int a = 0; a < BUFFERS; a++)
         for (int b = 0; used[a] && b < a; b++)
             if (used[b] && p[a].offset < p[b].offset + p[b].bytes && p[b].offset < p[a].offset + p[a].bytes)
-                fail_msg("%s and %s overlap", buffer_name((enum buffer)a), buffer_name((enum buffer)b));
+                fail_msg("%s and %s overlap", buffer_facts[a].name, buffer_facts[b].name);
 }
 
 static void spoil(void *context, const struct operation_call *call)
@@ -65,7 +65,8 @@ static void spoil(void *context, const struct operation_call *call)
     expect_apart(net, used);
     for (i = 0; i < net->plan->buffer_count; i++) {
         const struct plan_buffer *b = &net->plan->buffers[i];
-        bool shared = buffer_kind(b->buffer) == BUFFER_SHARED || buffer_kind(b->buffer) == BUFFER_LAYER;
+        bool shared =
+            buffer_facts[b->buffer].kind == BUFFER_SHARED || buffer_facts[b->buffer].kind == BUFFER_LAYER;
         if (b->category == PLAN_WORKSPACE && (!shared || needed[b->buffer]))
             memset(kept + b->offset / BLOCK, 1, (b->bytes + BLOCK - 1) / BLOCK);
     }

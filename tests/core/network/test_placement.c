@@ -8,7 +8,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "core/network/placement.h"
+#include "core/network/plan.h"
 #include "tests/core/network/rig.h"
 
 /* Two buffers conflict where one stage needs both. */

@@ -67,8 +67,8 @@ static struct backend counting_backend(void)
 /* Whether what one holds may be needed while the other holds what is. */
 static bool conflict(const struct plan *plan, enum buffer a, enum buffer b)
 {
-    bool shared = buffer_kind(a) == BUFFER_SHARED || buffer_kind(a) == BUFFER_LAYER;
-    bool both = shared && (buffer_kind(b) == BUFFER_SHARED || buffer_kind(b) == BUFFER_LAYER);
+    bool shared = buffer_facts[a].kind == BUFFER_SHARED || buffer_facts[a].kind == BUFFER_LAYER;
+    bool both = shared && (buffer_facts[b].kind == BUFFER_SHARED || buffer_facts[b].kind == BUFFER_LAYER);
     return !both || (plan->conflicts[a] >> b & 1);
 }
 
@@ -249,14 +249,18 @@ static void lion_plans_one_moment_less_than_adamw(void **state)
     struct model model;
     struct plan adamw, lion;
     assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
-    struct plan_input input = {.model = &model, .B = 2, .T = 8};
-    input.moments = optimizer_moments(OPTIMIZER_ADAMW);
+    struct device *device;
+    struct config c = {.train = {.batch_size = 2, .seq_len = 8, .optimizer = OPTIMIZER_ADAMW}};
+    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 1, &device, NULL), STATUS_OK);
+    struct plan_input input = plan_input_of(&c, &model, cpu_backend(), device);
     assert_int_equal(plan_init(&adamw, &input, NULL), STATUS_OK);
-    input.moments = optimizer_moments(OPTIMIZER_LION);
+    c.train.optimizer = OPTIMIZER_LION;
+    input = plan_input_of(&c, &model, cpu_backend(), device);
     assert_int_equal(plan_init(&lion, &input, NULL), STATUS_OK);
     assert_int_equal(adamw.total_bytes - lion.total_bytes, model.elements * sizeof(float));
     plan_release(&adamw);
     plan_release(&lion);
+    cpu_backend()->device_close(device);
     model_release(&model);
 }
 
