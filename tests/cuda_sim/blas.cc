@@ -2,6 +2,7 @@
 #include <cblas.h>
 #include <cublasLt.h>
 #include <cuda_bf16.h>
+#include <omp.h>
 
 #include <vector>
 
@@ -176,9 +177,13 @@ std::vector<float> operand(const void *at, const matrix &l, cublasComputeType_t 
 void multiply(const call &x, const float *a, const float *b, uint64_t k0, uint64_t k1, float *out)
 {
     bool plain_a = x.desc.a == CUBLAS_OP_N, plain_b = x.desc.b == CUBLAS_OP_N;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(
+        1); /* some releases of OpenBLAS allocate for each product that several threads share */
     cblas_sgemm(CblasColMajor, plain_a ? CblasNoTrans : CblasTrans, plain_b ? CblasNoTrans : CblasTrans,
                 (int)x.M, (int)x.N, (int)(k1 - k0), 1.0f, a + k0 * (plain_a ? x.a.rows : 1), (int)x.a.rows,
                 b + k0 * (plain_b ? 1 : x.b.rows), (int)x.b.rows, 0.0f, out, (int)x.M);
+    omp_set_num_threads(threads);
 }
 
 void write_out(const call &x, const float *sums, float alpha, float beta, void *d)
