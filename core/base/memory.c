@@ -8,25 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number on the line of a file that begins with `name`, -1 without one. */
-static int64_t number_of(const char *path, const char *name)
+/* The number on the line of a file that begins with `name`; -1 without one ("max", no such file). */
+static int64_t number_in(const char *folder, const char *file, const char *name)
 {
-    char line[256];
+    char line[PATH_MAX + 32];
     int64_t number = -1;
     size_t n = strlen(name);
-    FILE *file = fopen(path, "re");
-    if (!file) return -1;
-    while (number < 0 && fgets(line, sizeof line, file))
-        if (strncmp(line, name, n) == 0 && (line[n] == ':' || line[n] == ' '))
-            sscanf(line + n + 1, "%" SCNd64, &number);
-    fclose(file);
+    snprintf(line, sizeof line, "%s/%s", folder, file);
+    FILE *in = fopen(line, "re");
+    if (!in) return -1;
+    while (number < 0 && fgets(line, sizeof line, in))
+        if (strncmp(line, name, n) == 0) sscanf(line + n + strspn(line + n, ": "), "%" SCNd64, &number);
+    fclose(in);
     return number;
-}
-
-static int64_t meminfo(const char *name)
-{
-    int64_t kib = number_of("/proc/meminfo", name);
-    return kib < 0 ? -1 : kib * 1024;
 }
 
 /* ---- control groups ---- */
@@ -35,35 +29,25 @@ static int64_t meminfo(const char *name)
 static const struct version {
     const char *folder, *limit, *used, *droppable;
 } versions[] = {
-    {"", "memory.max", "memory.current", "inactive_file"},
-    {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+    {"", "memory.max", "memory.current", "inactive_file "},
+    {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
 };
 
-/* The number in a file; -1 without one ("max", no such group). */
-static int64_t group_number(const char *folder, const char *name)
+/* -1: not known. */
+static int64_t lesser(int64_t a, int64_t b)
 {
-    char path[PATH_MAX + 32];
-    int64_t bytes = -1;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    if (!file) return -1;
-    if (fscanf(file, "%" SCNd64, &bytes) != 1) bytes = -1;
-    fclose(file);
-    return bytes;
+    return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
 static void read_group(const struct version *version, const char *folder, struct memory_group *out)
 {
-    char stat[PATH_MAX + 32];
-    int64_t limit = group_number(folder, version->limit), used = group_number(folder, version->used);
+    int64_t limit = number_in(folder, version->limit, ""), used = number_in(folder, version->used, "");
     if (limit < 0) return;
-    if (out->limit < 0 || limit < out->limit) out->limit = limit;
+    out->limit = lesser(out->limit, limit);
     if (used < 0) return;
-    snprintf(stat, sizeof stat, "%s/memory.stat", folder);
-    int64_t droppable = number_of(stat, version->droppable);
+    int64_t droppable = number_in(folder, "memory.stat", version->droppable);
     if (droppable > 0) used = droppable < used ? used - droppable : 0;
-    int64_t left = limit > used ? limit - used : 0;
-    if (out->left < 0 || left < out->left) out->left = left;
+    out->left = lesser(out->left, limit > used ? limit - used : 0);
 }
 
 /* From the process's group up to where they are mounted: in a container its own group may be mounted there,
@@ -71,19 +55,18 @@ static void read_group(const struct version *version, const char *folder, struct
 static void read_groups(const struct version *version, const char *mounted, const char *group,
                         struct memory_group *out)
 {
-    char folder[PATH_MAX];
-    int root = snprintf(folder, sizeof folder, "%s%s", mounted, version->folder);
-    if (root < 0 || (size_t)root >= sizeof folder) return;
-    if (strcmp(group, "/") != 0) snprintf(folder + root, sizeof folder - (size_t)root, "%s", group);
-    for (;;) {
+    char folder[PATH_MAX], *slash;
+    size_t root = strlen(mounted) + strlen(version->folder);
+    int n = snprintf(folder, sizeof folder, "%s%s%s", mounted, version->folder, group);
+    if (n >= (int)sizeof folder) return;
+    if (folder[n - 1] == '/') folder[n - 1] = '\0';
+    for (;; *slash = '\0') {
         read_group(version, folder, out);
-        char *slash = strrchr(folder + root, '/');
-        if (!slash) return;
-        *slash = '\0';
+        if (!(slash = strrchr(folder + root, '/'))) return;
     }
 }
 
-/* A line is "0::/path" of version 2, "4:memory:/path" of version 1, which may have several names. */
+/* A line is "0::/path" of version 2, "4:cpu,memory:/path" of version 1. */
 struct memory_group memory_group_read(const char *groups, const char *mounted)
 {
     struct memory_group found = {-1, -1};
@@ -92,38 +75,38 @@ struct memory_group memory_group_read(const char *groups, const char *mounted)
     if (!file) return found;
     while (fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
-        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        const char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
         if (!group) continue;
-        *names = *group = ','; /* so that each name stands between two */
-        char after = group[1];
-        group[1] = '\0';
-        bool second = strcmp(names, ",,") == 0, first = strstr(names, ",memory,") != NULL;
-        group[1] = after;
+        bool second = group == names + 1, first = memmem(names, (size_t)(group - names), "memory", 6);
         if (second || first) read_groups(&versions[second ? 0 : 1], mounted, group + 1, &found);
     }
     fclose(file);
     return found;
 }
 
-static struct memory_group own_group(void)
+/* ---- what there is ---- */
+
+static int64_t machine(const char *name)
 {
-    return memory_group_read("/proc/self/cgroup", "/sys/fs/cgroup");
+    int64_t kib = number_in("/proc", "meminfo", name);
+    return kib < 0 ? -1 : kib * 1024;
 }
 
-/* ---- what there is ---- */
+static int64_t known(int64_t bytes)
+{
+    return bytes < 0 ? 0 : bytes;
+}
 
 int64_t memory_total(void)
 {
-    int64_t bytes = meminfo("MemTotal"), limit = own_group().limit;
-    if (limit > 0 && (bytes < 0 || limit < bytes)) bytes = limit;
-    return bytes < 0 ? 0 : bytes;
+    return known(
+        lesser(machine("MemTotal:"), memory_group_read("/proc/self/cgroup", "/sys/fs/cgroup").limit));
 }
 
 int64_t memory_available(void)
 {
-    int64_t bytes = meminfo("MemAvailable"), left = own_group().left;
-    if (left >= 0 && (bytes < 0 || left < bytes)) bytes = left;
-    return bytes < 0 ? 0 : bytes;
+    return known(
+        lesser(machine("MemAvailable:"), memory_group_read("/proc/self/cgroup", "/sys/fs/cgroup").left));
 }
 
 int64_t memory_private(int64_t pid)

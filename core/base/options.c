@@ -49,22 +49,6 @@ static enum status unknown(const struct parser *p, const char *word)
                    nearest ? " (did you mean --" : "", nearest ? nearest : "", nearest ? "?)" : "");
 }
 
-/* "auto, cpu or cuda" */
-static void list_choices(const char *choices, char *buf, size_t size)
-{
-    size_t used = 0;
-    for (const char *at = choices; *at && used < size;) {
-        size_t n = strcspn(at, "|");
-        bool last = at[n] == '\0';
-        used += (size_t)snprintf(buf + used, size - used, "%s%.*s",
-                                 at == choices ? ""
-                                 : last        ? " or "
-                                               : ", ",
-                                 (int)n, at);
-        at += n + !last;
-    }
-}
-
 /* Whether a value is the choice: the same word, or for "cuda:N" a number of at most three digits after the
  * colon. */
 static bool is_choice(const char *choice, size_t n, const char *value)
@@ -78,7 +62,6 @@ static bool is_choice(const char *choice, size_t n, const char *value)
 
 static enum status take_choice(const struct parser *p, const struct option_spec *o, const char *value)
 {
-    char list[320];
     int index = 0;
     for (const char *at = o->value; *at; index++) {
         size_t n = strcspn(at, "|");
@@ -91,8 +74,7 @@ static enum status take_choice(const struct parser *p, const struct option_spec 
         }
         at += n + (at[n] == '|');
     }
-    list_choices(o->value, list, sizeof list);
-    return err_set(p->err, STATUS_USAGE, "--%s %.60s: must be %s", o->name, value, list);
+    return err_set(p->err, STATUS_USAGE, "--%s %.60s: must be %s", o->name, value, o->value);
 }
 
 static enum status take_number(const struct parser *p, const struct option_spec *o, const char *value)

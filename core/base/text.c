@@ -8,8 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/base/decimal.h"
-
 enum { WORD_MAX = 64 };
 
 static size_t least(size_t a, size_t b)
@@ -133,86 +131,20 @@ bool text_parse_double(const char *word, double *out)
     return true;
 }
 
-static const char pairs[] =
-    "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
-    "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
-    "9899";
-
-/* Writes the digits of `n` so that they end before `end`; returns where they begin. */
-static char *write_digits(uint64_t n, char *end)
-{
-    while (n >= 100) {
-        end -= 2;
-        memcpy(end, pairs + 2 * (n % 100), 2);
-        n /= 100;
-    }
-    if (n >= 10) {
-        end -= 2;
-        memcpy(end, pairs + 2 * n, 2);
-    } else
-        *--end = (char)('0' + n);
-    return end;
-}
-
-/* As printf's %g does with just enough digits, but plain up to 10^16: 1e-05, 0.0001, 12.5, 1200000, 1e+16. */
-static void lay_out(char *out, const char *digits, int n, int exponent)
-{
-    int point = n + exponent; /* digits before the decimal point */
-    if (point > 16 || point < -3) {
-        *out++ = *digits;
-        if (n > 1) {
-            *out++ = '.';
-            memcpy(out, digits + 1, (size_t)n - 1);
-            out += n - 1;
-        }
-        int e = point - 1;
-        *out++ = 'e';
-        *out++ = e < 0 ? '-' : '+';
-        if (e < 0) e = -e;
-        if (e < 10) *out++ = '0';
-        char text[8], *c = write_digits((uint64_t)e, text + sizeof text);
-        memcpy(out, c, (size_t)(text + sizeof text - c));
-        out += text + sizeof text - c;
-    } else if (point <= 0) {
-        memcpy(out, "0.000", 5);
-        out += 2 - point;
-        memcpy(out, digits, (size_t)n);
-        out += n;
-    } else if (point >= n) {
-        memcpy(out, digits, (size_t)n);
-        memset(out + n, '0', (size_t)(point - n));
-        out += point;
-    } else {
-        memcpy(out, digits, (size_t)point);
-        out[point] = '.';
-        memcpy(out + point + 1, digits + point, (size_t)(n - point));
-        out += n + 1;
-    }
-    *out = '\0';
-}
-
+/* 15 digits give back any decimal that has as few, 17 any double; whole numbers below 10^16 are written in
+ * full. Of numbers below the normal ones fewer digits may do. */
 char *text_format_double(double value, char *buf, size_t size)
 {
-    char text[32], digits[24], *out = text, *end = digits + sizeof digits;
-    if (signbit(value) && !isnan(value)) *out++ = '-';
-    if (isnan(value))
-        strcpy(out, "nan");
-    else if (isinf(value))
-        strcpy(out, "inf");
-    else if (value == 0)
-        strcpy(out, "0");
-    else {
-        uint64_t number;
-        int exponent;
-        decimal_shortest(fabs(value), &number, &exponent);
-        char *first = write_digits(number, end);
-        lay_out(out, first, (int)(end - first), exponent);
-    }
-    size_t n = strlen(text);
-    if (size && n >= size) n = size - 1;
-    if (size) {
-        memcpy(buf, text, n);
-        buf[n] = '\0';
+    char text[32];
+    int precision = fpclassify(value) == FP_SUBNORMAL ? 1 : 15;
+    if (isnan(value)) {
+        snprintf(buf, size, "nan");
+    } else if (value == rint(value) && fabs(value) < 1e16) {
+        snprintf(buf, size, "%.0f", value);
+    } else {
+        do snprintf(text, sizeof text, "%.*g", precision, value);
+        while (precision++ < 17 && strtod(text, NULL) != value);
+        snprintf(buf, size, "%s", text);
     }
     return buf;
 }

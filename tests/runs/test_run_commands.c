@@ -387,7 +387,7 @@ static void export_writes_files_folders_and_standard_output(void **state)
     free(file);
     expect(home, "export", 2, "needs a RUN");
     expect(home, "export psalms --table losses", 2, "--table losses: must be steps, evals, early_stopping");
-    expect(home, "export psalms --format parquet", 2, "must be csv, long, tensorboard or json");
+    expect(home, "export psalms --format parquet", 2, "must be csv|long|tensorboard|json");
     expect(home, "export psalms --table all", 2, "-o FOLDER");
     expect(home, "export nobody", 1, "there is no such run");
     expect(home, "export psalms -o /proc/nowhere/x.csv", 1, "/proc/nowhere/x.csv");

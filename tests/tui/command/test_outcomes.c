@@ -355,7 +355,7 @@ static void export_writes_every_format_where_it_is_told(void **state)
         {{"base", "--format", "long", "--table", "memory"}, "the metrics of --table steps, evals"},
         {{"--format", "long"}, "needs a RUN"},
         {{"--format", "json", "--table", "runs"}, "takes no --table"},
-        {{"base", "--format", "xml"}, "--format xml: must be csv, long, tensorboard or json"},
+        {{"base", "--format", "xml"}, "--format xml: must be csv|long|tensorboard|json"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *arguments[8] = {"export"};
