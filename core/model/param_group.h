@@ -11,45 +11,27 @@
 #ifndef ANNEAL_CORE_MODEL_PARAM_GROUP_H
 #define ANNEAL_CORE_MODEL_PARAM_GROUP_H
 
-#include <stdbool.h>
-#include <stdio.h>
+#include <stdint.h>
 
 #include "core/base/err.h"
 #include "core/model/model.h"
 #include "kernels/device/backend.h"
 
-enum { PARAM_GROUPS_MAX = 32, PARAM_GROUP_KEYS = 3 };
+enum { PARAM_GROUPS_MAX = 32 };
 
+/* config.def lists the fields that keys set. */
 struct param_group {
-    char name[32];       /* letters, digits, - and _ */
-    char match[128];     /* "" until it is given */
-    bool decays;         /* weight_decay is given; else it is inherited: what it would be without the group */
-    double weight_decay; /* decoupled, times the scaled learning rate */
-    double lr_scale;     /* of the learning rate. 0 freezes */
+    char name[32];   /* letters, digits, - and _ */
+    char match[128]; /* "" until it is given */
+    double
+        weight_decay; /* decoupled, times the scaled learning rate; NaN: what it would be without the group */
+    double lr_scale;  /* of the learning rate. 0 freezes */
 };
 
 struct param_groups {
     struct param_group at[PARAM_GROUPS_MAX]; /* in the order of the file */
     int count;
 };
-
-/* Sets one key; `key` is "NAME.match", "NAME.weight_decay" or "NAME.lr_scale". A name that is new is a new
- * group, asked after those before it. */
-enum status param_groups_set(struct param_groups *groups, const char *key, const char *value,
-                             struct err *err);
-
-/* After all keys: every group has a pattern, and no two have the same. */
-enum status param_groups_check(const struct param_groups *groups, struct err *err);
-
-/* The value of "NAME.key" as text; false where there is no such group or key. */
-bool param_groups_get(const struct param_groups *groups, const char *key, char *buf, size_t size);
-
-/* As sections of a configuration file, each after an empty line; param_groups_set reads every line of it. */
-void param_groups_print(const struct param_groups *groups, FILE *out);
-void param_groups_print_help(FILE *out);
-
-/* The group that has a parameter; -1: none. */
-int param_groups_find(const struct param_groups *groups, const char *param);
 
 /* What a group, or without one all other matrices or vectors, comes to in a model. */
 struct param_share {
@@ -64,12 +46,8 @@ enum { PARAM_SHARES_MAX = PARAM_GROUPS_MAX * 2 + 2 };
 int param_groups_share(const struct param_groups *groups, const struct model *model, double weight_decay,
                        struct param_share out[PARAM_SHARES_MAX]);
 
-/* STATUS_USAGE: a group has no parameter, because none has such a name, or earlier groups have them all. */
-enum status param_groups_check_model(const struct param_groups *groups, const struct model *model,
-                                     struct err *err);
-
-/* Freezes the parameters of groups whose lr_scale is 0. Fails as param_groups_check_model, and where nothing
- * would be left to train. */
+/* Freezes the parameters of groups whose lr_scale is 0. STATUS_USAGE: a group has no parameter, because none
+ * has such a name, or earlier groups have them all; or nothing would be left to train. */
 enum status param_groups_freeze(const struct param_groups *groups, struct model *model, struct err *err);
 
 /* The model's trainable arena as stretches that are updated alike, neighbours that do not differ as one:

@@ -270,7 +270,7 @@ static void a_bad_value_names_what_is_accepted(void **state)
     expect_word_refused("train.learning_rate=1e400", "a number from 0 to 1000");
     expect_word_refused("train.learning_rate=fast", "train.learning_rate = fast: must be");
     expect_word_refused("train.dropout=1", "a number from 0 to 0.95");
-    expect_word_refused("model.tie_weights=yes", "true or false");
+    expect_word_refused("model.tie_weights=yes", "one of false|true");
     expect_word_refused("sample.prompt=two\nlines", "one line");
     expect_file_refused("[train]\n\nbatch_size = many\n", "run.ini:3: train.batch_size = many");
 }
@@ -288,7 +288,7 @@ static void a_text_that_is_too_long_is_refused_whole(void **state)
     assert_int_equal(strlen(config.sample.prompt), CONFIG_TEXT_MAX - 1);
     word[n + CONFIG_TEXT_MAX - 1] = 'a';
     assert_int_equal(config_read_word(&config, word, &err), STATUS_USAGE);
-    expect_text(&err, "one line, and shorter");
+    expect_text(&err, "one line of less than 1024 bytes");
     assert_int_equal(strlen(config.sample.prompt), CONFIG_TEXT_MAX - 1);
 }
 
@@ -304,13 +304,13 @@ static void a_word_without_a_value_says_how_it_should_look(void **state)
     expect_word_refused(word, "must be --section.key=value");
 }
 
-static void a_key_that_a_file_has_twice_is_refused_with_both_lines(void **state)
+static void a_key_that_a_file_has_twice_is_refused(void **state)
 {
     (void)state;
     expect_file_refused("[train]\nlearning_rate = 1e-3\n[eval]\nevery = 5\n[train]\nlearning_rate = 1e-4\n",
-                        "run.ini:6: train.learning_rate is set a second time, line 2 has it already");
+                        "run.ini:6: train.learning_rate is set a second time");
     expect_file_refused("[param_group.norms]\nmatch = *norm*\nlr_scale = 1\nlr_scale = 2\n",
-                        "run.ini:4: param_group.norms.lr_scale is set a second time, line 3");
+                        "run.ini:4: param_group.norms.lr_scale is set a second time");
 }
 
 static void a_line_that_is_no_pair_is_named_by_its_number(void **state)
@@ -354,11 +354,7 @@ static void files_that_are_no_configuration_are_refused(void **state)
     assert_int_equal(config_read_file(&config, "tests", &err), STATUS_USAGE);
     expect_text(&err, "is a folder");
     assert_int_equal(config_read_file(&config, "/dev/zero", &err), STATUS_USAGE);
-    char *large = malloc((1 << 20) + 1);
-    memset(large, '\n', (1 << 20) + 1);
-    assert_int_equal(read_bytes(&config, large, (1 << 20) + 1, &err), STATUS_USAGE);
     assert_int_equal(read_bytes(&config, "", 0, &err), STATUS_OK);
-    free(large);
 }
 
 /* Seeded bytes made of what an INI reader looks at: whatever comes, a status and one printable line. */
@@ -563,7 +559,7 @@ int main(void)
         cmocka_unit_test(a_bad_value_names_what_is_accepted),
         cmocka_unit_test(a_text_that_is_too_long_is_refused_whole),
         cmocka_unit_test(a_word_without_a_value_says_how_it_should_look),
-        cmocka_unit_test(a_key_that_a_file_has_twice_is_refused_with_both_lines),
+        cmocka_unit_test(a_key_that_a_file_has_twice_is_refused),
         cmocka_unit_test(a_line_that_is_no_pair_is_named_by_its_number),
         cmocka_unit_test(a_line_longer_than_the_buffer_is_refused_not_cut),
         cmocka_unit_test(indented_lines_are_keys_not_continuations),

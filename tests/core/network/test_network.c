@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "core/base/text.h"
+#include "core/model/config.h"
 #include "core/model/safetensors.h"
 #include "core/network/network.h"
 #include "core/train/optimizer.h"
@@ -253,16 +254,17 @@ static void the_norm_is_taken_over_all_ranks_before_it_clips(void **state)
 static void read_groups(const struct fixture *f, struct param_groups *groups)
 {
     const char *text = metadata(f, "groups");
-    char line[200];
+    char word[200];
+    struct config config;
     struct err err = {0};
     assert_non_null(text);
+    config_init(&config);
     for (size_t n; *text; text += n + (text[n] == '\n')) {
         n = strcspn(text, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)n, text);
-        char *equals = strchr(line, '=');
-        *equals = '\0';
-        if (param_groups_set(groups, line, equals + 1, &err)) fail_msg("%s", err.text);
+        snprintf(word, sizeof word, "param_group.%.*s", (int)n, text);
+        if (config_read_word(&config, word, &err)) fail_msg("%s", err.text);
     }
+    *groups = config.groups;
 }
 
 static void parameter_groups_follow_those_of_pytorch(void **state)

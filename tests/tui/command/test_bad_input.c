@@ -110,7 +110,7 @@ static void a_bad_value_is_met_with_the_accepted_ones(void **state)
         {"--train.total_steps=1.5", "train.total_steps = 1.5: must be a whole number"},
         {"--train.total_steps=99999999999999999999", "must be a whole number from 1 to 1000000000000"},
         {"--train.optimizer=sgd", "train.optimizer = sgd: must be one of adamw|lion"},
-        {"--model.tie_weights=yes", "model.tie_weights = yes: must be true or false"},
+        {"--model.tie_weights=yes", "model.tie_weights = yes: must be one of false|true"},
         {"--train.learning_rate", "--train.learning_rate: must be --section.key=value"},
         {"--progress=fancy", "--progress fancy: must be auto|bar|plain|json|none"},
         {"--device=gpu", "--device gpu: must be auto|cpu|cuda|cuda:N"},

@@ -279,7 +279,7 @@ static void a_key_without_effect_is_told_in_both(void **state)
     } cases[] = {
         {{"--model.rope_factor=4", "--model.rope_scaling=default"}, "model.rope_factor = 4 has no effect"},
         {{"--model.rope_scaling=llama3", "--model.rope_factor=1"},
-         "model.rope_scaling = llama3 has no effect"},
+         "model.rope_factor = 1 has no effect with model.rope_scaling = llama3"},
         {{"--data.padding=256", "--train.graph=auto"}, "data.padding = 256 has no effect"},
         {{"--train.warmup_steps=50", "--train.graph=auto"},
          "train.warmup_steps = 50 is longer than the run of "},
