@@ -1,5 +1,5 @@
 /* The options with fixed words, as enums: those that core/model/config.def lists with CHOICES.
- * optimizer_kind_word(kind) and its likes give the word of a constant; config.c has them. */
+ * optimizer_kind_word(kind) and its likes give the word of a constant. */
 #ifndef ANNEAL_CORE_MODEL_CHOICES_H
 #define ANNEAL_CORE_MODEL_CHOICES_H
 

@@ -32,8 +32,7 @@ struct key {
 /* clang-format off */
 #define WORD(constant, word) [constant] = word,
 #define WORDS(type, ...) static const char *const type##_words[] = {__VA_ARGS__ NULL};
-#define CHOICES(type, count, ...) WORDS(type, __VA_ARGS__) \
-    const char *type##_word(enum type choice) { return type##_words[choice]; }
+#define CHOICES(type, count, ...) WORDS(type, __VA_ARGS__)
 #include "core/model/config.def"
 #define WORD(constant, word) "|" word
 #define WORDS(type, ...) static const char type##_list[] = __VA_ARGS__;
