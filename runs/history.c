@@ -1,7 +1,6 @@
 /* The rows for panels that series.h promises: evaluations, early stopping, samples, checkpoints, events,
- * newest first. Of a resumed run only what counts is given (segment.h); checkpoints and events are all given.
+ * newest first. Of a resumed run only what counts is given (table.h); checkpoints and events are all given.
  */
-#include "runs/segment.h"
 #include "runs/series.h"
 #include "runs/table.h"
 

@@ -5,58 +5,25 @@
  * whole. */
 #include "runs/journal.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "runs/run_row.h"
-#include "runs/segment.h"
 #include "runs/table.h"
-
-/* Val loss `value` after `step` steps; the first value counts even when it is NaN, any number beats NaN. */
-static void note_best(struct journal *journal, int64_t step, double value)
-{
-    if (journal->has_best && !(value < journal->best_val_loss) &&
-        !(isnan(journal->best_val_loss) && !isnan(value)))
-        return;
-    journal->best_val_loss = value;
-    journal->best_step = step;
-    journal->has_best = true;
-}
-
-/* The best evaluation again, without those that this segment replaces. */
-static enum status reload_best(struct journal *journal, struct err *err)
-{
-    struct segment_list list = {0};
-    sqlite3_stmt *select;
-    bool row;
-    enum status status = segment_read(journal->store, journal->run_id, 0, &list, err);
-    if (!status)
-        status =
-            store_query(journal->store, &select, err,
-                        "select segment, step, val_loss from evals where run_id = ?1 order by step, segment",
-                        "s", journal->run_id);
-    if (!status) journal->has_best = false;
-    while (!status && !(status = store_step(journal->store, select, &row, err)) && row)
-        if (segment_shows(&list, sqlite3_column_int(select, 0), sqlite3_column_int64(select, 1) - 1))
-            note_best(journal, sqlite3_column_int64(select, 1), store_column_double(select, 2));
-    segment_release(&list);
-    return status;
-}
 
 static enum status set_first_step(struct journal *journal, int64_t step, struct err *err)
 {
-    enum status status =
-        rollup_begin(&journal->rollup, journal->store, journal->run_id, journal->segment, step, err);
+    enum status status = rollup_begin(&journal->rollup, journal->store, journal->run_id, step, err);
     if (!status)
         status = store_do(journal->store, err,
                           "update segments set first_step = ?3 where run_id = ?1 and segment = ?2", "sni",
                           journal->run_id, journal->segment, step);
-    if (!status && journal->segment > 1) status = reload_best(journal, err);
-    if (!status) journal->has_steps = true;
-    return status;
+    if (status) return status;
+    journal->has_steps = true;
+    journal->counted_evals = false; /* some may be replaced */
+    return STATUS_OK;
 }
 
 enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err)
@@ -72,23 +39,14 @@ enum status journal_step(struct journal *journal, const struct step_record *r, s
     if (status) return status;
 
     journal->steps = r->step + 1;
-    journal->tokens = r->tokens;
-    journal->final_loss = r->loss;
-    journal->has_loss = true;
-    if (isfinite(r->tokens_per_sec))
-        journal->tokens_per_sec =
-            isfinite(journal->tokens_per_sec)
-                ? journal->tokens_per_sec + 0.1 * (r->tokens_per_sec - journal->tokens_per_sec)
-                : r->tokens_per_sec;
+    journal->counted_steps = false;
     return STATUS_OK;
 }
 
 enum status journal_eval(struct journal *journal, const struct eval_record *r, struct err *err)
 {
-    enum status status = journal_add(journal, TABLE_EVALS, r, err);
-    if (status) return status;
-    note_best(journal, r->step, r->val_loss);
-    return STATUS_OK;
+    journal->counted_evals = false;
+    return journal_add(journal, TABLE_EVALS, r, err);
 }
 
 enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,
@@ -99,20 +57,49 @@ enum status journal_order_done(struct journal *journal, int64_t order_id, int64_
                     order_id, applied_step, result, journal->run_id);
 }
 
+enum status journal_count_steps(struct store *store, const char *run_id, struct err *err)
+{
+    /* a value may be absent from the newest steps of an import; of the bits see columns.def */
+    return store_do(
+        store, err,
+        "with s as not materialized (select * from steps where run_id = ?1 and segment ="
+        "  (select max(segment) from steps where run_id = ?1)),"
+        " newest as (select loss from s where loss is not null or nan & 8 order by step desc limit 1),"
+        " recent as (select tokens_per_sec as rate from s where abs(tokens_per_sec) < 9e999"
+        "  order by step desc limit 20)"
+        " update runs set steps = ifnull((select max(step) + 1 from s), steps),"
+        " tokens = ifnull((select tokens from s where tokens is not null order by step desc limit 1), "
+        "tokens),"
+        " final_loss = (select loss from newest),"
+        " nan = nan & ~1 | ifnull((select loss is null from newest), 0),"
+        " tokens_per_sec = (select avg(rate) from recent) where id = ?1",
+        "s", run_id);
+}
+
+enum status journal_count_evals(struct store *store, const char *run_id, struct err *err)
+{
+    /* any number is better than NaN; the first of two that are equal counts */
+    return store_do(store, err,
+                    "with best as (select val_loss, step from evals t where run_id = ?1"
+                    "  and (val_loss is not null or nan & 2) and not exists (select 1 from segments l"
+                    "   where l.run_id = ?1 and l.segment > t.segment and l.first_step < t.step)"
+                    "  order by val_loss is null, val_loss, step limit 1)"
+                    " update runs set best_val_loss = (select val_loss from best),"
+                    " best_step = (select step from best),"
+                    " nan = nan & ~2 | ifnull((select val_loss is null from best), 0) * 2 where id = ?1",
+                    "s", run_id);
+}
+
 enum status journal_row(struct journal *journal, struct err *err)
 {
-    double loss = journal->has_loss ? journal->final_loss : NAN,
-           best = journal->has_best ? journal->best_val_loss : NAN;
-    int nan = 0;
-    if (journal->has_loss && isnan(loss)) nan |= store_columns[COLUMN_RUNS_final_loss].null;
-    if (journal->has_best && isnan(best)) nan |= store_columns[COLUMN_RUNS_best_val_loss].null;
-    return store_do(journal->store, err,
-                    "update runs set steps = ?2, tokens = ?3, final_loss = ?4, best_val_loss = ?5,"
-                    " best_step = nullif(?6, -1), tokens_per_sec = ?7, heartbeat = ?8, status = ?9, nan = ?10"
-                    " where id = ?1",
-                    "siiddiddsn", journal->run_id, journal->steps, journal->tokens, loss, best,
-                    journal->has_best ? journal->best_step : -1, journal->tokens_per_sec, journal->heartbeat,
-                    run_status_name(journal->status), nan);
+    enum status status = STATUS_OK;
+    if (!journal->counted_steps) status = journal_count_steps(journal->store, journal->run_id, err);
+    if (!status && !journal->counted_evals)
+        status = journal_count_evals(journal->store, journal->run_id, err);
+    if (status) return status;
+    journal->counted_steps = journal->counted_evals = true;
+    return store_do(journal->store, err, "update runs set heartbeat = ?2, status = ?3 where id = ?1", "sds",
+                    journal->run_id, clock_wall(), run_status_name(journal->status));
 }
 
 /* ---- beginning and ending a segment ---- */
@@ -141,7 +128,7 @@ static enum status mark_running(struct journal *journal, struct err *err)
         journal->store, err,
         "update runs set status = 'running', segment = ?2, pid = ?3, heartbeat = ?4, ended_at = null,"
         " message = '' where id = ?1",
-        "snnd", journal->run_id, journal->segment, (int)getpid(), journal->heartbeat);
+        "snnd", journal->run_id, journal->segment, (int)getpid(), clock_wall());
 }
 
 enum status journal_begin(struct journal *journal, struct store *store, const char *run_id, struct err *err)
@@ -154,15 +141,9 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
         *journal = (struct journal){.store = store,
                                     .segment = info.segment + 1,
                                     .steps = info.steps > 0 ? info.steps : 0,
-                                    .tokens = info.tokens > 0 ? info.tokens : 0,
-                                    .best_step = info.best_step,
-                                    .final_loss = info.final_loss,
-                                    .best_val_loss = info.best_val_loss,
-                                    .tokens_per_sec = NAN,
-                                    .heartbeat = clock_wall(),
-                                    .has_loss = info.steps > 0,
-                                    .has_best = info.best_step >= 0,
-                                    .status = RUN_RUNNING};
+                                    .status = RUN_RUNNING,
+                                    .counted_steps = true,
+                                    .counted_evals = true};
         snprintf(journal->run_id, sizeof journal->run_id, "%s", run_id);
         status = insert_segment(journal, err);
     }
@@ -186,9 +167,7 @@ enum status journal_next_segment(struct journal *journal, struct err *err)
     if (status) return status;
     journal->segment++;
     journal->has_steps = false;
-    journal->tokens_per_sec = NAN;
     journal->status = RUN_RUNNING;
-    journal->heartbeat = clock_wall();
     status = insert_segment(journal, err);
     return status ? status : mark_running(journal, err);
 }
@@ -207,7 +186,6 @@ enum status journal_end(struct journal *journal, enum run_status final, const ch
     enum status status = store_begin(store, err);
     if (status) return status;
     journal->status = final;
-    journal->heartbeat = now;
     status = journal_row(journal, err);
     if (!status)
         status = store_do(store, err, "update runs set ended_at = ?2, message = ?3 where id = ?1", "sds",

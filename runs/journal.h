@@ -18,11 +18,9 @@ struct journal {
     int segment;
     bool has_steps; /* this segment has recorded one */
     struct rollup rollup;
-    /* the run's row, written by journal_row */
-    int64_t steps, tokens, best_step;
-    double final_loss, best_val_loss, tokens_per_sec, heartbeat;
-    bool has_loss, has_best; /* else the number is absent, and NaN means that */
+    int64_t steps; /* done */
     enum run_status status;
+    bool counted_steps, counted_evals; /* the run's row knows all that are recorded */
 };
 
 /* Opens segment max+1 of the run in a transaction of its own: marks the run `running` with our pid, and
@@ -48,7 +46,12 @@ enum status journal_add(struct journal *journal, enum store_table table, const v
 enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,
                                const char *result, struct err *err);
 
-/* Writes the run's row. */
+/* Brings the run's row up to date: what is recorded, the status, a sign of life. */
 enum status journal_row(struct journal *journal, struct err *err);
+
+/* Counts the steps or the evaluations of a run into its row: progress and the newest loss, or the best one.
+ */
+enum status journal_count_steps(struct store *store, const char *run_id, struct err *err);
+enum status journal_count_evals(struct store *store, const char *run_id, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* Where the time of a run's steps goes: its profiled steps averaged, phase → layer → operation. Reads what
- * the trainer recorded in `layer_profile`; of a resumed run only what counts (segment.h). */
+ * the trainer recorded in `layer_profile`; of a resumed run only what counts (table.h). */
 #ifndef ANNEAL_RUNS_PROFILE_H
 #define ANNEAL_RUNS_PROFILE_H
 

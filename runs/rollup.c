@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "runs/segment.h"
+#include "runs/table.h"
 
 void rollup_bucket_clear(struct rollup_bucket *bucket)
 {
@@ -93,19 +93,19 @@ enum status rollup_end(struct store *store, const char *run_id, int level, int64
     return STATUS_OK;
 }
 
-static enum status replay(struct rollup *rollup, struct store *store, const char *run_id,
-                          const struct segment_range *range, struct err *err)
+/* Adds the steps first to end - 1 that count. */
+static enum status replay(struct rollup *rollup, struct store *store, const char *run_id, int64_t first,
+                          int64_t end, struct err *err)
 {
     sqlite3_stmt *select;
-    char sql[400];
+    char sql[800], from[TABLE_HISTORY_MAX];
     bool row;
     int n = snprintf(sql, sizeof sql, "select step, nan");
     for (int m = 0; m < ROLLUP_METRICS; m++)
         n += snprintf(sql + n, sizeof sql - (size_t)n, ", %s", metric_name((enum metric)m));
-    snprintf(sql + n, sizeof sql - (size_t)n,
-             " from steps where run_id = ?1 and segment = ?2 and step between ?3 and ?4 order by step");
-    enum status status =
-        store_query(store, &select, err, sql, "snii", run_id, range->segment, range->first, range->last);
+    snprintf(sql + n, sizeof sql - (size_t)n, " %s and step >= ?2 and step < ?3 order by t.segment, t.step",
+             table_history(TABLE_STEPS, from));
+    enum status status = store_query(store, &select, err, sql, "sii", run_id, first, end);
     while (!status && !(status = store_step(store, select, &row, err)) && row) {
         double values[ROLLUP_METRICS];
         unsigned present = 0;
@@ -133,8 +133,8 @@ static enum status remove_from(struct store *store, const char *run_id, int leve
     return status;
 }
 
-enum status rollup_begin(struct rollup *rollup, struct store *store, const char *run_id, int segment,
-                         int64_t first_step, struct err *err)
+enum status rollup_begin(struct rollup *rollup, struct store *store, const char *run_id, int64_t first_step,
+                         struct err *err)
 {
     int64_t from = first_step;
     enum status status = STATUS_OK;
@@ -146,14 +146,5 @@ enum status rollup_begin(struct rollup *rollup, struct store *store, const char 
         if (!status && end < from) from = end;
     }
     from = from / rollup_level[ROLLUP_LEVELS - 1] * rollup_level[ROLLUP_LEVELS - 1];
-    struct segment_list list = {0};
-    if (!status && segment > 1) status = segment_read(store, run_id, segment - 1, &list, err);
-    for (size_t i = 0; !status && i < list.count; i++) {
-        struct segment_range range = list.ranges[i];
-        if (range.first < from) range.first = from;
-        if (range.last > first_step - 1) range.last = first_step - 1;
-        if (range.first <= range.last) status = replay(rollup, store, run_id, &range, err);
-    }
-    segment_release(&list);
-    return status;
+    return status ? status : replay(rollup, store, run_id, from, first_step, err);
 }

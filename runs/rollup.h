@@ -1,10 +1,10 @@
 /* Private to runs/: rollups, the summaries of 64 and 4,096 steps that let a run of any length open at once.
  *
- * Always: a bucket covers steps [k·level, (k+1)·level) of the history that counts (segment.h); it is written
- * in the transaction that records its last step, or the first step after it; every bucket before the last one
- * of the metric `loss` at its level is written. A bucket without a value of a metric has no row. Extremes,
- * mean and last are over finite values; `count` is of all values, `non_finite` of those that were NaN or
- * infinite. */
+ * Always: a bucket covers steps [k·level, (k+1)·level) of the history that counts (table_history); it is
+ * written in the transaction that records its last step, or the first step after it; every bucket before the
+ * last one of the metric `loss` at its level is written. A bucket without a value of a metric has no row.
+ * Extremes, mean and last are over finite values; `count` is of all values, `non_finite` of those that were
+ * NaN or infinite. */
 #ifndef ANNEAL_RUNS_ROLLUP_H
 #define ANNEAL_RUNS_ROLLUP_H
 
@@ -36,11 +36,11 @@ void rollup_bucket_add(struct rollup_bucket *bucket, double value);
  * one. */
 enum status rollup_end(struct store *store, const char *run_id, int level, int64_t *end, struct err *err);
 
-/* Makes ready to add step `first_step` as the first one of `segment`: removes the buckets it replaces, writes
- * those that a crash or an import left unwritten, and fills the open ones from the rows. Inside a
+/* Makes ready to add step `first_step` as the first one of a new segment: removes the buckets it replaces,
+ * writes those that a crash or an import left unwritten, and fills the open ones from the rows. Inside a
  * transaction. */
-enum status rollup_begin(struct rollup *rollup, struct store *store, const char *run_id, int segment,
-                         int64_t first_step, struct err *err);
+enum status rollup_begin(struct rollup *rollup, struct store *store, const char *run_id, int64_t first_step,
+                         struct err *err);
 
 /* Adds a step and writes the buckets it completes. Inside a transaction. An absent mfu (NaN) adds nothing; of
  * rows that rollup_begin reads, no absent value does. */

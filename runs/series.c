@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "runs/rollup.h"
-#include "runs/timeline.h"
+#include "runs/table.h"
 
 enum {
     ROWS_PER_POINT = 16
@@ -19,7 +19,8 @@ struct reader {
     struct store *store;
     const char *run_id;
     struct series *series;
-    struct segment_list segments;
+    int segment;                    /* the newest with a step; 0: none */
+    int64_t newest_step, first_new; /* its last step; the first step of those newer than the series'; or -1 */
     struct err *err;
 };
 
@@ -95,24 +96,28 @@ static enum status fold(struct reader *reader, const struct series_point *point)
 static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
 {
     const struct column_info *column = metric_column(reader->series->metric);
-    struct timeline timeline;
-    char columns[80];
+    char sql[TABLE_HISTORY_MAX + 240], from[TABLE_HISTORY_MAX];
+    sqlite3_stmt *select;
     bool row;
-    snprintf(columns, sizeof columns, "step, %s, nan & %d", column->name, column->null);
+    /* the list of segments lets each one's steps be looked up by their number */
+    snprintf(sql, sizeof sql,
+             "select step, %s, nan & %d %s and t.segment in (select segment from segments where"
+             " run_id = ?1) and t.step between ?2 and ?3 order by t.segment, t.step",
+             column->name, column->null,
+             table_history(reader->series->metric == METRIC_VAL_LOSS ? TABLE_EVALS : TABLE_STEPS, from));
     enum status status =
-        timeline_open_part(&timeline, reader->store, reader->run_id,
-                           reader->series->metric == METRIC_VAL_LOSS, columns, first, last, reader->err);
-    while (!status && !(status = timeline_next(&timeline, &row, reader->err)) && row) {
-        int64_t step = sqlite3_column_int64(timeline.row, 0);
+        store_query(reader->store, &select, reader->err, sql, "sii", reader->run_id, first, last);
+    while (!status && !(status = store_step(reader->store, select, &row, reader->err)) && row) {
+        int64_t step = sqlite3_column_int64(select, 0);
         if (step > reader->series->cursor) reader->series->cursor = step;
-        double value = store_column_double(timeline.row, 1);
-        if (isnan(value) && sqlite3_column_int(timeline.row, 2) == 0) continue;
+        double value = store_column_double(select, 1);
+        if (isnan(value) && sqlite3_column_int(select, 2) == 0) continue;
         bool finite = isfinite(value);
         if (!finite) value = NAN;
         struct series_point point = {step, step, value, value, value, value, 1, !finite};
         status = fold(reader, &point);
+        if (status) sqlite3_reset(select);
     }
-    timeline_close(&timeline);
     return status;
 }
 
@@ -176,41 +181,37 @@ static enum status read_from(struct reader *reader, int64_t first)
 
 /* ---- choosing the level ---- */
 
-static enum status newest_step(struct reader *reader, int64_t *out)
+static enum status read_segments(struct reader *reader)
 {
     sqlite3_stmt *select;
     bool row;
-    *out = -1;
-    if (reader->segments.count == 0) return STATUS_OK;
-    struct segment_range newest = reader->segments.ranges[reader->segments.count - 1];
-    enum status status = store_query(reader->store, &select, reader->err,
-                                     "select max(step) from steps where run_id = ?1 and segment = ?2", "sn",
-                                     reader->run_id, newest.segment);
+    reader->newest_step = reader->first_new = -1;
+    enum status status = store_query(
+        reader->store, &select, reader->err,
+        "select segment, (select max(step) from steps s where s.run_id = ?1 and s.segment = g.segment),"
+        " (select min(first_step) from segments where run_id = ?1 and segment > ?2)"
+        " from segments g where run_id = ?1 and first_step is not null order by segment desc limit 1",
+        "sn", reader->run_id, reader->series->segment);
     if (!status) status = store_step(reader->store, select, &row, reader->err);
-    if (status) return status;
-    if (row) *out = store_column_int(select, 0, -1);
+    if (status || !row) return status;
+    reader->segment = sqlite3_column_int(select, 0);
+    reader->newest_step = store_column_int(select, 1, -1);
+    reader->first_new = store_column_int(select, 2, -1);
     sqlite3_reset(select);
     return STATUS_OK;
 }
 
-static enum status choose_level(struct reader *reader)
+static void choose_level(struct reader *reader)
 {
     struct series *series = reader->series;
-    int64_t last = series->last_step;
-    enum status status = STATUS_OK;
+    int64_t last = series->last_step, most = (int64_t)series->max_points, level = 1;
     series->level = 1;
-    if (series->metric == METRIC_VAL_LOSS) return STATUS_OK; /* few; coarsened after reading */
-    int64_t newest;
-    status = newest_step(reader, &newest);
-    if (status) return status;
-    if (last < 0 || last > newest) last = newest;
-    int64_t steps = last - series->first_step + 1, most = (int64_t)series->max_points, stored = 1;
-    for (int i = 0; i < ROLLUP_LEVELS && steps / stored / ROWS_PER_POINT > most; i++)
-        stored = rollup_level[i];
-    int64_t level = stored;
+    if (series->metric == METRIC_VAL_LOSS) return; /* few; coarsened after reading */
+    if (last < 0 || last > reader->newest_step) last = reader->newest_step;
+    int64_t steps = last - series->first_step + 1;
+    for (int i = 0; i < ROLLUP_LEVELS && steps / level / ROWS_PER_POINT > most; i++) level = rollup_level[i];
     while (level < (1 << 30) && steps / level > most) level *= 2;
     series->level = (int)level;
-    return STATUS_OK;
 }
 
 /* Fewer than about max_points again. */
@@ -234,13 +235,13 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
     series->segment = 0;
     enum status status = store_read_begin(store, err);
     if (status) return status;
-    status = segment_read(store, run_id, 0, &reader.segments, err);
-    if (!status) status = choose_level(&reader);
-    if (!status) status = read_from(&reader, series->first_step);
-    if (!status && reader.segments.count)
-        series->segment = reader.segments.ranges[reader.segments.count - 1].segment;
+    status = read_segments(&reader);
+    if (!status) {
+        choose_level(&reader);
+        status = read_from(&reader, series->first_step);
+    }
+    series->segment = reader.segment;
     store_read_end(store);
-    segment_release(&reader.segments);
     if (status)
         series->count = 0;
     else if (metric == METRIC_VAL_LOSS)
@@ -248,20 +249,13 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
     return status;
 }
 
-/* Drops the points that segments newer than the series' replace; the first step to read again, or -1: none.
- */
-static int64_t drop_replaced(struct series *series, const struct segment_list *list)
+/* Drops the points from step `bound` on, whole points, and reads from there again. */
+static void drop_replaced(struct series *series, int64_t bound)
 {
-    int64_t bound = INT64_MAX;
-    for (size_t i = 0; i < list->count; i++)
-        if (list->ranges[i].segment > series->segment && list->ranges[i].first < bound)
-            bound = list->ranges[i].first;
-    if (bound == INT64_MAX) return -1;
-    /* whole points go: also the one that `bound` lies in */
     bound = bound / series->level * series->level;
     if (bound < series->first_step) bound = series->first_step;
     while (series->count && series->points[series->count - 1].last_step >= bound) series->count--;
-    return bound;
+    if (bound <= series->cursor) series->cursor = bound - 1;
 }
 
 enum status series_update(struct store *store, const char *run_id, struct series *series, bool *changed,
@@ -269,23 +263,17 @@ enum status series_update(struct store *store, const char *run_id, struct series
 {
     struct reader reader = {.store = store, .run_id = run_id, .series = series, .err = err};
     int64_t before = series->cursor;
-    bool dropped = false;
     *changed = false;
     enum status status = store_read_begin(store, err);
     if (status) return status;
-    status = segment_read(store, run_id, 0, &reader.segments, err);
-    if (!status && reader.segments.count) {
-        int newest = reader.segments.ranges[reader.segments.count - 1].segment;
-        if (newest != series->segment) {
-            int64_t again = drop_replaced(series, &reader.segments);
-            dropped = again >= 0;
-            if (dropped && again <= series->cursor) series->cursor = again - 1;
-            series->segment = newest;
-        }
-        status = read_from(&reader, series->cursor + 1);
+    status = read_segments(&reader);
+    bool dropped = !status && reader.first_new >= 0;
+    if (dropped) {
+        drop_replaced(series, reader.first_new);
+        series->segment = reader.segment;
     }
+    if (!status) status = read_from(&reader, series->cursor + 1);
     store_read_end(store);
-    segment_release(&reader.segments);
     if (status) {
         series->cursor = before;
         return status;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runs/segment.h"
-
 enum { SQL_MAX = 1500 };
 
 /* ---- writing ---- */
@@ -175,20 +173,23 @@ void *array_grow(struct arena *arena, void **array, size_t count, size_t size)
     return (char *)*array + count * size;
 }
 
-/* Whether a row counts, and is of the newest segment that has its step. */
-struct shown {
-    struct segment_list segments;
-    int64_t step;
-    int segment;
-};
-
-static bool counts(struct shown *shown, int segment, int64_t step)
+/* What is counted by steps done, an evaluation at step s say, belongs to what ended with step s - 1; where
+ * the next segment evaluated again at that very step, its row is the one that counts. */
+const char *table_history(enum store_table table, char buf[TABLE_HISTORY_MAX])
 {
-    if (!segment_shows(&shown->segments, segment, step - 1)) return false;
-    if (step == shown->step && segment != shown->segment) return false;
-    shown->step = step;
-    shown->segment = segment;
-    return true;
+    const char *name = store_tables[table].name;
+    int n = snprintf(buf, TABLE_HISTORY_MAX,
+                     "from %s t where t.run_id = ?1 and not exists (select 1 from segments l where l.run_id ="
+                     " ?1 and l.segment > t.segment and ",
+                     name);
+    if (table == TABLE_STEPS || table == TABLE_PROFILE)
+        snprintf(buf + n, TABLE_HISTORY_MAX - (size_t)n, "l.first_step <= t.step)");
+    else
+        snprintf(buf + n, TABLE_HISTORY_MAX - (size_t)n,
+                 "(l.first_step < t.step or exists (select 1 from %s n where n.run_id = ?1 and"
+                 " n.segment = l.segment and n.step = t.step)))",
+                 name);
+    return buf;
 }
 
 static bool read_row(const struct table_request *request, sqlite3_stmt *row, struct arena *arena, void **rows,
@@ -197,41 +198,34 @@ static bool read_row(const struct table_request *request, sqlite3_stmt *row, str
     char *out = array_grow(arena, rows, count, request->size);
     if (!out) return false;
     if (request->record) *(int *)out = sqlite3_column_int(row, 0);
-    return table_read(request->table, row, 2, arena, out + request->record);
+    return table_read(request->table, row, 1, arena, out + request->record);
 }
 
 enum status table_list(struct store *store, const struct table_request *request, struct arena *arena,
                        void *out, size_t *count, struct err *err)
 {
-    char sql[SQL_MAX], fields[SQL_MAX / 2];
-    struct shown shown = {.step = INT64_MIN};
+    char sql[SQL_MAX], fields[SQL_MAX / 2], from[TABLE_HISTORY_MAX];
     sqlite3_stmt *select;
     bool row;
     void *rows = NULL;
     size_t n = 0;
     table_fields(request->table, fields, sizeof fields);
-    bool placed =
-        table_column(request->table, "segment") != NULL && table_column(request->table, "step") != NULL;
-    snprintf(sql, sizeof sql, "select %s, %s from %s t where t.run_id = ?1 %s",
-             placed ? "t.segment, t.step" : "0, 0", fields, store_tables[request->table].name, request->tail);
-    enum status status = STATUS_OK;
-    if (request->shown) status = segment_read(store, request->run_id, 0, &shown.segments, err);
-    if (!status) status = store_prepare(store, sql, &select, err);
-    if (!status) store_bind_text(select, 1, request->run_id);
-    while (!status && !(status = store_step(store, select, &row, err)) && row) {
-        if (n == request->limit) {
-            sqlite3_reset(select);
-            break;
-        }
-        if (request->shown && !counts(&shown, sqlite3_column_int(select, 0), sqlite3_column_int64(select, 1)))
-            continue;
+    if (request->shown)
+        table_history(request->table, from);
+    else
+        snprintf(from, sizeof from, "from %s t where t.run_id = ?1", store_tables[request->table].name);
+    snprintf(sql, sizeof sql, "select %s, %s %s %s", request->record ? "t.segment" : "0", fields, from,
+             request->tail);
+    enum status status = store_query(store, &select, err, sql, "s", request->run_id);
+    if (status) return status;
+    while (n < request->limit && !(status = store_step(store, select, &row, err)) && row) {
         if (!read_row(request, select, arena, &rows, n)) {
-            sqlite3_reset(select);
             status = err_set(err, STATUS_NO_MEMORY, "reading run %s: not enough memory", request->run_id);
+            break;
         }
         n++;
     }
-    segment_release(&shown.segments);
+    sqlite3_reset(select);
     if (status) return status;
     memcpy(out, &rows, sizeof rows);
     *count = n;

@@ -27,13 +27,22 @@ int table_fields(enum store_table table, char *buf, size_t size);
  * it is. Texts are copied into `arena`. False when memory is short. */
 bool table_read(enum store_table table, sqlite3_stmt *row, int first, struct arena *arena, void *record);
 
+/* Which rows of a resumed run count: a segment is one trainer's life, and when it records its first step it
+ * replaces what earlier segments hold from that step on. Those rows stay in the tables and in the CSV, but
+ * charts, panels, rollups and the other exports show the run as its newest segment remembers it.
+ *
+ * Writes "from TABLE t where t.run_id = ?1 and …" for the rows of a table of segments and steps that count.
+ * `order by t.segment, t.step` is then the order of the steps, and costs no sorting. */
+enum { TABLE_HISTORY_MAX = 400 };
+const char *table_history(enum store_table table, char buf[TABLE_HISTORY_MAX]);
+
 /* Of what table_list gives a list. */
 struct table_request {
     enum store_table table;
     const char *run_id; /* ?1 */
     const char *tail; /* SQL behind "select … from TABLE t where t.run_id = ?1": more conditions, the order */
     size_t limit;     /* most rows; SIZE_MAX: all */
-    bool shown;       /* only rows that count (segment.h); they come by step then segment, falling */
+    bool shown;       /* only rows that count (table_history) */
     size_t size;      /* of a row of the result */
     size_t record;    /* where the record lies in it; above 0: an int before it is the segment */
 };

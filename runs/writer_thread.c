@@ -86,7 +86,6 @@ static enum status commit_batch(struct writer *writer, struct err *err)
     for (size_t i = 0; !status && i < writer->batch_count; i++)
         status = apply(&writer->journal, &writer->batch[i], err);
     if (!status) status = apply_notes(writer, err);
-    writer->journal.heartbeat = clock_wall();
     if (!status) status = journal_row(&writer->journal, err);
     if (!status) status = store_commit(writer->store, err);
     if (status) {

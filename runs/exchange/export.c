@@ -1,37 +1,28 @@
-/* See export.h. The SELECT is made from the table's columns (tables.h), so header and rows cannot drift
- * apart. */
+/* See export.h. Each SELECT is made from the table's columns, so header and rows cannot drift apart. */
 #include "runs/exchange/export.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
+#include "core/base/file.h"
 #include "runs/exchange/csv.h"
 #include "runs/exchange/out_file.h"
 #include "runs/run_row.h"
 #include "runs/table.h"
 
-/* "select run_id, segment, …, nan from steps where run_id = ?1 order by …": the order is that of the table's
- * clustering, so rows come as they lie. */
-static enum status prepare(struct store *store, enum store_table which, sqlite3_stmt **out, struct err *err)
+static void write_header(struct csv_out *csv, const char *const *names, int count)
 {
-    const struct table_info *table = &store_tables[which];
-    const struct column_info *columns[COLUMNS_MAX];
-    char sql[1024];
-    int count = table_csv_columns(which, columns);
-    int n = snprintf(sql, sizeof sql, "select ");
-    for (int i = 0; i < count; i++) n += snprintf(sql + n, sizeof sql - (size_t)n, "%s, ", columns[i]->name);
-    snprintf(sql + n, sizeof sql - (size_t)n, "%s from %s where %s = ?1 order by %s, %s",
-             table_column(which, "nan") ? "nan" : "0", table->name, columns[0]->name, columns[0]->name,
-             table->order);
-    return sqlite3_prepare_v2(store->db, sql, -1, out, NULL) == SQLITE_OK ? STATUS_OK
-                                                                          : store_error(store, err);
+    for (int i = 0; i < count; i++) csv_word(csv, names[i]);
+    csv_end_record(csv);
 }
 
+/* Column i of the row; `nan`: its NULL means NaN. */
 static void write_field(struct csv_out *csv, const struct column_info *column, sqlite3_stmt *row, int i,
-                        int nan)
+                        bool nan)
 {
     if (sqlite3_column_type(row, i) == SQLITE_NULL) {
-        if (column_is_real(column) && nan & column->null)
+        if (column_is_real(column) && nan)
             csv_double(csv, NAN);
         else
             csv_absent(csv);
@@ -45,60 +36,178 @@ static void write_field(struct csv_out *csv, const struct column_info *column, s
     }
 }
 
+/* ---- tables ---- */
+
+/* "select run_id, segment, …, nan from steps where run_id = ?1 order by …": the order is that of the table's
+ * clustering, so rows come as they lie. */
+static enum status select_rows(struct store *store, enum store_table which,
+                               const struct column_info *const *columns, int count, const char *run_id,
+                               sqlite3_stmt **out, struct err *err)
+{
+    const struct table_info *table = &store_tables[which];
+    char sql[1024];
+    int n = snprintf(sql, sizeof sql, "select ");
+    for (int i = 0; i < count; i++) n += snprintf(sql + n, sizeof sql - (size_t)n, "%s, ", columns[i]->name);
+    snprintf(sql + n, sizeof sql - (size_t)n, "%s from %s where %s = ?1 order by %s, %s",
+             table_column(which, "nan") ? "nan" : "0", table->name, columns[0]->name, columns[0]->name,
+             table->order);
+    return store_query(store, out, err, sql, "s", run_id);
+}
+
 static enum status write_run(struct store *store, const char *run_id, enum store_table table,
-                             sqlite3_stmt *select, struct csv_out *csv, struct err *err)
+                             struct csv_out *csv, struct err *err)
 {
     struct run_info info;
     const struct column_info *columns[COLUMNS_MAX];
+    sqlite3_stmt *select;
+    bool row;
     int count = table_csv_columns(table, columns);
     enum status status = run_row_find(store, run_id, &info, err);
+    if (!status) status = select_rows(store, table, columns, count, run_id, &select, err);
     if (status) return status;
-    bool row;
-    const char *word = run_status_name(info.status); /* whether it lives is folded in */
-    sqlite3_reset(select);
-    store_bind_text(select, 1, run_id);
-    while (!(status = store_step(store, select, &row, err)) && row) {
+    /* an error: nobody reads on, a closed pipe, a full disk */
+    while (!csv->error && !(status = store_step(store, select, &row, err)) && row) {
         int nan = sqlite3_column_int(select, count);
         for (int i = 0; i < count; i++)
             if (columns[i] == &store_columns[COLUMN_RUNS_status])
-                csv_word(csv, word);
+                csv_word(csv, run_status_name(info.status)); /* whether it lives is folded in */
             else
-                write_field(csv, columns[i], select, i, nan);
+                write_field(csv, columns[i], select, i, nan & columns[i]->null);
         csv_end_record(csv);
-        if (csv->error) break; /* nobody reads on: a closed pipe, a full disk */
     }
     sqlite3_reset(select);
-    return status;
-}
-
-struct request {
-    struct store *store;
-    const char *const *run_ids;
-    size_t run_count;
-    enum store_table table;
-};
-
-static enum status write_table(void *context, FILE *out, int *error, struct err *err)
-{
-    const struct request *r = context;
-    const struct column_info *columns[COLUMNS_MAX];
-    struct csv_out csv;
-    sqlite3_stmt *select = NULL;
-    if (!csv_begin(&csv, out)) return err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
-    int count = table_csv_columns(r->table, columns);
-    for (int i = 0; i < count; i++) csv_word(&csv, column_csv_name(columns[i]));
-    csv_end_record(&csv);
-    enum status status = prepare(r->store, r->table, &select, err);
-    for (size_t i = 0; !status && !csv.error && i < r->run_count; i++)
-        status = write_run(r->store, r->run_ids[i], r->table, select, &csv, err);
-    sqlite3_finalize(select);
-    *error = csv_finish(&csv);
     return status;
 }
 
 enum status export_csv(struct store *store, const char *const *run_ids, size_t run_count,
                        enum store_table table, const char *path, struct err *err)
 {
-    struct request request = {store, run_ids, run_count, table};
-    return out_file_write(path, write_table, &request, err);
+    const struct column_info *columns[COLUMNS_MAX];
+    const char *names[COLUMNS_MAX];
+    struct out_file file;
+    enum status status = out_file_open(&file, path, err);
+    if (status) return status;
+    struct csv_out csv = {.file = file.stream};
+    int count = table_csv_columns(table, columns);
+    for (int i = 0; i < count; i++) names[i] = column_csv_name(columns[i]);
+    write_header(&csv, names, count);
+    for (size_t i = 0; !status && !csv.error && i < run_count; i++)
+        status = write_run(store, run_ids[i], table, &csv, err);
+    return out_file_close(&file, status, csv.error, err);
+}
+
+/* ---- metrics ---- */
+
+/* Whether column `c` of steps or evals is a metric: not what says where a value belongs, and `tokens` only
+ * once. */
+static bool is_metric(struct metric_choice choice, int c)
+{
+    const struct column_info *column = &store_columns[c];
+    bool step = c < END_STEPS;
+    if (!(step ? choice.steps : choice.evals) || !column->csv || !column->field) return false;
+    return strcmp(column->name, "step") != 0 && strcmp(column->name, "wall_time") != 0 &&
+           (step || strcmp(column->name, "tokens") != 0);
+}
+
+enum { STEP, WALL_TIME, WALL_TIME_NAN, VALUE, VALUE_NAN };
+
+/* The run's values of metric `c`; *row: there is one. */
+static enum status select_metric(struct store *store, const char *run_id, int c, sqlite3_stmt **out,
+                                 bool *row, struct err *err)
+{
+    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 200];
+    enum store_table table = c < END_STEPS ? TABLE_STEPS : TABLE_EVALS;
+    const struct column_info *column = &store_columns[c];
+    snprintf(sql, sizeof sql,
+             "select step, wall_time, nan & %d, %s, nan & %d %s and (%s is not null or nan & %d)"
+             " order by t.segment, t.step",
+             table_column(table, "wall_time")->null, column->name, column->null, table_history(table, from),
+             column->name, column->null);
+    enum status status = store_query(store, out, err, sql, "s", run_id);
+    return status ? status : store_step(store, *out, row, err);
+}
+
+/* The rows of select_metric, of which the first is there. `run`: as records of the long table, else as
+ * TensorBoard's. */
+static enum status write_metric(struct store *store, sqlite3_stmt *select, int c, const char *run,
+                                struct csv_out *csv, struct err *err)
+{
+    static const struct column_info real = {.sql = "real"};
+    enum status status = STATUS_OK;
+    bool row = true;
+    for (; !status && row && !csv->error; status = store_step(store, select, &row, err)) {
+        if (run) csv_word(csv, run);
+        if (run) csv_int(csv, sqlite3_column_int64(select, STEP));
+        write_field(csv, &real, select, WALL_TIME, sqlite3_column_int(select, WALL_TIME_NAN));
+        if (run)
+            csv_word(csv, store_columns[c].name);
+        else
+            csv_int(csv, sqlite3_column_int64(select, STEP));
+        write_field(csv, &store_columns[c], select, VALUE, sqlite3_column_int(select, VALUE_NAN));
+        csv_end_record(csv);
+    }
+    sqlite3_reset(select);
+    return status;
+}
+
+enum status export_long(struct store *store, const char *const *run_ids, size_t run_count,
+                        struct metric_choice choice, const char *path, struct err *err)
+{
+    static const char *const header[] = {"run", "step", "wall_time", "metric", "value"};
+    struct out_file file;
+    enum status status = out_file_open(&file, path, err);
+    if (status) return status;
+    struct csv_out csv = {.file = file.stream};
+    write_header(&csv, header, 5);
+    status = store_read_begin(store, err);
+    for (size_t i = 0; !status && i < run_count; i++) {
+        struct run_info info;
+        status = run_row_find(store, run_ids[i], &info, err);
+        for (int c = 0; !status && !csv.error && c < END_EVALS; c++) {
+            sqlite3_stmt *select;
+            bool row;
+            if (!is_metric(choice, c)) continue;
+            status = select_metric(store, run_ids[i], c, &select, &row, err);
+            if (!status && row) status = write_metric(store, select, c, run_ids[i], &csv, err);
+        }
+    }
+    store_read_end(store);
+    return out_file_close(&file, status, csv.error, err);
+}
+
+static enum status write_scalars(struct store *store, sqlite3_stmt *select, int c, const char *folder,
+                                 struct err *err)
+{
+    static const char *const header[] = {"Wall time", "Step", "Value"};
+    struct out_file file;
+    char path[PATH_MAX];
+    enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, store_columns[c].name);
+    if (!status) status = out_file_open(&file, path, err);
+    if (status) return status;
+    struct csv_out csv = {.file = file.stream};
+    write_header(&csv, header, 3);
+    status = write_metric(store, select, c, NULL, &csv, err);
+    return out_file_close(&file, status, csv.error, err);
+}
+
+enum status export_tensorboard(struct store *store, const char *run_id, struct metric_choice choice,
+                               const char *folder, const char *written[METRIC_FILES_MAX], size_t *count,
+                               struct err *err)
+{
+    struct run_info info;
+    *count = 0;
+    enum status status = store_read_begin(store, err);
+    if (!status) status = run_row_find(store, run_id, &info, err);
+    for (int c = 0; !status && c < END_EVALS; c++) {
+        sqlite3_stmt *select;
+        bool row;
+        if (!is_metric(choice, c)) continue;
+        status = select_metric(store, run_id, c, &select, &row, err);
+        if (status || !row) continue;
+        status = write_scalars(store, select, c, folder, err);
+        sqlite3_reset(select);
+        if (!status) written[(*count)++] = store_columns[c].name;
+    }
+    store_read_end(store);
+    return status;
 }

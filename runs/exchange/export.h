@@ -16,4 +16,26 @@
 enum status export_csv(struct store *store, const char *const *run_ids, size_t run_count,
                        enum store_table table, const char *path, struct err *err);
 
+/* The metrics, one value a record, as other tools read them: the columns of the CSV tables `steps` (epoch,
+ * tokens, step_ms, loss, lr, grad_norm, clip_scale, tokens_per_sec, mfu) and `evals` (val_loss,
+ * val_perplexity, eval_ms). Of a step that a resumed run recorded twice the newest segment's value comes,
+ * once; steps rise; a value that is absent has no record. Memory does not grow with the run. */
+enum { METRIC_FILES_MAX = 16 }; /* at least the number of metrics */
+
+/* Which of the two tables' metrics. */
+struct metric_choice {
+    bool steps, evals;
+};
+
+/* `run,step,wall_time,metric,value`: run by run, metric by metric, by rising step. */
+enum status export_long(struct store *store, const char *const *run_ids, size_t run_count,
+                        struct metric_choice choice, const char *path, struct err *err);
+
+/* TensorBoard's scalars, one file a metric of one run, "FOLDER/loss.csv", with the header `Wall
+ * time,Step,Value`; a metric without a value gets none. The folder must be there. written[0..*count) are the
+ * names of the metrics written. */
+enum status export_tensorboard(struct store *store, const char *run_id, struct metric_choice choice,
+                               const char *folder, const char *written[METRIC_FILES_MAX], size_t *count,
+                               struct err *err);
+
 #endif

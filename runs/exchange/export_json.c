@@ -10,7 +10,6 @@
 #include "runs/run_params.h"
 #include "runs/run_row.h"
 #include "runs/table.h"
-#include "runs/timeline.h"
 
 struct document {
     struct store *store;
@@ -96,43 +95,22 @@ static void write_members(struct json_out *out, sqlite3_stmt *row, int first)
     }
 }
 
-/* All columns of the table's timeline but the run as one object a row. */
-static enum status write_rows(struct document *d, const char *name, enum store_table table)
-{
-    const struct column_info *columns[COLUMNS_MAX];
-    char sql[400];
-    struct timeline timeline = {0};
-    bool row = false;
-    int count = table_csv_columns(table, columns), n = 0;
-    for (int i = 1; i < count; i++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, "%s%s", n ? ", " : "", columns[i]->name);
-    enum status status = timeline_open(&timeline, d->store, d->run.id, table == TABLE_EVALS, sql, d->err);
-    json_out_open(&d->out, name, '[', JSON_OUT_LINES);
-    while (!status && !d->out.error && !(status = timeline_next(&timeline, &row, d->err)) && row) {
-        json_out_open(&d->out, NULL, '{', JSON_OUT_FLAT);
-        write_members(&d->out, timeline.row, 0);
-        json_out_close(&d->out);
-    }
-    json_out_close(&d->out);
-    timeline_close(&timeline);
-    return status;
-}
-
 static enum status write_totals(struct document *d)
 {
-    struct timeline timeline = {0};
+    char sql[TABLE_HISTORY_MAX + 80], from[TABLE_HISTORY_MAX];
+    sqlite3_stmt *select;
     double epoch = NAN, milliseconds = 0, tokens = 0;
     bool row = false;
-    enum status status =
-        timeline_open(&timeline, d->store, d->run.id, false, "epoch, step_ms, tokens_per_sec", d->err);
-    while (!status && !(status = timeline_next(&timeline, &row, d->err)) && row) {
-        double time = store_column_double(timeline.row, 1), rate = store_column_double(timeline.row, 2);
-        epoch = store_column_double(timeline.row, 0);
+    snprintf(sql, sizeof sql, "select epoch, step_ms, tokens_per_sec %s order by t.segment, t.step",
+             table_history(TABLE_STEPS, from));
+    enum status status = store_query(d->store, &select, d->err, sql, "s", d->run.id);
+    while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
+        double time = store_column_double(select, 1), rate = store_column_double(select, 2);
+        epoch = store_column_double(select, 0);
         if (!isfinite(time) || !isfinite(rate)) continue;
         milliseconds += time;
         tokens += rate * time / 1e3;
     }
-    timeline_close(&timeline);
     json_out_real(&d->out, "total_time_sec", d->run.elapsed);
     json_out_int(&d->out, "total_steps", d->run.steps > 0 ? d->run.steps : 0);
     if (isfinite(epoch) && fabs(epoch) < 1e15)
@@ -147,21 +125,36 @@ static enum status write_totals(struct document *d)
 
 /* The rows of `sql`, of the run ?1 and with the number ?2: in a list objects, in an object members by their
  * first column. */
-static enum status write_query(struct document *d, const char *name, char open, const char *sql,
-                               double number)
+static enum status write_query(struct document *d, const char *name, char open, enum json_out_layout layout,
+                               const char *sql, double number)
 {
     sqlite3_stmt *select;
     bool row;
     enum status status = store_query(d->store, &select, d->err, sql, "sd", d->run.id, number);
     json_out_open(&d->out, name, open, JSON_OUT_LINES);
-    while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
+    while (!status && !d->out.error && !(status = store_step(d->store, select, &row, d->err)) && row) {
         const char *member = open == '{' ? (const char *)sqlite3_column_text(select, 0) : NULL;
-        json_out_open(&d->out, member, '{', JSON_OUT_FLAT);
+        json_out_open(&d->out, member, '{', layout);
         write_members(&d->out, select, open == '{');
         json_out_close(&d->out);
     }
+    if (d->out.error) sqlite3_reset(select);
     json_out_close(&d->out);
     return status;
+}
+
+/* The rows of a table that count in the order of their steps, the columns of its CSV but run and, where
+ * `placed` says so, segment. */
+static enum status write_rows(struct document *d, const char *name, enum store_table table, bool placed,
+                              enum json_out_layout layout)
+{
+    const struct column_info *columns[COLUMNS_MAX];
+    char sql[TABLE_HISTORY_MAX + 300], from[TABLE_HISTORY_MAX];
+    int count = table_csv_columns(table, columns), n = snprintf(sql, sizeof sql, "select ");
+    for (int i = placed ? 1 : 2; i < count; i++)
+        n += snprintf(sql + n, sizeof sql - (size_t)n, "%s%s", columns[i]->name, i + 1 < count ? ", " : " ");
+    snprintf(sql + n, sizeof sql - (size_t)n, "%s order by t.segment, t.step", table_history(table, from));
+    return write_query(d, name, '[', layout, sql, NAN);
 }
 
 #define TIME_AND_SHARE                                                                                       \
@@ -188,10 +181,10 @@ static enum status write_profile(struct document *d)
     json_out_real(&d->out, "total_time_ms", total);
     json_out_real(&d->out, "avg_step_ms", steps > 0 ? total / steps : NAN);
     if (!status)
-        status = write_query(d, "phase_breakdown", '{',
+        status = write_query(d, "phase_breakdown", '{', JSON_OUT_FLAT,
                              "select phase, " TIME_AND_SHARE "phase order by time_ms desc, phase", total);
     if (!status) /* ten of them */
-        status = write_query(d, "top_operations", '[',
+        status = write_query(d, "top_operations", '[', JSON_OUT_FLAT,
                              "select op, coalesce(sum(calls), 0) as calls, " TIME_AND_SHARE
                              "op order by time_ms desc, op limit 10",
                              total);
@@ -203,36 +196,10 @@ static enum status write_training(struct document *d)
 {
     json_out_open(&d->out, "training", '{', JSON_OUT_LINES);
     enum status status = write_totals(d);
-    if (!status) status = write_rows(d, "steps", TABLE_STEPS);
+    if (!status) status = write_rows(d, "steps", TABLE_STEPS, true, JSON_OUT_FLAT);
     if (!status) status = write_profile(d);
-    if (!status) status = write_rows(d, "evals", TABLE_EVALS);
+    if (!status) status = write_rows(d, "evals", TABLE_EVALS, true, JSON_OUT_FLAT);
     json_out_close(&d->out);
-    return status;
-}
-
-/* ---- samples ---- */
-
-static enum status write_inference(struct document *d)
-{
-    struct segment_list segments = {0};
-    sqlite3_stmt *select;
-    bool row;
-    enum status status = segment_read(d->store, d->run.id, 0, &segments, d->err);
-    if (!status)
-        status = store_query(d->store, &select, d->err,
-                             "select segment, step, prompt, text from samples where run_id = ?1"
-                             " order by step, segment, id",
-                             "s", d->run.id);
-    json_out_open(&d->out, "inference", '[', JSON_OUT_LINES);
-    while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
-        if (!segment_shows(&segments, sqlite3_column_int(select, 0), sqlite3_column_int64(select, 1) - 1))
-            continue;
-        json_out_open(&d->out, NULL, '{', JSON_OUT_LINES);
-        write_members(&d->out, select, 1);
-        json_out_close(&d->out);
-    }
-    json_out_close(&d->out);
-    segment_release(&segments);
     return status;
 }
 
@@ -248,37 +215,32 @@ static const char *model_name(const struct document *d)
     return d->run.name;
 }
 
-struct request {
-    struct store *store;
-    const char *run_id;
-};
-
-static enum status write_document(void *context, FILE *file, int *error, struct err *err)
+static enum status write_document(struct document *d)
 {
-    const struct request *request = context;
-    struct document d = {.store = request->store, .err = err};
-    arena_init(&d.arena, 16384);
-    enum status status = store_read_begin(d.store, err);
-    if (!status) status = run_row_find(d.store, request->run_id, &d.run, err);
-    if (!status) status = run_params_list(d.store, d.run.id, &d.arena, &d.params, &d.param_count, err);
-    if (!status) {
-        json_out_begin(&d.out, file);
-        json_out_open(&d.out, NULL, '{', JSON_OUT_LINES);
-        json_out_text(&d.out, "run_id", d.run.id);
-        json_out_text(&d.out, "model_name", model_name(&d));
-        status = write_config(&d);
-        if (!status) status = write_training(&d);
-        if (!status) status = write_inference(&d);
-        json_out_close(&d.out);
-        *error = json_out_finish(&d.out);
-    }
-    store_read_end(d.store);
-    arena_release(&d.arena);
+    json_out_open(&d->out, NULL, '{', JSON_OUT_LINES);
+    json_out_text(&d->out, "run_id", d->run.id);
+    json_out_text(&d->out, "model_name", model_name(d));
+    enum status status = write_config(d);
+    if (!status) status = write_training(d);
+    if (!status) status = write_rows(d, "inference", TABLE_SAMPLES, false, JSON_OUT_LINES);
+    json_out_close(&d->out);
     return status;
 }
 
 enum status export_json(struct store *store, const char *run_id, const char *path, struct err *err)
 {
-    struct request request = {store, run_id};
-    return out_file_write(path, write_document, &request, err);
+    struct document d = {.store = store, .err = err};
+    struct out_file file;
+    enum status status = out_file_open(&file, path, err);
+    if (status) return status;
+    arena_init(&d.arena, 16384);
+    json_out_begin(&d.out, file.stream);
+    status = store_read_begin(store, err);
+    if (!status) status = run_row_find(store, run_id, &d.run, err);
+    if (!status) status = run_params_list(store, run_id, &d.arena, &d.params, &d.param_count, err);
+    if (!status) status = write_document(&d);
+    store_read_end(store);
+    arena_release(&d.arena);
+    int error = json_out_finish(&d.out);
+    return out_file_close(&file, status, error, err);
 }

@@ -7,9 +7,9 @@
 
 #include "core/base/clock.h"
 #include "runs/exchange/import_stage.h"
-#include "runs/rollup.h"
+#include "runs/journal.h"
 #include "runs/run_row.h"
-#include "runs/timeline.h"
+#include "runs/table.h"
 
 /* The last second of the year 9999: what follows is no time. */
 #define TIME_MAX 253402300799.0
@@ -96,101 +96,33 @@ static enum status make_segments(struct import *import, const char *id, double n
     return status;
 }
 
-static enum status make_rollups(struct import *import, const char *id)
+/* What the trainer counts while it records. */
+static enum status make_summaries(struct import *import, const char *id)
 {
     struct rollup rollup;
-    double last, segment;
-    enum status status = read_number(import, "select max(step) from steps where run_id = ?1", id, &last);
-    if (!status)
-        status = read_number(import, "select max(segment) from segments where run_id = ?1", id, &segment);
-    if (status || isnan(last)) return status;
-    return rollup_begin(&rollup, import->store, id, (int)segment + 1, (int64_t)last + 1, import->err);
-}
-
-/* ---- the row in `runs` ---- */
-
-struct totals {
-    int64_t steps, tokens, best_step; /* -1: absent */
-    double final_loss, best_val_loss, tokens_per_sec;
-    bool has_loss;
-};
-
-/* Recent speed is the mean of the last hundred steps. */
-static enum status count_steps(struct import *import, const char *id, struct totals *totals)
-{
-    enum { RECENT = 100 };
-    double recent[RECENT], sum = 0;
-    int64_t rates = 0;
-    struct timeline timeline;
-    bool row;
-    char columns[80];
-    snprintf(columns, sizeof columns, "step, tokens, loss, nan & %d, tokens_per_sec",
-             store_columns[COLUMN_STEPS_loss].null);
-    enum status status = timeline_open(&timeline, import->store, id, false, columns, import->err);
-    while (!status && !(status = timeline_next(&timeline, &row, import->err)) && row) {
-        double loss = store_column_double(timeline.row, 2), rate = store_column_double(timeline.row, 4);
-        totals->steps = sqlite3_column_int64(timeline.row, 0) + 1;
-        totals->tokens = store_column_int(timeline.row, 1, totals->tokens);
-        if (!isnan(loss) || sqlite3_column_int(timeline.row, 3)) {
-            totals->final_loss = loss;
-            totals->has_loss = true;
-        }
-        if (isfinite(rate)) recent[rates++ % RECENT] = rate;
-    }
-    timeline_close(&timeline);
-    int64_t n = rates < RECENT ? rates : RECENT;
-    for (int64_t i = 0; i < n; i++) sum += recent[i];
-    totals->tokens_per_sec = n ? sum / (double)n : NAN;
-    return status;
-}
-
-static enum status count_evals(struct import *import, const char *id, struct totals *totals)
-{
-    struct timeline timeline;
-    bool row;
-    int64_t newest = 0;
-    char columns[80];
-    snprintf(columns, sizeof columns, "step, val_loss, nan & %d", store_columns[COLUMN_EVALS_val_loss].null);
-    enum status status = timeline_open(&timeline, import->store, id, true, columns, import->err);
-    while (!status && !(status = timeline_next(&timeline, &row, import->err)) && row) {
-        double loss = store_column_double(timeline.row, 1);
-        newest = sqlite3_column_int64(timeline.row, 0);
-        if (isnan(loss) && !sqlite3_column_int(timeline.row, 2)) continue;
-        /* the first value counts even when it is NaN, any number beats NaN */
-        if (totals->best_step >= 0 && !(loss < totals->best_val_loss) &&
-            !(isnan(totals->best_val_loss) && !isnan(loss)))
-            continue;
-        totals->best_val_loss = loss;
-        totals->best_step = newest;
-    }
-    timeline_close(&timeline);
-    if (totals->steps < newest) totals->steps = newest;
-    return status;
+    double last;
+    enum status status = execute(import, "update runs set tokens = null where id = ?1", id, 0);
+    if (!status) status = read_number(import, "select max(step) from steps where run_id = ?1", id, &last);
+    if (!status && !isnan(last))
+        status = rollup_begin(&rollup, import->store, id, (int64_t)last + 1, import->err);
+    if (!status) status = journal_count_steps(import->store, id, import->err);
+    return status ? status : journal_count_evals(import->store, id, import->err);
 }
 
 static enum status update_row(struct import *import, const char *id, const char *message, double now)
 {
-    struct totals totals = {.tokens = -1, .best_step = -1, .final_loss = NAN, .best_val_loss = NAN};
-    double ended, segment;
-    int nan = 0;
-    enum status status = count_steps(import, id, &totals);
-    if (!status) status = count_evals(import, id, &totals);
-    if (!status)
-        status = read_number(import, "select max(ended_at) from segments where run_id = ?1", id, &ended);
-    if (!status)
-        status = read_number(import, "select max(segment) from segments where run_id = ?1", id, &segment);
+    char sql[TABLE_HISTORY_MAX + 400], evals[TABLE_HISTORY_MAX];
+    snprintf(sql, sizeof sql,
+             "update runs set status = 'finished', message = ?2,"
+             " steps = max(steps, ifnull((select max(step) %s), 0)),"
+             " ended_at = ifnull((select max(ended_at) from segments where run_id = ?1"
+             "  having max(ended_at) between 0 and ?3), ?4),"
+             " segment = ifnull((select max(segment) from segments where run_id = ?1), 1) where id = ?1",
+             table_history(TABLE_EVALS, evals));
+    enum status status = store_do(import->store, import->err, sql, "ssdd", id, message, TIME_MAX, now);
     if (status) return status;
-    if (totals.has_loss && isnan(totals.final_loss)) nan |= store_columns[COLUMN_RUNS_final_loss].null;
-    if (totals.best_step >= 0 && isnan(totals.best_val_loss))
-        nan |= store_columns[COLUMN_RUNS_best_val_loss].null;
-    return store_do(
-        import->store, import->err,
-        "update runs set status = 'finished', steps = ?2, total_steps = ?2, tokens = nullif(?3, -1),"
-        " final_loss = ?4, best_val_loss = ?5, best_step = nullif(?6, -1), tokens_per_sec = ?7,"
-        " ended_at = ?8, heartbeat = ?8, message = ?9, segment = ?10, nan = ?11 where id = ?1",
-        "siiddiddsin", id, totals.steps, totals.tokens, totals.final_loss, totals.best_val_loss,
-        totals.best_step, totals.tokens_per_sec, is_time(ended) ? ended : now, message,
-        isnan(segment) ? INT64_C(1) : (int64_t)segment, nan);
+    return store_do(import->store, import->err,
+                    "update runs set heartbeat = ended_at, total_steps = steps where id = ?1", "s", id);
 }
 
 /* ---- the run ---- */
@@ -242,7 +174,7 @@ static enum status fill_run(struct import *import, const char *id, const char *m
                     " select ?1, segment, step, null, 'info', text from temp.stage_events order by rowid",
                     id, 0);
     if (!status) status = make_segments(import, id, now);
-    if (!status) status = make_rollups(import, id);
+    if (!status) status = make_summaries(import, id);
     return status ? status : update_row(import, id, message, now);
 }
 

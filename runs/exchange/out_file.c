@@ -48,13 +48,3 @@ enum status out_file_close(struct out_file *out, enum status status, int error, 
     if (*out->temporary && status) unlink(out->temporary);
     return status;
 }
-
-enum status out_file_write(const char *path, out_file_body *write, void *context, struct err *err)
-{
-    struct out_file file;
-    int error = 0;
-    enum status status = out_file_open(&file, path, err);
-    if (status) return status;
-    status = write(context, file.stream, &error, err);
-    return out_file_close(&file, status, error, err);
-}

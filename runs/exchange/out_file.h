@@ -25,9 +25,4 @@ enum status out_file_open(struct out_file *out, const char *path, struct err *er
  * status; a write error becomes STATUS_IO. */
 enum status out_file_close(struct out_file *out, enum status status, int error, struct err *err);
 
-/* The two around a function that writes: it returns the status of what it reads, and leaves the errno of a
- * failed write in *error, which is 0 before. */
-typedef enum status out_file_body(void *context, FILE *out, int *error, struct err *err);
-enum status out_file_write(const char *path, out_file_body *write, void *context, struct err *err);
-
 #endif

@@ -44,14 +44,14 @@ static void eval(struct writer *writer, int64_t number, double loss)
     writer_eval(writer, &(struct eval_record){.step = number, .val_loss = loss});
 }
 
-static void the_speed_is_smoothed_over_about_ten_steps(void **state)
+static void the_speed_is_the_mean_of_the_newest_steps(void **state)
 {
     (void)state;
     struct writer *writer = begin("speed");
     step(writer, 0, 1, 100);
     step(writer, 1, 1, 200);
     step(writer, 2, 1, NAN); /* not measured */
-    assert_true(after(writer).tokens_per_sec == 110);
+    assert_true(after(writer).tokens_per_sec == 150);
     writer = store_fixture_writer(home, id);
     step(writer, 3, 1, 50); /* a resume measures anew: it may run elsewhere */
     assert_true(after(writer).tokens_per_sec == 50);
@@ -117,7 +117,7 @@ static void several_runs_that_fit_are_named_three_at_most(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_speed_is_smoothed_over_about_ten_steps),
+        cmocka_unit_test(the_speed_is_the_mean_of_the_newest_steps),
         cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
         cmocka_unit_test(any_number_is_better_than_nan_and_the_first_of_equals_is_best),
         cmocka_unit_test(several_runs_that_fit_are_named_three_at_most),

@@ -8,7 +8,6 @@
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
 #include "runs/exchange/export_json.h"
-#include "runs/exchange/export_metrics.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
 

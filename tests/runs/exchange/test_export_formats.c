@@ -15,8 +15,8 @@
 #include <jansson.h>
 
 #include "core/base/file.h"
+#include "runs/exchange/export.h"
 #include "runs/exchange/export_json.h"
-#include "runs/exchange/export_metrics.h"
 #include "tests/runs/store_fixture.h"
 
 static const struct metric_choice everything = {true, true};

@@ -14,7 +14,6 @@
 
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
-#include "runs/exchange/export_metrics.h"
 #include "runs/exchange/import.h"
 #include "runs/order.h"
 #include "runs/series.h"
