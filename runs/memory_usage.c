@@ -133,9 +133,9 @@ enum status memory_usage_holders(struct store *store, struct ledger *ledger, con
     struct memory_holder *holders = arena_alloc_array(arena, all_count + 1, sizeof *holders);
     if (!holders) status = err_set(err, STATUS_NO_MEMORY, "no memory to list who holds memory");
     for (size_t i = 0; i < all_count; i++)
-        if (is_own(store, &all[i], run_id)) device = all[i].device;
+        if (!all[i].waits && is_own(store, &all[i], run_id)) device = all[i].device;
     for (size_t i = 0; !status && device && i < all_count; i++) {
-        if (strcmp(all[i].device, device) != 0) continue;
+        if (all[i].waits || strcmp(all[i].device, device) != 0) continue;
         struct memory_holder *holder = &holders[used++];
         *holder = (struct memory_holder){.own = is_own(store, &all[i], run_id),
                                          .pid = all[i].pid,

@@ -8,11 +8,12 @@
 /* The bytes that a network with a plan for this input takes: plan_reserved. */
 enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *err);
 
-/* The largest B for the input's T, up to most; 0: not even one sequence fits. A plan may shrink where a batch
- * grows: what fits is looked for up to plans a sixteenth larger than `bytes`, at most 4096 sizes on. */
+/* A B for the input's T that fits while one more does not, up to `most` (B · T is an int); 0: not even one
+ * sequence fits. Plans grow with the batch but for a few sizes, at which buffers find places beside each
+ * other: one of these beyond the answer may fit, too. */
 enum status fit_batch(struct plan_input input, size_t bytes, int most, int *out, struct err *err);
 
-/* The same for the largest T for the input's B, up to most; 0: not even one token fits. */
+/* The same of T for the input's B; 0: not even one token fits. */
 enum status fit_length(struct plan_input input, size_t bytes, int most, int *out, struct err *err);
 
 /* Activation checkpointing every so many layers, as checkpoint.activation_interval has it. */

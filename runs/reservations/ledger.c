@@ -1,8 +1,7 @@
-/* See ledger.h. Every operation is one short transaction that takes the file's write lock first, so the check
+/* See ledger.h. Every change is one short transaction that takes the file's write lock first, so the check
  * and the reservation it allows are one step for all processes. */
 #include "runs/reservations/ledger.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,61 +14,32 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "runs/database.h"
-#include "runs/reservations/process_mark.h"
-
-enum { BUSY_MS = 10000 };
 
 struct ledger {
-    struct store *sql;             /* of this file, for its statements; owned */
-    char boot[PROCESS_BOOT_BYTES]; /* of this system */
+    struct store *sql; /* of this file, for its statements; owned */
+    char boot[64];     /* the name of this boot of the system */
     char home[LEDGER_HOME];
     int64_t place; /* in the queue; 0: none */
 };
 
-/* A larger id came later. */
-#define COLUMNS                                                                                              \
+/* A larger id came later. What is before version 3 is from an earlier boot or of a program long ended. A file
+ * of a later program is used as it is: versions only add. */
+#define TABLE(name)                                                                                          \
+    "drop table if exists " name "; create table " name                                                      \
     "(id integer primary key autoincrement, boot text not null, pid integer not null, started integer not"   \
     " null, device text not null, holder text not null, bytes integer not null, used integer not null"       \
-    " default 0, since real not null);"
-#define LATER_COLUMNS(table)                                                                                 \
-    "alter table " table " add column beside integer not null default 0;"                                    \
-    "alter table " table " add column passes integer not null default 0;"                                    \
-    "alter table " table " add column reserve real not null default 0;"
-#define HOME_COLUMN(table) "alter table " table " add column home text not null default '';"
-
-/* The additions of each version. A file of a later program is used as it is: versions only add. */
-static const char *const versions[] = {
-    "create table if not exists reservations" COLUMNS "create table if not exists waiting" COLUMNS,
-    LATER_COLUMNS("reservations") LATER_COLUMNS("waiting"),
-    HOME_COLUMN("reservations") HOME_COLUMN("waiting"),
-};
-enum { VERSION = sizeof versions / sizeof *versions };
-
-static const char reservations[] = "reservations", waiting[] = "waiting"; /* the tables */
+    " default 0, since real not null, beside integer not null default 0, passes integer not null default 0," \
+    " reserve real not null default 0, home text not null default '');"
+static const char schema[] = TABLE("reservations") TABLE("waiting") "pragma user_version = 3";
 
 /* The error of the file, and the remedy. */
 static enum status explain(const struct store *sql, struct err *err)
 {
-    int code = sqlite3_errcode(sql->db) & 0xff;
-    const char *why = sqlite3_errmsg(sql->db), *path = sql->path;
-    int64_t locking = code == SQLITE_BUSY ? process_locking(path) : 0;
-    double patience = sql->busy_ms / 1000.0;
-    if (locking)
-        return err_set(err, STATUS_IO,
-                       "%s: process %" PRId64 " has kept it locked for %.3g s (end or continue that process)",
-                       path, locking, patience);
-    if (code == SQLITE_BUSY)
-        return err_set(err, STATUS_IO, "%s: kept locked for %.3g s (`fuser %s` shows the process: end it)",
-                       path, patience, path);
-    if (code == SQLITE_FULL) return err_set(err, STATUS_IO, "%s: %s (make room on its disk)", path, why);
-    if (code == SQLITE_READONLY || code == SQLITE_PERM || code == SQLITE_CANTOPEN)
-        return err_set(err, STATUS_IO, "%s: %s (make the file and its folder writable for this user)", path,
-                       why);
-    if (code == SQLITE_IOERR)
-        return err_set(err, STATUS_IO, "%s: %s (look whether its disk is full or failing)", path, why);
-    return err_set(err, code == SQLITE_NOTADB || code == SQLITE_CORRUPT ? STATUS_CORRUPT : STATUS_IO,
-                   "%s: %s (it only holds reservations of memory: it may be deleted while nothing trains)",
-                   path, why);
+    bool busy = (sqlite3_errcode(sql->db) & 0xff) == SQLITE_BUSY;
+    return err_set(err, STATUS_IO, "%s: %s (%s)", sql->path, sqlite3_errmsg(sql->db),
+                   busy ? "`fuser` shows the process that keeps it locked: end it"
+                        : "make it and its folder writable, and room on the disk; it only holds reservations "
+                          "of memory: it may be deleted while nothing trains");
 }
 
 /* Ends a transaction: keeps it, or on `status` takes it back. */
@@ -80,47 +50,49 @@ static enum status finish(struct ledger *l, enum status status, struct err *err)
     return status;
 }
 
-static enum status delete_row(struct ledger *l, const char *table, int64_t id, struct err *err)
+static enum status leave_queue(struct ledger *l, struct err *err)
 {
-    char sql[80];
-    snprintf(sql, sizeof sql, "delete from %s where id = ?1", table);
-    return store_do(l->sql, err, sql, "i", id);
+    if (!l->place) return STATUS_OK;
+    return store_do(l->sql, err, "delete from waiting where id = ?1", "i", l->place);
 }
 
-/* ---- the file ---- */
+/* ---- processes ---- */
 
-/* A host's name as a file name can hold it. */
-static void host_name(char *out, size_t size)
+static void read_boot(char *boot, size_t size)
 {
-    if (gethostname(out, size) != 0) snprintf(out, size, "host");
-    out[size - 1] = '\0';
-    for (char *c = out; *c; c++)
-        if (*c == '/' || *c < ' ') *c = '_';
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    snprintf(boot, size, "unknown");
+    if (!file) return;
+    if (fgets(boot, (int)size, file)) boot[strcspn(boot, "\n")] = '\0';
+    fclose(file);
 }
 
-enum status ledger_file_path(const char *folder, char *path, size_t size, struct err *err)
+/* When a process started, in ticks since the boot; 0: none of that number lives. */
+static int64_t process_started(int64_t pid)
 {
-    char host[65];
-    host_name(host, sizeof host);
-    return file_format_path(path, size, err, "%s/ledger-%s.db", folder, host);
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = '\0';
+    /* the second field is a name in parentheses that may hold anything; the start time is the 22nd */
+    char *at = strrchr(text, ')');
+    if (at && (at[1] != ' ' || strchr("ZX", at[2]))) return 0; /* dead, and nobody has asked how it ended */
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+    return at ? strtoll(at, NULL, 10) : 0;
 }
 
-/* Makes the file where it is missing. Whoever may write into the folder may write the file, whatever this
- * process's umask: users who share a ledger share its folder. It appears with these rights and the folder's
- * group, and SQLite gives its journal the same; where this fails, SQLite tries and says why it cannot. */
-static void create_file(const char *folder, const char *path)
+/* The SQL function lives(boot, pid, started). */
+static void lives(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    char fresh[PATH_MAX];
-    struct stat info;
-    if (access(path, F_OK) == 0 || stat(folder, &info) != 0) return;
-    if (file_format_path(fresh, sizeof fresh, NULL, "%s.tmp-%ld", path, (long)getpid())) return;
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return;
-    bool same_group = fchown(fd, (uid_t)-1, info.st_gid) == 0;
-    bool made = fchmod(fd, info.st_mode & (same_group ? 0666 : 0606)) == 0;
-    close(fd);
-    if (made) (void)!link(fresh, path); /* another may have been faster */
-    unlink(fresh);
+    const struct ledger *l = sqlite3_user_data(context);
+    const char *boot = (const char *)sqlite3_value_text(values[0]);
+    (void)count;
+    sqlite3_result_int(context,
+                       boot && strcmp(boot, l->boot) == 0 &&
+                           process_started(sqlite3_value_int64(values[1])) == sqlite3_value_int64(values[2]));
 }
 
 /* ---- opening ---- */
@@ -130,50 +102,83 @@ double ledger_auto_reserve(bool shared)
     return shared ? 0.10 : 0.02;
 }
 
-static enum status read_version(struct ledger *l, int *version, struct err *err)
+/* Whether a folder in `shm` is this user's alone, or could be made so. */
+static bool is_own(const char *shm, const char *folder, bool create)
 {
-    sqlite3_stmt *select;
-    bool row = false;
-    enum status status = store_query(l->sql, &select, err, "pragma user_version", "");
-    if (!status) status = store_step(l->sql, select, &row, err);
-    if (!row) return status;
-    *version = sqlite3_column_int(select, 0);
-    sqlite3_reset(select);
-    return STATUS_OK;
+    struct stat info;
+    if (stat(shm, &info) != 0 || ((info.st_mode & 022) && !(info.st_mode & S_ISVTX))) return false;
+    if (create) mkdir(folder, 0700);
+    if (lstat(folder, &info) != 0) return !create && access(shm, W_OK | X_OK) == 0;
+    return S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & 022);
 }
 
-/* A file of this version is only read, so that opening does not wait for a writer. */
-static enum status bring_up_to_date(struct ledger *l, struct err *err)
+enum status ledger_folder(const char *shm, const char *home, bool create, char folder[PATH_MAX],
+                          struct err *err)
 {
-    char sql[40];
-    int version = 0;
-    enum status status = read_version(l, &version, err);
-    if (status || version >= VERSION) return status;
-    status = store_exec(l->sql, "begin immediate", err);
+    const char *given = getenv("ANNEAL_LEDGER");
+    if (given && *given == '/') return file_format_path(folder, PATH_MAX, err, "%s", given);
+    if (given && *given)
+        return err_set(err, STATUS_USAGE,
+                       "ANNEAL_LEDGER: \"%.200s\" depends on where a run is started (give a path that begins "
+                       "with /)",
+                       given);
+    enum status status = file_format_path(folder, PATH_MAX, err, "%s/anneal-%u", shm, (unsigned)geteuid());
+    if (status || is_own(shm, folder, create)) return status;
+    if (home) return file_format_path(folder, PATH_MAX, err, "%s", home);
+    return err_set(err, STATUS_USAGE,
+                   "%.200s/anneal-%u: is not this user's alone (set ANNEAL_LEDGER to a folder that all your "
+                   "runs may write)",
+                   shm, (unsigned)geteuid());
+}
+
+static enum status file_path(const char *folder, char *path, size_t size, struct err *err)
+{
+    char host[65];
+    if (gethostname(host, sizeof host) != 0) snprintf(host, sizeof host, "host");
+    host[sizeof host - 1] = '\0';
+    for (char *c = host; *c; c++)
+        if (*c == '/' || *c < ' ') *c = '_';
+    return file_format_path(path, size, err, "%s/ledger-%s.db", folder, host);
+}
+
+static bool is_current(const struct ledger *l)
+{
+    return sqlite3_table_column_metadata(l->sql->db, "main", "waiting", "home", NULL, NULL, NULL, NULL,
+                                         NULL) == SQLITE_OK;
+}
+
+/* A file with the tables is only read, so that opening does not wait for a writer. */
+static enum status make_tables(struct ledger *l, struct err *err)
+{
+    if (is_current(l)) return STATUS_OK;
+    enum status status = store_exec(l->sql, "begin immediate", err);
     if (status) return status;
-    status = read_version(l, &version, err); /* another may have been faster */
-    for (; !status && version < VERSION; version++) status = store_exec(l->sql, versions[version], err);
-    snprintf(sql, sizeof sql, "pragma user_version = %d", version);
-    if (!status) status = store_exec(l->sql, sql, err);
+    if (!is_current(l)) status = store_exec(l->sql, schema, err); /* another may have been faster */
     return finish(l, status, err);
 }
 
-static enum status open_file(struct store *sql, const char *folder, struct err *err)
+static enum status open_file(struct ledger *l, const char *folder, struct err *err)
 {
+    struct store *sql = l->sql;
+    struct stat info;
     enum status status = file_make_folders(folder, err);
-    if (!status) status = ledger_file_path(folder, sql->path, sizeof sql->path, err);
+    if (!status) status = file_path(folder, sql->path, sizeof sql->path, err);
     if (status) return status;
-    create_file(folder, sql->path);
+    bool made = !file_exists(sql->path);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(sql->path, &sql->db, flags, NULL) != SQLITE_OK)
         return sql->db ? explain(sql, err)
                        : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", sql->path);
+    /* users who share the folder share the file; SQLite gives its journal the same rights */
+    if (made && stat(folder, &info) == 0) (void)!chmod(sql->path, info.st_mode & 0666);
     sqlite3_busy_timeout(sql->db, sql->busy_ms);
     sqlite3_db_config(sql->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    if (sqlite3_create_function(sql->db, "lives", 3, SQLITE_UTF8, l, lives, NULL, NULL) != SQLITE_OK)
+        return explain(sql, err);
     return store_exec(sql, "pragma trusted_schema = off; pragma synchronous = off", err);
 }
 
-enum status ledger_open_patiently(const char *folder, int busy_ms, struct ledger **out, struct err *err)
+enum status ledger_open(const char *folder, int busy_ms, struct ledger **out, struct err *err)
 {
     struct ledger *l = calloc(1, sizeof *l);
     if (l) l->sql = calloc(1, sizeof *l->sql);
@@ -184,9 +189,9 @@ enum status ledger_open_patiently(const char *folder, int busy_ms, struct ledger
     l->sql->lock_fd = -1;
     l->sql->busy_ms = busy_ms;
     l->sql->explain = explain;
-    process_boot(l->boot);
-    enum status status = open_file(l->sql, folder, err);
-    if (!status) status = bring_up_to_date(l, err);
+    read_boot(l->boot, sizeof l->boot);
+    enum status status = open_file(l, folder, err);
+    if (!status) status = make_tables(l, err);
     if (status)
         ledger_close(l);
     else
@@ -194,195 +199,104 @@ enum status ledger_open_patiently(const char *folder, int busy_ms, struct ledger
     return status;
 }
 
-enum status ledger_open(const char *folder, struct ledger **out, struct err *err)
+enum status ledger_open_own(const char *home, bool only_look, struct ledger **out, struct err *err)
 {
-    return ledger_open_patiently(folder, BUSY_MS, out, err);
-}
-
-void ledger_set_home(struct ledger *l, const char *home)
-{
-    snprintf(l->home, sizeof l->home, "%s", home);
-}
-
-const char *ledger_home(const struct ledger *l)
-{
-    return l->home[0] != '\0' ? l->home : NULL;
-}
-
-bool ledger_is_lost(struct ledger *l)
-{
-    int moved = 0;
-    return sqlite3_file_control(l->sql->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+    char folder[PATH_MAX], path[PATH_MAX];
+    *out = NULL;
+    enum status status = ledger_folder("/dev/shm", home, !only_look, folder, err);
+    if (!status) status = file_path(folder, path, sizeof path, err);
+    if (status || (only_look && !file_exists(path))) return status;
+    status = ledger_open(folder, LEDGER_BUSY_MS, out, err);
+    if (!status && home) snprintf((*out)->home, sizeof(*out)->home, "%s", home);
+    return status;
 }
 
 void ledger_close(struct ledger *l)
 {
     if (!l) return;
-    if (l->place) delete_row(l, waiting, l->place, NULL);
+    leave_queue(l, NULL);
     store_close(l->sql);
     free(l);
 }
 
 /* ---- rows ---- */
 
-/* Within a transaction: removes the rows of processes that are gone. */
-static enum status prune(struct ledger *l, const char *table, struct err *err)
+static void read_row(sqlite3_stmt *row, struct reservation *r)
 {
-    char sql[80];
-    sqlite3_stmt *all;
-    bool row;
-    snprintf(sql, sizeof sql, "select id, boot, pid, started from %s", table);
-    enum status status = store_query(l->sql, &all, err, sql, "");
-    while (!status && !(status = store_step(l->sql, all, &row, err)) && row) {
-        const char *boot = (const char *)sqlite3_column_text(all, 1);
-        bool alive = boot && strcmp(boot, l->boot) == 0 &&
-                     process_started(sqlite3_column_int64(all, 2)) == sqlite3_column_int64(all, 3);
-        if (!alive) status = delete_row(l, table, sqlite3_column_int64(all, 0), err);
-        if (status) sqlite3_reset(all);
-    }
-    return status;
-}
-
-/* The larger of what a process reported and what the system shows: pages swapped out since are still its own.
- */
-static void see_used(struct reservation *r)
-{
-    int64_t seen = memory_private(r->pid) - r->beside;
-    if (seen > r->bytes) seen = r->bytes;
-    if (seen > r->used) r->used = seen;
-}
-
-static void read_reservation(sqlite3_stmt *row, struct reservation *r)
-{
-    *r = (struct reservation){.id = sqlite3_column_int64(row, 0),
-                              .pid = sqlite3_column_int64(row, 1),
+    *r = (struct reservation){.waits = sqlite3_column_int(row, 1),
+                              .id = sqlite3_column_int64(row, 2),
+                              .pid = sqlite3_column_int64(row, 3),
                               .bytes = sqlite3_column_int64(row, 4),
                               .used = sqlite3_column_int64(row, 5),
-                              .since = sqlite3_column_double(row, 6),
-                              .beside = sqlite3_column_int64(row, 7),
-                              .passes = sqlite3_column_int(row, 8) != 0,
-                              .reserve = sqlite3_column_double(row, 9)};
-    store_column_text(row, 2, r->device, sizeof r->device);
-    store_column_text(row, 3, r->holder, sizeof r->holder);
-    store_column_text(row, 10, r->home, sizeof r->home);
-}
-
-/* Within a transaction: the rows of living processes in the order they came; of one device, or of all with
- * NULL. There is room for one more. */
-static enum status list(struct ledger *l, const char *table, const char *device, struct reservation **out,
-                        size_t *count, struct err *err)
-{
-    char sql[200];
-    size_t n = 0, capacity = 16;
-    struct reservation *rows = malloc(capacity * sizeof *rows);
-    sqlite3_stmt *select;
-    bool row;
-    enum status status = prune(l, table, err);
-    snprintf(sql, sizeof sql,
-             "select id, pid, device, holder, bytes, used, since, beside, passes, reserve, home from %s"
-             " where ?1 is null or device = ?1 order by id",
-             table);
-    if (!status) status = store_query(l->sql, &select, err, sql, "s", device);
-    while (!status && rows && !(status = store_step(l->sql, select, &row, err)) && row) {
-        read_reservation(select, &rows[n++]);
-        if (n + 1 < capacity) continue;
-        struct reservation *more = realloc(rows, (capacity *= 2) * sizeof *rows);
-        if (!more) free(rows);
-        rows = more;
-    }
-    if (!status && !rows) {
-        sqlite3_reset(select);
-        return err_set(err, STATUS_NO_MEMORY, "no memory to list the ledger");
-    }
-    if (status) {
-        free(rows);
-        return status;
-    }
-    for (size_t i = 0; i < n && table == reservations; i++)
-        if (strcmp(rows[i].device, LEDGER_HOST) == 0) see_used(&rows[i]);
-    *out = rows;
-    *count = n;
-    return STATUS_OK;
-}
-
-static enum status list_living(struct ledger *l, const char *table, const char *device,
-                               struct reservation **out, size_t *count, struct err *err)
-{
-    *out = NULL;
-    *count = 0;
-    if (!l) return STATUS_OK;
-    enum status status = store_exec(l->sql, "begin immediate", err);
-    if (status) return status;
-    return finish(l, list(l, table, device, out, count, err), err);
+                              .since = sqlite3_column_double(row, 6)};
+    store_column_text(row, 7, r->device, sizeof r->device);
+    store_column_text(row, 8, r->holder, sizeof r->holder);
+    store_column_text(row, 9, r->home, sizeof r->home);
+    if (r->waits || strcmp(r->device, LEDGER_HOST) != 0) return;
+    int64_t seen = memory_private(r->pid);
+    if (seen > r->bytes) seen = r->bytes;
+    if (seen > r->used) r->used = seen;
 }
 
 enum status ledger_list(struct ledger *l, const char *device, struct reservation **out, size_t *count,
                         struct err *err)
 {
-    return list_living(l, reservations, device, out, count, err);
-}
-
-enum status ledger_queue(struct ledger *l, const char *device, struct reservation **out, size_t *count,
-                         struct err *err)
-{
-    return list_living(l, waiting, device, out, count, err);
+    static const char sql[] =
+        "select count(*) over (), waits, id, pid, bytes, used, since, device, holder, home from"
+        " (select 0 as waits, * from reservations union all select 1, * from waiting)"
+        " where lives(boot, pid, started) and (?1 is null or device = ?1) order by waits, id";
+    sqlite3_stmt *select;
+    bool row;
+    *out = NULL;
+    *count = 0;
+    if (!l) return STATUS_OK;
+    enum status status = store_query(l->sql, &select, err, sql, "s", device);
+    while (!status && !(status = store_step(l->sql, select, &row, err)) && row) {
+        if (!*out) *out = calloc((size_t)sqlite3_column_int64(select, 0), sizeof **out);
+        if (*out)
+            read_row(select, &(*out)[(*count)++]);
+        else
+            status = err_set(err, STATUS_NO_MEMORY, "no memory to list the ledger");
+        if (status) sqlite3_reset(select);
+    }
+    if (status) free(*out);
+    return status;
 }
 
 /* ---- reserving ---- */
 
-/* "run-a 3.0 GiB (process 17), ..." of the largest holders. */
+/* The first row that waits; `count` where none does. */
+static size_t first_waiting(const struct reservation *rows, size_t count)
+{
+    size_t i = 0;
+    while (i < count && !rows[i].waits) i++;
+    return i;
+}
+
+/* "; reserved: run-a 3.0 GiB (process 17), ...": the first holders. */
 static void name_holders(const struct reservation *rows, size_t count, char *buf, size_t size)
 {
     size_t used = 0;
-    char bytes[32];
     buf[0] = '\0';
     for (size_t i = 0; i < count && i < 4 && used < size; i++)
-        used += (size_t)snprintf(
-            buf + used, size - used, "%s%.40s %s (process %" PRId64 ")", i ? ", " : "", rows[i].holder,
-            text_format_bytes((uint64_t)rows[i].bytes, bytes, sizeof bytes), rows[i].pid);
+        used += (size_t)snprintf(buf + used, size - used, "%s%.40s %s (process %" PRId64 ")",
+                                 i ? ", " : "; reserved: ", rows[i].holder, TEXT_BYTES(rows[i].bytes),
+                                 rows[i].pid);
     if (count > 4 && used < size) snprintf(buf + used, size - used, " and %zu more", count - 4);
 }
 
-/* The processes that hold a device or wait for it, in order of arrival. */
-struct crowd {
-    struct reservation *holding, *waiting; /* of holding there is room for one more */
-    size_t holding_count, waiting_count;
-};
-
-static void crowd_release(struct crowd *crowd)
+static int64_t kept_free(const struct ledger_room *room)
 {
-    free(crowd->holding);
-    free(crowd->waiting);
-}
-
-/* "; other programs hold 3.0 GiB": memory that the ledger does not know of. */
-static void name_others(const struct ledger *l, const struct ledger_room *room, const struct crowd *crowd,
-                        char *buf, size_t size)
-{
-    char bytes[32];
-    int64_t others = room->total - room->available - room->taken - room->beside;
-    for (size_t i = 0; i < crowd->holding_count; i++)
-        others -= crowd->holding[i].used + crowd->holding[i].beside;
-    for (size_t i = 0; i < crowd->waiting_count; i++)
-        if (crowd->waiting[i].id != l->place) others -= crowd->waiting[i].used + crowd->waiting[i].beside;
-    buf[0] = '\0';
-    if (room->available > 0 && others >= room->total / 100)
-        snprintf(buf, size, "; other programs hold %s",
-                 text_format_bytes((uint64_t)others, bytes, sizeof bytes));
-}
-
-static int64_t kept_free(int64_t total, double reserve)
-{
-    return (int64_t)((double)total * reserve);
+    return (int64_t)((double)room->total * room->reserve);
 }
 
 /* What is left beside the reservations; and at most the memory that is free now, less the share that stays
  * free and less what is reserved but not allocated yet. */
 static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count)
 {
-    int64_t kept = kept_free(room->total, room->reserve), reserved = 0, coming = 0;
+    int64_t kept = kept_free(room), reserved = 0, coming = 0;
     if (room->total <= 0) return INT64_MAX;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !rows[i].waits; i++) {
         reserved += rows[i].bytes;
         if (rows[i].used < rows[i].bytes) coming += rows[i].bytes - rows[i].used;
     }
@@ -391,101 +305,62 @@ static int64_t left_of(const struct ledger_room *room, const struct reservation 
     return left < 0 ? 0 : left;
 }
 
-static const struct ledger nowhere; /* no place in a queue */
-
-static enum status check(const struct ledger *l, const struct ledger_room *room, const struct crowd *crowd,
+static enum status check(const struct ledger_room *room, const struct reservation *rows, size_t count,
                          int64_t bytes, struct err *err)
 {
-    char wanted[32], free_bytes[32], all[32], holders[300], others[64];
-    int64_t left = left_of(room, crowd->holding, crowd->holding_count);
+    char holders[320], available[64] = "";
+    int64_t left = left_of(room, rows, count);
     if (bytes <= left) return STATUS_OK;
-    text_format_bytes((uint64_t)bytes, wanted, sizeof wanted);
-    text_format_bytes((uint64_t)left, free_bytes, sizeof free_bytes);
-    text_format_bytes((uint64_t)room->total, all, sizeof all);
-    if (bytes > room->total - kept_free(room->total, room->reserve))
+    if (bytes > room->total - kept_free(room))
         return err_set(err, STATUS_NO_MEMORY,
                        "%s: %s are needed, it has %s, of which %.0f %% stay free (use a smaller model, "
                        "train.batch_size or train.seq_len)",
-                       room->name, wanted, all, room->reserve * 100);
-    name_holders(crowd->holding, crowd->holding_count, holders, sizeof holders);
-    name_others(l, room, crowd, others, sizeof others);
+                       room->name, TEXT_BYTES(bytes), TEXT_BYTES(room->total), room->reserve * 100);
+    name_holders(rows, first_waiting(rows, count), holders, sizeof holders);
+    if (room->available > 0)
+        snprintf(available, sizeof available, ", %s are free now", TEXT_BYTES(room->available));
     return err_set(err, STATUS_BUSY,
-                   "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s%s", room->name,
-                   wanted, free_bytes, all, room->reserve * 100, crowd->holding_count ? "; reserved: " : "",
-                   holders, others);
+                   "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s", room->name,
+                   TEXT_BYTES(bytes), TEXT_BYTES(left), TEXT_BYTES(room->total), room->reserve * 100,
+                   available, holders);
 }
 
 enum status ledger_left(struct ledger *l, const struct ledger_room *room, int64_t *left, struct err *err)
 {
-    struct reservation *rows = NULL;
-    size_t count = 0;
+    struct reservation *rows;
+    size_t count;
     enum status status = ledger_list(l, room->device, &rows, &count, err);
-    if (!status) *left = left_of(room, rows, count);
+    if (status) return status;
+    *left = left_of(room, rows, count);
     free(rows);
-    return status;
-}
-
-enum status ledger_fits(const struct ledger_room *room, int64_t bytes, struct err *err)
-{
-    return check(&nowhere, room, &(struct crowd){0}, bytes, err);
+    return STATUS_OK;
 }
 
 /* "cuda:0: run-a (process 17) waits for 3.0 GiB and" what `rest` says. */
 static enum status waits(const struct ledger_room *room, const struct reservation *first, const char *rest,
                          struct err *err)
 {
-    char bytes[32];
     return err_set(err, STATUS_BUSY, "%s: %.40s (process %" PRId64 ") waits for %s and %s", room->name,
-                   first->holder, first->pid, text_format_bytes((uint64_t)first->bytes, bytes, sizeof bytes),
-                   rest);
+                   first->holder, first->pid, TEXT_BYTES(first->bytes), rest);
 }
 
-/* Whether this process may pass the queue: its first process will fit beside it, or would not fit even
- * without those that passed it. So the first waits only for processes that are there already, however many
- * come. Reorders the holding ones. */
-static enum status check_passing(const struct ledger_room *room, struct crowd *crowd, int64_t bytes,
-                                 struct err *err)
+/* What a process holds of the device while it waits: of a GPU its context, which it reported. */
+static int64_t held_waiting(const struct ledger_room *room, int64_t pid, int64_t used)
 {
-    const struct reservation *first = &crowd->waiting[0];
-    struct ledger_room seen = *room; /* by it */
-    size_t lasting = 0;
-    seen.taken = first->used;
-    seen.reserve = first->reserve;
-    crowd->holding[crowd->holding_count] = (struct reservation){.bytes = bytes, .used = room->taken};
-    if (first->bytes <= left_of(&seen, crowd->holding, crowd->holding_count + 1)) return STATUS_OK;
-    for (size_t i = 0; i < crowd->holding_count; i++)
-        if (!crowd->holding[i].passes)
-            crowd->holding[lasting++] = crowd->holding[i];
-        else if (room->available > 0) /* else it is not known, and stays so */
-            seen.available += crowd->holding[i].used + crowd->holding[i].beside;
-    if (first->bytes > left_of(&seen, crowd->holding, lasting)) return STATUS_OK;
-    return waits(room, first, "only for those who passed it (try again when it has come in)", err);
-}
-
-/* STATUS_BUSY where another process came for the device first. */
-static enum status check_queue(const struct ledger *l, const struct ledger_room *room, struct crowd *crowd,
-                               int64_t bytes, struct err *err)
-{
-    if (!crowd->waiting_count || crowd->waiting[0].id == l->place) return STATUS_OK;
-    if (room->passes) return check_passing(room, crowd, bytes, err);
-    return waits(room, &crowd->waiting[0], "came before", err);
+    return strcmp(room->device, LEDGER_HOST) == 0 ? memory_private(pid) : used;
 }
 
 /* Whether each process of the queue will fit in its turn, while those behind it keep what they hold already
  * and this process what it has: else the two would wait for each other. */
-static enum status check_standing(const struct ledger_room *room, const struct crowd *crowd, struct err *err)
+static enum status check_standing(const struct ledger_room *room, const struct reservation *rows,
+                                  size_t count, struct err *err)
 {
-    char held[32], rest[120];
-    int64_t behind = room->taken + room->beside;
-    text_format_bytes((uint64_t)behind, held, sizeof held);
-    if (room->total <= 0) return STATUS_OK;
-    for (size_t i = crowd->waiting_count; i-- > 0;) {
-        const struct reservation *w = &crowd->waiting[i];
-        snprintf(rest, sizeof rest,
-                 "needs the %s that this process holds already (start this one when that one trains)", held);
-        if (w->bytes + behind > room->total - kept_free(room->total, w->reserve))
-            return waits(room, w, rest, err);
-        behind += w->used + w->beside;
+    int64_t behind = held_waiting(room, getpid(), room->taken);
+    for (size_t i = room->total > 0 ? count : 0; i-- > 0 && rows[i].waits;) {
+        if (rows[i].bytes + behind > room->total - kept_free(room))
+            return waits(room, &rows[i],
+                         "needs what this process holds already (start this one when that one trains)", err);
+        behind += held_waiting(room, rows[i].pid, rows[i].used);
     }
     return STATUS_OK;
 }
@@ -493,66 +368,67 @@ static enum status check_standing(const struct ledger_room *room, const struct c
 static enum status insert(struct ledger *l, const char *table, const struct ledger_room *room,
                           const char *holder, int64_t bytes, int64_t *id, struct err *err)
 {
-    char sql[200];
+    char sql[160];
     snprintf(sql, sizeof sql,
-             "insert into %s(boot, pid, started, device, holder, bytes, since, used, beside, passes, reserve,"
-             " home) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             "insert into %s(boot, pid, started, device, holder, bytes, since, used, home)"
+             " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
              table);
-    enum status status = store_do(l->sql, err, sql, "snissidiinds", l->boot, (int)getpid(),
-                                  process_started(getpid()), room->device, holder, bytes, clock_wall(),
-                                  room->taken, room->beside, (int)room->passes, room->reserve, l->home);
+    enum status status =
+        store_do(l->sql, err, sql, "snissidis", l->boot, (int)getpid(), process_started(getpid()),
+                 room->device, holder, bytes, clock_wall(), room->taken, l->home);
     if (!status) *id = sqlite3_last_insert_rowid(l->sql->db);
     return status;
 }
 
-/* Begins a transaction and reads the processes of a device. */
-static enum status begin(struct ledger *l, const char *device, struct crowd *crowd, struct err *err)
+/* Begins a transaction, forgets the processes that have ended and lists the others. */
+static enum status begin(struct ledger *l, const char *device, struct reservation **rows, size_t *count,
+                         struct err *err)
 {
-    *crowd = (struct crowd){0};
+    *rows = NULL;
     enum status status = store_exec(l->sql, "begin immediate", err);
     if (status) return status;
-    status = list(l, reservations, device, &crowd->holding, &crowd->holding_count, err);
-    if (!status) status = list(l, waiting, device, &crowd->waiting, &crowd->waiting_count, err);
+    status = store_exec(l->sql,
+                        "delete from reservations where not lives(boot, pid, started);"
+                        "delete from waiting where not lives(boot, pid, started)",
+                        err);
+    if (!status) status = ledger_list(l, device, rows, count, err);
     return status ? finish(l, status, err) : STATUS_OK;
 }
 
 enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, const char *holder,
                            int64_t bytes, int64_t *id, struct err *err)
 {
-    struct crowd crowd;
-    enum status status = begin(l, room->device, &crowd, err);
-    if (!status) {
-        status = check(l, room, &crowd, bytes, err);
-        if (!status) status = check_queue(l, room, &crowd, bytes, err);
-        if (!status) status = insert(l, reservations, room, holder, bytes, id, err);
-        if (!status && l->place) status = delete_row(l, waiting, l->place, err);
-        status = finish(l, status, err);
-        if (!status) l->place = 0;
-    }
-    crowd_release(&crowd);
+    struct reservation *rows;
+    size_t count;
+    if (!l) return check(room, NULL, 0, bytes, err);
+    enum status status = begin(l, room->device, &rows, &count, err);
+    if (status) return status;
+    size_t first = first_waiting(rows, count);
+    status = check(room, rows, count, bytes, err);
+    if (!status && first < count && rows[first].id != l->place && !room->passes)
+        status = waits(room, &rows[first], "came before", err);
+    if (!status) status = insert(l, "reservations", room, holder, bytes, id, err);
+    if (!status) status = leave_queue(l, err);
+    free(rows);
+    status = finish(l, status, err);
+    if (!status) l->place = 0;
     return status;
-}
-
-enum status ledger_restore(struct ledger *l, const struct ledger_room *room, const char *holder,
-                           int64_t bytes, int64_t *id, struct err *err)
-{
-    return insert(l, reservations, room, holder, bytes, id, err);
 }
 
 enum status ledger_wait(struct ledger *l, const struct ledger_room *room, const char *holder, int64_t bytes,
                         struct err *err)
 {
-    struct crowd crowd;
+    struct reservation *rows;
+    size_t count;
     int64_t place = 0;
     if (l->place) return STATUS_OK;
-    enum status status = begin(l, room->device, &crowd, err);
-    if (!status) {
-        status = check_standing(room, &crowd, err);
-        if (!status) status = insert(l, waiting, room, holder, bytes, &place, err);
-        status = finish(l, status, err);
-        if (!status) l->place = place;
-    }
-    crowd_release(&crowd);
+    enum status status = begin(l, room->device, &rows, &count, err);
+    if (status) return status;
+    status = check_standing(room, rows, count, err);
+    if (!status) status = insert(l, "waiting", room, holder, bytes, &place, err);
+    free(rows);
+    status = finish(l, status, err);
+    if (!status) l->place = place;
     return status;
 }
 
@@ -564,5 +440,5 @@ enum status ledger_use(struct ledger *l, int64_t id, const char *holder, int64_t
 
 enum status ledger_release(struct ledger *l, int64_t id, struct err *err)
 {
-    return delete_row(l, reservations, id, err);
+    return store_do(l->sql, err, "delete from reservations where id = ?1", "i", id);
 }

@@ -123,12 +123,12 @@ static void others_are_all_but_the_runs_own_process_the_largest_first(void **sta
 static void holders_are_those_of_the_same_device_by_their_runs_names(void **state)
 {
     (void)state;
-    static const struct ledger_room gpu = {"GPU-1", "cuda:0", 1000 * MIB, 0, 0.05, 0, false, 0},
-                                    cpu = {"cpu", "cpu", 1000 * MIB, 0, 0.05, 0, false, 0};
+    static const struct ledger_room gpu = {"GPU-1", "cuda:0", 1000 * MIB, 0, 0.05, 0, false},
+                                    cpu = {"cpu", "cpu", 1000 * MIB, 0, 0.05, 0, false};
     char home[1024], mine[RUN_ID_MAX], other[RUN_ID_MAX], third[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena;
-    struct ledger *ledger;
+    struct ledger *ledger, *elsewhere;
     struct memory_holder *holders;
     size_t count;
     int64_t reservation, word;
@@ -138,7 +138,7 @@ static void holders_are_those_of_the_same_device_by_their_runs_names(void **stat
     store_fixture_run(home, "other", other);
     store_fixture_run(home, "on-the-cpu", third);
     struct store *store = store_fixture_open(home);
-    assert_int_equal(ledger_open(home, &ledger, &err), STATUS_OK);
+    assert_int_equal(ledger_open(home, LEDGER_BUSY_MS, &ledger, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &gpu, other, 300 * MIB, &reservation, &err), STATUS_OK);
     assert_int_equal(ledger_use(ledger, reservation, other, 200 * MIB, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &cpu, third, 100 * MIB, &word, &err), STATUS_OK);
@@ -157,12 +157,14 @@ static void holders_are_those_of_the_same_device_by_their_runs_names(void **stat
     assert_string_equal(holders[1].name, "mine");
     assert_true(holders[1].own);
     assert_string_equal(holders[2].name, "starting"); /* of no run of this store: the ledger's own word */
-    ledger_set_home(ledger, "/elsewhere");            /* where another run has the same id by chance */
-    assert_int_equal(ledger_reserve(ledger, &gpu, mine, 10 * MIB, &word, &err), STATUS_OK);
+    setenv("ANNEAL_LEDGER", home, 1);                 /* elsewhere another run has the same id by chance */
+    assert_int_equal(ledger_open_own("/elsewhere", false, &elsewhere, &err), STATUS_OK);
+    assert_int_equal(ledger_reserve(elsewhere, &gpu, mine, 10 * MIB, &word, &err), STATUS_OK);
     assert_int_equal(memory_usage_holders(store, ledger, mine, &arena, &holders, &count, &err), STATUS_OK);
     assert_true(holders[count - 2].bytes != 10 * MIB && holders[count - 1].bytes == 10 * MIB);
     assert_false(holders[count - 1].own);
     assert_string_equal(holders[count - 1].name, mine);
+    ledger_close(elsewhere);
     ledger_close(ledger);
     store_close(store);
     arena_release(&arena);

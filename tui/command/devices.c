@@ -4,6 +4,7 @@
  * slows it. Below each who has reserved some of its memory, who waits, and of a GPU who holds some. Training
  * takes the first GPU that can be used; --device cuda:N chooses another. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,16 +13,57 @@
 #include <unistd.h>
 
 #include "core/base/clean.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "kernels/device/backend.h"
 #include "kernels/device/cuda_plugin.h"
 #include "kernels/device/glance.h"
 #include "tui/command/command.h"
-#include "tui/command/reservation_list.h"
 #include "tui/session/memory_share.h"
 #include "tui/view/labels.h"
 
 enum { HOLDERS = 8 };
+
+/* The reservations of a device's memory, and the queue for it. */
+struct reserved {
+    struct reservation *rows; /* owned */
+    size_t count;
+};
+
+/* ", process 17, for 4m 05s, of ANNEAL_HOME=/scratch/runs": the home where it is another one. A clock that
+ * was set back since has no time to tell. */
+static void show_who(const struct reservation *row)
+{
+    char holder[3 * LEDGER_TEXT], home[3 * LEDGER_HOME], own[PATH_MAX];
+    double seconds = clock_wall() - row->since;
+    clean_line(holder, sizeof holder, row->holder);
+    printf("%s, process %" PRId64, holder, row->pid);
+    if (seconds >= 0) printf(", for %s", CLOCK_DURATION(seconds));
+    if (!row->home[0] || (!file_anneal_home(own, sizeof own, NULL) && strcmp(row->home, own) == 0)) return;
+    clean_line(home, sizeof home, row->home);
+    printf(", of ANNEAL_HOME=%s", home);
+}
+
+static void show_reserved(const struct reserved *reserved)
+{
+    int place = 0;
+    for (size_t i = 0; i < reserved->count; i++) {
+        const struct reservation *row = &reserved->rows[i];
+        printf("         %s %s by ", TEXT_BYTES(row->bytes), row->waits ? "waited for" : "reserved");
+        show_who(row);
+        if (row->waits) printf(", no. %d in the queue", ++place);
+        if (row->used > 0) printf(row->waits ? ", holds %s meanwhile" : ", %s in use", TEXT_BYTES(row->used));
+        putchar('\n');
+    }
+}
+
+static const char *holder_of(const struct reserved *reserved, int64_t pid)
+{
+    for (size_t i = 0; i < reserved->count && !reserved->rows[i].waits; i++)
+        if (reserved->rows[i].pid == pid) return reserved->rows[i].holder;
+    return NULL;
+}
 
 static int most_first(const void *a, const void *b)
 {
@@ -32,7 +74,7 @@ static int most_first(const void *a, const void *b)
 
 /* The processes that hold memory: an anneal process by its name in the ledger, another by the kernel's name.
  */
-static void show_processes(struct gpu_record *now, const struct reservation_list *reservations)
+static void show_processes(struct gpu_record *now, const struct reserved *reserved)
 {
     char name[3 * LEDGER_TEXT];
     if (now->process_count < 0) puts("         the driver does not report who holds its memory");
@@ -40,7 +82,7 @@ static void show_processes(struct gpu_record *now, const struct reservation_list
         qsort(now->processes, (size_t)now->process_count, sizeof *now->processes, most_first);
     for (int64_t i = 0; i < now->process_count; i++) {
         const struct gpu_process *process = &now->processes[i];
-        const char *holder = reservation_list_holder(reservations, process->pid);
+        const char *holder = holder_of(reserved, process->pid);
         if (i == HOLDERS && now->process_count > HOLDERS + 1) {
             printf("         and %" PRId64 " processes with less\n", now->process_count - HOLDERS);
             return;
@@ -53,7 +95,7 @@ static void show_processes(struct gpu_record *now, const struct reservation_list
 }
 
 /* The present state of a GPU, or why it is not known. */
-static void show_gpu_state(const char *uuid, const struct reservation_list *reservations)
+static void show_gpu_state(const char *uuid, const struct reserved *reserved)
 {
     struct gpu_record now;
     struct err err = {0};
@@ -66,7 +108,7 @@ static void show_gpu_state(const char *uuid, const struct reservation_list *rese
     if (*state || *now.throttle)
         printf("         %s%s%s%s\n", state, *state && *now.throttle ? ", " : "",
                *now.throttle ? "clocks low: " : "", now.throttle);
-    show_processes(&now, reservations);
+    show_processes(&now, reserved);
     free(now.processes);
 }
 
@@ -77,11 +119,11 @@ static void show_cpu_state(void)
         printf("         host load %.1f, %ld processors\n", now.load_1m, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-static enum status show_cpu(struct ledger *ledger, struct err *err)
+static enum status show_cpu(struct err *err)
 {
     struct device *device;
     struct device_info info;
-    struct reservation_list reservations;
+    struct reserved reserved;
     enum status status = cpu_backend()->device_open(DEVICE_FIRST, 0, &device, err);
     if (status) return status;
     cpu_backend()->device_describe(device, &info);
@@ -89,9 +131,9 @@ static enum status show_cpu(struct ledger *ledger, struct err *err)
     printf("%-8s %s, %s (%s free)\n", info.short_name, info.name, TEXT_BYTES(info.total_bytes),
            TEXT_BYTES(info.available_bytes));
     show_cpu_state();
-    reservation_list_open(ledger, memory_share_device(&info), &reservations);
-    reservation_list_print(&reservations);
-    reservation_list_close(&reservations);
+    reserved.rows = memory_share_list(memory_share_device(&info), &reserved.count);
+    show_reserved(&reserved);
+    free(reserved.rows);
     return STATUS_OK;
 }
 
@@ -109,11 +151,10 @@ static void show_peaks(const struct cuda_device_report *report)
 }
 
 /* Returns whether it can be used. */
-static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver, int index,
-                     struct ledger *ledger)
+static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver, int index)
 {
     struct cuda_device_report report;
-    struct reservation_list reservations;
+    struct reserved reserved;
     struct err err;
     if (plugin->inspect_device(index, &report, &err)) {
         printf("cuda:%-3d cannot be used: %s\n", index, err.text);
@@ -127,19 +168,18 @@ static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_
     show_peaks(&report);
     putchar('\n');
     if (!usable) printf("         cannot be used: %s\n", report.why_not);
-    reservation_list_open(ledger, report.uuid, &reservations);
-    reservation_list_print(&reservations);
-    if (usable) show_gpu_state(report.uuid, &reservations);
-    reservation_list_close(&reservations);
+    reserved.rows = memory_share_list(report.uuid, &reserved.count);
+    show_reserved(&reserved);
+    if (usable) show_gpu_state(report.uuid, &reserved);
+    free(reserved.rows);
     return usable;
 }
 
-static void show_gpus(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver,
-                      struct ledger *ledger)
+static void show_gpus(const struct cuda_plugin *plugin, const struct cuda_driver_report *driver)
 {
     int first = -1;
     for (int i = 0; i < driver->devices; i++)
-        if (show_gpu(plugin, driver, i, ledger) && first < 0) first = i;
+        if (show_gpu(plugin, driver, i) && first < 0) first = i;
     if (driver->devices > 1 && first >= 0)
         printf("         training takes cuda:%d (--device cuda:N chooses another)\n", first);
 }
@@ -150,17 +190,15 @@ static enum status run(const void *options, const struct words *words, struct er
     struct cuda_driver_report driver;
     struct err why;
     (void)options, (void)words;
-    struct ledger *ledger = reservation_list_ledger();
-    enum status status = show_cpu(ledger, err);
+    enum status status = show_cpu(err);
     if (!status) {
         enum status gpus = cuda_plugin_open(&plugin, &why);
         if (!gpus) gpus = plugin->inspect(&driver, &why);
         if (gpus)
             printf("cuda     cannot be used: %s\n", why.text);
         else
-            show_gpus(plugin, &driver, ledger);
+            show_gpus(plugin, &driver);
     }
-    ledger_close(ledger);
     return status;
 }
 

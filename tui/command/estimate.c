@@ -336,7 +336,7 @@ static enum status run(const void *options, const struct words *words, struct er
         status = print_json(&e, err);
     else if (!status)
         print_text(&e, words);
-    fit_report_release(&e.report);
+    free(e.report.rows);
     plan_release(&e.plan);
     model_release(&e.model);
     return status;

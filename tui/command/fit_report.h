@@ -4,8 +4,8 @@
  * Of an amount that is given the whole is the plan's, but a GPU's context. Of what the device has now, the
  * plan gets what really starts there: what could be reserved, less what the program takes beside its plan,
  * less what those who wait will take first, less a margin. */
-#ifndef ANNEAL_TUI_FIT_REPORT_H
-#define ANNEAL_TUI_FIT_REPORT_H
+#ifndef ANNEAL_TUI_COMMAND_FIT_REPORT_H
+#define ANNEAL_TUI_COMMAND_FIT_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +23,8 @@ struct fit_report {
     bool gpu, now;             /* now: into what the device has; else an amount that was given */
     int64_t memory;            /* bytes: given, or that could be reserved now */
     int64_t beside;            /* of them not the plan's: a GPU's context; now, on a CPU: the program */
-    struct reservation *queue; /* who waits, in order; owned */
+    struct reservation *rows;  /* all of the device; owned */
+    struct reservation *queue; /* of them, who waits, in order */
     size_t waiting;            /* how many */
     int64_t promised;          /* what they will still take */
     int64_t margin;            /* that stays */
@@ -31,8 +32,7 @@ struct fit_report {
     int batch, length;         /* that fit; 0: none */
     const char *batch_limit;   /* what keeps the batch from being larger: "memory", or what names a limit */
     const char *length_limit;
-    bool no_snapshot; /* the host has no room for it, but for the rest: only where the device is a GPU */
-    int64_t host_needed, host_free; /* page-locked memory of the host; host_free 0: not asked */
+    bool no_snapshot; /* a GPU's host has no page-locked memory for it */
 };
 
 int64_t fit_margin(int64_t memory);
@@ -50,6 +50,5 @@ enum status fit_report_solve(struct fit_report *report, const struct plan_input 
 void fit_report_print(const struct fit_report *report, const struct plan_input *input,
                       const struct words *words, const char *device);
 void fit_report_json(struct json_out *json, const struct fit_report *report); /* as the member fit */
-void fit_report_release(struct fit_report *report); /* harmless on a zeroed struct */
 
 #endif

@@ -1,7 +1,7 @@
 /* A command's entry in the ledger of device memory: reserved before anything is allocated, corrected by what
  * is really allocated, given up with the network. On a GPU it has also what this process's context takes
  * there, as a run has measured it (core/memory/overhead.h). A ledger that cannot be kept is a warning, and
- * what is free now decides alone; so is one that those of another ANNEAL_HOME do not see. */
+ * what is free now decides alone. */
 #ifndef ANNEAL_TUI_SESSION_MEMORY_SHARE_H
 #define ANNEAL_TUI_SESSION_MEMORY_SHARE_H
 
@@ -15,10 +15,7 @@ struct memory_share {
     struct ledger *ledger; /* owned; NULL: nothing is reserved */
     int64_t id, bytes;     /* of the network's */
     int64_t overhead;      /* beside them */
-    char device[LEDGER_TEXT];
-    int64_t beside; /* as those of struct ledger_room, like what follows */
-    double reserve;
-    bool passes;
+    bool on_host;
 };
 
 struct memory_wish {
@@ -44,13 +41,14 @@ double memory_share_reserve(const struct device_info *device, double wanted);
  * in beside what this process holds already. */
 enum status memory_share_take(struct memory_share *share, const struct memory_wish *wish, struct err *err);
 /* So much of it is allocated by now, for `holder`; the context beside it is known. Of the host's memory only
- * what was touched is taken, so there it is measured. Where the ledger's file has been removed meanwhile the
- * reservation is written down anew. */
+ * what was touched is taken, so there it is measured. */
 void memory_share_used(struct memory_share *share, const char *holder, int64_t bytes);
 /* The bytes that a network could still take of the wish's device, its own aside; INT64_MAX: not known. */
 int64_t memory_share_left(const struct memory_wish *wish);
-/* The queue for the wish's device, in order: its length, and *out, yours to free. */
-size_t memory_share_queue(const struct memory_wish *wish, struct reservation **out);
 void memory_share_release(struct memory_share *share); /* harmless on a zeroed struct */
+
+/* Who has reserved memory of a device (as the ledger calls it) and who waits for it: *count rows, yours to
+ * free. Where nobody keeps a ledger there are none, and with a warning where it cannot be read. */
+struct reservation *memory_share_list(const char *device, size_t *count);
 
 #endif

@@ -2,7 +2,7 @@
  * once a second while the run trains the ledger of device memory, which changes without the store. */
 
 #include "runs/memory_usage.h"
-#include "runs/reservations/ledger_place.h"
+#include "runs/reservations/ledger.h"
 #include "runs/run.h"
 #include "tui/view/labels.h"
 #include "tui/view/memory_panel.h"
@@ -15,8 +15,7 @@ struct memory_state {
     struct memory_usage usage;
     struct arena holders_arena;
     struct memory_panel panel;
-    struct ledger *ledger; /* NULL: not needed yet, nobody keeps one, or it cannot be opened */
-    double holders_read;   /* Unix seconds */
+    double holders_read; /* Unix seconds */
 };
 
 static enum status read_usage(struct workbench *workbench, struct memory_state *state, struct err *err)
@@ -47,22 +46,20 @@ static enum status read_holders(struct workbench *workbench, struct memory_state
     struct memory_holder *holders;
     struct arena arena;
     size_t count;
-    struct err apart; /* reported by the trainer and by `anneal devices`, not here */
+    struct ledger *ledger;
     state->holders_read = workbench->now;
     if (!label_is_live(state->run.status)) {
         state->panel.holder_count = 0;
         return STATUS_OK;
     }
-    if (state->ledger && ledger_is_lost(state->ledger)) {
-        ledger_close(state->ledger);
-        state->ledger = NULL;
-    }
-    if (!state->ledger && ledger_place_open(store_home(store), true, &state->ledger, &apart, err))
-        return err->status;
+    enum status status = ledger_open_own(store_home(store), true, &ledger, err);
+    if (status) return status;
     arena_init(&arena, 4096);
-    if (memory_usage_holders(store, state->ledger, state->run.id, &arena, &holders, &count, err)) {
+    status = memory_usage_holders(store, ledger, state->run.id, &arena, &holders, &count, err);
+    ledger_close(ledger);
+    if (status) {
         arena_release(&arena);
-        return err->status;
+        return status;
     }
     arena_release(&state->holders_arena);
     state->holders_arena = arena;
@@ -74,7 +71,6 @@ static enum status read_holders(struct workbench *workbench, struct memory_state
 static void memory_close(void *opaque)
 {
     struct memory_state *state = opaque;
-    ledger_close(state->ledger);
     arena_release(&state->arena);
     arena_release(&state->holders_arena);
 }

@@ -20,10 +20,10 @@
 
 enum { MIB = 1 << 20 };
 
-static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, false, 0};
+static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, false};
 
 /* Of one that cannot wait: takes what is there, and gives it back. */
-static const struct ledger_room brief = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, true, 0};
+static const struct ledger_room brief = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, true};
 
 static const char *home(const char *name)
 {
@@ -36,7 +36,7 @@ static struct ledger *opened(const char *name)
 {
     struct ledger *ledger = NULL;
     struct err err = {0};
-    if (ledger_open(home(name), &ledger, &err)) fail_msg("%s", err.text);
+    if (ledger_open(home(name), LEDGER_BUSY_MS, &ledger, &err)) fail_msg("%s", err.text);
     return ledger;
 }
 
@@ -95,8 +95,7 @@ static void memory_that_others_took_counts_once(void **state)
     assert_int_equal(ledger_use(ledger, id, "run-a", 100 * MIB, &err), STATUS_OK);
     busy.available = 500 * MIB;
     assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 101 * MIB, &other, &err), STATUS_BUSY);
-    assert_non_null(strstr(err.text, "reserved: run-a 400.0 MiB"));
-    assert_non_null(strstr(err.text, "; other programs hold 400.0 MiB"));
+    assert_non_null(strstr(err.text, ", 500.0 MiB are free now; reserved: run-a 400.0 MiB"));
     assert_int_equal(ledger_reserve(ledger, &busy, "run-b", 100 * MIB, &other, &err), STATUS_OK);
     ledger_close(ledger);
 }
@@ -107,13 +106,12 @@ static pid_t start_toucher(size_t mib, int ready[2], int told[2])
     char c = 0;
     int64_t id;
     struct ledger *ledger;
-    struct ledger_room host = {LEDGER_HOST, "cpu", 1000 * MIB, 0, 0.1, 0, false, 0};
+    struct ledger_room host = {LEDGER_HOST, "cpu", 1000 * MIB, 0, 0.1, 0, false};
     assert_int_equal(pipe(ready), 0);
     assert_int_equal(pipe(told), 0);
     pid_t child = fork();
     if (child) return child;
-    host.beside = memory_private(getpid());
-    bool good = !ledger_open(home("host"), &ledger, NULL) &&
+    bool good = !ledger_open(home("host"), LEDGER_BUSY_MS, &ledger, NULL) &&
                 !ledger_reserve(ledger, &host, "starts", 200 * MIB, &id, NULL);
     unsigned char *memory = mmap(NULL, mib * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     good = good && memory != MAP_FAILED;
@@ -145,12 +143,12 @@ static void a_holder_of_the_hosts_memory_counts_once_while_it_starts(void **stat
         struct ledger *ledger = opened("host");
         assert_int_equal(ledger_list(ledger, LEDGER_HOST, &rows, &count, &err), STATUS_OK);
         assert_int_equal(count, 1);
-        assert_in_range(rows[0].used, (cases[i].used - 2) * MIB, (cases[i].used + 2) * MIB);
+        assert_in_range(rows[0].used, (cases[i].used - 2) * MIB, (cases[i].used + 8) * MIB);
         free(rows);
         struct ledger_room host = {LEDGER_HOST, "cpu", 1000 * MIB, (1000 - cases[i].used) * MIB,
-                                   0.1,         0,     false,      0};
+                                   0.1,         0,     false};
         assert_int_equal(ledger_left(ledger, &host, &left, &err), STATUS_OK);
-        assert_in_range(left, 698 * MIB, 700 * MIB); /* as if it had touched nothing yet */
+        assert_in_range(left, 698 * MIB, 708 * MIB); /* as if it had touched nothing yet */
         assert_int_equal(write(told[1], &c, 1), 1);
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
@@ -162,7 +160,7 @@ static void devices_have_their_own_memory(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1, 0, false, 0};
+    struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1, 0, false};
     int64_t id;
     struct ledger *ledger = opened("devices");
     second.device = "gpu2";
@@ -182,7 +180,7 @@ static void reservations_of_dead_processes_do_not_count(void **state)
     pid_t child = fork();
     if (child == 0) {
         struct ledger *ledger;
-        bool good = !ledger_open(home("dead"), &ledger, NULL) &&
+        bool good = !ledger_open(home("dead"), LEDGER_BUSY_MS, &ledger, NULL) &&
                     !ledger_reserve(ledger, &room, "dead", 800 * MIB, &id, NULL);
         _exit(good ? 0 : 1);
     }
@@ -220,7 +218,7 @@ static void wait_in_the_queue(int ready, int told)
     int64_t id;
     char c = 'q';
     enum status status;
-    if (ledger_open(home("queue"), &ledger, NULL)) _exit(2);
+    if (ledger_open(home("queue"), LEDGER_BUSY_MS, &ledger, NULL)) _exit(2);
     if (ledger_wait(ledger, &room, "large", 500 * MIB, NULL)) _exit(3);
     if (write(ready, &c, 1) != 1) _exit(4);
     while ((status = ledger_reserve(ledger, &room, "large", 500 * MIB, &id, NULL)) == STATUS_BUSY)
@@ -293,72 +291,7 @@ static void who_stops_waiting_stands_in_nobodys_way(void **state)
     ledger_close(ledger);
 }
 
-/* ---- who passes ---- */
-
-/* One trains, one waits for it: whoever is short passes. Once nobody but those who passed stand in the way,
- * no other does: the first in the queue waits for the ones that are there, however many come. */
-static void those_who_pass_keep_nobody_out_for_longer_than_one_of_them_takes(void **state)
-{
-    (void)state;
-    struct err err = {0};
-    int64_t train, first, second, more;
-    struct ledger *ledger = opened("passing"), *waiter = opened("passing");
-    assert_int_equal(ledger_reserve(ledger, &room, "train", 300 * MIB, &train, &err), STATUS_OK);
-    assert_int_equal(ledger_wait(waiter, &room, "large", 700 * MIB, &err), STATUS_OK);
-    assert_int_equal(ledger_reserve(ledger, &brief, "short", 300 * MIB, &first, &err), STATUS_OK);
-    assert_int_equal(ledger_use(ledger, first, "short", 300 * MIB, &err), STATUS_OK);
-    assert_int_equal(ledger_release(ledger, train, &err), STATUS_OK);
-    for (int i = 0; i < 100; i++) {
-        assert_int_equal(ledger_reserve(ledger, &brief, "next", 250 * MIB, &second, &err), STATUS_BUSY);
-        assert_non_null(strstr(err.text, "gpu: large (process "));
-        assert_non_null(strstr(err.text, ") waits for 700.0 MiB and only for those who passed it"));
-    }
-    assert_int_equal(ledger_reserve(waiter, &room, "large", 700 * MIB, &more, &err), STATUS_BUSY);
-    assert_int_equal(ledger_release(ledger, first, &err), STATUS_OK);
-    assert_int_equal(ledger_reserve(ledger, &brief, "beside", 200 * MIB, &first, &err), STATUS_OK);
-    assert_int_equal(ledger_reserve(waiter, &room, "large", 700 * MIB, &more, &err), STATUS_OK);
-    ledger_close(waiter);
-    ledger_close(ledger);
-}
-
-/* The one who waits leaves half of the device free: what fits into the whole is no room that it has. */
-static void who_waits_is_judged_by_the_share_that_it_leaves_free(void **state)
-{
-    (void)state;
-    struct err err = {0};
-    int64_t first, second;
-    struct ledger_room modest = room;
-    struct ledger *ledger = opened("modest"), *waiter = opened("modest");
-    modest.reserve = 0.5;
-    assert_int_equal(ledger_reserve(ledger, &brief, "short", 200 * MIB, &first, &err), STATUS_OK);
-    assert_int_equal(ledger_wait(waiter, &modest, "large", 400 * MIB, &err), STATUS_OK);
-    assert_int_equal(ledger_reserve(ledger, &brief, "next", 200 * MIB, &second, &err), STATUS_BUSY);
-    ledger_close(waiter);
-    ledger_close(ledger);
-}
-
 /* ---- what who waits holds meanwhile ---- */
-
-static void what_who_waits_holds_is_no_other_programs(void **state)
-{
-    (void)state;
-    struct err err = {0};
-    int64_t id;
-    struct ledger_room busy = room, context = room;
-    struct ledger *ledger = opened("context"), *waiter = opened("context");
-    context.taken = 200 * MIB; /* of the 500 */
-    context.beside = 50 * MIB;
-    busy.available = 750 * MIB;
-    assert_int_equal(ledger_wait(waiter, &context, "large", 500 * MIB, &err), STATUS_OK);
-    assert_int_equal(ledger_reserve(ledger, &busy, "run", 660 * MIB, &id, &err), STATUS_BUSY);
-    assert_non_null(strstr(err.text, "650.0 MiB of 1000.0 MiB are left"));
-    assert_null(strstr(err.text, "other programs"));
-    context.available = 700 * MIB; /* its own 250, and 50 that nobody told of */
-    assert_int_equal(ledger_reserve(waiter, &context, "large", 850 * MIB, &id, &err), STATUS_BUSY);
-    assert_non_null(strstr(err.text, "; other programs hold 50.0 MiB"));
-    ledger_close(waiter);
-    ledger_close(ledger);
-}
 
 /* Both would wait for ever: the first for what the second holds, the second for its turn. */
 static void nobody_waits_in_a_way_that_keeps_out_who_came_before(void **state)
@@ -372,7 +305,7 @@ static void nobody_waits_in_a_way_that_keeps_out_who_came_before(void **state)
     assert_int_equal(ledger_wait(second, &context, "small", 100 * MIB, &err), STATUS_OK);
     assert_int_equal(ledger_wait(third, &context, "another", 100 * MIB, &err), STATUS_BUSY);
     assert_non_null(strstr(err.text, "large (process "));
-    assert_non_null(strstr(err.text, ") waits for 800.0 MiB and needs the 60.0 MiB that this process holds"));
+    assert_non_null(strstr(err.text, ") waits for 800.0 MiB and needs what this process holds"));
     ledger_close(second);
     assert_int_equal(ledger_wait(third, &context, "another", 100 * MIB, &err), STATUS_OK);
     ledger_close(third);
@@ -395,9 +328,10 @@ static void the_order_is_that_of_arrival_whatever_the_clock_says(void **state)
         assert_int_equal(ledger_wait(ledgers[i], &room, names[i], (i + 1) * 100 * MIB, &err), STATUS_OK);
     }
     change("clock", "update waiting set since = case id when 1 then 9e9 when 2 then 0 else since end");
-    assert_int_equal(ledger_queue(ledgers[0], "gpu", &rows, &count, &err), STATUS_OK);
+    assert_int_equal(ledger_list(ledgers[0], "gpu", &rows, &count, &err), STATUS_OK);
     assert_int_equal(count, 3);
     for (int i = 0; i < 3; i++) {
+        assert_true(rows[i].waits);
         assert_string_equal(rows[i].holder, names[i]);
         assert_int_equal(rows[i].bytes, (i + 1) * 100 * MIB);
     }
@@ -407,25 +341,26 @@ static void the_order_is_that_of_arrival_whatever_the_clock_says(void **state)
     for (int i = 0; i < 3; i++) ledger_close(ledgers[i]);
 }
 
-static void a_ledger_of_the_first_version_is_brought_up_to_date_with_what_it_holds(void **state)
+/* What is in a file of the very first version is of processes that have ended long ago. */
+static void a_ledger_of_the_first_version_opens_and_one_of_the_last_keeps_what_it_holds(void **state)
 {
     (void)state;
     struct err err = {0};
     int64_t id, bytes;
-    struct ledger *ledger = opened("old");
-    assert_int_equal(ledger_reserve(ledger, &room, "long-running", 600 * MIB, &id, &err), STATUS_OK);
-    ledger_close(ledger);
-    change("old", "alter table reservations drop column beside; alter table reservations drop column passes;"
-                  "alter table reservations drop column reserve; alter table waiting drop column beside;"
-                  "alter table waiting drop column passes; alter table waiting drop column reserve;"
-                  "alter table reservations drop column home; alter table waiting drop column home;"
-                  "pragma user_version = 0");
-    ledger = opened("old");
-    assert_int_equal(held(ledger, &bytes), 1);
-    assert_int_equal(bytes, 600 * MIB);
-    assert_int_equal(ledger_reserve(ledger, &room, "new", 301 * MIB, &id, &err), STATUS_BUSY);
-    assert_int_equal(ledger_reserve(ledger, &room, "new", 300 * MIB, &id, &err), STATUS_OK);
-    ledger_close(ledger);
+    for (int old = 0; old < 2; old++) {
+        struct ledger *ledger = opened("old");
+        assert_int_equal(ledger_reserve(ledger, &room, "long-running", 600 * MIB, &id, &err), STATUS_OK);
+        ledger_close(ledger);
+        if (old)
+            change("old", "alter table reservations drop column home; alter table waiting drop column home;"
+                          "pragma user_version = 2");
+        ledger = opened("old");
+        assert_int_equal(held(ledger, &bytes), !old);
+        if (!old) assert_int_equal(ledger_release(ledger, id, &err), STATUS_OK);
+        assert_int_equal(ledger_reserve(ledger, &room, "new", 600 * MIB, &id, &err), STATUS_OK);
+        assert_int_equal(ledger_release(ledger, id, &err), STATUS_OK);
+        ledger_close(ledger);
+    }
 }
 
 int main(void)
@@ -439,12 +374,9 @@ int main(void)
         cmocka_unit_test(a_reused_process_number_is_not_the_same_process),
         cmocka_unit_test(a_later_one_does_not_overtake_who_waits),
         cmocka_unit_test(who_stops_waiting_stands_in_nobodys_way),
-        cmocka_unit_test(those_who_pass_keep_nobody_out_for_longer_than_one_of_them_takes),
-        cmocka_unit_test(who_waits_is_judged_by_the_share_that_it_leaves_free),
-        cmocka_unit_test(what_who_waits_holds_is_no_other_programs),
         cmocka_unit_test(nobody_waits_in_a_way_that_keeps_out_who_came_before),
         cmocka_unit_test(the_order_is_that_of_arrival_whatever_the_clock_says),
-        cmocka_unit_test(a_ledger_of_the_first_version_is_brought_up_to_date_with_what_it_holds),
+        cmocka_unit_test(a_ledger_of_the_first_version_opens_and_one_of_the_last_keeps_what_it_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
-#include "runs/reservations/ledger_place.h"
+#include "runs/reservations/ledger.h"
 
 /* A stand-in for /dev/shm, and the folder of this user in it. */
 struct memory {
@@ -32,25 +32,19 @@ static struct memory make_memory(const char *name)
     return m;
 }
 
-static struct ledger_place find(const struct memory *m, const char *home, bool create)
+static const char *find(const struct memory *m, const char *home, bool create)
 {
-    struct ledger_place place;
+    static char folder[PATH_MAX];
     struct err err = {0};
-    if (ledger_place_find(m->root, home, create, &place, &err)) fail_msg("%s", err.text);
-    return place;
+    if (ledger_folder(m->root, home, create, folder, &err)) fail_msg("%s", err.text);
+    return folder;
 }
 
 /* For one who reserves and for one who only looks. */
-static void expect_mistrust(const struct memory *m, const char *what, const char *why)
+static void expect_mistrust(const struct memory *m)
 {
-    char text[700];
-    snprintf(text, sizeof text, "%s: %s (set ANNEAL_LEDGER to a folder", what, why);
-    for (int create = 0; create < 2; create++) {
-        struct ledger_place place = find(m, "/home-a", create);
-        assert_string_equal(place.folder, "/home-a");
-        if (strncmp(place.apart.text, text, strlen(text)) != 0) fail_msg("%s", place.apart.text);
-        assert_int_not_equal(place.apart.status, STATUS_OK);
-    }
+    assert_string_equal(find(m, "/home-a", false), "/home-a");
+    assert_string_equal(find(m, "/home-a", true), "/home-a");
 }
 
 static unsigned mode_of(const char *path)
@@ -65,13 +59,10 @@ static void all_homes_of_a_user_meet_in_a_folder_of_this_user_alone(void **state
     (void)state;
     struct memory m = make_memory("meet");
     mode_t umask_before = umask(0);
-    struct ledger_place a = find(&m, "/home-a", true);
+    assert_string_equal(find(&m, "/home-a", true), m.own);
     umask(umask_before);
-    struct ledger_place b = find(&m, "/home-b", true), c = find(&m, NULL, true);
-    assert_string_equal(a.folder, m.own);
-    assert_string_equal(b.folder, m.own);
-    assert_string_equal(c.folder, m.own);
-    assert_int_equal(a.apart.status, STATUS_OK);
+    assert_string_equal(find(&m, "/home-b", true), m.own);
+    assert_string_equal(find(&m, NULL, true), m.own);
     assert_int_equal(mode_of(m.own), 0700);
 }
 
@@ -79,9 +70,7 @@ static void who_only_looks_finds_the_same_place_and_creates_nothing(void **state
 {
     (void)state;
     struct memory m = make_memory("looks");
-    struct ledger_place place = find(&m, "/home-a", false);
-    assert_string_equal(place.folder, m.own);
-    assert_int_equal(place.apart.status, STATUS_OK);
+    assert_string_equal(find(&m, "/home-a", false), m.own);
     assert_false(file_exists(m.own));
 }
 
@@ -93,19 +82,19 @@ static void a_link_a_file_and_a_folder_that_others_may_write_are_not_trusted(voi
     snprintf(real, sizeof real, "%s/real", m.root);
     assert_int_equal(mkdir(real, 0700), 0);
     assert_int_equal(symlink(real, m.own), 0);
-    expect_mistrust(&m, m.own, "is no folder");
+    expect_mistrust(&m);
     assert_int_equal(unlink(m.own), 0);
     FILE *file = fopen(m.own, "w");
     assert_non_null(file);
     fclose(file);
-    expect_mistrust(&m, m.own, "is no folder");
+    expect_mistrust(&m);
     assert_int_equal(unlink(m.own), 0);
     assert_int_equal(mkdir(m.own, 0700), 0);
-    assert_int_equal(find(&m, "/home-a", true).apart.status, STATUS_OK);
+    assert_string_equal(find(&m, "/home-a", true), m.own);
     static const mode_t open_to[] = {0720, 0702, 0777};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(chmod(m.own, open_to[i]), 0);
-        expect_mistrust(&m, m.own, "others may write there");
+        expect_mistrust(&m);
     }
 }
 
@@ -118,7 +107,7 @@ static void another_user_s_folder_is_not_trusted(void **state)
         print_message("SKIP: only root can give a folder away\n");
         skip();
     }
-    expect_mistrust(&m, m.own, "belongs to another user");
+    expect_mistrust(&m);
 }
 
 static void a_place_that_others_may_rename_or_that_is_not_there_is_not_trusted(void **state)
@@ -126,19 +115,19 @@ static void a_place_that_others_may_rename_or_that_is_not_there_is_not_trusted(v
     (void)state;
     struct memory m = make_memory("parent");
     assert_int_equal(chmod(m.root, 0777), 0);
-    expect_mistrust(&m, m.root, "others may rename what is in it");
+    expect_mistrust(&m);
     assert_int_equal(rmdir(m.root), 0);
-    expect_mistrust(&m, m.root, "No such file or directory");
+    expect_mistrust(&m);
 }
 
 static void without_a_home_there_is_nothing_to_fall_back_on(void **state)
 {
     (void)state;
     struct memory m = make_memory("homeless");
-    struct ledger_place place;
+    char folder[PATH_MAX];
     struct err err = {0};
     assert_int_equal(rmdir(m.root), 0);
-    assert_int_equal(ledger_place_find(m.root, NULL, true, &place, &err), STATUS_USAGE);
+    assert_int_equal(ledger_folder(m.root, NULL, true, folder, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "set ANNEAL_LEDGER to a folder"));
 }
 
@@ -146,39 +135,37 @@ static void the_folder_that_is_named_goes_before_all_and_must_not_depend_on_wher
 {
     (void)state;
     struct memory m = make_memory("named");
-    struct ledger_place place;
+    char folder[PATH_MAX];
     struct err err = {0};
     setenv("ANNEAL_LEDGER", "/srv/ours", 1);
-    place = find(&m, "/home-a", true);
-    assert_string_equal(place.folder, "/srv/ours");
-    assert_int_equal(place.apart.status, STATUS_OK);
+    assert_string_equal(find(&m, "/home-a", true), "/srv/ours");
     assert_false(file_exists(m.own));
     setenv("ANNEAL_LEDGER", "ours", 1);
-    assert_int_equal(ledger_place_find(m.root, "/home-a", true, &place, &err), STATUS_USAGE);
+    assert_int_equal(ledger_folder(m.root, "/home-a", true, folder, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "ANNEAL_LEDGER: \"ours\" depends on where a run is started"));
     setenv("ANNEAL_LEDGER", "", 1);
-    assert_string_equal(find(&m, "/home-a", true).folder, m.own);
+    assert_string_equal(find(&m, "/home-a", true), m.own);
 }
 
 static void two_homes_share_what_is_left_and_each_is_told(void **state)
 {
     (void)state;
-    static const struct ledger_room room = {"gpu", "gpu", 1000, 0, 0.1, 0, false, 0};
+    static const struct ledger_room room = {"gpu", "gpu", 1000, 0, 0.1, 0, false};
     struct memory m = make_memory("share");
-    struct err err = {0}, apart;
+    struct err err = {0};
     struct ledger *a, *b, *before;
     struct reservation *rows;
     size_t count;
     int64_t id;
     setenv("ANNEAL_LEDGER", m.own, 1);
-    assert_int_equal(ledger_place_open("/home-b", true, &before, &apart, &err), STATUS_OK);
+    assert_int_equal(ledger_open_own("/home-b", true, &before, &err), STATUS_OK);
     assert_null(before); /* nobody keeps one yet */
     assert_false(file_exists(m.own));
     assert_int_equal(ledger_list(before, NULL, &rows, &count, &err), STATUS_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(ledger_place_open("/home-a", false, &a, &apart, &err), STATUS_OK);
+    assert_int_equal(ledger_open_own("/home-a", false, &a, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(a, &room, "run-a", 600, &id, &err), STATUS_OK);
-    assert_int_equal(ledger_place_open("/home-b", true, &b, &apart, &err), STATUS_OK);
+    assert_int_equal(ledger_open_own("/home-b", true, &b, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(b, &room, "run-b", 301, &id, &err), STATUS_BUSY);
     assert_int_equal(ledger_reserve(b, &room, "run-b", 300, &id, &err), STATUS_OK);
     assert_int_equal(ledger_list(b, "gpu", &rows, &count, &err), STATUS_OK);
@@ -198,22 +185,19 @@ static void whoever_may_write_the_folder_may_write_the_file(void **state)
         mode_t folder, file;
     } cases[] = {{02770, 0660}, {0755, 0644}, {0700, 0600}};
     struct err err = {0};
-    char path[700];
+    char path[700], host[65];
+    assert_int_equal(gethostname(host, sizeof host), 0);
     for (int i = 0; i < 3; i++) {
         struct memory m = make_memory("rights");
         struct ledger *ledger;
-        struct stat info;
         assert_int_equal(mkdir(m.own, 0700), 0);
-        bool given = chown(m.own, (uid_t)-1, getegid() + 1) == 0; /* root alone may */
         assert_int_equal(chmod(m.own, cases[i].folder), 0);
         mode_t umask_before = umask(077);
-        assert_int_equal(ledger_open(m.own, &ledger, &err), STATUS_OK);
+        assert_int_equal(ledger_open(m.own, LEDGER_BUSY_MS, &ledger, &err), STATUS_OK);
         umask(umask_before);
         ledger_close(ledger);
-        assert_int_equal(ledger_file_path(m.own, path, sizeof path, &err), STATUS_OK);
+        snprintf(path, sizeof path, "%s/ledger-%s.db", m.own, host);
         assert_int_equal(mode_of(path), cases[i].file);
-        assert_int_equal(stat(path, &info), 0);
-        assert_int_equal(info.st_gid, getegid() + given);
     }
 }
 

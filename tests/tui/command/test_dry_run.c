@@ -156,9 +156,9 @@ static void what_others_have_reserved_is_not_left(void **state)
     struct err err = {0};
     int64_t id, left = (int64_t)300 << 20, total = memory_total(),
                 bytes = total - (int64_t)((double)total * 0.1) - left;
-    const struct ledger_room cpu = {"cpu", "cpu", total, 0, 0.1, 0, false, 0};
+    const struct ledger_room cpu = {"cpu", "cpu", total, 0, 0.1, 0, false};
     stage_open(&s, "headroom");
-    if (ledger_open(s.home, &ledger, &err)) fail_msg("%s", err.text);
+    if (ledger_open(s.home, LEDGER_BUSY_MS, &ledger, &err)) fail_msg("%s", err.text);
     if (ledger_reserve(ledger, &cpu, "holder", bytes, &id, &err)) fail_msg("%s", err.text);
     assert_int_equal(ledger_use(ledger, id, "holder", bytes, &err), STATUS_OK);
     json_t *json = dry_run(&s, "--memory.allocator=arena"), *memory = json_object_get(json, "memory");

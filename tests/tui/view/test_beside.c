@@ -21,7 +21,7 @@
 static void the_memory_of_a_living_run_names_who_else_holds_some(void **state)
 {
     (void)state;
-    static const struct ledger_room cpu = {"cpu", "cpu", 1024 * MIB, 0, 0.05, 0, false, 0};
+    static const struct ledger_room cpu = {"cpu", "cpu", 1024 * MIB, 0, 0.05, 0, false};
     struct fill_quiet quiet;
     struct err err = {0};
     struct ledger *ledger;
@@ -35,7 +35,7 @@ static void the_memory_of_a_living_run_names_who_else_holds_some(void **state)
         "insert into gpu_samples(run_id, wall_time, gpu, memory_used_bytes, memory_total_bytes,"
         " process_bytes) select id, 1e9, -1, 419430400, 1073741824, 167772160 from runs");
     assert_int_equal(run_find(quiet.store, "mortal", &run, &err), STATUS_OK);
-    assert_int_equal(ledger_open(getenv("ANNEAL_LEDGER"), &ledger, &err), STATUS_OK);
+    assert_int_equal(ledger_open(getenv("ANNEAL_LEDGER"), LEDGER_BUSY_MS, &ledger, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &cpu, run.id, 100 * MIB, &own, &err), STATUS_OK);
     struct workbench *workbench = headless_open(quiet.home, "mortal");
     workbench_tick(workbench, quiet.now);
