@@ -152,6 +152,8 @@ static void runs_lists_filters_and_sorts(void **state)
         {"--filter data.train~kj,train.batch_size!=16", 0, NULL},
         {"--filter eval.every=100", 0, NULL}, /* a key that these runs do not have */
         {"--filter 'eval.every!=100'", 3, "ruth"},
+        {"--sort -train.learning_rate", 3, "ruth"}, /* alike in all of them */
+        {"--sort eval.every", 3, "ruth"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char arguments[200];
@@ -168,9 +170,9 @@ static void runs_lists_filters_and_sorts(void **state)
     expect(home, "runs --filter best_val_loss", 2, "is not COLUMN OP VALUE");
     expect(home, "runs --filter ''", 2, "is not COLUMN OP VALUE");
     expect(home, "runs --filter 'steps=many'", 2, "compared with a number");
-    expect(home, "runs --filter 'name<z'", 2, "is a text");
-    expect(home, "runs --filter 'train.learning_rat<1'", 2, "did you mean \"train.learning_rate\"");
-    expect(home, "runs --filter 'train.batch_size<many'", 2, "compare with a number");
+    expect(home, "runs --filter 'name<z'", 2, "name is compared with a number");
+    expect(home, "runs --filter 'train.learning_rat<1'", 2, "did you mean train.learning_rate?");
+    expect(home, "runs --filter 'train.batch_size<many'", 2, "compared with a number");
     expect(home, "runs --sort shoe_size", 2, "no column");
     expect(home, "runs --sideways", 2, "unknown option --sideways");
     expect(home, "runs --filter", 2, "needs a value");
@@ -184,16 +186,16 @@ static void show_tells_the_whole_story(void **state)
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     store_fixture_home("c-show", home, sizeof home);
     furnish(home, finished, crashed);
-    static const char *const words[] = {"early_stopped: 3 evaluations without improvement",
-                                        "300 of 2000",
-                                        "cpu, fp32, 10.8M parameters",
-                                        "stopped     after 300 steps: 2 evaluations in a row did not improve",
-                                        "best        3.2010 after 300 steps",
-                                        "God created",
-                                        "checkpoints/step-300 (removed)",
+    static const char *const words[] = {"status             early_stopped\n",
+                                        "message            3 evaluations without improvement\n",
+                                        "total steps        2000\n",
+                                        "best val loss      3.2010\n",
+                                        "parameters         10815744\n",
+                                        "the heaven\n",
+                                        "checkpoints/step-300",
+                                        "  41.0 MiB  removed\n",
                                         "update skipped: the loss is nan",
-                                        "learning_rate = 3e-4",
-                                        "41.0 MiB"};
+                                        "learning_rate = 3e-4"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect(home, "show psalms", 0, words[i]);
     expect(home, "show job", 0, "died without a word");
     expect(home, "show job", 0, "(its checkpoints are no longer there: train it again)");
@@ -241,29 +243,57 @@ static void expect_harmless(const char *what, const char *text)
             fail_msg("anneal %s prints the control byte 0x%02x at \"%.40s\"", what, *c, (const char *)c + 1);
 }
 
-static void early_stopping_is_told_in_every_state(void **state)
+static void early_stopping_is_told_evaluation_by_evaluation(void **state)
 {
     (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     store_fixture_home("c-story", home, sizeof home);
     furnish(home, finished, crashed);
-    store_fixture_sql(home, "update runs set best_val_loss = 3.3, best_step = 100 where name = 'psalms'");
-    expect(home, "show psalms", 0, "best        3.3000 after 100 steps");
-    expect(home, "show psalms", 0, ", 200 steps ago");
-    expect(home, "show psalms", 0, "newest      3.4000 after 300 steps");
-    expect(home, "show psalms", 0, "2 of 3 evaluations without improvement, 1 left");
-    expect(home, "show psalms", 0, "a loss lower by more than 0.001");
-    expect(home, "show psalms", 0, "psalms --eval.early_stopping_patience=6 goes on");
-    store_fixture_sql(home, "update runs set status = 'stopped' where name = 'psalms'");
-    expect(home, "show psalms", 0, "it was resumed since, and has not been evaluated again");
-    store_fixture_sql(home, "update early_stopping set verdict = 'waiting', patience = 0");
-    expect(home, "show psalms", 0, "patience    without end: early stopping is off");
-    store_fixture_sql(home, "update early_stopping set verdict = 'improved', improved = 1, val_loss = 3.2,"
-                            " best_val_loss = 3.2, best_step = 300, patience_used = 0, patience = 3"
-                            " where step = 300");
-    expect(home, "show psalms", 0, "3.2000 after 300 steps");
-    expect(home, "show psalms", 0, ", the newest evaluation");
-    expect(home, "show psalms", 0, "0 of 3 evaluations without improvement, 3 left");
+    struct answer a = anneal(home, "show psalms");
+    const char *story = strstr(a.out, "\nEarly stopping\n"), *first, *last;
+    assert_non_null(story);
+    first = strstr(story, "       1   100    3.4000         3.3000        100      0.001  no");
+    last = strstr(story, "       1   300    3.4000         3.3000        100      0.001  no");
+    assert_true(first && last && first < last);
+    assert_memory_equal(strchr(first, '\n') - 7, "waiting", 7);
+    assert_memory_equal(strchr(last, '\n') - 4, "stop", 4);
+    done(&a);
+}
+
+static void of_long_lists_the_last_rows_are_shown(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], path[2 * PATH_MAX];
+    static const char *const traces[] = {"step-9.json", "step-10.2.json", "step-10.json", "step-x.json",
+                                         "step-10.json.tmp-7"};
+    struct err err = {0};
+    store_fixture_home("c-lists", home, sizeof home);
+    furnish(home, finished, crashed);
+    snprintf(path, sizeof path, "%s/runs/%s/traces", home, finished);
+    assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
+        snprintf(path, sizeof path, "%s/runs/%s/traces/%s", home, finished, traces[i]);
+        assert_int_equal(file_write_atomic(path, "{}", 2, &err), STATUS_OK);
+    }
+    expect(home, "show psalms", 0,
+           "\nTraces\n  step  path\n     9  traces/step-9.json\n    10  traces/step-10.json\n"
+           "    10  traces/step-10.2.json\n\n");
+    json_t *run = expect_json(home, "show psalms --json"), *list = json_object_get(run, "traces");
+    assert_int_equal(json_array_size(list), 3);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 2), "step")), 10);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 2), "path")),
+                        "traces/step-10.2.json");
+    json_decref(run);
+    store_fixture_sql(home,
+                      "with recursive n(i) as (select 1 union all select i + 1 from n where i < 12) "
+                      "insert into events(run_id, segment, step, wall_time, level, text) select id, 1, i, "
+                      "1, 'info', 'number ' || i from runs, n where name = 'psalms'");
+    expect(home, "show psalms", 0, "\nEvents (the last 10 of 13)\n");
+    struct answer a = anneal(home, "show psalms");
+    assert_null(strstr(a.out, "number 2\n"));
+    assert_non_null(strstr(a.out, "number 3\n"));
+    assert_non_null(strstr(a.out, "number 12\n"));
+    done(&a);
 }
 
 static void a_loss_that_was_never_recorded_is_no_nan(void **state)
@@ -275,7 +305,7 @@ static void a_loss_that_was_never_recorded_is_no_nan(void **state)
     store_fixture_home("c-absent", home, sizeof home);
     furnish(home, finished, crashed);
     store_fixture_sql(home, "update runs set final_loss = null, nan = 1 where name = 'psalms'");
-    expect(home, "show psalms", 0, "  loss        nan");
+    expect(home, "show psalms", 0, "final loss         nan\n");
     expect(home, "runs --filter name=psalms", 0, " nan ");
     store_fixture_sql(home, "update runs set final_loss = null, nan = 0 where name = 'psalms'");
     struct store *store = store_fixture_open(home);
@@ -314,7 +344,7 @@ static void recorded_texts_cannot_steer_the_terminal(void **state)
         expect_harmless(commands[i], a.err);
         done(&a);
     }
-    expect(home, "show psalms", 0, "early_stopped: x\uFFFD]0;pwned\uFFFD\uFFFD2J\uFFFD\uFFFD y\uFFFD\n");
+    expect(home, "show psalms", 0, "message            x\uFFFD]0;pwned\uFFFD\uFFFD2J\uFFFD\uFFFD y\uFFFD\n");
     snprintf(sql, sizeof sql,
              "update runs set id = 'ruin' || char(27) || '[2J', name = 'ruin' where name = 'ruth'");
     store_fixture_sql(home, sql);
@@ -428,7 +458,11 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     writer_order_done(writer, order.id, 300, "the learning rate is multiplied with 0.25");
     assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
     run_lock_release(&lock);
-    expect(home, "show job", 0, "lr-factor 0.25 by cli: step 300, the learning rate is multiplied with 0.25");
+    struct answer a = anneal(home, "show job");
+    const char *row = strstr(a.out, "  lr-factor      0.25  cli");
+    assert_non_null(row);
+    assert_non_null(strstr(row, " 300  the learning rate is multiplied with 0.25\n"));
+    done(&a);
 }
 
 static int obey_one_order(void *argument)
@@ -467,7 +501,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_lists_filters_and_sorts),
         cmocka_unit_test(show_tells_the_whole_story),
-        cmocka_unit_test(early_stopping_is_told_in_every_state),
+        cmocka_unit_test(early_stopping_is_told_evaluation_by_evaluation),
+        cmocka_unit_test(of_long_lists_the_last_rows_are_shown),
         cmocka_unit_test(a_loss_that_was_never_recorded_is_no_nan),
         cmocka_unit_test(recorded_texts_cannot_steer_the_terminal),
         cmocka_unit_test(json_numbers_are_as_short_as_in_the_csv),

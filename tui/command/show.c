@@ -1,14 +1,13 @@
-/* `anneal show`: all about one run, on one page or as one JSON object (show_json.c); or its profile. */
-#include "tui/command/show.h"
-
+/* `anneal show`: all about one run, or the profile of its steps, as a page or as one JSON object. Lists are
+ * oldest first, as in the CSV. */
 #include <dirent.h>
+#include <ini.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/clean.h"
 #include "core/base/clock.h"
@@ -16,60 +15,64 @@
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "runs/gpu_samples.h"
+#include "runs/order.h"
+#include "runs/profile.h"
+#include "runs/series.h"
 #include "tui/command/command.h"
-#include "tui/command/show_profile.h"
-#include "tui/view/labels.h"
+#include "tui/command/output.h"
 
-/* The step of a trace's file; -1: it is none. */
-static int64_t trace_step(const char *name)
+enum { ROWS_SHOWN = 10 /* of a list, on the page */ };
+
+/* One run with everything that is shown of it; lists are newest first. */
+struct show {
+    struct arena arena;
+    struct run_info run;
+    char folder[PATH_MAX];
+    char *config; /* INI text, owned */
+    struct eval_record *evals;
+    struct stopping_row *stopping;
+    struct checkpoint_record *checkpoints;
+    struct sample_record *samples;
+    struct order_row *orders;
+    struct event_record *events;
+    size_t eval_count, stopping_count, checkpoint_count, sample_count, order_count, event_count;
+    bool looked_at;           /* the device was */
+    struct gpu_record device; /* as last seen */
+};
+
+static enum status read_show(struct store *store, const char *word, struct show *s, struct err *err)
 {
-    int64_t step;
-    int end = 0, later = 0;
-    bool read = sscanf(name, "step-%" SCNd64 ".json%n", &step, &end) == 1 && end && !name[end];
-    if (!read)
-        read = sscanf(name, "step-%" SCNd64 ".%*d.json%n", &step, &later) == 1 && later && !name[later];
-    return read && step >= 0 && strlen(name) < sizeof((struct show_trace *)0)->name ? step : -1;
+    const size_t all = SIZE_MAX;
+    const char *id = s->run.id;
+    struct arena *arena = &s->arena;
+    arena_init(arena, 65536);
+    enum status status = run_find(store, word, &s->run, err);
+    if (!status) status = run_config(store, id, &s->config, err);
+    if (!status) status = series_evals(store, id, all, arena, &s->evals, &s->eval_count, err);
+    if (!status) status = series_stopping(store, id, all, arena, &s->stopping, &s->stopping_count, err);
+    if (!status)
+        status = series_checkpoints(store, id, all, arena, &s->checkpoints, &s->checkpoint_count, err);
+    if (!status) status = series_samples(store, id, all, arena, &s->samples, &s->sample_count, err);
+    if (!status) status = order_list(store, id, all, arena, &s->orders, &s->order_count, err);
+    if (!status) status = series_events(store, id, all, arena, &s->events, &s->event_count, err);
+    if (!status) status = gpu_samples_last(store, id, arena, &s->device, &s->looked_at, err);
+    if (!status) run_folder(store, id, s->folder, sizeof s->folder);
+    return status;
 }
 
-static int latest_first(const void *a, const void *b)
-{
-    const struct show_trace *left = a, *right = b;
-    int by_step = (left->step < right->step) - (left->step > right->step);
-    return by_step ? by_step : strcmp(left->name, right->name);
-}
+/* ---- lists ---- */
 
-/* Lists the files that are there now: a trace has no row in the store. */
-static enum status read_traces(struct show *s, struct err *err)
-{
-    char path[PATH_MAX + 8];
-    size_t room = 0;
-    snprintf(path, sizeof path, "%s/traces", s->folder);
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        int64_t step = trace_step(entry->d_name);
-        if (step < 0) continue;
-        if (s->trace_count == room) {
-            struct show_trace *grown =
-                arena_alloc_array(&s->arena, room = room ? 2 * room : 16, sizeof *grown);
-            if (grown && s->traces) memcpy(grown, s->traces, s->trace_count * sizeof *grown);
-            s->traces = grown;
-        }
-        if (!s->traces) break;
-        struct show_trace *trace = &s->traces[s->trace_count++];
-        trace->step = step;
-        snprintf(trace->name, sizeof trace->name, "%s", entry->d_name);
-    }
-    if (folder) closedir(folder);
-    if (room && !s->traces) return err_set(err, STATUS_NO_MEMORY, "no memory for the list of traces");
-    if (s->trace_count) qsort(s->traces, s->trace_count, sizeof *s->traces, latest_first);
-    return STATUS_OK;
-}
+struct place {
+    bool exists, damaged;
+};
 
-static struct show_place place_of(const char *folder, const char *checkpoint)
+/* The present state of a checkpoint. Damaged: by a quick look, or because a resume has found it so and
+ * renamed it. */
+static struct place place_of(const struct show *s, const struct checkpoint_record *checkpoint)
 {
     char path[PATH_MAX], aside[PATH_MAX];
-    struct show_place place = {0};
-    if (file_format_path(path, sizeof path, NULL, "%s/%s", folder, checkpoint) ||
+    struct place place = {0};
+    if (file_format_path(path, sizeof path, NULL, "%s/%s", s->folder, checkpoint->path) ||
         file_format_path(aside, sizeof aside, NULL, "%s.damaged", path))
         return place;
     place.exists = file_exists(path);
@@ -77,334 +80,269 @@ static struct show_place place_of(const char *folder, const char *checkpoint)
     return place;
 }
 
-static enum status look_at_checkpoints(struct show *s, struct err *err)
+/* Opens a list; returns how many of its `count` rows are shown. */
+static size_t open_list(struct output *o, const char *name, const char *title, size_t count)
 {
-    s->places = arena_alloc_array(&s->arena, s->checkpoint_count, sizeof *s->places);
-    if (s->checkpoint_count && !s->places)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for the list of checkpoints");
-    for (size_t i = 0; i < s->checkpoint_count; i++)
-        s->places[i] = place_of(s->folder, s->checkpoints[i].path);
-    return STATUS_OK;
-}
-
-/* Reads the run that `word` means. Release `out` in any case. */
-static enum status read_show(struct store *store, const char *word, struct show *out, struct err *err)
-{
-    struct show *s = out;
-    arena_init(&s->arena, 65536);
-    enum status status = run_find(store, word, &s->run, err);
-    const char *id = s->run.id;
-    if (!status) status = run_config(store, id, &s->config, err);
-    if (!status) status = series_evals(store, id, SIZE_MAX, &s->arena, &s->evals, &s->eval_count, err);
-    if (!status)
-        status = series_stopping(store, id, SIZE_MAX, &s->arena, &s->stopping, &s->stopping_count, err);
-    if (!status)
-        status =
-            series_checkpoints(store, id, SIZE_MAX, &s->arena, &s->checkpoints, &s->checkpoint_count, err);
-    if (!status) status = series_samples(store, id, SIZE_MAX, &s->arena, &s->samples, &s->sample_count, err);
-    if (!status) status = order_list(store, id, SIZE_MAX, &s->arena, &s->orders, &s->order_count, err);
-    if (!status) status = series_events(store, id, SIZE_MAX, &s->arena, &s->events, &s->event_count, err);
-    if (!status) status = gpu_samples_last(store, id, &s->arena, &s->device, &s->looked_at, err);
-    if (status) return status;
-    run_folder(store, id, s->folder, sizeof s->folder);
-    status = look_at_checkpoints(s, err);
-    return status ? status : read_traces(s, err);
-}
-
-static void release_show(struct show *show)
-{
-    free(show->config);
-    arena_release(&show->arena);
-    *show = (struct show){0};
-}
-
-/* ---- the page: every recorded text passes through line() or clean_block_new() ---- */
-
-static const char *line(struct show *show, const char *text)
-{
-    return clean_line_new(&show->arena, text);
-}
-
-static const char *format_time(double when, char *buf, size_t size)
-{
-    time_t seconds = (time_t)when;
-    struct tm local;
-    if (!isfinite(when) || !localtime_r(&seconds, &local) ||
-        !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &local))
-        snprintf(buf, size, "-");
-    return buf;
-}
-
-/* "last seen   2026-01-31 12:00:00: 97 % busy, 312 W, 64 C, 1980 MHz, host load 3.2, clocks low: power cap"
- */
-static void print_device(struct show *show)
-{
-    const struct gpu_record *device = &show->device;
-    char state[96], when[48];
-    if (!show->looked_at) return;
-    printf("  last seen   %s: %s", format_time(device->wall_time, when, sizeof when),
-           *label_device(device, state, sizeof state) ? state : "the device reports nothing");
-    if (!isnan(device->load_1m)) printf(", host load %.1f", device->load_1m);
-    if (*device->throttle) printf(", clocks low: %s", line(show, device->throttle));
-    putchar('\n');
-}
-
-/* Of a run that died. */
-static const char *what_a_resume_does(const struct show *show)
-{
-    bool whole = false, damaged = false;
-    for (size_t i = 0; i < show->checkpoint_count; i++) {
-        const struct show_place *place = &show->places[i];
-        whole = whole || (place->exists && !place->damaged);
-        damaged = damaged || place->damaged;
-    }
-    return whole                    ? "anneal resume goes on from the last checkpoint"
-           : damaged                ? "its checkpoints are damaged: train it again"
-           : show->checkpoint_count ? "its checkpoints are no longer there: train it again"
-                                    : "anneal resume begins again: it has no checkpoint yet";
-}
-
-static void print_identity(struct show *show)
-{
-    const struct run_info *run = &show->run;
-    char a[48];
-    printf("%s\n", line(show, run->id));
-    printf("  status      %s%s%s\n", run_status_name(run->status), *run->message ? ": " : "",
-           line(show, run->message));
-    printf("  device      %s, %s, %s parameters\n", *run->device ? line(show, run->device) : "-",
-           *run->precision ? line(show, run->precision) : "-",
-           run->parameters < 0 ? "-" : TEXT_COUNT(run->parameters));
-    printf("  steps       %lld of %lld, %s token%s\n", (long long)(run->steps > 0 ? run->steps : 0),
-           (long long)run->total_steps, TEXT_COUNT(run->tokens > 0 ? (double)run->tokens : 0),
-           text_plural(run->tokens));
-    if (run->loss_recorded) printf("  loss        %s\n", TEXT_LOSS(run->final_loss));
-    if (run->best_step >= 0)
-        printf("  best        validation loss %s after %lld step%s\n", TEXT_LOSS(run->best_val_loss),
-               (long long)run->best_step, text_plural(run->best_step));
-    if (isfinite(run->tokens_per_sec)) printf("  speed       %s tokens/s\n", TEXT_COUNT(run->tokens_per_sec));
-    printf("  started     %s\n", format_time(run->created_at, a, sizeof a));
-    if (isfinite(run->ended_at))
-        printf("  ended       %s, after %s\n", format_time(run->ended_at, a, sizeof a),
-               CLOCK_DURATION(run->elapsed));
-    if (*run->parent_id)
-        printf("  forked      from %s, after %lld step%s\n", line(show, run->parent_id),
-               (long long)run->parent_step, text_plural(run->parent_step));
-    if (run->segment > 1) printf("  resumed     %d time%s\n", run->segment - 1, run->segment > 2 ? "s" : "");
-    if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
-        printf("  trainer     process %lld, last sign of life %s ago\n", (long long)run->pid,
-               CLOCK_DURATION(clock_wall() - run->heartbeat));
-    else if (run->status == RUN_CRASHED)
-        printf("  trainer     process %lld died without a word, last heard of %s (%s)\n", (long long)run->pid,
-               format_time(run->heartbeat, a, sizeof a), what_a_resume_does(show));
-    print_device(show);
-    printf("  folder      %s\n", line(show, show->folder));
-}
-
-/* " on 2026-11-21 at 13:20", when the evaluation of that step says when it was; else "". */
-static const char *when_of(const struct show *show, int64_t step, char *buf, size_t size)
-{
-    struct tm local;
-    buf[0] = '\0';
-    for (size_t i = 0; i < show->eval_count; i++) {
-        double wall_time = show->evals[i].wall_time;
-        time_t seconds = (time_t)wall_time;
-        if (show->evals[i].step != step || !isfinite(wall_time) || !localtime_r(&seconds, &local)) continue;
-        if (!strftime(buf, size, " on %Y-%m-%d at %H:%M", &local)) buf[0] = '\0';
-        break;
-    }
-    return buf;
-}
-
-/* The lowest validation loss; of an evaluation that an order asked for only the run's row knows. */
-static void print_best(const struct show *show, const struct stopping_record *now)
-{
-    char when[48];
-    double best = now->best_val_loss;
-    int64_t step = now->best_step;
-    if (show->run.best_step >= 0 && show->run.best_val_loss < best) {
-        best = show->run.best_val_loss;
-        step = show->run.best_step;
-    }
-    if (step < 0) {
-        printf("  best        none: no validation loss was a number\n");
-        return;
-    }
-    printf("  best        %s after %lld step%s%s", TEXT_LOSS(best), (long long)step, text_plural(step),
-           when_of(show, step, when, sizeof when));
-    if (now->step > step)
-        printf(", %lld step%s ago\n", (long long)(now->step - step), text_plural(now->step - step));
-    else
-        printf(", the newest evaluation\n");
-    if (*show->run.parent_id && step <= show->run.parent_step)
-        printf("              an evaluation of the run that it was forked from\n");
-    if (now->step > step)
-        printf("  newest      %s after %lld step%s\n", TEXT_LOSS(now->val_loss), (long long)now->step,
-               text_plural(now->step));
-}
-
-static void print_patience(const struct stopping_record *now)
-{
-    char delta[32];
-    int64_t left = now->patience - now->patience_used;
-    if (now->patience <= 0) {
-        printf("  patience    without end: early stopping is off\n");
-        return;
-    }
-    printf("  patience    %lld of %lld evaluation%s without improvement, %lld left\n",
-           (long long)now->patience_used, (long long)now->patience, text_plural(now->patience),
-           (long long)(left > 0 ? left : 0));
-    if (now->min_delta > 0)
-        printf("              an improvement is a loss lower by more than %s\n",
-               text_format_double(now->min_delta, delta, sizeof delta));
-}
-
-static void print_stopping(struct show *show)
-{
-    if (show->stopping_count == 0) return;
-    const struct stopping_record *now = &show->stopping[0].record;
-    printf("\nEarly stopping\n");
-    print_best(show, now);
-    print_patience(now);
-    if (now->verdict != VERDICT_STOP) return;
-    printf("  stopped     after %lld step%s: %lld evaluation%s in a row did not improve\n",
-           (long long)now->step, text_plural(now->step), (long long)now->patience_used,
-           text_plural(now->patience_used));
-    if (show->run.status == RUN_EARLY_STOPPED)
-        printf("              anneal resume %s --eval.early_stopping_patience=%lld goes on\n",
-               clean_line_new(&show->arena, show->run.id), (long long)now->patience * 2);
-    else
-        printf("              it was resumed since, and has not been evaluated again\n");
-}
-
-enum { ROWS_SHOWN = 10 };
-
-/* "Evaluations (newest 10 of 57)" */
-static size_t print_heading(const char *what, size_t count)
-{
-    size_t shown = count < ROWS_SHOWN ? count : ROWS_SHOWN;
-    if (count == 0) return 0;
-    if (shown < count)
-        printf("\n%s (newest %zu of %zu)\n", what, shown, count);
-    else
-        printf("\n%s\n", what);
+    char heading[64];
+    size_t shown = o->json || count < ROWS_SHOWN ? count : ROWS_SHOWN;
+    snprintf(heading, sizeof heading, shown < count ? "%s (the last %zu of %zu)" : "%s", title, shown, count);
+    output_list(o, name, heading);
     return shown;
 }
 
-/* Two decimals while they mean something: exp(loss) of an early loss has dozens of digits. */
-static const char *format_perplexity(double value, char *buf, size_t size)
+static void show_records(struct output *o, const char *name, const char *title, enum store_table table,
+                         const void *rows, size_t count)
 {
-    snprintf(buf, size, fabs(value) < 1e6 ? "%.2f" : "%.3g", value);
-    return buf;
-}
-
-static void print_evals(struct show *show)
-{
-    char b[32];
-    size_t n = print_heading("Evaluations", show->eval_count);
-    for (size_t i = 0; i < n; i++) {
-        const struct eval_record *eval = &show->evals[i];
-        printf("  %8lld  %s", (long long)eval->step, TEXT_LOSS(eval->val_loss));
-        if (isnan(eval->val_perplexity) && !isnan(eval->val_loss)) /* an import that does not say it */
-            printf("\n");
-        else
-            printf("  perplexity %s\n", format_perplexity(eval->val_perplexity, b, sizeof b));
+    size_t shown = open_list(o, name, title, count);
+    while (shown-- > 0) {
+        output_item(o);
+        output_record(o, table, (const char *)rows + shown * store_tables[table].record);
     }
+    output_list_end(o);
 }
 
-static void print_checkpoints(struct show *show)
+static void show_stopping(struct output *o, const struct show *s)
 {
-    char a[48];
-    size_t n = print_heading("Checkpoints", show->checkpoint_count);
-    bool beaten = false; /* newest first: of those that were the best, only the first one still is */
-    for (size_t i = 0; i < n; i++) {
-        const struct checkpoint_record *c = &show->checkpoints[i];
-        bool best = strcmp(c->kind, "best") == 0;
-        const char *kind = best && beaten ? "best then" : line(show, c->kind);
-        beaten = beaten || best;
-        printf("  %8lld  %-9s %10s  %s  %s%s\n", (long long)c->step, kind,
-               TEXT_BYTES(c->bytes > 0 ? (uint64_t)c->bytes : 0), format_time(c->wall_time, a, sizeof a),
-               line(show, c->path),
-               show->places[i].damaged  ? " (damaged)"
-               : show->places[i].exists ? ""
-                                        : " (removed)");
+    size_t shown = open_list(o, "early_stopping", "Early stopping", s->stopping_count);
+    while (shown-- > 0) {
+        output_item(o);
+        output_whole(o, "segment", s->stopping[shown].segment);
+        output_record(o, TABLE_STOPPING, &s->stopping[shown].record);
     }
+    output_list_end(o);
 }
 
-static void print_traces(struct show *show)
+static void show_checkpoints(struct output *o, const struct show *s)
 {
-    size_t n = print_heading("Traces", show->trace_count);
-    for (size_t i = 0; i < n; i++)
-        printf("  %8lld  traces/%s\n", (long long)show->traces[i].step, show->traces[i].name);
-}
-
-static void print_orders(struct show *show)
-{
-    char a[48], value[32] = "";
-    size_t n = print_heading("Orders", show->order_count);
-    for (size_t i = 0; i < n; i++) {
-        const struct order_row *o = &show->orders[i];
-        if (!isnan(o->argument)) text_format_double(o->argument, value, sizeof value);
-        printf("  %s  %s%s%s by %s: ", format_time(o->issued_at, a, sizeof a), order_verb_name(o->verb),
-               isnan(o->argument) ? "" : " ", isnan(o->argument) ? "" : value, line(show, o->issuer));
-        if (o->applied_step >= 0) printf("step %lld, ", (long long)o->applied_step);
-        printf("%s\n", o->result ? line(show, o->result) : "not yet obeyed");
+    size_t shown = open_list(o, "checkpoints", "Checkpoints", s->checkpoint_count);
+    while (shown-- > 0) {
+        const struct checkpoint_record *c = &s->checkpoints[shown];
+        struct place place = place_of(s, c);
+        bool best = strcmp(c->kind, "best") == 0 && c->step == s->run.best_step;
+        output_item(o);
+        output_record(o, TABLE_CHECKPOINTS, c);
+        output_line(o, "state", "%s%s",
+                    place.damaged  ? "damaged"
+                    : place.exists ? "whole"
+                                   : "removed",
+                    best ? ", the best" : "");
+        if (!o->json) continue;
+        json_out_bool(&o->out, "exists", place.exists);
+        json_out_bool(&o->out, "damaged", place.damaged);
     }
+    output_list_end(o);
 }
 
-static void print_events(struct show *show)
+/* The step of a trace's file, step-N.json, of a later life of the run step-N.2.json; -1: it is none. */
+static int64_t trace_step(const char *name)
 {
-    char a[48];
-    size_t n = print_heading("Events", show->event_count);
-    for (size_t i = 0; i < n; i++)
-        printf("  %s  %-7s  %s\n", format_time(show->events[i].wall_time, a, sizeof a),
-               line(show, show->events[i].level), line(show, show->events[i].text));
+    int64_t step;
+    int end = 0, later = 0;
+    if (sscanf(name, "step-%" SCNd64 "%n.%*d%n", &step, &end, &later) != 1 || step < 0) return -1;
+    return strcmp(name + (later ? later : end), ".json") == 0 ? step : -1;
 }
 
-/* Indented, line by line. */
-static void print_block(const char *text)
+static int is_trace(const struct dirent *entry)
 {
-    while (*text) {
-        size_t n = strcspn(text, "\n");
-        printf("  %.*s\n", (int)n, text);
-        text += n + (text[n] == '\n');
-    }
+    return trace_step(entry->d_name) >= 0;
 }
 
-static void print_page(struct show *show)
+static int by_step(const struct dirent **a, const struct dirent **b)
 {
-    print_identity(show);
-    print_stopping(show);
-    print_evals(show);
-    print_checkpoints(show);
-    print_traces(show);
-    if (show->sample_count) {
-        printf("\nSample after %lld step%s, from \"%s\"\n", (long long)show->samples[0].step,
-               text_plural(show->samples[0].step), line(show, show->samples[0].prompt));
-        print_block(clean_block_new(&show->arena, show->samples[0].text));
+    int64_t left = trace_step((*a)->d_name), right = trace_step((*b)->d_name);
+    if (left != right) return left < right ? -1 : 1;
+    size_t short_one = strlen((*a)->d_name), long_one = strlen((*b)->d_name);
+    if (short_one != long_one) return short_one < long_one ? -1 : 1;
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* The files that are there now: a trace has no row in the store. */
+static void show_traces(struct output *o, const struct show *s)
+{
+    char path[PATH_MAX + 8], file[sizeof((struct dirent *)0)->d_name + 8];
+    struct dirent **traces = NULL;
+    snprintf(path, sizeof path, "%s/traces", s->folder);
+    int found = scandir(path, &traces, is_trace, by_step), count = found < 0 ? 0 : found;
+    int first = count - (int)open_list(o, "traces", "Traces", (size_t)count);
+    for (int i = 0; i < count; i++) {
+        snprintf(file, sizeof file, "traces/%s", traces[i]->d_name);
+        if (i >= first) {
+            output_item(o);
+            output_whole(o, "step", trace_step(traces[i]->d_name));
+            output_text(o, "path", file);
+        }
+        free(traces[i]);
     }
-    print_orders(show);
-    print_events(show);
-    if (*show->config) {
-        printf("\nConfiguration\n");
-        print_block(clean_block_new(&show->arena, show->config));
+    free(traces);
+    output_list_end(o);
+}
+
+/* The newest one on the page: a text of several lines. */
+static void show_samples(struct output *o, struct show *s)
+{
+    if (o->json)
+        show_records(o, "samples", "", TABLE_SAMPLES, s->samples, s->sample_count);
+    else if (s->sample_count)
+        printf("\nSample after %" PRId64 " step%s, from \"%s\"\n%s\n", s->samples[0].step,
+               text_plural(s->samples[0].step), clean_line_new(&s->arena, s->samples[0].prompt),
+               clean_block_new(&s->arena, s->samples[0].text));
+}
+
+/* ---- the rest ---- */
+
+/* The section that is open. */
+struct config_reader {
+    struct json_out *json;
+    char section[128];
+};
+
+static int add_config(void *context, const char *section, const char *key, const char *value)
+{
+    struct config_reader *reader = context;
+    if (!key) return 1;
+    if (strcmp(reader->section, section) != 0) {
+        if (*reader->section) json_out_close(reader->json);
+        json_out_open(reader->json, section, '{', JSON_OUT_LINES);
+        snprintf(reader->section, sizeof reader->section, "%s", section);
     }
+    output_setting(reader->json, key, value ? value : "");
+    return 1;
+}
+
+static void show_configuration(struct output *o, struct show *s)
+{
+    struct config_reader reader = {.json = &o->out};
+    if (!o->json) {
+        if (*s->config) printf("\nConfiguration\n%s", clean_block_new(&s->arena, s->config));
+        return;
+    }
+    json_out_open(&o->out, "config", '{', JSON_OUT_LINES);
+    ini_parse_string(s->config, add_config, &reader);
+    if (*reader.section) json_out_close(&o->out);
+    json_out_close(&o->out);
+}
+
+/* As last seen, null: never; processes is null where nobody can say. */
+static void show_device(struct output *o, const struct show *s)
+{
+    const struct gpu_record *r = &s->device;
+    if (!s->looked_at) {
+        if (o->json) json_out_null(&o->out, "device_sample");
+        return;
+    }
+    output_open(o, "device_sample", "Device, as last seen");
+    output_record(o, TABLE_GPU, r);
+    if (r->process_count < 0 && o->json) json_out_null(&o->out, "processes");
+    if (r->process_count >= 0) output_list(o, "processes", "Processes that hold its memory");
+    for (int64_t i = 0; i < r->process_count; i++) {
+        output_item(o);
+        output_whole(o, "pid", r->processes[i].pid);
+        output_text(o, "name", *r->processes[i].name ? r->processes[i].name : NULL);
+        output_bytes(o, "bytes", r->processes[i].bytes);
+    }
+    if (r->process_count >= 0) output_list_end(o);
+    output_close(o);
+}
+
+/* What its status does not say of a run whose trainer lives, or has died. */
+static void show_trainer(struct output *o, const struct show *s)
+{
+    const struct run_info *run = &s->run;
+    bool whole = false, damaged = false;
+    if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
+        output_line(o, "trainer", "last sign of life %s ago", CLOCK_DURATION(clock_wall() - run->heartbeat));
+    if (run->status != RUN_CRASHED) return;
+    for (size_t i = 0; i < s->checkpoint_count; i++) {
+        struct place place = place_of(s, &s->checkpoints[i]);
+        whole = whole || (place.exists && !place.damaged);
+        damaged = damaged || place.damaged;
+    }
+    output_line(o, "trainer", "died without a word (%s)",
+                whole                 ? "anneal resume goes on from the last checkpoint"
+                : damaged             ? "its checkpoints are damaged: train it again"
+                : s->checkpoint_count ? "its checkpoints are no longer there: train it again"
+                                      : "anneal resume begins again: it has no checkpoint yet");
+}
+
+static enum status print_show(struct show *s, bool json, struct err *err)
+{
+    struct output o;
+    output_begin(&o, json);
+    output_run(&o, &s->run);
+    output_line(&o, "elapsed", "%s", CLOCK_DURATION(s->run.elapsed));
+    show_trainer(&o, s);
+    output_text(&o, "folder", s->folder);
+    if (json) show_configuration(&o, s);
+    show_records(&o, "evals", "Evaluations", TABLE_EVALS, s->evals, s->eval_count);
+    show_stopping(&o, s);
+    show_checkpoints(&o, s);
+    show_traces(&o, s);
+    show_samples(&o, s);
+    show_records(&o, "orders", "Orders", TABLE_ORDERS, s->orders, s->order_count);
+    show_records(&o, "events", "Events", TABLE_EVENTS, s->events, s->event_count);
+    show_device(&o, s);
+    if (!json) show_configuration(&o, s);
+    return output_end(&o, err);
+}
+
+/* ---- the profile ---- */
+
+/* The members that phases and operations share; a rate is left out of what neither moves nor computes. */
+static void show_cost(struct output *o, const struct profile_row *row, const struct profile *profile)
+{
+    output_real(o, "time_us", row->time_us, NULL);
+    output_real(o, "share", profile->step_us > 0 ? row->time_us / profile->step_us : NAN, NULL);
+    output_real(o, "bytes", row->bytes, NULL);
+    output_real(o, "flops", row->flops, NULL);
+    output_real(o, "gb_per_sec", profile_gigabytes_per_second(row), NULL);
+    output_real(o, "gflops_per_sec", profile_gigaflops_per_second(row), NULL);
+}
+
+/* Each phase as one row; an unknown amount of an operation makes that of its phase unknown. */
+static void show_phases(struct output *o, const struct profile *profile)
+{
+    output_list(o, "phases", "Phases");
+    for (size_t i = 0; i < profile->count;) {
+        struct profile_row sum = {.phase = profile->rows[i].phase};
+        for (; i < profile->count && strcmp(profile->rows[i].phase, sum.phase) == 0; i++) {
+            sum.time_us += profile->rows[i].time_us;
+            sum.bytes += profile->rows[i].bytes;
+            sum.flops += profile->rows[i].flops;
+        }
+        output_item(o);
+        output_text(o, "phase", sum.phase);
+        show_cost(o, &sum, profile);
+    }
+    output_list_end(o);
+}
+
+static enum status print_profile(const char *id, const struct profile *profile, bool json, bool layers,
+                                 struct err *err)
+{
+    struct output o;
+    output_begin(&o, json);
+    output_text(&o, "run", id);
+    output_whole(&o, "steps", profile->steps);
+    output_whole(&o, "last_step", profile->last_step);
+    output_real(&o, "step_ms", profile->step_us / 1e3, NULL);
+    show_phases(&o, profile);
+    output_list(&o, "rows", "Operations");
+    for (size_t i = 0; i < profile->count; i++) {
+        const struct profile_row *row = &profile->rows[i];
+        output_item(&o);
+        output_text(&o, "phase", row->phase);
+        if (json || layers) output_whole(&o, "layer", row->layer);
+        output_text(&o, "op", row->op);
+        output_real(&o, "calls", row->calls, NULL);
+        show_cost(&o, row, profile);
+    }
+    output_list_end(&o);
+    return output_end(&o, err);
 }
 
 struct options {
     bool profile, layers, json;
 };
-
-static enum status show_whole(struct store *store, const char *word, bool json, struct err *err)
-{
-    struct show show = {0};
-    enum status status = read_show(store, word, &show, err);
-    if (!status && json)
-        status = show_json(&show, err);
-    else if (!status)
-        print_page(&show);
-    release_show(&show);
-    return status;
-}
 
 static enum status show_profile(struct store *store, const char *word, const struct options *o,
                                 struct err *err)
@@ -413,11 +351,21 @@ static enum status show_profile(struct store *store, const char *word, const str
     struct profile profile = {0};
     enum status status = run_find(store, word, &run, err);
     if (!status) status = profile_read(store, run.id, o->layers, &profile, err);
-    if (!status && o->json)
-        status = show_profile_json(&run, &profile, err);
+    if (!status && profile.count == 0 && !o->json)
+        puts("no step has been profiled (after profile.warmup_steps one in profile.every is; 0: none)");
     else if (!status)
-        show_profile_print(&run, &profile);
+        status = print_profile(run.id, &profile, o->json, o->layers, err);
     profile_release(&profile);
+    return status;
+}
+
+static enum status show_run(struct store *store, const char *word, bool json, struct err *err)
+{
+    struct show show = {0};
+    enum status status = read_show(store, word, &show, err);
+    if (!status) status = print_show(&show, json, err);
+    free(show.config);
+    arena_release(&show.arena);
     return status;
 }
 
@@ -429,7 +377,7 @@ static enum status run(const void *options, const struct words *words, struct er
     enum status status = command_open_store(true, &store, err);
     if (!status)
         status = o->profile ? show_profile(store, words->words[0], o, err)
-                            : show_whole(store, words->words[0], o->json, err);
+                            : show_run(store, words->words[0], o->json, err);
     store_close(store);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Where the time goes, as the real binary records and shows it: the tree, its JSON, the exports and the steps
+/* Where the time goes, as the real binary records and shows it: the page, its JSON, the exports and the steps
  * they are of agree. */
 #include <math.h>
 #include <setjmp.h>
@@ -94,27 +94,33 @@ static void the_rows_are_those_of_the_profiled_steps_and_add_up_to_them(void **s
     json_decref(layers);
 }
 
-static void the_tree_goes_from_phase_to_operation_or_over_the_layer(void **state)
+static void the_page_lists_phases_and_operations_of_each_layer_where_asked(void **state)
 {
     (void)state;
     struct stage s;
-    train_profiled(&s, "tree");
-    char *tree = process_output("show", "tree", "--profile", NULL);
-    assert_non_null(strstr(tree, "an average of 4 profiled steps, the newest is step 35\n"));
-    const char *forward = strstr(tree, "\nforward "), *backward = strstr(tree, "\nbackward "),
-               *again = strstr(tree, "\nrecompute "), *step = strstr(tree, "\nstep ");
-    assert_true(forward && backward > forward && again > backward && step > again);
-    const char *attention = strstr(forward, "\n  attention ");
-    assert_true(attention && attention < backward);
-    assert_null(strstr(tree, "layer 1"));
-    free(tree);
-    tree = process_output("show", "tree", "--profile", "--layers", NULL);
-    forward = strstr(tree, "\nforward ");
-    const char *first = strstr(forward, "\n  layer 0 "), *second = strstr(forward, "\n  layer 1 ");
-    assert_true(first && second > first);
-    attention = strstr(first, "\n    attention ");
-    assert_true(attention && attention < second);
-    free(tree);
+    size_t i;
+    json_t *row;
+    double sum = 0;
+    train_profiled(&s, "page");
+    char *page = process_output("show", "page", "--profile", NULL);
+    assert_non_null(strstr(page, "steps              4\nlast step          35\n"));
+    const char *phases = strstr(page, "\nPhases\n"), *rows = strstr(page, "\nOperations\n");
+    assert_true(phases && rows > phases);
+    const char *forward = strstr(phases, "\n  forward "), *backward = strstr(phases, "\n  backward "),
+               *again = strstr(phases, "\n  recompute ");
+    assert_true(forward && backward > forward && again > backward && rows > again);
+    assert_non_null(strstr(rows, "\n  forward       attention "));
+    assert_null(strstr(rows, "  layer  "));
+    free(page);
+    page = process_output("show", "page", "--profile", "--layers", NULL);
+    assert_non_null(strstr(page, "  phase         layer  op "));
+    assert_non_null(strstr(page, "\n  forward           1  attention "));
+    free(page);
+    json_t *profile = load(process_output("show", "page", "--profile", "--json", NULL));
+    json_array_foreach(json_object_get(profile, "phases"), i, row) sum += stage_real(row, "share");
+    assert_int_equal(json_array_size(json_object_get(profile, "phases")), 6);
+    assert_true(fabs(sum - 1) < 1e-9);
+    json_decref(profile);
 }
 
 static void what_cannot_be_shown_is_said(void **state)
@@ -168,7 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_rows_are_those_of_the_profiled_steps_and_add_up_to_them),
-        TEST(the_tree_goes_from_phase_to_operation_or_over_the_layer),
+        TEST(the_page_lists_phases_and_operations_of_each_layer_where_asked),
         TEST(what_cannot_be_shown_is_said),
         TEST(the_exported_report_is_of_the_same_rows),
     };

@@ -62,7 +62,7 @@ static void expect_trace(const struct stage *s, long step)
     assert_non_null(trace_find(&reading, "forward"));
     struct process *p = process_run(0, "show", "long", NULL);
     char line[160];
-    snprintf(line, sizeof line, "\nTraces\n  %8ld  %s\n", step, name);
+    snprintf(line, sizeof line, "\nTraces\n  step  path\n  %4ld  %s\n", step, name);
     assert_non_null(strstr(process_stdout(p), line));
     const char *told = strstr(process_stdout(p), "\nEvents\n");
     assert_non_null(told);

@@ -1,0 +1,95 @@
+/* The result of a command, described once and printed as a page for people or as JSON for programs.
+ *
+ * A member of the result is a line "name  value" of the page, a list is a table whose titles are its members'
+ * names. What is absent (no text, a whole number below 0, a real that is not a number) is left out of the
+ * page, "-" in a table and null in JSON. Every text is made safe for a terminal.
+ *
+ * Rows and columns that memory does not suffice for are left out. */
+#ifndef ANNEAL_TUI_COMMAND_OUTPUT_H
+#define ANNEAL_TUI_COMMAND_OUTPUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/json_out.h"
+#include "runs/columns.h"
+#include "runs/run.h"
+
+/* ---- tables ---- */
+
+struct table_texts {
+    const char **at;
+    size_t count, room;
+};
+
+/* Begin with a zeroed one. */
+struct table {
+    struct arena arena;
+    struct table_texts titles, cells;
+    size_t columns; /* 0: the first row is not complete */
+};
+
+void table_row(struct table *table); /* what follows is of the next row */
+/* The next cell of the row, in a column of this title; ">TITLE": the column is aligned at the right. */
+void table_cell(struct table *table, const char *title, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+enum table_excess {
+    TABLE_BLOCKS, /* columns that do not fit follow below, beside the first one again */
+    TABLE_CUT,    /* they are left out, once the first one has been cut to 24 columns of the page */
+};
+
+/* Prints all rows on a page of this width (0: endless) and empties the table. Titles that are all "" and rows
+ * of a block that are empty are not printed. */
+void table_print(struct table *table, int indent, int width, enum table_excess excess);
+
+/* ---- results ---- */
+
+struct output {
+    bool json, in_list;  /* in_list: an item is open */
+    struct json_out out; /* with json; also for members of programs alone */
+    struct table list;   /* without: the items of the open list */
+    char list_title[80];
+};
+
+/* One object. */
+void output_begin(struct output *output, bool json);
+/* STATUS_IO where standard output did not take all of it. */
+enum status output_end(struct output *output, struct err *err);
+
+/* A part of it, an object by this name, under a title on the page. */
+void output_open(struct output *output, const char *name, const char *title);
+void output_close(struct output *output);
+
+/* A list without items prints nothing on a page. */
+void output_list(struct output *output, const char *name, const char *title);
+void output_item(struct output *output); /* begins the list's next object */
+void output_list_end(struct output *output);
+
+void output_text(struct output *output, const char *name, const char *value);
+void output_whole(struct output *output, const char *name, int64_t value);
+/* On the page without the end of the name, "_bytes". */
+void output_bytes(struct output *output, const char *name, int64_t value);
+/* `unit` follows the number on the page; NULL: none. */
+void output_real(struct output *output, const char *name, double value, const char *unit);
+void output_flag(struct output *output, const char *name, bool value);
+
+/* A line of the page alone. */
+void output_line(struct output *output, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Those columns of a record that a CSV holds, by their names. */
+void output_record(struct output *output, enum store_table table, const void *record);
+
+/* All columns of a run. */
+void output_run(struct output *output, const struct run_info *run);
+
+/* A value of a configuration: "16" is a number, "true" a truth, anything else a text. */
+void output_setting(struct json_out *json, const char *name, const char *value);
+
+/* "2026-01-31 12:00:00"; "-" for what is no time. Returns buf. */
+char *output_format_time(double when, char *buf, size_t size);
+#define OUTPUT_TIME(when) output_format_time(when, (char[32]){0}, 32)
+
+#endif
