@@ -416,7 +416,7 @@ static void export_writes_files_folders_and_standard_output(void **state)
     done(&a);
     free(file);
     expect(home, "export", 2, "needs a RUN");
-    expect(home, "export psalms --table losses", 2, "--table losses: must be steps, evals, early_stopping");
+    expect(home, "export psalms --table losses", 2, "--table losses: must be steps|evals|early_stopping");
     expect(home, "export psalms --format parquet", 2, "must be csv|long|tensorboard|json");
     expect(home, "export psalms --table all", 2, "-o FOLDER");
     expect(home, "export nobody", 1, "there is no such run");
