@@ -1,5 +1,4 @@
-/* See profiler.h. Mark i stands before span i, mark `count` after the last. Rows are found through a small
- * table of hashes, which is emptied for each step. */
+/* See profiler.h. Mark i stands before span i, mark `count` after the last. */
 #include "core/train/profiler.h"
 
 #include <math.h>
@@ -20,10 +19,8 @@ struct profiler {
     struct event **marks;     /* (capacity + 1) */
     struct span *spans;       /* (capacity) */
     int count, capacity;
-    struct profile_record *rows; /* (row_capacity + 1): the last for what is unattributed */
-    int row_count, row_capacity;
-    int *table; /* (table_size) numbers of rows, -1: free */
-    unsigned table_size;
+    struct profile_record *rows;        /* (row_capacity + 1): the last for what is unattributed */
+    int row_count, row_capacity, found; /* found: the row that was asked for last */
 };
 
 enum status profiler_open(const struct profiler_options *options, struct profiler **out, struct err *err)
@@ -34,12 +31,10 @@ enum status profiler_open(const struct profiler_options *options, struct profile
     p->options = *options;
     p->capacity = (int)(options->marks < PROFILER_MARKS_MAX ? options->marks : PROFILER_MARKS_MAX);
     p->row_capacity = (int)(options->rows < p->capacity ? options->rows : p->capacity);
-    for (p->table_size = 16; p->table_size < 2 * (unsigned)p->row_capacity;) p->table_size *= 2;
     p->marks = calloc((size_t)p->capacity + 1, sizeof *p->marks);
     p->spans = calloc((size_t)p->capacity, sizeof *p->spans);
     p->rows = calloc((size_t)p->row_capacity + 1, sizeof *p->rows);
-    p->table = calloc(p->table_size, sizeof *p->table);
-    if (!p->marks || !p->spans || !p->rows || !p->table)
+    if (!p->marks || !p->spans || !p->rows)
         status = err_set(err, STATUS_NO_MEMORY,
                          "no memory to profile steps of %d operations (turn it off: profile.every = 0)",
                          p->capacity);
@@ -61,7 +56,6 @@ void profiler_close(struct profiler *p)
     free(p->marks);
     free(p->spans);
     free(p->rows);
-    free(p->table);
     free(p);
 }
 
@@ -105,13 +99,6 @@ void profiler_mark(struct profiler *p, enum phase phase, int layer, const char *
             (struct span){.phase = phase, .layer = layer, .op = op, .bytes = bytes, .flops = flops};
 }
 
-void profiler_mark_batch(struct profiler *p, const struct plan *plan)
-{
-    int64_t bytes =
-        4 * (int64_t)sizeof(int32_t) * plan->input.B * plan->input.T; /* inputs and targets, twice */
-    profiler_mark(p, PHASE_DATA, -1, "batch", bytes, 0);
-}
-
 static void note(void *context, const struct operation_call *call)
 {
     struct profiler *p = context;
@@ -137,7 +124,7 @@ struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream 
     p->wished = false;
     p->stream = stream;
     p->step = step;
-    p->count = p->row_count = 0;
+    p->count = p->row_count = p->found = 0;
     p->full = false;
     p->phase = -1;
     p->pending = true;
@@ -156,29 +143,22 @@ void profiler_end(struct profiler *p)
 
 /* ---- reading ---- */
 
-static unsigned hash(const struct span *span)
-{
-    unsigned h = (2166136261u ^ (unsigned)span->phase) * 16777619u ^ (unsigned)span->layer;
-    for (const char *c = span->op; *c; c++) h = (h ^ (unsigned char)*c) * 16777619u;
-    return h;
-}
-
-/* The row of a span, made where there is none; NULL: no room. */
+/* The row of a span, made where there is none; NULL: no room. Micro-batches repeat their operations, so the
+ * row is most often the one behind the last that was found. */
 static struct profile_record *row_of(struct profiler *p, const struct span *span)
 {
-    unsigned at = hash(span) & (p->table_size - 1);
-    for (; p->table[at] >= 0; at = (at + 1) & (p->table_size - 1)) {
-        struct profile_record *row = &p->rows[p->table[at]];
-        if (row->layer == span->layer && row->phase == phase_name(span->phase) &&
-            strcmp(row->op, span->op) == 0)
-            return row;
+    const char *phase = phase_name(span->phase);
+    for (int i = 1; i <= p->row_count; i++) {
+        struct profile_record *row = &p->rows[(p->found + i) % p->row_count];
+        if (row->phase != phase || row->layer != span->layer || strcmp(row->op, span->op) != 0) continue;
+        p->found = (int)(row - p->rows);
+        return row;
     }
     if (p->row_count == p->row_capacity) return NULL;
-    p->table[at] = p->row_count;
-    struct profile_record *row = &p->rows[p->row_count++];
-    *row = (struct profile_record){
-        .step = p->step, .phase = phase_name(span->phase), .layer = span->layer, .op = span->op};
-    return row;
+    p->found = p->row_count++;
+    p->rows[p->found] =
+        (struct profile_record){.step = p->step, .phase = phase, .layer = span->layer, .op = span->op};
+    return &p->rows[p->found];
 }
 
 /* False where a mark could not be read: the stream failed. */
@@ -202,7 +182,6 @@ const struct profile_record *profiler_collect(struct profiler *p, int64_t step, 
     p->pending = false;
     if (!read_times(p)) return NULL;
     double left = step_us;
-    memset(p->table, 0xFF, p->table_size * sizeof *p->table);
     for (int i = 0; i < p->count; i++) {
         const struct span *span = &p->spans[i];
         struct profile_record *row = row_of(p, span);

@@ -1,9 +1,8 @@
 /* The profiler: what every operation of some steps takes, one step in N, without making the step wait. It
  * observes the network while such a step is queued: before each operation a mark of the device's own is set
  * (struct event: a clock on the CPU, an event in the stream on CUDA), and the time to the next mark is the
- * operation's. What the host
- * does between two operations counts to the first where the device does the work at once, and does not count
- * where it has work queued.
+ * operation's. What the host does between two operations counts to the first where the device does the work
+ * at once, and does not count where it has work queued.
  *
  * Always: nothing is allocated after profiler_open; the device is never waited for; training gives
  * the same bits with and without. */
@@ -61,10 +60,6 @@ void profiler_observe(struct profiler *profiler, struct network *network);
  * operation are also ranges for the vendor's tools. */
 void profiler_mark(struct profiler *profiler, enum phase phase, int layer, const char *op, int64_t bytes,
                    int64_t flops);
-
-/* The same for a batch of this plan: until it is on its way to the device; the copy itself runs beside other
- * work. */
-void profiler_mark_batch(struct profiler *profiler, const struct plan *plan);
 
 /* The last operation ends here. NULL is harmless. */
 void profiler_end(struct profiler *profiler);

@@ -17,21 +17,18 @@
 
 struct trace;
 
-/* device: "NVIDIA H200", the name of process 2, where that has events. */
+/* device: "NVIDIA H200", the name of process 2. */
 enum status trace_open(int64_t step, const char *device, struct trace **out, struct err *err);
 
-/* Process 1. step_us: what the step took; its event is longer where a span ends later. The spans are in the
- * order of their beginnings, each ending where or before the next begins; those that were not measured are
- * left out. */
-enum status trace_spans(struct trace *trace, double step_us, const struct span *spans, int count,
-                        struct err *err);
+/* Process 1. step_us: what the step took; its event is longer where a span ends later. Each span begins where
+ * the one before ends. */
+void trace_spans(struct trace *trace, double step_us, const struct span *spans, int count);
 
 /* One event of process 2; `trace` is a struct trace *, as backend.h's activity_end hands it through. Those of
  * one stream must not overlap. */
 void trace_activity(void *trace, const struct activity *activity);
 
-/* Writes the file, in a folder that is made when needed, and frees the trace. With `path` NULL nothing is
- * written. */
+/* Writes the file and frees the trace. With `path` NULL nothing is written. */
 enum status trace_close(struct trace *trace, const char *path, struct err *err);
 
 #endif

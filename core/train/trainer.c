@@ -1,7 +1,6 @@
 /* See trainer.h. Opening, resuming and closing; the loop is in trainer_run.c. */
 #include "core/train/trainer_parts.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +41,7 @@ static enum status check_memory(const struct trainer *t, struct err *err)
 /* The state of warming up. */
 struct warming {
     const struct progress *progress; /* NULL: nobody looks */
-    struct allocator_scope scratch;
+    struct allocator *allocator;
 };
 
 static bool on_warm_progress(void *context, int done, int total)
@@ -60,7 +59,7 @@ static void on_warm_warning(void *context, const char *sentence)
 static enum status on_warm_scratch(void *context, size_t bytes, void **out, struct err *err)
 {
     struct warming *w = context;
-    return allocator_alloc(&w->scratch, "warming up", bytes, NULL, out, err);
+    return allocator_alloc(allocator_root(w->allocator), "warming up", bytes, NULL, out, err);
 }
 
 /* Before the large allocations: code that is loaded and algorithms that are tried want memory, too. What is
@@ -70,40 +69,24 @@ static enum status warm_up(struct trainer *t, struct err *err)
     const struct backend *be = t->setup.backend;
     struct warming w = {.progress = t->setup.progress};
     struct warm_watch watch = {t->setup.warm_folder, &w, on_warm_progress, on_warm_warning, on_warm_scratch};
-    struct allocator_options options = {.kind = ALLOCATOR_BASIC,
-                                        .backend = be,
-                                        .device = t->setup.device,
-                                        .report = stderr,
-                                        .full = t->setup.full};
-    struct allocator *allocator;
+    struct allocator_options options = {
+        .kind = ALLOCATOR_BASIC, .backend = be, .device = t->setup.device, .full = t->setup.full};
     struct stream *stream;
-    enum status status = allocator_open(&options, &allocator, err);
+    enum status status = allocator_open(&options, &w.allocator, err);
     if (status) return status;
-    allocator_scope_begin(&w.scratch, allocator);
     status = be->stream_open(t->setup.device, t->plan.input.precision, &stream, err);
     if (!status) {
         status = be->warm(stream, t->plan.products, t->plan.product_count, &watch, err);
-        allocator_scope_end(&w.scratch);
         be->stream_close(stream);
     }
-    allocator_close(allocator);
+    allocator_close(w.allocator);
     return status;
-}
-
-/* One that is forgotten shows at once, not at the first moment of its kind. */
-static void check_observer(const struct train_observer *o)
-{
-    (void)o; /* where asserts are off */
-    assert(o->reserve && o->step && o->eval && o->stopping && o->sample && o->saving && o->safe);
-    assert(o->checkpoint && o->memory && o->used && o->profile && o->event && o->paused);
-    assert(o->next_order && o->order_done && o->request);
 }
 
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
 {
     const struct config *c = setup->config;
     struct trainer *t = calloc(1, sizeof *t);
-    check_observer(&setup->observer);
     if (!t) return err_set(err, STATUS_NO_MEMORY, "no memory for a trainer");
     t->setup = *setup;
     t->task = language_modelling();
@@ -118,15 +101,17 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->state.lr_factor = 1;
     t->state.best_saved = -1;
     t->state.corpus = corpus_mark_of(setup->corpus);
-    t->looking.last_step = t->saving.last_step = -1;
-    t->looking.last_loss = NAN;
+    t->evaluated_step = t->saved_step = -1;
+    t->evaluated_loss = NAN;
     early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience,
                         c->eval.early_stopping_min_delta);
 
     enum status status = model_init(&t->model, &c->model.sizes, err);
     if (!status) status = param_groups_freeze(&c->groups, &t->model, err);
     if (!status) status = t->task->open(c, setup->corpus, &t->data, err);
-    if (!status) trainer_health_init(t);
+    struct health_limits limits = health_limits_of(c);
+    if (!status) limits.guess = t->task->guess(t->data);
+    health_init(&t->health, &limits);
     setup->backend->device_describe(setup->device, &t->device);
     snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
@@ -147,9 +132,9 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                 : network_initialise(&t->network, (uint64_t)c->train.seed, err);
     if (!status)
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
-    if (!status && c->checkpoint.background) status = saver_open(&t->saving.saver, err);
+    if (!status && c->checkpoint.background) status = saver_open(&t->saver, err);
     if (!status) status = trainer_open_steps(t, err);
-    if (!status) status = trainer_open_looking(t, err);
+    if (!status) status = trainer_open_samples(t, err);
     if (status) {
         trainer_close(t);
         return status;
@@ -161,8 +146,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
 void trainer_close(struct trainer *t)
 {
     if (!t) return;
-    saver_close(t->saving.saver);
-    trainer_close_looking(t);
+    saver_close(t->saver);
+    trainer_close_samples(t);
     trainer_watch_close(t);
     trainer_close_steps(t);
     network_close(&t->network);
@@ -185,7 +170,7 @@ static enum status take_position(struct trainer *t, const struct train_state *sa
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
     t->state.stopping.patience = wanted.patience;
     t->state.stopping.min_delta = wanted.min_delta;
-    t->saving.last_step = t->state.step;
+    t->saved_step = t->state.step;
     return STATUS_OK;
 }
 

@@ -7,22 +7,22 @@
 #include "core/base/clock.h"
 #include "core/train/trainer_parts.h"
 
-enum status trainer_open_looking(struct trainer *t, struct err *err)
+enum status trainer_open_samples(struct trainer *t, struct err *err)
 {
-    struct looking *l = &t->looking;
-    l->bytes = malloc(SAMPLE_BYTES_MAX);
-    l->text = malloc(SAMPLE_BYTES_MAX);
-    if (!l->bytes || !l->text) return err_set(err, STATUS_NO_MEMORY, "no memory for samples of text");
+    t->sample_bytes = malloc(SAMPLE_BYTES_MAX);
+    t->sample_text = malloc(SAMPLE_BYTES_MAX);
+    if (!t->sample_bytes || !t->sample_text)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for samples of text");
     if (!t->setup.corpus->tokenizer) return STATUS_OK;
-    l->samples = true;
-    return generator_open(&l->generator, &t->network, t->setup.corpus->tokenizer, err);
+    t->samples = true;
+    return generator_open(&t->generator, &t->network, t->setup.corpus->tokenizer, err);
 }
 
-void trainer_close_looking(struct trainer *t)
+void trainer_close_samples(struct trainer *t)
 {
-    generator_close(&t->looking.generator);
-    free(t->looking.bytes);
-    free(t->looking.text);
+    generator_close(&t->generator);
+    free(t->sample_bytes);
+    free(t->sample_text);
 }
 
 static double measure_of(const struct measures *measures, const char *name)
@@ -64,8 +64,8 @@ bool trainer_evaluate(struct trainer *t, bool ordered)
     record.val_perplexity = measure_of(&measures, "val_perplexity");
     record.wall_time = clock_wall();
     record.eval_ms = (clock_monotonic() - start) * 1e3;
-    t->looking.last_step = t->state.step;
-    t->looking.last_loss = measures.of[0].value;
+    t->evaluated_step = t->state.step;
+    t->evaluated_loss = measures.of[0].value;
     o->eval(o->context, &record, &measures);
     struct stopping_record judged =
         early_stopping_judge(&t->state.stopping, t->state.step, measures.of[0].value, ordered);
@@ -79,26 +79,25 @@ enum status trainer_sample(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
-    struct looking *l = &t->looking;
     struct sampling sampling = {.temperature = c->sample.temperature,
                                 .top_k = (int)c->sample.top_k,
                                 .top_p = 1,
                                 .seed = (uint64_t)c->train.seed ^ ((uint64_t)t->state.step << 20)};
     size_t used = 0;
-    if (!l->samples) return STATUS_OK;
-    enum status status = generator_start(&l->generator, c->sample.prompt, err);
+    if (!t->samples) return STATUS_OK;
+    enum status status = generator_start(&t->generator, c->sample.prompt, err);
     for (int64_t i = 0; !status && i < c->sample.max_tokens; i++) {
         size_t n;
         const char *piece = tokenizer_token_bytes(t->setup.corpus->tokenizer,
-                                                  generator_next(&l->generator, &sampling, i), &n);
+                                                  generator_next(&t->generator, &sampling, i), &n);
         if (used + n > SAMPLE_BYTES_MAX / 4) break; /* cleaning may make three bytes of one */
-        memcpy(l->bytes + used, piece, n);
+        memcpy(t->sample_bytes + used, piece, n);
         used += n;
     }
     if (!status) status = trainer_device_status(t, err);
     if (status) return status;
-    clean_block(l->text, SAMPLE_BYTES_MAX, l->bytes, used);
-    struct sample_record record = {t->state.step, c->sample.prompt, l->text};
+    clean_block(t->sample_text, SAMPLE_BYTES_MAX, t->sample_bytes, used);
+    struct sample_record record = {t->state.step, c->sample.prompt, t->sample_text};
     o->sample(o->context, &record);
     return STATUS_OK;
 }

@@ -1,5 +1,5 @@
-/* The trainer's state, a struct for each subject, and what each part offers those that come after it. Private
- * to trainer*.c. Parts use only those before them:
+/* The trainer's state, and what each part offers those that come after it. Private to trainer*.c. Parts use
+ * only those before them:
  *
  *     report    what is reported beside the records: events, memory, health
  *     watch     how a step is looked at: profile, trace, allocations
@@ -27,81 +27,12 @@
 
 enum { SAMPLE_BYTES_MAX = 16384 };
 
-/* The run's health, as far as its steps have been reported. */
-struct wellbeing {
-    struct health health;
-    double waited;   /* seconds for batches, by the last step reported */
-    bool not_finite; /* a number was not, and health.on_nan = stop */
-};
-
-/* The step that is to be traced, or is. */
-struct tracing {
-    bool ordered; /* by order_id, which waits for its answer */
-    bool running; /* `step` is being traced */
-    int64_t order_id, step;
-    struct trace *trace; /* NULL: there was no memory for it */
-    struct err problem;  /* why something is missing in it; status ok: nothing is */
-};
-
-/* How steps are looked at. */
-struct watching {
-    struct profiler *profiler;  /* NULL: off */
-    struct profiler *profiling; /* the same while a step is queued that is profiled; else NULL */
-    struct tracing tracing;
-    int64_t heap_allocations, device_allocations; /* before the step, where they are checked */
-};
-
 /* A step that is queued and not yet reported. */
 struct flight {
     int64_t step;
     uint64_t cursor; /* after it */
     double lr, start;
     double labels; /* of its loss, at least 1 */
-};
-
-/* Steps under way. */
-struct stepping {
-    struct feed feed;
-    struct replay replay;
-    struct flight flights[PLAN_FLIGHTS]; /* by step modulo PLAN_FLIGHTS, as the next two */
-    struct event *landed[PLAN_FLIGHTS];  /* its result is on the host */
-    struct step_result *results;         /* (PLAN_FLIGHTS) page-locked, of the plan */
-    int in_flight;
-    double reported_at;   /* of clock_monotonic */
-    int64_t finite_steps; /* reported so far, whose loss and gradient were finite */
-};
-
-/* Evaluations and samples. */
-struct looking {
-    struct generator generator;
-    bool samples; /* the corpus has a tokenizer, and the generator is open */
-    char *bytes, *text;
-    int64_t last_step; /* of the last evaluation; -1: none */
-    double last_loss;
-};
-
-/* Checkpoints in a row that could not be written. */
-struct save_trouble {
-    int64_t count, first; /* count 0: none; the step of the first */
-    int64_t unreported;   /* of count: of the same cause as the one reported before */
-    struct err reported;
-};
-
-struct saving {
-    struct saver *saver; /* NULL: checkpoints are written by the training thread */
-    struct save_job job; /* the newest */
-    bool held;           /* it is not given to the saver before a finite gradient speaks for its weights, */
-    int64_t held_at;     /* that is before there are more finite steps than these */
-    struct save_trouble trouble;
-    int64_t last_step; /* of the newest checkpoint; -1: none, or it failed */
-};
-
-/* Requests from outside, and where the loop is. */
-struct course {
-    unsigned due;
-    bool asked, leave, pause, resting; /* resting: the observer knows of the pause */
-    bool ordered;
-    struct order order;
 };
 
 struct trainer {
@@ -117,19 +48,60 @@ struct trainer {
     struct optimizer optimizer;
     struct train_state state;               /* after the last step that was reported */
     char computed_with[CHECKPOINT_MACHINE]; /* what the checkpoint was that it goes on from; "": not known */
-    int64_t last_memory_step;               /* when what is held was reported last */
-    struct wellbeing wellbeing;
-    struct watching watching;
-    struct stepping stepping;
-    struct looking looking;
-    struct saving saving;
-    struct course course;
+
+    /* ---- report ---- */
+    int64_t last_memory_step; /* when what is held was reported last */
+    struct health health;
+    double waited;   /* seconds for batches, by the last step reported */
+    bool not_finite; /* a number was not, and health.on_nan = stop */
+
+    /* ---- watch ---- */
+    struct profiler *profiler;  /* NULL: off */
+    struct profiler *profiling; /* the same while a step is queued that is profiled; else NULL */
+    bool counts;                /* allocations, in the step under way */
+    int64_t heap_allocations, device_allocations; /* before it */
+    bool trace_ordered, tracing;                  /* the next step by an order; a step is being traced */
+    int64_t trace_order;                          /* its id: it waits for its answer */
+    struct trace *trace;                          /* NULL: there was no memory for it */
+    struct err trace_problem;                     /* why something is missing in it; status ok: nothing is */
+
+    /* ---- step ---- */
+    struct feed feed;
+    struct replay replay;
+    struct flight flights[PLAN_FLIGHTS]; /* by step modulo PLAN_FLIGHTS, as the next two */
+    struct event *landed[PLAN_FLIGHTS];  /* its result is on the host */
+    struct step_result *results;         /* (PLAN_FLIGHTS) page-locked, of the plan */
+    int in_flight;
+    double reported_at;   /* of clock_monotonic */
+    int64_t finite_steps; /* reported so far, whose loss and gradient were finite */
+
+    /* ---- evaluate ---- */
+    struct generator generator;
+    bool samples; /* the corpus has a tokenizer, and the generator is open */
+    char *sample_bytes, *sample_text;
+    int64_t evaluated_step; /* of the last evaluation; -1: none */
+    double evaluated_loss;
+
+    /* ---- save ---- */
+    struct saver *saver; /* NULL: checkpoints are written by the training thread */
+    struct save_job job; /* the newest */
+    bool held;           /* it is not given to the saver before a finite gradient speaks for its weights, */
+    int64_t held_at;     /* that is before there are more finite steps than these */
+    int64_t saved_step;  /* of the newest checkpoint; -1: none, or it failed */
+    int64_t unsaved, unsaved_since; /* checkpoints in a row that could not be written, and the first's step */
+    struct err unsaved_reason;      /* of the one that was reported */
+
+    /* ---- run ---- */
+    unsigned due;
+    bool asked, leave, pause, resting; /* resting: the observer knows of the pause */
+    bool ordered;
+    struct order order;
 };
 
 /* Steps done when all that are queued are. */
 static inline int64_t trainer_queued(const struct trainer *t)
 {
-    return t->state.step + t->stepping.in_flight;
+    return t->state.step + t->in_flight;
 }
 
 /* ---- trainer_report.c ---- */
@@ -140,15 +112,13 @@ void trainer_event(struct trainer *trainer, const char *level, const char *forma
 /* Once the device has failed nothing that comes from it means anything; each answer repeats the first fault.
  */
 enum status trainer_device_status(struct trainer *trainer, struct err *err);
-/* Tells a problem beside training; a failed device ends it, and has its own sentence there. */
+/* Reports a problem beside training; a failed device ends it, and has its own sentence there. */
 void trainer_tolerate(struct trainer *trainer, const char *level, const struct err *problem);
 
 /* The memory of every tag, planned and real, and how much the device has given in all. Allocates nothing. */
 void trainer_report_memory(struct trainer *trainer);
-void trainer_report_memory_due(struct trainer *trainer); /* where the last report is a hundred steps old */
-void trainer_report_used(struct trainer *trainer);       /* only how much the device has given */
+void trainer_report_used(struct trainer *trainer); /* only how much the device has given */
 
-void trainer_health_init(struct trainer *trainer);
 /* Judges a step or an evaluation that has just been reported, and reports events. */
 void trainer_judge_step(struct trainer *trainer, const struct step_record *record);
 void trainer_judge_evaluation(struct trainer *trainer, const struct eval_record *record);
@@ -161,20 +131,18 @@ bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 
 enum status trainer_watch_open(struct trainer *trainer, struct err *err);
 void trainer_watch_close(struct trainer *trainer);
-/* Counts allocations from here on; returns whether any was made, after the step is queued and others are
- * reported. */
+/* Counts allocations from here on, but for a step that is traced; and says whether any was made, after the
+ * step is queued and others are reported. */
 void trainer_allocations_begin(struct trainer *trainer);
 enum status trainer_allocations_end(struct trainer *trainer, struct err *err);
-bool trainer_allocations_watch(struct trainer *trainer, bool on); /* returns what was before */
 /* Before a step's first operation and after its last, and once its record is reported. */
 void trainer_watch_begin(struct trainer *trainer, int64_t step);
 void trainer_watch_end(struct trainer *trainer);
 void trainer_watch_report(struct trainer *trainer, const struct step_record *step);
 /* Whether step `step` is waited for by itself: it is traced, or both it and the one before are profiled. */
 bool trainer_watch_waits(const struct trainer *trainer, int64_t step);
-/* The next step is traced for the order, which is answered then; false: another waits for that already. */
-bool trainer_trace_order(struct trainer *trainer, const struct order *order);
-void trainer_trace_give_up(struct trainer *trainer); /* no step will follow */
+/* Answers the order for a trace, of step `step`; harmless without one. */
+void trainer_answer_trace(struct trainer *trainer, int64_t step, const char *result);
 
 /* ---- trainer_step.c ---- */
 
@@ -191,8 +159,8 @@ enum status trainer_settle(struct trainer *trainer, struct err *err);
 
 /* ---- trainer_evaluate.c: the steps have settled ---- */
 
-enum status trainer_open_looking(struct trainer *trainer, struct err *err);
-void trainer_close_looking(struct trainer *trainer);
+enum status trainer_open_samples(struct trainer *trainer, struct err *err);
+void trainer_close_samples(struct trainer *trainer);
 /* Evaluates; one that is ordered takes no patience. True: its loss is the lowest so far. */
 bool trainer_evaluate(struct trainer *trainer, bool ordered);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
@@ -202,15 +170,11 @@ enum status trainer_sample(struct trainer *trainer, struct err *err); /* none wi
 bool trainer_weights_are_finite(struct trainer *trainer);
 /* Takes a snapshot and goes on, or in the foreground writes it; one that is being written is waited for.
  * `kind` is static text. What is written in the background begins when a finite gradient is reported, or when
- * somebody waits for it; a failure is reported when it is collected. */
-enum status trainer_save_checkpoint(struct trainer *trainer, const char *kind, struct err *err);
-/* The same, where a failure is no reason to end the run. It is reported when it is the first, or has another
- * cause than the one before; the next that is written reports how many were not. */
+ * somebody waits for it. A failure is no reason to end the run: it is reported when it is the first, or has
+ * another cause than the one before; the next that is written reports how many were not. */
 void trainer_try_save(struct trainer *trainer, const char *kind);
-/* The same as the first, and returns when it is on disk, or why it is not. */
+/* Returns when it is on disk, or why it is not. */
 enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
-/* Whether one that is whole is there, of this life of the run or an earlier. Reads it. */
-bool trainer_has_checkpoint(const struct trainer *trainer);
 /* After steps were reported: starts to write a snapshot that a finite gradient speaks for, and reports how
  * one ended. */
 void trainer_collect_save(struct trainer *trainer);

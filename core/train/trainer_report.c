@@ -6,7 +6,7 @@
 #include "core/base/clock.h"
 #include "core/train/trainer_parts.h"
 
-enum { TAGS_MAX = 64, STEPS_BETWEEN_REPORTS = 100 };
+enum { TAGS_MAX = 64 };
 
 /* ---- events ---- */
 
@@ -49,17 +49,13 @@ static int category_of(const char *tag)
 
 void trainer_report_used(struct trainer *t)
 {
-    struct train_observer *o = &t->setup.observer;
-    struct allocator_usage tags[TAGS_MAX], sum = {0};
-    int count = t->network.allocator ? allocator_tags(t->network.allocator, tags, TAGS_MAX) : 0;
+    struct allocator_usage sum = {0};
     int64_t host = 0;
-    for (int i = 0; t->plan.input.host_counts && i < count; i++) {
-        int category = category_of(tags[i].tag);
-        if (category < PLAN_CATEGORIES && plan_category_is_host((enum plan_category)category))
-            host += tags[i].live;
+    if (t->network.allocator) {
+        allocator_sum(t->network.allocator, &sum);
+        if (t->plan.input.host_counts) host = (int64_t)(t->plan.total_bytes - plan_device_bytes(&t->plan));
     }
-    if (t->network.allocator) allocator_sum(t->network.allocator, &sum);
-    o->used(o->context, sum.reserved + host);
+    t->setup.observer.used(t->setup.observer.context, sum.reserved + host);
 }
 
 void trainer_report_memory(struct trainer *t)
@@ -77,29 +73,16 @@ void trainer_report_memory(struct trainer *t)
     trainer_report_used(t);
 }
 
-void trainer_report_memory_due(struct trainer *t)
-{
-    if (t->state.step - t->last_memory_step >= STEPS_BETWEEN_REPORTS) trainer_report_memory(t);
-}
-
 /* ---- health ---- */
-
-void trainer_health_init(struct trainer *t)
-{
-    struct health_limits limits = health_limits_of(t->setup.config);
-    limits.guess = t->task->guess(t->data);
-    health_init(&t->wellbeing.health, &limits);
-}
 
 static void report_health(struct trainer *t, const struct health_event *events, int count, bool not_finite)
 {
     for (int i = 0; i < count; i++) report_event(t, events[i].step, events[i].level, events[i].text);
-    if (not_finite && t->wellbeing.health.limits.stop_on_nan) t->wellbeing.not_finite = true;
+    if (not_finite && t->health.limits.stop_on_nan) t->not_finite = true;
 }
 
 void trainer_judge_step(struct trainer *t, const struct step_record *record)
 {
-    struct wellbeing *w = &t->wellbeing;
     struct health_event events[HEALTH_EVENTS_MAX];
     double waited = t->task->waited(t->data);
     struct health_step step = {.step = record->step,
@@ -107,22 +90,21 @@ void trainer_judge_step(struct trainer *t, const struct step_record *record)
                                .grad_norm = record->grad_norm,
                                .seconds = record->step_ms * 1e-3,
                                .tokens_per_sec = record->tokens_per_sec,
-                               .waited = waited - w->waited,
+                               .waited = waited - t->waited,
                                .skipped = record->clip_scale == 0};
-    w->waited = waited;
-    int count = health_judge(&w->health, &step, events);
-    report_health(t, events, count, w->health.not_finite);
+    t->waited = waited;
+    int count = health_judge(&t->health, &step, events);
+    report_health(t, events, count, t->health.not_finite);
 }
 
 void trainer_judge_evaluation(struct trainer *t, const struct eval_record *record)
 {
-    struct health *health = &t->wellbeing.health;
     struct health_event event;
-    int count = health_judge_evaluation(health, record->step, record->val_loss, &event);
-    report_health(t, &event, count, health->not_finite_evaluation);
+    int count = health_judge_evaluation(&t->health, record->step, record->val_loss, &event);
+    report_health(t, &event, count, t->health.not_finite_evaluation);
 }
 
 bool trainer_weights_are_in_doubt(const struct trainer *t)
 {
-    return t->wellbeing.not_finite || t->state.skipped_in_a_row > 0;
+    return t->not_finite || t->state.skipped_in_a_row > 0;
 }

@@ -9,6 +9,8 @@
 #include "core/base/text.h"
 #include "core/train/trainer_parts.h"
 
+enum { STEPS_BETWEEN_REPORTS = 100 }; /* of memory */
+
 /* ---- facts ---- */
 
 static bool patience_is_used_up(const struct trainer *t)
@@ -20,21 +22,20 @@ static bool patience_is_used_up(const struct trainer *t)
 /* Those of rank 0: `failure` is why training cannot go on. */
 static struct facts gather(const struct trainer *t, enum status failure)
 {
-    const struct course *course = &t->course;
     struct facts facts = {.step = trainer_queued(t),
                           .total = t->setup.config->train.total_steps,
-                          .in_flight = t->stepping.in_flight,
-                          .due = course->due,
+                          .in_flight = t->in_flight,
+                          .due = t->due,
                           .skipped_in_a_row = t->state.skipped_in_a_row,
-                          .not_finite = t->wellbeing.not_finite,
+                          .not_finite = t->not_finite,
                           .doubtful = trainer_weights_are_in_doubt(t),
-                          .saved = t->saving.last_step == t->state.step,
+                          .saved = t->saved_step == t->state.step,
                           .patience_used_up = patience_is_used_up(t),
-                          .asked = course->asked,
-                          .leave = course->leave,
-                          .pause = course->pause,
-                          .ordered = course->ordered,
-                          .order = course->order,
+                          .asked = t->asked,
+                          .leave = t->leave,
+                          .pause = t->pause,
+                          .ordered = t->ordered,
+                          .order = t->order,
                           .failure = failure,
                           .another_device = t->setup.another_device};
     t->world->share(t->world, &facts, sizeof facts);
@@ -46,40 +47,38 @@ static struct facts gather(const struct trainer *t, enum status failure)
 static void ask(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;
-    struct course *course = &t->course;
-    course->ordered = o->next_order(o->context, trainer_queued(t), &course->order);
-    if (course->ordered) return; /* there may be more */
-    course->asked = true;
-    if (o->request(o->context) == TRAIN_LEAVE) course->leave = true;
+    t->ordered = o->next_order(o->context, trainer_queued(t), &t->order);
+    if (t->ordered) return; /* there may be more */
+    t->asked = true;
+    if (o->request(o->context) == TRAIN_LEAVE) t->leave = true;
 }
 
 /* Fills `result`, one sentence; false: the order is answered later. */
 static bool carry_out_order(struct trainer *t, const struct order *order, char *result, size_t size)
 {
-    struct course *course = &t->course;
     struct err err = {0};
     char loss[32];
     snprintf(result, size, "done");
     switch (order->verb) {
     case ORDER_PAUSE:
-        course->pause = true;
+        t->pause = true;
         break;
     case ORDER_CONTINUE:
-        course->pause = false;
+        t->pause = false;
         break;
     case ORDER_STOP:
-        course->leave = true;
+        t->leave = true;
         break;
     case ORDER_EVAL:
-        if (t->looking.last_step != t->state.step && trainer_evaluate(t, true)) course->due |= DUE_BEST;
+        if (t->evaluated_step != t->state.step && trainer_evaluate(t, true)) t->due |= DUE_BEST;
         if (t->task->examples(t->data, TASK_VALIDATION))
             snprintf(result, size, "validation loss %s",
-                     text_format_loss(t->looking.last_loss, loss, sizeof loss));
+                     text_format_loss(t->evaluated_loss, loss, sizeof loss));
         else
             snprintf(result, size, "there are no validation tokens (data.val_fraction = 0)");
         break;
     case ORDER_SAMPLE:
-        if (!t->looking.samples)
+        if (!t->samples)
             snprintf(result, size, "there is no tokenizer to write text with");
         else if (trainer_sample(t, &err))
             snprintf(result, size, "%s", err.text);
@@ -91,7 +90,11 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
             snprintf(result, size, "written to checkpoints/step-%" PRId64, t->state.step);
         break;
     case ORDER_TRACE:
-        if (trainer_trace_order(t, order)) return false;
+        if (!t->trace_ordered) {
+            t->trace_ordered = true;
+            t->trace_order = order->id;
+            return false;
+        }
         snprintf(result, size, "refused: a trace of the next step is ordered already");
         break;
     case ORDER_LR_FACTOR:
@@ -110,7 +113,7 @@ static enum status obey(struct trainer *t, const struct order *order, struct err
 {
     struct train_observer *o = &t->setup.observer;
     char result[sizeof err->text];
-    t->course.ordered = false;
+    t->ordered = false;
     if (!carry_out_order(t, order, result, sizeof result)) return STATUS_OK;
     enum status status = trainer_device_status(t, err);
     if (!status) o->order_done(o->context, order->id, t->state.step, result);
@@ -122,9 +125,9 @@ static enum status obey(struct trainer *t, const struct order *order, struct err
 static void set_resting(struct trainer *t, bool resting)
 {
     struct train_observer *o = &t->setup.observer;
-    if (t->course.resting == resting) return;
+    if (t->resting == resting) return;
     if (resting) trainer_decide_save(t);
-    t->course.resting = resting;
+    t->resting = resting;
     o->paused(o->context, resting);
 }
 
@@ -133,20 +136,19 @@ static void rest(struct trainer *t)
     set_resting(t, true);
     trainer_collect_save(t);
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    t->course.asked = false;
+    t->asked = false;
 }
 
 static enum status step(struct trainer *t, struct err *err)
 {
-    struct course *course = &t->course;
     set_resting(t, false);
     enum status status = t->setup.backend->stream_check(t->network.stream, err);
     if (!status) status = trainer_step(t, err);
     if (status) return status;
-    course->asked = false;
-    course->due = decide_due(t->setup.config, trainer_queued(t), trainer_ends_epoch(t));
+    t->asked = false;
+    t->due = decide_due(t->setup.config, trainer_queued(t), trainer_ends_epoch(t));
     trainer_collect_save(t);
-    trainer_report_memory_due(t);
+    if (t->state.step - t->last_memory_step >= STEPS_BETWEEN_REPORTS) trainer_report_memory(t);
     return STATUS_OK;
 }
 
@@ -154,24 +156,23 @@ static enum status carry_out(struct trainer *t, const struct facts *facts, enum 
                              struct err *err)
 {
     struct err problem = {0};
-    struct course *course = &t->course;
     switch (action) {
     case ACTION_SETTLE:
         return trainer_settle(t, err);
     case ACTION_EVALUATE:
-        course->due &= ~(unsigned)DUE_EVALUATION;
-        if (trainer_evaluate(t, false)) course->due |= DUE_BEST;
+        t->due &= ~(unsigned)DUE_EVALUATION;
+        if (trainer_evaluate(t, false)) t->due |= DUE_BEST;
         return trainer_device_status(t, err);
     case ACTION_KEEP:
-        course->due &= ~(unsigned)DUE_BEST;
+        t->due &= ~(unsigned)DUE_BEST;
         trainer_try_save(t, "best");
         return trainer_device_status(t, err);
     case ACTION_SAMPLE:
-        course->due &= ~(unsigned)DUE_SAMPLE;
+        t->due &= ~(unsigned)DUE_SAMPLE;
         if (trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
         return trainer_device_status(t, err);
     case ACTION_SAVE:
-        course->due &= ~(unsigned)DUE_CHECKPOINT;
+        t->due &= ~(unsigned)DUE_CHECKPOINT;
         trainer_try_save(t, "periodic");
         return trainer_device_status(t, err);
     case ACTION_ASK:
@@ -192,35 +193,28 @@ static enum status carry_out(struct trainer *t, const struct facts *facts, enum 
 
 /* ---- the end ---- */
 
-/* Whether an evaluation of these very weights, which a skipped update left as they were, has a finite loss:
- * then the last step's batch was at fault. The checkpoints from before stay, all the same. */
-static bool validation_clears(const struct trainer *t, enum train_outcome outcome)
-{
-    bool ended_well = outcome == TRAIN_FINISHED || outcome == TRAIN_EARLY_STOPPED || outcome == TRAIN_STOPPED;
-    return ended_well && t->looking.last_step == t->state.step && isfinite(t->looking.last_loss);
-}
-
-/* The last checkpoint, where the weights are worth one. */
+/* The last checkpoint, where the weights are worth one: not after a step whose gradient is not finite, but
+ * where an evaluation of these very weights, which a skipped update left as they were, has a finite loss.
+ * Then the last step's batch was at fault. The checkpoints from before stay, all the same. */
 static enum status save_last(struct trainer *t, enum train_outcome outcome, struct err *err)
 {
+    bool ended_badly =
+        outcome == TRAIN_DIVERGED || outcome == TRAIN_NOT_FINITE; /* their own sentence says it */
+    bool cleared = !ended_badly && t->evaluated_step == t->state.step && isfinite(t->evaluated_loss);
     enum status status = trainer_device_status(t, err);
-    if (status || t->saving.last_step == t->state.step) return status;
-    if (trainer_weights_are_in_doubt(t) && !validation_clears(t, outcome)) {
-        if (outcome != TRAIN_DIVERGED && outcome != TRAIN_NOT_FINITE) /* their own sentence says it */
+    if (status || t->saved_step == t->state.step) return status;
+    if (trainer_weights_are_in_doubt(t) && !cleared) {
+        if (!ended_badly)
             trainer_event(t, "error",
                           "no checkpoint at step %" PRId64
-                          ": its gradient is not finite, the weights may be ruined; %s",
-                          t->state.step,
-                          trainer_has_checkpoint(t) ? "the last checkpoint is from before"
-                                                    : "there is none from before");
+                          ": its gradient is not finite, the weights may be ruined; those from before stay",
+                          t->state.step);
         return STATUS_OK;
     }
     bool finite = trainer_weights_are_finite(t);
     if ((status = trainer_device_status(t, err))) return status;
     if (finite) return trainer_save_now(t, "last", err);
-    trainer_event(t, "error", "the weights are no longer finite; %s",
-                  trainer_has_checkpoint(t) ? "the last checkpoint holds the last good ones"
-                                            : "there is no checkpoint of good ones");
+    trainer_event(t, "error", "the weights are no longer finite; the checkpoints from before stay");
     return STATUS_OK;
 }
 
@@ -228,8 +222,8 @@ static enum status finish(struct trainer *t, enum train_outcome outcome, struct 
 {
     enum status status = trainer_settle(t, err);
     if (status) return status;
-    trainer_trace_give_up(t);
-    if (outcome == TRAIN_FINISHED && t->looking.last_step != t->state.step && trainer_evaluate(t, false) &&
+    trainer_answer_trace(t, t->state.step, "no trace: no step followed");
+    if (outcome == TRAIN_FINISHED && t->evaluated_step != t->state.step && trainer_evaluate(t, false) &&
         !trainer_weights_are_in_doubt(t))
         trainer_try_save(t, "best");
     trainer_finish_saves(t);
@@ -241,7 +235,7 @@ static enum status finish(struct trainer *t, enum train_outcome outcome, struct 
 static void rescue(struct trainer *t)
 {
     struct err problem = {0};
-    if (t->saving.last_step == t->state.step || trainer_weights_are_in_doubt(t)) return;
+    if (t->saved_step == t->state.step || trainer_weights_are_in_doubt(t)) return;
     enum status status = network_renew_stream(&t->network, &problem);
     if (!status) status = trainer_save_now(t, "last", &problem);
     if (status)

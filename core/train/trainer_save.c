@@ -7,7 +7,6 @@
 #include "core/train/trainer_parts.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,73 +24,33 @@ bool trainer_weights_are_finite(struct trainer *t)
     return isfinite((float)sqrt(squares));
 }
 
-bool trainer_has_checkpoint(const struct trainer *t)
-{
-    char path[PATH_MAX];
-    return checkpoint_find(t->setup.checkpoints, -1, path, sizeof path, NULL) == STATUS_OK;
-}
-
-static bool trainer_saves_full(const struct config *config)
-{
-    return config->checkpoint.contents == CONTENTS_FULL;
-}
-
-static bool same_cause(const struct err *a, const struct err *b)
-{
-    return a->status == b->status && a->system == b->system;
-}
-
 /* The checkpoint of `step` could not be written, which is no reason to end the run. */
 static void tolerate_save(struct trainer *t, int64_t step, const struct err *problem)
 {
-    struct save_trouble *trouble = &t->saving.trouble;
-    struct err more = *problem;
     if (trainer_device_status(t, NULL)) return; /* it ends the run, and says so there */
-    if (trouble->count++ == 0) {
-        trouble->first = step;
-    } else if (same_cause(problem, &trouble->reported)) {
-        trouble->unreported++;
-        return;
-    } else {
-        err_set(&more, problem->status,
-                "%.300s (the %" PRId64 " before, since step %" PRId64 ", failed, too)", problem->text,
-                trouble->count - 1, trouble->first);
-    }
-    trouble->unreported = 0;
-    trouble->reported = *problem;
-    trainer_tolerate(t, "error", &more);
+    bool same = problem->status == t->unsaved_reason.status && problem->system == t->unsaved_reason.system;
+    if (t->unsaved++ == 0) t->unsaved_since = step;
+    if (t->unsaved > 1 && same) return;
+    t->unsaved_reason = *problem;
+    trainer_tolerate(t, "error", problem);
 }
 
 static void report_recovery(struct trainer *t, int64_t step)
 {
-    const struct save_trouble *trouble = &t->saving.trouble;
-    if (trouble->count == 1)
-        trainer_event(t, "info",
-                      "checkpoints are written again: that of step %" PRId64
-                      " is there, that of step %" PRId64 " could not be written",
-                      step, trouble->first);
-    else if (trouble->count)
+    if (t->unsaved)
         trainer_event(t, "info",
                       "checkpoints are written again: that of step %" PRId64 " is there, %" PRId64
-                      " before it, since step %" PRId64 ", could not be written",
-                      step, trouble->count, trouble->first);
-    t->saving.trouble = (struct save_trouble){0};
+                      " since step %" PRId64 " could not be written",
+                      step, t->unsaved, t->unsaved_since);
+    t->unsaved = 0;
 }
 
 void trainer_report_unsaved(struct trainer *t)
 {
-    const struct save_trouble *trouble = &t->saving.trouble;
-    if (trouble->unreported && trouble->unreported + 1 == trouble->count)
-        trainer_event(t, "error",
-                      "%" PRId64 " checkpoints since step %" PRId64
-                      " could not be written, all for the reason reported for the first",
-                      trouble->count, trouble->first);
-    else if (trouble->unreported)
-        trainer_event(t, "error",
-                      "%" PRId64 " checkpoints since step %" PRId64
-                      " could not be written, the newest %" PRId64 " of them for the reason reported last",
-                      trouble->count, trouble->first, trouble->unreported + 1);
-    t->saving.trouble = (struct save_trouble){0};
+    if (t->unsaved > 1)
+        trainer_event(t, "error", "%" PRId64 " checkpoints since step %" PRId64 " could not be written",
+                      t->unsaved, t->unsaved_since);
+    t->unsaved = 0;
 }
 
 /* What became of `job`. A failed one leaves its step without a checkpoint. */
@@ -100,7 +59,7 @@ static enum status report(struct trainer *t, const struct save_job *job, const s
 {
     char path[64];
     if (result->status) {
-        if (t->saving.last_step == job->state.step) t->saving.last_step = -1;
+        if (t->saved_step == job->state.step) t->saved_step = -1;
         if (err) *err = result->err;
         return result->status;
     }
@@ -118,34 +77,32 @@ static enum status report(struct trainer *t, const struct save_job *job, const s
 
 static void start_held(struct trainer *t)
 {
-    if (!t->saving.held) return;
-    t->saving.held = false;
-    saver_start(t->saving.saver, &t->saving.job);
+    if (!t->held) return;
+    t->held = false;
+    saver_start(t->saver, &t->job);
 }
 
 /* A finite gradient of the weights of the snapshot speaks for them. */
 static void confirm_held(struct trainer *t)
 {
-    if (t->stepping.finite_steps > t->saving.held_at) start_held(t);
+    if (t->finite_steps > t->held_at) start_held(t);
 }
 
 /* The snapshot of weights that may be ruined would only push good checkpoints out. */
 void trainer_decide_save(struct trainer *t)
 {
-    struct saving *s = &t->saving;
     confirm_held(t);
-    if (!s->held) return;
+    if (!t->held) return;
     if (!trainer_weights_are_in_doubt(t)) {
         start_held(t);
         return;
     }
-    s->held = false;
-    if (s->last_step == s->job.state.step) s->last_step = -1;
+    t->held = false;
     trainer_event(
         t, "warning",
         "no checkpoint at step %" PRId64
         ": no finite gradient followed, its weights may be ruined; the checkpoints from before stay",
-        s->job.state.step);
+        t->job.state.step);
 }
 
 /* Until nothing is being written; the failure of what was is returned. */
@@ -153,24 +110,23 @@ static enum status wait_for_save(struct trainer *t, struct err *err)
 {
     struct save_result result;
     trainer_decide_save(t);
-    bool ended = t->saving.saver && saver_collect(t->saving.saver, true, &result);
-    return ended ? report(t, &t->saving.job, &result, err) : STATUS_OK;
+    bool ended = t->saver && saver_collect(t->saver, true, &result);
+    return ended ? report(t, &t->job, &result, err) : STATUS_OK;
 }
 
 void trainer_finish_saves(struct trainer *t)
 {
     struct err problem = {0};
-    if (wait_for_save(t, &problem)) tolerate_save(t, t->saving.job.state.step, &problem);
+    if (wait_for_save(t, &problem)) tolerate_save(t, t->job.state.step, &problem);
 }
 
 void trainer_collect_save(struct trainer *t)
 {
-    struct saving *s = &t->saving;
     struct save_result result;
     struct err problem = {0};
     confirm_held(t);
-    if (s->saver && saver_collect(s->saver, false, &result) && report(t, &s->job, &result, &problem))
-        tolerate_save(t, s->job.state.step, &problem);
+    if (t->saver && saver_collect(t->saver, false, &result) && report(t, &t->job, &result, &problem))
+        tolerate_save(t, t->job.state.step, &problem);
 }
 
 /* For the one before, whose failure is reported and is no reason against this one. */
@@ -178,7 +134,6 @@ static void wait_for_turn(struct trainer *t)
 {
     char waited[32];
     double start = clock_monotonic();
-    if (!t->saving.saver || (!t->saving.held && !saver_is_busy(t->saving.saver))) return;
     trainer_finish_saves(t);
     double seconds = clock_monotonic() - start;
     if (seconds < 1) return;
@@ -190,11 +145,10 @@ static void wait_for_turn(struct trainer *t)
 }
 
 /* Every checkpoint is good: one of ruined weights would push the good ones out. */
-enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct err *err)
+static enum status save_checkpoint(struct trainer *t, const char *kind, struct err *err)
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
-    struct saving *s = &t->saving;
     struct save_result result;
     wait_for_turn(t);
     bool finite = trainer_weights_are_finite(t);
@@ -203,37 +157,38 @@ enum status trainer_save_checkpoint(struct trainer *t, const char *kind, struct 
     if (!finite)
         return err_set(err, STATUS_FAILED,
                        "no checkpoint at step %" PRId64 ": the weights are no longer finite", t->state.step);
-    s->job = (struct save_job){.folder = t->setup.checkpoints,
-                               .kind = kind,
-                               .source = checkpoint_of_network(&t->network, trainer_saves_full(c)),
-                               .state = t->state,
-                               .tokenizer = t->setup.corpus->tokenizer,
-                               .keep = c->checkpoint.keep,
-                               .prune = !trainer_weights_are_in_doubt(t),
-                               .before = o->safe,
-                               .context = o->context};
-    if (t->state.stopping.best_step == t->state.step) s->job.state.best_saved = t->state.step;
-    if (s->saver) status = checkpoint_take_snapshot(&t->network, &s->job.source, err);
+    t->job = (struct save_job){
+        .folder = t->setup.checkpoints,
+        .kind = kind,
+        .source = checkpoint_of_network(&t->network, c->checkpoint.contents == CONTENTS_FULL),
+        .state = t->state,
+        .tokenizer = t->setup.corpus->tokenizer,
+        .keep = c->checkpoint.keep,
+        .prune = !trainer_weights_are_in_doubt(t),
+        .before = o->safe,
+        .context = o->context};
+    if (t->state.stopping.best_step == t->state.step) t->job.state.best_saved = t->state.step;
+    if (t->saver) status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
     if (status) return status;
     o->saving(o->context);
-    s->last_step = t->state.step;
+    t->saved_step = t->state.step;
     trainer_report_memory(t);
-    s->held = s->saver != NULL;
-    s->held_at = t->stepping.finite_steps;
-    if (s->held) return STATUS_OK;
-    save_carry_out(&s->job, &result);
-    return report(t, &s->job, &result, err);
+    t->held = t->saver != NULL;
+    t->held_at = t->finite_steps;
+    if (t->held) return STATUS_OK;
+    save_carry_out(&t->job, &result);
+    return report(t, &t->job, &result, err);
 }
 
 void trainer_try_save(struct trainer *t, const char *kind)
 {
     struct err problem = {0};
-    if (trainer_save_checkpoint(t, kind, &problem)) tolerate_save(t, t->state.step, &problem);
+    if (save_checkpoint(t, kind, &problem)) tolerate_save(t, t->state.step, &problem);
 }
 
 enum status trainer_save_now(struct trainer *t, const char *kind, struct err *err)
 {
-    enum status status = trainer_save_checkpoint(t, kind, err);
+    enum status status = save_checkpoint(t, kind, err);
     if (!status) start_held(t); /* whoever asks takes the weights as they are */
     return status ? status : wait_for_save(t, err);
 }

@@ -7,9 +7,8 @@
  *
  * Allocations: that steps make none, checked while they run: on the heap by the trainer's own thread, of
  * device and page-locked memory where the device gives it. No part of a step are what comes between two
- * (evaluations, samples, saves, the recording of graphs), what the observer does when it is reported of it,
- * the beginning and the end of a trace and, where the device's own tools look on, the heap in the traced
- * step: they allocate inside the calls that they see. */
+ * (evaluations, samples, saves, the recording of graphs) and what the observer does when it is reported of
+ * it. A step that is traced is not checked. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -18,6 +17,12 @@
 #include "core/base/heap.h"
 #include "core/train/trainer_parts.h"
 
+static bool trace_is_due(const struct trainer *t, int64_t step)
+{
+    int64_t configured = t->setup.config->profile.trace_step;
+    return t->trace_ordered || (configured > 0 && configured == step);
+}
+
 /* ---- allocations ---- */
 
 static int64_t device_allocations(const struct trainer *t)
@@ -25,26 +30,23 @@ static int64_t device_allocations(const struct trainer *t)
     return t->setup.backend->allocations(t->setup.device);
 }
 
-bool trainer_allocations_watch(struct trainer *t, bool on)
-{
-    return t->setup.check_allocations && heap_watch(on);
-}
-
 void trainer_allocations_begin(struct trainer *t)
 {
-    if (!t->setup.check_allocations) return;
-    t->watching.heap_allocations = heap_allocations();
-    t->watching.device_allocations = device_allocations(t);
+    t->counts = t->setup.check_allocations && !trace_is_due(t, trainer_queued(t));
+    if (!t->counts) return;
+    t->heap_allocations = heap_allocations();
+    t->device_allocations = device_allocations(t);
     heap_watch(true);
 }
 
 enum status trainer_allocations_end(struct trainer *t, struct err *err)
 {
-    if (!t->setup.check_allocations) return STATUS_OK;
+    if (!t->counts) return STATUS_OK;
     heap_watch(false);
-    int64_t heap = heap_allocations() - t->watching.heap_allocations,
-            device = device_allocations(t) - t->watching.device_allocations;
-    bool first = t->stepping.replay.steps <= 1; /* it may: code is loaded, buffers of libraries are made */
+    t->counts = false;
+    int64_t heap = heap_allocations() - t->heap_allocations,
+            device = device_allocations(t) - t->device_allocations;
+    bool first = t->replay.steps <= 1; /* it may: code is loaded, buffers of libraries are made */
     if (first || (heap == 0 && device == 0)) return STATUS_OK;
     return err_set(err, STATUS_FAILED,
                    "--check-allocations: step %" PRId64 " made %" PRId64 " heap allocation%s and %" PRId64
@@ -64,7 +66,7 @@ static enum status open_profiler(struct trainer *t, struct err *err)
                                        .warmup_steps = c->profile.warmup_steps,
                                        .marks = calls[0] * c->train.accumulation_steps + calls[1],
                                        .rows = calls[0] + calls[1]};
-    return profiler_open(&options, &t->watching.profiler, err);
+    return profiler_open(&options, &t->profiler, err);
 }
 
 enum status trainer_watch_open(struct trainer *t, struct err *err)
@@ -78,154 +80,104 @@ enum status trainer_watch_open(struct trainer *t, struct err *err)
 
 void trainer_watch_close(struct trainer *t)
 {
-    if (t->watching.tracing.trace) /* the device failed in the midst of it */
-        trace_close(t->watching.tracing.trace, NULL, NULL);
-    profiler_close(t->watching.profiler);
+    if (t->trace) trace_close(t->trace, NULL, NULL); /* the device failed in the midst of it */
+    profiler_close(t->profiler);
 }
 
 /* ---- trace ---- */
 
-static bool trace_is_due(const struct trainer *t, int64_t step)
-{
-    int64_t configured = t->setup.config->profile.trace_step;
-    return t->watching.tracing.ordered || (configured > 0 && configured == step);
-}
-
-/* Whether the device's own tools look on: they work inside the calls of the step. */
-static bool tools_look_on(const struct trainer *t)
-{
-    return t->watching.tracing.running && !t->watching.tracing.problem.status && t->setup.backend->queues;
-}
-
-bool trainer_trace_order(struct trainer *t, const struct order *order)
-{
-    struct tracing *tracing = &t->watching.tracing;
-    if (tracing->ordered) return false;
-    tracing->ordered = true;
-    tracing->order_id = order->id;
-    return true;
-}
-
 static void begin_trace(struct trainer *t, int64_t step)
 {
-    struct tracing *tracing = &t->watching.tracing;
+    struct err *problem = &t->trace_problem;
     if (!trace_is_due(t, step)) return;
     if (trainer_device_status(t, NULL)) return; /* earlier steps that are queued are not this one */
-    tracing->running = true;
-    tracing->step = step;
-    tracing->problem = (struct err){0};
-    if (t->watching.profiler || !open_profiler(t, &tracing->problem)) profiler_wish(t->watching.profiler);
-    if (!trace_open(step, t->device.name, &tracing->trace, &tracing->problem))
-        t->setup.backend->activity_begin(t->setup.device, &tracing->problem);
+    t->tracing = true;
+    *problem = (struct err){0};
+    if (t->profiler || !open_profiler(t, problem)) profiler_wish(t->profiler);
+    if (!trace_open(step, t->device.name, &t->trace, problem))
+        t->setup.backend->activity_begin(t->setup.device, problem);
 }
 
 static void end_trace(struct trainer *t)
 {
-    struct tracing *tracing = &t->watching.tracing;
-    struct err *problem = tracing->problem.status ? NULL : &tracing->problem;
-    if (!tracing->running) return;
+    struct err *problem = t->trace_problem.status ? NULL : &t->trace_problem;
+    if (!t->tracing) return;
     trainer_device_status(t, NULL); /* the step reports its failure */
-    if (tracing->trace)
-        t->setup.backend->activity_end(t->setup.device, trace_activity, tracing->trace, problem);
+    if (t->trace) t->setup.backend->activity_end(t->setup.device, trace_activity, t->trace, problem);
 }
 
-static void answer_trace(struct trainer *t, int64_t step, const char *result)
+void trainer_answer_trace(struct trainer *t, int64_t step, const char *result)
 {
     struct train_observer *o = &t->setup.observer;
-    struct tracing *tracing = &t->watching.tracing;
-    if (tracing->ordered) o->order_done(o->context, tracing->order_id, step, result);
-    tracing->ordered = false;
+    if (t->trace_ordered) o->order_done(o->context, t->trace_order, step, result);
+    t->trace_ordered = false;
 }
 
 /* Fills `name`: an earlier life of the run may have traced the same step, and that stays. */
-static enum status name_trace(struct trainer *t, int64_t step, char name[48], char path[4096],
-                              struct err *err)
+static enum status write_trace(struct trainer *t, int64_t step, char name[48], struct err *err)
 {
-    enum status status;
-    for (int life = 1;; life++) {
-        if (life == 1)
-            snprintf(name, 48, "step-%" PRId64 ".json", step);
-        else
-            snprintf(name, 48, "step-%" PRId64 ".%d.json", step, life);
-        status = file_format_path(path, 4096, err, "%s/%s", t->setup.traces, name);
-        if (status || access(path, F_OK) != 0) return status;
-    }
-}
-
-/* Adds the spans and writes the file. */
-static enum status write_trace(struct trainer *t, const struct step_record *step, const struct span *spans,
-                               int count, char name[48], struct err *err)
-{
-    struct tracing *tracing = &t->watching.tracing;
-    struct trace *trace = tracing->trace;
+    struct trace *trace = t->trace;
     char path[4096];
-    tracing->trace = NULL;
-    if (!trace) return err_set(err, tracing->problem.status, "%s", tracing->problem.text);
-    enum status status = name_trace(t, step->step, name, path, err);
-    if (!status) status = trace_spans(trace, step->step_ms * 1e3, spans, count, err);
-    if (!status) return trace_close(trace, path, err);
-    trace_close(trace, NULL, NULL);
-    return status;
+    t->trace = NULL;
+    if (!trace) return err_set(err, t->trace_problem.status, "%s", t->trace_problem.text);
+    enum status status = file_make_folders(t->setup.traces, err);
+    snprintf(name, 48, "step-%" PRId64 ".json", step);
+    for (int life = 2; !status; life++) {
+        status = file_format_path(path, sizeof path, err, "%s/%s", t->setup.traces, name);
+        if (status || access(path, F_OK) != 0) break;
+        snprintf(name, 48, "step-%" PRId64 ".%d.json", step, life);
+    }
+    enum status closed = trace_close(trace, status ? NULL : path, status ? NULL : err);
+    return status ? status : closed;
 }
 
-static void report_trace(struct trainer *t, const struct step_record *step, const struct span *spans,
-                         int count)
+static void report_trace(struct trainer *t, const struct step_record *step)
 {
-    struct tracing *tracing = &t->watching.tracing;
     struct err err = {0};
-    char result[sizeof err.text + 64], name[48];
-    if (!tracing->running || tracing->step != step->step) return;
-    tracing->running = false;
-    bool lacking = tracing->problem.status, failed = write_trace(t, step, spans, count, name, &err);
+    char result[sizeof err.text + 64], text[sizeof result + 64], name[48];
+    bool lacking = t->trace_problem.status, failed = write_trace(t, step->step, name, &err);
     if (failed)
         snprintf(result, sizeof result, "no trace: %s", err.text);
     else
         snprintf(result, sizeof result, "written to traces/%s%s%s", name, lacking ? "; " : "",
-                 tracing->problem.text);
-    char text[sizeof result + 64];
+                 t->trace_problem.text);
     snprintf(text, sizeof text, "trace of step %" PRId64 ": %s", step->step, result);
     struct event_record event = {step->step, step->wall_time, failed || lacking ? "warning" : "info", text};
     t->setup.observer.event(t->setup.observer.context, &event);
-    answer_trace(t, step->step, result);
-}
-
-void trainer_trace_give_up(struct trainer *t)
-{
-    answer_trace(t, t->state.step, "no trace: no step followed");
+    trainer_answer_trace(t, step->step, result);
+    t->tracing = false;
 }
 
 /* ---- a step ---- */
 
 bool trainer_watch_waits(const struct trainer *t, int64_t step)
 {
-    return trace_is_due(t, step) || t->watching.tracing.running || profiler_is_held_up(t->watching.profiler);
+    return trace_is_due(t, step) || t->tracing || profiler_is_held_up(t->profiler);
 }
 
 void trainer_watch_begin(struct trainer *t, int64_t step)
 {
-    bool watched = trainer_allocations_watch(t, false); /* a trace may allocate */
     begin_trace(t, step);
-    trainer_allocations_watch(t, watched && !tools_look_on(t));
-    t->watching.profiling = profiler_begin(t->watching.profiler, step, t->network.stream);
-    profiler_observe(t->watching.profiling, &t->network);
+    t->profiling = profiler_begin(t->profiler, step, t->network.stream);
+    profiler_observe(t->profiling, &t->network);
 }
 
 void trainer_watch_end(struct trainer *t)
 {
-    profiler_end(t->watching.profiling);
-    t->watching.profiling = NULL; /* evaluations and samples are no part of a step */
-    bool tools = tools_look_on(t), watched = trainer_allocations_watch(t, false);
+    profiler_end(t->profiling);
+    t->profiling = NULL; /* evaluations and samples are no part of a step */
     end_trace(t);
-    trainer_allocations_watch(t, watched || tools);
 }
 
 void trainer_watch_report(struct trainer *t, const struct step_record *step)
 {
     const struct train_observer *o = &t->setup.observer;
-    int count, span_count = 0;
-    const struct profile_record *rows =
-        profiler_collect(t->watching.profiler, step->step, step->step_ms * 1e3, &count);
+    double step_us = step->step_ms * 1e3;
+    int count, spans = 0;
+    const struct profile_record *rows = profiler_collect(t->profiler, step->step, step_us, &count);
     for (int i = 0; i < count; i++) o->profile(o->context, &rows[i]);
-    const struct span *spans = count > 0 ? profiler_spans(t->watching.profiler, &span_count) : NULL;
-    report_trace(t, step, spans, span_count);
+    if (!t->tracing) return;
+    const struct span *span = count > 0 ? profiler_spans(t->profiler, &spans) : NULL;
+    if (t->trace) trace_spans(t->trace, step_us, span, spans);
+    report_trace(t, step);
 }

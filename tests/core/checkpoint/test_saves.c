@@ -286,7 +286,7 @@ static void a_best_that_could_not_be_saved_takes_the_one_before_from_nobody(void
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
     for (int i = 0; i < 3; i++) assert_true(s.story.stoppings[i].improved);
-    assert_non_null(strstr(s.story.last_event, "that of step 8 could not be written"));
+    assert_non_null(strstr(s.story.last_event, "1 since step 8 could not be written"));
     assert_true(older_best_stayed);
     assert_false(is_whole(&s, 8));
     assert_false(is_whole(&s, 4)); /* the newer best is on disk: now it may go */
@@ -346,9 +346,9 @@ static void a_full_disk_is_told_once_and_again_when_it_is_no_longer_full(void **
     assert_int_equal(events_at_step_7, 1);
     assert_int_equal(s.story.event_count, 2);
     assert_string_equal(s.story.last_level, "info");
-    assert_string_equal(s.story.last_event,
-                        "checkpoints are written again: that of step 8 is there, 3 before it, since step 2, "
-                        "could not be written");
+    assert_string_equal(
+        s.story.last_event,
+        "checkpoints are written again: that of step 8 is there, 3 since step 2 could not be written");
     session_close(&s);
 }
 
@@ -379,9 +379,7 @@ static void the_end_counts_those_that_failed_like_the_first(void **state)
     assert_int_not_equal(trainer_run(s.trainer, &outcome, &err), STATUS_OK); /* the last one is not there */
     let_files_be(RLIM_INFINITY);
     assert_int_equal(s.story.event_count, 2);
-    assert_string_equal(
-        s.story.last_event,
-        "5 checkpoints since step 2 could not be written, all for the reason reported for the first");
+    assert_string_equal(s.story.last_event, "5 checkpoints since step 2 could not be written");
     session_close(&s);
 }
 
@@ -403,7 +401,7 @@ static void keep_event(struct story *story)
     if (story->done == 11) event_of_other_cause = strdup(story->last_event);
 }
 
-static void another_cause_is_told_and_the_end_counts_what_was_not(void **state)
+static void another_cause_is_told_too(void **state)
 {
     (void)state;
     struct session s;
@@ -419,11 +417,7 @@ static void another_cause_is_told_and_the_end_counts_what_was_not(void **state)
     assert_int_not_equal(trainer_run(s.trainer, &outcome, &err), STATUS_OK); /* the last one is not there */
     assert_int_equal(s.story.event_count, 3);
     assert_non_null(strstr(event_of_other_cause, "checkpoint at step 6: "));
-    assert_non_null(
-        strstr(event_of_other_cause, " (the 2 before, since step 2, failed, too); training goes on"));
-    assert_string_equal(s.story.last_event,
-                        "5 checkpoints since step 2 could not be written, the newest 3 of "
-                        "them for the reason reported last");
+    assert_string_equal(s.story.last_event, "5 checkpoints since step 2 could not be written");
     free(event_of_other_cause);
     session_close(&s);
 }
@@ -513,7 +507,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_that_failed_at_the_last_step_is_written_at_the_end),
         cmocka_unit_test(a_full_disk_is_told_once_and_again_when_it_is_no_longer_full),
         cmocka_unit_test(the_end_counts_those_that_failed_like_the_first),
-        cmocka_unit_test(another_cause_is_told_and_the_end_counts_what_was_not),
+        cmocka_unit_test(another_cause_is_told_too),
         cmocka_unit_test(without_moments_a_checkpoint_is_smaller_and_resumes_no_run),
         cmocka_unit_test(
             a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer),

@@ -232,6 +232,54 @@ static void a_step_may_have_two_events(void **state)
     session_close(&s);
 }
 
+static char samples[3][256];
+
+static void keep_sample(struct story *story)
+{
+    if (story->sample_count > 0 && story->sample_count <= 3)
+        snprintf(samples[story->sample_count - 1], sizeof *samples, "%s", story->last_sample);
+}
+
+static void sample(const char *const *words)
+{
+    struct session s;
+    session_open(&s, "samples", NULL, words, 900);
+    s.story.on_step = keep_sample;
+    memset(samples, 0, sizeof samples);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    session_close(&s);
+}
+
+/* The weights stay as they are, so the step alone makes the difference. */
+static void samples_are_drawn_anew_at_every_step_but_for_the_likeliest_tokens(void **state)
+{
+    (void)state;
+    char first[2][256];
+    sample(WORDS("sample.every=4", "train.learning_rate=0", "sample.max_tokens=20", "train.total_steps=13"));
+    assert_true(*samples[0] && *samples[1] && *samples[2]);
+    assert_string_not_equal(samples[0], samples[1]);
+    assert_string_not_equal(samples[1], samples[2]);
+    for (int cold = 0; cold < 2;
+         cold++) { /* the same one always, by its temperature or by the width of choice */
+        sample(WORDS("sample.every=4", "train.learning_rate=0", "sample.max_tokens=20",
+                     "train.total_steps=13", cold ? "sample.temperature=0" : "sample.top_k=1"));
+        assert_string_equal(samples[0], samples[1]);
+        assert_string_equal(samples[1], samples[2]);
+        strcpy(first[cold], samples[0]);
+    }
+    assert_string_equal(first[0], first[1]);
+}
+
+/* A byte a token, of a text that is ASCII. */
+static void a_sample_has_as_many_tokens_as_asked_for(void **state)
+{
+    (void)state;
+    sample(WORDS("train.total_steps=201", "sample.every=200", "train.learning_rate=0.03",
+                 "sample.temperature=0", "sample.max_tokens=40"));
+    assert_int_equal(strlen(samples[0]), 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +287,8 @@ int main(void)
         cmocka_unit_test(losses_are_means_over_the_labels_that_count),
         cmocka_unit_test(eval_batches_is_how_many_are_evaluated_and_zero_is_all),
         cmocka_unit_test(a_step_under_way_changes_no_evaluation_sample_or_checkpoint),
+        cmocka_unit_test(samples_are_drawn_anew_at_every_step_but_for_the_likeliest_tokens),
+        cmocka_unit_test(a_sample_has_as_many_tokens_as_asked_for),
         cmocka_unit_test(an_order_waits_for_the_steps_that_were_queued_before_it),
         cmocka_unit_test(a_step_may_have_two_events),
     };
