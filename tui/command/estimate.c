@@ -27,7 +27,7 @@ struct options {
 enum { TRADES = 4 };
 static const int intervals[TRADES] = {0, 1, 2, 4};
 
-/* The bytes of one layer, by category. */
+/* Bytes by category, of a layer or of what is outside of all. */
 struct layer_bytes {
     size_t of[PLAN_CATEGORIES], all;
 };
@@ -36,9 +36,11 @@ struct estimate {
     struct config config;
     const struct options *options;
     struct device_info info;
+    bool gpu;
     struct model model;
     struct plan_input input;
     struct plan plan;
+    int counted;     /* categories that the plan's sum is over: those of the host come last */
     size_t reserved; /* of the device: the plan, and what the allocator takes beside it */
     size_t memory;   /* to fit into, as given; 0: what the device has */
     struct fit_report report;
@@ -51,25 +53,26 @@ struct estimate {
 static enum status ask_device(struct estimate *e, struct err *err)
 {
     struct device_choice choice;
+    char home[PATH_MAX - 8], folder[PATH_MAX];
+    bool at_home = !file_anneal_home(home, sizeof home, NULL);
+    snprintf(folder, sizeof folder, "%s/cuda", at_home ? home : "");
     enum status status = device_choice_open(&choice, e->options->device, (int)e->config.train.threads, err);
     if (!status) status = device_choice_settle_precision(&choice, &e->config.train.precision, err);
     if (!status) {
         e->info = choice.info;
+        e->gpu = e->info.uuid[0] != '\0';
         e->input = plan_input_of(&e->config, &e->model, choice.backend, choice.device);
+        e->counted = e->input.host_counts ? PLAN_CATEGORIES : PLAN_HOST;
+        e->overhead = overhead_recall(folder, &e->info);
+        if (!e->gpu && e->overhead < 0) e->overhead = overhead_measure(&e->info);
+        if (*choice.why) command_warn("on the CPU: %s", choice.why);
     }
-    char home[PATH_MAX - 8], folder[PATH_MAX];
-    bool gpu = !status && e->info.uuid[0] != '\0', at_home = !file_anneal_home(home, sizeof home, NULL);
-    snprintf(folder, sizeof folder, "%s/cuda", at_home ? home : "");
-    if (!status) e->overhead = overhead_recall(folder, &e->info);
-    if (!status && !gpu && e->overhead < 0) e->overhead = overhead_measure(&e->info);
     struct memory_wish wish = {.home = at_home ? home : NULL,
                                .backend = choice.backend,
                                .device = choice.device,
                                .reserve = e->config.memory.reserve};
-    if (!status && e->options->fit && e->memory) fit_report_give(&e->report, gpu, e->memory, e->overhead);
-    if (!status && e->options->fit && !e->memory)
-        status = fit_report_look(&e->report, &wish, e->overhead, err);
-    if (!status && *choice.why) command_warn("on the CPU: %s", choice.why);
+    if (!status && e->options->fit)
+        status = fit_report_look(&e->report, &wish, (int64_t)e->memory, e->overhead, err);
     device_choice_close(&choice);
     return status;
 }
@@ -88,59 +91,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     return fit_report_solve(&e->report, &e->input, c->model.sizes.max_seq_len, err);
 }
 
-/* ---- text ---- */
-
-/* The first buffer of this one's name and category. */
-static const struct plan_buffer *first_of_name(const struct plan *plan, const struct plan_buffer *buffer)
-{
-    const struct plan_buffer *first = plan->buffers;
-    while (first->category != buffer->category || strcmp(first->name, buffer->name) != 0) first++;
-    return first;
-}
-
-/* Buffers of one name, one a layer, are one line. */
-static void print_buffers(const struct plan *plan, enum plan_category category)
-{
-    for (size_t i = 0; i < plan->buffer_count; i++) {
-        const struct plan_buffer *b = &plan->buffers[i];
-        size_t layers = 0;
-        if (b->category != category || first_of_name(plan, b) != b) continue;
-        for (size_t k = i; b->layer >= 0 && k < plan->buffer_count; k++)
-            layers += first_of_name(plan, &plan->buffers[k]) == b;
-        if (layers)
-            printf("  %-42s %12s   %zu layer%s of %s\n", b->name, TEXT_BYTES(b->bytes * layers), layers,
-                   layers == 1 ? "" : "s", TEXT_BYTES(b->bytes));
-        else
-            printf("  %-42s %12s\n", b->name, TEXT_BYTES(b->bytes));
-    }
-}
-
-/* Memory beside the plan: printed apart and part of no sum. */
-static void print_beside(const struct estimate *e)
-{
-    const struct plan *plan = &e->plan;
-    bool gpu = e->info.uuid[0] != '\0';
-    printf("\nnot of the plan:\n");
-    for (int c = PLAN_HOST; c < PLAN_CATEGORIES && !e->input.host_counts; c++) {
-        if (!plan->category_bytes[c]) continue;
-        printf("  %-42s %12s   memory of the host\n",
-               c == PLAN_HOST ? "buffers that copies go through"
-                              : "snapshot that checkpoints are written from",
-               TEXT_BYTES(plan->category_bytes[c]));
-        print_buffers(plan, (enum plan_category)c);
-    }
-    if (e->reserved > plan->total_bytes)
-        printf("  %-42s %12s   memory.allocator = %s%s\n", "what the allocator takes more",
-               TEXT_BYTES(e->reserved - plan->total_bytes), allocator_kind_word(e->config.memory.allocator),
-               e->input.allocator == ALLOCATOR_POOL ? ", at most, as the driver's pool has been seen to grow"
-                                                    : "");
-    const char *what = gpu ? "driver's context and libraries" : "the program and what it reads";
-    if (e->overhead >= 0)
-        printf("  %-42s %12s   %s\n", what, TEXT_BYTES(e->overhead),
-               gpu ? "before the plan, as last measured" : "before the plan, so far");
-    else
-        printf("  %-42s %12s   a run measures it through NVIDIA's management library\n", what, "unknown");
-}
+/* ---- layers ---- */
 
 /* "model.layers.3.mlp…" is of layer 3; -1: of none. */
 static int layer_of(const char *name)
@@ -149,13 +100,8 @@ static int layer_of(const char *name)
     return strncmp(name, prefix, sizeof prefix - 1) == 0 ? atoi(name + sizeof prefix - 1) : -1;
 }
 
-/* How many categories the plan's sum is over. */
-static int counted_categories(const struct estimate *e)
-{
-    return e->input.host_counts ? PLAN_CATEGORIES : PLAN_HOST; /* host categories come last */
-}
-
-/* One layer's own memory: its share of all that mirrors the weights, and its activations. */
+/* One layer's own memory: its share of all that mirrors the weights, and its activations. Of layer -1 the
+ * rest of the plan, beside all layers. */
 static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
 {
     const struct plan *plan = &e->plan;
@@ -171,21 +117,68 @@ static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
     for (size_t i = 0; i < plan->buffer_count; i++)
         if (plan->buffers[i].category == PLAN_ACTIVATIONS && plan->buffers[i].layer == layer)
             out.of[PLAN_ACTIVATIONS] += plan->buffers[i].bytes;
-    for (int c = 0; c < PLAN_CATEGORIES; c++) out.all += out.of[c];
+    for (int c = 0; c < e->counted && layer < 0; c++) {
+        out.of[c] = plan->category_bytes[c];
+        for (int l = 0; l < model->config.num_layers; l++) out.of[c] -= bytes_of_layer(e, l).of[c];
+    }
+    for (int c = 0; c < e->counted; c++) out.all += out.of[c];
     return out;
 }
 
-/* The rest of the plan, beside all layers. */
-static struct layer_bytes bytes_beside_layers(const struct estimate *e)
+static bool has_column(const struct estimate *e, int category)
 {
-    struct layer_bytes out = {.all = e->plan.total_bytes};
-    for (int c = 0; c < counted_categories(e); c++) out.of[c] = e->plan.category_bytes[c];
-    for (int l = 0; l < e->model.config.num_layers; l++) {
-        struct layer_bytes layer = bytes_of_layer(e, l);
-        for (int c = 0; c < PLAN_CATEGORIES; c++) out.of[c] -= layer.of[c];
-        out.all -= layer.all;
+    return category < e->counted && plan_has_category(&e->plan, (enum plan_category)category);
+}
+
+/* ---- text ---- */
+
+/* How many of the buffers from `first` to `end` are of this one's name and category. */
+static size_t count_like(const struct plan *plan, const struct plan_buffer *buffer, size_t first, size_t end)
+{
+    size_t count = 0;
+    for (size_t i = first; i < end; i++)
+        count +=
+            plan->buffers[i].category == buffer->category && strcmp(plan->buffers[i].name, buffer->name) == 0;
+    return count;
+}
+
+/* Buffers of one name, one a layer, are one line. */
+static void print_buffers(const struct plan *plan, int category)
+{
+    for (size_t i = 0; i < plan->buffer_count; i++) {
+        const struct plan_buffer *b = &plan->buffers[i];
+        if ((int)b->category != category || count_like(plan, b, 0, i)) continue;
+        size_t layers = b->layer < 0 ? 1 : count_like(plan, b, i, plan->buffer_count);
+        printf("  %-42s %12s", b->name, TEXT_BYTES(b->bytes * layers));
+        if (b->layer >= 0)
+            printf("   %zu layer%s of %s", layers, text_plural((int64_t)layers), TEXT_BYTES(b->bytes));
+        putchar('\n');
     }
-    return out;
+}
+
+/* Memory beside the plan: printed apart and part of no sum. */
+static void print_beside(const struct estimate *e)
+{
+    const struct plan *plan = &e->plan;
+    printf("\nnot of the plan:\n");
+    for (int c = e->counted; c < PLAN_CATEGORIES; c++) {
+        if (!plan->category_bytes[c]) continue;
+        printf("  %-42s %12s   memory of the host\n",
+               c == PLAN_HOST ? "buffers that copies go through"
+                              : "snapshot that checkpoints are written from",
+               TEXT_BYTES(plan->category_bytes[c]));
+        print_buffers(plan, c);
+    }
+    if (e->reserved > plan->total_bytes)
+        printf("  %-42s %12s   memory.allocator = %s%s\n", "what the allocator takes more",
+               TEXT_BYTES(e->reserved - plan->total_bytes), allocator_kind_word(e->config.memory.allocator),
+               e->input.allocator == ALLOCATOR_POOL ? ", at most, as the driver's pool has been seen to grow"
+                                                    : "");
+    printf("  %-42s %12s   %s\n", e->gpu ? "driver's context and libraries" : "the program and what it reads",
+           e->overhead < 0 ? "unknown" : TEXT_BYTES(e->overhead),
+           e->overhead < 0 ? "a run measures it through NVIDIA's management library"
+           : e->gpu        ? "before the plan, as last measured"
+                           : "before the plan, so far");
 }
 
 static int column_width(int category)
@@ -195,18 +188,15 @@ static int column_width(int category)
 
 static void print_layers(const struct estimate *e)
 {
-    char name[16];
     printf("\n%-14s", "layer");
-    for (int c = 0; c < counted_categories(e); c++)
-        if (plan_has_category(&e->plan, (enum plan_category)c))
-            printf(" %*s", column_width(c), plan_category_name((enum plan_category)c));
+    for (int c = 0; c < PLAN_CATEGORIES; c++)
+        if (has_column(e, c)) printf(" %*s", column_width(c), plan_category_name((enum plan_category)c));
     printf(" %12s\n", "all");
     for (int l = -1; l < e->model.config.num_layers; l++) {
-        struct layer_bytes bytes = l < 0 ? bytes_beside_layers(e) : bytes_of_layer(e, l);
-        snprintf(name, sizeof name, "%d", l);
-        printf("%-14s", l < 0 ? "outside layers" : name);
-        for (int c = 0; c < counted_categories(e); c++)
-            if (plan_has_category(&e->plan, (enum plan_category)c))
+        struct layer_bytes bytes = bytes_of_layer(e, l);
+        printf(l < 0 ? "outside layers" : "%-14d", l);
+        for (int c = 0; c < PLAN_CATEGORIES; c++)
+            if (has_column(e, c))
                 printf(" %*s", column_width(c), bytes.of[c] ? TEXT_BYTES(bytes.of[c]) : "-");
         printf(" %12s\n", TEXT_BYTES(bytes.all));
     }
@@ -229,14 +219,13 @@ static void print_text(const struct estimate *e, const struct words *words)
     printf("%s parameters, %d x %d tokens, %s, %s on %s\n\n", TEXT_COUNT(e->model.parameters), e->input.B,
            e->input.T, optimizer_kind_word(e->config.train.optimizer), precision_name(e->input.precision),
            e->info.short_name);
-    for (int category = 0; category < PLAN_CATEGORIES; category++) {
-        if (!plan->category_bytes[category]) continue;
-        if (plan_category_is_host((enum plan_category)category) && !e->input.host_counts) continue;
-        printf("%-44s %12s %4.0f %%\n", plan_category_name((enum plan_category)category),
-               TEXT_BYTES(plan->category_bytes[category]),
-               100.0 * (double)plan->category_bytes[category] / (double)plan->total_bytes);
-        print_buffers(plan, (enum plan_category)category);
-        if (category == PLAN_WORKSPACE) printf("  (what is never needed at the same time shares a place)\n");
+    for (int c = 0; c < e->counted; c++) {
+        if (!plan->category_bytes[c]) continue;
+        printf("%-44s %12s %4.0f %%\n", plan_category_name((enum plan_category)c),
+               TEXT_BYTES(plan->category_bytes[c]),
+               100.0 * (double)plan->category_bytes[c] / (double)plan->total_bytes);
+        print_buffers(plan, c);
+        if (c == PLAN_WORKSPACE) printf("  (what is never needed at the same time shares a place)\n");
     }
     printf("%-44s %12s\n", "all", TEXT_BYTES(plan->total_bytes));
     parts_print_groups(&e->config, &e->model);
@@ -254,26 +243,22 @@ static void print_layers_json(struct json_out *json, const struct estimate *e)
 {
     json_out_open(json, "layers", '[', JSON_OUT_LINES);
     for (int l = -1; l < e->model.config.num_layers; l++) {
-        struct layer_bytes bytes = l < 0 ? bytes_beside_layers(e) : bytes_of_layer(e, l);
+        struct layer_bytes bytes = bytes_of_layer(e, l);
         json_out_open(json, NULL, '{', JSON_OUT_LINES);
         json_out_whole(json, "layer", l);
         json_out_int(json, "bytes", (int64_t)bytes.all);
-        for (int c = 0; c < counted_categories(e); c++)
-            if (plan_has_category(&e->plan, (enum plan_category)c))
+        for (int c = 0; c < PLAN_CATEGORIES; c++)
+            if (has_column(e, c))
                 json_out_int(json, plan_category_name((enum plan_category)c), (int64_t)bytes.of[c]);
         json_out_close(json);
     }
     json_out_close(json);
-}
-
-static void print_trades_json(struct json_out *json, const struct estimate *e)
-{
     json_out_open(json, "activation_checkpointing", '[', JSON_OUT_LINES);
     for (int i = 0; i < e->trade_count; i++) {
+        const struct activation_trade *t = &e->trades[i];
         json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        json_out_int(json, "interval", e->trades[i].interval);
-        json_out_int(json, "total_bytes", (int64_t)e->trades[i].bytes);
-        json_out_real(json, "extra_flops", e->trades[i].extra_flops);
+        JSON_MEMBERS(json, "interval", t->interval, "total_bytes", (int64_t)t->bytes, "extra_flops",
+                     t->extra_flops);
         json_out_close(json);
     }
     json_out_close(json);
@@ -285,11 +270,9 @@ static void print_buffers_json(struct json_out *json, const struct plan *plan)
     for (size_t i = 0; i < plan->buffer_count; i++) {
         const struct plan_buffer *b = &plan->buffers[i];
         json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        json_out_text(json, "name", b->name);
-        json_out_text(json, "category", plan_category_name(b->category));
+        JSON_MEMBERS(json, "name", b->name, "category", plan_category_name(b->category));
         json_out_whole(json, "layer", b->layer);
-        json_out_int(json, "bytes", (int64_t)b->bytes);
-        json_out_int(json, "offset", (int64_t)b->offset);
+        JSON_MEMBERS(json, "bytes", (int64_t)b->bytes, "offset", (int64_t)b->offset);
         json_out_close(json);
     }
     json_out_close(json);
@@ -299,18 +282,14 @@ static enum status print_json(const struct estimate *e, struct err *err)
 {
     struct json_out json;
     command_begin_json(&json, '{');
-    json_out_text(&json, "device", e->info.short_name);
-    json_out_int(&json, "parameters", e->model.parameters);
-    json_out_int(&json, "batch_size", e->input.B);
-    json_out_int(&json, "seq_len", e->input.T);
-    json_out_text(&json, "optimizer", optimizer_kind_word(e->config.train.optimizer));
-    json_out_text(&json, "precision", precision_name(e->input.precision));
-    json_out_int(&json, "total_bytes", (int64_t)e->plan.total_bytes);
-    json_out_int(&json, "reserved_bytes", (int64_t)e->reserved);
+    JSON_MEMBERS(&json, "device", e->info.short_name, "parameters", e->model.parameters, "batch_size",
+                 e->input.B, "seq_len", e->input.T, "optimizer",
+                 optimizer_kind_word(e->config.train.optimizer), "precision",
+                 precision_name(e->input.precision), "total_bytes", (int64_t)e->plan.total_bytes,
+                 "reserved_bytes", (int64_t)e->reserved);
     json_out_whole(&json, "overhead_bytes", e->overhead);
     parts_print_categories_json(&json, &e->plan);
     print_layers_json(&json, e);
-    print_trades_json(&json, e);
     print_buffers_json(&json, &e->plan);
     parts_print_groups_json(&json, &e->config, &e->model);
     if (e->options->fit) fit_report_json(&json, &e->report);

@@ -14,36 +14,28 @@ int64_t fit_margin(int64_t memory)
     return memory / FIT_MARGIN_SHARE + (int64_t)PLAN_CATEGORIES * FIT_MARGIN_PAGE;
 }
 
-static void find_room(struct fit_report *r)
-{
-    int64_t room = r->memory - r->beside - r->promised - r->margin;
-    r->room = room > 0 ? (size_t)room : 0;
-}
-
-void fit_report_give(struct fit_report *r, bool gpu, size_t memory, int64_t beside)
-{
-    *r = (struct fit_report){.gpu = gpu, .memory = (int64_t)memory, .beside = gpu && beside > 0 ? beside : 0};
-    find_room(r);
-}
-
-enum status fit_report_look(struct fit_report *r, const struct memory_wish *wish, int64_t beside,
-                            struct err *err)
+enum status fit_report_look(struct fit_report *r, const struct memory_wish *wish, int64_t given,
+                            int64_t beside, struct err *err)
 {
     struct device_info info;
-    size_t count;
+    size_t count = 0;
     wish->backend->device_describe(wish->device, &info);
-    *r = (struct fit_report){.gpu = info.uuid[0] != '\0', .now = true, .beside = beside > 0 ? beside : 0};
-    int64_t left = memory_share_left(wish); /* of a GPU less its context, which is taken off here */
-    if (left == INT64_MAX)
-        return err_set(err, STATUS_USAGE, "--fit: %s does not say what it has (give --fit MEMORY)",
-                       info.short_name);
-    r->memory = left + (r->gpu ? r->beside : 0);
-    r->rows = r->queue = memory_share_list(memory_share_device(&info), &count);
-    while (count && !r->queue->waits) r->queue++, count--;
+    *r = (struct fit_report){.gpu = info.uuid[0] != '\0', .now = !given, .memory = given};
+    if (beside > 0 && (r->gpu || r->now)) r->beside = beside;
+    if (r->now) {
+        int64_t left = memory_share_left(wish); /* of a GPU less its context, which is taken off here */
+        if (left == INT64_MAX)
+            return err_set(err, STATUS_USAGE, "--fit: %s does not say what it has (give --fit MEMORY)",
+                           info.short_name);
+        r->memory = left + (r->gpu ? r->beside : 0);
+        r->margin = fit_margin(r->memory);
+        r->rows = r->queue = memory_share_list(memory_share_device(&info), &count);
+    }
+    for (; count && !r->queue->waits; count--) r->queue++;
     r->waiting = count;
     for (size_t i = 0; i < count; i++) r->promised += r->queue[i].bytes - r->queue[i].used;
-    r->margin = fit_margin(r->memory);
-    find_room(r);
+    int64_t room = r->memory - r->beside - r->promised - r->margin;
+    r->room = room > 0 ? (size_t)room : 0;
     return STATUS_OK;
 }
 

@@ -37,11 +37,10 @@ struct fit_report {
 
 int64_t fit_margin(int64_t memory);
 
-/* Into `memory` bytes. */
-void fit_report_give(struct fit_report *report, bool gpu, size_t memory, int64_t beside);
-/* Into what the wish's device has now, its own bytes aside. */
-enum status fit_report_look(struct fit_report *report, const struct memory_wish *wish, int64_t beside,
-                            struct err *err);
+/* Into `given` bytes; 0: into what the wish's device has now, its own bytes aside. `beside` of the device's
+ * memory are not the plan's, as measured; -1: not known. */
+enum status fit_report_look(struct fit_report *report, const struct memory_wish *wish, int64_t given,
+                            int64_t beside, struct err *err);
 /* The largest batch and the longest sequence, of at most `longest` tokens, with the rest as in the input. */
 enum status fit_report_solve(struct fit_report *report, const struct plan_input *input, int longest,
                              struct err *err);

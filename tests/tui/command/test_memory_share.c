@@ -143,7 +143,7 @@ static void what_was_said_to_fit_starts_though_some_memory_has_gone_since(void *
     overhead_keep(folder, &gpu, 300 * MIB);
     backend.device_describe = a_gpu;
     struct memory_wish wish = {.home = s.home, .holder = "run", .backend = &backend, .reserve = 0.1};
-    assert_int_equal(fit_report_look(&report, &wish, 300 * MIB, &err), STATUS_OK);
+    assert_int_equal(fit_report_look(&report, &wish, 0, 300 * MIB, &err), STATUS_OK);
     assert_int_equal(report.memory, 800 * MIB);
     assert_int_equal(report.room, 500 * MIB - fit_margin(800 * MIB));
     gone = report.memory / 32;
