@@ -28,11 +28,10 @@ struct bench {
     struct device_info info;
     struct network network;
     struct memory_share share;
-    int rounds;                 /* steps that count, up to STEPS */
-    int range_count;            /* of the optimizer's table */
-    int32_t *tokens;            /* (B, T+1): inputs, and targets one further */
-    float *a, *b, *c;           /* (GEMM_SIZE, GEMM_SIZE), of the allocator */
-    struct allocator *operands; /* theirs: the network's may be an arena of its plan's size */
+    int rounds; /* steps that count, up to STEPS */
+    struct optimizer optimizer;
+    int32_t *tokens; /* (B, T+1): inputs, and targets one further */
+    float *operands; /* (3, GEMM_SIZE, GEMM_SIZE): two factors and their product */
     double step_seconds[STEPS], gemm_flops[STEPS];
 };
 
@@ -68,22 +67,20 @@ static enum status open_bench(struct bench *b, struct err *err)
     if (status) return status;
     backend->device_describe(b->device, &b->info);
     b->tokens = malloc((N + 1) * sizeof *b->tokens);
-    struct allocator_options options = {
-        .kind = ALLOCATOR_BASIC, .backend = backend, .device = b->device, .report = stderr};
-    status = allocator_open(&options, &b->operands, err);
-    float **operands[] = {&b->a, &b->b, &b->c};
-    for (int i = 0; !status && i < 3; i++)
-        status = allocator_alloc_f32(allocator_root(b->operands), "operands of the product", n, NULL,
-                                     operands[i], err);
-    if (status) return status;
-    if (!b->tokens) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
+    b->operands = aligned_alloc(64, 3 * n * sizeof *b->operands);
+    if (!b->tokens || !b->operands) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
     memory_share_used(&b->share, "bench", b->share.bytes);
-    struct optimizer optimizer = {0};
+    b->optimizer = (struct optimizer){world_of_one(),
+                                      c->train.optimizer,
+                                      c->train.beta1,
+                                      c->train.beta2,
+                                      c->train.adam_eps,
+                                      c->train.max_grad_norm,
+                                      0};
     status = network_initialise(&b->network, 1, err);
     if (!status)
-        status = optimizer_lay_ranges(&optimizer, &b->network, &c->groups, c->train.weight_decay, err);
-    b->range_count = optimizer.range_count;
-    for (size_t i = 0; i < n; i++) b->a[i] = b->b[i] = 0.01f * (float)(i % 17);
+        status = optimizer_lay_ranges(&b->optimizer, &b->network, &c->groups, c->train.weight_decay, err);
+    for (size_t i = 0; i < 3 * n; i++) b->operands[i] = 0.01f * (float)(i % n % 17);
     for (size_t i = 0; i <= N; i++)
         b->tokens[i] = (int32_t)(philox4x32_10((uint32_t)i, 0, 0, 0, 1, 2).word[0] %
                                  (uint32_t)b->model.config.vocab_size);
@@ -92,22 +89,19 @@ static enum status open_bench(struct bench *b, struct err *err)
 
 static void close_bench(struct bench *b)
 {
-    if (b->operands) allocator_scope_end(allocator_root(b->operands));
-    allocator_close(b->operands);
     network_close(&b->network);
     memory_share_release(&b->share);
     if (b->device) cpu_backend()->device_close(b->device);
     plan_release(&b->plan);
     model_release(&b->model);
     free(b->tokens);
+    free(b->operands);
 }
 
 static double time_step(struct bench *b)
 {
     const struct config *c = &b->config;
     struct network *net = &b->network;
-    struct optimizer optimizer = {world_of_one(),    c->train.optimizer,     c->train.beta1, c->train.beta2,
-                                  c->train.adam_eps, c->train.max_grad_norm, b->range_count};
     struct step_result result;
     int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
     double start = clock_monotonic();
@@ -115,7 +109,7 @@ static double time_step(struct bench *b)
     network_forward(net, b->tokens, B, T, (struct network_dropout){0});
     network_backward(net, b->tokens + 1, B, T, 1.0f / (float)(B * T), (struct network_dropout){0});
     network_control(net, (struct step_control){.lr = (float)c->train.learning_rate});
-    optimizer_step(&optimizer, net);
+    optimizer_step(&b->optimizer, net);
     network_result(net, &result);
     return clock_monotonic() - start;
 }
@@ -123,9 +117,10 @@ static double time_step(struct bench *b)
 static double time_gemm(struct bench *b)
 {
     int n = GEMM_SIZE;
+    struct matrix m[3];
+    for (size_t i = 0; i < 3; i++) m[i] = matrix_view(b->operands + i * (size_t)n * n, ELEMENT_FP32, n);
     double start = clock_monotonic();
-    cpu_backend()->gemm(matrix_view(b->c, ELEMENT_FP32, n), matrix_view(b->a, ELEMENT_FP32, n),
-                        matrix_view(b->b, ELEMENT_FP32, n), n, n, n, false, false, false, b->network.stream);
+    cpu_backend()->gemm(m[2], m[0], m[1], n, n, n, false, false, false, b->network.stream);
     return 2.0 * n * n * n / (clock_monotonic() - start);
 }
 
@@ -154,14 +149,10 @@ static enum status print_result(struct bench *b, bool json, struct err *err)
     if (json) {
         struct json_out out;
         command_begin_json(&out, '{');
-        json_out_text(&out, "device", b->info.name);
-        json_out_int(&out, "parameters", b->model.parameters);
-        json_out_real(&out, "step_ms", seconds * 1e3);
-        json_out_real(&out, "tokens_per_sec", tokens / seconds);
-        json_out_real(&out, "gflops", flops / 1e9);
-        json_out_real(&out, "gemm_gflops", gemm / 1e9);
-        json_out_real(&out, "share_of_gemm", flops / gemm);
-        json_out_int(&out, "planned_bytes", (int64_t)b->plan.total_bytes);
+        JSON_MEMBERS(&out, "device", b->info.name, "parameters", b->model.parameters, "step_ms",
+                     seconds * 1e3, "tokens_per_sec", tokens / seconds, "gflops", flops / 1e9, "gemm_gflops",
+                     gemm / 1e9, "share_of_gemm", flops / gemm, "planned_bytes",
+                     (int64_t)b->plan.total_bytes);
         json_out_int(&out, "peak_rss_bytes", bytes);
         return command_end_json(&out, err);
     }

@@ -1,13 +1,34 @@
-/* The report of `anneal train --dry-run` about a session that is ready to train: model, data, memory,
- * learning rate, and the files to come. Every number comes from the opened session: nothing is estimated
- * here. */
-#ifndef ANNEAL_TUI_DRY_RUN_H
-#define ANNEAL_TUI_DRY_RUN_H
+/* What a configuration would train, before it does: the report of `anneal train --dry-run`, the preview in
+ * the form of a new run, and the learning rate that both show, which is the trainer's own schedule. */
+#ifndef ANNEAL_TUI_COMMAND_DRY_RUN_H
+#define ANNEAL_TUI_COMMAND_DRY_RUN_H
 
+#include "core/model/config.h"
+#include "runs/series.h"
 #include "tui/session/training_session.h"
+#include "tui/view/workbench.h"
 
-/* Prints on standard output. `session` has device, corpus and trainer open; `context` points to a bool: as
- * JSON.
+enum { SCHEDULE_MOMENTS_MAX = 4 };
+
+struct schedule_moment {
+    int64_t step;
+    double lr;
+    const char *what; /* "the end of the warm-up" */
+};
+
+/* Fills at most `most` points over steps 0 … total_steps - 1, each with the extremes of what it covers;
+ * returns how many. `config` is finished. */
+size_t schedule_points(const struct config *config, struct series_point *points, size_t most);
+
+/* The first step, the end of the warm-up, half of the run, the last step: those there are, in step order, no
+ * step twice; returns how many. */
+size_t schedule_moments(const struct config *config, struct schedule_moment moments[SCHEDULE_MOMENTS_MAX]);
+
+/* A form_preview_function. `settings`: "section.key=value", as on the command line. */
+void form_preview_make(const char *const *settings, size_t count, struct form_preview *out);
+
+/* Prints on standard output what a session that is ready would train: every number is the opened session's,
+ * nothing is estimated. `session` has device, corpus and trainer open; `context` points to a bool: as JSON.
  */
 enum status dry_run_print(const struct training_session *session, void *context, struct err *err);
 

@@ -27,12 +27,9 @@ void parts_print_groups_json(struct json_out *json, const struct config *c, cons
     json_out_open(json, "param_groups", '[', JSON_OUT_LINES);
     for (int i = 0; i < count; i++) {
         json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        json_out_text(json, "name", shares[i].name);
-        json_out_text(json, "match", shares[i].match);
-        json_out_int(json, "tensors", shares[i].tensors);
-        json_out_int(json, "parameters", shares[i].parameters);
-        json_out_real(json, "weight_decay", shares[i].weight_decay);
-        json_out_real(json, "lr_scale", shares[i].lr_scale);
+        JSON_MEMBERS(json, "name", shares[i].name, "match", shares[i].match, "tensors", shares[i].tensors,
+                     "parameters", shares[i].parameters, "weight_decay", shares[i].weight_decay, "lr_scale",
+                     shares[i].lr_scale);
         json_out_close(json);
     }
     json_out_close(json);

@@ -4,7 +4,7 @@
 #include "core/base/file.h"
 #include "core/model/config.h"
 #include "tui/command/command.h"
-#include "tui/command/form_preview.h"
+#include "tui/command/dry_run.h"
 #include "tui/view/keys.h"
 #include "tui/view/session.h"
 

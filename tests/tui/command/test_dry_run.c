@@ -18,7 +18,7 @@
 #include "runs/reservations/ledger.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
-#include "tui/session/schedule_plan.h"
+#include "tui/command/dry_run.h"
 
 /* ---- the schedule ---- */
 
@@ -44,7 +44,7 @@ static void points_cover_every_step_once_and_keep_the_peak(void **state)
             struct config config = planned((enum schedule_kind)k, 77, totals[t]);
             struct schedule schedule = schedule_of(&config);
             double highest = 0;
-            size_t n = schedule_plan_points(&config, points, 64);
+            size_t n = schedule_points(&config, points, 64);
             assert_int_equal(n, totals[t] < 64 ? totals[t] : 64);
             for (size_t i = 0; i < n; i++) {
                 assert_int_equal(points[i].first_step, i ? points[i - 1].last_step + 1 : 0);
@@ -65,21 +65,21 @@ static void moments_name_each_step_once_in_order(void **state)
     (void)state;
     struct schedule_moment moments[SCHEDULE_MOMENTS_MAX];
     struct config config = planned(SCHEDULE_COSINE, 100, 2000);
-    assert_int_equal(schedule_plan_moments(&config, moments), 4);
+    assert_int_equal(schedule_moments(&config, moments), 4);
     assert_int_equal(moments[1].step, 99);
     assert_true(moments[1].lr == config.train.learning_rate);
     assert_int_equal(moments[2].step, 1000);
     assert_int_equal(moments[3].step, 1999);
     config = planned(SCHEDULE_COSINE, 1500, 2000); /* a warm-up beyond the half of the run */
-    assert_int_equal(schedule_plan_moments(&config, moments), 4);
+    assert_int_equal(schedule_moments(&config, moments), 4);
     assert_int_equal(moments[1].step, 1000);
     assert_int_equal(moments[2].step, 1499);
     config = planned(SCHEDULE_COSINE, 5000, 2000); /* that never ends */
-    assert_int_equal(schedule_plan_moments(&config, moments), 3);
+    assert_int_equal(schedule_moments(&config, moments), 3);
     config = planned(SCHEDULE_CONSTANT, 100, 2); /* no warm-up at all; half of it is its last step */
-    assert_int_equal(schedule_plan_moments(&config, moments), 2);
+    assert_int_equal(schedule_moments(&config, moments), 2);
     config = planned(SCHEDULE_COSINE, 0, 1);
-    assert_int_equal(schedule_plan_moments(&config, moments), 1);
+    assert_int_equal(schedule_moments(&config, moments), 1);
     assert_int_equal(moments[0].step, 0);
 }
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "tests/tui/widget/cells.h"
-#include "tui/command/form_preview.h"
+#include "tui/command/dry_run.h"
 
 const struct form_field headless_fields[HEADLESS_FIELDS] = {
     {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},

@@ -18,7 +18,7 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
-#include "tui/command/form_preview.h"
+#include "tui/command/dry_run.h"
 
 static const char advice[] =
     "the loss rose to 3.162, 7.8 deviations above 1.911, the median of the 100 steps "
