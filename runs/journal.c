@@ -26,27 +26,21 @@ static enum status set_first_step(struct journal *journal, int64_t step, struct 
     return STATUS_OK;
 }
 
-enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err)
-{
-    return table_add(journal->store, table, journal->run_id, journal->segment, record, err);
-}
-
-enum status journal_step(struct journal *journal, const struct step_record *r, struct err *err)
+/* A step is in its table. */
+static enum status count_step(struct journal *journal, const struct step_record *r, struct err *err)
 {
     enum status status = journal->has_steps ? STATUS_OK : set_first_step(journal, r->step, err);
-    if (!status) status = journal_add(journal, TABLE_STEPS, r, err);
     if (!status) status = rollup_add(&journal->rollup, journal->store, journal->run_id, r, err);
-    if (status) return status;
-
     journal->steps = r->step + 1;
     journal->counted_steps = false;
-    return STATUS_OK;
+    return status;
 }
 
-enum status journal_eval(struct journal *journal, const struct eval_record *r, struct err *err)
+enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err)
 {
-    journal->counted_evals = false;
-    return journal_add(journal, TABLE_EVALS, r, err);
+    enum status status = table_add(journal->store, table, journal->run_id, journal->segment, record, err);
+    if (table == TABLE_EVALS) journal->counted_evals = false;
+    return status || table != TABLE_STEPS ? status : count_step(journal, record, err);
 }
 
 enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,

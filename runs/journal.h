@@ -39,9 +39,7 @@ enum status journal_next_segment(struct journal *journal, struct err *err);
 enum status journal_device(struct journal *journal, const char *device, const char *precision,
                            struct err *err);
 
-enum status journal_step(struct journal *journal, const struct step_record *record, struct err *err);
-enum status journal_eval(struct journal *journal, const struct eval_record *record, struct err *err);
-/* Any other record of a table of run and segment. */
+/* A record of a table of run and segment. */
 enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err);
 enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,
                                const char *result, struct err *err);

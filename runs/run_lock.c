@@ -41,7 +41,7 @@ enum status run_lock_acquire(struct store *store, const char *id, struct run_loc
                        errno == EROFS ? " (set ANNEAL_HOME to a folder you may write to)" : "");
     /* run_is_alive holds the lock for a moment, so being refused once proves nothing */
     int result;
-    for (int attempt = 0; (result = flock(fd, LOCK_EX | LOCK_NB)) != 0 && attempt < 50; attempt++)
+    for (int attempt = 0; (result = flock(fd, LOCK_EX | LOCK_NB)) != 0 && attempt < 250; attempt++)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     if (result != 0) {
         ssize_t n = errno == EWOULDBLOCK ? pread(fd, pid, sizeof pid - 1, 0) : -1;

@@ -1,100 +1,333 @@
-/* See writer.h. The training thread's side: fixed-size slots go through a ring, their texts through a ring of
- * bytes, both preallocated. The writer's thread is in writer_thread.c. */
-#include <assert.h>
+/* See writer.h. Records go through a ring of messages to the writer's thread, texts with them. The thread
+ * sleeps until its next look or until somebody waits for it, stores what came in one transaction, and looks
+ * for orders. What cannot be stored stays in the ring, with the journal as it was before, and is tried
+ * again. */
+#include "runs/writer.h"
+
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/ring.h"
+#include "core/base/thread.h"
 #include "core/base/utf8.h"
-#include "runs/writer_thread.h"
+#include "runs/journal.h"
+#include "runs/order.h"
+#include "runs/writer_pace.h"
 
-/* ---- texts ---- */
+enum {
+    RING_BYTES = 1 << 22,
+    ORDERS_BYTES = 1 << 11,
+    TEXT_MAX = 1 << 18, /* of one text; the rest is cut */
+    TEXTS_MAX = 2,      /* of a record */
+};
 
-/* The length of `text` up to `most` bytes, not cutting a character in two. */
-static size_t text_length(const char *text, size_t most)
+static const double look_every = 0.1;      /* seconds; for orders */
+static const double close_patience = 10.0; /* for storage that fails while we are leaving */
+
+/* What a message is, beside a record of a table. */
+enum { NOTE_STATUS = TABLE_COUNT, NOTE_ORDER_DONE, NOTE_SEGMENT, NOTE_DEVICE };
+
+/* A record, padded to whole words, and behind it its texts with their NULs. */
+struct message {
+    int64_t kind; /* NOTE_…, or the table */
+    int64_t record[];
+};
+
+struct order_done {
+    int64_t id, step;
+};
+
+struct writer {
+    /* between the two threads */
+    struct ring records, orders;
+    atomic_uint_fast64_t pushed, lost, looks; /* records; looks: how often the trainer asked for orders */
+    pthread_mutex_t mutex;                    /* which no record call takes; for what follows */
+    pthread_cond_t changed;                   /* after each commit, and when the thread is waited for */
+    bool closing, stalled; /* stalled: somebody waited in vain for a commit, and none has come since */
+    uint64_t committed, flush_wanted; /* counted like pushed */
+    struct err failure;               /* of the newest attempt; status 0: it worked */
+
+    /* the writer's thread's, and before and after its life the opener's */
+    pthread_t thread;
+    struct store *store;
+    struct journal journal;
+    uint64_t unreported_lost;
+    int64_t newest_order, orders_seen_version;
+    double failing_since; /* monotonic; 0: it works */
+    struct writer_options options;
+};
+
+/* ---- the training thread's side ---- */
+
+static size_t words_of(size_t bytes)
 {
-    size_t n = strnlen(text, most + 1);
-    return n <= most ? n : utf8_cut(text, most);
+    return (bytes + sizeof(int64_t) - 1) / sizeof(int64_t);
 }
 
-/* Copies texts with their NULs into one piece of the ring of bytes; false when there is no room now. */
-static bool put_texts(struct writer *writer, struct writer_slot *slot, const char *const *texts, int count)
+static void put(struct writer *writer, int64_t kind, const void *record, size_t size,
+                const char *const *texts, int count)
 {
-    size_t lengths[WRITER_TEXTS], need = 0;
+    static const int64_t padding;
+    struct iovec parts[3 + 2 * TEXTS_MAX] = {
+        {&kind, sizeof kind}, {(void *)record, size}, {(void *)&padding, words_of(size) * 8 - size}};
+    int n = 3;
     for (int i = 0; i < count; i++) {
-        lengths[i] = texts[i] ? text_length(texts[i], WRITER_TEXT_MAX) : 0;
-        need += lengths[i] + 1;
+        size_t length = texts[i] ? strnlen(texts[i], TEXT_MAX + 1) : 0;
+        if (length > TEXT_MAX) length = utf8_cut(texts[i], TEXT_MAX);
+        parts[n++] = (struct iovec){(void *)texts[i], length};
+        parts[n++] = (struct iovec){"", 1};
     }
-    uint64_t start = writer->text_head, offset = start % WRITER_TEXT_BYTES;
-    if (offset + need > WRITER_TEXT_BYTES) start += WRITER_TEXT_BYTES - offset; /* a piece is never wrapped */
-    uint64_t tail = atomic_load_explicit(&writer->text_tail, memory_order_acquire);
-    if (start + need - tail > WRITER_TEXT_BYTES) return false;
-    char *to = writer->text + start % WRITER_TEXT_BYTES;
-    slot->texts = to;
-    slot->text_end = start + need;
-    for (int i = 0; i < count; i++) {
-        if (lengths[i]) memcpy(to, texts[i], lengths[i]);
-        to += lengths[i];
-        *to++ = '\0';
-    }
-    return true;
-}
-
-/* ---- records ---- */
-
-static void put(struct writer *writer, struct writer_slot *slot, const char *const *texts, int count)
-{
-    slot->text_end = writer->text_head;
-    if ((count && !put_texts(writer, slot, texts, count)) || !ring_push(&writer->records, slot)) {
-        atomic_fetch_add_explicit(&writer->lost, 1, memory_order_relaxed);
-        return;
-    }
-    writer->text_head = slot->text_end;
-    writer->pushed++; /* nobody is woken, that would be a system call: its thread looks by itself */
+    /* nobody is woken, that would be a system call: the thread looks by itself */
+    atomic_fetch_add_explicit(ring_push(&writer->records, parts, n) ? &writer->pushed : &writer->lost, 1,
+                              memory_order_relaxed);
 }
 
 void writer_record(struct writer *writer, enum store_table table, const void *record)
 {
-    struct writer_slot slot = {.kind = (int)table};
-    const char *texts[WRITER_TEXTS], **text;
+    const char *texts[TEXTS_MAX], **text;
     int count = 0, column = store_tables[table].first;
-    assert(store_tables[table].record <= sizeof slot - offsetof(struct writer_slot, step));
-    memcpy(&slot.step, record, store_tables[table].record);
-    while (count < store_tables[table].texts && (text = table_next_text(table, &column, &slot.step)))
+    while (count < TEXTS_MAX && (text = table_next_text(table, &column, (void *)record)))
         texts[count++] = *text;
-    put(writer, &slot, texts, count);
+    put(writer, (int64_t)table, record, store_tables[table].record, texts, count);
 }
 
 void writer_status(struct writer *writer, enum run_status status)
 {
-    struct writer_slot slot = {.kind = SLOT_STATUS, .status = status};
-    put(writer, &slot, NULL, 0);
+    put(writer, NOTE_STATUS, &status, sizeof status, NULL, 0);
 }
 
 void writer_next_segment(struct writer *writer)
 {
-    struct writer_slot slot = {.kind = SLOT_SEGMENT};
-    put(writer, &slot, NULL, 0);
+    put(writer, NOTE_SEGMENT, NULL, 0, NULL, 0);
 }
 
 void writer_device(struct writer *writer, const char *device, const char *precision)
 {
-    struct writer_slot slot = {.kind = SLOT_DEVICE};
-    put(writer, &slot, (const char *[]){device, precision}, 2);
+    put(writer, NOTE_DEVICE, NULL, 0, (const char *[]){device, precision}, 2);
 }
 
 bool writer_next_order(struct writer *writer, struct order *out)
 {
+    size_t position = writer->orders.tail;
     atomic_fetch_add_explicit(&writer->looks, 1, memory_order_relaxed);
-    return ring_pop(&writer->orders, out);
+    const struct order *order = ring_next(&writer->orders, &position);
+    if (!order) return false;
+    *out = *order;
+    ring_free(&writer->orders, position);
+    return true;
 }
 
 void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result)
 {
-    struct writer_slot slot = {.kind = SLOT_ORDER_DONE, .done = {order_id, applied_step}};
-    put(writer, &slot, &result, 1);
+    put(writer, NOTE_ORDER_DONE, &(struct order_done){order_id, applied_step}, sizeof(struct order_done),
+        &result, 1);
+}
+
+uint64_t writer_looks(struct writer *writer)
+{
+    return atomic_load_explicit(&writer->looks, memory_order_relaxed);
+}
+
+/* ---- one commit ---- */
+
+static enum status apply(struct journal *journal, struct message *message, struct err *err)
+{
+    void *record = message->record;
+    const enum run_status *status = record;
+    const struct order_done *done = record;
+    const char *text = record, **place;
+    switch (message->kind) {
+    case NOTE_STATUS:
+        journal->status = *status;
+        return STATUS_OK;
+    case NOTE_ORDER_DONE:
+        return journal_order_done(journal, done->id, done->step, (const char *)(done + 1), err);
+    case NOTE_SEGMENT:
+        return journal_next_segment(journal, err);
+    case NOTE_DEVICE:
+        return journal_device(journal, text, text + strlen(text) + 1, err);
+    }
+    enum store_table table = (enum store_table)message->kind;
+    int column = store_tables[table].first;
+    text = (const char *)(message->record + words_of(store_tables[table].record));
+    while ((place = table_next_text(table, &column, record))) {
+        *place = text;
+        text += strlen(text) + 1;
+    }
+    return journal_add(journal, table, record, err);
+}
+
+static enum status own_event(struct journal *journal, const char *level, const char *text, struct err *err)
+{
+    struct event_record event = {journal->steps - 1, clock_wall(), level, text};
+    return journal_add(journal, TABLE_EVENTS, &event, err);
+}
+
+/* What the writer itself has to say about the storage. */
+static enum status apply_notes(struct writer *writer, struct err *err)
+{
+    char text[160], since[32];
+    enum status status = STATUS_OK;
+    if (writer->unreported_lost) {
+        snprintf(text, sizeof text, "%llu records were lost: the store could not take them in time",
+                 (unsigned long long)writer->unreported_lost);
+        status = own_event(&writer->journal, "error", text, err);
+    }
+    if (!status && writer->failing_since > 0) {
+        clock_format_duration(clock_monotonic() - writer->failing_since, since, sizeof since);
+        snprintf(text, sizeof text, "storage works again after %s", since);
+        status = own_event(&writer->journal, "warning", text, err);
+    }
+    return status;
+}
+
+/* Stores what waits, up to a full batch. */
+static enum status commit(struct writer *writer, struct err *err)
+{
+    struct journal before = writer->journal;
+    struct message *message;
+    size_t position = writer->records.tail;
+    uint64_t count = 0;
+    writer->unreported_lost += atomic_exchange_explicit(&writer->lost, 0, memory_order_relaxed);
+    enum status status = store_begin(writer->store, err);
+    if (status) return status;
+    while (!status && count < WRITER_BATCH && (message = ring_next(&writer->records, &position))) {
+        status = apply(&writer->journal, message, err);
+        count++;
+    }
+    if (!status) status = apply_notes(writer, err);
+    if (!status) status = journal_row(&writer->journal, err);
+    if (!status) status = store_commit(writer->store, err);
+    if (status) {
+        store_rollback(writer->store);
+        writer->journal = before;
+        return status;
+    }
+    ring_free(&writer->records, position);
+    writer->unreported_lost = 0;
+    pthread_mutex_lock(&writer->mutex);
+    writer->committed += count;
+    writer->stalled = false;
+    pthread_mutex_unlock(&writer->mutex);
+    return STATUS_OK;
+}
+
+static void report(struct writer *writer, const char *sentence)
+{
+    if (writer->options.on_error) writer->options.on_error(writer->options.context, sentence);
+}
+
+static bool try_commit(struct writer *writer)
+{
+    struct err err = {0};
+    if (commit(writer, &err) == STATUS_OK) {
+        writer->failing_since = 0;
+    } else if (writer->failing_since == 0) {
+        writer->failing_since = clock_monotonic();
+        report(writer, err.text);
+    }
+    pthread_mutex_lock(&writer->mutex);
+    writer->failure = err;
+    pthread_cond_broadcast(&writer->changed);
+    pthread_mutex_unlock(&writer->mutex);
+    return err.status == STATUS_OK;
+}
+
+/* ---- orders ---- */
+
+static void look_for_orders(struct writer *writer)
+{
+    sqlite3_stmt *select;
+    bool row;
+    int64_t version = store_version(writer->store);
+    if (version == writer->orders_seen_version) return;
+    if (store_query(writer->store, &select, NULL,
+                    "select id, verb, argument from orders where run_id = ?1 and id > ?2 order by id", "si",
+                    writer->journal.run_id, writer->newest_order))
+        return;
+    while (!store_step(writer->store, select, &row, NULL)) {
+        if (!row) {
+            writer->orders_seen_version = version;
+            return;
+        }
+        struct order order = {.id = sqlite3_column_int64(select, 0),
+                              .argument = store_column_double(select, 2)};
+        const char *verb = (const char *)sqlite3_column_text(select, 1);
+        if (verb && order_verb_parse(verb, &order.verb) &&
+            !ring_push(&writer->orders, &(struct iovec){&order, sizeof order}, 1))
+            break; /* full: later */
+        writer->newest_order = order.id;
+    }
+    sqlite3_reset(select);
+}
+
+static enum status skip_old_orders(struct writer *writer, struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status =
+        store_query(writer->store, &select, err, "select max(id) from orders where run_id = ?1", "s",
+                    writer->journal.run_id);
+    if (!status) status = store_step(writer->store, select, &row, err);
+    if (status) return status;
+    writer->newest_order = store_column_int(select, 0, 0);
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+/* ---- the thread ---- */
+
+static struct writer_demand demand_of(struct writer *writer)
+{
+    struct writer_demand demand = {.looks = writer_looks(writer)};
+    pthread_mutex_lock(&writer->mutex);
+    uint64_t pushed = atomic_load(&writer->pushed);
+    demand.closing = writer->closing; /* then no more records come */
+    demand.flush = writer->flush_wanted > writer->committed;
+    demand.lost = atomic_load(&writer->lost) > 0;
+    if (pushed > writer->committed) demand.records = pushed - writer->committed;
+    pthread_mutex_unlock(&writer->mutex);
+    return demand;
+}
+
+/* Until somebody waits for the thread, but not for longer than to its next look. */
+static void pause_until_asked(struct writer *writer, bool failing)
+{
+    struct timespec until = clock_deadline(look_every);
+    pthread_mutex_lock(&writer->mutex);
+    if (failing || !(writer->closing || writer->flush_wanted > writer->committed))
+        pthread_cond_timedwait(&writer->changed, &writer->mutex, &until);
+    pthread_mutex_unlock(&writer->mutex);
+}
+
+static void *run(void *argument)
+{
+    struct writer *writer = argument;
+    struct writer_pace pace = {.last = clock_monotonic()};
+    double leaving_since = 0;
+    for (;;) {
+        struct writer_demand demand = demand_of(writer);
+        if (demand.closing && leaving_since == 0) {
+            leaving_since = clock_monotonic();
+            if (pace.failed) report(writer, "trying for up to 10 s to store the last records");
+        }
+        if (writer_commit_due(&pace, &demand, clock_monotonic())) {
+            pace.failed = !try_commit(writer);
+            pace.last = clock_monotonic();
+            pace.looks = demand.looks;
+        } else if (demand.closing && !pace.failed) {
+            return NULL;
+        }
+        if (demand.closing && pace.failed && clock_monotonic() - leaving_since > close_patience) return NULL;
+        look_for_orders(writer);
+        if (demand.records <= WRITER_BATCH || pace.failed) pause_until_asked(writer, pace.failed);
+    }
 }
 
 /* ---- life ---- */
@@ -104,37 +337,39 @@ static void release(struct writer *writer)
     store_close(writer->store);
     ring_release(&writer->records);
     ring_release(&writer->orders);
-    free(writer->text);
-    free(writer->batch);
-    sem_destroy(&writer->wake);
     pthread_mutex_destroy(&writer->mutex);
-    pthread_cond_destroy(&writer->settled);
+    pthread_cond_destroy(&writer->changed);
     free(writer);
+}
+
+static enum status start(struct writer *writer, struct err *err)
+{
+    const char *run_id = writer->options.run_id;
+    if (!ring_init(&writer->records, RING_BYTES) || !ring_init(&writer->orders, ORDERS_BYTES))
+        return err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", run_id);
+    enum status status = store_open(writer->options.home, &writer->store, err);
+    if (!status) status = journal_begin(&writer->journal, writer->store, run_id, err);
+    if (!status) status = skip_old_orders(writer, err);
+    if (status) return status;
+    int code = thread_start(&writer->thread, run, writer);
+    return code ? err_set(err, STATUS_FAILED, "recording run %s: cannot start a thread: %s", run_id,
+                          strerror(code))
+                : STATUS_OK;
 }
 
 enum status writer_open(const struct writer_options *options, struct writer **out, struct err *err)
 {
-    struct writer *writer = calloc(1, sizeof *writer);
+    struct writer *writer = aligned_alloc(_Alignof(struct writer), sizeof *writer);
     if (!writer)
         return err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", options->run_id);
-    enum status status = STATUS_OK;
+    *writer = (struct writer){.options = *options, .orders_seen_version = -1};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&writer->settled, &monotonic);
+    pthread_cond_init(&writer->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&writer->mutex, NULL);
-    sem_init(&writer->wake, 0, 0);
-    writer->on_error = options->on_error;
-    writer->context = options->context;
-    writer->text = malloc(WRITER_TEXT_BYTES);
-    writer->batch = malloc(WRITER_BATCH * sizeof *writer->batch);
-    if (!writer->text || !writer->batch ||
-        !ring_init(&writer->records, sizeof(struct writer_slot), WRITER_RECORDS) ||
-        !ring_init(&writer->orders, sizeof(struct order), WRITER_ORDERS))
-        status = err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", options->run_id);
-    if (!status) status = store_open(options->home, &writer->store, err);
-    if (!status) status = writer_thread_start(writer, options->run_id, err);
+    enum status status = start(writer, err);
     if (status)
         release(writer);
     else
@@ -142,25 +377,28 @@ enum status writer_open(const struct writer_options *options, struct writer **ou
     return status;
 }
 
-uint64_t writer_flush_begin(struct writer *writer)
+static void ask(struct writer *writer, bool close)
 {
     pthread_mutex_lock(&writer->mutex);
-    uint64_t mark = writer->flush_wanted = writer->pushed;
+    writer->flush_wanted = atomic_load(&writer->pushed);
+    writer->closing |= close;
+    pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writer->mutex);
-    sem_post(&writer->wake);
-    return mark;
 }
 
-/* `patient`: also while the store cannot be written, or takes long. */
-static enum status wait_for_commit(struct writer *writer, uint64_t mark, double seconds, bool patient,
-                                   struct err *err)
+uint64_t writer_flush_begin(struct writer *writer)
+{
+    ask(writer, false);
+    return atomic_load(&writer->pushed);
+}
+
+enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err)
 {
     struct timespec until = clock_deadline(seconds);
     int late = 0;
     pthread_mutex_lock(&writer->mutex);
-    while (writer->committed < mark && late != ETIMEDOUT &&
-           (patient || !(writer->failure.status || writer->stalled)))
-        late = pthread_cond_timedwait(&writer->settled, &writer->mutex, &until);
+    while (writer->committed < mark && late != ETIMEDOUT && !writer->failure.status && !writer->stalled)
+        late = pthread_cond_timedwait(&writer->changed, &writer->mutex, &until);
     uint64_t missing = writer->committed < mark ? mark - writer->committed : 0;
     struct err why = writer->failure;
     if (missing) writer->stalled = true;
@@ -170,23 +408,10 @@ static enum status wait_for_commit(struct writer *writer, uint64_t mark, double 
                    (unsigned long long)missing, why.status ? ": " : "", why.status ? why.text : "");
 }
 
-enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err)
-{
-    return wait_for_commit(writer, mark, seconds, false, err);
-}
-
-enum status writer_flush(struct writer *writer, double seconds, struct err *err)
-{
-    return wait_for_commit(writer, writer_flush_begin(writer), seconds, true, err);
-}
-
 enum status writer_close(struct writer *writer, enum run_status final, const char *message, struct err *err)
 {
     if (!writer) return STATUS_OK;
-    pthread_mutex_lock(&writer->mutex);
-    writer->closing = true;
-    pthread_mutex_unlock(&writer->mutex);
-    sem_post(&writer->wake);
+    ask(writer, true);
     pthread_join(writer->thread, NULL);
     enum status status = STATUS_OK;
     uint64_t missing = writer->pushed - writer->committed;

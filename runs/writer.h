@@ -1,8 +1,8 @@
 /* The trainer's pen: takes records from the training thread without ever blocking it and commits them from a
  * background thread every 250 ms, or sooner when it finds 1,000 of them (it looks ten times a second). Owns
- * its own connection. A storage error is reported through `on_error` once per kind, retried, and never kills
- * training; records wait in the ring meanwhile, and if the ring overflows the number of lost records becomes
- * an event.
+ * its own connection. A storage error is reported through `on_error`, once until storage works again,
+ * retried, and never kills training; records wait in the ring meanwhile, and if the ring overflows the number
+ * of lost records becomes an event.
  *
  * writer_* record calls come from one thread, copy what they are given, and neither allocate nor make a
  * system call. It also keeps the row in `runs` (status, steps, tokens, losses, tokens_per_sec, heartbeat) and
@@ -59,13 +59,11 @@ bool writer_next_order(struct writer *writer, struct order *out);
 /* `result` is one sentence ("checkpoint written to step-120"). */
 void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result);
 
-/* Blocks until everything handed over so far is committed, or `seconds` are over (STATUS_BUSY). */
-enum status writer_flush(struct writer *writer, double seconds, struct err *err);
-
-/* The same in two halves, so that another thread can do the waiting: the mark that writer_flush_begin, one of
- * the record calls, returns is that of all handed over before; writer_flush_wait is for any thread. It does
- * not wait for storage that fails, nor a second time for one that stalls (locked, a hung disk): STATUS_BUSY
- * at once, and `on_error` has or will have the reason. */
+/* Waiting until everything handed over so far is committed, in two halves, so that another thread can wait:
+ * the mark that writer_flush_begin, one of the record calls, returns is that of all handed over before;
+ * writer_flush_wait is for any thread. It waits for so many seconds at most, not for storage that fails, nor
+ * a second time for one that stalls (locked, a hung disk): STATUS_BUSY at once, and `on_error` has or will
+ * have the reason. */
 uint64_t writer_flush_begin(struct writer *writer);
 enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err);
 

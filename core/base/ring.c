@@ -1,51 +1,70 @@
-/* See ring.h. Head and tail only grow; their difference is the fill, their low bits the slot. */
+/* See ring.h. Head and tail only grow; their difference is the fill, their low bits the place. Before each
+ * message stands its size with this header; where one does not fit before the end of the memory, SKIP stands
+ * for the rest. */
 #include "core/base/ring.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-bool ring_init(struct ring *ring, size_t record_bytes, size_t capacity)
+enum { HEADER = sizeof(uint64_t) };
+
+static const uint64_t SKIP = UINT64_MAX;
+
+bool ring_init(struct ring *ring, size_t capacity)
 {
-    size_t rounded = 1;
+    size_t rounded = HEADER;
     while (rounded < capacity && rounded <= SIZE_MAX / 4) rounded *= 2;
-    ring->records = record_bytes && rounded >= capacity ? calloc(rounded, record_bytes) : NULL;
-    ring->record_bytes = record_bytes;
-    ring->capacity = ring->records ? rounded : 0;
+    ring->bytes = rounded >= capacity ? calloc(1, rounded) : NULL;
+    ring->capacity = ring->bytes ? rounded : 0;
     atomic_init(&ring->head, 0);
     atomic_init(&ring->tail, 0);
-    return ring->records != NULL;
+    return ring->bytes != NULL;
 }
 
 void ring_release(struct ring *ring)
 {
-    free(ring->records);
-    ring->records = NULL;
+    free(ring->bytes);
+    ring->bytes = NULL;
     ring->capacity = 0;
 }
 
-bool ring_push(struct ring *ring, const void *record)
+bool ring_push(struct ring *ring, const struct iovec *parts, int count)
 {
+    uint64_t size = HEADER;
+    for (int i = 0; i < count; i++) size += parts[i].iov_len;
+    size = (size + HEADER - 1) / HEADER * HEADER;
     size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     size_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-    if (head - tail == ring->capacity) return false;
-    memcpy(ring->records + (head & (ring->capacity - 1)) * ring->record_bytes, record, ring->record_bytes);
-    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+    size_t offset = head & (ring->capacity - 1), rest = ring->capacity - offset;
+    size_t skip = size > rest ? rest : 0;
+    if (head + skip + size - tail > ring->capacity) return false;
+    if (skip) memcpy(ring->bytes + offset, &SKIP, HEADER);
+    unsigned char *at = ring->bytes + ((head + skip) & (ring->capacity - 1));
+    memcpy(at, &size, HEADER);
+    at += HEADER;
+    for (int i = 0; i < count; i++) {
+        if (parts[i].iov_len) memcpy(at, parts[i].iov_base, parts[i].iov_len);
+        at += parts[i].iov_len;
+    }
+    atomic_store_explicit(&ring->head, head + skip + size, memory_order_release);
     return true;
 }
 
-bool ring_pop(struct ring *ring, void *record)
+void *ring_next(struct ring *ring, size_t *position)
 {
-    size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     size_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
-    if (head == tail) return false;
-    memcpy(record, ring->records + (tail & (ring->capacity - 1)) * ring->record_bytes, ring->record_bytes);
-    atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
-    return true;
+    while (*position != head) {
+        size_t offset = *position & (ring->capacity - 1);
+        uint64_t size;
+        memcpy(&size, ring->bytes + offset, HEADER);
+        *position += size == SKIP ? ring->capacity - offset : size;
+        if (size != SKIP) return ring->bytes + offset + HEADER;
+    }
+    return NULL;
 }
 
-size_t ring_count(const struct ring *ring)
+void ring_free(struct ring *ring, size_t position)
 {
-    size_t tail = atomic_load_explicit(&((struct ring *)ring)->tail, memory_order_acquire);
-    return atomic_load_explicit(&((struct ring *)ring)->head, memory_order_acquire) - tail;
+    atomic_store_explicit(&ring->tail, position, memory_order_release);
 }

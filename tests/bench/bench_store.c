@@ -60,9 +60,10 @@ static void make_run(const char *name, int64_t steps, char id[RUN_ID_MAX])
         check(store_begin(store, &err), &err);
         for (int64_t end = s + 100000 < steps ? s + 100000 : steps; s < end; s++) {
             struct step_record record = step_of(s);
-            check(journal_step(&journal, &record, &err), &err);
+            check(journal_add(&journal, TABLE_STEPS, &record, &err), &err);
             if (s % 1000 == 999)
-                check(journal_eval(&journal, &(struct eval_record){s + 1, 0, 0, record.loss, 1, 1}, &err),
+                check(journal_add(&journal, TABLE_EVALS,
+                                  &(struct eval_record){s + 1, 0, 0, record.loss, 1, 1}, &err),
                       &err);
         }
         check(store_commit(store, &err), &err);
@@ -224,7 +225,7 @@ static void bench_following(void)
         check(store_begin(store, &err), &err);
         for (int64_t end = s + batch; s < end; s++) {
             struct step_record record = step_of(s);
-            check(journal_step(&journal, &record, &err), &err);
+            check(journal_add(&journal, TABLE_STEPS, &record, &err), &err);
         }
         check(journal_row(&journal, &err), &err);
         check(store_commit(store, &err), &err);

@@ -17,6 +17,7 @@
 #include "core/base/file.h"
 #include "runs/run.h"
 #include "runs/writer.h"
+#include "tests/runs/flush.h"
 #include "tui/view/screen.h"
 #include "tui/view/workbench.h"
 

@@ -10,6 +10,7 @@
 #include "runs/run.h"
 #include "runs/store.h"
 #include "runs/writer.h"
+#include "tests/runs/flush.h"
 
 /* A new empty folder below ANNEAL_TEST_DIR, named after `name`. */
 void store_fixture_home(const char *name, char *buf, size_t size);

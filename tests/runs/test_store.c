@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -460,6 +462,40 @@ static void a_second_trainer_on_a_run_is_refused_with_the_pid(void **state)
     store_close(store);
 }
 
+struct looker {
+    struct store *store;
+    const char *id;
+    atomic_bool enough;
+};
+
+static void *look(void *argument)
+{
+    struct looker *looker = argument;
+    while (!looker->enough) run_is_alive(looker->store, looker->id);
+    return NULL;
+}
+
+static void who_looks_whether_a_run_lives_does_not_keep_a_trainer_away(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct run_lock lock;
+    pthread_t thread;
+    store_fixture_home("looked at", home, sizeof home);
+    store_fixture_run(home, "looked-at", id);
+    struct store *store = store_fixture_open(home);
+    struct looker looker = {store, id, false}; /* it uses the path alone */
+    assert_int_equal(pthread_create(&thread, NULL, look, &looker), 0);
+    for (int i = 0; i < 300; i++) {
+        if (run_lock_acquire(store, id, &lock, &err)) fail_msg("%s", err.text);
+        run_lock_release(&lock);
+    }
+    looker.enough = true;
+    pthread_join(thread, NULL);
+    store_close(store);
+}
+
 static void a_deleted_run_leaves_nothing(void **state)
 {
     (void)state;
@@ -519,6 +555,7 @@ int main(void)
         cmocka_unit_test(a_run_name_cannot_leave_the_folder),
         cmocka_unit_test(runs_are_listed_newest_first),
         cmocka_unit_test(a_second_trainer_on_a_run_is_refused_with_the_pid),
+        cmocka_unit_test(who_looks_whether_a_run_lives_does_not_keep_a_trainer_away),
         cmocka_unit_test(a_deleted_run_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,7 +275,7 @@ static void a_full_ring_loses_records_and_says_how_many(void **state)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     sqlite3_busy_timeout(db, 5000);
     assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
-    enum { STEPS = 40000 };
+    enum { STEPS = 60000 };
     for (int64_t i = 0; i < STEPS; i++) {
         struct step_record record = store_fixture_step(i, 1);
         writer_step(writer, &record);
@@ -330,6 +330,35 @@ static void a_locked_database_is_reported_once_and_retried(void **state)
     assert_true(store_fixture_number(home, "select count(*) from steps") == 1);
     assert_true(store_fixture_number(
                     home, "select count(*) from events where text like 'storage works again%'") == 1);
+}
+
+static void who_waits_for_a_store_that_stalls_waits_once(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    struct err err = {0};
+    store_fixture_home("stalls", home, sizeof home);
+    store_fixture_run(home, "stalls", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 0, &err), STATUS_OK);
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/anneal.db", home);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    struct step_record record = store_fixture_step(0, 1);
+    writer_step(writer, &record);
+    uint64_t mark = writer_flush_begin(writer);
+    assert_int_equal(writer_flush_wait(writer, mark, 0.01, &err), STATUS_BUSY);
+    assert_non_null(strstr(err.text, "1 records are not stored yet"));
+    double before = clock_monotonic();
+    assert_int_equal(writer_flush_wait(writer, mark, 600, &err), STATUS_BUSY);
+    assert_true(clock_monotonic() - before < 300);
+    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
+    assert_int_equal(writer_flush_wait(writer, mark, 0, &err), STATUS_OK);
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
 }
 
 /* Takes all the room there is. */
@@ -506,6 +535,7 @@ int main(void)
         cmocka_unit_test(recording_makes_no_system_call),
         cmocka_unit_test(a_full_ring_loses_records_and_says_how_many),
         cmocka_unit_test(a_locked_database_is_reported_once_and_retried),
+        cmocka_unit_test(who_waits_for_a_store_that_stalls_waits_once),
         cmocka_unit_test(a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows),
         cmocka_unit_test(a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room),
         cmocka_unit_test(a_trainer_that_goes_on_elsewhere_begins_a_segment_and_keeps_its_orders),

@@ -16,6 +16,7 @@
 #include "core/base/file.h"
 #include "runs/gpu_samples.h"
 #include "runs/reservations/ledger.h"
+#include "tests/runs/flush.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/terminal_fixture.h"
 #include "tui/view/run_model.h"
