@@ -4,6 +4,7 @@
 #define ANNEAL_DATASETS_RECIPE_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core/base/err.h"
 #include "datasets/progress.h"
@@ -12,6 +13,7 @@ struct recipe {
     const char *name;
     const char *summary; /* one line */
     const char *package; /* what apt must have installed */
+    /* *text is yours to free; STATUS_NOT_FOUND with the remedy where the program that it runs is missing */
     enum status (*make)(const struct progress *progress, char **text, size_t *n, struct err *err);
 };
 
@@ -25,5 +27,13 @@ const struct recipe *recipe_find(const char *name); /* NULL: none of that name *
  * copy of ../share/anneal/NAME.txt of the program's folder, where a bundle has that, else it is made. */
 enum status recipe_fetch(const struct recipe *recipe, const char *folder, const struct progress *progress,
                          char *path, size_t size, struct err *err);
+
+/* The recipe "kjv" reads `raw`, lines such as "Ge1:1 In the beginning …" as the program "bible" prints them,
+ * and lays them out for learning the structure: each chapter begins with its name on a line of its own
+ * between empty lines ("Genesis 1", "1 Corinthians 13"), then one verse a line, without references. *text is
+ * yours to free. STATUS_FAILED for anything but the whole Bible. */
+enum { KJV_VERSES = 31102, KJV_CHAPTERS = 1189, KJV_BOOKS = 66 };
+enum status recipe_kjv_layout(FILE *raw, const struct progress *progress, char **text, size_t *n,
+                              struct err *err);
 
 #endif

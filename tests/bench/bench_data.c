@@ -10,7 +10,7 @@
 #include "datasets/batch.h"
 #include "datasets/bpe_train.h"
 #include "datasets/corpus.h"
-#include "datasets/recipe_kjv.h"
+#include "datasets/recipe.h"
 
 enum { RUNS = 7, VOCAB = 2048, B = 16, T = 256, BATCHES = 2000 };
 
@@ -35,7 +35,7 @@ static void run_recipe(struct bench *bench)
     struct err err;
     free(bench->text);
     bench->text = NULL;
-    stop_on(recipe_kjv_make(NULL, &bench->text, &bench->n, &err), &err);
+    stop_on(recipes[0].make(NULL, &bench->text, &bench->n, &err), &err);
 }
 
 static void run_learn(struct bench *bench)

@@ -19,7 +19,6 @@
 #include "datasets/batch.h"
 #include "datasets/corpus.h"
 #include "datasets/recipe.h"
-#include "datasets/recipe_kjv.h"
 #include "tests/datasets/datasets_help.h"
 
 #define SAMPLE TOKENIZER_FIXTURES "sample.txt"
@@ -503,6 +502,16 @@ static void the_bible_is_whole_and_readable(void **state)
     free(text);
 }
 
+static enum status layout(const char *raw, size_t raw_n, char **text, size_t *n, struct err *err)
+{
+    char empty[1];
+    FILE *file = raw_n ? fmemopen((void *)raw, raw_n, "r") : fmemopen(empty, 1, "w+");
+    assert_non_null(file);
+    enum status status = recipe_kjv_layout(file, NULL, text, n, err);
+    fclose(file);
+    return status;
+}
+
 static void a_bible_that_is_missing_or_wrong_is_refused(void **state)
 {
     (void)state;
@@ -520,26 +529,26 @@ static void a_bible_that_is_missing_or_wrong_is_refused(void **state)
     char *text = NULL, *path = strdup(getenv("PATH")), *own = strdup(scratch_path("bin"));
     size_t n;
     for (size_t i = 0; i < sizeof raw / sizeof *raw; i++) {
-        assert_int_equal(recipe_kjv_layout(raw[i], strlen(raw[i]), &text, &n, &err), STATUS_FAILED);
+        assert_int_equal(layout(raw[i], strlen(raw[i]), &text, &n, &err), STATUS_FAILED);
         assert_non_null(strstr(err.text, "31102"));
     }
     /* 32,000 chapters: more than there is room for */
     size_t capacity = 32000 * 16, count = 0;
     char *many = malloc(capacity);
     for (int i = 0; i < 32000; i++) count += (size_t)sprintf(many + count, "Ge%d:1 x\n", i % 900);
-    assert_int_equal(recipe_kjv_layout(many, count, &text, &n, &err), STATUS_FAILED);
+    assert_int_equal(layout(many, count, &text, &n, &err), STATUS_FAILED);
     free(many);
 
     assert_ok(file_make_folders(own, &err), &err);
     setenv("PATH", own, 1);
-    assert_int_equal(recipe_kjv_make(NULL, &text, &n, &err), STATUS_NOT_FOUND);
+    assert_int_equal(recipe_find("kjv")->make(NULL, &text, &n, &err), STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "apt install bible-kjv"));
     char program[8192];
     snprintf(program, sizeof program, "%s/bible", own);
     static const char script[] = "#!/bin/sh\necho Ge1:1 In the beginning\n";
     scratch_write(program, script, sizeof script - 1);
     assert_int_equal(chmod(program, 0755), 0);
-    assert_int_equal(recipe_kjv_make(NULL, &text, &n, &err), STATUS_FAILED);
+    assert_int_equal(recipe_find("kjv")->make(NULL, &text, &n, &err), STATUS_FAILED);
     assert_non_null(strstr(err.text, "1 verses"));
     setenv("PATH", path, 1);
     free(path);
