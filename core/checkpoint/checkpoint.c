@@ -1,4 +1,6 @@
-/* See checkpoint.h. Here: which folders there are, which of them are whole, and which go. */
+/* See checkpoint.h. Here: the folders: which there are, which of them are whole, which go, and copies of
+ * them. */
+#define XXH_STATIC_LINKING_ONLY
 #include "core/checkpoint/checkpoint.h"
 
 #include <dirent.h>
@@ -13,96 +15,74 @@
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/checkpoint/checkpoint_files.h"
 
-/* What is larger is not read for a quick look. */
-enum { PIECE = 1 << 18, LARGE = 64 << 20 };
+enum { PIECE = 1 << 16, LARGE = 64 << 20 /* is not read for a quick look */ };
 
-const char *const checkpoint_files[CHECKPOINT_FILES] = {"model.safetensors",     "optimizer.safetensors",
-                                                        "config.json",           "tokenizer.json",
-                                                        "tokenizer_config.json", "trainer.json"};
+/* All but `checksums`. */
+enum { MODEL, OPTIMIZER, CONFIG, TOKENIZER, TOKENIZER_CONFIG, TRAINER, FILES };
+static const char *const files[FILES] = {"model.safetensors", "optimizer.safetensors", "config.json",
+                                         "tokenizer.json",    "tokenizer_config.json", "trainer.json"};
 
-enum status checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name, struct err *err)
+char *checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name)
 {
-    return file_format_path(path, CHECKPOINT_PATH, err, "%s/%s", folder, name);
+    snprintf(path, CHECKPOINT_PATH, "%s/%s", folder, name);
+    return path;
 }
 
-static enum status cannot_read(const char *path, struct err *err)
+static char *join_step(char path[CHECKPOINT_PATH], const char *parent, const char *prefix, int64_t step)
 {
-    return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot read: %s", path,
-                   strerror(errno));
+    snprintf(path, CHECKPOINT_PATH, "%s/%sstep-%" PRId64, parent, prefix, step);
+    return path;
 }
 
-enum status checkpoint_hash(const char *path, uint64_t *hash, int64_t *bytes, struct err *err)
+/* ---- checksums ---- */
+
+/* XXH64 and size of a whole file, read in pieces. */
+static enum status hash_file(const char *path, uint64_t *hash, int64_t *bytes, struct err *err)
 {
-    XXH64_state_t *state = XXH64_createState();
-    unsigned char *piece = malloc(PIECE);
-    enum status status = STATUS_OK;
+    unsigned char piece[PIECE];
+    XXH64_state_t state;
     struct stat st;
-    ssize_t n = 0;
-    int fd = -1;
+    ssize_t n = 1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool readable = fd >= 0 && fstat(fd, &st) == 0, regular = readable && S_ISREG(st.st_mode);
     *bytes = 0;
-    if (!state || !piece) {
-        status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", path);
-    } else if ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 || fstat(fd, &st) != 0) {
-        status = cannot_read(path, err);
-    } else if (!S_ISREG(st.st_mode)) {
-        status = err_set(err, STATUS_CORRUPT, "%s: is no file", path);
-    } else {
-        XXH64_reset(state, 0);
-        while ((n = read(fd, piece, PIECE)) > 0 || (n < 0 && errno == EINTR)) {
-            if (n < 0) continue;
-            XXH64_update(state, piece, (size_t)n);
-            *bytes += n;
-        }
-        if (n < 0) status = cannot_read(path, err);
-        *hash = XXH64_digest(state);
+    XXH64_reset(&state, 0);
+    while (regular && readable && n != 0) {
+        n = read(fd, piece, sizeof piece);
+        readable = n >= 0 || errno == EINTR;
+        if (n > 0) XXH64_update(&state, piece, (size_t)n);
+        if (n > 0) *bytes += n;
     }
+    *hash = XXH64_digest(&state);
+    enum status status = STATUS_OK;
+    if (!readable)
+        status = err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot read: %s", path,
+                         strerror(errno));
+    else if (!regular)
+        status = err_set(err, STATUS_CORRUPT, "%s: is no file", path);
     if (fd >= 0) close(fd);
-    free(piece);
-    XXH64_freeState(state);
     return status;
 }
 
-/* ---- finding ---- */
-
-/* The number of a folder named step-N, -1 otherwise. */
-static int64_t step_of(const char *name)
+enum status checkpoint_seal(const char *folder, int64_t *bytes, struct err *err)
 {
-    char *end;
-    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return -1;
-    errno = 0;
-    long long step = strtoll(name + 5, &end, 10);
-    return *end || errno ? -1 : step;
-}
-
-static int newest_first(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-/* The steps of all step-N folders, newest first, yours to free; NULL when there are none. */
-static int64_t *list_steps(const char *parent, size_t *count)
-{
-    int64_t *steps = NULL;
-    size_t capacity = 0;
-    DIR *folder = opendir(parent);
-    *count = 0;
-    for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        int64_t step = step_of(entry->d_name);
-        if (step < 0) continue;
-        if (*count == capacity) {
-            capacity = capacity ? capacity * 2 : 16;
-            int64_t *grown = realloc(steps, capacity * sizeof *steps);
-            if (!grown) break;
-            steps = grown;
-        }
-        steps[(*count)++] = step;
+    char path[CHECKPOINT_PATH], text[FILES * 64];
+    size_t length = 0;
+    uint64_t hash;
+    int64_t size;
+    *bytes = 0;
+    for (int i = 0; i < FILES; i++) {
+        if (!file_exists(checkpoint_join(path, folder, files[i]))) continue;
+        enum status status = hash_file(path, &hash, &size, err);
+        if (status) return status;
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, "%016" PRIx64 "  %s\n", hash, files[i]);
+        *bytes += size;
     }
-    if (folder) closedir(folder);
-    if (*count) qsort(steps, *count, sizeof *steps, newest_first);
-    return steps;
+    return file_write_atomic(checkpoint_join(path, folder, "checksums"), text, length, err);
 }
 
 static enum status damaged(const char *folder, const char *what, struct err *err)
@@ -110,55 +90,58 @@ static enum status damaged(const char *folder, const char *what, struct err *err
     return err_set(err, STATUS_CORRUPT, "%s: the checkpoint is damaged: %s", folder, what);
 }
 
-/* A large file of numbers: its header, and that it is as long as that says. */
-static enum status look_at_numbers(const char *path, struct err *err)
+/* Of a large file of numbers only its header, and that it is as long as that says. */
+static enum status check_file(const char *folder, int which, uint64_t expected, bool quick, struct err *err)
 {
-    struct safetensors file;
-    enum status status = safetensors_open(path, &file, err);
-    if (!status) safetensors_close(&file);
-    return status;
-}
-
-static bool is_large(const char *path)
-{
+    char path[CHECKPOINT_PATH];
+    struct safetensors numbers;
     struct stat st;
-    return stat(path, &st) == 0 && st.st_size > LARGE;
+    uint64_t hash;
+    int64_t bytes;
+    checkpoint_join(path, folder, files[which]);
+    if (quick && which <= OPTIMIZER && stat(path, &st) == 0 && st.st_size > LARGE) {
+        enum status status = safetensors_open(path, &numbers, err);
+        if (!status) safetensors_close(&numbers);
+        return status;
+    }
+    enum status status = hash_file(path, &hash, &bytes, err);
+    return status || hash == expected ? status : damaged(folder, files[which], err);
 }
 
 /* Every file that a model needs is listed, and every listed file has its checksum; `quick`: those that are
  * not large. */
 static enum status verify(const char *folder, bool quick, struct err *err)
 {
-    static const bool needed[CHECKPOINT_FILES] = {[0] = true, [2] = true, [5] = true};
-    char path[CHECKPOINT_PATH], text[CHECKPOINT_FILES * 64 + 1], name[48];
+    static const bool needed[FILES] = {[MODEL] = true, [CONFIG] = true, [TRAINER] = true};
+    char path[CHECKPOINT_PATH], text[FILES * 64 + 1], name[48];
     struct file_map map;
-    bool seen[CHECKPOINT_FILES] = {false};
-    uint64_t expected, hash;
-    int64_t bytes;
+    bool seen[FILES] = {false};
+    uint64_t expected;
     int used;
-    enum status status = checkpoint_join(path, folder, "checksums", err);
-    if (status || (status = file_map_open(path, &map, err))) return status;
-    size_t length = map.size < sizeof text - 1 ? map.size : sizeof text - 1;
-    memcpy(text, map.data, length);
-    text[length] = '\0';
+    enum status status = file_map_open(checkpoint_join(path, folder, "checksums"), &map, err);
+    if (status) return status;
+    snprintf(text, sizeof text, "%.*s", (int)(map.size < sizeof text ? map.size : sizeof text),
+             (const char *)map.data);
     file_map_close(&map);
     for (const char *line = text; sscanf(line, "%16" SCNx64 "  %47[a-z_.]\n%n", &expected, name, &used) == 2;
          line += used) {
         int which = 0;
-        while (which < CHECKPOINT_FILES && strcmp(checkpoint_files[which], name) != 0) which++;
-        if (which == CHECKPOINT_FILES) return damaged(folder, "an unknown file is listed", err);
-        if ((status = checkpoint_join(path, folder, name, err))) return status;
-        bool look = quick && which <= 1 && is_large(path);
-        status = look ? look_at_numbers(path, err) : checkpoint_hash(path, &hash, &bytes, err);
-        if (status) return status;
-        if (!look && hash != expected) return damaged(folder, name, err);
+        while (which < FILES && strcmp(files[which], name) != 0) which++;
+        if (which == FILES) return damaged(folder, "an unknown file is listed", err);
+        if ((status = check_file(folder, which, expected, quick, err))) return status;
         seen[which] = true;
     }
-    for (int i = 0; i < CHECKPOINT_FILES; i++)
-        if (needed[i] && !seen[i]) return damaged(folder, checkpoint_files[i], err);
-    /* one that is there and not listed was full, and its list was cut off */
-    status = checkpoint_join(path, folder, checkpoint_files[1], err);
-    return !status && !seen[1] && file_exists(path) ? damaged(folder, checkpoint_files[1], err) : status;
+    /* moments that are there and not listed: it was full, and its list was cut off */
+    for (int i = 0; i < FILES; i++)
+        if (!seen[i] && (needed[i] || (i == OPTIMIZER && checkpoint_is_full(folder))))
+            return damaged(folder, files[i], err);
+    return STATUS_OK;
+}
+
+bool checkpoint_is_full(const char *folder)
+{
+    char path[CHECKPOINT_PATH];
+    return file_exists(checkpoint_join(path, folder, files[OPTIMIZER]));
 }
 
 bool checkpoint_looks_damaged(const char *folder)
@@ -168,8 +151,51 @@ bool checkpoint_looks_damaged(const char *folder)
     return wrong && file_is_folder(folder); /* it may have been pruned meanwhile */
 }
 
-/* checkpoint_find, and with `full` only among those that hold moments. */
-static enum status find(const char *parent, int64_t step, bool full, char *path, size_t size, struct err *err)
+/* ---- finding ---- */
+
+/* The number of a folder named step-N, -1 otherwise. */
+static int64_t step_of(const char *name)
+{
+    int64_t step;
+    return strncmp(name, "step-", 5) == 0 && name[5] >= '0' && name[5] <= '9' &&
+                   text_parse_int(name + 5, &step)
+               ? step
+               : -1;
+}
+
+int64_t checkpoint_step(const char *folder)
+{
+    const char *slash = strrchr(folder, '/');
+    return step_of(slash ? slash + 1 : folder);
+}
+
+static int is_step(const struct dirent *entry)
+{
+    return step_of(entry->d_name) >= 0;
+}
+
+static int newest_first(const struct dirent **a, const struct dirent **b)
+{
+    int64_t x = step_of((*a)->d_name), y = step_of((*b)->d_name);
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The steps of all step-N folders, newest first, yours to free; NULL when there are none. */
+static int64_t *list_steps(const char *parent, size_t *count)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(parent, &entries, is_step, newest_first);
+    int64_t *steps = n > 0 ? calloc((size_t)n, sizeof *steps) : NULL;
+    for (int i = 0; i < n; i++) {
+        if (steps) steps[i] = step_of(entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    *count = steps ? (size_t)n : 0;
+    return steps;
+}
+
+enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err)
 {
     struct err why, newest = {0};
     size_t count;
@@ -178,7 +204,7 @@ static enum status find(const char *parent, int64_t step, bool full, char *path,
     for (size_t i = 0; status && i < count; i++) {
         if (step >= 0 && steps[i] != step) continue;
         if (snprintf(path, size, "%s/step-%" PRId64, parent, steps[i]) >= (int)size) continue;
-        if (full && !checkpoint_is_full(path)) continue;
+        if (step == CHECKPOINT_NEWEST_FULL && !checkpoint_is_full(path)) continue;
         status = verify(path, false, &why);
         if (status && !newest.status) newest = why;
     }
@@ -187,22 +213,6 @@ static enum status find(const char *parent, int64_t step, bool full, char *path,
     if (newest.status) return err_set(err, newest.status, "%s", newest.text);
     if (step >= 0) return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint of step %" PRId64, parent, step);
     return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint", parent);
-}
-
-enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err)
-{
-    return find(parent, step, false, path, size, err);
-}
-
-enum status checkpoint_find_full(const char *parent, char *path, size_t size, struct err *err)
-{
-    return find(parent, -1, true, path, size, err);
-}
-
-int64_t checkpoint_step(const char *folder)
-{
-    const char *slash = strrchr(folder, '/');
-    return step_of(slash ? slash + 1 : folder);
 }
 
 bool checkpoint_passed_over(const char *parent, const char *found, char *newest, size_t size)
@@ -217,14 +227,13 @@ bool checkpoint_passed_over(const char *parent, const char *found, char *newest,
 
 int checkpoint_set_damaged_aside(const char *parent, const char *found)
 {
-    char path[CHECKPOINT_PATH], aside[CHECKPOINT_PATH];
+    char path[CHECKPOINT_PATH], aside[CHECKPOINT_PATH + 16];
     size_t count;
     int moved = 0;
     int64_t *steps = list_steps(parent, &count), good = checkpoint_step(found);
     for (size_t i = 0; i < count && steps[i] > good; i++) {
-        snprintf(path, sizeof path, "%.*s/step-%" PRId64, CHECKPOINT_PATH - 48, parent, steps[i]);
-        snprintf(aside, sizeof aside, "%.*s.damaged", CHECKPOINT_PATH - 16, path);
-        if (!verify(path, false, NULL)) continue;
+        if (!verify(join_step(path, parent, "", steps[i]), false, NULL)) continue;
+        snprintf(aside, sizeof aside, "%s.damaged", path);
         file_remove_tree(aside, NULL); /* of an earlier time */
         moved += rename(path, aside) == 0;
     }
@@ -242,26 +251,6 @@ void checkpoint_list(const char *parent, char *buf, size_t size)
     free(steps);
 }
 
-bool checkpoint_is_full(const char *folder)
-{
-    char path[CHECKPOINT_PATH];
-    return !checkpoint_join(path, folder, checkpoint_files[1], NULL) && file_exists(path);
-}
-
-/* ---- pruning ---- */
-
-/* What is to go, and what a killed trainer left half-written; its own process is the only writer, so nobody
- * misses it. */
-static void remove_leftovers(const char *parent)
-{
-    char path[CHECKPOINT_PATH];
-    DIR *folder = opendir(parent);
-    for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (strncmp(entry->d_name, ".step-", 6) == 0 && !checkpoint_join(path, parent, entry->d_name, NULL))
-            file_remove_tree(path, NULL);
-    if (folder) closedir(folder);
-}
-
 void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step)
 {
     char path[CHECKPOINT_PATH], gone[CHECKPOINT_PATH];
@@ -270,10 +259,114 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
     for (size_t i = 0; i < count; i++) {
         if (steps[i] > written) continue;
         if (kept++ < keep || steps[i] == written || steps[i] == best_step) continue;
-        snprintf(path, sizeof path, "%.*s/step-%" PRId64, CHECKPOINT_PATH - 32, parent, steps[i]);
-        snprintf(gone, sizeof gone, "%.*s/.step-%" PRId64, CHECKPOINT_PATH - 32, parent, steps[i]);
-        rename(path, gone); /* at once: one that is half removed would look damaged */
+        /* at once: one that is half removed would look damaged */
+        rename(join_step(path, parent, "", steps[i]), join_step(gone, parent, ".", steps[i]));
     }
     free(steps);
-    remove_leftovers(parent);
+    /* those, and what a killed trainer left half-written; its own process is the only writer */
+    DIR *folder = opendir(parent);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (strncmp(entry->d_name, ".step-", 6) == 0)
+            file_remove_tree(checkpoint_join(path, parent, entry->d_name), NULL);
+    if (folder) closedir(folder);
+}
+
+/* ---- putting one in its place ---- */
+
+enum status checkpoint_publish(const char *temporary, const char *final, struct err *err)
+{
+    bool replace = file_exists(final);
+    int failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, final, replace ? RENAME_EXCHANGE : 0);
+    if (failed && replace && errno == EINVAL) /* a file system without exchange: a moment without either */
+        failed = file_remove_tree(final, NULL) || rename(temporary, final);
+    if (failed)
+        return err_set(err, STATUS_IO, "%s: cannot put the checkpoint in its place: %s", final,
+                       strerror(errno));
+    if (replace) file_remove_tree(temporary, NULL);
+    file_sync_folder_of(final);
+    return STATUS_OK;
+}
+
+static enum status copy_file(const char *from, const char *to, struct err *err)
+{
+    struct file_map map;
+    enum status status = file_map_open(from, &map, err);
+    if (status) return status;
+    status = file_write_atomic(to, map.data, map.size, err);
+    file_map_close(&map);
+    return status;
+}
+
+/* Links where `linked` and the file system can, and copies otherwise. Leaves a missing file out: verifying an
+ * adopted checkpoint finds it, and of an exported model only config.json must be there. */
+static enum status hand_over(const char *folder, const char *temporary, const char *name, bool linked,
+                             int64_t *bytes, struct err *err)
+{
+    char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
+    struct stat st = {0};
+    enum status status = STATUS_OK;
+    checkpoint_join(from, folder, name);
+    checkpoint_join(to, temporary, name);
+    if (stat(from, &st) != 0 && (linked || strcmp(name, files[CONFIG]) != 0)) return STATUS_OK;
+    if (!linked || link(from, to) != 0) status = copy_file(from, to, err);
+    if (!status && strcmp(name, "checksums") != 0) *bytes += st.st_size;
+    return status;
+}
+
+enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err)
+{
+    char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH];
+    int64_t step = checkpoint_step(folder);
+    join_step(final, parent, "", step);
+    snprintf(temporary, sizeof temporary, "%s/.step-%" PRId64 ".tmp-%ld", parent, step, (long)getpid());
+    enum status status = file_make_folders(temporary, err);
+    *bytes = 0;
+    for (int i = 0; !status && i < FILES; i++)
+        status = hand_over(folder, temporary, files[i], true, bytes, err);
+    if (!status) status = hand_over(folder, temporary, "checksums", true, bytes, err);
+    if (!status) status = checkpoint_publish(temporary, final, err);
+    if (!status) return verify(final, false, err);
+    file_remove_tree(temporary, NULL);
+    return status;
+}
+
+/* All shards as one file. */
+static enum status join_shards(const char *folder, const char *to, int64_t *bytes, struct err *err)
+{
+    struct safetensors shards;
+    struct stat st;
+    enum status status = safetensors_open_folder(folder, &shards, err);
+    if (status) return status;
+    status = safetensors_write(to, shards.tensors, shards.count, safetensors_fetch_host, NULL, err);
+    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
+    safetensors_close(&shards);
+    return status;
+}
+
+/* Copies, so that changes to them cannot reach the run. */
+enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err)
+{
+    static const char *const names[] = {"model.safetensors",       "config.json",
+                                        "tokenizer.json",          "tokenizer_config.json",
+                                        "special_tokens_map.json", "generation_config.json"};
+    char temporary[CHECKPOINT_PATH], path[CHECKPOINT_PATH];
+    int length = (int)strlen(to);
+    while (length > 1 && to[length - 1] == '/') length--;
+    snprintf(temporary, sizeof temporary, "%.*s.tmp-%ld", length, to, (long)getpid());
+    if (rmdir(to) != 0 && errno != ENOENT)
+        return err_set(err, STATUS_USAGE, "%s: is there already (name a folder that is not, or is empty)",
+                       to);
+    *bytes = 0;
+    enum status status = file_make_folders(temporary, err);
+    if (!status && !file_exists(checkpoint_join(path, folder, files[MODEL])))
+        status = join_shards(folder, checkpoint_join(path, temporary, files[MODEL]), bytes, err);
+    for (size_t i = 0; !status && i < sizeof names / sizeof *names; i++)
+        status = hand_over(folder, temporary, names[i], false, bytes, err);
+    if (!status && rename(temporary, to) != 0)
+        status = err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
+    if (status)
+        file_remove_tree(temporary, NULL);
+    else
+        file_sync_folder_of(to);
+    return status;
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/model/weight_files.h"
+#include "core/model/safetensors.h"
 #include "core/network/network.h"
 #include "core/train/early_stopping.h"
 #include "datasets/corpus_mark.h"
@@ -56,16 +56,16 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
                             const struct train_state *state, const struct tokenizer *tokenizer,
                             int64_t *bytes, struct err *err);
 
-/* The path of the newest complete, undamaged checkpoint below `parent`, or of step `step` when step >= 0.
+/* Instead of a step: the newest, and the newest of those that are full. */
+enum { CHECKPOINT_NEWEST = -1, CHECKPOINT_NEWEST_FULL = -2 };
+
+/* The path of the complete, undamaged checkpoint of that step below `parent`, or of the newest.
  * STATUS_NOT_FOUND when there is none; where all are damaged, what is wrong with the newest. */
 enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err);
 
 /* Whether a folder is there and no whole checkpoint, as far as can be seen in no time, whatever its size: of
  * model and moments above 64 MiB only header and length are looked at. */
 bool checkpoint_looks_damaged(const char *folder);
-
-/* The newest of those that are full. */
-enum status checkpoint_find_full(const char *parent, char *path, size_t size, struct err *err);
 
 /* Whether `found`, which checkpoint_find gave for the newest, is not the newest step-N folder below `parent`,
  * because that is damaged: then its path in `newest`. */
@@ -86,14 +86,14 @@ enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes
 /* Whether a folder that checkpoint_find gave holds moments. */
 bool checkpoint_is_full(const char *folder);
 
-/* Uploads the weights that weight_files_open finds in FOLDER. A model that differs is refused, naming the
- * field of its configuration or the tensor. F32, or BF16 and F16, as others write them. Host memory: 1 MiB,
- * whatever the size. */
+/* Uploads the weights that safetensors_open_folder finds in FOLDER. A model that differs is refused, naming
+ * the field of its configuration or the tensor. F32, or BF16 and F16, as others write them. Host memory: 1
+ * MiB, whatever the size. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
 
 /* Whether they are the weights of `model`: every tensor there, of its shape and of a type that is read, and
  * none beside them. */
-enum status checkpoint_check_weights(const struct weight_files *files, const struct model *model,
+enum status checkpoint_check_weights(const struct safetensors *files, const struct model *model,
                                      struct err *err);
 
 /* How far training was. */

@@ -26,13 +26,13 @@ bool imported_model_find(const char *word, char *folder, size_t size)
 static enum status check_weights(const char *folder, struct imported_model *m, struct err *err)
 {
     struct model model = {0};
-    struct weight_files files = {0};
+    struct safetensors files = {0};
     enum status status = model_init(&model, &m->config, err);
-    if (!status) status = weight_files_open(folder, &files, err);
+    if (!status) status = safetensors_open_folder(folder, &files, err);
     if (!status) status = checkpoint_check_weights(&files, &model, err);
-    m->files = files.count;
-    for (size_t i = 0; i < files.count; i++) m->tensors += files.files[i].content.count;
-    weight_files_close(&files);
+    m->files = files.shard_count;
+    m->tensors = files.count;
+    safetensors_close(&files);
     model_release(&model);
     return status;
 }

@@ -82,6 +82,19 @@ enum status model_config_check(const struct model_config *c, struct err *err)
     return check_rope(c, err);
 }
 
+double model_rotary_frequency(const struct model_config *c, int i)
+{
+    double frequency = pow(c->rope_base, -2.0 * i / c->head_dim);
+    if (c->rope_scaling == ROPE_LINEAR) return frequency / c->rope_factor;
+    if (c->rope_scaling != ROPE_LLAMA3) return frequency;
+    double turns = c->rope_original_len * frequency / (2 * M_PI); /* of a wave over the original length */
+    double low = c->rope_low_freq_factor, high = c->rope_high_freq_factor;
+    if (turns > high) return frequency;
+    if (turns < low) return frequency / c->rope_factor;
+    double share = (turns - low) / (high - low);
+    return (1 - share) * frequency / c->rope_factor + share * frequency;
+}
+
 enum { GROUP_ALIGN = 64 };
 
 /* Appends a tensor; `packed` puts it directly behind the one before, where both are in the same arena. */

@@ -25,7 +25,7 @@ struct model_config {
     int intermediate_dim; /* F */
     int max_seq_len;
     double rope_base;
-    enum rope_scaling rope_scaling; /* the four below: rotary.h */
+    enum rope_scaling rope_scaling; /* the four below: model_rotary_frequency */
     double rope_factor;             /* linear and llama3: at least 1 */
     double rope_low_freq_factor;    /* llama3, in turns over rope_original_len */
     double rope_high_freq_factor;   /* llama3, above the low one */
@@ -41,6 +41,15 @@ struct model_config model_preset(enum preset preset);
 
 /* Sizes that cannot work (heads not dividing, odd head_dim, overflow) are one sentence that names the key. */
 enum status model_config_check(const struct model_config *config, struct err *err);
+
+/* Radians by which pair i of a head turns from one position to the next, in fp64:
+ *
+ *     default   f(i) = base^(−2i/HS), i from 0 to HS/2 − 1
+ *     linear    f(i) / factor: positions are pressed together
+ *     llama3    waves shorter than original/high_freq_factor as they are, those longer than
+ *               original/low_freq_factor divided by factor, between them both in proportion (Meta, "The Llama
+ *               3 Herd of Models", 2024; as transformers computes it) */
+double model_rotary_frequency(const struct model_config *config, int i);
 
 /* Places of a layer in which parameters are used, in the order of the forward pass. */
 enum layer_place {

@@ -1,9 +1,11 @@
 /* See safetensors.h. */
 #include "core/model/safetensors.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,25 +25,30 @@ static size_t dtype_bytes(const char *dtype)
     return 0;
 }
 
+static enum status no_memory(const char *path, const char *verb, struct err *err)
+{
+    return err_set(err, STATUS_NO_MEMORY, "%s: no memory to %s it", path, verb);
+}
+
 static enum status corrupt(struct err *err, const char *path, const char *name, const char *why)
 {
     return err_set(err, STATUS_CORRUPT, "%s: not a valid safetensors file: %.80s%s%s", path, name,
                    *name ? ": " : "", why);
 }
 
-static enum status read_entry(struct safetensors *file, const char *path, const char *name, json_t *entry,
-                              size_t data_start, struct safetensor *out, struct err *err)
+static enum status read_entry(struct safetensors *file, const struct shard *shard, const char *name,
+                              const json_t *entry, size_t data_start, struct safetensor *out, struct err *err)
 {
     const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape");
     const json_t *offsets = json_object_get(entry, "data_offsets");
-    if (!json_is_string(dtype) || !json_is_array(shape) || !json_is_array(offsets) ||
-        json_array_size(offsets) != 2)
+    const char *path = shard->path;
+    if (!json_is_string(dtype) || !json_is_array(shape) || json_array_size(offsets) != 2)
         return corrupt(err, path, name, "dtype, shape or data_offsets is missing");
     size_t bytes = dtype_bytes(json_string_value(dtype));
     if (!bytes) return corrupt(err, path, name, "unknown dtype");
-    out->dims = (int)json_array_size(shape);
     if (json_array_size(shape) > SAFETENSORS_DIMS_MAX)
         return corrupt(err, path, name, "more than 8 dimensions");
+    *out = (struct safetensor){.dims = (int)json_array_size(shape), .path = path};
     for (int i = 0; i < out->dims; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
         json_int_t n = json_integer_value(size);
@@ -52,18 +59,16 @@ static enum status read_entry(struct safetensors *file, const char *path, const 
     }
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     json_int_t begin = json_integer_value(first), end = json_integer_value(last);
-    size_t data_size = file->map.size - data_start;
     if (!json_is_integer(first) || !json_is_integer(last) || begin < 0 || end < begin ||
-        (size_t)end > data_size)
+        (size_t)end > shard->map.size - data_start)
         return corrupt(err, path, name, "data_offsets lie outside the file");
     if ((size_t)(end - begin) != bytes)
         return corrupt(err, path, name, "data_offsets do not fit shape and dtype");
     out->name = arena_strdup(&file->arena, name);
     out->dtype = arena_strdup(&file->arena, json_string_value(dtype));
-    out->data = file->map.data + data_start + (size_t)begin;
+    out->data = shard->map.data + data_start + (size_t)begin;
     out->bytes = bytes;
-    return out->name && out->dtype ? STATUS_OK
-                                   : err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", path);
+    return out->name && out->dtype ? STATUS_OK : no_memory(path, "read", err);
 }
 
 static int by_data(const void *a, const void *b)
@@ -86,56 +91,151 @@ static enum status check_metadata(const char *path, json_t *object, struct err *
     return STATUS_OK;
 }
 
-static enum status read_header(struct safetensors *file, const char *path, json_t *header, size_t data_start,
-                               struct err *err)
+static enum status read_header(struct safetensors *file, const struct shard *shard, json_t *header,
+                               size_t data_start, struct err *err)
 {
-    const char *name;
+    const char *name, *path = shard->path;
+    const unsigned char *expected = shard->map.data + data_start;
     json_t *entry;
-    enum status status = STATUS_OK;
-    file->tensors = arena_alloc_array(&file->arena, json_object_size(header) + 1, sizeof *file->tensors);
-    if (!file->tensors) return err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", path);
+    size_t first = file->count;
+    struct safetensor *grown =
+        reallocarray(file->tensors, first + json_object_size(header) + 1, sizeof *file->tensors);
+    if (!grown) return no_memory(path, "read", err);
+    file->tensors = grown;
     json_object_foreach(header, name, entry)
     {
-        if (strcmp(name, "__metadata__") == 0)
-            status = check_metadata(path, entry, err);
-        else
-            status = read_entry(file, path, name, entry, data_start, &file->tensors[file->count++], err);
+        enum status status =
+            strcmp(name, "__metadata__") == 0
+                ? check_metadata(path, entry, err)
+                : read_entry(file, shard, name, entry, data_start, &grown[file->count++], err);
         if (status) return status;
     }
-    qsort(file->tensors, file->count, sizeof *file->tensors, by_data);
-    const unsigned char *expected = file->map.data + data_start;
+    qsort(grown + first, file->count - first, sizeof *grown, by_data);
+    for (size_t i = first; i < file->count; expected += grown[i++].bytes)
+        if (grown[i].data != expected)
+            return corrupt(err, path, grown[i].name, "its data overlaps another's or leaves a gap");
+    return expected == shard->map.data + shard->map.size
+               ? STATUS_OK
+               : corrupt(err, path, "", "bytes behind the last tensor");
+}
+
+/* Adds a file, for which file->shards has room; its path is owned by the arena. */
+static enum status open_shard(struct safetensors *file, char *path, struct err *err)
+{
+    struct shard *shard = &file->shards[file->shard_count];
+    json_error_t problem;
+    uint64_t size = 0;
+    *shard = (struct shard){.path = path};
+    if (!path) return no_memory(file->path, "read", err);
+    enum status status = file_map_open(path, &shard->map, err);
+    if (status) return status;
+    file->shard_count++;
+    const unsigned char *data = shard->map.data;
+    if (shard->map.size >= 10) memcpy(&size, data, sizeof size);
+    size = le64toh(size);
+    if (size < 2 || size > HEADER_MAX || size > shard->map.size - 8 || data[8] != '{')
+        return corrupt(err, path, "", "the header is cut off or too large");
+    json_t *header = json_loadb((const char *)data + 8, (size_t)size, JSON_REJECT_DUPLICATES, &problem);
+    if (!header) return corrupt(err, path, "", problem.text);
+    status = read_header(file, shard, header, 8 + (size_t)size, err);
+    json_decref(header);
+    return status;
+}
+
+/* ---- the index ---- */
+
+/* Not a path, not hidden, and a safetensors file: so it is neither elsewhere nor the index itself. */
+static bool is_shard_name(const char *name)
+{
+    static const char end[] = ".safetensors";
+    size_t length = strlen(name), n = sizeof end - 1;
+    return *name != '.' && !strchr(name, '/') && length > n && length <= NAME_MAX &&
+           strcmp(name + length - n, end) == 0;
+}
+
+static const char *name_of(const char *path)
+{
+    return strrchr(path, '/') + 1;
+}
+
+static enum status open_named(struct safetensors *file, const char *folder, const char *tensor,
+                              const char *shard, struct err *err)
+{
+    if (!shard || !is_shard_name(shard))
+        return err_set(
+            err, STATUS_CORRUPT,
+            "%s: %.80s is said to be in \"%.80s\", which is not the name of a .safetensors file in "
+            "the same folder",
+            file->path, tensor, shard ? shard : "");
+    for (size_t i = 0; i < file->shard_count; i++)
+        if (strcmp(name_of(file->shards[i].path), shard) == 0) return STATUS_OK;
+    return open_shard(file, arena_printf(&file->arena, "%s/%s", folder, shard), err);
+}
+
+/* The shards have what the index says that they have, and nothing else. */
+static enum status check_index(const struct safetensors *file, json_t *map, struct err *err)
+{
+    const char *tensor;
+    json_t *shard;
     for (size_t i = 0; i < file->count; i++) {
-        if (file->tensors[i].data != expected)
-            return corrupt(err, path, file->tensors[i].name, "its data overlaps another's or leaves a gap");
-        expected += file->tensors[i].bytes;
+        const struct safetensor *t = &file->tensors[i];
+        const char *said = json_string_value(json_object_get(map, t->name));
+        if (!said || strcmp(name_of(t->path), said) != 0)
+            return err_set(err, STATUS_CORRUPT, "%s: has %.80s, which the index says is in %.80s", t->path,
+                           t->name, said ? said : "no file");
     }
-    if (expected != file->map.data + file->map.size)
-        return corrupt(err, path, "", "bytes behind the last tensor");
+    if (file->count == json_object_size(map)) return STATUS_OK;
+    json_object_foreach(map, tensor, shard)
+    {
+        if (!safetensors_find(file, tensor))
+            return err_set(err, STATUS_CORRUPT, "%s: %.80s is not in %s", file->path, tensor,
+                           json_string_value(shard));
+    }
     return STATUS_OK;
 }
 
-enum status safetensors_open(const char *path, struct safetensors *out, struct err *err)
+static enum status open_shards(struct safetensors *file, const char *folder, json_t *map, struct err *err)
+{
+    const char *tensor;
+    json_t *shard;
+    enum status status = STATUS_OK;
+    if (json_object_size(map) == 0)
+        return err_set(err, STATUS_CORRUPT, "%s: weight_map is missing or empty", file->path);
+    file->shards = arena_alloc_array(&file->arena, json_object_size(map), sizeof *file->shards);
+    if (!file->shards) return no_memory(file->path, "read", err);
+    json_object_foreach(map, tensor, shard)
+    {
+        if ((status = open_named(file, folder, tensor, json_string_value(shard), err))) return status;
+    }
+    return check_index(file, map, err);
+}
+
+static enum status open_index(struct safetensors *file, const char *folder, struct err *err)
+{
+    struct file_map text;
+    json_error_t problem;
+    enum status status = file_map_open(file->path, &text, err);
+    if (status) return status;
+    json_t *index = json_loadb((const char *)text.data, text.size, JSON_REJECT_DUPLICATES, &problem);
+    file_map_close(&text);
+    if (!index) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", file->path, problem.line, problem.text);
+    status = open_shards(file, folder, json_object_get(index, "weight_map"), err);
+    json_decref(index);
+    return status;
+}
+
+/* ---- opening ---- */
+
+/* An index names files of `folder`; folder NULL: `path` is the one file. */
+static enum status open_path(const char *path, const char *folder, struct safetensors *out, struct err *err)
 {
     struct safetensors file = {0};
-    json_t *header = NULL;
-    json_error_t problem;
-    uint64_t size = 0;
     arena_init(&file.arena, 65536);
-    enum status status = file_map_open(path, &file.map, err);
-    if (status) goto out;
-    for (int i = 0; i < 8 && file.map.size >= 8; i++) size |= (uint64_t)file.map.data[i] << (8 * i);
-    if (file.map.size < 10 || size > HEADER_MAX || size > file.map.size - 8 || file.map.data[8] != '{') {
-        status = corrupt(err, path, "", "the header is cut off or too large");
-        goto out;
-    }
-    header = json_loadb((const char *)file.map.data + 8, (size_t)size, JSON_REJECT_DUPLICATES, &problem);
-    if (!header || !json_is_object(header)) {
-        status = corrupt(err, path, "", header ? "the header is no JSON object" : problem.text);
-        goto out;
-    }
-    status = read_header(&file, path, header, 8 + (size_t)size, err);
-out:
-    json_decref(header);
+    file.path = arena_strdup(&file.arena, path);
+    file.shards = folder ? NULL : arena_alloc(&file.arena, sizeof *file.shards);
+    enum status status = !file.path || (!folder && !file.shards) ? no_memory(path, "read", err)
+                         : folder                                ? open_index(&file, folder, err)
+                                                                 : open_shard(&file, file.path, err);
     if (status)
         safetensors_close(&file);
     else
@@ -143,9 +243,26 @@ out:
     return status;
 }
 
+enum status safetensors_open(const char *path, struct safetensors *out, struct err *err)
+{
+    return open_path(path, NULL, out, err);
+}
+
+enum status safetensors_open_folder(const char *folder, struct safetensors *out, struct err *err)
+{
+    char path[PATH_MAX];
+    enum status status = file_format_path(path, sizeof path, err, "%s/model.safetensors", folder);
+    if (status || file_exists(path)) return status ? status : safetensors_open(path, out, err);
+    status = file_format_path(path, sizeof path, err, "%s/model.safetensors.index.json", folder);
+    if (status || file_exists(path)) return status ? status : open_path(path, folder, out, err);
+    return err_set(err, STATUS_NOT_FOUND,
+                   "%s: holds no model.safetensors and no model.safetensors.index.json", folder);
+}
+
 void safetensors_close(struct safetensors *file)
 {
-    file_map_close(&file->map);
+    for (size_t i = 0; i < file->shard_count; i++) file_map_close(&file->shards[i].map);
+    free(file->tensors);
     arena_release(&file->arena);
     *file = (struct safetensors){0};
 }
@@ -155,6 +272,16 @@ const struct safetensor *safetensors_find(const struct safetensors *file, const 
     for (size_t i = 0; i < file->count; i++)
         if (strcmp(file->tensors[i].name, name) == 0) return &file->tensors[i];
     return NULL;
+}
+
+/* ---- writing ---- */
+
+enum status safetensors_fetch_host(void *context, void *host, const void *data, size_t bytes, struct err *err)
+{
+    (void)context;
+    (void)err;
+    memcpy(host, data, bytes);
+    return STATUS_OK;
 }
 
 static json_t *header_of(const struct safetensor *tensors, size_t count)
@@ -189,38 +316,36 @@ static enum status write_data(int fd, const struct safetensor *tensor, safetenso
     return status;
 }
 
-enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
-                              safetensors_fetch *fetch, void *context, struct err *err)
+static enum status write_file(int fd, const char *path, const char *header, const struct safetensor *tensors,
+                              size_t count, safetensors_fetch *fetch, void *context, struct err *err)
 {
-    enum status status = STATUS_OK;
-    unsigned char prefix[8], *piece = malloc(PIECE);
-    char *text = NULL;
-    int fd = -1;
-    json_t *header = header_of(tensors, count);
-    if (header) text = json_dumps(header, JSON_COMPACT);
-    if (!text || !piece) {
-        status = err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
-        goto out;
-    }
-    size_t length = strlen(text), padded = (length + 7) / 8 * 8; /* spaces align the data to 8 bytes */
-    for (int i = 0; i < 8; i++) prefix[i] = (unsigned char)((uint64_t)padded >> (8 * i));
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        status = err_set(err, STATUS_IO, "%s: cannot create: %s", path, strerror(errno));
-        goto out;
-    }
-    status = file_write_all(fd, prefix, sizeof prefix, path, err);
-    if (!status) status = file_write_all(fd, text, length, path, err);
+    size_t length = strlen(header), padded = (length + 7) / 8 * 8; /* spaces align the data to 8 bytes */
+    uint64_t prefix = htole64(padded);
+    unsigned char *piece = malloc(PIECE);
+    enum status status = piece ? STATUS_OK : no_memory(path, "write", err);
+    if (!status) status = file_write_all(fd, &prefix, sizeof prefix, path, err);
+    if (!status) status = file_write_all(fd, header, length, path, err);
     if (!status) status = file_write_all(fd, "       ", padded - length, path, err);
     for (size_t i = 0; !status && i < count; i++)
         status = write_data(fd, &tensors[i], fetch, context, piece, path, err);
+    free(piece);
     if (!status && fsync(fd) != 0)
         status = err_set(err, STATUS_IO, "%s: cannot sync: %s", path, strerror(errno));
-out:
+    return status;
+}
+
+enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
+                              safetensors_fetch *fetch, void *context, struct err *err)
+{
+    json_t *header = header_of(tensors, count);
+    char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    if (!text) return no_memory(path, "write", err);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    enum status status = fd < 0 ? err_set(err, STATUS_IO, "%s: cannot create: %s", path, strerror(errno))
+                                : write_file(fd, path, text, tensors, count, fetch, context, err);
     if (fd >= 0 && close(fd) != 0 && !status)
         status = err_set(err, STATUS_IO, "%s: cannot close: %s", path, strerror(errno));
-    free(piece);
     free(text);
-    json_decref(header);
     return status;
 }

@@ -1,7 +1,12 @@
 /* safetensors files, both ways. Reading checks everything before a byte of data is used: header size, UTF-8
  * JSON, no duplicate keys, shapes that do not overflow, offsets in range, without gaps or overlap, covering
  * the whole file. Format: https://github.com/huggingface/safetensors (u64 little-endian header size ≤
- * 100,000,000, JSON, data). */
+ * 100,000,000, JSON, data).
+ *
+ * A model in a folder is one model.safetensors, or, as Hugging Face splits large ones, the shards that
+ * model.safetensors.index.json lists: opened together they are one list of tensors. An index is as little
+ * trusted as any file: a shard is a plain name in the same folder, and index and shards have to agree about
+ * every tensor. Its total_size is not looked at: writers disagree about what it counts. */
 #ifndef ANNEAL_CORE_MODEL_SAFETENSORS_H
 #define ANNEAL_CORE_MODEL_SAFETENSORS_H
 
@@ -21,16 +26,24 @@ struct safetensor {
     int dims;
     const void *data; /* borrowed from the mapping or, for writing, from the caller */
     size_t bytes;
+    const char *path; /* of the file that holds it; not needed for writing */
 };
 
 struct safetensors {
-    struct file_map map;
-    struct arena arena;
-    struct safetensor *tensors; /* in the order of their data */
-    size_t count;
+    char *path; /* what speaks for all: of the one file, or of the index */
+    struct shard {
+        char *path;
+        struct file_map map;
+    } * shards;
+    struct safetensor *tensors; /* shard by shard, in the order of their data */
+    size_t shard_count, count;
+    struct arena arena; /* owns names and shards */
 };
 
 enum status safetensors_open(const char *path, struct safetensors *out, struct err *err);
+/* Of a model in a folder. STATUS_NOT_FOUND where there is none; STATUS_CORRUPT for an index or a file that
+ * cannot be trusted. */
+enum status safetensors_open_folder(const char *folder, struct safetensors *out, struct err *err);
 void safetensors_close(struct safetensors *file); /* harmless on a zeroed struct */
 
 /* NULL when absent. */
@@ -39,6 +52,9 @@ const struct safetensor *safetensors_find(const struct safetensors *file, const 
 /* Copies `bytes` of a tensor's data, wherever it lives, to host memory. */
 typedef enum status safetensors_fetch(void *context, void *host, const void *data, size_t bytes,
                                       struct err *err);
+/* The one for data in host memory. */
+enum status safetensors_fetch_host(void *context, void *host, const void *data, size_t bytes,
+                                   struct err *err);
 
 /* Writes the tensors (data, bytes, dtype, shape given) in order and fsyncs. Their data is read through
  * `fetch` in pieces of 1 MiB, so that device memory needs no second copy. Not atomic by itself: the caller

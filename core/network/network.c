@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "core/base/text.h"
-#include "core/model/rotary.h"
 
-/* cos and sin of position · rotary_frequency, (T, HS/2, 2). */
+/* cos and sin of position · model_rotary_frequency, (T, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
 {
     const struct model_config *c = &net->model->config;
@@ -20,7 +19,7 @@ static enum status upload_rope_table(struct network *net, struct err *err)
     if (!table) return err_set(err, STATUS_NO_MEMORY, "no memory for the rotary table of %d positions", T);
     for (int t = 0; t < T; t++)
         for (int i = 0; i < half; i++) {
-            double angle = t * rotary_frequency(c, i);
+            double angle = t * model_rotary_frequency(c, i);
             float *entry = table + ((size_t)t * (size_t)half + (size_t)i) * 2;
             entry[0] = (float)cos(angle);
             entry[1] = (float)sin(angle);

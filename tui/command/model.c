@@ -14,7 +14,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
 #include "core/model/imported_model.h"
-#include "core/model/weight_files.h"
+#include "core/model/safetensors.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
 #include "tui/session/model_folder.h"
@@ -38,33 +38,30 @@ enum { SHAPE_MAX = 64, NAME_MAX_SHOWN = 96 };
 
 struct description {
     const char *folder;
-    struct weight_files weights;
+    struct safetensors weights;
     struct model_config config;
     struct err config_problem; /* status 0: config holds */
     struct train_state state;  /* of one of our checkpoints */
     bool trained_here;
-    size_t tensors;
     uint64_t parameters, bytes;
 };
 
 static void count_tensors(struct description *m)
 {
-    for (size_t f = 0; f < m->weights.count; f++)
-        for (size_t t = 0; t < m->weights.files[f].content.count; t++) {
-            const struct safetensor *tensor = &m->weights.files[f].content.tensors[t];
-            uint64_t elements = 1;
-            for (int d = 0; d < tensor->dims; d++) elements *= (uint64_t)tensor->shape[d];
-            m->parameters += elements;
-            m->bytes += tensor->bytes;
-            m->tensors++;
-        }
+    for (size_t t = 0; t < m->weights.count; t++) {
+        const struct safetensor *tensor = &m->weights.tensors[t];
+        uint64_t elements = 1;
+        for (int d = 0; d < tensor->dims; d++) elements *= (uint64_t)tensor->shape[d];
+        m->parameters += elements;
+        m->bytes += tensor->bytes;
+    }
 }
 
 static enum status open_description(struct description *m, const char *folder, struct err *err)
 {
     char path[PATH_MAX];
     *m = (struct description){.folder = folder};
-    enum status status = weight_files_open(folder, &m->weights, err);
+    enum status status = safetensors_open_folder(folder, &m->weights, err);
     if (!status) status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
     if (status) return status;
     count_tensors(m);
@@ -75,7 +72,7 @@ static enum status open_description(struct description *m, const char *folder, s
 
 static void close_description(struct description *m)
 {
-    weight_files_close(&m->weights);
+    safetensors_close(&m->weights);
 }
 
 /* ---- text ---- */
@@ -99,14 +96,6 @@ static bool same_kind(const struct safetensor *a, const struct safetensor *b)
            memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->dims) == 0;
 }
 
-/* The n-th tensor of the files together. */
-static const struct safetensor *tensor_at(const struct description *m, size_t n)
-{
-    size_t file = 0;
-    while (n >= m->weights.files[file].content.count) n -= m->weights.files[file++].content.count;
-    return &m->weights.files[file].content.tensors[n];
-}
-
 static void print_tensor(const struct safetensor *t, size_t times)
 {
     char name[NAME_MAX_SHOWN], clean[NAME_MAX_SHOWN], shape[SHAPE_MAX] = "";
@@ -124,12 +113,13 @@ static void print_tensor(const struct safetensor *t, size_t times)
 /* Tensors that are the same in every layer are one line, where the first of them stands. */
 static void print_tensors(const struct description *m)
 {
-    for (size_t i = 0; i < m->tensors; i++) {
-        const struct safetensor *tensor = tensor_at(m, i);
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct safetensor *tensor = &m->weights.tensors[i];
         size_t times = 0;
         bool first = true;
-        for (size_t k = 0; first && k < i; k++) first = !same_kind(tensor_at(m, k), tensor);
-        for (size_t k = i; first && k < m->tensors; k++) times += same_kind(tensor, tensor_at(m, k));
+        for (size_t k = 0; first && k < i; k++) first = !same_kind(&m->weights.tensors[k], tensor);
+        for (size_t k = i; first && k < m->weights.count; k++)
+            times += same_kind(tensor, &m->weights.tensors[k]);
         if (first) print_tensor(tensor, times);
     }
 }
@@ -153,7 +143,7 @@ static void print_description(const struct description *m)
                c->num_kv_heads, c->intermediate_dim);
         printf("  tokens      a vocabulary of %d, up to %d in a sequence\n", c->vocab_size, c->max_seq_len);
     }
-    printf("  parameters  %s in %zu tensors, %s\n", TEXT_COUNT(m->parameters), m->tensors,
+    printf("  parameters  %s in %zu tensors, %s\n", TEXT_COUNT(m->parameters), m->weights.count,
            TEXT_BYTES(m->bytes));
     if (m->trained_here)
         printf("  training    step %" PRId64 ", %s\n", m->state.step,
@@ -197,8 +187,8 @@ static enum status print_json(const struct description *m, struct err *err)
     json_out_int(&json, "parameters", (int64_t)m->parameters);
     json_out_int(&json, "bytes", (int64_t)m->bytes);
     json_out_open(&json, "tensors", '[', JSON_OUT_LINES);
-    for (size_t i = 0; i < m->tensors; i++) {
-        const struct safetensor *t = tensor_at(m, i);
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct safetensor *t = &m->weights.tensors[i];
         json_out_open(&json, NULL, '{', JSON_OUT_LINES);
         json_out_text(&json, "name", t->name);
         json_out_text(&json, "dtype", t->dtype);

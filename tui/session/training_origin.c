@@ -88,7 +88,7 @@ static enum status find_origin(struct training_session *s, const struct run_info
     char newest[PATH_MAX];
     struct err problem = {0};
     enum status status = STATUS_OK;
-    enum status found = checkpoint_find_full(s->checkpoints, checkpoint, size, &problem);
+    enum status found = checkpoint_find(s->checkpoints, CHECKPOINT_NEWEST_FULL, checkpoint, size, &problem);
     if (found && !checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL)) {
         s->fresh = *run->parent_id && checkpoint_step(newest) == run->parent_step;
         return file_format_path(checkpoint, size, err, "%s", newest); /* else it is refused for what it is */

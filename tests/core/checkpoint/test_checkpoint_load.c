@@ -177,7 +177,8 @@ static uint16_t *write_short_weights(const struct model *model, const char *path
                                          {p->rows, p->cols},
                                          p->cols ? 2 : 1,
                                          halves + p->offset,
-                                         p->count * sizeof *halves};
+                                         p->count * sizeof *halves,
+                                         path};
     }
     if (safetensors_write(path, tensors, model->param_count, fetch_host, NULL, &err))
         fail_msg("%s", err.text);

@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 #include "core/model/hugging_face.h"
-#include "core/model/rotary.h"
 #include "tests/core/network/rig.h"
 
 static enum status read_text(const char *text, struct model_config *out, struct err *err)
@@ -132,7 +131,7 @@ static void rotary_frequencies_are_those_of_transformers(void **state)
         assert_int_equal(json_array_size(frequencies), config.head_dim / 2);
         for (int i = 0; i < config.head_dim / 2; i++) {
             double want = json_number_value(json_array_get(frequencies, (size_t)i)),
-                   got = rotary_frequency(&config, i);
+                   got = model_rotary_frequency(&config, i);
             if (!(fabs(got - want) < 2e-6 * want))
                 fail_msg("%s: pair %d turns by %.9g, not %.9g", text, i, got, want);
         }

@@ -35,8 +35,8 @@ static void open_file(struct fixture *f, const char *path)
     struct err err = {0};
     uint64_t size;
     if (safetensors_open(path, &f->file, &err)) fail_msg("%s", err.text);
-    memcpy(&size, f->file.map.data, sizeof size);
-    f->header = json_loadb((const char *)f->file.map.data + sizeof size, (size_t)size, 0, NULL);
+    memcpy(&size, f->file.shards[0].map.data, sizeof size);
+    f->header = json_loadb((const char *)f->file.shards[0].map.data + sizeof size, (size_t)size, 0, NULL);
     assert_non_null(f->header);
 }
 

@@ -1,0 +1,422 @@
+/* See checkpoint.h. Here: what is in a checkpoint, both ways: numbers, from wherever they lie and into a
+ * network piece by piece, nothing from a folder that does not fit the model; and the trainer's state. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/checkpoint_files.h"
+#include "core/model/hugging_face.h"
+
+/* Kinds of numbers, by the prefix of their tensors' names: weights and both moments. */
+static const char *const prefixes[] = {"", "m.", "v."};
+
+/* ---- where numbers lie ---- */
+
+/* What a failed device does not deliver is NaN: never the content of a checkpoint. */
+static enum status fetch_from_device(void *context, void *host, const void *data, size_t bytes,
+                                     struct err *err)
+{
+    struct network *net = context;
+    net->backend->mem_download(host, data, bytes, net->stream);
+    return net->backend->stream_wait(net->stream, err);
+}
+
+static float *moment(const struct network *net, int which)
+{
+    return network_at(net, which ? BUFFER_MOMENT2 : BUFFER_MOMENT1, 0);
+}
+
+struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
+{
+    struct checkpoint_source source = {.model = net->model,
+                                       .weights = net->weights,
+                                       .frozen = net->frozen,
+                                       .frozen_element = precision_element(net->plan->input.precision),
+                                       .moment_count = full ? net->plan->input.moments : 0,
+                                       .fetch = fetch_from_device,
+                                       .context = net};
+    for (int i = 0; i < source.moment_count; i++) source.moments[i] = moment(net, i);
+    return source;
+}
+
+/* To its place in the snapshot, which it returns. */
+static const void *copy_arena(struct network *net, enum buffer to, const void *from, size_t bytes)
+{
+    void *copy = network_at(net, to, 0);
+    if (bytes) net->backend->mem_download(copy, from, bytes, net->stream);
+    return copy;
+}
+
+enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_source *out, struct err *err)
+{
+    const struct plan *plan = net->plan;
+    size_t bytes = net->model->elements * sizeof(float);
+    struct checkpoint_source source = {.model = net->model,
+                                       .frozen_element = precision_element(plan->input.precision),
+                                       .moment_count = plan->input.snapshot - 1,
+                                       .fetch = safetensors_fetch_host};
+    source.weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, net->weights, bytes);
+    source.frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, net->frozen,
+                               net->model->frozen_elements * element_bytes(source.frozen_element));
+    for (int i = 0; i < source.moment_count; i++)
+        source.moments[i] = copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, moment(net, i), bytes);
+    enum status status = net->backend->stream_wait(net->stream, err);
+    if (!status) *out = source;
+    return status;
+}
+
+/* ---- the trainer's state ---- */
+
+/* A member of trainer.json. Versions before may not have written the optional ones; a real that is not finite
+ * is left out. */
+static const struct member {
+    const char *name;
+    enum { COUNT, WHOLE, REAL } kind; /* a count is not negative */
+    bool optional;
+    size_t offset;
+} members[] = {
+#define MEMBER(name, kind, optional, field) {name, kind, optional, offsetof(struct train_state, field)},
+    MEMBER("step", COUNT, false, step) MEMBER("updates", COUNT, false, updates)
+        MEMBER("cursor", COUNT, false, cursor) MEMBER("tokens", COUNT, false, tokens) MEMBER(
+            "lr_factor", REAL, false, lr_factor) MEMBER("skipped_in_a_row", COUNT, false, skipped_in_a_row)
+            MEMBER("best_step", WHOLE, false, stopping.best_step)
+                MEMBER("patience_used", COUNT, false, stopping.used)
+                    MEMBER("patience", WHOLE, false, stopping.patience)
+                        MEMBER("min_delta", REAL, false, stopping.min_delta)
+                            MEMBER("corpus_tokens", WHOLE, false, corpus.tokens)
+                                MEMBER("corpus_checksum", WHOLE, false, corpus.checksum)
+                                    MEMBER("tokenizer_checksum", WHOLE, false, corpus.tokenizer)
+                                        MEMBER("best_saved", WHOLE, true, best_saved)
+                                            MEMBER("best_val_loss", REAL, true, stopping.best)
+                                                MEMBER("patience_loss", REAL, true, stopping.reference)};
+
+static enum status write_state(const struct train_state *s, const char *path, struct err *err)
+{
+    json_t *json = json_object();
+    int failed = 0;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const char *field = (const char *)s + members[i].offset;
+        if (members[i].kind != REAL)
+            failed |= json_object_set_new(json, members[i].name, json_integer(*(const int64_t *)field));
+        else if (isfinite(*(const double *)field))
+            failed |= json_object_set_new(json, members[i].name, json_real(*(const double *)field));
+    }
+    if (*s->machine) failed |= json_object_set_new(json, "computed_with", json_string(s->machine));
+    char *text = failed ? NULL : json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    enum status status = text ? file_write_atomic(path, text, strlen(text), err)
+                              : err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
+    free(text);
+    json_decref(json);
+    return status;
+}
+
+static bool read_member(const json_t *json, const struct member *m, struct train_state *s)
+{
+    const json_t *value = json_object_get(json, m->name);
+    char *field = (char *)s + m->offset;
+    if (!value) return m->optional;
+    if (m->kind == REAL)
+        *(double *)field = json_number_value(value);
+    else
+        *(int64_t *)field = json_integer_value(value);
+    return m->kind == REAL ? json_is_number(value)
+                           : json_is_integer(value) && (m->kind == WHOLE || json_integer_value(value) >= 0);
+}
+
+enum status checkpoint_load_state(const char *folder, struct train_state *out, struct err *err)
+{
+    struct train_state s = {.best_saved = INT64_MIN, .stopping = {.best = INFINITY, .reference = NAN}};
+    char path[CHECKPOINT_PATH];
+    json_error_t problem;
+    const char *bad = NULL;
+    json_t *json =
+        json_load_file(checkpoint_join(path, folder, "trainer.json"), JSON_REJECT_DUPLICATES, &problem);
+    if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
+    for (size_t i = 0; !bad && i < sizeof members / sizeof *members; i++)
+        if (!read_member(json, &members[i], &s)) bad = members[i].name;
+    if (s.lr_factor < 0) bad = "lr_factor";
+    const char *machine = json_string_value(json_object_get(json, "computed_with"));
+    snprintf(s.machine, sizeof s.machine, "%s", machine ? machine : "");
+    json_decref(json);
+    if (bad) return err_set(err, STATUS_CORRUPT, "%s: %s is missing, or no such number", path, bad);
+    if (isnan(s.stopping.reference)) s.stopping.reference = s.stopping.best;
+    if (s.best_saved == INT64_MIN) s.best_saved = s.stopping.best_step; /* every best was taken for saved */
+    *out = s;
+    return STATUS_OK;
+}
+
+/* ---- saving ---- */
+
+static struct safetensor describe(const struct checkpoint_source *source, int kind, const struct param *p,
+                                  const char *name)
+{
+    enum element element = kind == 0 && p->frozen ? source->frozen_element : ELEMENT_FP32;
+    const void *base = kind ? source->moments[kind - 1] : p->frozen ? source->frozen : source->weights;
+    return (struct safetensor){.name = name,
+                               .dtype = element == ELEMENT_BF16 ? "BF16" : "F32",
+                               .shape = {p->rows, p->cols},
+                               .dims = p->cols ? 2 : 1,
+                               .data = (const unsigned char *)base + p->offset * element_bytes(element),
+                               .bytes = p->count * element_bytes(element)};
+}
+
+/* Numbers of the kinds from `first` to `last`; moments of what is trainable. */
+static enum status write_numbers(const char *path, const struct checkpoint_source *source, int first,
+                                 int last, struct err *err)
+{
+    const struct model *model = source->model;
+    size_t count = 0;
+    struct arena arena;
+    arena_init(&arena, 65536);
+    struct safetensor *tensors = arena_alloc_array(&arena, model->param_count * 2, sizeof *tensors);
+    bool named = tensors != NULL;
+    for (int kind = first; kind <= last; kind++)
+        for (size_t i = 0; named && i < model->param_count; i++) {
+            const struct param *p = &model->params[i];
+            if (kind && p->frozen) continue;
+            tensors[count] = describe(source, kind, p, arena_printf(&arena, "%s%s", prefixes[kind], p->name));
+            named = tensors[count++].name != NULL;
+        }
+    enum status status = named ? safetensors_write(path, tensors, count, source->fetch, source->context, err)
+                               : err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
+    arena_release(&arena);
+    return status;
+}
+
+static enum status fill(const char *folder, const struct checkpoint_source *source,
+                        const struct train_state *state, const struct tokenizer *tokenizer, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    enum status status = file_remove_tree(folder, err);
+    if (!status) status = file_make_folders(folder, err);
+    if (!status)
+        status = write_numbers(checkpoint_join(path, folder, "model.safetensors"), source, 0, 0, err);
+    if (!status && source->moment_count)
+        status = write_numbers(checkpoint_join(path, folder, "optimizer.safetensors"), source, 1,
+                               source->moment_count, err);
+    checkpoint_join(path, folder, "config.json");
+    if (!status) status = hugging_face_write_config(&source->model->config, path, err);
+    if (!status) status = write_state(state, checkpoint_join(path, folder, "trainer.json"), err);
+    if (status || !tokenizer) return status;
+    status = tokenizer_save_json(tokenizer, checkpoint_join(path, folder, "tokenizer.json"), err);
+    checkpoint_join(path, folder, "tokenizer_config.json");
+    return status ? status : hugging_face_write_tokenizer_config(path, err);
+}
+
+enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
+                            const struct train_state *state, const struct tokenizer *tokenizer,
+                            int64_t *bytes, struct err *err)
+{
+    char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH];
+    snprintf(final, sizeof final, "%s/step-%" PRId64, parent, state->step);
+    snprintf(temporary, sizeof temporary, "%s/.step-%" PRId64 ".tmp-%ld", parent, state->step,
+             (long)getpid());
+    enum status status = fill(temporary, source, state, tokenizer, err);
+    if (!status) status = checkpoint_seal(temporary, bytes, err);
+    if (!status) status = checkpoint_publish(temporary, final, err);
+    if (!status) return STATUS_OK;
+    file_remove_tree(temporary, NULL);
+    err_prefix(err, "checkpoint at step %" PRId64, state->step);
+    return status;
+}
+
+/* ---- loading: does it fit ---- */
+
+/* max_seq_len is left out: no weight depends on it, and a resumed run may raise it. */
+static enum status check_model(const char *folder, const struct model_config *wanted, struct err *err)
+{
+    struct model_config saved;
+    char path[CHECKPOINT_PATH];
+    enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), &saved, err);
+    if (status) return status;
+#define NUMBER(field)                                                                                        \
+    {                                                                                                        \
+#field, (double)saved.field, (double)wanted->field                                                   \
+    }
+    const struct {
+        const char *name;
+        double saved, wanted;
+    } fields[] = {NUMBER(vocab_size),   NUMBER(hidden_dim),       NUMBER(num_layers), NUMBER(num_heads),
+                  NUMBER(num_kv_heads), NUMBER(head_dim),         NUMBER(rope_base),  NUMBER(norm_eps),
+                  NUMBER(tie_weights),  NUMBER(intermediate_dim), NUMBER(qk_norm),    NUMBER(qkv_bias)};
+#undef NUMBER
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].saved != fields[i].wanted)
+            return err_set(err, STATUS_USAGE,
+                           "%s: was saved with model.%s = %.10g, this model has %.10g (weights fit only the "
+                           "model that they were trained in)",
+                           folder, fields[i].name, fields[i].saved, fields[i].wanted);
+    for (int i = 0; i < wanted->head_dim / 2; i++)
+        if (model_rotary_frequency(&saved, i) != model_rotary_frequency(wanted, i))
+            return err_set(
+                err, STATUS_USAGE,
+                "%s: was saved with other rotary frequencies than this model's (set model.rope_scaling "
+                "and the keys that belong to it as they are in its config.json)",
+                folder);
+    return STATUS_OK;
+}
+
+/* The tensor of a parameter, NULL where there is none. Ours are F32; weights of others may be shorter,
+ * moments may not. */
+static enum status find_tensor(const struct safetensors *file, int kind, const struct param *p,
+                               const struct safetensor **out, struct err *err)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s%s", prefixes[kind], p->name);
+    const struct safetensor *t = *out = safetensors_find(file, name);
+    if (!t)
+        return err_set(err, STATUS_USAGE, "%s: has no tensor %s, which this model needs", file->path, name);
+    bool shorter = strcmp(t->dtype, "BF16") == 0 || strcmp(t->dtype, "F16") == 0;
+    if (strcmp(t->dtype, "F32") != 0 && (kind || !shorter))
+        return err_set(err, STATUS_USAGE, "%s: %s is %s, only %s", t->path, name, t->dtype,
+                       kind ? "F32 is read as a moment" : "F32, BF16 and F16 are read");
+    if (t->dims != (p->cols ? 2 : 1) || t->shape[0] != p->rows || (p->cols && t->shape[1] != p->cols))
+        return err_set(err, STATUS_USAGE, "%s: %s is (%lld, %lld), this model needs (%d, %d)", t->path, name,
+                       (long long)t->shape[0], (long long)(t->dims > 1 ? t->shape[1] : 0), p->rows, p->cols);
+    return STATUS_OK;
+}
+
+/* A parameter that was frozen when the checkpoint was saved has no moments in it, neither m nor v. */
+static bool has_moments(const struct safetensors *file, const struct param *p)
+{
+    const struct safetensor *t;
+    find_tensor(file, 1, p, &t, NULL);
+    if (!t) find_tensor(file, 2, p, &t, NULL);
+    return t != NULL;
+}
+
+/* Whether a tensor that the model has no place for says nothing new: rotary frequencies, and the embedding
+ * once more, as the head that it is tied to. */
+static bool is_known(const struct safetensors *file, const struct safetensor *t, const struct model *model)
+{
+    if (model_find(model, t->name) || strstr(t->name, "rotary_emb.inv_freq")) return true;
+    if (!model->config.tie_weights || strcmp(t->name, "lm_head.weight") != 0) return false;
+    const struct safetensor *e = safetensors_find(file, "model.embed_tokens.weight");
+    return e && strcmp(e->dtype, t->dtype) == 0 && e->bytes == t->bytes &&
+           memcmp(e->data, t->data, e->bytes) == 0;
+}
+
+enum status checkpoint_check_weights(const struct safetensors *file, const struct model *model,
+                                     struct err *err)
+{
+    const struct safetensor *t;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < file->count; i++)
+        if (!is_known(file, &file->tensors[i], model))
+            return err_set(err, STATUS_USAGE, "%s: has a tensor %.80s, which this model does not have",
+                           file->tensors[i].path, file->tensors[i].name);
+    for (size_t i = 0; !status && i < model->param_count; i++)
+        status = find_tensor(file, 0, &model->params[i], &t, err);
+    return status;
+}
+
+/* ---- loading ---- */
+
+/* IEEE 754 binary16, which binary32 holds exactly. */
+static float from_half(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
+    float value;
+    if (exponent == 0) { /* zero or subnormal */
+        value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    uint32_t bits = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Element `i` of a tensor, in fp32. */
+static float element_of(const struct safetensor *t, size_t i)
+{
+    const unsigned char *from = (const unsigned char *)t->data + 2 * i;
+    uint16_t half = (uint16_t)(from[0] | from[1] << 8);
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    if (strcmp(t->dtype, "F16") == 0) return from_half(half);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Through the plan's staging memory; `to` NULL: to the parameter itself. */
+static enum status upload_tensor(const struct safetensor *t, struct network *net, const struct param *p,
+                                 float *to, struct err *err)
+{
+    size_t most = net->plan->place[BUFFER_STAGING].bytes / sizeof(float);
+    float *piece = network_at(net, BUFFER_STAGING, 0);
+    enum status status = STATUS_OK;
+    for (size_t at = 0; !status && at < p->count; at += most) {
+        size_t n = p->count - at < most ? p->count - at : most;
+        if (strcmp(t->dtype, "F32") == 0)
+            memcpy(piece, (const unsigned char *)t->data + at * sizeof *piece, n * sizeof *piece);
+        else
+            for (size_t i = 0; i < n; i++) piece[i] = element_of(t, at + i);
+        if (!to) {
+            status = network_write_parameter(net, p, at, piece, n, err);
+            continue;
+        }
+        net->backend->mem_upload(to + at, piece, n * sizeof *piece, net->stream);
+        status = net->backend->stream_wait(net->stream, err); /* before the piece is written again */
+    }
+    return status;
+}
+
+enum status checkpoint_load_weights(const char *folder, struct network *net, struct err *err)
+{
+    const struct model *model = net->model;
+    struct safetensors file = {0};
+    const struct safetensor *t;
+    enum status status = check_model(folder, &model->config, err);
+    if (!status) status = safetensors_open_folder(folder, &file, err);
+    if (!status) status = checkpoint_check_weights(&file, model, err); /* all, before the first is copied */
+    for (size_t i = 0; !status && i < model->param_count; i++) {
+        status = find_tensor(&file, 0, &model->params[i], &t, err);
+        if (!status) status = upload_tensor(t, net, &model->params[i], NULL, err);
+    }
+    if (!status) network_weights_written(net);
+    safetensors_close(&file);
+    return status;
+}
+
+/* The moment of that kind, of what is trainable and has one; the others stay zero. */
+static enum status load_moment(const struct safetensors *file, struct network *net, int kind,
+                               const struct param **thawed, struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < net->model->param_count; i++) {
+        const struct param *p = &net->model->params[i];
+        const struct safetensor *t;
+        if (p->frozen) continue;
+        if (!has_moments(file, p)) {
+            if (!*thawed) *thawed = p;
+            continue;
+        }
+        status = find_tensor(file, kind, p, &t, err);
+        if (!status) status = upload_tensor(t, net, p, moment(net, kind - 1) + p->offset, err);
+    }
+    return status;
+}
+
+enum status checkpoint_load(const char *folder, struct network *net, struct train_state *state,
+                            const struct param **thawed, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    struct safetensors file = {0};
+    const struct param *first = NULL;
+    enum status status = checkpoint_load_weights(folder, net, err);
+    if (!status)
+        status = safetensors_open(checkpoint_join(path, folder, "optimizer.safetensors"), &file, err);
+    for (int kind = 1; !status && kind <= net->plan->input.moments; kind++)
+        status = load_moment(&file, net, kind, &first, err);
+    if (thawed) *thawed = first;
+    safetensors_close(&file);
+    return status ? status : checkpoint_load_state(folder, state, err);
+}
