@@ -81,7 +81,7 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
         {{"resume"}, "needs RUN"},
         {{"order", "latest", "puase"}, "no verb \"puase\"; did you mean \"pause\"?"},
         {{"order", "latest", "lr-factor", "-1"}, "lr-factor needs one number from 0 to 1000"},
-        {{"export", "latest", "--table", "stpes"}, "--table stpes: must be steps, evals, "},
+        {{"export", "latest", "--table", "stpes"}, "--table stpes: must be steps|evals|"},
         {{"generate", "x", "--top-p", "1.5"}, "--top-p 1.5: must be a number from "},
         {{"generate", "x", "--max-tokens", ""}, "--max-tokens: needs a value, N"},
         {{"generate", "x", "--seed=1", "--seed=2"}, "--seed: is given twice"},
