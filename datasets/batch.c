@@ -1,7 +1,6 @@
 /* See batch.h. */
 #include "datasets/batch.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -78,30 +77,28 @@ uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index
 
 /* ---- cutting ---- */
 
-static void add_run(struct split *split, struct split_run run)
+/* Tokens [from, to) of all files, counted through. */
+static enum status cut(struct split *split, const struct corpus *corpus, uint64_t from, uint64_t to,
+                       struct err *err)
 {
-    uint64_t sequences = run.count ? (run.count - 1) / (uint64_t)split->seq_len : 0;
-    split->token_count += run.count;
-    if (!sequences) return;
-    run.first = split->sequences;
-    split->sequences += sequences;
-    *(split->runs ? &split->runs[split->run_count] : &split->run) = run;
-    split->run_count++;
-}
-
-/* Tokens [from, to) of all files, counted through. `split` has room for a run of each. */
-static void cut(struct split *split, const struct token_file *files, size_t count, uint64_t from, uint64_t to)
-{
-    uint64_t before = 0;
-    for (size_t i = 0; i < count; before += files[i++].count) {
-        const struct token_file *file = &files[i];
+    uint64_t before = 0, T = (uint64_t)split->seq_len;
+    split->runs = calloc(corpus->file_count, sizeof *split->runs);
+    if (!split->runs)
+        return err_set(err, STATUS_NO_MEMORY, "not enough memory to cut %zu token files", corpus->file_count);
+    for (size_t i = 0; i < corpus->file_count; before += corpus->files[i++].count) {
+        const struct token_file *file = &corpus->files[i];
         uint64_t start = from > before ? from - before : 0, end = to > before ? to - before : 0;
         if (end > file->count) end = file->count;
         if (start >= end) continue;
-        add_run(split, (struct split_run){.wide = file->narrow ? NULL : file->tokens + start,
-                                          .narrow = file->narrow ? file->narrow + start : NULL,
-                                          .count = end - start});
+        split->token_count += end - start;
+        if (end - start <= T) continue;
+        split->runs[split->run_count++] =
+            (struct split_run){.wide = file->narrow ? NULL : file->tokens + start,
+                               .narrow = file->narrow ? file->narrow + start : NULL,
+                               .first = split->sequences};
+        split->sequences += (end - start - 1) / T;
     }
+    return STATUS_OK;
 }
 
 static enum status check_length(const struct split *split, const char *what, const char *remedy,
@@ -116,95 +113,33 @@ static enum status check_length(const struct split *split, const char *what, con
         split->token_count > (uint64_t)split->seq_len ? " from one file" : "", remedy);
 }
 
-static uint64_t tokens_of(const struct token_file *files, size_t count)
+enum status split_corpus(const struct corpus *corpus, double val_fraction, int seq_len, uint64_t seed,
+                         enum shuffle shuffle, struct split *train, struct split *validation, struct err *err)
 {
-    uint64_t tokens = 0;
-    for (size_t i = 0; i < count; i++) tokens += files[i].count;
-    return tokens;
-}
-
-static enum status check_arguments(double val_fraction, int seq_len, struct err *err)
-{
+    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1}, held = head;
+    const struct corpus *own = corpus->validation;
+    held.shuffle = SHUFFLE_NONE;
     if (seq_len < 1)
         return err_set(err, STATUS_USAGE, "seq_len: %d is not a length (give 1 or more tokens)", seq_len);
     if (!(val_fraction >= 0 && val_fraction < 1))
         return err_set(err, STATUS_USAGE, "val_fraction: %g is not in [0, 1)", val_fraction);
-    return STATUS_OK;
-}
-
-/* What is cut: `files` for training, of which the last `tail` tokens are held out where `rest` is NULL. */
-struct pieces {
-    const struct token_file *files, *rest;
-    size_t count, rest_count;
-    uint64_t tail;
-    bool validates; /* there must be validation tokens */
-};
-
-static enum status make(const struct pieces *p, int seq_len, uint64_t seed, enum shuffle shuffle,
-                        struct split *train, struct split *validation, struct err *err)
-{
-    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1};
-    struct split held = {.seq_len = seq_len, .seed = seed, .shuffle = SHUFFLE_NONE, .padding = -1};
-    enum status status = STATUS_OK;
-    uint64_t tokens = tokens_of(p->files, p->count);
-    size_t held_count = p->rest ? p->rest_count : p->count;
-    if ((p->count > 1 && !(head.runs = calloc(p->count, sizeof *head.runs))) ||
-        (held_count > 1 && !(held.runs = calloc(held_count, sizeof *held.runs)))) {
-        status = err_set(err, STATUS_NO_MEMORY, "not enough memory to cut %zu token files", p->count);
-        goto out;
+    uint64_t tail = own ? 0 : (uint64_t)((double)corpus->tokens * val_fraction);
+    if (tail > corpus->tokens) tail = corpus->tokens; /* only where a double cannot hold the count */
+    enum status status = cut(&head, corpus, 0, corpus->tokens - tail, err);
+    if (!status)
+        status = own ? cut(&held, own, 0, own->tokens, err)
+                     : cut(&held, corpus, corpus->tokens - tail, corpus->tokens, err);
+    if (!status) status = check_length(&head, "training", "", err);
+    if (!status && (own || val_fraction > 0))
+        status = check_length(&held, "validation", own ? "" : ", a larger val_fraction", err);
+    if (!status) {
+        *train = head;
+        *validation = held;
+        return STATUS_OK;
     }
-    cut(&head, p->files, p->count, 0, tokens - p->tail);
-    if (p->rest)
-        cut(&held, p->rest, p->rest_count, 0, UINT64_MAX);
-    else
-        cut(&held, p->files, p->count, tokens - p->tail, tokens);
-    status = check_length(&head, "training", "", err);
-    if (!status && p->validates)
-        status = check_length(&held, "validation", p->rest ? "" : ", a larger val_fraction", err);
-out:
-    if (status) {
-        split_release(&head);
-        split_release(&held);
-        return status;
-    }
-    *train = head;
-    *validation = held;
-    return STATUS_OK;
-}
-
-enum status split_files(const struct token_file *files, size_t count, double val_fraction, int seq_len,
-                        uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
-                        struct err *err)
-{
-    struct pieces pieces = {.files = files, .count = count, .validates = val_fraction > 0};
-    enum status status = check_arguments(val_fraction, seq_len, err);
-    if (status) return status;
-    uint64_t tokens = tokens_of(files, count);
-    pieces.tail = (uint64_t)((double)tokens * val_fraction);
-    if (pieces.tail > tokens) pieces.tail = tokens; /* only where a double cannot hold the count */
-    return make(&pieces, seq_len, seed, shuffle, train, validation, err);
-}
-
-enum status split_make(const uint32_t *tokens, uint64_t count, double val_fraction, int seq_len,
-                       uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
-                       struct err *err)
-{
-    struct token_file file = {.tokens = tokens, .count = count};
-    assert(tokens || !count);
-    return split_files(&file, 1, val_fraction, seq_len, seed, shuffle, train, validation, err);
-}
-
-enum status split_corpus(const struct corpus *corpus, double val_fraction, int seq_len, uint64_t seed,
-                         enum shuffle shuffle, struct split *train, struct split *validation, struct err *err)
-{
-    struct pieces pieces = {.validates = true};
-    pieces.files = corpus_runs(corpus, &pieces.count);
-    if (!corpus->validation)
-        return split_files(pieces.files, pieces.count, val_fraction, seq_len, seed, shuffle, train,
-                           validation, err);
-    pieces.rest = corpus_runs(corpus->validation, &pieces.rest_count);
-    enum status status = check_arguments(0, seq_len, err);
-    return status ? status : make(&pieces, seq_len, seed, shuffle, train, validation, err);
+    split_release(&head);
+    split_release(&held);
+    return status;
 }
 
 void split_release(struct split *split)
@@ -218,7 +153,6 @@ void split_release(struct split *split)
 /* The run that holds a sequence: the last one that begins at or before it. */
 static const struct split_run *run_of(const struct split *split, uint64_t sequence)
 {
-    if (!split->runs) return &split->run;
     size_t low = 0, high = split->run_count;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
@@ -234,11 +168,6 @@ static const struct split_run *find_sequence(const struct split *split, uint64_t
     const struct split_run *run = run_of(split, place);
     *offset = (place - run->first) * (uint64_t)split->seq_len;
     return run;
-}
-
-void split_pad(struct split *split, int64_t padding)
-{
-    split->padding = padding;
 }
 
 static void ignore_padding(int32_t *targets, uint64_t count, int64_t padding)

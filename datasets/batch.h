@@ -27,38 +27,27 @@ enum shuffle {
 struct split_run {
     const uint32_t *wide;
     const uint16_t *narrow;
-    uint64_t count;
     uint64_t first; /* the number of its first sequence; runs without a whole sequence are left out */
 };
 
 /* Tokens cut into sequences. */
 struct split {
-    struct split_run run;   /* of a split with one run */
-    struct split_run *runs; /* run_count of them, owned; NULL: `run` is the only one */
+    struct split_run *runs; /* run_count of them, owned */
     size_t run_count;
     uint64_t token_count; /* of all runs */
     int seq_len;          /* T */
     uint64_t sequences;   /* the sum of (count - 1) / T over the runs */
     uint64_t seed;
     enum shuffle shuffle;
-    int64_t padding; /* id whose labels do not count; -1: none. Set by split_pad */
+    int64_t
+        padding; /* a target with this id does not count: it is LABEL_IGNORED; -1, as at first: all count */
 };
+enum { LABEL_IGNORED = -100 };
 
-/* Cuts `count` tokens into train and validation. val_fraction in [0, 1); 0 leaves validation->sequences 0.
- * STATUS_USAGE with both numbers when a split that must have sequences is shorter than one (T+1 tokens).
- * What this makes need not be released. */
-enum status split_make(const uint32_t *tokens, uint64_t count, double val_fraction, int seq_len,
-                       uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
-                       struct err *err);
-
-/* The same for token files in order; the tail that is held out may begin in the midst of one and reach over
- * several. Splits from here are released. */
-enum status split_files(const struct token_file *files, size_t count, double val_fraction, int seq_len,
-                        uint64_t seed, enum shuffle shuffle, struct split *train, struct split *validation,
-                        struct err *err);
-
-/* The same for a corpus. Where it has validation data of its own, val_fraction says nothing and all of the
- * corpus is trained on. */
+/* Cuts a corpus into train and validation. val_fraction in [0, 1); 0 leaves validation->sequences 0. The tail
+ * that is held out may begin in the midst of a file and reach over several. Where the corpus has validation
+ * data of its own, val_fraction says nothing and all of the corpus is trained on. STATUS_USAGE with both
+ * numbers when a split that must have sequences is shorter than one (T+1 tokens). */
 enum status split_corpus(const struct corpus *corpus, double val_fraction, int seq_len, uint64_t seed,
                          enum shuffle shuffle, struct split *train, struct split *validation,
                          struct err *err);
@@ -67,10 +56,6 @@ void split_release(struct split *split); /* harmless on a zeroed struct */
 
 /* The position of the `index`-th sequence of `epoch` in file order: a permutation of [0, sequences). */
 uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index);
-
-/* From here on a target that is `padding` does not count: it is LABEL_IGNORED. -1: all count, as at first. */
-void split_pad(struct split *split, int64_t padding);
-enum { LABEL_IGNORED = -100 };
 
 /* Fills inputs and targets (B,T) int32 with sequences cursor, cursor+1, … cursor+B-1, counted over all
  * epochs: sequence number c belongs to epoch c / sequences. */

@@ -54,7 +54,8 @@ struct bpe_trainer {
     uint32_t *touched; /* pairs */
     size_t touched_count, touched_capacity;
     const struct progress *progress;
-    uint64_t done, reported, total; /* bytes of the present text */
+    uint64_t done, reported, total; /* bytes of text */
+    int vocab_size;                 /* to be learned */
 };
 
 static enum status no_memory(struct err *err)
@@ -74,11 +75,16 @@ static bool reserve(void **array, size_t count, size_t *capacity, size_t size)
     return true;
 }
 
-enum status bpe_trainer_new(struct bpe_trainer **out, struct err *err)
+enum status bpe_trainer_new(int vocab_size, struct bpe_trainer **out, struct err *err)
 {
     static const char *const pattern = PRETOKENIZER_GPT2;
+    if (vocab_size < BPE_TRAIN_VOCAB_MIN || vocab_size > BPE_TRAIN_VOCAB_MAX)
+        return err_set(err, STATUS_USAGE,
+                       "a vocabulary of %d tokens: give a number from %d (the bytes) to %d", vocab_size,
+                       BPE_TRAIN_VOCAB_MIN, BPE_TRAIN_VOCAB_MAX);
     struct bpe_trainer *made = calloc(1, sizeof *made);
     if (!made) return no_memory(err);
+    made->vocab_size = vocab_size;
     arena_init(&made->arena, 1 << 18);
     enum status status = pretokenizer_new(&pattern, 1, "bpe", &made->pretokenizer, err);
     if (!status) status = pretokenizer_scratch_new(made->pretokenizer, &made->scratch, err);
@@ -152,17 +158,15 @@ static enum status count_piece(void *context, const char *piece, size_t n, struc
     return STATUS_OK;
 }
 
-enum status bpe_trainer_count(struct bpe_trainer *trainer, const char *text, size_t n,
-                              const struct progress *progress, struct err *err)
+enum status bpe_trainer_count(struct bpe_trainer *trainer, const char *text, size_t n, uint64_t before,
+                              uint64_t total, const struct progress *progress, struct err *err)
 {
     trainer->progress = progress;
-    trainer->done = trainer->reported = 0;
-    trainer->total = n;
-    if (!progress_report(progress, "counting words", "bytes", 0, n))
-        return err_set(err, STATUS_INTERRUPTED, "interrupted while counting words");
+    trainer->done = trainer->reported = before;
+    trainer->total = total;
     enum status status =
         pretokenizer_split(trainer->pretokenizer, trainer->scratch, text, n, count_piece, trainer, err);
-    if (!status && !progress_report(progress, "counting words", "bytes", n, n))
+    if (!status && !progress_report(progress, "counting words", "bytes", before + n, total))
         status = err_set(err, STATUS_INTERRUPTED, "interrupted while counting words");
     return status;
 }
@@ -354,11 +358,11 @@ static uint32_t find_token(struct token_table *table, struct bpe_spec *spec, str
     return (uint32_t)spec->vocab_size - 1;
 }
 
-static enum status learn(struct bpe_trainer *t, int vocab_size, struct bpe_spec *spec,
-                         struct bpe_token *tokens, struct bpe_merge *merges, size_t merge_capacity,
-                         struct err *err)
+static enum status learn(struct bpe_trainer *t, struct bpe_spec *spec, struct bpe_token *tokens,
+                         struct bpe_merge *merges, size_t merge_capacity, struct err *err)
 {
     struct token_table table = {.slots = 1024};
+    int vocab_size = t->vocab_size;
     while (table.slots < 2 * (size_t)vocab_size) table.slots *= 2;
     table.ids = arena_alloc_array(&t->arena, table.slots, sizeof *table.ids);
     if (!table.ids) return no_memory(err);
@@ -391,13 +395,10 @@ static enum status learn(struct bpe_trainer *t, int vocab_size, struct bpe_spec 
     return STATUS_OK;
 }
 
-enum status bpe_trainer_learn(struct bpe_trainer *trainer, int vocab_size, const struct progress *progress,
+enum status bpe_trainer_learn(struct bpe_trainer *trainer, const struct progress *progress,
                               struct tokenizer **out, struct err *err)
 {
-    if (vocab_size < BPE_TRAIN_VOCAB_MIN || vocab_size > BPE_TRAIN_VOCAB_MAX)
-        return err_set(err, STATUS_USAGE,
-                       "a vocabulary of %d tokens: give a number from %d (the bytes) to %d", vocab_size,
-                       BPE_TRAIN_VOCAB_MIN, BPE_TRAIN_VOCAB_MAX);
+    int vocab_size = trainer->vocab_size;
     static const char *const pattern = PRETOKENIZER_GPT2;
     size_t merge_capacity = 2 * (size_t)vocab_size; /* some merges spell a token that is there already */
     struct byte_alphabet alphabet;
@@ -421,7 +422,7 @@ enum status bpe_trainer_learn(struct bpe_trainer *trainer, int vocab_size, const
         status = no_memory(err);
         goto out;
     }
-    if ((status = learn(trainer, vocab_size, &spec, tokens, merges, merge_capacity, err))) goto out;
+    if ((status = learn(trainer, &spec, tokens, merges, merge_capacity, err))) goto out;
     if (spec.vocab_size > 256)
         progress_report(progress, "learning merges", "merges", spec.vocab_size - 256, spec.vocab_size - 256);
     if ((status = bpe_new(&spec, "bpe", &bpe, err))) goto out;

@@ -18,17 +18,19 @@ enum { BPE_TRAIN_VOCAB_MIN = 256, BPE_TRAIN_VOCAB_MAX = 1000000 };
 
 struct bpe_trainer;
 
-enum status bpe_trainer_new(struct bpe_trainer **out, struct err *err);
+/* STATUS_USAGE when vocab_size is out of the range above. */
+enum status bpe_trainer_new(int vocab_size, struct bpe_trainer **out, struct err *err);
 void bpe_trainer_free(struct bpe_trainer *trainer); /* harmless on NULL */
 
-/* Counts the pieces of `text`; may be called for many texts. Reports the phase "counting words" in bytes of
- * this text. STATUS_INTERRUPTED leaves a trainer that is only good for being freed. */
-enum status bpe_trainer_count(struct bpe_trainer *trainer, const char *text, size_t n,
-                              const struct progress *progress, struct err *err);
+/* Counts the pieces of `text`; may be called for many texts. `before` are the bytes of those that were,
+ * `total` of all; reports the phase "counting words" in bytes. STATUS_INTERRUPTED leaves a trainer that is
+ * only good for being freed. */
+enum status bpe_trainer_count(struct bpe_trainer *trainer, const char *text, size_t n, uint64_t before,
+                              uint64_t total, const struct progress *progress, struct err *err);
 
 /* Learns until the vocabulary has vocab_size tokens or no pair is left; a short text gives fewer. Reports the
- * phase "learning merges". To be called once. STATUS_USAGE when vocab_size is out of the range above. */
-enum status bpe_trainer_learn(struct bpe_trainer *trainer, int vocab_size, const struct progress *progress,
+ * phase "learning merges". To be called once. */
+enum status bpe_trainer_learn(struct bpe_trainer *trainer, const struct progress *progress,
                               struct tokenizer **out, struct err *err);
 
 #endif

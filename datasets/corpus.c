@@ -1,155 +1,74 @@
 /* See corpus.h. */
 #include "datasets/corpus.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdbool.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/base/file.h"
-#include "datasets/data_words.h"
+#include "datasets/inputs.h"
 #include "datasets/preparation.h"
-#include "datasets/text_inputs.h"
-#include "datasets/unfinished.h"
 
-/* Part of every cache key: to be changed with the way text becomes tokens. */
-#define CACHE_FORMAT "anneal corpus 1"
+/* Of a mark: how much of a file is read. */
+enum { WHOLE = 16 << 20, PIECE = 64 << 10, PIECES = 256, PIECES_LEAST = 4 };
 
-enum { HASH_BYTES = 4 << 20 };
+/* ---- opening ---- */
 
-/* ---- the cache ---- */
-
-struct hashing {
-    XXH3_state_t *state;
-    const struct progress *progress;
-};
-
-static enum status hash_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
-                             uint64_t total, struct err *err)
+/* Files without a sidecar are taken on trust: whoever named them knows what wrote them. */
+static enum status check_tokenizers(struct corpus *corpus, struct err *err)
 {
-    struct hashing *h = context;
-    uint64_t size = n;
-    (void)path;
-    XXH3_128bits_update(h->state, &size, sizeof size);
-    for (size_t i = 0; i < n; i += HASH_BYTES) {
-        XXH3_128bits_update(h->state, text + i, n - i < HASH_BYTES ? n - i : HASH_BYTES);
-        if (!progress_report(h->progress, "checking", "bytes", before + i, total))
-            return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
+    const struct token_file *known = NULL;
+    for (size_t i = 0; i < corpus->file_count; i++) {
+        const struct token_file *file = &corpus->files[i];
+        if (!file->tokenizer_checksum) continue;
+        if (!known) {
+            known = file;
+            corpus->described = i;
+        } else if (file->tokenizer_checksum != known->tokenizer_checksum) {
+            return err_set(
+                err, STATUS_USAGE,
+                "%.150s: was prepared with another tokenizer (%.50s) than %.150s (%.50s): one of the "
+                "two must be prepared again",
+                file->path, file->tokenizer, known->path, known->tokenizer);
+        }
     }
-    if (!progress_report(h->progress, "checking", "bytes", before + n, total))
-        return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
     return STATUS_OK;
 }
 
-/* 32 hexadecimal digits that name these texts under this tokenizer. */
-static enum status cache_key(const struct text_inputs *inputs, const char *word,
-                             const struct tokenizer *opened, const struct progress *progress, char key[33],
-                             struct err *err)
+static enum status open_files(char *const *paths, size_t count, struct corpus *corpus, struct err *err)
 {
-    struct hashing work = {XXH3_createState(), progress};
-    if (!work.state) return err_set(err, STATUS_NO_MEMORY, "not enough memory to check the corpus");
-    XXH3_128bits_reset(work.state);
-    XXH3_128bits_update(work.state, CACHE_FORMAT, sizeof CACHE_FORMAT);
-    uint64_t tokenizer[2] = {opened ? tokenizer_checksum(opened) : 0,
-                             opened ? 0 : (uint64_t)preparation_bpe_size(word)};
-    XXH3_128bits_update(work.state, tokenizer, sizeof tokenizer);
-    enum status status = text_inputs_each(inputs, hash_text, &work, err);
-    XXH128_hash_t digest = XXH3_128bits_digest(work.state);
-    XXH3_freeState(work.state);
-    snprintf(key, 33, "%016llx%016llx", (unsigned long long)digest.high64, (unsigned long long)digest.low64);
-    return status;
-}
-
-/* Opens what preparation_write has left in `folder`. */
-static enum status open_folder(const char *folder, struct corpus *out, struct err *err)
-{
-    struct corpus corpus = {0};
-    char *tokenizer = corpus.tokenizer_word;
-    enum status status;
-    if ((status = file_format_path(corpus.path, sizeof corpus.path, err, "%s/corpus.tok", folder)) ||
-        (status =
-             file_format_path(tokenizer, sizeof corpus.tokenizer_word, err, "%s/tokenizer.json", folder)) ||
-        (status = token_file_open(corpus.path, &corpus.file, err)) ||
-        (status = tokenizer_open_json(tokenizer, &corpus.tokenizer, err)))
-        goto out;
-    token_file_measure(&corpus.file);
-    if (tokenizer_checksum(corpus.tokenizer) != corpus.file.tokenizer_checksum ||
-        (uint32_t)tokenizer_vocab_size(corpus.tokenizer) != corpus.file.vocab_size)
-        status = err_set(err, STATUS_CORRUPT, "%s: does not belong to %s", tokenizer, corpus.path);
-    else
-        status = token_file_check(&corpus.file, corpus.path, corpus.file.vocab_size, err);
-out:
-    if (status)
-        corpus_close(&corpus);
-    else
-        *out = corpus;
-    return status;
-}
-
-static enum status open_text(const struct data_words *texts, const char *word, const char *cache,
-                             const struct progress *progress, struct corpus *out, struct err *err)
-{
-    struct text_inputs files = {0};
-    struct tokenizer *opened = NULL;
-    struct corpus_summary summary;
-    struct unfinished making = {.fd = -1};
-    char key[33], folder[PATH_MAX], path[PATH_MAX], tokenizer[PATH_MAX];
-    enum status status;
-    unfinished_sweep(cache);
-    if ((status = preparation_open_tokenizer(word, &opened, err)) ||
-        (status =
-             text_inputs_open((const char *const *)texts->names, texts->count, cache, progress, &files, err)))
-        goto out;
-    text_inputs_note(&files, progress);
-    if ((status = cache_key(&files, word, opened, progress, key, err)) ||
-        (status = file_format_path(folder, sizeof folder, err, "%s/%s", cache, key)))
-        goto out;
-    if (open_folder(folder, out, NULL) == STATUS_OK) goto out;
-    /* Missing or damaged: made anew beside it, then put in its place. */
-    if ((status = unfinished_open(folder, &making, err)) ||
-        (status = file_format_path(path, sizeof path, err, "%s/corpus.tok", making.path)) ||
-        (status = file_format_path(tokenizer, sizeof tokenizer, err, "%s/tokenizer.json", making.path)) ||
-        (status = preparation_write(&files, word, opened, path, tokenizer, progress, &summary, err)))
-        goto out;
-    if (rename(making.path, folder) != 0) {
-        if (open_folder(folder, out, NULL) == STATUS_OK) goto out; /* another process was faster */
-        if ((status = file_remove_tree(folder, err))) goto out;
-        if (rename(making.path, folder) != 0) {
-            status =
-                err_set(err, STATUS_IO, "%s: cannot move it into the cache: %s", folder, strerror(errno));
-            goto out;
-        }
+    enum status status = STATUS_OK;
+    corpus->files = calloc(count, sizeof *corpus->files);
+    if (!corpus->files) return err_set(err, STATUS_NO_MEMORY, "not enough memory for %zu token files", count);
+    for (; corpus->file_count < count; corpus->file_count++) {
+        struct token_file *file = &corpus->files[corpus->file_count];
+        if ((status = token_file_open(paths[corpus->file_count], file, err))) return status;
+        token_file_measure(file);
+        corpus->tokens += file->count;
+        if (file->bound > INT32_MAX)
+            return err_set(err, STATUS_CORRUPT, "%s: holds the id %" PRIu64 ", which no vocabulary has",
+                           file->path, file->bound - 1);
+        if (file->bound > corpus->vocab_size) corpus->vocab_size = (uint32_t)file->bound;
     }
-    status = open_folder(folder, out, err);
-out:
-    unfinished_close(&making);
-    text_inputs_close(&files);
-    tokenizer_close(opened);
-    return status;
+    return check_tokenizers(corpus, err);
 }
 
-/* ---- token files ---- */
-
-/* The tokenizer that the sidecar of corpus->path leads to; none is no error. */
+/* The tokenizer that the sidecar leads to; none is no error. */
 static enum status find_tokenizer(struct corpus *corpus, struct err *err)
 {
-    const struct token_file *file = &corpus->file;
+    const struct token_file *file = &corpus->files[corpus->described];
     char *path = corpus->tokenizer_word;
-    const char *slash = strrchr(corpus->path, '/');
-    int folder = slash ? (int)(slash - corpus->path) + 1 : 0;
+    const char *slash = strrchr(file->path, '/'), *names[] = {file->tokenizer_file, file->tokenizer};
+    int folder = slash ? (int)(slash - file->path) + 1 : 0;
     if (strcmp(file->tokenizer, "bytes") == 0) {
         strcpy(path, "bytes");
         return tokenizer_open_bytes(&corpus->tokenizer, err);
     }
-    const char *names[] = {file->tokenizer_file, file->tokenizer};
     for (int i = 0; i < 2; i++) {
-        const char *name = names[i];
-        if (!*name || strncmp(name, "bpe:", 4) == 0) continue;
-        if (snprintf(path, sizeof corpus->tokenizer_word, "%.*s%s", *name == '/' ? 0 : folder, corpus->path,
-                     name) >= (int)sizeof corpus->tokenizer_word ||
+        if (!*names[i] || strncmp(names[i], "bpe:", 4) == 0) continue;
+        if (snprintf(path, sizeof corpus->tokenizer_word, "%.*s%s", *names[i] == '/' ? 0 : folder, file->path,
+                     names[i]) >= (int)sizeof corpus->tokenizer_word ||
             !file_exists(path))
             continue;
         enum status status = tokenizer_open_json(path, &corpus->tokenizer, err);
@@ -163,79 +82,56 @@ static enum status find_tokenizer(struct corpus *corpus, struct err *err)
     return STATUS_OK;
 }
 
-/* One file with 32-bit ids becomes corpus->file, anything else corpus->set. */
-static enum status open_files(const struct data_words *names, struct corpus *corpus, struct err *err)
+static uint64_t checksum_of_tokenizer(const struct corpus *corpus)
 {
-    struct token_set *set = &corpus->set;
-    enum status status = token_set_open(names->names, names->count, set, err);
-    if (status) return status;
-    token_set_measure(set);
-    corpus->file = set->files[set->described];
-    if ((status =
-             file_format_path(corpus->path, sizeof corpus->path, err, "%s", set->paths[set->described])) ||
-        (status = find_tokenizer(corpus, err)) ||
-        (status = file_format_path(corpus->path, sizeof corpus->path, err, "%s", set->paths[0])))
-        goto out;
-    if (set->count == 1 && corpus->file.tokens) {
-        set->files[0] = (struct token_file){0};
-        token_set_close(set);
-        return STATUS_OK;
+    return corpus->tokenizer ? tokenizer_checksum(corpus->tokenizer)
+                             : corpus->files[corpus->described].tokenizer_checksum;
+}
+
+/* The tokenizer that the user names, which must be the files' own, or is theirs where none is known. */
+static enum status settle_tokenizer(struct corpus *corpus, const char *word, struct err *err)
+{
+    struct tokenizer *asked = NULL;
+    enum status status = *word ? preparation_open_tokenizer(word, &asked, err) : STATUS_OK;
+    if (!asked) return status;
+    uint64_t own = checksum_of_tokenizer(corpus);
+    if (own && tokenizer_checksum(asked) != own) {
+        const struct token_file *file = &corpus->files[corpus->described];
+        status = err_set(
+            err, STATUS_USAGE,
+            "%s: was prepared with another tokenizer (%s, %u tokens) than %s (%d tokens); name its own or "
+            "prepare it again",
+            file->path, file->tokenizer, file->vocab_size, word, tokenizer_vocab_size(asked));
+    } else if (!corpus->tokenizer) {
+        corpus->tokenizer = asked;
+        return file_format_path(corpus->tokenizer_word, sizeof corpus->tokenizer_word, err, "%s", word);
     }
-out:
-    corpus->file.tokens = NULL; /* borrowed from the set, as is the mapping */
-    corpus->file.narrow = NULL;
-    corpus->file.map = NULL;
-    corpus->file.map_bytes = 0;
-    corpus->file.bound = 0;
-    corpus->file.count = set->tokens;
+    tokenizer_close(asked);
     return status;
 }
 
 static enum status check_ids(struct corpus *corpus, struct err *err)
 {
-    size_t count;
-    const struct token_file *runs = corpus_runs(corpus, &count);
-    if (corpus->file.vocab_size)
-        return corpus->set.count ? token_set_check(&corpus->set, corpus->file.vocab_size, err)
-                                 : token_file_check(runs, corpus->path, corpus->file.vocab_size, err);
-    uint32_t largest = corpus_largest_id(corpus);
-    if (largest >= INT32_MAX)
-        return err_set(err, STATUS_CORRUPT, "%s: holds the id %u, which no vocabulary has", corpus->path,
-                       largest);
-    corpus->file.vocab_size = largest + 1;
-    return STATUS_OK;
+    struct corpus_place place;
+    uint32_t said = corpus->tokenizer ? (uint32_t)tokenizer_vocab_size(corpus->tokenizer)
+                                      : corpus->files[corpus->described].vocab_size;
+    if (!said) return STATUS_OK;
+    corpus->vocab_size = said;
+    if (!corpus_find_id(corpus, said, &place)) return STATUS_OK;
+    return err_set(err, STATUS_CORRUPT,
+                   "%s: token %" PRIu64
+                   " has the id %u, but the vocabulary has %u (prepare it again with this tokenizer)",
+                   place.path, place.index, place.id, said);
 }
 
-static enum status open_tokens(const struct data_words *names, const char *word, struct corpus *out,
+static enum status open_tokens(char *const *paths, size_t count, const char *word, struct corpus *out,
                                struct err *err)
 {
     struct corpus corpus = {0};
-    struct tokenizer *asked = NULL;
-    enum status status;
-    if ((status = open_files(names, &corpus, err)) ||
-        (status = preparation_open_tokenizer(word, &asked, err)))
-        goto out;
-    uint64_t checksum =
-        corpus.tokenizer ? tokenizer_checksum(corpus.tokenizer) : corpus.file.tokenizer_checksum;
-    if (asked && checksum && tokenizer_checksum(asked) != checksum) {
-        status = err_set(
-            err, STATUS_USAGE,
-            "%s: was prepared with another tokenizer (%s, %u tokens) than %s (%d tokens); name its own or "
-            "prepare it again",
-            corpus.path, *corpus.file.tokenizer ? corpus.file.tokenizer : "unnamed", corpus.file.vocab_size,
-            word, tokenizer_vocab_size(asked));
-        goto out;
-    }
-    if (asked && !corpus.tokenizer) {
-        if ((status = file_format_path(corpus.tokenizer_word, sizeof corpus.tokenizer_word, err, "%s", word)))
-            goto out;
-        corpus.tokenizer = asked;
-        asked = NULL;
-    }
-    if (corpus.tokenizer) corpus.file.vocab_size = (uint32_t)tokenizer_vocab_size(corpus.tokenizer);
-    status = check_ids(&corpus, err);
-out:
-    tokenizer_close(asked);
+    enum status status = open_files(paths, count, &corpus, err);
+    if (!status) status = find_tokenizer(&corpus, err);
+    if (!status) status = settle_tokenizer(&corpus, word, err);
+    if (!status) status = check_ids(&corpus, err);
     if (status)
         corpus_close(&corpus);
     else
@@ -243,58 +139,87 @@ out:
     return status;
 }
 
+/* Opens a folder of the cache. */
+static enum status open_folder(const char *folder, struct corpus *out, struct err *err)
+{
+    char path[PATH_MAX + 16], *paths[] = {path};
+    snprintf(path, sizeof path, "%s/corpus.tok", folder);
+    enum status status = open_tokens(paths, 1, "", out, err);
+    if (status || out->tokenizer) return status;
+    corpus_close(out);
+    return err_set(err, STATUS_CORRUPT, "%s: its tokenizer.json is not there", path);
+}
+
+static bool is_good_folder(const char *folder)
+{
+    struct corpus corpus;
+    bool good = open_folder(folder, &corpus, NULL) == STATUS_OK;
+    if (good) corpus_close(&corpus);
+    return good;
+}
+
+/* A folder that is missing or damaged is made anew. */
+static enum status open_text(const struct inputs *texts, const char *word, const char *cache,
+                             const struct progress *progress, struct corpus *out, struct err *err)
+{
+    struct tokenizer *opened = NULL;
+    char folder[PATH_MAX];
+    enum status status = preparation_open_tokenizer(word, &opened, err);
+    if (!status) status = corpus_cache_find(texts, word, opened, cache, progress, folder, err);
+    if (!status && open_folder(folder, out, NULL)) {
+        status = corpus_cache_make(texts, word, opened, folder, is_good_folder, progress, err);
+        if (!status) status = open_folder(folder, out, err);
+    }
+    tokenizer_close(opened);
+    return status;
+}
+
 enum status corpus_open(const char *train, const char *tokenizer, const char *cache,
                         const struct progress *progress, struct corpus *out, struct err *err)
 {
-    struct data_words words = {0};
+    struct inputs inputs = {0};
     if (!*train)
         return err_set(err, STATUS_USAGE,
                        "data.train is empty: name a .tok file, a text file, a folder or a recipe");
-    enum status status = data_words_open(train, &words, err);
+    enum status status = inputs_open(train, cache, progress, &inputs, err);
+    if (!status && !inputs.tokens && !cache)
+        status = err_set(
+            err, STATUS_USAGE,
+            "%.200s: is text, and there is no tokenizer to make tokens of it (name token files, which "
+            "end with .tok or .bin, or the tokenizer)",
+            train);
+    if (!status && !inputs.tokens) inputs_note(&inputs, progress);
     if (!status)
-        status = words.tokens ? open_tokens(&words, tokenizer, out, err)
-                              : open_text(&words, tokenizer, cache, progress, out, err);
-    data_words_close(&words);
+        status = inputs.tokens ? open_tokens(inputs.paths, inputs.count, tokenizer, out, err)
+                               : open_text(&inputs, tokenizer, cache, progress, out, err);
+    inputs_close(&inputs);
     return status;
 }
 
 enum status corpus_open_validation(struct corpus *corpus, const char *word, const char *cache,
                                    const struct progress *progress, struct err *err)
 {
-    struct data_words words = {0};
     struct corpus *other = calloc(1, sizeof *other);
-    enum status status = other ? data_words_open(word, &words, err)
-                               : err_set(err, STATUS_NO_MEMORY, "not enough memory for the validation data");
-    if (status) goto out;
-    if (words.tokens)
-        status = open_tokens(&words, "bpe:256", other, err);
-    else if (!*corpus->tokenizer_word)
-        status =
-            err_set(err, STATUS_USAGE,
-                    "%.200s: is text, and the tokenizer of %.200s is not known (set data.tokenizer to it)",
-                    word, corpus->path);
-    else
-        status = open_text(&words, corpus->tokenizer_word, cache, progress, other, err);
-    if (status) goto out;
-    uint64_t trained =
-                 corpus->tokenizer ? tokenizer_checksum(corpus->tokenizer) : corpus->file.tokenizer_checksum,
-             own = other->tokenizer ? tokenizer_checksum(other->tokenizer) : other->file.tokenizer_checksum;
     struct corpus_place place;
-    if (trained && own && trained != own)
+    if (!other) return err_set(err, STATUS_NO_MEMORY, "not enough memory for the validation data");
+    const char *tokenizer = corpus->tokenizer_word;
+    enum status status = corpus_open(word, tokenizer, *tokenizer ? cache : NULL, progress, other, err);
+    uint64_t trained = checksum_of_tokenizer(corpus), own = status ? 0 : checksum_of_tokenizer(other);
+    if (!status && trained && own && trained != own)
         status = err_set(
             err, STATUS_USAGE,
             "%.200s: was prepared with another tokenizer than %.200s (prepare it again with that one)", word,
-            corpus->path);
-    else if (corpus_find_id(other, corpus->file.vocab_size, &place))
+            corpus->files->path);
+    else if (!status && corpus_find_id(other, corpus->vocab_size, &place))
         status = err_set(err, STATUS_USAGE,
-                         "%.200s: token %llu has the id %u, but the vocabulary of %.200s has %u", place.path,
-                         (unsigned long long)place.index, place.id, corpus->path, corpus->file.vocab_size);
-    else
+                         "%.200s: token %" PRIu64 " has the id %u, but the vocabulary of %.200s has %u",
+                         place.path, place.index, place.id, corpus->files->path, corpus->vocab_size);
+    if (!status) {
         corpus->validation = other;
-out:
-    data_words_close(&words);
-    if (status && other) corpus_close(other);
-    if (status) free(other);
+        return STATUS_OK;
+    }
+    corpus_close(other);
+    free(other);
     return status;
 }
 
@@ -302,41 +227,74 @@ void corpus_close(struct corpus *corpus)
 {
     if (corpus->validation) corpus_close(corpus->validation);
     free(corpus->validation);
-    token_file_close(&corpus->file);
-    token_set_close(&corpus->set);
+    for (size_t i = 0; i < corpus->file_count; i++) token_file_close(&corpus->files[i]);
+    free(corpus->files);
     tokenizer_close(corpus->tokenizer);
     *corpus = (struct corpus){0};
 }
 
-/* ---- what is in it ---- */
-
-const struct token_file *corpus_runs(const struct corpus *corpus, size_t *count)
-{
-    *count = corpus->set.count ? corpus->set.count : 1;
-    return corpus->set.count ? corpus->set.files : &corpus->file;
-}
-
-uint32_t corpus_largest_id(const struct corpus *corpus)
-{
-    size_t count;
-    const struct token_file *runs = corpus_runs(corpus, &count);
-    uint32_t largest = corpus->validation ? corpus_largest_id(corpus->validation) : 0;
-    for (size_t i = 0; i < count; i++)
-        if (runs[i].count && token_file_largest(&runs[i]) > largest) largest = token_file_largest(&runs[i]);
-    return largest;
-}
-
 bool corpus_find_id(const struct corpus *corpus, uint32_t least, struct corpus_place *out)
 {
-    size_t count;
-    const struct token_file *runs = corpus_runs(corpus, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (!runs[i].count || token_file_largest(&runs[i]) < least) continue;
-        uint64_t at = 0;
-        while (token_file_id(&runs[i], at) < least) at++;
-        *out = (struct corpus_place){corpus->set.count ? corpus->set.paths[i] : corpus->path, at,
-                                     token_file_id(&runs[i], at)};
+    uint64_t index;
+    for (size_t i = 0; i < corpus->file_count; i++) {
+        const struct token_file *file = &corpus->files[i];
+        if (!token_file_find(file, least, &index)) continue;
+        *out = (struct corpus_place){file->path, index, token_file_id(file, index)};
         return true;
     }
     return corpus->validation && corpus_find_id(corpus->validation, least, out);
+}
+
+/* ---- the mark ---- */
+
+static uint64_t checksum_of(const unsigned char *bytes, uint64_t size, uint64_t whole, uint64_t pieces,
+                            uint64_t sum)
+{
+    if (size <= whole || size <= PIECE) return XXH64(bytes, size, sum);
+    for (uint64_t i = 0; i < pieces; i++) sum = XXH64(bytes + (size - PIECE) / (pieces - 1) * i, PIECE, sum);
+    return XXH64(bytes + size - PIECE, PIECE, sum);
+}
+
+/* Each file continues the sum of those before it. Several share what is read of one: enough to tell a corpus
+ * from another, quick also for a thousand files. */
+static uint64_t mark_files(const struct corpus *corpus, uint64_t sum)
+{
+    uint64_t count = corpus->file_count, whole = WHOLE / count,
+             pieces = PIECES / count > PIECES_LEAST ? PIECES / count : PIECES_LEAST;
+    for (size_t i = 0; i < count; i++) {
+        const struct token_file *file = &corpus->files[i];
+        uint64_t size = file->count * (file->narrow ? sizeof *file->narrow : sizeof *file->tokens);
+        const void *ids = file->narrow ? (const void *)file->narrow : (const void *)file->tokens;
+        sum = checksum_of(size ? ids : "", size, whole, pieces, sum);
+    }
+    return sum;
+}
+
+struct corpus_mark corpus_mark_of(const struct corpus *corpus)
+{
+    uint64_t sum = mark_files(corpus, 0);
+    if (corpus->validation) sum = mark_files(corpus->validation, sum + 1);
+    return (struct corpus_mark){.tokens = corpus->tokens,
+                                .checksum = sum,
+                                .tokenizer = corpus->tokenizer ? tokenizer_checksum(corpus->tokenizer) : 0};
+}
+
+enum status corpus_mark_check(const struct corpus_mark *trained, const struct corpus_mark *now,
+                              struct err *err)
+{
+    if (trained->tokenizer != now->tokenizer)
+        return err_set(
+            err, STATUS_USAGE,
+            "the tokenizer is not the one this run was trained with: its token ids mean something else "
+            "(restore the corpus and the tokenizer, or train a new run)");
+    if (trained->tokens != now->tokens)
+        return err_set(err, STATUS_USAGE,
+                       "the corpus has changed: this run was trained on %" PRIu64
+                       " tokens, now there are %" PRIu64 " (restore it, or train a new run)",
+                       trained->tokens, now->tokens);
+    if (trained->checksum != now->checksum)
+        return err_set(
+            err, STATUS_USAGE,
+            "the corpus has changed: as many tokens, but other ones (restore it, or train a new run)");
+    return STATUS_OK;
 }

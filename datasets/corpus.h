@@ -1,11 +1,10 @@
 /* From the configuration's words `[data] train`, `tokenizer` to tokens that can be trained on.
  *
- * `train` names token files (.tok, or llm.c's shards) or texts, one or several: see data_words.h for lists,
- * patterns and folders. Texts are files, folders (all regular files below them, in sorted order) and recipes
- * ("kjv"); they become one token file. `tokenizer` is "bytes", "bpe:N" or the path of a tokenizer.json. Text
- * is encoded once and kept under CACHE/<checksum of inputs and tokenizer>/: corpus.tok, corpus.tok.json,
- * tokenizer.json; a second call with the same inputs opens that. An interrupted or failed preparation leaves
- * no half-written cache; what a killed one left goes when the next text is opened. */
+ * `train` names token files (.tok, or llm.c's shards) or texts, one or several: see inputs.h. Texts become
+ * one token file. `tokenizer` is "bytes", "bpe:N" or the path of a tokenizer.json. Text is encoded once and
+ * kept in the cache (see preparation.h); a second call with the same inputs opens that. An interrupted or
+ * failed preparation leaves no half-written cache; what a killed one left goes when the next text is opened.
+ */
 #ifndef ANNEAL_DATASETS_CORPUS_H
 #define ANNEAL_DATASETS_CORPUS_H
 
@@ -14,23 +13,25 @@
 #include "core/base/err.h"
 #include "datasets/progress.h"
 #include "datasets/token_file.h"
-#include "datasets/token_set.h"
 #include "datasets/tokenizer.h"
 
+/* Tokens in one file or several, in the order they are named. Their ids stay where they are, in as many
+ * mappings; a sequence never crosses from one to the next (see batch.h). */
 struct corpus {
-    struct token_file file;      /* the whole corpus. Where it is one run of 32-bit ids, `tokens` has them;
-                                    otherwise      `tokens` and `narrow` are NULL, and the ids are in `set` */
-    struct token_set set;        /* empty where `file` has the tokens */
+    struct token_file *files; /* file_count of them, owned */
+    size_t file_count;
+    size_t described;            /* the first file whose sidecar names a tokenizer; 0 where none does */
+    uint64_t tokens;             /* in all files */
+    uint32_t vocab_size;         /* all ids are below */
     struct tokenizer *tokenizer; /* NULL for token files whose sidecars name none that can be found */
     char tokenizer_word[4096];   /* what opens it again: "bytes", or a path; "" without one */
-    char path[4096];             /* the token file, or the first of several */
     struct corpus *validation;   /* other data to validate on; NULL: a part of this corpus is held out */
 };
 
-/* `cache` is a folder, made when missing (normally $ANNEAL_HOME/data). Token files bring their own tokenizer:
- * there "bpe:N" says nothing, while "bytes" or a tokenizer.json other than the files' own is an error.
- * Afterwards every id is below out->file.vocab_size, also without a sidecar (then it is the largest id + 1).
- */
+/* `cache` is a folder, made when missing (normally $ANNEAL_HOME/data); NULL: text is refused, STATUS_USAGE.
+ * Token files bring their own tokenizer: there "" and "bpe:N" say nothing, while "bytes" or a tokenizer.json
+ * other than the files' own is an error. Afterwards every id is below out->vocab_size, also without a sidecar
+ * (then it is the largest id + 1). */
 enum status corpus_open(const char *train, const char *tokenizer, const char *cache,
                         const struct progress *progress, struct corpus *out, struct err *err);
 void corpus_close(struct corpus *corpus); /* harmless on a zeroed struct */
@@ -41,37 +42,28 @@ void corpus_close(struct corpus *corpus); /* harmless on a zeroed struct */
 enum status corpus_open_validation(struct corpus *corpus, const char *word, const char *cache,
                                    const struct progress *progress, struct err *err);
 
-/* The runs of tokens that the corpus consists of, in order: *count of them, borrowed. */
-const struct token_file *corpus_runs(const struct corpus *corpus, size_t *count);
-
 /* The first token with an id of `least` or more, in the corpus or in its validation data; false without one.
- * Reads all tokens that have not been measured. */
+ */
 struct corpus_place {
     const char *path; /* borrowed from the corpus */
     uint64_t index;   /* in that file */
     uint32_t id;
 };
 bool corpus_find_id(const struct corpus *corpus, uint32_t least, struct corpus_place *out);
-uint32_t corpus_largest_id(const struct corpus *corpus); /* likewise; 0 without tokens */
 
-/* What a preparation made. */
-struct corpus_summary {
-    uint64_t files, text_bytes, tokens;
-    int vocab_size;
-    char tokenizer_path[4096]; /* the tokenizer.json written beside the .tok file */
+/* What a corpus is known again by, so that a resumed run is not fed other tokens or token ids of another
+ * meaning. */
+struct corpus_mark {
+    uint64_t tokens; /* how many, without validation data of their own */
+    uint64_t
+        checksum; /* XXH64 over all files in order, and over validation data of their own: over all ids of a
+                     file up to 16 MiB (shared among the files), else over both ends and an even sample */
+    uint64_t tokenizer; /* its checksum; 0: none */
 };
+struct corpus_mark corpus_mark_of(const struct corpus *corpus);
 
-/* Prepares text inputs (files, folders, recipes; see text_inputs.h) as `path`, which ends with ".tok", with
- * its sidecar "PATH.json" and "NAME.tokenizer.json" beside it. Nothing is half-written on failure, and no
- * input is ever replaced: STATUS_USAGE. */
-enum status corpus_prepare(const char *const *inputs, size_t count, const char *tokenizer, const char *cache,
-                           const char *path, const struct progress *progress, struct corpus_summary *out,
-                           struct err *err);
-
-/* A BPE of vocab_size tokens learned from text inputs, for `anneal tokenizer train`. `path` is where the
- * caller will keep it: refused before any work unless it ends with ".json" and is none of the inputs. */
-enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
-                                   const char *path, const struct progress *progress, struct tokenizer **out,
-                                   struct err *err);
+/* STATUS_USAGE names what differs between the corpus a run was trained on and the one at hand. */
+enum status corpus_mark_check(const struct corpus_mark *trained, const struct corpus_mark *now,
+                              struct err *err);
 
 #endif

@@ -1,21 +1,26 @@
-/* See preparation.h; corpus_prepare and corpus_train_tokenizer are promised in corpus.h. */
+/* See preparation.h. */
 #include "datasets/preparation.h"
 
-#include <limits.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "datasets/bpe_train.h"
+#include "datasets/token_file.h"
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
+/* Part of every cache key: to be changed with the way text becomes tokens. */
+#define CACHE_FORMAT "anneal corpus 1"
+
+enum { HASH_BYTES = 4 << 20, KEY_DIGITS = 32, STALE_SECONDS = 3600 };
 
 /* ---- tokenizers ---- */
 
@@ -28,61 +33,53 @@ static enum status count_text(void *context, const char *path, const char *text,
                               uint64_t total, struct err *err)
 {
     struct counting *work = context;
-    struct progress_part part;
     (void)path;
-    progress_part_init(&part, work->progress, before, total);
-    return bpe_trainer_count(work->trainer, text, n, &part.progress, err);
+    return bpe_trainer_count(work->trainer, text, n, before, total, work->progress, err);
 }
 
-static enum status learn(const struct text_inputs *inputs, int vocab_size, const struct progress *progress,
+static enum status learn(const struct inputs *texts, int vocab_size, const struct progress *progress,
                          struct tokenizer **out, struct err *err)
 {
     struct counting work = {NULL, progress};
-    if (vocab_size < BPE_TRAIN_VOCAB_MIN || vocab_size > BPE_TRAIN_VOCAB_MAX) /* before the text is read */
-        return err_set(err, STATUS_USAGE,
-                       "a vocabulary of %d tokens: give a number from %d (the bytes) to %d", vocab_size,
-                       BPE_TRAIN_VOCAB_MIN, BPE_TRAIN_VOCAB_MAX);
-    enum status status = bpe_trainer_new(&work.trainer, err);
-    if (status) return status;
-    status = text_inputs_each(inputs, count_text, &work, err);
-    if (!status) status = bpe_trainer_learn(work.trainer, vocab_size, progress, out, err);
+    enum status status = bpe_trainer_new(vocab_size, &work.trainer, err);
+    if (!status) status = inputs_each(texts, count_text, &work, err);
+    if (!status) status = bpe_trainer_learn(work.trainer, progress, out, err);
     bpe_trainer_free(work.trainer);
     return status;
+}
+
+enum status preparation_open_tokenizer(const char *word, struct tokenizer **out, struct err *err)
+{
+    *out = NULL;
+    return tokenizer_learned_size(word) > 0 ? STATUS_OK : tokenizer_open(word, out, err);
+}
+
+static enum status check_name(const char *path, const char *end, const char *what, struct err *err)
+{
+    size_t n = strlen(path), m = strlen(end);
+    if (n > m && strcmp(path + n - m, end) == 0 && path[n - m - 1] != '/') return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "%s: the name of a %s file ends with %s", path, what, end);
 }
 
 enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
                                    const char *path, const struct progress *progress, struct tokenizer **out,
                                    struct err *err)
 {
-    struct text_inputs files = {0};
-    if (!ends_with(path, ".json") || strlen(path) == 5 || ends_with(path, "/.json"))
-        return err_set(err, STATUS_USAGE, "%s: the name of a tokenizer file ends with .json", path);
-    enum status status = text_inputs_open(inputs, count, cache, progress, &files, err);
-    if (!status) status = text_inputs_refuse_output(&files, path, err);
-    if (!status) text_inputs_note(&files, progress);
-    if (!status) status = learn(&files, vocab_size, progress, out, err);
-    text_inputs_close(&files);
+    struct inputs texts = {0};
+    enum status status = check_name(path, ".json", "tokenizer", err);
+    if (!status) status = inputs_open_texts(inputs, count, cache, progress, &texts, err);
+    if (!status) status = inputs_refuse_output(&texts, path, err);
+    if (!status) inputs_note(&texts, progress);
+    if (!status) status = learn(&texts, vocab_size, progress, out, err);
+    inputs_close(&texts);
     return status;
-}
-
-int64_t preparation_bpe_size(const char *word)
-{
-    int64_t size;
-    if (strncmp(word, "bpe:", 4) != 0) return 0;
-    return text_parse_int(word + 4, &size) && size > 0 && size <= INT32_MAX ? size : -1;
-}
-
-enum status preparation_open_tokenizer(const char *word, struct tokenizer **out, struct err *err)
-{
-    *out = NULL;
-    return preparation_bpe_size(word) > 0 ? STATUS_OK : tokenizer_open(word, out, err);
 }
 
 /* ---- encoding ---- */
 
 struct encoding {
     const struct tokenizer *tokenizer;
-    struct token_writer *writer;
+    struct token_writer writer;
     const struct progress *progress;
     uint64_t before, total, reported; /* bytes of text */
 };
@@ -91,7 +88,7 @@ static enum status take_tokens(void *context, const uint32_t *ids, size_t count,
                                struct err *err)
 {
     struct encoding *e = context;
-    enum status status = token_writer_append(e->writer, ids, count, err);
+    enum status status = token_writer_append(&e->writer, ids, count, err);
     uint64_t now = e->before + done, every = e->total / 2000;
     if (status || (now - e->reported < every && now < e->total)) return status;
     e->reported = now;
@@ -120,37 +117,36 @@ static const char *sidecar_name(const char *word)
     return last && strlen(last + 1) < NAME_BYTES ? last + 1 : "tokenizer.json";
 }
 
-enum status preparation_write(const struct text_inputs *inputs, const char *word,
-                              const struct tokenizer *opened, const char *path, const char *tokenizer_path,
-                              const struct progress *progress, struct corpus_summary *summary,
-                              struct err *err)
+/* Writes path, path.json and summary->tokenizer_path. `opened` is the tokenizer where `word` does not need
+ * the text, else NULL: it is learned. */
+static enum status encode(const struct inputs *texts, const char *word, const struct tokenizer *opened,
+                          const char *path, const struct progress *progress, struct corpus_summary *summary,
+                          struct err *err)
 {
     struct tokenizer *learned = NULL;
-    struct encoding work = {.tokenizer = opened, .progress = progress};
+    struct encoding work = {.writer.fd = -1, .progress = progress};
+    const char *tokenizer_path = summary->tokenizer_path, *last = strrchr(tokenizer_path, '/');
     enum status status = STATUS_OK;
-    if (!opened && (status = learn(inputs, (int)preparation_bpe_size(word), progress, &learned, err)))
+    if (!opened && (status = learn(texts, (int)tokenizer_learned_size(word), progress, &learned, err)))
         return status;
-    if (!opened) work.tokenizer = learned;
-    if ((status = token_writer_open(path, &work.writer, err))) goto out;
-    if ((status = text_inputs_each(inputs, encode_text, &work, err))) goto out;
-    const char *last = strrchr(tokenizer_path, '/');
-    struct token_sidecar sidecar = {
-        .tokenizer = sidecar_name(word),
-        .tokenizer_file = last ? last + 1 : tokenizer_path,
-        .vocab_size = (uint32_t)tokenizer_vocab_size(work.tokenizer),
-        .tokenizer_checksum = tokenizer_checksum(work.tokenizer),
-    };
-    bool replaced = file_exists(tokenizer_path);
-    if ((status = tokenizer_save_json(work.tokenizer, tokenizer_path, err))) goto out;
-    summary->files = inputs->count;
-    summary->text_bytes = work.total;
-    summary->tokens = token_writer_count(work.writer);
+    work.tokenizer = opened ? opened : learned;
+    summary->files = texts->count;
     summary->vocab_size = tokenizer_vocab_size(work.tokenizer);
-    status = token_writer_commit(work.writer, &sidecar, err);
-    work.writer = NULL;
-    if (status && !replaced) unlink(tokenizer_path);
-out:
-    token_writer_abort(work.writer);
+    struct token_sidecar sidecar = {.tokenizer = sidecar_name(word),
+                                    .tokenizer_file = last ? last + 1 : tokenizer_path,
+                                    .vocab_size = (uint32_t)summary->vocab_size,
+                                    .tokenizer_checksum = tokenizer_checksum(work.tokenizer)};
+    bool replaced = file_exists(tokenizer_path);
+    status = token_writer_open(&work.writer, path, err);
+    if (!status) status = inputs_each(texts, encode_text, &work, err);
+    if (!status) status = tokenizer_save_json(work.tokenizer, tokenizer_path, err);
+    if (!status) {
+        summary->text_bytes = work.total;
+        summary->tokens = work.writer.count;
+        status = token_writer_commit(&work.writer, &sidecar, err);
+        if (status && !replaced) unlink(tokenizer_path);
+    }
+    token_writer_abort(&work.writer);
     tokenizer_close(learned);
     return status;
 }
@@ -159,30 +155,176 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
                            const char *path, const struct progress *progress, struct corpus_summary *out,
                            struct err *err)
 {
-    struct text_inputs files = {0};
+    struct inputs texts = {0};
     struct tokenizer *opened = NULL;
-    struct corpus_summary summary = {0};
     char sidecar[PATH_MAX];
-    enum status status;
-    if (!ends_with(path, ".tok") || strlen(path) == 4 || ends_with(path, "/.tok"))
-        return err_set(err, STATUS_USAGE, "%s: the name of a token file ends with .tok", path);
-    int stem = (int)strlen(path) - 4;
-    if ((status = file_format_path(summary.tokenizer_path, sizeof summary.tokenizer_path, err,
-                                   "%.*s.tokenizer.json", stem, path)))
-        return status;
+    enum status status = check_name(path, ".tok", "token", err);
+    if (status) return status;
     if ((status = preparation_open_tokenizer(tokenizer, &opened, err)) ||
-        (status = text_inputs_open(inputs, count, cache, progress, &files, err)) ||
+        (status = file_format_path(out->tokenizer_path, sizeof out->tokenizer_path, err,
+                                   "%.*s.tokenizer.json", (int)strlen(path) - 4, path)) ||
         (status = file_format_path(sidecar, sizeof sidecar, err, "%s.json", path)) ||
-        (status = text_inputs_refuse_output(&files, path, err)) ||
-        (status = text_inputs_refuse_output(&files, sidecar, err)) ||
-        (status = text_inputs_refuse_output(&files, summary.tokenizer_path, err)))
+        (status = inputs_open_texts(inputs, count, cache, progress, &texts, err)) ||
+        (status = inputs_refuse_output(&texts, path, err)) ||
+        (status = inputs_refuse_output(&texts, sidecar, err)) ||
+        (status = inputs_refuse_output(&texts, out->tokenizer_path, err)))
         goto out;
-    text_inputs_note(&files, progress);
-    status =
-        preparation_write(&files, tokenizer, opened, path, summary.tokenizer_path, progress, &summary, err);
-    if (!status) *out = summary;
+    inputs_note(&texts, progress);
+    status = encode(&texts, tokenizer, opened, path, progress, out, err);
 out:
-    text_inputs_close(&files);
+    inputs_close(&texts);
     tokenizer_close(opened);
     return status;
+}
+
+/* ---- the cache ---- */
+
+struct hashing {
+    XXH3_state_t *state;
+    const struct progress *progress;
+};
+
+static enum status hash_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
+                             uint64_t total, struct err *err)
+{
+    struct hashing *h = context;
+    uint64_t size = n;
+    (void)path;
+    XXH3_128bits_update(h->state, &size, sizeof size);
+    for (size_t done = 0, part; done < n; done += part) {
+        part = n - done < HASH_BYTES ? n - done : HASH_BYTES;
+        XXH3_128bits_update(h->state, text + done, part);
+        if (!progress_report(h->progress, "checking", "bytes", before + done + part, total))
+            return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
+    }
+    return STATUS_OK;
+}
+
+enum status corpus_cache_find(const struct inputs *texts, const char *word, const struct tokenizer *opened,
+                              const char *cache, const struct progress *progress, char folder[PATH_MAX],
+                              struct err *err)
+{
+    struct hashing work = {XXH3_createState(), progress};
+    if (!work.state) return err_set(err, STATUS_NO_MEMORY, "not enough memory to check the corpus");
+    uint64_t made_with[2] = {opened ? tokenizer_checksum(opened) : 0,
+                             opened ? 0 : (uint64_t)tokenizer_learned_size(word)};
+    XXH3_128bits_reset(work.state);
+    XXH3_128bits_update(work.state, CACHE_FORMAT, sizeof CACHE_FORMAT);
+    XXH3_128bits_update(work.state, made_with, sizeof made_with);
+    enum status status = inputs_each(texts, hash_text, &work, err);
+    XXH128_hash_t key = XXH3_128bits_digest(work.state);
+    XXH3_freeState(work.state);
+    if (status) return status;
+    return file_format_path(folder, PATH_MAX, err, "%s/%016llx%016llx", cache, (unsigned long long)key.high64,
+                            (unsigned long long)key.low64);
+}
+
+static bool begins_with_key(const char *name)
+{
+    return strspn(name, "0123456789abcdef") == KEY_DIGITS;
+}
+
+/* Nobody is making anything in this cache. */
+static void sweep(const char *cache)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    DIR *folder = opendir(cache);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        const char *name = entry->d_name, *infix = strstr(name, ".tmp-");
+        if (!infix || snprintf(path, sizeof path, "%s/%s", cache, name) >= (int)sizeof path) continue;
+        if (infix == name + KEY_DIGITS && begins_with_key(name))
+            file_remove_tree(path, NULL);
+        else if (infix - name > 4 && strncmp(infix - 4, ".txt", 4) == 0 && lstat(path, &st) == 0 &&
+                 S_ISREG(st.st_mode) && st.st_mtime < time(NULL) - STALE_SECONDS) /* a recipe's text */
+            unlink(path);
+    }
+    if (folder) closedir(folder);
+}
+
+/* Enters the cache as a maker: the descriptor that holds the lock, or -1. */
+static int enter(const char *cache)
+{
+    int fd = open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) sweep(cache);
+    if (fd >= 0) flock(fd, LOCK_SH);
+    return fd;
+}
+
+enum status corpus_cache_make(const struct inputs *texts, const char *word, const struct tokenizer *opened,
+                              const char *folder, bool (*is_good)(const char *folder),
+                              const struct progress *progress, struct err *err)
+{
+    struct corpus_summary summary;
+    char cache[PATH_MAX], making[PATH_MAX], path[PATH_MAX];
+    enum status status;
+    if ((status = file_format_path(cache, sizeof cache, err, "%.*s", (int)(strrchr(folder, '/') - folder),
+                                   folder)) ||
+        (status = file_format_path(making, sizeof making, err, "%s.tmp-%ld", folder, (long)getpid())) ||
+        (status = file_format_path(path, sizeof path, err, "%s/corpus.tok", making)) ||
+        (status = file_format_path(summary.tokenizer_path, sizeof summary.tokenizer_path, err,
+                                   "%s/tokenizer.json", making)) ||
+        (status = file_make_folders(cache, err)))
+        return status;
+    int entered = enter(cache);
+    status = file_make_folders(making, err);
+    if (!status) status = encode(texts, word, opened, path, progress, &summary, err);
+    if (!status && rename(making, folder) != 0 &&
+        !is_good(folder)) { /* is_good: another process was faster */
+        status = file_remove_tree(folder, err);
+        if (!status && rename(making, folder) != 0)
+            status =
+                err_set(err, STATUS_IO, "%s: cannot move it into the cache: %s", folder, strerror(errno));
+    }
+    file_remove_tree(making, NULL);
+    if (entered >= 0) close(entered);
+    return status;
+}
+
+/* The bytes of the files in a folder, which has no folders in it. */
+static uint64_t bytes_of(const char *path)
+{
+    struct stat st;
+    uint64_t bytes = 0;
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            bytes += (uint64_t)st.st_size;
+    if (folder) closedir(folder);
+    return bytes;
+}
+
+enum status corpus_cache_each(const char *cache,
+                              enum status (*visit)(void *context, const struct corpus_cache_entry *entry,
+                                                   struct err *err),
+                              void *context, struct err *err)
+{
+    enum status status = STATUS_OK;
+    DIR *folder = opendir(cache);
+    if (!folder && errno != ENOENT) return err_set(err, STATUS_IO, "%.200s: %s", cache, strerror(errno));
+    for (struct dirent *entry; !status && folder && (entry = readdir(folder));) {
+        char path[PATH_MAX], tokens[PATH_MAX + 16];
+        struct token_file file = {0};
+        if (!begins_with_key(entry->d_name) || entry->d_name[KEY_DIGITS]) continue;
+        if ((status = file_format_path(path, sizeof path, err, "%s/%s", cache, entry->d_name))) break;
+        snprintf(tokens, sizeof tokens, "%s/corpus.tok", path);
+        if (token_file_open(tokens, &file, NULL)) file = (struct token_file){0};
+        struct corpus_cache_entry found = {path, entry->d_name, file.tokenizer, file.count, bytes_of(path)};
+        status = visit(context, &found, err);
+        token_file_close(&file);
+    }
+    if (folder) closedir(folder);
+    return status;
+}
+
+/* Renamed first, as something unfinished: a reader finds it whole or not at all, and what a killed process
+ * leaves of it goes with the next preparation. */
+enum status corpus_cache_remove(const char *path, struct err *err)
+{
+    char going[PATH_MAX];
+    enum status status = file_format_path(going, sizeof going, err, "%s.tmp-%ld", path, (long)getpid());
+    if (status) return status;
+    if (rename(path, going) == 0) return file_remove_tree(going, err);
+    if (errno == ENOENT) return STATUS_OK;
+    return err_set(err, STATUS_IO, "%.200s: cannot be removed: %s", path, strerror(errno));
 }

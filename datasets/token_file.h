@@ -15,15 +15,17 @@
 #ifndef ANNEAL_DATASETS_TOKEN_FILE_H
 #define ANNEAL_DATASETS_TOKEN_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
-#include "datasets/tokenizer.h"
+#include "core/base/file.h"
 
 enum token_format { TOKEN_FORMAT_TOK, TOKEN_FORMAT_SHARD_16, TOKEN_FORMAT_SHARD_32 };
 
 struct token_file {
+    char *path;             /* owned */
     const uint32_t *tokens; /* count of them, borrowed from the mapping; NULL where ids have 16 bits */
     const uint16_t *narrow; /* the same where ids have 16 bits, else NULL */
     uint64_t count;
@@ -33,15 +35,14 @@ struct token_file {
     uint64_t tokenizer_checksum; /* from the sidecar; 0 without one */
     char tokenizer[256];         /* from the sidecar: "bytes", "bpe:2048", a path; "" without one */
     char tokenizer_file[256];    /* from the sidecar: where the tokenizer.json lies; "" without one */
-    void *map;                   /* private */
-    uint64_t map_bytes;          /* private */
+    struct file_map map;
 };
 
 /* Whether a file is taken for a token file by its name: it ends with ".tok" or ".bin". */
 bool token_file_named(const char *path);
 
 /* A header of no known format, a size that is not exactly what its count needs, or a missing file, is one
- * clear error that names both sizes. The ids themselves are not looked at: see token_file_largest. */
+ * clear error. The ids themselves are not looked at: see token_file_find. */
 enum status token_file_open(const char *path, struct token_file *out, struct err *err);
 void token_file_close(struct token_file *file); /* harmless on a zeroed struct */
 
@@ -53,14 +54,10 @@ static inline uint32_t token_file_id(const struct token_file *file, uint64_t i)
     return file->narrow ? file->narrow[i] : file->tokens[i];
 }
 
-/* The largest id in the file (0 for an empty one): reads all of it, unless it has been measured. */
-uint32_t token_file_largest(const struct token_file *file);
-void token_file_measure(struct token_file *file); /* reads it once and for all */
+void token_file_measure(struct token_file *file); /* reads all of it */
 
-/* STATUS_CORRUPT naming the first id that is not below vocab_size and its position. `path` is for the
- * message. */
-enum status token_file_check(const struct token_file *file, const char *path, uint32_t vocab_size,
-                             struct err *err);
+/* Whether an id is `least` or more: the first one's place in *index. Reads a file that is not measured. */
+bool token_file_find(const struct token_file *file, uint32_t least, uint64_t *index);
 
 /* What the sidecar says. Borrowed. */
 struct token_sidecar {
@@ -72,14 +69,17 @@ struct token_sidecar {
 
 /* Writes a token file piece by piece, so that a corpus need not fit in memory. Nothing appears under `path`
  * before token_writer_commit; token_writer_abort leaves nothing behind. */
-struct token_writer;
-enum status token_writer_open(const char *path, struct token_writer **out, struct err *err);
+struct token_writer {
+    char path[PATH_MAX], temporary[PATH_MAX];
+    int fd; /* -1: not open */
+    uint64_t count;
+};
+enum status token_writer_open(struct token_writer *writer, const char *path, struct err *err);
 enum status token_writer_append(struct token_writer *writer, const uint32_t *tokens, uint64_t count,
                                 struct err *err);
-uint64_t token_writer_count(const struct token_writer *writer);
-/* Frees the writer, whatever it returns. */
+/* Closes the writer, whatever it returns. */
 enum status token_writer_commit(struct token_writer *writer, const struct token_sidecar *sidecar,
                                 struct err *err);
-void token_writer_abort(struct token_writer *writer); /* frees the writer; harmless on NULL */
+void token_writer_abort(struct token_writer *writer); /* harmless where fd is -1 */
 
 #endif

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "datasets/bpe.h"
 #include "datasets/tokenizer_json.h"
 
@@ -79,6 +80,13 @@ enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct
     status = tokenizer_parse_json((const char *)map.data, map.size, path, out, err);
     file_map_close(&map);
     return status;
+}
+
+int64_t tokenizer_learned_size(const char *word)
+{
+    int64_t size;
+    if (strncmp(word, "bpe:", 4) != 0) return 0;
+    return text_parse_int(word + 4, &size) && size > 0 && size <= INT32_MAX ? size : -1;
 }
 
 enum status tokenizer_open(const char *word, struct tokenizer **out, struct err *err)

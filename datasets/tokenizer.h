@@ -16,6 +16,8 @@ struct tokenizer;
 /* By the words that users write: "bytes" or the path of a tokenizer.json. "bpe:N" asks for one that is yet to
  * be learned (see corpus.h) and is an error here, like anything else. */
 enum status tokenizer_open(const char *word, struct tokenizer **out, struct err *err);
+/* "bpe:N" gives N, anything else 0; -1 where N is no number. */
+int64_t tokenizer_learned_size(const char *word);
 enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err);
 enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct err *err);
 /* `json` (n bytes) is the text of a tokenizer.json; `name` stands for it in messages. */

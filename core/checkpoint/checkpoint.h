@@ -12,7 +12,7 @@
 #include "core/model/safetensors.h"
 #include "core/network/network.h"
 #include "core/train/early_stopping.h"
-#include "datasets/corpus_mark.h"
+#include "datasets/corpus.h"
 #include "datasets/tokenizer.h"
 
 enum { CHECKPOINT_MACHINE = 80 };

@@ -12,7 +12,7 @@
 #include "core/base/text.h"
 #include "core/model/hugging_face.h"
 #include "core/model/imported_model.h"
-#include "datasets/preparation.h"
+#include "datasets/tokenizer.h"
 
 /* A BOOL is a CHOICE between two words. */
 enum kind { KIND_INT, KIND_REAL, KIND_TEXT, KIND_CHOICE, KIND_BOOL = KIND_CHOICE };
@@ -413,7 +413,7 @@ static enum status read_base(struct config *config, struct err *err)
 static int64_t tokenizer_size(const char *word)
 {
     struct tokenizer *tokenizer;
-    int64_t size = preparation_bpe_size(word);
+    int64_t size = tokenizer_learned_size(word);
     if (size || tokenizer_open(word, &tokenizer, NULL)) return size;
     size = tokenizer_vocab_size(tokenizer);
     tokenizer_close(tokenizer);

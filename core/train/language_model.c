@@ -25,8 +25,8 @@ static enum status check_vocabulary(const struct config *c, const struct corpus 
     struct corpus_place place;
     if (!corpus_find_id(corpus, (uint32_t)V, &place)) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
-                   "%s: token %" PRIu64 " is %u, but model.vocab_size = %d (set it to at least %" PRIu64 ")",
-                   place.path, place.index, place.id, V, (uint64_t)corpus_largest_id(corpus) + 1);
+                   "%s: token %" PRIu64 " is %u, but model.vocab_size = %d (set it to at least %u)",
+                   place.path, place.index, place.id, V, corpus->vocab_size);
 }
 
 /* A mean over no label is no loss: 0 would look like the best there is. */
@@ -70,7 +70,7 @@ static enum status lm_open(const struct config *c, const struct corpus *corpus, 
     if (!status)
         status = split_corpus(corpus, c->data.val_fraction, (int)c->train.seq_len, (uint64_t)c->train.seed,
                               c->data.shuffle, &m->splits[TASK_TRAINING], &m->splits[TASK_VALIDATION], err);
-    for (int part = 0; part < 2; part++) split_pad(&m->splits[part], c->data.padding);
+    for (int part = 0; part < 2; part++) m->splits[part].padding = c->data.padding;
     if (!status && c->data.padding >= 0) status = check_labels(m, err);
     for (int part = 0; !status && part < 2; part++)
         if (m->splits[part].sequences)

@@ -106,14 +106,15 @@ static double open_source(struct source *s, bool cold)
 {
     struct err err = {0};
     size_t pages = 0, in = 0;
+    struct corpus corpus = {.files = s->files, .file_count = s->count};
     for (size_t i = 0; i < s->count; i++) {
         if (cold) drop(s->paths[i]);
         stop_on(token_file_open(s->paths[i], &s->files[i], &err), &err);
-        if (!cold) token_file_largest(&s->files[i]);
-        count_pages(s->files[i].map, s->files[i].map_bytes, &pages, &in);
+        if (!cold) token_file_measure(&s->files[i]);
+        count_pages((void *)s->files[i].map.data, s->files[i].map.size, &pages, &in);
+        corpus.tokens += s->files[i].count;
     }
-    stop_on(split_files(s->files, s->count, 0.01, T, 1337, SHUFFLE_RANDOM, &s->train, &s->validation, &err),
-            &err);
+    stop_on(split_corpus(&corpus, 0.01, T, 1337, SHUFFLE_RANDOM, &s->train, &s->validation, &err), &err);
     return (double)in / (double)pages;
 }
 

@@ -205,10 +205,8 @@ int main(void)
     uint32_t *tokens = malloc(TOKENS * sizeof *tokens);
     if (!tokens) stop_on(err_set(&err, STATUS_NO_MEMORY, "no memory for %d tokens", TOKENS), &err);
     for (uint32_t i = 0; i < TOKENS; i++) tokens[i] = i * 2654435761u >> 19;
-    corpus.file.tokens = tokens;
-    corpus.file.count = TOKENS;
-    corpus.file.vocab_size = 32000;
-    snprintf(corpus.path, sizeof corpus.path, "corpus.tok");
+    struct token_file file = {.path = "corpus.tok", .tokens = tokens, .count = TOKENS};
+    corpus = (struct corpus){.files = &file, .file_count = 1, .tokens = TOKENS, .vocab_size = 32000};
     stop_on(file_anneal_home(home, sizeof home, &err), &err);
     snprintf(folder, sizeof folder, "%s/bench-checkpoints", home);
     stop_on(cpu_backend()->device_open(DEVICE_FIRST, 0, &device, &err), &err);

@@ -44,9 +44,9 @@ static void run_learn(struct bench *bench)
     struct bpe_trainer *trainer = NULL;
     tokenizer_close(bench->tokenizer);
     bench->tokenizer = NULL;
-    stop_on(bpe_trainer_new(&trainer, &err), &err);
-    stop_on(bpe_trainer_count(trainer, bench->text, bench->n, NULL, &err), &err);
-    stop_on(bpe_trainer_learn(trainer, VOCAB, NULL, &bench->tokenizer, &err), &err);
+    stop_on(bpe_trainer_new(VOCAB, &trainer, &err), &err);
+    stop_on(bpe_trainer_count(trainer, bench->text, bench->n, 0, bench->n, NULL, &err), &err);
+    stop_on(bpe_trainer_learn(trainer, NULL, &bench->tokenizer, &err), &err);
     bpe_trainer_free(trainer);
 }
 
@@ -79,10 +79,10 @@ static void run_batches(struct bench *bench)
     static int32_t inputs[B * T], targets[B * T];
     struct split train, validation;
     struct err err;
-    stop_on(split_make(bench->corpus.file.tokens, bench->corpus.file.count, 0.1, T, 1337, SHUFFLE_RANDOM,
-                       &train, &validation, &err),
-            &err);
+    stop_on(split_corpus(&bench->corpus, 0.1, T, 1337, SHUFFLE_RANDOM, &train, &validation, &err), &err);
     for (int i = 0; i < BATCHES; i++) split_batch(&train, (uint64_t)i * B, B, inputs, targets);
+    split_release(&train);
+    split_release(&validation);
 }
 
 static int by_value(const void *a, const void *b)

@@ -79,6 +79,13 @@ char *scratch_read(const char *path, size_t *n)
     return text;
 }
 
+struct corpus corpus_of(struct token_file *files, size_t count)
+{
+    struct corpus corpus = {.files = files, .file_count = count};
+    for (size_t i = 0; i < count; i++) corpus.tokens += files[i].count;
+    return corpus;
+}
+
 int scratch_entries(const char *folder)
 {
     DIR *open = opendir(folder);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "datasets/corpus.h"
 #include "datasets/tokenizer.h"
 
 #define TOKENIZER_FIXTURES "tests/fixtures/tokenizer/"
@@ -24,6 +25,9 @@ enum { SHARD_16 = 20240520, SHARD_32 = 20240801 }; /* the magics; ids are as wid
 
 /* Writes a .tok file without a sidecar. */
 void scratch_tok(const char *path, const uint32_t *ids, size_t n);
+
+/* The files as a corpus, which borrows them. */
+struct corpus corpus_of(struct token_file *files, size_t count);
 
 /* Bytes of a kind that depends on the seed: any bytes, broken UTF-8, text, long runs. Fills at most
  * `capacity`, returns how many. */

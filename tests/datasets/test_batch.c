@@ -122,6 +122,20 @@ static uint32_t *numbers(uint64_t count)
     return tokens;
 }
 
+static enum status cut(const uint32_t *tokens, uint64_t count, double val_fraction, int T, uint64_t seed,
+                       enum shuffle shuffle, struct split *train, struct split *validation, struct err *err)
+{
+    struct token_file file = {.tokens = tokens, .count = count};
+    struct corpus corpus = corpus_of(&file, 1);
+    return split_corpus(&corpus, val_fraction, T, seed, shuffle, train, validation, err);
+}
+
+static void release(struct split *train, struct split *validation)
+{
+    split_release(train);
+    split_release(validation);
+}
+
 static void a_sequence_is_cut_where_the_contract_says(void **state)
 {
     (void)state;
@@ -129,7 +143,7 @@ static void a_sequence_is_cut_where_the_contract_says(void **state)
     struct split train, validation;
     struct err err = {0};
     int32_t inputs[2 * 10], targets[2 * 10];
-    assert_ok(split_make(tokens, 101, 0, 10, 1, SHUFFLE_NONE, &train, &validation, &err), &err);
+    assert_ok(cut(tokens, 101, 0, 10, 1, SHUFFLE_NONE, &train, &validation, &err), &err);
     assert_int_equal(train.sequences, 10);
     assert_int_equal(validation.sequences, 0);
     split_batch(&train, 3, 2, inputs, targets);
@@ -141,6 +155,7 @@ static void a_sequence_is_cut_where_the_contract_says(void **state)
     assert_int_equal(inputs[0], 90);
     assert_int_equal(targets[9], 100);
     assert_int_equal(inputs[10], 0);
+    release(&train, &validation);
     free(tokens);
 }
 
@@ -152,7 +167,7 @@ static void an_epoch_trains_on_every_sequence_and_a_batch_may_span_two(void **st
     struct err err = {0};
     enum { T = 7, B = 5 };
     int32_t inputs[B * T], targets[B * T];
-    assert_ok(split_make(tokens, 1000, 0.1, T, 3, SHUFFLE_RANDOM, &train, &validation, &err), &err);
+    assert_ok(cut(tokens, 1000, 0.1, T, 3, SHUFFLE_RANDOM, &train, &validation, &err), &err);
     uint64_t n = train.sequences;
     int *seen = calloc(n, sizeof *seen);
     for (uint64_t cursor = 0; cursor < 5 * n; cursor += B) {
@@ -165,6 +180,7 @@ static void an_epoch_trains_on_every_sequence_and_a_batch_may_span_two(void **st
     }
     for (uint64_t i = 0; i < n; i++) assert_int_equal(seen[i], 5);
     free(seen);
+    release(&train, &validation);
     free(tokens);
 }
 
@@ -177,8 +193,7 @@ static void training_never_sees_the_validation_tail(void **state)
             struct split train, validation;
             struct err err = {0};
             int32_t inputs[12], targets[12], largest = -1, least = INT32_MAX;
-            assert_ok(split_make(tokens, count, 0.3, T, count, SHUFFLE_STRIDE, &train, &validation, &err),
-                      &err);
+            assert_ok(cut(tokens, count, 0.3, T, count, SHUFFLE_STRIDE, &train, &validation, &err), &err);
             assert_int_equal(train.token_count + validation.token_count, count);
             for (uint64_t i = 0; i < train.sequences; i++) {
                 split_batch(&train, i, 1, inputs, targets);
@@ -190,6 +205,7 @@ static void training_never_sees_the_validation_tail(void **state)
                 assert_true((uint64_t)targets[T - 1] < count);
             }
             assert_true(largest < least);
+            release(&train, &validation);
             free(tokens);
         }
 }
@@ -200,24 +216,21 @@ static void a_corpus_that_is_too_short_is_an_error_with_both_numbers(void **stat
     uint32_t tokens[20] = {0};
     struct split train = {.seed = 77}, validation;
     struct err err = {0};
-    assert_int_equal(split_make(tokens, 10, 0, 10, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
+    assert_int_equal(cut(tokens, 10, 0, 10, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "10 training tokens"));
     assert_non_null(strstr(err.text, "11"));
     assert_int_equal(train.seed, 77); /* untouched */
-    assert_ok(split_make(tokens, 11, 0, 10, 0, SHUFFLE_NONE, &train, &validation, &err), &err);
-    assert_int_equal(split_make(tokens, 20, 0.2, 10, 0, SHUFFLE_NONE, &train, &validation, &err),
-                     STATUS_USAGE);
+    assert_ok(cut(tokens, 11, 0, 10, 0, SHUFFLE_NONE, &train, &validation, &err), &err);
+    release(&train, &validation);
+    assert_int_equal(cut(tokens, 20, 0.2, 10, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "4 validation tokens"));
-    assert_int_equal(split_make(tokens, 0, 0, 10, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
-    assert_int_equal(split_make(tokens, 20, 1.0, 10, 0, SHUFFLE_NONE, &train, &validation, &err),
+    assert_int_equal(cut(tokens, 0, 0, 10, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
+    assert_int_equal(cut(tokens, 20, 1.0, 10, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
+    assert_int_equal(cut(tokens, 20, -0.1, 10, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
+    assert_int_equal(cut(tokens, 20, 0.0 / 0.0, 10, 0, SHUFFLE_NONE, &train, &validation, &err),
                      STATUS_USAGE);
-    assert_int_equal(split_make(tokens, 20, -0.1, 10, 0, SHUFFLE_NONE, &train, &validation, &err),
-                     STATUS_USAGE);
-    assert_int_equal(split_make(tokens, 20, 0.0 / 0.0, 10, 0, SHUFFLE_NONE, &train, &validation, &err),
-                     STATUS_USAGE);
-    assert_int_equal(split_make(tokens, 20, 0, 0, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
-    assert_int_equal(split_make(tokens, 20, 0, INT32_MAX, 0, SHUFFLE_NONE, &train, &validation, &err),
-                     STATUS_USAGE);
+    assert_int_equal(cut(tokens, 20, 0, 0, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
+    assert_int_equal(cut(tokens, 20, 0, INT32_MAX, 0, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "2147483648"));
 }
 
@@ -235,10 +248,11 @@ static void padding_does_not_count_as_a_label(void **state)
         struct split train, validation;
         int32_t inputs[2 * T], targets[2 * T];
         uint64_t counted = 0;
-        assert_int_equal(split_files(&file, 1, 0, T, 5, SHUFFLE_RANDOM, &train, &validation, NULL),
+        struct corpus corpus = corpus_of(&file, 1);
+        assert_int_equal(split_corpus(&corpus, 0, T, 5, SHUFFLE_RANDOM, &train, &validation, NULL),
                          STATUS_OK);
         assert_int_equal(split_labels(&train, 0, 6), 6 * T);
-        split_pad(&train, PAD);
+        train.padding = PAD;
         for (uint64_t cursor = 0; cursor < 12; cursor += 2) { /* two epochs */
             uint64_t here = 0;
             split_batch(&train, cursor, 2, inputs, targets);

@@ -18,7 +18,6 @@
 
 #include "core/base/file.h"
 #include "datasets/corpus.h"
-#include "datasets/corpus_mark.h"
 #include "tests/datasets/datasets_help.h"
 
 struct result {

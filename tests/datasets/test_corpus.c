@@ -12,13 +12,12 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "datasets/batch.h"
 #include "datasets/corpus.h"
-#include "datasets/recipe.h"
+#include "datasets/preparation.h"
 #include "tests/datasets/datasets_help.h"
 
 #define SAMPLE TOKENIZER_FIXTURES "sample.txt"
@@ -26,7 +25,7 @@
 static void assert_text(const struct corpus *corpus, const char *text, size_t n)
 {
     size_t back;
-    char *decoded = tokenizer_decode(corpus->tokenizer, corpus->file.tokens, corpus->file.count, &back);
+    char *decoded = tokenizer_decode(corpus->tokenizer, corpus->files[0].tokens, corpus->tokens, &back);
     assert_non_null(decoded);
     assert_int_equal(back, n);
     assert_memory_equal(decoded, text, n);
@@ -43,7 +42,7 @@ static void assert_refused(const char *train, const char *tokenizer, const char 
         fail_msg("%s with %s: status %d, not %d, or not \"%s\": %s", train, tokenizer, status, wanted, words,
                  err.text);
     assert_null(corpus.tokenizer);
-    assert_null(corpus.file.tokens);
+    assert_null(corpus.files);
 }
 
 struct watcher {
@@ -76,16 +75,16 @@ static void a_text_is_prepared_once_and_then_found(void **state)
         struct err err = {0};
         assert_ok(corpus_open(SAMPLE, tokenizers[i], cache, &progress, &corpus, &err), &err);
         assert_text(&corpus, text, n);
-        assert_string_equal(corpus.file.tokenizer, tokenizers[i]);
-        assert_int_equal(corpus.file.vocab_size, tokenizer_vocab_size(corpus.tokenizer));
+        assert_string_equal(corpus.files[corpus.described].tokenizer, tokenizers[i]);
+        assert_int_equal(corpus.vocab_size, tokenizer_vocab_size(corpus.tokenizer));
         assert_true(first.encodings > 0);
-        uint64_t count = corpus.file.count, checksum = tokenizer_checksum(corpus.tokenizer);
+        uint64_t count = corpus.tokens, checksum = tokenizer_checksum(corpus.tokenizer);
         corpus_close(&corpus);
         assert_ok(corpus_open(SAMPLE, tokenizers[i], cache, &again, &corpus, &err), &err);
         assert_int_equal(second.encodings, 0);
-        assert_int_equal(corpus.file.count, count);
+        assert_int_equal(corpus.tokens, count);
         assert_int_equal(tokenizer_checksum(corpus.tokenizer), checksum);
-        assert_true(strncmp(corpus.path, cache, strlen(cache)) == 0);
+        assert_true(strncmp(corpus.files[0].path, cache, strlen(cache)) == 0);
         corpus_close(&corpus);
         assert_int_equal(scratch_entries(cache), i + 1);
     }
@@ -181,8 +180,8 @@ static void a_tokenizer_changed_at_its_path_is_never_served_the_tokens_of_the_ol
         assert_ok(tokenizer_open_json(fixture, &tokenizer, &err), &err);
         assert_ok(tokenizer_encode(tokenizer, text, n, &expected, &err), &err);
         assert_ok(corpus_open(SAMPLE, path, cache, NULL, &corpus, &err), &err);
-        assert_int_equal(corpus.file.count, expected.count);
-        assert_memory_equal(corpus.file.tokens, expected.ids, n < 100 ? n : 100);
+        assert_int_equal(corpus.tokens, expected.count);
+        assert_memory_equal(corpus.files[0].tokens, expected.ids, n < 100 ? n : 100);
         assert_int_equal(tokenizer_checksum(corpus.tokenizer), tokenizer_checksum(tokenizer));
         corpus_close(&corpus);
         tokenizer_close(tokenizer);
@@ -204,8 +203,9 @@ static void a_damaged_cache_is_made_anew(void **state)
         char victim[8192];
         assert_ok(corpus_open(path, "bpe:258", cache, NULL, &corpus, &err), &err);
         assert_text(&corpus, "hello hello hello", 17);
-        char *slash = strrchr(corpus.path, '/');
-        snprintf(victim, sizeof victim, "%.*s/%s", (int)(slash - corpus.path), corpus.path, files[i % 3]);
+        char *slash = strrchr(corpus.files[0].path, '/');
+        snprintf(victim, sizeof victim, "%.*s/%s", (int)(slash - corpus.files[0].path), corpus.files[0].path,
+                 files[i % 3]);
         corpus_close(&corpus);
         if (i < 3)
             assert_int_equal(truncate(victim, 9), 0);
@@ -215,7 +215,7 @@ static void a_damaged_cache_is_made_anew(void **state)
     struct corpus corpus = {0};
     assert_ok(corpus_open(path, "bpe:258", cache, NULL, &corpus, &err), &err);
     uint32_t high = 999; /* an id beyond the vocabulary, where the model would read beyond its table */
-    FILE *file = fopen(corpus.path, "r+b");
+    FILE *file = fopen(corpus.files[0].path, "r+b");
     assert_non_null(file);
     assert_int_equal(fseek(file, 8, SEEK_SET), 0);
     assert_int_equal(fwrite(&high, sizeof high, 1, file), 1);
@@ -252,31 +252,21 @@ static void a_folder_is_read_in_sorted_order(void **state)
     corpus_close(&corpus);
 }
 
-/* An id that no process has: a child's that has been waited for. */
-static long gone(void)
-{
-    pid_t child = fork();
-    if (child == 0) _exit(0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-    return (long)child;
-}
-
 static void what_a_killed_preparation_left_is_swept_a_living_ones_is_not(void **state)
 {
     (void)state;
     static const char key[] = "0123456789abcdef0123456789abcdef";
     const char *cache = scratch_path("cache_swept");
-    char dead[5000], living[5000], locked[5000], foreign[5000], text[5000], fresh[5000], inside[5100];
+    char left[5000], foreign[5000], text[5000], fresh[5000], inside[5100];
     struct err err = {0};
     struct corpus corpus;
-    snprintf(dead, sizeof dead, "%s/%s.tmp-%ld", cache, key, gone());
-    snprintf(living, sizeof living, "%s/%s.tmp-%ld", cache, key, (long)getppid());
-    snprintf(locked, sizeof locked, "%s/%s.tmp-%ld", cache, key, gone());
-    snprintf(foreign, sizeof foreign, "%s/mine.tmp-%ld", cache, gone());
-    snprintf(text, sizeof text, "%s/kjv.txt.tmp-%ld", cache, gone());
-    snprintf(fresh, sizeof fresh, "%s/new.txt.tmp-%ld", cache, gone());
-    const char *folders[] = {dead, living, locked, foreign};
-    for (size_t i = 0; i < 4; i++) {
+    snprintf(left, sizeof left, "%s/%s.tmp-%ld", cache, key,
+             (long)getppid()); /* whoever has its number now */
+    snprintf(foreign, sizeof foreign, "%s/mine.tmp-7", cache);
+    snprintf(text, sizeof text, "%s/kjv.txt.tmp-7", cache);
+    snprintf(fresh, sizeof fresh, "%s/new.txt.tmp-7", cache);
+    const char *folders[] = {left, foreign};
+    for (size_t i = 0; i < 2; i++) {
         assert_ok(file_make_folders(folders[i], &err), &err);
         snprintf(inside, sizeof inside, "%s/corpus.tok.tmp-1", folders[i]);
         scratch_write(inside, "half", 4);
@@ -284,20 +274,51 @@ static void what_a_killed_preparation_left_is_swept_a_living_ones_is_not(void **
     scratch_write(text, "half", 4);
     scratch_write(fresh, "half", 4);
     assert_int_equal(utimensat(AT_FDCWD, text, (struct timespec[2]){{.tv_sec = 1}, {.tv_sec = 1}}, 0), 0);
-    int fd = open(locked, O_RDONLY | O_DIRECTORY); /* as by a maker whose process ids are not ours */
-    assert_int_equal(flock(fd, LOCK_EX), 0);
+    for (int living = 1; living >= 0; living--) {
+        int fd = open(cache, O_RDONLY | O_DIRECTORY); /* as a maker does */
+        if (living) assert_int_equal(flock(fd, LOCK_SH), 0);
+        scratch_write(scratch_path("swept.txt"), living ? "some words" : "some other", 10);
+        assert_ok(corpus_open(scratch_path("swept.txt"), "bytes", cache, NULL, &corpus, &err), &err);
+        corpus_close(&corpus);
+        close(fd);
+        assert_int_equal(file_exists(left), living);
+        assert_int_equal(file_exists(text), living);
+        assert_true(file_exists(foreign) && file_exists(fresh));
+    }
+    assert_int_equal(scratch_entries(cache), 4); /* two texts, foreign, fresh */
+}
 
-    scratch_write(scratch_path("swept.txt"), "some words", 10);
-    assert_ok(corpus_open(scratch_path("swept.txt"), "bytes", cache, NULL, &corpus, &err), &err);
+/* From the moment it has begun until it is done, a preparation is not swept by another. */
+static bool open_another(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
+{
+    const char *cache = context;
+    struct corpus corpus;
+    struct err err = {0};
+    (void)unit;
+    if (strcmp(what, "encoding") != 0 || done == total) return true;
+    scratch_write(scratch_path("another.txt"), &done, sizeof done);
+    assert_ok(corpus_open(scratch_path("another.txt"), "bytes", cache, NULL, &corpus, &err), &err);
     corpus_close(&corpus);
-    assert_false(file_exists(dead));
-    assert_false(file_exists(text));
-    assert_true(file_exists(living) && file_exists(locked) && file_exists(foreign) && file_exists(fresh));
-    close(fd);
-    assert_ok(corpus_open(scratch_path("swept.txt"), "bytes", cache, NULL, &corpus, &err), &err);
+    return true;
+}
+
+static void a_preparation_at_work_is_not_swept_by_another(void **state)
+{
+    (void)state;
+    const char *cache = scratch_path("cache_shared");
+    struct progress progress = {.report = open_another, .context = (void *)cache};
+    struct corpus corpus;
+    struct err err = {0};
+    size_t n;
+    char *text = scratch_read(SAMPLE, &n);
+    scratch_write(scratch_path("shared_b.txt"), text, n);
+    char value[3 * 4096];
+    snprintf(value, sizeof value, "%s,%s", SAMPLE, scratch_path("shared_b.txt"));
+    assert_ok(corpus_open(value, "bytes", cache, &progress, &corpus, &err), &err);
+    assert_int_equal(corpus.tokens, 2 * n);
     corpus_close(&corpus);
-    assert_false(file_exists(locked));
-    assert_int_equal(scratch_entries(cache), 4); /* the corpus, living, foreign, fresh */
+    assert_true(scratch_entries(cache) > 1);
+    free(text);
 }
 
 static void an_interruption_anywhere_leaves_nothing_half_written(void **state)
@@ -331,8 +352,7 @@ static void bad_inputs_are_refused_in_words(void **state)
     scratch_write(empty, "", 0);
     assert_ok(file_make_folders(scratch_path("hollow/inside"), &err), &err);
     assert_refused(scratch_path("missing.txt"), "bytes", cache, STATUS_NOT_FOUND,
-                   "no such file, folder or recipe (recipes: kjv)");
-    assert_refused("kjw", "bytes", cache, STATUS_NOT_FOUND, "did you mean the recipe \"kjv\"?");
+                   "no such file, folder or recipe");
     assert_refused("", "bytes", cache, STATUS_USAGE, "empty");
     assert_refused(empty, "bytes", cache, STATUS_FAILED, "empty.txt: is empty");
     assert_refused(scratch_path("hollow"), "bytes", cache, STATUS_FAILED, "no files in this folder");
@@ -382,10 +402,10 @@ static void a_token_file_brings_its_tokenizer(void **state)
         assert_int_equal(summary.text_bytes, 2 * n);
         assert_true(file_exists(summary.tokenizer_path));
         assert_ok(corpus_open(path, "bpe:9999", cache, NULL, &corpus, &err), &err);
-        assert_int_equal(summary.tokens, corpus.file.count);
-        assert_int_equal(summary.vocab_size, corpus.file.vocab_size);
-        assert_string_equal(corpus.file.tokenizer, words[i]);
-        assert_string_equal(corpus.path, path);
+        assert_int_equal(summary.tokens, corpus.tokens);
+        assert_int_equal(summary.vocab_size, corpus.vocab_size);
+        assert_string_equal(corpus.files[corpus.described].tokenizer, words[i]);
+        assert_string_equal(corpus.files[0].path, path);
         assert_text(&corpus, twice, 2 * n);
         corpus_close(&corpus);
         assert_ok(corpus_open(path, summary.tokenizer_path, cache, NULL, &corpus, &err), &err);
@@ -408,12 +428,12 @@ static void a_token_file_without_its_tokenizer_still_opens(void **state)
     assert_int_equal(unlink(summary.tokenizer_path), 0);
     assert_ok(corpus_open(path, "bpe:2048", cache, NULL, &corpus, &err), &err);
     assert_null(corpus.tokenizer);
-    assert_int_equal(corpus.file.vocab_size, 280); /* the sidecar knows */
+    assert_int_equal(corpus.vocab_size, 280); /* the sidecar knows */
     corpus_close(&corpus);
     assert_int_equal(unlink(scratch_path("bare.tok.json")), 0);
     assert_ok(corpus_open(path, "bpe:2048", cache, NULL, &corpus, &err), &err);
     assert_null(corpus.tokenizer);
-    assert_int_equal(corpus.file.vocab_size, token_file_largest(&corpus.file) + 1);
+    assert_int_equal(corpus.vocab_size, corpus.files[0].bound);
     corpus_close(&corpus);
     assert_refused(path, "bytes", cache, STATUS_CORRUPT, "the vocabulary has 256");
 }
@@ -455,120 +475,10 @@ static void a_corpus_shorter_than_a_sequence_is_found_out_by_the_split(void **st
     struct err err = {0};
     scratch_write(path, "short", 5);
     assert_ok(corpus_open(path, "bytes", scratch_path("cache_short"), NULL, &corpus, &err), &err);
-    assert_int_equal(split_make(corpus.file.tokens, corpus.file.count, 0.1, 256, 0, SHUFFLE_STRIDE, &train,
-                                &validation, &err),
+    assert_int_equal(split_corpus(&corpus, 0.1, 256, 0, SHUFFLE_STRIDE, &train, &validation, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "too short"));
     corpus_close(&corpus);
-}
-
-/* ---- the King James Bible ---- */
-
-static void the_bible_is_whole_and_readable(void **state)
-{
-    (void)state;
-    char path[4096];
-    struct err err = {0};
-    const struct recipe *kjv = recipe_find("kjv");
-    assert_non_null(kjv);
-    assert_null(recipe_find("kj"));
-    enum status status = recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err);
-    if (status == STATUS_NOT_FOUND && strstr(err.text, "apt install bible-kjv")) skip();
-    assert_ok(status, &err);
-    size_t n;
-    char *text = scratch_read(path, &n);
-    assert_true(
-        strncmp(text,
-                "Genesis 1\n\nIn the beginning God created the heaven and the earth.\nAnd the earth was",
-                80) == 0);
-    assert_non_null(strstr(text, "\n\nPsalms 23\n\nThe LORD is my shepherd; I shall not want.\n"));
-    assert_non_null(strstr(text, "\n\n1 Corinthians 13\n\nThough I speak"));
-    assert_non_null(strstr(text, "\n\nJude 1\n\n"));
-    static const char end[] = "The grace of our Lord Jesus Christ be with you all. Amen.\n";
-    assert_string_equal(text + n - (sizeof end - 1), end);
-    int lines = 0, blank = 0;
-    for (size_t i = 0; i < n; i++) {
-        lines += text[i] == '\n';
-        blank += text[i] == '\n' && i && text[i - 1] == '\n';
-    }
-    assert_int_equal(blank, 2 * KJV_CHAPTERS - 1);
-    assert_int_equal(lines - blank - KJV_CHAPTERS, KJV_VERSES);
-    free(text);
-    /* A text that is there is left as it is. */
-    scratch_write(path, "mine", 4);
-    assert_ok(recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err), &err);
-    text = scratch_read(path, NULL);
-    assert_string_equal(text, "mine");
-    free(text);
-}
-
-static enum status layout(const char *raw, size_t raw_n, char **text, size_t *n, struct err *err)
-{
-    char empty[1];
-    FILE *file = raw_n ? fmemopen((void *)raw, raw_n, "r") : fmemopen(empty, 1, "w+");
-    assert_non_null(file);
-    enum status status = recipe_kjv_layout(file, NULL, text, n, err);
-    fclose(file);
-    return status;
-}
-
-static void a_bible_that_is_missing_or_wrong_is_refused(void **state)
-{
-    (void)state;
-    static const char *const raw[] = {"",
-                                      "\n",
-                                      "Ge1:1 In the beginning\n",
-                                      "Ge1:1\n",
-                                      "Ge1 text\n",
-                                      "1:1 text\n",
-                                      "Ge1:x text\n",
-                                      "Ge1:1text\n",
-                                      "usage: bible",
-                                      "Ge9999:1 text"};
-    struct err err = {0};
-    char *text = NULL, *path = strdup(getenv("PATH")), *own = strdup(scratch_path("bin"));
-    size_t n;
-    for (size_t i = 0; i < sizeof raw / sizeof *raw; i++) {
-        assert_int_equal(layout(raw[i], strlen(raw[i]), &text, &n, &err), STATUS_FAILED);
-        assert_non_null(strstr(err.text, "31102"));
-    }
-    /* 32,000 chapters: more than there is room for */
-    size_t capacity = 32000 * 16, count = 0;
-    char *many = malloc(capacity);
-    for (int i = 0; i < 32000; i++) count += (size_t)sprintf(many + count, "Ge%d:1 x\n", i % 900);
-    assert_int_equal(layout(many, count, &text, &n, &err), STATUS_FAILED);
-    free(many);
-
-    assert_ok(file_make_folders(own, &err), &err);
-    setenv("PATH", own, 1);
-    assert_int_equal(recipe_find("kjv")->make(NULL, &text, &n, &err), STATUS_NOT_FOUND);
-    assert_non_null(strstr(err.text, "apt install bible-kjv"));
-    char program[8192];
-    snprintf(program, sizeof program, "%s/bible", own);
-    static const char script[] = "#!/bin/sh\necho Ge1:1 In the beginning\n";
-    scratch_write(program, script, sizeof script - 1);
-    assert_int_equal(chmod(program, 0755), 0);
-    assert_int_equal(recipe_find("kjv")->make(NULL, &text, &n, &err), STATUS_FAILED);
-    assert_non_null(strstr(err.text, "1 verses"));
-    setenv("PATH", path, 1);
-    free(path);
-    free(own);
-}
-
-static void the_bible_can_be_interrupted(void **state)
-{
-    (void)state;
-    const char *cache = scratch_path("cache_stop");
-    for (int left = 0; left < 3; left++) {
-        struct watcher watcher = {.left = left};
-        struct progress progress = {.report = watch, .context = &watcher};
-        char path[4096];
-        struct err err = {0};
-        enum status status = recipe_fetch(recipe_find("kjv"), cache, &progress, path, sizeof path, &err);
-        if (status == STATUS_NOT_FOUND) skip();
-        assert_int_equal(status, STATUS_INTERRUPTED);
-        assert_int_equal(scratch_entries(cache), 0);
-    }
 }
 
 int main(void)
@@ -581,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_damaged_cache_is_made_anew),
         cmocka_unit_test(a_folder_is_read_in_sorted_order),
         cmocka_unit_test(what_a_killed_preparation_left_is_swept_a_living_ones_is_not),
+        cmocka_unit_test(a_preparation_at_work_is_not_swept_by_another),
         cmocka_unit_test(an_interruption_anywhere_leaves_nothing_half_written),
         cmocka_unit_test(bad_inputs_are_refused_in_words),
         cmocka_unit_test(a_folder_without_permission_is_refused),
@@ -588,9 +499,6 @@ int main(void)
         cmocka_unit_test(a_token_file_without_its_tokenizer_still_opens),
         cmocka_unit_test(preparing_writes_three_files_or_none),
         cmocka_unit_test(a_corpus_shorter_than_a_sequence_is_found_out_by_the_split),
-        cmocka_unit_test(the_bible_is_whole_and_readable),
-        cmocka_unit_test(a_bible_that_is_missing_or_wrong_is_refused),
-        cmocka_unit_test(the_bible_can_be_interrupted),
     };
     return cmocka_run_group_tests_name("corpus", tests, NULL, NULL);
 }

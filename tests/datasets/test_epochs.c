@@ -24,6 +24,7 @@ struct files {
     uint16_t narrow[FILES][BORDER];
     struct token_file file[FILES];
     uint64_t tokens;
+    struct corpus corpus;
 };
 
 static struct files *files_new(void)
@@ -42,6 +43,7 @@ static struct files *files_new(void)
             f->file[k].tokens = f->wide[k];
         f->tokens += lengths[k];
     }
+    f->corpus = corpus_of(f->file, FILES);
     return f;
 }
 
@@ -86,8 +88,7 @@ static void an_epoch_has_every_sequence_of_every_file_once(void **state)
         struct split train, validation;
         struct err err = {0};
         uint64_t expected = 0;
-        assert_ok(split_files(f->file, FILES, 0, T, 3, (enum shuffle)shuffle, &train, &validation, &err),
-                  &err);
+        assert_ok(split_corpus(&f->corpus, 0, T, 3, (enum shuffle)shuffle, &train, &validation, &err), &err);
         for (int k = 0; k < FILES; k++) expected += sequences_in(lengths[k]);
         assert_int_equal(train.sequences, expected);
         assert_int_equal(train.token_count, f->tokens);
@@ -117,7 +118,7 @@ static void the_tail_is_held_out_over_files_and_never_trained_on(void **state)
         struct split train, validation;
         struct err err = {0};
         uint64_t tail = (uint64_t)((double)f->tokens * fractions[c]), before = 0, sequences[2] = {0};
-        assert_ok(split_files(f->file, FILES, fractions[c], T, 3, SHUFFLE_RANDOM, &train, &validation, &err),
+        assert_ok(split_corpus(&f->corpus, fractions[c], T, 3, SHUFFLE_RANDOM, &train, &validation, &err),
                   &err);
         assert_int_equal(train.token_count, f->tokens - tail);
         assert_int_equal(validation.token_count, tail);
@@ -151,8 +152,10 @@ static void one_file_is_cut_as_its_tokens_alone(void **state)
     for (int k = 1; k < FILES; k += 5) { /* 137 tokens of 16 bits, 61 of 32 */
         struct split one, plain, rest, other;
         struct err err = {0};
-        assert_ok(split_files(&f->file[k], 1, 0.2, T, 9, SHUFFLE_STRIDE, &one, &rest, &err), &err);
-        assert_ok(split_make(f->wide[k], lengths[k], 0.2, T, 9, SHUFFLE_STRIDE, &plain, &other, &err), &err);
+        struct token_file alone = {.tokens = f->wide[k], .count = lengths[k]};
+        struct corpus file = corpus_of(&f->file[k], 1), tokens = corpus_of(&alone, 1);
+        assert_ok(split_corpus(&file, 0.2, T, 9, SHUFFLE_STRIDE, &one, &rest, &err), &err);
+        assert_ok(split_corpus(&tokens, 0.2, T, 9, SHUFFLE_STRIDE, &plain, &other, &err), &err);
         assert_int_equal(one.sequences, plain.sequences);
         assert_int_equal(rest.sequences, other.sequences);
         for (uint64_t cursor = 0; cursor < 100; cursor += 8) {
@@ -163,6 +166,8 @@ static void one_file_is_cut_as_its_tokens_alone(void **state)
         }
         split_release(&one);
         split_release(&rest);
+        split_release(&plain);
+        split_release(&other);
     }
     free(f);
 }
@@ -171,11 +176,10 @@ static void validation_data_of_its_own_leaves_all_to_training(void **state)
 {
     (void)state;
     struct files *f = files_new();
-    struct corpus other = {.file = f->file[6]};
-    struct corpus corpus = {.set = {.files = f->file, .count = 2, .tokens = 137}, .validation = &other};
+    struct corpus other = corpus_of(&f->file[6], 1), corpus = corpus_of(f->file, 2);
     struct split train, validation;
     struct err err = {0};
-    corpus.file.count = 137;
+    corpus.validation = &other;
     assert_ok(split_corpus(&corpus, 0.5, T, 1, SHUFFLE_NONE, &train, &validation, &err), &err);
     assert_int_equal(train.token_count, 137);
     assert_int_equal(validation.token_count, 61);
@@ -185,7 +189,7 @@ static void validation_data_of_its_own_leaves_all_to_training(void **state)
     assert_int_equal(inputs[0], 6 * BORDER + 2 * T);
     split_release(&train);
     split_release(&validation);
-    other.file.count = T;
+    other.tokens = f->file[6].count = T;
     assert_int_equal(split_corpus(&corpus, 0.5, T, 1, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "5 validation tokens, but one sequence of seq_len 5 needs 6"));
     assert_null(strstr(err.text, "val_fraction"));
@@ -198,14 +202,14 @@ static void files_that_are_each_too_short_say_so(void **state)
     struct files *f = files_new();
     struct split train, validation;
     struct err err = {0};
-    assert_int_equal(split_files(f->file, FILES, 0, 137, 1, SHUFFLE_NONE, &train, &validation, &err),
+    assert_int_equal(split_corpus(&f->corpus, 0, 137, 1, SHUFFLE_NONE, &train, &validation, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "one sequence of seq_len 137 needs 138 from one file"));
-    assert_int_equal(split_files(f->file, FILES, 0.9, T, 1, SHUFFLE_NONE, &train, &validation, &err),
-                     STATUS_OK);
+    assert_int_equal(split_corpus(&f->corpus, 0.9, T, 1, SHUFFLE_NONE, &train, &validation, &err), STATUS_OK);
     split_release(&train);
     split_release(&validation);
-    assert_int_equal(split_files(f->file, 1, 0, T, 1, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
+    struct corpus empty = corpus_of(f->file, 1);
+    assert_int_equal(split_corpus(&empty, 0, T, 1, SHUFFLE_NONE, &train, &validation, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "0 training tokens"));
     free(f);
 }
@@ -217,7 +221,7 @@ static void announcing_is_only_a_hint(void **state)
     struct split train, validation;
     struct err err = {0};
     int32_t before[2 * T], after[2 * T], targets[2 * T];
-    assert_ok(split_files(f->file, FILES, 0, T, 1, SHUFFLE_RANDOM, &train, &validation, &err), &err);
+    assert_ok(split_corpus(&f->corpus, 0, T, 1, SHUFFLE_RANDOM, &train, &validation, &err), &err);
     split_batch(&train, 5, 2, before, targets);
     split_announce(&train, 0, 1000); /* more than an epoch, memory that is no file */
     split_batch(&train, 5, 2, after, targets);

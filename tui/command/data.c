@@ -13,8 +13,7 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "datasets/corpus.h"
-#include "datasets/corpus_cache.h"
-#include "datasets/data_words.h"
+#include "datasets/preparation.h"
 #include "datasets/recipe.h"
 #include "tui/command/command.h"
 #include "tui/command/progress_bar.h"
@@ -130,19 +129,18 @@ struct census {
 
 static bool count_tokens(const struct corpus *corpus, struct census *out)
 {
-    const struct token_file *file = &corpus->file;
-    size_t run_count;
-    const struct token_file *runs = corpus_runs(corpus, &run_count);
-    struct census census = {.counts = calloc(file->vocab_size, sizeof *census.counts)};
+    struct census census = {.counts = calloc(corpus->vocab_size, sizeof *census.counts)};
     if (!census.counts) return false;
-    for (size_t r = 0; r < run_count; r++)
-        for (uint64_t i = 0; i < runs[r].count; i++) census.counts[token_file_id(&runs[r], i)]++;
-    for (uint32_t id = 0; id < file->vocab_size; id++) {
+    for (size_t f = 0; f < corpus->file_count; f++)
+        for (uint64_t i = 0; i < corpus->files[f].count; i++)
+            census.counts[token_file_id(&corpus->files[f], i)]++;
+    for (uint32_t id = 0; id < corpus->vocab_size; id++) {
         size_t n = 0;
         uint64_t count = census.counts[id];
         if (!count) continue;
         census.used++;
-        census.entropy -= (double)count / (double)file->count * log2((double)count / (double)file->count);
+        census.entropy -=
+            (double)count / (double)corpus->tokens * log2((double)count / (double)corpus->tokens);
         if (corpus->tokenizer) tokenizer_token_bytes(corpus->tokenizer, id, &n);
         census.bytes += n * count;
         int at = census.top_count < TOP_TOKENS ? census.top_count++ : TOP_TOKENS;
@@ -178,31 +176,23 @@ static char *spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, si
     return buf;
 }
 
-static const char *run_path(const struct corpus *corpus, size_t run)
-{
-    return corpus->set.count ? corpus->set.paths[run] : corpus->path;
-}
-
 static uint64_t bytes_of(const struct corpus *corpus)
 {
-    size_t count;
     uint64_t bytes = 0;
-    const struct token_file *runs = corpus_runs(corpus, &count);
-    for (size_t i = 0; i < count; i++) bytes += runs[i].map_bytes;
+    for (size_t i = 0; i < corpus->file_count; i++) bytes += corpus->files[i].map.size;
     return bytes;
 }
 
 static void print_files_json(struct json_out *json, const struct corpus *corpus)
 {
-    size_t count;
-    const struct token_file *runs = corpus_runs(corpus, &count);
     json_out_open(json, "files", '[', JSON_OUT_LINES);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < corpus->file_count; i++) {
+        const struct token_file *file = &corpus->files[i];
         json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        json_out_text(json, "path", run_path(corpus, i));
-        json_out_text(json, "format", token_format_name(runs[i].format));
-        json_out_int(json, "tokens", (int64_t)runs[i].count);
-        json_out_int(json, "file_bytes", (int64_t)runs[i].map_bytes);
+        json_out_text(json, "path", file->path);
+        json_out_text(json, "format", token_format_name(file->format));
+        json_out_int(json, "tokens", (int64_t)file->count);
+        json_out_int(json, "file_bytes", (int64_t)file->map.size);
         json_out_close(json);
     }
     json_out_close(json);
@@ -213,13 +203,13 @@ static enum status info_json(const char *path, const struct corpus *corpus, cons
 {
     char checksum[17], token[256];
     struct json_out json;
-    const struct token_file *file = &corpus->file;
+    const struct token_file *file = &corpus->files[corpus->described];
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)file->tokenizer_checksum);
     command_begin_json(&json, '{');
     json_out_text(&json, "path", path);
     json_out_int(&json, "file_bytes", (int64_t)bytes_of(corpus));
-    json_out_int(&json, "tokens", (int64_t)file->count);
-    json_out_int(&json, "vocab_size", (int64_t)file->vocab_size);
+    json_out_int(&json, "tokens", (int64_t)corpus->tokens);
+    json_out_int(&json, "vocab_size", (int64_t)corpus->vocab_size);
     json_out_int(&json, "used", (int64_t)census->used);
     json_out_real(&json, "entropy_bits", census->entropy);
     json_out_text(&json, "tokenizer", file->tokenizer);
@@ -241,45 +231,44 @@ static enum status info_json(const char *path, const struct corpus *corpus, cons
 
 static void print_files(const struct corpus *corpus)
 {
-    char a[32];
-    size_t count;
-    const struct token_file *runs = corpus_runs(corpus, &count);
-    text_format_bytes(bytes_of(corpus), a, sizeof a);
+    const struct token_file *files = corpus->files;
+    size_t count = corpus->file_count;
     if (count == 1)
-        printf("file        %s (%s, %s)\n", run_path(corpus, 0), token_format_name(runs[0].format), a);
+        printf("file        %s (%s, %s)\n", files[0].path, token_format_name(files[0].format),
+               TEXT_BYTES(bytes_of(corpus)));
     else
-        printf("files       %s (%s)\n", TEXT_NUMBER(count), a);
+        printf("files       %s (%s)\n", TEXT_NUMBER(count), TEXT_BYTES(bytes_of(corpus)));
     for (size_t i = 0; count > 1 && i < count && i < FILES_SHOWN; i++)
-        printf("  %15s token%-1s  %-20s  %s\n", TEXT_NUMBER(runs[i].count),
-               text_plural((int64_t)runs[i].count), token_format_name(runs[i].format), run_path(corpus, i));
+        printf("  %15s token%-1s  %-20s  %s\n", TEXT_NUMBER(files[i].count),
+               text_plural((int64_t)files[i].count), token_format_name(files[i].format), files[i].path);
     if (count > FILES_SHOWN) printf("  and %zu more\n", count - FILES_SHOWN);
 }
 
 static void info_text(const struct corpus *corpus, const struct census *census)
 {
     char a[256];
-    const struct token_file *file = &corpus->file;
+    const struct token_file *file = &corpus->files[corpus->described];
     print_files(corpus);
-    printf("tokens      %s\n", TEXT_NUMBER(file->count));
-    printf("vocabulary  %s, of which %s occur\n", TEXT_NUMBER(file->vocab_size), TEXT_NUMBER(census->used));
+    printf("tokens      %s\n", TEXT_NUMBER(corpus->tokens));
+    printf("vocabulary  %s, of which %s occur\n", TEXT_NUMBER(corpus->vocab_size), TEXT_NUMBER(census->used));
     if (!*file->tokenizer)
         printf("tokenizer   %s (no %s.json beside it)\n",
-               corpus->tokenizer ? corpus->tokenizer_word : "unknown", corpus->path);
+               corpus->tokenizer ? corpus->tokenizer_word : "unknown", file->path);
     else
         printf("tokenizer   %s, checksum %016llx%s\n", file->tokenizer,
                (unsigned long long)file->tokenizer_checksum,
                corpus->tokenizer ? "" : " (its tokenizer.json is not there)");
     if (census->bytes)
         printf("text        %s, %.2f bytes a token\n", TEXT_BYTES(census->bytes),
-               (double)census->bytes / (double)file->count);
+               (double)census->bytes / (double)corpus->tokens);
     printf("entropy     %.3f bits a token without context", census->entropy);
     if (census->bytes)
-        printf(", %.3f bits a byte", census->entropy * (double)file->count / (double)census->bytes);
+        printf(", %.3f bits a byte", census->entropy * (double)corpus->tokens / (double)census->bytes);
     printf("\nmost frequent\n");
     for (int i = 0; i < census->top_count; i++) {
         uint64_t count = census->counts[census->top[i]];
         printf("  %7u %12s %5.2f%%  \"%s\"\n", census->top[i], TEXT_NUMBER(count),
-               100.0 * (double)count / (double)file->count,
+               100.0 * (double)count / (double)corpus->tokens,
                spell(corpus->tokenizer, census->top[i], a, sizeof a));
     }
 }
@@ -298,7 +287,6 @@ static enum status info(const void *options, const struct words *words, struct e
     static const size_t size = 1 << 20;
     const struct options *o = options;
     char *path = malloc(size);
-    struct data_words data = {0};
     struct corpus corpus = {0};
     struct census census = {0};
     enum status status = STATUS_OK;
@@ -306,12 +294,7 @@ static enum status info(const void *options, const struct words *words, struct e
         status = err_set(err, STATUS_NO_MEMORY, "not enough memory for the names of the files");
     else if (!join_words(words, path, size))
         status = err_set(err, STATUS_USAGE, "too many files: name their folder");
-    if (!status) status = data_words_open(path, &data, err);
-    if (!status && !data.tokens)
-        status = err_set(err, STATUS_USAGE,
-                         "reads token files, whose names end with .tok (data prepare makes them) or .bin "
-                         "(llm.c's shards)");
-    if (!status) status = corpus_open(path, o->tokenizer ? o->tokenizer : "bpe:256", "", NULL, &corpus, err);
+    if (!status) status = corpus_open(path, o->tokenizer ? o->tokenizer : "", NULL, NULL, &corpus, err);
     if (!status && !count_tokens(&corpus, &census))
         status = err_set(err, STATUS_NO_MEMORY, "%.200s: not enough memory to count its tokens", path);
     if (!status && o->json)
@@ -320,7 +303,6 @@ static enum status info(const void *options, const struct words *words, struct e
         info_text(&corpus, &census);
     free(census.counts);
     corpus_close(&corpus);
-    data_words_close(&data);
     free(path);
     return status;
 }

@@ -174,7 +174,7 @@ static void print_model(const struct outlook *o)
 {
     const struct config *c = o->config;
     const struct model_config *m = &c->model.sizes;
-    int64_t tokens = (int64_t)o->session->corpus.file.count;
+    int64_t tokens = (int64_t)o->session->corpus.tokens;
     printf("model        %s parameters: %lld layer%s of width %lld, %lld head%s, vocabulary %lld\n",
            TEXT_COUNT(o->model->parameters), (long long)m->num_layers, text_plural(m->num_layers),
            (long long)m->hidden_dim, (long long)m->num_heads, text_plural(m->num_heads),
@@ -289,8 +289,8 @@ static enum status print_json(const struct outlook *o, struct err *err)
     JSON_MEMBERS(&json, "parameters", o->model->parameters, "device", o->device->short_name, "precision",
                  precision_name(o->plan->input.precision), "optimizer",
                  optimizer_kind_word(o->config->train.optimizer), "corpus_tokens",
-                 (int64_t)o->session->corpus.file.count, "train_sequences", o->sequences,
-                 "validation_sequences", o->validation_sequences, "tokens_per_step", o->tokens_a_step);
+                 (int64_t)o->session->corpus.tokens, "train_sequences", o->sequences, "validation_sequences",
+                 o->validation_sequences, "tokens_per_step", o->tokens_a_step);
     JSON_MEMBERS(&json, "total_steps", o->config->train.total_steps, "total_tokens", o->tokens,
                  "steps_per_epoch", o->steps_an_epoch, "epochs", o->epochs);
     json_out_open(&json, "memory", '{', JSON_OUT_LINES);

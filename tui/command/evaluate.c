@@ -16,7 +16,6 @@
 #include "core/base/text.h"
 #include "datasets/batch.h"
 #include "datasets/corpus.h"
-#include "datasets/data_words.h"
 #include "tui/command/command.h"
 #include "tui/command/progress_bar.h"
 #include "tui/command/train.h"
@@ -58,7 +57,7 @@ static enum status open_corpus(struct evaluation *e, const char *data, const cha
     char cache[PATH_MAX + 8];
     const char *temporary = getenv("TMPDIR");
     snprintf(cache, sizeof cache, "%s/data", home);
-    enum status status = corpus_open(data, tokenizer, cache, progress, &e->corpus, err);
+    enum status status = corpus_open(data, tokenizer, *tokenizer ? cache : NULL, progress, &e->corpus, err);
     if (status != STATUS_IO || !file_is_read_only(home)) return status;
     snprintf(cache, sizeof cache, "%s/anneal-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(cache))
@@ -81,16 +80,7 @@ static enum status open_data(struct evaluation *e, const struct options *o, cons
     if (status) return status;
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", folder);
     bool known = file_exists(tokenizer);
-    struct data_words words = {0};
-    status = data_words_open(o->data, &words, err);
-    if (!status && !words.tokens && !known)
-        status = err_set(err, STATUS_NOT_FOUND,
-                         "%s: is not there, so that text cannot become this model's tokens (copy it to this "
-                         "place, or name token files)",
-                         tokenizer);
-    data_words_close(&words);
-    /* "bpe:256" says nothing to token files */
-    if (!status) status = open_corpus(e, o->data, known ? tokenizer : "bpe:256", home, progress, err);
+    status = open_corpus(e, o->data, known ? tokenizer : "", home, progress, err);
     if (status) return status;
     if (!corpus_find_id(&e->corpus, (uint32_t)V, &place)) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
@@ -103,11 +93,9 @@ static enum status open_data(struct evaluation *e, const struct options *o, cons
 static enum status cut_sequences(struct evaluation *e, const struct options *o, struct err *err)
 {
     int most = e->loaded.model.config.max_seq_len;
-    size_t count;
     uint64_t longest = 0, predictable = 0;
-    const struct token_file *files = corpus_runs(&e->corpus, &count);
-    for (size_t i = 0; i < count; i++) { /* the first token of each has none before it */
-        uint64_t n = files[i].count ? files[i].count - 1 : 0;
+    for (size_t i = 0; i < e->corpus.file_count; i++) { /* the first token of each has none before it */
+        uint64_t count = e->corpus.files[i].count, n = count ? count - 1 : 0;
         predictable += n;
         if (n > longest) longest = n;
     }
@@ -141,7 +129,7 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
                        "--padding %" PRId64 ": no token has this id, the model's vocabulary has %d",
                        o->padding, c->vocab_size);
     if ((status = cut_sequences(e, o, err))) return status;
-    split_pad(&e->split, o->padding);
+    e->split.padding = o->padding;
     e->B = e->T < BATCH_TOKENS ? BATCH_TOKENS / e->T : 1;
     if ((uint64_t)e->B > e->split.sequences) e->B = (int)e->split.sequences;
     e->sequences = e->split.sequences;

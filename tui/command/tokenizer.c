@@ -12,7 +12,7 @@
 #include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "datasets/bpe.h"
-#include "datasets/corpus.h"
+#include "datasets/preparation.h"
 #include "tui/command/command.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/interrupt.h"

@@ -11,7 +11,7 @@
 #include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/imported_model.h"
-#include "datasets/data_words.h"
+#include "datasets/inputs.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
 #include "tui/command/train_report.h"
@@ -69,8 +69,8 @@ static enum status apply_settings(const struct words *words, struct config *conf
     if (!status) status = config_finish(config, err);
     if (status) return status;
     char *tokenizer = config->data.tokenizer;
-    data_words_absolute(config->data.train, sizeof config->data.train);
-    data_words_absolute(config->data.val, sizeof config->data.val);
+    inputs_make_absolute(config->data.train, sizeof config->data.train);
+    inputs_make_absolute(config->data.val, sizeof config->data.val);
     if (strcmp(tokenizer, "bytes") != 0 && strncmp(tokenizer, "bpe:", 4) != 0) make_absolute(tokenizer);
     make_absolute(config->model.from);
     return STATUS_OK;

@@ -83,7 +83,7 @@ static void introduce(struct training_session *s)
                                                  .step = trainer_state(s->trainer)->step,
                                                  .total_steps = c->train.total_steps,
                                                  .parameters = trainer_model(s->trainer)->parameters,
-                                                 .corpus_tokens = (int64_t)s->corpus.file.count,
+                                                 .corpus_tokens = (int64_t)s->corpus.tokens,
                                                  .planned_bytes =
                                                      (int64_t)trainer_plan(s->trainer)->total_bytes,
                                                  .log = &s->log};

@@ -192,10 +192,8 @@ void session_open(struct session *s, const char *name, const struct backend *bac
     s->tokens = malloc((count + 1) * sizeof *s->tokens);
     assert_non_null(s->tokens);
     for (uint64_t i = 0; i < count; i++) s->tokens[i] = (unsigned char)text[i % (sizeof text - 1)];
-    s->corpus.file.tokens = s->tokens;
-    s->corpus.file.count = count;
-    s->corpus.file.vocab_size = 256;
-    snprintf(s->corpus.path, sizeof s->corpus.path, "corpus.tok");
+    s->file = (struct token_file){.path = "corpus.tok", .tokens = s->tokens, .count = count};
+    s->corpus = (struct corpus){.files = &s->file, .file_count = 1, .tokens = count, .vocab_size = 256};
     if (tokenizer_open_bytes(&s->corpus.tokenizer, &err)) fail_msg("%s", err.text);
     if (s->backend->device_open(DEVICE_FIRST, (int)s->config.train.threads, &s->device, &err))
         fail_msg("%s", err.text);

@@ -48,6 +48,7 @@ struct story {
 struct session {
     struct config config;
     struct corpus corpus;
+    struct token_file file;
     uint32_t *tokens;
     const struct backend *backend;
     struct device *device;

@@ -396,11 +396,11 @@ static void another_corpus_is_refused(void **state)
     assert_non_null(strstr(err.text, "the corpus has changed"));
     trainer_close(s.trainer);
     s.tokens[17] ^= 1;
-    s.corpus.file.count--;
+    s.corpus.tokens = --s.file.count;
     session_start(&s, false);
     assert_int_equal(trainer_resume(s.trainer, path, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "trained on 900 tokens, now there are 899"));
-    s.corpus.file.count++;
+    s.corpus.tokens = ++s.file.count;
     session_close(&s);
 }
 

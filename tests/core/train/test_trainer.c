@@ -378,7 +378,7 @@ static void a_token_outside_the_vocabulary_is_refused_whatever_is_said_about_the
         struct session s;
         session_open(&s, "token", NULL, NULL, 900);
         s.tokens[700] = UINT32_MAX;
-        s.corpus.file.vocab_size = said ? 256 : 0;
+        s.corpus.vocab_size = said ? 256 : 0;
         if (said < 2) {
             tokenizer_close(s.corpus.tokenizer);
             s.corpus.tokenizer = NULL;

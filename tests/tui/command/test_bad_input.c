@@ -37,8 +37,7 @@ static void a_missing_corpus_names_the_path_and_the_recipes(void **state)
     struct stage s;
     stage_open(&s, "missing");
     expect_refused(&s, 1, "--data.train=/nowhere/text.txt",
-                   "/nowhere/text.txt: no such file, folder or recipe (recipes: kjv)");
-    expect_refused(&s, 1, "--data.train=kvj", "(did you mean the recipe \"kjv\"?)");
+                   "/nowhere/text.txt: no such file, folder or recipe (anneal data fetch lists the recipes)");
     expect_refused(&s, 2, "--data.train=", "data.train is empty: name a .tok file, a text file, a folder");
 }
 
@@ -204,13 +203,12 @@ static void a_truncated_token_file_gives_both_sizes(void **state)
     stage_write(path, tokens, sizeof tokens - 404);
     expect_refused(
         &s, 1, word,
-        "cut.tok: is truncated: its header promises 1000 tokens, which is 4008 bytes, but the file "
-        "has 3604");
+        "cut.tok: is truncated: its header promises 1000 tokens of 4 bytes, but 3596 bytes follow it");
     stage_write(path, tokens, 5);
-    expect_refused(&s, 1, word, "cut.tok: is no token file: 5 bytes, but the header alone has 8");
+    expect_refused(&s, 1, word, "cut.tok: is truncated: 5 bytes, but the header alone has 8");
     memset(tokens + 8, 0xFF, 4000);
     stage_write(path, tokens, sizeof tokens);
-    expect_refused(&s, 1, word, "cut.tok: token 0 has the id 4294967295, but the vocabulary has 256");
+    expect_refused(&s, 1, word, "cut.tok: holds the id 4294967295, which no vocabulary has");
 }
 
 /* ---- the store ---- */

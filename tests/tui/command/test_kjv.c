@@ -66,11 +66,11 @@ struct bigram {
 static void count_pairs(struct bigram *b, const struct split *train)
 {
     for (uint64_t i = 0; i < train->token_count; i++) {
-        b->tokens[train->run.wide[i]]++;
+        b->tokens[train->runs[0].wide[i]]++;
         b->total++;
         if (i + 1 == train->token_count) continue;
-        b->pairs[train->run.wide[i]][train->run.wide[i + 1]]++;
-        b->firsts[train->run.wide[i]]++;
+        b->pairs[train->runs[0].wide[i]][train->runs[0].wide[i + 1]]++;
+        b->firsts[train->runs[0].wide[i]]++;
     }
 }
 
@@ -82,7 +82,7 @@ static double bigram_loss(const struct bigram *b, const struct split *validation
     double sum = 0;
     uint64_t count = validation->sequences * T;
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t first = validation->run.wide[i], second = validation->run.wide[i + 1];
+        uint32_t first = validation->runs[0].wide[i], second = validation->runs[0].wide[i + 1];
         double prior = unigram ? (b->tokens[second] + 1) / (b->total + V) : 1.0 / V;
         sum -= log((b->pairs[first][second] + strength * prior) / (b->firsts[first] + strength));
     }
@@ -90,20 +90,23 @@ static double bigram_loss(const struct bigram *b, const struct split *validation
 }
 
 /* The best of many strengths, chosen on the validation tokens themselves: more than fair to it. */
-static double best_bigram_loss(const struct token_file *file)
+static double best_bigram_loss(struct token_file *file)
 {
     struct split train, validation;
     struct err err = {0};
     double best = INFINITY;
     struct bigram *b = calloc(1, sizeof *b);
     assert_non_null(b);
-    if (split_make(file->tokens, file->count, val_fraction, T, 0, SHUFFLE_NONE, &train, &validation, &err))
+    struct corpus corpus = {.files = file, .file_count = 1, .tokens = file->count};
+    if (split_corpus(&corpus, val_fraction, T, 0, SHUFFLE_NONE, &train, &validation, &err))
         fail_msg("%s", err.text);
     count_pairs(b, &train);
     for (double strength = 1; strength < 1000; strength *= 2)
         for (int unigram = 0; unigram < 2; unigram++)
             best = fmin(best, bigram_loss(b, &validation, strength, unigram));
     free(b);
+    split_release(&train);
+    split_release(&validation);
     return best;
 }
 

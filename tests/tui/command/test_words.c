@@ -486,7 +486,6 @@ static void a_binary_file_among_texts_is_named_and_read(void **state)
     struct process *p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, NULL);
     assert_null(strstr(process_stderr(p), "binary"));
     assert_non_null(strstr(process_stderr(p), "reading 2 files, "));
-    assert_non_null(strstr(process_stderr(p), ": a.txt, latin1.txt\n"));
 
     snprintf(path, sizeof path, "%s/image", folder);
     for (size_t i = 0; i < sizeof noise; i++) noise[i] = (unsigned char)(0x80 | (i * i / 7)); /* no NUL */
@@ -506,7 +505,7 @@ static void a_binary_file_among_texts_is_named_and_read(void **state)
     process_expect_sentence(p, "as do 1 more of the 4 files");
     snprintf(path, sizeof path, "%s/zero\nbytes", folder);
     p = process_run(0, "data", "prepare", path, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
-    process_expect_sentence(p, "zero?bytes: looks binary");
+    process_expect_sentence(p, "zero bytes: looks binary");
 }
 
 /* ---- latest ---- */

@@ -13,8 +13,9 @@
 
 #include "core/base/file.h"
 #include "datasets/batch.h"
-#include "datasets/corpus_mark.h"
-#include "datasets/data_words.h"
+#include "datasets/corpus.h"
+#include "datasets/inputs.h"
+#include "datasets/preparation.h"
 #include "tests/datasets/datasets_help.h"
 
 #define SAMPLE TOKENIZER_FIXTURES "sample.txt"
@@ -37,15 +38,15 @@ static const char *shards(void)
 static char *listed(const char *value)
 {
     static char text[1024];
-    struct data_words words;
+    struct inputs words;
     struct err err = {0};
-    assert_ok(data_words_open(value, &words, &err), &err);
+    assert_ok(inputs_open(value, NULL, NULL, &words, &err), &err);
     int used = sprintf(text, "%s", words.tokens ? "" : "texts:");
     for (size_t i = 0; i < words.count; i++) {
-        const char *slash = strrchr(words.names[i], '/');
-        used += sprintf(text + used, "%s%s", used ? " " : "", slash ? slash + 1 : words.names[i]);
+        const char *slash = strrchr(words.paths[i], '/');
+        used += sprintf(text + used, "%s%s", used ? " " : "", slash ? slash + 1 : words.paths[i]);
     }
-    data_words_close(&words);
+    inputs_close(&words);
     return text;
 }
 
@@ -88,9 +89,9 @@ static void words_mean_what_they_look_like(void **state)
 
 static void assert_refused(const char *value, enum status wanted, const char *words)
 {
-    struct data_words out = {.count = 99};
+    struct inputs out = {.count = 99};
     struct err err = {0};
-    enum status status = data_words_open(value, &out, &err);
+    enum status status = inputs_open(value, NULL, NULL, &out, &err);
     if (status != wanted || !strstr(err.text, words))
         fail_msg("%s: status %d, not %d, or not \"%s\": %s", value, status, wanted, words, err.text);
     assert_int_equal(out.count, 99); /* untouched */
@@ -102,18 +103,17 @@ static void what_cannot_be_meant_is_refused(void **state)
     const char *folder = shards(), *note = scratch_path("shards/deep/notes.txt");
     static char name[PATH_MAX + 20];
     memset(name, 'x', sizeof name - 1);
-    memcpy(name, "a,", 2);
     assert_refused(value_of("%s/*.npy", folder), STATUS_NOT_FOUND, "no file matches this pattern");
     assert_refused(value_of("%s/a.tok,%s/none*.tok", folder), STATUS_NOT_FOUND, "none*.tok: no file matches");
     assert_refused("a.tok,,b.tok", STATUS_USAGE, "empty (a comma too many?)");
     assert_refused("a.tok, ", STATUS_USAGE, "empty (a comma too many?)");
-    assert_refused(name, STATUS_USAGE, "too long");
+    assert_refused(name, STATUS_IO, "File name too long");
     assert_refused(value_of("%s/a.tok," SAMPLE, folder), STATUS_USAGE, "is a token file and");
     assert_refused(value_of("%s/b.bin,kjv", folder), STATUS_USAGE, "is a token file and kjv is not");
     assert_refused(value_of("%s/a.tok,%s/../shards/a.tok", folder), STATUS_USAGE, "named twice");
     assert_refused(value_of("%s/*.tok,%s", folder), STATUS_USAGE, "named twice");
     scratch_write(note, "hello", 5);
-    assert_refused(folder, STATUS_USAGE, "holds token files (deep/c.bin) and others (deep/notes.txt)");
+    assert_refused(folder, STATUS_USAGE, "deep/notes.txt): name those to train on");
     assert_int_equal(unlink(note), 0);
 }
 
@@ -125,12 +125,12 @@ static void a_list_means_the_same_from_any_folder(void **state)
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(folder), 0);
     char small[40] = "a.tok,b.bin";
-    assert_true(data_words_absolute(value, sizeof value));
-    assert_false(data_words_absolute(small, 20)); /* no room */
+    assert_true(inputs_make_absolute(value, sizeof value));
+    assert_false(inputs_make_absolute(small, 20)); /* no room */
     char recipe[100] = "kjv", missing[100] = "not,there", one[PATH_MAX] = "a.tok";
-    assert_true(data_words_absolute(recipe, sizeof recipe));
-    assert_true(data_words_absolute(missing, sizeof missing));
-    assert_true(data_words_absolute(one, sizeof one));
+    assert_true(inputs_make_absolute(recipe, sizeof recipe));
+    assert_true(inputs_make_absolute(missing, sizeof missing));
+    assert_true(inputs_make_absolute(one, sizeof one));
     assert_int_equal(chdir(here), 0);
     snprintf(wanted, sizeof wanted, "%s/a.tok,%s/deep/*.bin,/x.tok,none,kjv", folder, folder);
     assert_string_equal(value, wanted);
@@ -155,13 +155,11 @@ static void several_files_are_one_corpus(void **state)
     struct corpus_place place;
     struct split train, validation;
     struct err err = {0};
-    size_t count;
     open_corpus(shards(), "bpe:2048", &corpus);
-    assert_int_equal(corpus.file.count, 24);
-    assert_int_equal(corpus.file.vocab_size, 13); /* the largest id of all + 1 */
-    assert_null(corpus.file.tokens);
-    const struct token_file *runs = corpus_runs(&corpus, &count);
-    assert_int_equal(count, 3);
+    assert_int_equal(corpus.tokens, 24);
+    assert_int_equal(corpus.vocab_size, 13); /* the largest id of all + 1 */
+    const struct token_file *runs = corpus.files;
+    assert_int_equal(corpus.file_count, 3);
     assert_int_equal(runs[0].count, 7);
     assert_int_equal(token_file_id(&runs[1], 11), 12);
     assert_false(corpus_find_id(&corpus, 13, &place));
@@ -180,15 +178,14 @@ static void a_single_shard_is_a_corpus_too(void **state)
 {
     (void)state;
     struct corpus corpus;
-    size_t count;
     open_corpus(value_of("%s/b.bin", shards()), "bytes",
                 &corpus); /* the tokenizer that the user knows it has */
-    assert_int_equal(corpus.file.count, 12);
-    assert_int_equal(corpus.file.vocab_size, 256);
+    assert_int_equal(corpus.tokens, 12);
+    assert_int_equal(corpus.vocab_size, 256);
     assert_non_null(corpus.tokenizer);
     assert_string_equal(corpus.tokenizer_word, "bytes");
-    assert_non_null(corpus_runs(&corpus, &count)->narrow);
-    assert_int_equal(count, 1);
+    assert_non_null(corpus.files[0].narrow);
+    assert_int_equal(corpus.file_count, 1);
     corpus_close(&corpus);
 }
 
@@ -206,10 +203,10 @@ static void files_of_one_tokenizer_are_mixed_and_of_two_are_not(void **state)
     assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, one, NULL, &summary, &err), &err);
     assert_ok(corpus_prepare(&input, 1, summary.tokenizer_path, cache, two, NULL, &summary, &err), &err);
     open_corpus(value, "bpe:2048", &corpus);
-    assert_int_equal(corpus.file.count, 2 * summary.tokens + 12);
-    assert_int_equal(corpus.file.vocab_size, 300);
+    assert_int_equal(corpus.tokens, 2 * summary.tokens + 12);
+    assert_int_equal(corpus.vocab_size, 300);
     assert_int_equal(tokenizer_vocab_size(corpus.tokenizer), 300);
-    assert_string_equal(corpus.path, last);
+    assert_string_equal(corpus.files[0].path, last);
     corpus_close(&corpus);
     assert_ok(corpus_prepare(&input, 1, "bpe:301", cache, two, NULL, &summary, &err), &err);
     assert_int_equal(corpus_open(value, "bpe:2048", cache, NULL, &corpus, &err), STATUS_USAGE);
@@ -229,7 +226,7 @@ static void a_damaged_file_among_good_ones_is_named(void **state)
     scratch_shard(scratch_path("shards/deep/c.bin"), SHARD_32, 7, 6, ids, 5);
     assert_int_equal(corpus_open(folder, "bpe:2048", "", NULL, &corpus, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.text, "deep/c.bin: is truncated"));
-    assert_null(corpus.set.files);
+    assert_null(corpus.files);
 }
 
 static void several_texts_are_read_as_one(void **state)
@@ -242,8 +239,8 @@ static void several_texts_are_read_as_one(void **state)
     char value[2 * PATH_MAX];
     snprintf(value, sizeof value, "%s,%s", b, a);
     open_corpus(value, "bytes", &corpus);
-    assert_int_equal(corpus.file.count, 11);
-    for (int i = 0; i < 11; i++) assert_int_equal(corpus.file.tokens[i], "worldhello "[i]);
+    assert_int_equal(corpus.tokens, 11);
+    for (int i = 0; i < 11; i++) assert_int_equal(corpus.files[0].tokens[i], "worldhello "[i]);
     corpus_close(&corpus);
 }
 
@@ -312,8 +309,8 @@ static void validation_text_speaks_the_tokenizer_of_training(void **state)
         assert_int_equal(tokenizer_checksum(corpus.validation->tokenizer),
                          tokenizer_checksum(corpus.tokenizer));
         size_t back;
-        char *decoded = tokenizer_decode(corpus.tokenizer, corpus.validation->file.tokens,
-                                         corpus.validation->file.count, &back);
+        char *decoded = tokenizer_decode(corpus.tokenizer, corpus.validation->files[0].tokens,
+                                         corpus.validation->tokens, &back);
         assert_string_equal(decoded, "In the beginning God created the heaven");
         free(decoded);
         struct corpus_mark after = corpus_mark_of(&corpus);
@@ -333,7 +330,7 @@ static void validation_tokens_must_fit_the_corpus(void **state)
     open_corpus(folder, "bpe:2048", &corpus);
     scratch_tok(val, (uint32_t[]){12, 0, 3}, 3);
     assert_ok(corpus_open_validation(&corpus, val, cache, NULL, &err), &err);
-    assert_int_equal(corpus.validation->file.count, 3);
+    assert_int_equal(corpus.validation->tokens, 3);
     corpus_close(&corpus);
     open_corpus(folder, "bpe:2048", &corpus);
     scratch_tok(val, (uint32_t[]){12, 13, 3}, 3);
@@ -341,7 +338,7 @@ static void validation_tokens_must_fit_the_corpus(void **state)
     assert_non_null(strstr(err.text, "val.tok: token 1 has the id 13, but the vocabulary of"));
     assert_null(corpus.validation);
     assert_int_equal(corpus_open_validation(&corpus, SAMPLE, cache, NULL, &err), STATUS_USAGE);
-    assert_non_null(strstr(err.text, "is text, and the tokenizer of"));
+    assert_non_null(strstr(err.text, "is text, and there is no tokenizer"));
     corpus_close(&corpus);
     assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, scratch_path("t300.tok"), NULL, &summary, &err),
               &err);
@@ -350,7 +347,7 @@ static void validation_tokens_must_fit_the_corpus(void **state)
     open_corpus(scratch_path("t300.tok"), "bpe:2048", &corpus);
     assert_int_equal(corpus_open_validation(&corpus, scratch_path("t299.tok"), cache, NULL, &err),
                      STATUS_USAGE);
-    assert_non_null(strstr(err.text, "t299.tok: was prepared with another tokenizer than"));
+    assert_non_null(strstr(err.text, "t299.tok: was prepared with another tokenizer"));
     assert_int_equal(corpus_open_validation(&corpus, scratch_path("absent.tok"), cache, NULL, &err),
                      STATUS_NOT_FOUND);
     assert_null(corpus.validation);
@@ -372,5 +369,5 @@ int main(void)
         cmocka_unit_test(validation_text_speaks_the_tokenizer_of_training),
         cmocka_unit_test(validation_tokens_must_fit_the_corpus),
     };
-    return cmocka_run_group_tests_name("data_words", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("inputs", tests, NULL, NULL);
 }

@@ -1,0 +1,353 @@
+/* See inputs.h. */
+#include "datasets/inputs.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fts.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/clean.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "datasets/recipe.h"
+#include "datasets/token_file.h"
+
+enum { LOOK_BYTES = 64 << 10 };
+
+/* Files being gathered, and where recipes put theirs. */
+struct gathering {
+    struct inputs *inputs;
+    const char *cache;
+    const struct progress *progress;
+    bool texts; /* whatever is named is text */
+    struct err *err;
+};
+
+/* ---- names ---- */
+
+static bool is_pattern(const char *name)
+{
+    return strpbrk(name, "*?[") && !file_exists(name);
+}
+
+/* The next name of a list from *at on, without the blanks around it. A value that is a path or a recipe is
+ * one name. *at is NULL at the end. */
+static char *next_name(char **at)
+{
+    char *name = *at;
+    if (file_exists(name) || recipe_find(name)) {
+        *at = NULL;
+        return name;
+    }
+    strsep(at, ",");
+    for (size_t n = strlen(name); n && isspace((unsigned char)name[n - 1]); n--) name[n - 1] = '\0';
+    while (isspace((unsigned char)*name)) name++;
+    return name;
+}
+
+static enum status add(struct gathering *g, const char *path)
+{
+    struct inputs *inputs = g->inputs;
+    char *copy = strdup(path), **grown = inputs->paths;
+    if (!(inputs->count & (inputs->count - 1))) /* full: as many as a power of two */
+        grown = realloc(grown, (inputs->count ? 2 * inputs->count : 1) * sizeof *grown);
+    if (grown) inputs->paths = grown;
+    if (!copy || !grown) {
+        free(copy);
+        return err_set(g->err, STATUS_NO_MEMORY, "%s: not enough memory for the list of files", path);
+    }
+    inputs->paths[inputs->count++] = copy;
+    return STATUS_OK;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static bool is_json(const char *path)
+{
+    size_t n = strlen(path);
+    return n >= 5 && strcmp(path + n - 5, ".json") == 0;
+}
+
+/* All files of a folder. Links to files are followed, links to folders are not: they may lead in circles. */
+static enum status add_files(struct gathering *g, char *folder)
+{
+    struct stat st;
+    enum status status = STATUS_OK;
+    FTS *tree = fts_open((char *[]){folder, NULL}, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+    if (!tree) return err_set(g->err, STATUS_IO, "%s: %s", folder, strerror(errno));
+    for (FTSENT *entry; !status && (entry = fts_read(tree));) {
+        if (entry->fts_level > 0 && *entry->fts_name == '.')
+            fts_set(tree, entry, FTS_SKIP);
+        else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
+            status = err_set(g->err, STATUS_IO, "%s: cannot list the folder: %s", entry->fts_path,
+                             strerror(entry->fts_errno));
+        else if (entry->fts_info == FTS_F ||
+                 (entry->fts_info == FTS_SL && stat(entry->fts_path, &st) == 0 && S_ISREG(st.st_mode)))
+            status = add(g, entry->fts_path);
+    }
+    fts_close(tree);
+    return status;
+}
+
+/* A folder of token files as those, any other as all its files. */
+static enum status add_folder(struct gathering *g, char *folder)
+{
+    struct inputs *inputs = g->inputs;
+    size_t first = inputs->count, kept = first;
+    const char *tokens = NULL, *other = NULL;
+    enum status status = add_files(g, folder);
+    if (status) return status;
+    if (inputs->count == first)
+        return err_set(g->err, STATUS_FAILED, "%s: no files in this folder (put text files into it)", folder);
+    for (size_t i = first; i < inputs->count; i++) {
+        if (token_file_named(inputs->paths[i]))
+            tokens = inputs->paths[i];
+        else if (!is_json(inputs->paths[i]))
+            other = inputs->paths[i];
+    }
+    if (g->texts || !tokens) return STATUS_OK;
+    if (other)
+        return err_set(g->err, STATUS_USAGE,
+                       "%s: holds token files (%s) and others (%s): name those to train on, as with *.tok",
+                       folder, tokens, other);
+    for (size_t i = first; i < inputs->count; i++) {
+        if (token_file_named(inputs->paths[i]))
+            inputs->paths[kept++] = inputs->paths[i];
+        else
+            free(inputs->paths[i]);
+    }
+    inputs->count = kept;
+    return STATUS_OK;
+}
+
+static enum status add_name(struct gathering *g, char *name)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    const struct recipe *recipe = recipe_find(name);
+    if (recipe && !g->cache) return add(g, name);
+    if (recipe) {
+        enum status status = recipe_fetch(recipe, g->cache, g->progress, path, sizeof path, g->err);
+        return status ? status : add(g, path);
+    }
+    if (stat(name, &st) == 0) return S_ISDIR(st.st_mode) ? add_folder(g, name) : add(g, name);
+    if (token_file_named(name)) return add(g, name); /* who opens it will say so */
+    if (errno != ENOENT && errno != ENOTDIR)
+        return err_set(g->err, STATUS_IO, "%.200s: cannot open: %s", name, strerror(errno));
+    return err_set(g->err, STATUS_NOT_FOUND,
+                   "%.200s: no such file, folder or recipe (anneal data fetch lists the recipes)", name);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b); /* glob itself would ask the locale */
+}
+
+static enum status add_pattern(struct gathering *g, const char *pattern)
+{
+    glob_t found = {0};
+    enum status status = STATUS_OK;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found))
+        status = err_set(g->err, STATUS_NOT_FOUND, "%s: no file matches this pattern", pattern);
+    else
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
+    for (size_t i = 0; !status && i < found.gl_pathc; i++) status = add_name(g, found.gl_pathv[i]);
+    globfree(&found);
+    return status;
+}
+
+/* ---- what they are, together ---- */
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
+static enum status refuse_a_mixture(const struct inputs *inputs, struct err *err)
+{
+    const char *tokens = NULL, *text = NULL;
+    for (size_t i = 0; i < inputs->count; i++)
+        *(token_file_named(inputs->paths[i]) ? &tokens : &text) = inputs->paths[i];
+    if (!tokens || !text) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "%.150s is a token file and %.150s is not: name either token files or texts (anneal data "
+                   "prepare makes a token file of texts)",
+                   tokens, text);
+}
+
+static enum status refuse_twice(const struct inputs *inputs, struct err *err)
+{
+    enum status status = STATUS_OK;
+    struct stat *found = calloc(inputs->count, sizeof *found);
+    if (!found) return err_set(err, STATUS_NO_MEMORY, "not enough memory for the list of files");
+    for (size_t i = 0; !status && i < inputs->count; i++) {
+        if (stat(inputs->paths[i], &found[i]) != 0) continue;
+        for (size_t j = 0; !status && j < i; j++)
+            if (found[i].st_ino == found[j].st_ino && found[i].st_dev == found[j].st_dev)
+                status =
+                    err_set(err, STATUS_USAGE, "%.200s: is named twice among the data files, also as %.200s",
+                            inputs->paths[i], inputs->paths[j]);
+    }
+    free(found);
+    return status;
+}
+
+enum status inputs_open(const char *value, const char *cache, const struct progress *progress,
+                        struct inputs *out, struct err *err)
+{
+    struct inputs inputs = {0};
+    struct gathering g = {&inputs, cache, progress, false, err};
+    char *list = strdup(value);
+    enum status status =
+        list ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "not enough memory for the list of files");
+    for (char *at = list; !status && at;) {
+        char *name = next_name(&at);
+        if (!*name)
+            status =
+                err_set(err, STATUS_USAGE, "a name in a list of data files is empty (a comma too many?)");
+        else
+            status = is_pattern(name) ? add_pattern(&g, name) : add_name(&g, name);
+    }
+    free(list);
+    if (!status) status = refuse_a_mixture(&inputs, err);
+    if (!status && (inputs.tokens = token_file_named(inputs.paths[0]))) status = refuse_twice(&inputs, err);
+    if (status)
+        inputs_close(&inputs);
+    else
+        *out = inputs;
+    return status;
+}
+
+enum status inputs_open_texts(const char *const *words, size_t count, const char *cache,
+                              const struct progress *progress, struct inputs *out, struct err *err)
+{
+    struct inputs inputs = {0};
+    struct gathering g = {&inputs, cache, progress, true, err};
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < count && !status; i++) status = add_name(&g, (char *)words[i]);
+    if (status)
+        inputs_close(&inputs);
+    else
+        *out = inputs;
+    return status;
+}
+
+void inputs_close(struct inputs *inputs)
+{
+    for (size_t i = 0; i < inputs->count; i++) free(inputs->paths[i]);
+    free(inputs->paths);
+    *inputs = (struct inputs){0};
+}
+
+enum status inputs_refuse_output(const struct inputs *inputs, const char *path, struct err *err)
+{
+    for (size_t i = 0; i < inputs->count; i++)
+        if (is_same_file(inputs->paths[i], path))
+            return err_set(err, STATUS_USAGE,
+                           "%s: is also the text to read, %s (give the output another name or place)", path,
+                           inputs->paths[i]);
+    return STATUS_OK;
+}
+
+/* ---- what is told about texts, and reading them ---- */
+
+static bool looks_binary(const char *path)
+{
+    struct file_map map;
+    if (file_map_open(path, &map, NULL)) return false; /* reading it will say why */
+    size_t n = map.size < LOOK_BYTES ? map.size : LOOK_BYTES, invalid = 0;
+    const char *text = (const char *)map.data;
+    bool binary = memchr(text, '\0', n);
+    for (size_t i = 0; i < n && !binary; i++) {
+        i += utf8_valid_bytes(text + i, n - i);
+        invalid += i < n;
+    }
+    binary = binary || 10 * invalid > 3 * n;
+    file_map_close(&map);
+    return binary;
+}
+
+/* Names of files may hold anything, and go to a terminal. */
+static void tell(const struct progress *progress, bool warning, const char *sentence)
+{
+    char clean[3 * PATH_MAX];
+    clean_line(clean, sizeof clean, sentence);
+    progress->note(progress->context, warning, clean);
+}
+
+void inputs_note(const struct inputs *texts, const struct progress *progress)
+{
+    char sentence[2 * PATH_MAX];
+    size_t binary = 0, first = 0;
+    uint64_t bytes = 0;
+    struct stat st;
+    if (!progress || !progress->note) return;
+    for (size_t i = 0; i < texts->count; i++) {
+        if (stat(texts->paths[i], &st) == 0) bytes += (uint64_t)st.st_size;
+        if (looks_binary(texts->paths[i]) && !binary++) first = i;
+    }
+    if (texts->count > 1) {
+        snprintf(sentence, sizeof sentence, "reading %zu files, %s", texts->count, TEXT_BYTES(bytes));
+        tell(progress, false, sentence);
+    }
+    if (!binary) return;
+    int used = snprintf(sentence, PATH_MAX, "%s: looks binary, not like text", texts->paths[first]);
+    if (binary > 1)
+        snprintf(sentence + used, PATH_MAX, ", as do %zu more of the %zu files", binary - 1, texts->count);
+    tell(progress, true, sentence);
+}
+
+enum status inputs_each(const struct inputs *texts, text_visitor visit, void *context, struct err *err)
+{
+    uint64_t total = 0, before = 0;
+    struct stat st;
+    for (size_t i = 0; i < texts->count; i++)
+        if (stat(texts->paths[i], &st) == 0) total += (uint64_t)st.st_size;
+    for (size_t i = 0; i < texts->count; i++) {
+        struct file_map map = {0};
+        enum status status = file_map_open(texts->paths[i], &map, err);
+        if (status) return status;
+        status = visit(context, texts->paths[i], (const char *)map.data, map.size, before, total, err);
+        before += map.size;
+        file_map_close(&map);
+        if (status) return status;
+    }
+    if (before) return STATUS_OK;
+    return err_set(err, STATUS_FAILED, "%s: %s empty: there is nothing to learn from", texts->paths[0],
+                   texts->count > 1 ? "and the other files are all" : "is");
+}
+
+/* ---- from another folder ---- */
+
+bool inputs_make_absolute(char *value, size_t size)
+{
+    char *here = getcwd(NULL, 0), *list = strdup(value), *whole = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&whole, &n);
+    for (char *at = list; here && out && at;) {
+        bool begun = at != list;
+        const char *name = next_name(&at);
+        bool relative =
+            *name && *name != '/' && !recipe_find(name) && (file_exists(name) || is_pattern(name));
+        fprintf(out, "%s%s%s%s", begun ? "," : "", relative ? here : "", relative && here[1] ? "/" : "",
+                name);
+    }
+    bool fits = out && fclose(out) == 0 && here && list && n < size;
+    if (fits) memcpy(value, whole, n + 1);
+    free(whole);
+    free(list);
+    free(here);
+    return fits;
+}
