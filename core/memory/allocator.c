@@ -232,17 +232,6 @@ enum status allocator_alloc_host(struct allocator_scope *scope, const char *tag,
     return take(scope, tag, bytes, true, NULL, out, err);
 }
 
-enum status allocator_alloc_f32(struct allocator_scope *scope, const char *tag, size_t count,
-                                struct stream *stream, float **out, struct err *err)
-{
-    void *memory = NULL;
-    if (count > SIZE_MAX / sizeof **out)
-        return err_set(err, STATUS_NO_MEMORY, "%s: a size of %zu numbers overflows", tag, count);
-    enum status status = take(scope, tag, count * sizeof **out, false, stream, &memory, err);
-    if (!status) *out = memory;
-    return status;
-}
-
 /* ---- rehearsal: caching on a device that gives addresses and no memory ---- */
 
 static enum status ghost_alloc(struct device *device, size_t bytes, void **out, struct err *err)

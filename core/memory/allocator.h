@@ -80,9 +80,6 @@ void allocator_scope_end(struct allocator_scope *scope);
 /* `bytes` bytes aligned to 256, not cleared; 0 bytes are as good as 1. `tag` is copied, up to 31 bytes. */
 enum status allocator_alloc(struct allocator_scope *scope, const char *tag, size_t bytes,
                             struct stream *stream, void **out, struct err *err);
-/* count elements. */
-enum status allocator_alloc_f32(struct allocator_scope *scope, const char *tag, size_t count,
-                                struct stream *stream, float **out, struct err *err);
 /* Host memory from which copies to the device run by themselves (CUDA: pinned). */
 enum status allocator_alloc_host(struct allocator_scope *scope, const char *tag, size_t bytes, void **out,
                                  struct err *err);

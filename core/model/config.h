@@ -23,7 +23,7 @@ enum { CONFIG_PLATEAU_STEPS_LEAST = 32 };     /* of health.plateau_steps, unless
 /* config.<section>.<key>, as config.def lists them; a REAL that may be a word instead is NaN for it. */
 /* clang-format off */
 struct config {
-#define SECTION(name) struct {
+#define SECTION(name) struct config_##name {
 #define RECORD(type, name) struct type name;
 #define END(name) } name;
 #define INT(section, name, ...) int64_t name;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -26,25 +27,8 @@ enum {
 #define DEVIATION       1.4826 /* standard deviations of a Gaussian in its median absolute deviation */
 #define LEAST_DEVIATION 0.01   /* of the median */
 
-struct health_limits health_limits_of(const struct config *c)
-{
-    return (struct health_limits){.stop_on_nan = c->health.on_nan == ON_NAN_STOP,
-                                  .loss_spike = c->health.loss_spike,
-                                  .plateau_steps = c->health.plateau_steps,
-                                  .plateau_delta = c->health.plateau_delta,
-                                  .throughput_drop = c->health.throughput_drop,
-                                  .starvation = c->health.starvation};
-}
-
-void health_init(struct health *h, const struct health_limits *limits)
-{
-    *h = (struct health){.limits = *limits};
-}
-
-static struct health_event *report(struct health_event *event, int64_t step, const char *level,
-                                   const char *format, ...) __attribute__((format(printf, 4, 5)));
-static struct health_event *report(struct health_event *event, int64_t step, const char *level,
-                                   const char *format, ...)
+__attribute__((format(printf, 4, 5))) static struct health_event *
+report(struct health_event *event, int64_t step, const char *level, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -55,48 +39,39 @@ static struct health_event *report(struct health_event *event, int64_t step, con
     return event + 1;
 }
 
-/* The median of n values, n from 1 to HEALTH_WINDOW, none of them NaN. Hoare's selection: the step waits. */
-static double median(const double *values, int n)
+static int ascending(const void *a, const void *b)
 {
-    double v[HEALTH_WINDOW], below;
-    int at = n / 2, from = 0, to = n - 1;
-    memcpy(v, values, (size_t)n * sizeof *v);
-    while (from < to) {
-        double pivot = v[(from + to) / 2];
-        int i = from, k = to;
-        while (i <= k) {
-            while (v[i] < pivot) i++;
-            while (v[k] > pivot) k--;
-            if (i > k) break;
-            double swap = v[i];
-            v[i++] = v[k];
-            v[k--] = swap;
-        }
-        if (at <= k)
-            to = k;
-        else if (at >= i)
-            from = i;
-        else
-            break;
-    }
-    if (n % 2) return v[at];
-    below = v[0]; /* of those before the middle the largest */
-    for (int i = 1; i < at; i++) below = fmax(below, v[i]);
-    return (below + v[at]) / 2;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static int filled(int64_t count, int capacity)
+/* The median of n values, n from 1 to HEALTH_WINDOW, none of them NaN. */
+static double median(const double *values, int n)
 {
-    return count < capacity ? (int)count : capacity;
+    double v[HEALTH_WINDOW];
+    memcpy(v, values, (size_t)n * sizeof *v);
+    qsort(v, (size_t)n, sizeof *v, ascending);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 /* ---- numbers that are none ---- */
 
-static struct health_event *judge_finite(struct health *h, const struct health_step *s,
+/* What comes of it, in the words of the event. */
+static const char *level_of(const struct health *h)
+{
+    return h->limits.on_nan == ON_NAN_STOP ? "error" : "warning";
+}
+
+static const char *then_of(const struct health *h)
+{
+    return h->limits.on_nan == ON_NAN_STOP ? "; the run ends here, as health.on_nan = stop asks for" : "";
+}
+
+static struct health_event *judge_finite(struct health *h, const struct step_record *s,
                                          struct health_event *out)
 {
-    const char *then = h->limits.stop_on_nan ? "the run ends here, as health.on_nan = stop asks for"
-                                             : "100 in a row end the run";
+    bool skipped = s->clip_scale == 0;
+    const char *then = skipped && h->limits.on_nan == ON_NAN_SKIP ? "; 100 in a row end the run" : then_of(h);
     if (isfinite(s->loss) && isfinite(s->grad_norm)) {
         if (++h->finite_steps >= FINITE_STEPS) h->not_finite = false;
         return out;
@@ -104,37 +79,31 @@ static struct health_event *judge_finite(struct health *h, const struct health_s
     h->finite_steps = 0;
     if (h->not_finite) return out;
     h->not_finite = true;
-    if (s->skipped)
-        return report(out, s->step, h->limits.stop_on_nan ? "error" : "warning",
-                      "step %" PRId64 ": the gradient norm is not finite, the update was skipped; %s (lower "
-                      "train.learning_rate or train.max_grad_norm, or look at the data of this step)",
-                      s->step, then);
-    return report(out, s->step, h->limits.stop_on_nan ? "error" : "warning",
+    return report(out, s->step, level_of(h),
                   "step %" PRId64
-                  ": the loss is not finite%s%s (lower train.learning_rate, or look at the data "
-                  "of this step)",
-                  s->step, h->limits.stop_on_nan ? "; " : "", h->limits.stop_on_nan ? then : "");
+                  ": the %s not finite%s%s (lower train.learning_rate%s, or look at the data of this step)",
+                  s->step, skipped ? "gradient norm is" : "loss is",
+                  skipped ? ", the update was skipped" : "", then, skipped ? " or train.max_grad_norm" : "");
 }
 
 int health_judge_evaluation(struct health *h, int64_t step, double val_loss, struct health_event *out)
 {
-    bool reported = h->not_finite || h->not_finite_evaluation, stop = h->limits.stop_on_nan;
+    bool reported = h->not_finite || h->not_finite_evaluation;
     h->not_finite_evaluation = !isfinite(val_loss);
     if (!h->not_finite_evaluation || reported) return 0;
-    report(out, step, stop ? "error" : "warning",
+    report(out, step, level_of(h),
            "the validation loss after %" PRId64
-           " steps is not finite%s (lower train.learning_rate, or look at "
-           "the validation data)",
-           step, stop ? "; the run ends here, as health.on_nan = stop asks for" : "");
+           " steps is not finite%s (lower train.learning_rate, or look at the validation data)",
+           step, then_of(h));
     return 1;
 }
 
 /* ---- the loss ---- */
 
-static struct health_event *judge_spike(struct health *h, const struct health_step *s,
+static struct health_event *judge_spike(struct health *h, const struct step_record *s,
                                         struct health_event *out)
 {
-    int n = filled(h->loss_count, HEALTH_WINDOW);
+    int n = h->loss_count < HEALTH_WINDOW ? (int)h->loss_count : HEALTH_WINDOW;
     double away[HEALTH_WINDOW];
     if (h->limits.loss_spike <= 0 || !isfinite(s->loss)) return out;
     if (n >= SPIKE_KNOWN) {
@@ -167,13 +136,13 @@ static struct health_event *judge_spike(struct health *h, const struct health_st
     return out;
 }
 
-static struct health_event *judge_divergence(struct health *h, const struct health_step *s,
+static struct health_event *judge_divergence(struct health *h, const struct step_record *s,
                                              struct health_event *out)
 {
-    if (h->limits.loss_spike <= 0 || h->limits.guess <= 0 || !isfinite(s->loss)) return out;
+    if (h->limits.loss_spike <= 0 || h->guess <= 0 || !isfinite(s->loss)) return out;
     if (!h->begun) h->first_loss = s->loss;
     h->begun = true;
-    if (s->loss <= fmax(FAR_UP * h->first_loss, FAR_UNKNOWING * h->limits.guess)) {
+    if (s->loss <= fmax(FAR_UP * h->first_loss, FAR_UNKNOWING * h->guess)) {
         if (++h->sound_steps >= CALM_STEPS) h->diverged = false;
         return out;
     }
@@ -184,7 +153,7 @@ static struct health_event *judge_divergence(struct health *h, const struct heal
                   "step %" PRId64
                   ": training diverges: the loss is %.4g, it began with %.4g, and guessing gives "
                   "%.4g (lower train.learning_rate, raise train.warmup_steps, or set train.max_grad_norm)",
-                  s->step, s->loss, h->first_loss, h->limits.guess);
+                  s->step, s->loss, h->first_loss, h->guess);
 }
 
 /* Groups [from, from + n) of the ring, oldest first. */
@@ -207,7 +176,7 @@ static double error_of_fall(const struct health *h)
     return deviation * sqrt(M_PI / 2) * sqrt(2.0 / (HEALTH_GROUPS / 2)); /* a median's, of Gaussians */
 }
 
-static struct health_event *judge_plateau(struct health *h, const struct health_step *s,
+static struct health_event *judge_plateau(struct health *h, const struct step_record *s,
                                           struct health_event *out)
 {
     int64_t size = h->limits.plateau_steps / HEALTH_GROUPS;
@@ -242,7 +211,7 @@ static struct health_event *judge_plateau(struct health *h, const struct health_
 
 /* ---- the machine ---- */
 
-static struct health_event *judge_throughput(struct health *h, const struct health_step *s,
+static struct health_event *judge_throughput(struct health *h, const struct step_record *s,
                                              struct health_event *out)
 {
     double drop = h->limits.throughput_drop;
@@ -272,7 +241,7 @@ static struct health_event *judge_throughput(struct health *h, const struct heal
         h->slow_since = s->step - HEALTH_RECENT / 2; /* from there on half of the median's steps are slow */
         h->slow_seconds = 0;
     }
-    h->slow_seconds += s->seconds;
+    h->slow_seconds += s->step_ms * 1e-3;
     if (h->slow || h->slow_seconds < INCIDENT_SECONDS) return out;
     h->slow = true;
     return report(out, h->slow_since, "warning",
@@ -282,20 +251,20 @@ static struct health_event *judge_throughput(struct health *h, const struct heal
                   100 * (1 - now / usual), h->slow_since, now, usual);
 }
 
-static struct health_event *judge_starvation(struct health *h, const struct health_step *s,
+static struct health_event *judge_starvation(struct health *h, const struct step_record *s, double waited,
                                              struct health_event *out)
 {
-    double limit = h->limits.starvation, waited = 0, seconds = 0;
+    double limit = h->limits.starvation, waits = 0, seconds = 0;
     if (limit <= 0 || h->seen <= FIRST_STEPS) return out;
     int64_t at = h->wait_count++ % HEALTH_WAITS;
-    h->waits[at] = s->waited;
-    h->times[at] = s->seconds;
+    h->waits[at] = waited;
+    h->times[at] = s->step_ms * 1e-3;
     if (h->wait_count < HEALTH_WAITS) return out;
     for (int i = 0; i < HEALTH_WAITS; i++) {
-        waited += h->waits[i];
+        waits += h->waits[i];
         seconds += h->times[i];
     }
-    if (!(waited > (h->starving ? limit / 2 : limit) * seconds)) {
+    if (!(waits > (h->starving ? limit / 2 : limit) * seconds)) {
         h->starving = false;
         h->starving_since = 0;
         return out;
@@ -304,7 +273,7 @@ static struct health_event *judge_starvation(struct health *h, const struct heal
         h->starving_since = s->step;
         h->starving_seconds = 0;
     }
-    h->starving_seconds += s->seconds;
+    h->starving_seconds += s->step_ms * 1e-3;
     if (h->starving || h->starving_seconds < INCIDENT_SECONDS) return out;
     h->starving = true;
     return report(out, h->starving_since, "warning",
@@ -312,10 +281,11 @@ static struct health_event *judge_starvation(struct health *h, const struct heal
                   ": %.0f %% of the time of the last %d steps "
                   "(keep train.async = true, prepare the data as a token file with `anneal data prepare`, or "
                   "move it to a faster disk)",
-                  h->starving_since, 100 * waited / seconds, HEALTH_WAITS);
+                  h->starving_since, 100 * waits / seconds, HEALTH_WAITS);
 }
 
-int health_judge(struct health *h, const struct health_step *s, struct health_event out[HEALTH_EVENTS_MAX])
+int health_judge(struct health *h, const struct step_record *s, double waited,
+                 struct health_event out[HEALTH_EVENTS_MAX])
 {
     struct health_event *end = out;
     h->seen++;
@@ -324,6 +294,6 @@ int health_judge(struct health *h, const struct health_step *s, struct health_ev
     end = judge_divergence(h, s, end);
     end = judge_plateau(h, s, end);
     end = judge_throughput(h, s, end);
-    end = judge_starvation(h, s, end);
+    end = judge_starvation(h, s, waited, end);
     return (int)(end - out);
 }

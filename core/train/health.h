@@ -33,6 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/record.h"
 #include "core/model/config.h"
 
 enum {
@@ -43,34 +44,16 @@ enum {
     HEALTH_EVENTS_MAX = 6,                      /* of one step: each detector at most one */
 };
 
-struct health_limits {
-    bool stop_on_nan;       /* only said in the event: stopping is the caller's */
-    double guess;           /* the loss of who knows nothing; 0: not known */
-    double loss_spike;      /* deviations */
-    int64_t plateau_steps;  /* at least 32 */
-    double plateau_delta;   /* share of the loss */
-    double throughput_drop; /* share of the usual tokens/s */
-    double starvation;      /* share of the time */
-};
-
-/* One step, as it is reported. */
-struct health_step {
-    int64_t step;
-    double loss, grad_norm;
-    double seconds, tokens_per_sec;
-    double waited; /* seconds of the step in which there was no batch */
-    bool skipped;  /* the update */
-};
-
 struct health_event {
     int64_t step;      /* where the incident began: where to look */
     const char *level; /* "warning" or "error"; static */
     char text[320];    /* what, how much, since when, and what to do */
 };
 
-/* Private but for being a member of others. */
+/* Set `limits` and `guess` of a zeroed struct; the rest is private. */
 struct health {
-    struct health_limits limits;
+    struct config_health limits;
+    double guess;                                   /* the loss of who knows nothing; 0: not known */
     bool not_finite, spiking, flat, slow, starving; /* incidents that have been reported and are not over */
     bool not_finite_evaluation;                     /* likewise */
     int finite_steps;                               /* in a row */
@@ -93,13 +76,9 @@ struct health {
     int64_t sound_steps; /* in a row */
 };
 
-/* The limits of a configuration; `guess` is left 0. */
-struct health_limits health_limits_of(const struct config *config);
-
-void health_init(struct health *health, const struct health_limits *limits);
-
-/* Takes one step into account; returns how many events it fills. */
-int health_judge(struct health *health, const struct health_step *step,
+/* Takes one step into account, as it is reported, and the seconds of it in which there was no batch; returns
+ * how many events it fills. */
+int health_judge(struct health *health, const struct step_record *step, double waited,
                  struct health_event out[HEALTH_EVENTS_MAX]);
 
 /* The same for the validation loss after `step` steps: at most one event. */

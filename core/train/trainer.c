@@ -109,9 +109,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     enum status status = model_init(&t->model, &c->model.sizes, err);
     if (!status) status = param_groups_freeze(&c->groups, &t->model, err);
     if (!status) status = t->task->open(c, setup->corpus, &t->data, err);
-    struct health_limits limits = health_limits_of(c);
-    if (!status) limits.guess = t->task->guess(t->data);
-    health_init(&t->health, &limits);
+    t->health.limits = c->health;
+    if (!status) t->health.guess = t->task->guess(t->data);
     setup->backend->device_describe(setup->device, &t->device);
     snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
@@ -216,11 +215,6 @@ void trainer_begin_stopping(struct trainer *t)
     t->state.best_saved = -1;
 }
 
-const struct model *trainer_model(const struct trainer *t)
-{
-    return &t->model;
-}
-
 const struct plan *trainer_plan(const struct trainer *t)
 {
     return &t->plan;
@@ -231,12 +225,7 @@ const struct train_state *trainer_state(const struct trainer *t)
     return &t->state;
 }
 
-uint64_t trainer_sequences(const struct trainer *t)
+uint64_t trainer_sequences(const struct trainer *t, enum task_part part)
 {
-    return t->task->examples(t->data, TASK_TRAINING);
-}
-
-uint64_t trainer_validation_sequences(const struct trainer *t)
-{
-    return t->task->examples(t->data, TASK_VALIDATION);
+    return t->task->examples(t->data, part);
 }

@@ -14,6 +14,7 @@
 #include "core/base/record.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/config.h"
+#include "core/train/task.h"
 #include "datasets/corpus.h"
 #include "datasets/progress.h"
 
@@ -107,10 +108,9 @@ void trainer_begin_stopping(struct trainer *trainer);
  * written where that was possible. Then this trainer can only be closed. */
 enum status trainer_run(struct trainer *trainer, enum train_outcome *outcome, struct err *err);
 
-const struct model *trainer_model(const struct trainer *trainer);
-const struct plan *trainer_plan(const struct trainer *trainer);
+const struct plan *trainer_plan(const struct trainer *trainer); /* its input has the model */
 const struct train_state *trainer_state(const struct trainer *trainer);
-uint64_t trainer_sequences(const struct trainer *trainer);            /* in the training split: an epoch */
-uint64_t trainer_validation_sequences(const struct trainer *trainer); /* 0: nothing is held out */
+/* In the split: of training those of an epoch; of validation 0 where nothing is held out. */
+uint64_t trainer_sequences(const struct trainer *trainer, enum task_part part);
 
 #endif

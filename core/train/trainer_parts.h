@@ -1,10 +1,9 @@
 /* The trainer's state, and what each part offers those that come after it. Private to trainer*.c. Parts use
  * only those before them:
  *
- *     report    what is reported beside the records: events, memory, health
+ *     report    what is reported beside the records: events, memory, health, evaluations, samples
  *     watch     how a step is looked at: profile, trace, allocations
  *     step      one optimizer step
- *     evaluate  evaluations and samples, between two steps
  *     save      checkpoints
  *     run       the loop: gathers facts, has decide.h decide, and carries out
  *     trainer   opening and closing */
@@ -75,7 +74,6 @@ struct trainer {
     double reported_at;   /* of clock_monotonic */
     int64_t finite_steps; /* reported so far, whose loss and gradient were finite */
 
-    /* ---- evaluate ---- */
     struct generator generator;
     bool samples; /* the corpus has a tokenizer, and the generator is open */
     char *sample_bytes, *sample_text;
@@ -119,13 +117,19 @@ void trainer_tolerate(struct trainer *trainer, const char *level, const struct e
 void trainer_report_memory(struct trainer *trainer);
 void trainer_report_used(struct trainer *trainer); /* only how much the device has given */
 
-/* Judges a step or an evaluation that has just been reported, and reports events. */
+/* Judges a step that has just been reported, and reports events. */
 void trainer_judge_step(struct trainer *trainer, const struct step_record *record);
-void trainer_judge_evaluation(struct trainer *trainer, const struct eval_record *record);
 /* Whether the newest step reported had a gradient or loss that is not finite. The update before may have
  * ruined the weights, though they are finite: until a finite gradient shows that it has not, only what is
  * ordered is saved, and nothing older goes for it. */
 bool trainer_weights_are_in_doubt(const struct trainer *trainer);
+
+enum status trainer_open_samples(struct trainer *trainer, struct err *err);
+void trainer_close_samples(struct trainer *trainer);
+/* After the steps have settled. Evaluates; one that is ordered takes no patience. True: its loss is the
+ * lowest so far. */
+bool trainer_evaluate(struct trainer *trainer, bool ordered);
+enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
 
 /* ---- trainer_watch.c ---- */
 
@@ -156,14 +160,6 @@ bool trainer_ends_epoch(const struct trainer *trainer);
 enum status trainer_step(struct trainer *trainer, struct err *err);
 /* Waits for the steps that are queued and reports them: then the state is that of the device. */
 enum status trainer_settle(struct trainer *trainer, struct err *err);
-
-/* ---- trainer_evaluate.c: the steps have settled ---- */
-
-enum status trainer_open_samples(struct trainer *trainer, struct err *err);
-void trainer_close_samples(struct trainer *trainer);
-/* Evaluates; one that is ordered takes no patience. True: its loss is the lowest so far. */
-bool trainer_evaluate(struct trainer *trainer, bool ordered);
-enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
 
 /* ---- trainer_save.c: the steps have settled ---- */
 

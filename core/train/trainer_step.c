@@ -48,8 +48,9 @@ bool trainer_ends_epoch(const struct trainer *t)
  * may, so that no step follows the last. */
 static bool in_lockstep(const struct trainer *t)
 {
-    return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 || t->health.limits.stop_on_nan ||
-           trainer_watch_waits(t, trainer_queued(t)) || replay_measures(&t->replay);
+    return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 ||
+           t->health.limits.on_nan == ON_NAN_STOP || trainer_watch_waits(t, trainer_queued(t)) ||
+           replay_measures(&t->replay);
 }
 
 /* Queues step `trainer_queued` and the copy of its result, and fills the flight. */

@@ -136,12 +136,12 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
     *o = (struct outlook){.session = s,
                           .config = c,
                           .plan = trainer_plan(s->trainer),
-                          .model = trainer_model(s->trainer),
+                          .model = trainer_plan(s->trainer)->input.model,
                           .device = &s->choice.info,
                           .reserve = memory_share_reserve(&s->choice.info, c->memory.reserve),
                           .sequences_a_step = c->train.batch_size * c->train.accumulation_steps,
-                          .sequences = (int64_t)trainer_sequences(s->trainer),
-                          .validation_sequences = (int64_t)trainer_validation_sequences(s->trainer),
+                          .sequences = (int64_t)trainer_sequences(s->trainer, TASK_TRAINING),
+                          .validation_sequences = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION),
                           .checkpoints = 1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0)};
     o->tokens_a_step = o->sequences_a_step * c->train.seq_len;
     o->tokens = o->tokens_a_step * steps;

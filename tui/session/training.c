@@ -57,7 +57,7 @@ static enum status create_run(struct training_session *s, struct err *err)
     struct run_new run = {.name = s->options->name ? s->options->name : preset_word(c->model.preset),
                           .device = s->choice.info.short_name,
                           .precision = precision_name(trainer_plan(s->trainer)->input.precision),
-                          .parameters = trainer_model(s->trainer)->parameters,
+                          .parameters = trainer_plan(s->trainer)->input.model->parameters,
                           .total_steps = c->train.total_steps,
                           .config = config};
     if (s->options->fork) {
@@ -77,16 +77,16 @@ static void introduce(struct training_session *s)
     char folder[PATH_MAX];
     run_folder(s->store, s->id, folder, sizeof folder);
     run_log_open(&s->log, folder);
-    struct training_introduction introduction = {.run = s->id,
-                                                 .device = s->choice.info.name,
-                                                 .go_on_with = s->go_on_with,
-                                                 .step = trainer_state(s->trainer)->step,
-                                                 .total_steps = c->train.total_steps,
-                                                 .parameters = trainer_model(s->trainer)->parameters,
-                                                 .corpus_tokens = (int64_t)s->corpus.tokens,
-                                                 .planned_bytes =
-                                                     (int64_t)trainer_plan(s->trainer)->total_bytes,
-                                                 .log = &s->log};
+    struct training_introduction introduction = {
+        .run = s->id,
+        .device = s->choice.info.name,
+        .go_on_with = s->go_on_with,
+        .step = trainer_state(s->trainer)->step,
+        .total_steps = c->train.total_steps,
+        .parameters = trainer_plan(s->trainer)->input.model->parameters,
+        .corpus_tokens = (int64_t)s->corpus.tokens,
+        .planned_bytes = (int64_t)trainer_plan(s->trainer)->total_bytes,
+        .log = &s->log};
     s->watcher->begin(s->watcher->context, &introduction);
     if (!s->corpus.tokenizer)
         training_session_event(

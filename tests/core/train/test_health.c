@@ -18,11 +18,28 @@
 
 /* ---- the judge alone ---- */
 
-static const struct health_limits usual = {.loss_spike = 6,
+static const struct config_health usual = {.loss_spike = 6,
                                            .plateau_steps = 1000,
                                            .plateau_delta = 0.002,
                                            .throughput_drop = 0.4,
                                            .starvation = 0.2};
+
+struct health_step {
+    int64_t step;
+    double loss, grad_norm, seconds, tokens_per_sec, waited;
+    bool skipped;
+};
+
+static int judge(struct health *health, const struct health_step *s, struct health_event *events)
+{
+    struct step_record record = {.step = s->step,
+                                 .loss = s->loss,
+                                 .grad_norm = s->grad_norm,
+                                 .step_ms = s->seconds * 1e3,
+                                 .tokens_per_sec = s->tokens_per_sec,
+                                 .clip_scale = s->skipped ? 0 : 1};
+    return health_judge(health, &record, s->waited, events);
+}
 
 /* A run in a test: steps of a second at 1,000 tokens/s, and what was told of them. */
 struct patient {
@@ -32,17 +49,17 @@ struct patient {
     int64_t step, told_at[16];
 };
 
-static void begin(struct patient *p, struct health_limits limits)
+static void begin(struct patient *p, struct config_health limits)
 {
     memset(p, 0, sizeof *p);
-    health_init(&p->health, &limits);
+    p->health.limits = limits;
 }
 
 static void take(struct patient *p, struct health_step s)
 {
     struct health_event events[HEALTH_EVENTS_MAX];
     s.step = p->step++;
-    int count = health_judge(&p->health, &s, events);
+    int count = judge(&p->health, &s, events);
     for (int i = 0; i < count; i++) {
         assert_in_range(p->count, 0, 15);
         p->told_at[p->count] = s.step;
@@ -141,7 +158,7 @@ static void a_plateau_that_ends_may_be_followed_by_another(void **state)
 {
     (void)state;
     struct patient p;
-    struct health_limits limits = usual;
+    struct config_health limits = usual;
     limits.plateau_steps = 64;
     limits.loss_spike = 0;
     begin(&p, limits);
@@ -271,7 +288,7 @@ static void a_validation_loss_that_is_not_finite_is_told_once_and_not_beside_its
     (void)state;
     struct health health;
     struct health_event event;
-    health_init(&health, &usual);
+    health = (struct health){.limits = usual};
     assert_int_equal(health_judge_evaluation(&health, 10, 2.5, &event), 0);
     assert_int_equal(health_judge_evaluation(&health, 20, NAN, &event), 1);
     assert_int_equal(event.step, 20);
@@ -282,8 +299,8 @@ static void a_validation_loss_that_is_not_finite_is_told_once_and_not_beside_its
     assert_int_equal(health_judge_evaluation(&health, 50, NAN, &event), 1);
     struct health_event events[HEALTH_EVENTS_MAX];
     struct health_step broken = step_of(NAN);
-    health_init(&health, &usual);
-    assert_int_equal(health_judge(&health, &broken, events), 1);
+    health = (struct health){.limits = usual};
+    assert_int_equal(judge(&health, &broken, events), 1);
     assert_int_equal(health_judge_evaluation(&health, 1, NAN, &event), 0); /* the step has said so */
 }
 
@@ -291,7 +308,7 @@ static void what_is_switched_off_says_nothing(void **state)
 {
     (void)state;
     struct patient p;
-    begin(&p, (struct health_limits){0});
+    begin(&p, (struct config_health){0});
     for (int i = 0; i < 3000; i++) {
         struct health_step s = step_of(i == 500 ? 100 : 3);
         s.tokens_per_sec = i < 1000 ? 1000 : 10;

@@ -18,6 +18,23 @@ struct report {
     int64_t at;
 };
 
+struct health_step {
+    int64_t step;
+    double loss, grad_norm, seconds, tokens_per_sec, waited;
+    bool skipped;
+};
+
+static int judge(struct health *health, const struct health_step *s, struct health_event *events)
+{
+    struct step_record record = {.step = s->step,
+                                 .loss = s->loss,
+                                 .grad_norm = s->grad_norm,
+                                 .step_ms = s->seconds * 1e3,
+                                 .tokens_per_sec = s->tokens_per_sec,
+                                 .clip_scale = s->skipped ? 0 : 1};
+    return health_judge(health, &record, s->waited, events);
+}
+
 struct patient {
     struct health health;
     struct report reports[8];
@@ -25,10 +42,10 @@ struct patient {
     int64_t step;
 };
 
-static struct patient begin(struct health_limits limits)
+static struct patient begin(struct config_health limits)
 {
     struct patient p = {.count = 0};
-    health_init(&p.health, &limits);
+    p.health.limits = limits;
     return p;
 }
 
@@ -36,7 +53,7 @@ static void take(struct patient *p, struct health_step s)
 {
     struct health_event events[HEALTH_EVENTS_MAX];
     s.step = p->step++;
-    int count = health_judge(&p->health, &s, events);
+    int count = judge(&p->health, &s, events);
     for (int i = 0; i < count; i++) {
         assert_in_range(p->count, 0, 7);
         p->reports[p->count++] = (struct report){events[i], s.step};
@@ -92,7 +109,7 @@ static void sixteen_finite_steps_end_an_incident_and_fifteen_do_not(void **state
 {
     (void)state;
     for (int calm = 15; calm <= 16; calm++) {
-        struct patient p = begin((struct health_limits){0});
+        struct patient p = begin((struct config_health){0});
         take_losses(&p, 3, 2);
         take_losses(&p, 1, NAN);
         take_losses(&p, 10, 2);
@@ -108,7 +125,7 @@ static void what_ends_the_run_is_an_error_that_says_so(void **state)
 {
     (void)state;
     for (int stop = 0; stop < 2; stop++) {
-        struct patient p = begin((struct health_limits){.stop_on_nan = stop});
+        struct patient p = begin((struct config_health){.on_nan = stop});
         struct health_step skipped = good;
         struct health_event event;
         skipped.grad_norm = INFINITY;
@@ -117,11 +134,11 @@ static void what_ends_the_run_is_an_error_that_says_so(void **state)
         expect_events(&p, 1);
         assert_string_equal(p.reports[0].event.level, stop ? "error" : "warning");
         expect_text(&p, 0, stop ? "skipped; the run ends here" : "skipped; 100 in a row end the run");
-        p = begin((struct health_limits){.stop_on_nan = stop});
+        p = begin((struct config_health){.on_nan = stop});
         take_losses(&p, 1, NAN);
         assert_string_equal(p.reports[0].event.level, stop ? "error" : "warning");
         expect_text(&p, 0, stop ? "the loss is not finite; the run ends" : "the loss is not finite (lower ");
-        p = begin((struct health_limits){.stop_on_nan = stop});
+        p = begin((struct config_health){.on_nan = stop});
         assert_int_equal(health_judge_evaluation(&p.health, 7, NAN, &event), 1);
         assert_string_equal(event.level, stop ? "error" : "warning");
         assert_int_equal(strstr(event.text, "the run ends here") != NULL, stop);
@@ -135,7 +152,7 @@ static void a_spike_is_judged_once_thirty_two_losses_are_known(void **state)
 {
     (void)state;
     for (int known = 31; known <= 32; known++) {
-        struct patient p = begin((struct health_limits){.loss_spike = 6});
+        struct patient p = begin((struct config_health){.loss_spike = 6});
         take_losses(&p, known, 2);
         take_losses(&p, 1, 3);
         expect_events(&p, known - 31);
@@ -147,7 +164,7 @@ static void a_deviation_is_at_least_a_hundredth_of_the_median(void **state)
 {
     (void)state;
     for (int above = 0; above < 2; above++) {
-        struct patient p = begin((struct health_limits){.loss_spike = 6});
+        struct patient p = begin((struct config_health){.loss_spike = 6});
         take_losses(&p, 100, 2);
         take_losses(&p, 1, above ? 2.1201 : 2.1199);
         expect_events(&p, above);
@@ -160,7 +177,7 @@ static void a_deviation_is_that_of_a_gaussian_with_the_same_median_deviation(voi
 {
     (void)state;
     for (int above = 0; above < 2; above++) {
-        struct patient p = begin((struct health_limits){.loss_spike = 6});
+        struct patient p = begin((struct config_health){.loss_spike = 6});
         for (int i = 0; i < 100; i++) take_losses(&p, 1, i % 2 ? 1.5 : 2.5);
         take_losses(&p, 1, 2 + 6 * 1.4826 * 0.5 + (above ? 1e-4 : -1e-4));
         expect_events(&p, above);
@@ -170,7 +187,7 @@ static void a_deviation_is_that_of_a_gaussian_with_the_same_median_deviation(voi
 static void only_the_last_sixty_four_losses_count(void **state)
 {
     (void)state;
-    struct patient p = begin((struct health_limits){.loss_spike = 6});
+    struct patient p = begin((struct config_health){.loss_spike = 6});
     for (int i = 0; i < 64; i++) take_losses(&p, 1, i % 2 ? 1 : 5);
     take_losses(&p, 33, 1); /* more than half of the window, and so the median and its deviation */
     take_losses(&p, 1, 1.07);
@@ -181,7 +198,7 @@ static void eight_calm_steps_end_a_spike_and_seven_do_not(void **state)
 {
     (void)state;
     for (int calm = 7; calm <= 8; calm++) {
-        struct patient p = begin((struct health_limits){.loss_spike = 6});
+        struct patient p = begin((struct config_health){.loss_spike = 6});
         take_losses(&p, 50, 2);
         take_losses(&p, 2, 3);
         take_losses(&p, 5, 2);
@@ -196,7 +213,7 @@ static void eight_calm_steps_end_a_spike_and_seven_do_not(void **state)
 static void spikes_that_end_do_not_add_up_to_a_new_level(void **state)
 {
     (void)state;
-    struct patient p = begin((struct health_limits){.loss_spike = 6});
+    struct patient p = begin((struct config_health){.loss_spike = 6});
     take_losses(&p, 50, 2);
     for (int i = 0; i < 4; i++) {
         take_losses(&p, 40, 3);
@@ -209,7 +226,7 @@ static void after_sixty_four_steps_a_spike_is_the_new_level(void **state)
 {
     (void)state;
     for (int known = 31; known <= 32; known++) {
-        struct patient p = begin((struct health_limits){.loss_spike = 6});
+        struct patient p = begin((struct config_health){.loss_spike = 6});
         take_losses(&p, 50, 2);
         take_losses(&p, 64 + known, 3);
         take_losses(&p, 1, 4);
@@ -228,7 +245,8 @@ static void a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_se
     } cases[] = {{7.7, 7.6, 15.4}, {3, 10, 15}};
     for (int i = 0; i < 2; i++) {
         for (int above = 0; above < 2; above++) {
-            struct patient p = begin((struct health_limits){.loss_spike = 6, .guess = cases[i].guess});
+            struct patient p = begin((struct config_health){.loss_spike = 6});
+            p.health.guess = cases[i].guess;
             take_losses(&p, 1, cases[i].first);
             take_losses(&p, 20, cases[i].edge + (above ? 1e-9 : 0));
             expect_events(&p, above);
@@ -237,7 +255,8 @@ static void a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_se
             expect_text(&p, 0, "step 1: training diverges: the loss is 15");
         }
     }
-    struct patient p = begin((struct health_limits){.guess = 7.6}); /* off with loss_spike */
+    struct patient p = begin((struct config_health){0}); /* off with loss_spike */
+    p.health.guess = 7.6;
     take_losses(&p, 1, 7.7);
     take_losses(&p, 20, 100);
     expect_events(&p, 0);
@@ -247,14 +266,16 @@ static void divergence_is_over_after_eight_sound_steps_and_no_spike_beside_a_spi
 {
     (void)state;
     for (int sound = 7; sound <= 8; sound++) {
-        struct patient p = begin((struct health_limits){.loss_spike = 6, .guess = 2});
+        struct patient p = begin((struct config_health){.loss_spike = 6});
+        p.health.guess = 2;
         take_losses(&p, 2, 2);
         take_losses(&p, 1, 5);
         take_losses(&p, sound, 2);
         take_losses(&p, 1, 5);
         expect_events(&p, sound - 6);
     }
-    struct patient p = begin((struct health_limits){.loss_spike = 6, .guess = 2});
+    struct patient p = begin((struct config_health){.loss_spike = 6});
+    p.health.guess = 2;
     take_losses(&p, 50, 2);
     take_losses(&p, 20, 100);
     expect_events(&p, 1);
@@ -265,7 +286,7 @@ static void divergence_is_over_after_eight_sound_steps_and_no_spike_beside_a_spi
 
 static struct patient begin_plateau(int64_t steps)
 {
-    return begin((struct health_limits){.plateau_steps = steps, .plateau_delta = 0.002});
+    return begin((struct config_health){.plateau_steps = steps, .plateau_delta = 0.002});
 }
 
 static void a_plateau_is_judged_once_all_groups_are_known(void **state)
@@ -359,7 +380,7 @@ static void a_slow_fall_ends_a_plateau_only_above_twice_its_noise(void **state)
 
 static struct patient begin_throughput(void)
 {
-    struct patient p = begin((struct health_limits){.throughput_drop = 0.4});
+    struct patient p = begin((struct config_health){.throughput_drop = 0.4});
     take_speeds(&p, 8, 100); /* they do not count */
     return p;
 }
@@ -477,7 +498,7 @@ static void what_is_usual_stands_still_in_an_incident(void **state)
 
 static struct patient begin_starvation(void)
 {
-    struct patient p = begin((struct health_limits){.starvation = 0.25});
+    struct patient p = begin((struct config_health){.starvation = 0.25});
     take_waits(&p, 8, 1); /* they do not count */
     return p;
 }

@@ -117,7 +117,7 @@ static void eval_batches_is_how_many_are_evaluated_and_zero_is_all(void **state)
         counting.cross_entropy_forward = counted_forward;
         session_open(&s, "batches", &counting, WORDS(words[i], "train.total_steps=1"), 1500);
         session_start(&s, false);
-        assert_int_equal(trainer_validation_sequences(s.trainer), 9);
+        assert_int_equal(trainer_sequences(s.trainer, TASK_VALIDATION), 9);
         forward_passes = 0;
         session_run(&s);
         assert_int_equal(s.story.eval_count, 1);

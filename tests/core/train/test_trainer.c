@@ -41,7 +41,7 @@ static void every_step_leaves_a_complete_record(void **state)
     struct session s;
     session_open(&s, "records", NULL, WORDS("train.accumulation_steps=3", "eval.every=5"), 900);
     session_start(&s, false);
-    assert_int_equal(trainer_sequences(s.trainer), 50); /* (900 - 90 - 1) / 16 */
+    assert_int_equal(trainer_sequences(s.trainer, TASK_TRAINING), 50); /* (900 - 90 - 1) / 16 */
     int64_t planned = (int64_t)trainer_plan(s.trainer)->total_bytes;
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
     for (int i = 0; i < 12; i++) {
@@ -91,7 +91,7 @@ static void epochs_end_with_an_evaluation(void **state)
                        "eval.early_stopping_patience=50"),
                  900);
     session_start(&s, false);
-    assert_int_equal(trainer_sequences(s.trainer), 50);
+    assert_int_equal(trainer_sequences(s.trainer, TASK_TRAINING), 50);
     session_run(&s);
     static const int64_t steps[] = {13, 25, 38, 50, 52}; /* the last at the end of the run */
     assert_int_equal(s.story.eval_count, 5);
@@ -430,7 +430,7 @@ static void the_shortest_corpus_trains(void **state)
     struct session s;
     session_open(&s, "shortest", NULL, WORDS("data.val_fraction=0"), 17);
     session_start(&s, false);
-    assert_int_equal(trainer_sequences(s.trainer), 1);
+    assert_int_equal(trainer_sequences(s.trainer, TASK_TRAINING), 1);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
     session_close(&s);
 }
