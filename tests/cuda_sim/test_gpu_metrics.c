@@ -50,8 +50,8 @@ static void a_run_records_its_gpu_and_who_holds_memory_of_it(void **state)
                               "--device=cuda", "--progress=none", NULL));
     char *text = process_output("show", "latest", NULL);
     assert_shows(text, "\nDevice, as last seen\n");
-    assert_shows(text, "\nutilization pct    97\n");
-    assert_shows(text, "\nload 1m  ");
+    assert_shows(text, "\nutilization_pct    97\n");
+    assert_shows(text, "\nload_1m  ");
     assert_shows(text, "\nProcesses that hold its memory\n");
     free(text);
     text = process_output("show", "latest", "--json", NULL);
@@ -115,7 +115,7 @@ static void a_run_without_nvml_records_its_host(void **state)
     free(text);
     text = process_output("show", "latest", NULL);
     assert_shows(text, "\nDevice, as last seen\n");
-    if (strstr(text, "utilization pct")) fail_msg("%s", text);
+    if (strstr(text, "utilization_pct")) fail_msg("%s", text);
     free(text);
 }
 

@@ -188,14 +188,14 @@ static void show_tells_the_whole_story(void **state)
     furnish(home, finished, crashed);
     static const char *const words[] = {"status             early_stopped\n",
                                         "message            3 evaluations without improvement\n",
-                                        "total steps        2000\n",
-                                        "best val loss      3.2010\n",
+                                        "total_steps        2000\n",
+                                        "best_val_loss      3.2010\n",
                                         "parameters         10815744\n",
                                         "the heaven\n",
                                         "checkpoints/step-300",
                                         "  41.0 MiB  removed\n",
                                         "update skipped: the loss is nan",
-                                        "learning_rate = 3e-4"};
+                                        "learning_rate      3e-4\n"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect(home, "show psalms", 0, words[i]);
     expect(home, "show job", 0, "died without a word");
     expect(home, "show job", 0, "(its checkpoints are no longer there: train it again)");
@@ -305,7 +305,7 @@ static void a_loss_that_was_never_recorded_is_no_nan(void **state)
     store_fixture_home("c-absent", home, sizeof home);
     furnish(home, finished, crashed);
     store_fixture_sql(home, "update runs set final_loss = null, nan = 1 where name = 'psalms'");
-    expect(home, "show psalms", 0, "final loss         nan\n");
+    expect(home, "show psalms", 0, "final_loss         nan\n");
     expect(home, "runs --filter name=psalms", 0, " nan ");
     store_fixture_sql(home, "update runs set final_loss = null, nan = 0 where name = 'psalms'");
     struct store *store = store_fixture_open(home);

@@ -267,17 +267,17 @@ static void runs_json(struct output *o, const struct comparison *c)
     }
 }
 
-static void settings_json(struct json_out *json, const struct comparison *c)
+static void settings_json(struct output *o, const struct comparison *c)
 {
     for (const char *key = ""; (key = next_key(c, key));) {
         if (!differ_in(c, key)) continue;
-        json_out_open(json, key, '[', JSON_OUT_LINES);
+        json_out_open(&o->out, key, '[', JSON_OUT_LINES);
         for (size_t i = 0; i < c->count; i++)
             if (setting_of(&c->runs[i], key))
-                output_setting(json, NULL, setting_of(&c->runs[i], key));
+                output_setting(o, NULL, setting_of(&c->runs[i], key));
             else
-                json_out_null(json, NULL);
-        json_out_close(json);
+                json_out_null(&o->out, NULL);
+        json_out_close(&o->out);
     }
 }
 
@@ -300,7 +300,7 @@ static enum status print_json(const struct comparison *c, struct err *err)
     runs_json(&o, c);
     output_list_end(&o);
     output_open(&o, "config", "");
-    settings_json(&o.out, c);
+    settings_json(&o, c);
     output_close(&o);
     output_open(&o, "best", "");
     best_json(&o.out, c);

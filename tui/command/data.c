@@ -1,6 +1,5 @@
 /* anneal data prepare | info | fetch | clean: text into token files, what is in them, and what is kept of
  * them. */
-#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,17 +8,16 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/json_out.h"
-#include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "datasets/corpus.h"
 #include "datasets/preparation.h"
 #include "datasets/recipe.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/interrupt.h"
 
-enum { TOP_TOKENS = 10, FILES_SHOWN = 20 };
+enum { TOP_TOKENS = 10 };
 
 struct options {
     const char *tokenizer, *output;
@@ -49,24 +47,18 @@ static enum status data_folder(char *buf, size_t size, struct err *err)
 static enum status print_summary(const struct options *o, const struct corpus_summary *summary,
                                  double seconds, struct err *err)
 {
-    double ratio = summary->tokens ? (double)summary->text_bytes / (double)summary->tokens : 0;
-    if (o->json) {
-        struct json_out json;
-        command_begin_json(&json, '{');
-        json_out_text(&json, "path", o->output);
-        json_out_int(&json, "files", (int64_t)summary->files);
-        json_out_int(&json, "text_bytes", (int64_t)summary->text_bytes);
-        json_out_int(&json, "tokens", (int64_t)summary->tokens);
-        json_out_int(&json, "vocab_size", summary->vocab_size);
-        json_out_text(&json, "tokenizer", summary->tokenizer_path);
-        json_out_real(&json, "bytes_per_token", ratio);
-        json_out_real(&json, "seconds", seconds);
-        return command_end_json(&json, err);
-    }
-    printf("%s: %s token%s of %s (%.2f bytes a token), vocabulary %s, in %s\n", o->output,
-           TEXT_NUMBER(summary->tokens), text_plural((int64_t)summary->tokens),
-           TEXT_BYTES(summary->text_bytes), ratio, TEXT_NUMBER(summary->vocab_size), CLOCK_DURATION(seconds));
-    return STATUS_OK;
+    struct output out;
+    output_begin(&out, o->json);
+    output_text(&out, "path", o->output);
+    output_whole(&out, "files", (int64_t)summary->files);
+    output_bytes(&out, "text_bytes", (int64_t)summary->text_bytes);
+    output_whole(&out, "tokens", (int64_t)summary->tokens);
+    output_whole(&out, "vocab_size", summary->vocab_size);
+    output_text(&out, "tokenizer", summary->tokenizer_path);
+    output_real(&out, "bytes_per_token",
+                summary->tokens ? (double)summary->text_bytes / (double)summary->tokens : 0, NULL);
+    output_real(&out, "seconds", seconds, NULL);
+    return output_end(&out, err);
 }
 
 static enum status prepare(const void *options, const struct words *words, struct err *err)
@@ -119,13 +111,30 @@ static const struct command data_prepare = {
 /* ---- info ---- */
 
 struct census {
-    uint64_t *counts; /* vocab_size of them */
-    uint32_t top[TOP_TOKENS];
+    uint64_t *counts; /* vocab_size of them, but those of `top`, which are 0 */
+    struct {
+        uint32_t id;
+        uint64_t count;
+    } top[TOP_TOKENS]; /* the most frequent first */
     int top_count;
     uint64_t used;  /* ids that occur */
     double entropy; /* bits a token, of ids without context */
     uint64_t bytes; /* of text, where the tokenizer is known */
 };
+
+static void take_top(struct census *census, uint32_t vocab_size)
+{
+    uint64_t *counts = census->counts;
+    for (; census->top_count < TOP_TOKENS; census->top_count++) {
+        uint32_t most = 0;
+        for (uint32_t id = 0; id < vocab_size; id++)
+            if (counts[id] > counts[most]) most = id;
+        if (!counts[most]) return;
+        census->top[census->top_count].id = most;
+        census->top[census->top_count].count = counts[most];
+        counts[most] = 0;
+    }
+}
 
 static bool count_tokens(const struct corpus *corpus, struct census *out)
 {
@@ -143,11 +152,8 @@ static bool count_tokens(const struct corpus *corpus, struct census *out)
             (double)count / (double)corpus->tokens * log2((double)count / (double)corpus->tokens);
         if (corpus->tokenizer) tokenizer_token_bytes(corpus->tokenizer, id, &n);
         census.bytes += n * count;
-        int at = census.top_count < TOP_TOKENS ? census.top_count++ : TOP_TOKENS;
-        for (; at > 0 && census.counts[census.top[at - 1]] < count; at--)
-            if (at < TOP_TOKENS) census.top[at] = census.top[at - 1];
-        if (at < TOP_TOKENS) census.top[at] = id;
     }
+    take_top(&census, corpus->vocab_size);
     *out = census;
     return true;
 }
@@ -160,147 +166,80 @@ static char *spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, si
     bool whole = utf8_valid_bytes(bytes, n) == n;
     for (size_t i = 0; i < n && to + 5 < size; i++) {
         unsigned char c = (unsigned char)bytes[i];
-        if (c == '\n')
-            to += (size_t)sprintf(buf + to, "\\n");
-        else if (c == '\t')
-            to += (size_t)sprintf(buf + to, "\\t");
-        else if (c == '\\')
-            to += (size_t)sprintf(buf + to, "\\\\");
-        else if (c < 0x20 || c == 0x7F || (c >= 0x80 && !whole))
-            to += (size_t)sprintf(buf + to, "\\x%02x", c);
-        else
-            buf[to++] = (char)c;
+        bool plain = c >= 0x20 && c != 0x7F && c != '\\' && (c < 0x80 || whole);
+        to += (size_t)snprintf(buf + to, size - to, plain ? "%c" : "\\x%02x", c);
     }
-    while (to && utf8_valid_bytes(buf, to) != to) to--; /* cut at a character */
+    to = utf8_valid_bytes(buf, to); /* cut at a character */
     buf[to] = '\0';
     return buf;
 }
 
-static uint64_t bytes_of(const struct corpus *corpus)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < corpus->file_count; i++) bytes += corpus->files[i].map.size;
-    return bytes;
-}
-
-static void print_files_json(struct json_out *json, const struct corpus *corpus)
-{
-    json_out_open(json, "files", '[', JSON_OUT_LINES);
-    for (size_t i = 0; i < corpus->file_count; i++) {
-        const struct token_file *file = &corpus->files[i];
-        json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        json_out_text(json, "path", file->path);
-        json_out_text(json, "format", token_format_name(file->format));
-        json_out_int(json, "tokens", (int64_t)file->count);
-        json_out_int(json, "file_bytes", (int64_t)file->map.size);
-        json_out_close(json);
-    }
-    json_out_close(json);
-}
-
-static enum status info_json(const char *path, const struct corpus *corpus, const struct census *census,
-                             struct err *err)
+static enum status print_info(const char *path, const struct corpus *corpus, const struct census *census,
+                              bool json, struct err *err)
 {
     char checksum[17], token[256];
-    struct json_out json;
+    struct output o;
     const struct token_file *file = &corpus->files[corpus->described];
+    size_t bytes = 0;
+    for (size_t i = 0; i < corpus->file_count; i++) bytes += corpus->files[i].map.size;
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)file->tokenizer_checksum);
-    command_begin_json(&json, '{');
-    json_out_text(&json, "path", path);
-    json_out_int(&json, "file_bytes", (int64_t)bytes_of(corpus));
-    json_out_int(&json, "tokens", (int64_t)corpus->tokens);
-    json_out_int(&json, "vocab_size", (int64_t)corpus->vocab_size);
-    json_out_int(&json, "used", (int64_t)census->used);
-    json_out_real(&json, "entropy_bits", census->entropy);
-    json_out_text(&json, "tokenizer", file->tokenizer);
-    json_out_text(&json, "tokenizer_checksum", checksum);
-    json_out_bool(&json, "tokenizer_found", corpus->tokenizer != NULL);
-    print_files_json(&json, corpus);
-    json_out_open(&json, "top", '[', JSON_OUT_LINES);
-    for (int i = 0; i < census->top_count; i++) {
-        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
-        json_out_int(&json, "id", census->top[i]);
-        json_out_int(&json, "count", (int64_t)census->counts[census->top[i]]);
-        json_out_text(&json, "token", spell(corpus->tokenizer, census->top[i], token, sizeof token));
-        json_out_close(&json);
+    output_begin(&o, json);
+    output_text(&o, "path", path);
+    output_bytes(&o, "file_bytes", (int64_t)bytes);
+    output_bytes(&o, "text_bytes", census->bytes ? (int64_t)census->bytes : -1);
+    output_whole(&o, "tokens", (int64_t)corpus->tokens);
+    output_whole(&o, "vocab_size", (int64_t)corpus->vocab_size);
+    output_whole(&o, "used", (int64_t)census->used);
+    output_real(&o, "entropy_bits", census->entropy, NULL);
+    output_real(&o, "bits_per_byte",
+                census->bytes ? census->entropy * (double)corpus->tokens / (double)census->bytes : NAN, NULL);
+    output_text(&o, "tokenizer", file->tokenizer);
+    output_text(&o, "tokenizer_checksum", checksum);
+    output_flag(&o, "tokenizer_found", corpus->tokenizer != NULL);
+    output_list(&o, "files", "Files");
+    for (size_t i = 0; i < corpus->file_count; i++) {
+        output_item(&o);
+        output_text(&o, "path", corpus->files[i].path);
+        output_text(&o, "format", token_format_name(corpus->files[i].format));
+        output_whole(&o, "tokens", (int64_t)corpus->files[i].count);
+        output_bytes(&o, "file_bytes", (int64_t)corpus->files[i].map.size);
     }
-    json_out_close(&json);
-    if (census->bytes) json_out_int(&json, "text_bytes", (int64_t)census->bytes);
-    return command_end_json(&json, err);
-}
-
-static void print_files(const struct corpus *corpus)
-{
-    const struct token_file *files = corpus->files;
-    size_t count = corpus->file_count;
-    if (count == 1)
-        printf("file        %s (%s, %s)\n", files[0].path, token_format_name(files[0].format),
-               TEXT_BYTES(bytes_of(corpus)));
-    else
-        printf("files       %s (%s)\n", TEXT_NUMBER(count), TEXT_BYTES(bytes_of(corpus)));
-    for (size_t i = 0; count > 1 && i < count && i < FILES_SHOWN; i++)
-        printf("  %15s token%-1s  %-20s  %s\n", TEXT_NUMBER(files[i].count),
-               text_plural((int64_t)files[i].count), token_format_name(files[i].format), files[i].path);
-    if (count > FILES_SHOWN) printf("  and %zu more\n", count - FILES_SHOWN);
-}
-
-static void info_text(const struct corpus *corpus, const struct census *census)
-{
-    char a[256];
-    const struct token_file *file = &corpus->files[corpus->described];
-    print_files(corpus);
-    printf("tokens      %s\n", TEXT_NUMBER(corpus->tokens));
-    printf("vocabulary  %s, of which %s occur\n", TEXT_NUMBER(corpus->vocab_size), TEXT_NUMBER(census->used));
-    if (!*file->tokenizer)
-        printf("tokenizer   %s (no %s.json beside it)\n",
-               corpus->tokenizer ? corpus->tokenizer_word : "unknown", file->path);
-    else
-        printf("tokenizer   %s, checksum %016llx%s\n", file->tokenizer,
-               (unsigned long long)file->tokenizer_checksum,
-               corpus->tokenizer ? "" : " (its tokenizer.json is not there)");
-    if (census->bytes)
-        printf("text        %s, %.2f bytes a token\n", TEXT_BYTES(census->bytes),
-               (double)census->bytes / (double)corpus->tokens);
-    printf("entropy     %.3f bits a token without context", census->entropy);
-    if (census->bytes)
-        printf(", %.3f bits a byte", census->entropy * (double)corpus->tokens / (double)census->bytes);
-    printf("\nmost frequent\n");
+    output_list_end(&o);
+    output_list(&o, "top", "Most frequent");
     for (int i = 0; i < census->top_count; i++) {
-        uint64_t count = census->counts[census->top[i]];
-        printf("  %7u %12s %5.2f%%  \"%s\"\n", census->top[i], TEXT_NUMBER(count),
-               100.0 * (double)count / (double)corpus->tokens,
-               spell(corpus->tokenizer, census->top[i], a, sizeof a));
+        output_item(&o);
+        output_whole(&o, "id", census->top[i].id);
+        output_whole(&o, "count", (int64_t)census->top[i].count);
+        output_real(&o, "share", (double)census->top[i].count / (double)corpus->tokens, NULL);
+        output_text(&o, "token", spell(corpus->tokenizer, census->top[i].id, token, sizeof token));
     }
+    output_list_end(&o);
+    return output_end(&o, err);
 }
 
-/* The words as one value of data.train. False: longer than any such value. */
-static bool join_words(const struct words *words, char *buf, size_t size)
+/* The words as one value of data.train, yours to free; NULL when memory is short. */
+static char *join_words(const struct words *words)
 {
-    size_t used = 0;
-    for (int i = 0; i < words->count && used < size; i++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? "," : "", words->words[i]);
-    return used < size;
+    size_t size = 1;
+    for (int i = 0; i < words->count; i++) size += strlen(words->words[i]) + 1;
+    char *joined = malloc(size), *end = joined;
+    for (int i = 0; joined && i < words->count; i++)
+        end += sprintf(end, "%s%s", i ? "," : "", words->words[i]);
+    return joined;
 }
 
 static enum status info(const void *options, const struct words *words, struct err *err)
 {
-    static const size_t size = 1 << 20;
     const struct options *o = options;
-    char *path = malloc(size);
+    char *path = join_words(words);
     struct corpus corpus = {0};
     struct census census = {0};
-    enum status status = STATUS_OK;
-    if (!path)
-        status = err_set(err, STATUS_NO_MEMORY, "not enough memory for the names of the files");
-    else if (!join_words(words, path, size))
-        status = err_set(err, STATUS_USAGE, "too many files: name their folder");
-    if (!status) status = corpus_open(path, o->tokenizer ? o->tokenizer : "", NULL, NULL, &corpus, err);
+    enum status status = path
+                             ? corpus_open(path, o->tokenizer ? o->tokenizer : "", NULL, NULL, &corpus, err)
+                             : err_set(err, STATUS_NO_MEMORY, "not enough memory for the names of the files");
     if (!status && !count_tokens(&corpus, &census))
         status = err_set(err, STATUS_NO_MEMORY, "%.200s: not enough memory to count its tokens", path);
-    if (!status && o->json)
-        status = info_json(path, &corpus, &census, err);
-    else if (!status)
-        info_text(&corpus, &census);
+    if (!status) status = print_info(path, &corpus, &census, o->json, err);
     free(census.counts);
     corpus_close(&corpus);
     free(path);
@@ -368,30 +307,22 @@ static const struct command data_fetch = {
 /* ---- clean ---- */
 
 struct cleaning {
-    const struct options *options;
-    struct json_out json;
-    uint64_t count, bytes;
+    struct output output;
+    bool dry_run;
+    uint64_t bytes;
 };
 
 static enum status clean_entry(void *context, const struct corpus_cache_entry *entry, struct err *err)
 {
     struct cleaning *c = context;
-    enum status status = c->options->dry_run ? STATUS_OK : corpus_cache_remove(entry->path, err);
+    enum status status = c->dry_run ? STATUS_OK : corpus_cache_remove(entry->path, err);
     if (status) return status;
-    c->count++;
     c->bytes += entry->bytes;
-    if (c->options->json) {
-        json_out_open(&c->json, NULL, '{', JSON_OUT_LINES);
-        json_out_text(&c->json, "key", entry->key);
-        json_out_text(&c->json, "tokenizer", entry->tokenizer);
-        json_out_int(&c->json, "tokens", (int64_t)entry->tokens);
-        json_out_int(&c->json, "bytes", (int64_t)entry->bytes);
-        json_out_close(&c->json);
-    } else {
-        printf("%s  %15s token%-1s  %10s  %s\n", entry->key, TEXT_NUMBER(entry->tokens),
-               text_plural((int64_t)entry->tokens), TEXT_BYTES(entry->bytes),
-               *entry->tokenizer ? entry->tokenizer : "unreadable");
-    }
+    output_item(&c->output);
+    output_text(&c->output, "key", entry->key);
+    output_text(&c->output, "tokenizer", entry->tokenizer);
+    output_whole(&c->output, "tokens", (int64_t)entry->tokens);
+    output_bytes(&c->output, "bytes", (int64_t)entry->bytes);
     return STATUS_OK;
 }
 
@@ -399,26 +330,18 @@ static enum status clean(const void *options, const struct words *words, struct 
 {
     const struct options *o = options;
     char folder[PATH_MAX];
-    struct cleaning c = {.options = o};
+    struct cleaning c = {.dry_run = o->dry_run};
     (void)words;
     enum status status = data_folder(folder, sizeof folder, err);
     if (status) return status;
-    if (o->json) {
-        command_begin_json(&c.json, '{');
-        json_out_bool(&c.json, "removed", !o->dry_run);
-        json_out_open(&c.json, "entries", '[', JSON_OUT_LINES);
-    }
+    output_begin(&c.output, o->json);
+    output_flag(&c.output, "removed", !o->dry_run);
+    output_list(&c.output, "entries", "Encoded texts");
     status = corpus_cache_each(folder, clean_entry, &c, err);
-    if (o->json) {
-        json_out_close(&c.json);
-        json_out_int(&c.json, "bytes", (int64_t)c.bytes);
-        enum status written = command_end_json(&c.json, status ? NULL : err);
-        if (!status) status = written;
-    } else if (!status) {
-        printf("%s %" PRIu64 " encoded text%s, %s\n", o->dry_run ? "would remove" : "removed", c.count,
-               text_plural((int64_t)c.count), TEXT_BYTES(c.bytes));
-    }
-    return status;
+    output_list_end(&c.output);
+    output_bytes(&c.output, "bytes", (int64_t)c.bytes);
+    enum status written = output_end(&c.output, status ? NULL : err);
+    return status ? status : written;
 }
 
 static const struct option_spec clean_options[] = {

@@ -12,11 +12,11 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "datasets/batch.h"
 #include "datasets/corpus.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/command/train.h"
 #include "tui/session/interrupt.h"
@@ -196,45 +196,28 @@ static enum status measure(struct evaluation *e, struct progress_bar *bar, struc
                : err_set(err, STATUS_USAGE, "no token counts, all that is predicted is --padding");
 }
 
-static void print_text(const struct evaluation *e, const char *folder)
+static enum status print_result(const struct evaluation *e, const char *folder, const struct options *o,
+                                struct err *err)
 {
+    struct output out;
     double loss = e->nats / (double)e->labels;
-    printf("checkpoint   %s\n", folder);
-    printf("loss         %.5f nats a token\n", loss);
-    printf("perplexity   %.4f\n", exp(loss));
-    if (e->bytes)
-        printf("bits a byte  %.5f (%.3f bytes a token)\n", e->nats / M_LN2 / (double)e->bytes,
-               (double)e->bytes / (double)e->labels);
-    printf("tokens       %s predicted, in %s sequence%s of %d\n", TEXT_NUMBER(e->labels),
-           TEXT_NUMBER(e->done), text_plural((int64_t)e->done), e->T);
-    if (e->tail)
-        printf("left out     %s token%s at the ends of texts, too few for a sequence (see --seq-len)\n",
-               TEXT_NUMBER(e->tail), text_plural((int64_t)e->tail));
-    printf("time         %s, %s tokens/s on %s\n", CLOCK_DURATION(e->seconds),
-           TEXT_COUNT((double)e->done * e->T / e->seconds), e->loaded.choice.info.short_name);
-}
-
-static enum status print_json(const struct evaluation *e, const char *folder, const char *data,
-                              struct err *err)
-{
-    struct json_out json;
-    double loss = e->nats / (double)e->labels;
-    command_begin_json(&json, '{');
-    json_out_text(&json, "checkpoint", folder);
-    json_out_text(&json, "data", data);
-    json_out_text(&json, "device", e->loaded.choice.info.short_name);
-    json_out_real(&json, "loss", loss);
-    json_out_real(&json, "perplexity", exp(loss));
-    json_out_real(&json, "bits_per_byte", e->bytes ? e->nats / M_LN2 / (double)e->bytes : NAN);
-    json_out_int(&json, "tokens", (int64_t)e->labels);
-    json_out_whole(&json, "bytes", e->bytes ? (int64_t)e->bytes : -1);
-    json_out_int(&json, "sequences", (int64_t)e->done);
-    json_out_int(&json, "of_sequences", (int64_t)e->sequences);
-    json_out_int(&json, "seq_len", e->T);
-    json_out_int(&json, "left_out_tokens", (int64_t)e->tail);
-    json_out_real(&json, "seconds", e->seconds);
-    json_out_bool(&json, "complete", e->done == e->sequences);
-    return command_end_json(&json, err);
+    output_begin(&out, o->json);
+    output_text(&out, "checkpoint", folder);
+    output_text(&out, "data", o->data);
+    output_text(&out, "device", e->loaded.choice.info.short_name);
+    output_real(&out, "loss", loss, "nats a token");
+    output_real(&out, "perplexity", exp(loss), NULL);
+    output_real(&out, "bits_per_byte", e->bytes ? e->nats / M_LN2 / (double)e->bytes : NAN, NULL);
+    output_whole(&out, "tokens", (int64_t)e->labels);
+    output_bytes(&out, "bytes", e->bytes ? (int64_t)e->bytes : -1);
+    output_whole(&out, "sequences", (int64_t)e->done);
+    output_whole(&out, "of_sequences", (int64_t)e->sequences);
+    output_whole(&out, "seq_len", e->T);
+    output_whole(&out, "left_out_tokens", (int64_t)e->tail);
+    output_real(&out, "seconds", e->seconds, NULL);
+    output_real(&out, "tokens_per_sec", (double)e->done * e->T / e->seconds, NULL);
+    output_flag(&out, "complete", e->done == e->sequences);
+    return output_end(&out, err);
 }
 
 static enum status run(const void *options, const struct words *words, struct err *err)
@@ -252,10 +235,7 @@ static enum status run(const void *options, const struct words *words, struct er
     if (!status) status = open_evaluation(&e, o, folder, allocator, &progress, err);
     if (!status) status = measure(&e, &bar, err);
     progress_bar_clear(&bar);
-    if (!status && o->json)
-        status = print_json(&e, folder, o->data, err);
-    else if (!status)
-        print_text(&e, folder);
+    if (!status) status = print_result(&e, folder, o, err);
     if (!status && e.done < e.sequences)
         status = err_set(err, STATUS_INTERRUPTED,
                          "evaluate: interrupted after %" PRIu64 " of %" PRIu64 " sequence%s", e.done,

@@ -9,14 +9,15 @@
 
 #include "core/base/clean.h"
 #include "core/base/file.h"
-#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
+#include "core/model/config.h"
 #include "core/model/hugging_face.h"
 #include "core/model/imported_model.h"
 #include "core/model/safetensors.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 #include "tui/session/model_folder.h"
 
 struct options {
@@ -34,48 +35,37 @@ static const struct options defaults = {.step = -1};
 
 /* ---- info ---- */
 
-enum { SHAPE_MAX = 64, NAME_MAX_SHOWN = 96 };
+enum { NAME_MAX_SHOWN = 96 };
 
 struct description {
     const char *folder;
     struct safetensors weights;
-    struct model_config config;
-    struct err config_problem; /* status 0: config holds */
+    struct config config;      /* of which only the sizes of the model say something */
+    struct err config_problem; /* status 0: they hold */
     struct train_state state;  /* of one of our checkpoints */
     bool trained_here;
     uint64_t parameters, bytes;
 };
 
-static void count_tensors(struct description *m)
+static enum status open_description(struct description *m, const char *folder, struct err *err)
 {
-    for (size_t t = 0; t < m->weights.count; t++) {
-        const struct safetensor *tensor = &m->weights.tensors[t];
+    char path[PATH_MAX];
+    m->folder = folder;
+    enum status status = safetensors_open_folder(folder, &m->weights, err);
+    if (!status) status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
+    if (status) return status;
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct safetensor *tensor = &m->weights.tensors[i];
         uint64_t elements = 1;
         for (int d = 0; d < tensor->dims; d++) elements *= (uint64_t)tensor->shape[d];
         m->parameters += elements;
         m->bytes += tensor->bytes;
     }
-}
-
-static enum status open_description(struct description *m, const char *folder, struct err *err)
-{
-    char path[PATH_MAX];
-    *m = (struct description){.folder = folder};
-    enum status status = safetensors_open_folder(folder, &m->weights, err);
-    if (!status) status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
-    if (status) return status;
-    count_tensors(m);
-    hugging_face_read_config(path, &m->config, &m->config_problem);
+    config_init(&m->config);
+    hugging_face_read_config(path, &m->config.model.sizes, &m->config_problem);
     m->trained_here = !checkpoint_load_state(folder, &m->state, NULL);
     return STATUS_OK;
 }
-
-static void close_description(struct description *m)
-{
-    safetensors_close(&m->weights);
-}
-
-/* ---- text ---- */
 
 /* "model.layers.7.mlp.up_proj.weight" with * for the number; "": of no layer. */
 static void layer_pattern(const char *name, char *buf, size_t size)
@@ -96,110 +86,59 @@ static bool same_kind(const struct safetensor *a, const struct safetensor *b)
            memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->dims) == 0;
 }
 
-static void print_tensor(const struct safetensor *t, size_t times)
+static void show_tensor(struct output *o, const struct safetensor *t, size_t layers)
 {
-    char name[NAME_MAX_SHOWN], clean[NAME_MAX_SHOWN], shape[SHAPE_MAX] = "";
-    size_t used = 0;
+    char name[NAME_MAX_SHOWN], shape[64] = "";
     layer_pattern(t->name, name, sizeof name);
-    clean_line(clean, sizeof clean, *name ? name : t->name);
-    for (int d = 0; d < t->dims && used < sizeof shape; d++)
-        used +=
-            (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRId64, d ? " x " : "", t->shape[d]);
-    printf("  %-52s %16s  %-5s %10s", clean, shape, t->dtype, TEXT_BYTES(t->bytes * times));
-    if (times > 1) printf("  %zu layers", times);
-    putchar('\n');
+    output_item(o);
+    output_text(o, "name", layers && *name ? name : t->name);
+    output_text(o, "dtype", t->dtype);
+    if (o->json) json_out_open(&o->out, "shape", '[', JSON_OUT_FLAT);
+    for (int d = 0; o->json && d < t->dims; d++) json_out_int(&o->out, NULL, t->shape[d]);
+    if (o->json) json_out_close(&o->out);
+    for (int d = 0; !o->json && d < t->dims; d++)
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%" PRId64, d ? " x " : "",
+                 t->shape[d]);
+    output_line(o, "shape", "%s", shape);
+    output_bytes(o, "bytes", (int64_t)(t->bytes * (layers ? layers : 1)));
+    output_line(o, "layers", "%zu", layers);
 }
 
-/* Tensors that are the same in every layer are one line, where the first of them stands. */
-static void print_tensors(const struct description *m)
+/* On the page tensors that are the same in every layer are one line, where the first of them stands. */
+static void show_tensors(struct output *o, const struct description *m)
 {
+    const struct safetensor *tensors = m->weights.tensors;
+    output_list(o, "tensors", "Tensors");
     for (size_t i = 0; i < m->weights.count; i++) {
-        const struct safetensor *tensor = &m->weights.tensors[i];
-        size_t times = 0;
+        size_t layers = 0;
         bool first = true;
-        for (size_t k = 0; first && k < i; k++) first = !same_kind(&m->weights.tensors[k], tensor);
-        for (size_t k = i; first && k < m->weights.count; k++)
-            times += same_kind(tensor, &m->weights.tensors[k]);
-        if (first) print_tensor(tensor, times);
+        for (size_t k = 0; !o->json && first && k < i; k++) first = !same_kind(&tensors[k], &tensors[i]);
+        for (size_t k = i; !o->json && first && k < m->weights.count; k++)
+            layers += same_kind(&tensors[i], &tensors[k]);
+        if (first) show_tensor(o, &tensors[i], layers);
     }
+    output_list_end(o);
 }
 
-static void print_description(const struct description *m)
+static void show_config(struct output *o, const struct description *m)
 {
-    const struct model_config *c = &m->config;
-    char line[PATH_MAX];
-    clean_line(line, sizeof line, m->folder);
-    printf("%s\n", line);
+    static const char *const keys[] = {"vocab_size",   "hidden_dim", "num_layers",       "num_heads",
+                                       "num_kv_heads", "head_dim",   "intermediate_dim", "max_seq_len",
+                                       "rope_base",    "norm_eps",   "tie_weights",      "qk_norm",
+                                       "qkv_bias"};
+    char key[64], value[CONFIG_TEXT_MAX];
     if (m->config_problem.status) {
-        clean_line(line, sizeof line, m->config_problem.text);
-        printf("  model       not one that anneal computes: %s\n", line);
-    } else {
-        printf("  model       %s, width %d, %d layer%s, %d heads of %d (%d of keys and values), feed-forward "
-               "%d\n",
-               c->qk_norm    ? "Qwen3"
-               : c->qkv_bias ? "Qwen2"
-                             : "Llama",
-               c->hidden_dim, c->num_layers, c->num_layers == 1 ? "" : "s", c->num_heads, c->head_dim,
-               c->num_kv_heads, c->intermediate_dim);
-        printf("  tokens      a vocabulary of %d, up to %d in a sequence\n", c->vocab_size, c->max_seq_len);
+        output_line(o, "config", "not one that anneal computes: %s", m->config_problem.text);
+        if (o->json) json_out_null(&o->out, "config");
+        return;
     }
-    printf("  parameters  %s in %zu tensors, %s\n", TEXT_COUNT(m->parameters), m->weights.count,
-           TEXT_BYTES(m->bytes));
-    if (m->trained_here)
-        printf("  training    step %" PRId64 ", %s\n", m->state.step,
-               checkpoint_is_full(m->folder)
-                   ? "with the optimizer's moments: it can be resumed"
-                   : "weights alone: anneal fork trains on, with a fresh optimizer");
-    putchar('\n');
-    print_tensors(m);
-}
-
-static void print_config_json(struct json_out *json, const struct model_config *c)
-{
-    json_out_open(json, "config", '{', JSON_OUT_LINES);
-    json_out_int(json, "vocab_size", c->vocab_size);
-    json_out_int(json, "hidden_dim", c->hidden_dim);
-    json_out_int(json, "num_layers", c->num_layers);
-    json_out_int(json, "num_heads", c->num_heads);
-    json_out_int(json, "num_kv_heads", c->num_kv_heads);
-    json_out_int(json, "head_dim", c->head_dim);
-    json_out_int(json, "intermediate_dim", c->intermediate_dim);
-    json_out_int(json, "max_seq_len", c->max_seq_len);
-    json_out_real(json, "rope_base", c->rope_base);
-    json_out_real(json, "norm_eps", c->norm_eps);
-    json_out_bool(json, "tie_weights", c->tie_weights);
-    json_out_bool(json, "qk_norm", c->qk_norm);
-    json_out_bool(json, "qkv_bias", c->qkv_bias);
-    json_out_close(json);
-}
-
-static enum status print_json(const struct description *m, struct err *err)
-{
-    struct json_out json;
-    command_begin_json(&json, '{');
-    json_out_text(&json, "folder", m->folder);
-    if (m->config_problem.status)
-        json_out_null(&json, "config");
-    else
-        print_config_json(&json, &m->config);
-    json_out_whole(&json, "step", m->trained_here ? m->state.step : -1);
-    json_out_bool(&json, "optimizer", checkpoint_is_full(m->folder));
-    json_out_int(&json, "parameters", (int64_t)m->parameters);
-    json_out_int(&json, "bytes", (int64_t)m->bytes);
-    json_out_open(&json, "tensors", '[', JSON_OUT_LINES);
-    for (size_t i = 0; i < m->weights.count; i++) {
-        const struct safetensor *t = &m->weights.tensors[i];
-        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
-        json_out_text(&json, "name", t->name);
-        json_out_text(&json, "dtype", t->dtype);
-        json_out_open(&json, "shape", '[', JSON_OUT_FLAT);
-        for (int d = 0; d < t->dims; d++) json_out_int(&json, NULL, t->shape[d]);
-        json_out_close(&json);
-        json_out_int(&json, "bytes", (int64_t)t->bytes);
-        json_out_close(&json);
+    output_open(o, "config", "Configuration");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        snprintf(key, sizeof key, "model.%s", keys[i]);
+        config_get(&m->config, key, value, sizeof value);
+        output_setting(o, keys[i], value);
     }
-    json_out_close(&json);
-    return command_end_json(&json, err);
+    output_close(o);
 }
 
 /* A config.json that anneal does not compute is reported and no obstacle; missing weights, or a shard that
@@ -209,14 +148,22 @@ static enum status run_info(const void *options, const struct words *words, stru
     const struct options *o = options;
     struct model_choice model = {"describing", words->words[0], o->step, o->best};
     struct description d = {0};
+    struct output out;
     char folder[PATH_MAX];
     enum status status = model_choice_find(&model, folder, sizeof folder, NULL, err);
     if (!status) status = open_description(&d, folder, err);
-    if (!status && o->json)
-        status = print_json(&d, err);
-    else if (!status)
-        print_description(&d);
-    close_description(&d);
+    if (!status) {
+        output_begin(&out, o->json);
+        output_text(&out, "folder", d.folder);
+        output_whole(&out, "step", d.trained_here ? d.state.step : -1);
+        output_flag(&out, "optimizer", checkpoint_is_full(d.folder));
+        output_whole(&out, "parameters", (int64_t)d.parameters);
+        output_bytes(&out, "bytes", (int64_t)d.bytes);
+        show_config(&out, &d);
+        show_tensors(&out, &d);
+        status = output_end(&out, err);
+    }
+    safetensors_close(&d.weights);
     return status;
 }
 

@@ -156,10 +156,12 @@ enum status output_end(struct output *output, struct err *err)
 
 void output_open(struct output *output, const char *name, const char *title)
 {
+    char line[100];
+    clean_line(line, sizeof line, title);
     if (output->json)
         json_out_open(&output->out, name, '{', JSON_OUT_LINES);
     else
-        printf("\n%s\n", title);
+        printf("\n%s\n", line);
 }
 
 void output_close(struct output *output)
@@ -192,18 +194,17 @@ void output_list_end(struct output *output)
     output->in_list = false;
 }
 
-/* On the page: a cell of the list, or a line; NULL: absent. The name without its last `cut` bytes. */
-static void show(struct output *output, const char *name, size_t cut, bool right, const char *text)
+/* On the page: a cell of the list, or a line; NULL: absent. */
+static void show(struct output *output, const char *name, bool right, const char *text)
 {
-    char label[64], line[TEXT_ROOM];
-    snprintf(label, sizeof label, "%s%.*s", output->in_list && right ? ">" : "", (int)(strlen(name) - cut),
-             name);
-    for (char *c = label; (c = strchr(c, '_'));) *c = ' ';
+    char title[64], line[TEXT_ROOM];
+    snprintf(title, sizeof title, "%s%s", output->in_list && right ? ">" : "", name);
     if (output->in_list) {
-        table_cell(&output->list, label, "%s", text ? text : "-");
+        table_cell(&output->list, title, "%s", text ? text : "-");
     } else if (text) {
         clean_line(line, sizeof line, text);
-        printf("%-*s %s\n", NAME_WIDTH, label, line);
+        clean_line(title, sizeof title, name);
+        printf("%-*s %s\n", NAME_WIDTH, title, line);
     }
 }
 
@@ -212,7 +213,7 @@ void output_text(struct output *output, const char *name, const char *value)
     if (output->json)
         json_out_text(&output->out, name, value);
     else
-        show(output, name, 0, false, value && *value ? value : NULL);
+        show(output, name, false, value && *value ? value : NULL);
 }
 
 void output_whole(struct output *output, const char *name, int64_t value)
@@ -222,16 +223,15 @@ void output_whole(struct output *output, const char *name, int64_t value)
     if (output->json)
         json_out_whole(&output->out, name, value);
     else
-        show(output, name, 0, true, value < 0 ? NULL : text);
+        show(output, name, true, value < 0 ? NULL : text);
 }
 
 void output_bytes(struct output *output, const char *name, int64_t value)
 {
-    size_t length = strlen(name), cut = length > 6 && strcmp(name + length - 6, "_bytes") == 0 ? 6 : 0;
     if (output->json)
         json_out_whole(&output->out, name, value);
     else
-        show(output, name, cut, true, value < 0 ? NULL : TEXT_BYTES(value));
+        show(output, name, true, value < 0 ? NULL : TEXT_BYTES(value));
 }
 
 void output_real(struct output *output, const char *name, double value, const char *unit)
@@ -242,7 +242,7 @@ void output_real(struct output *output, const char *name, double value, const ch
     if (output->json)
         json_out_real(&output->out, name, value);
     else
-        show(output, name, 0, true, isnan(value) ? NULL : text);
+        show(output, name, true, isnan(value) ? NULL : text);
 }
 
 void output_flag(struct output *output, const char *name, bool value)
@@ -250,7 +250,7 @@ void output_flag(struct output *output, const char *name, bool value)
     if (output->json)
         json_out_bool(&output->out, name, value);
     else
-        show(output, name, 0, false, value ? "yes" : "no");
+        show(output, name, false, value ? "yes" : "no");
 }
 
 void output_line(struct output *output, const char *name, const char *format, ...)
@@ -260,7 +260,7 @@ void output_line(struct output *output, const char *name, const char *format, ..
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (!output->json) show(output, name, 0, false, text);
+    if (!output->json) show(output, name, false, text);
 }
 
 /* ---- what the store holds ---- */
@@ -286,9 +286,9 @@ static void show_column(struct output *output, const struct column_info *column,
     if (text || column_is_text(column))
         output_text(output, name, text);
     else if (column_is_real(column) && time)
-        show(output, name, 0, false, isnan(number) ? NULL : OUTPUT_TIME(number));
+        show(output, name, false, isnan(number) ? NULL : OUTPUT_TIME(number));
     else if (strstr(name, "loss"))
-        show(output, name, 0, true, TEXT_LOSS(number));
+        show(output, name, true, TEXT_LOSS(number));
     else if (column->field == FIELD_BOOL)
         output_flag(output, name, number != 0);
     else if (column_is_real(column))
@@ -329,17 +329,19 @@ void output_run(struct output *output, const struct run_info *run)
     }
 }
 
-void output_setting(struct json_out *json, const char *name, const char *value)
+void output_setting(struct output *output, const char *name, const char *value)
 {
     int64_t integer;
     double number;
     bool is_true = strcmp(value, "true") == 0;
-    if (is_true || strcmp(value, "false") == 0)
-        json_out_bool(json, name, is_true);
+    if (!output->json)
+        show(output, name, false, *value ? value : NULL);
+    else if (is_true || strcmp(value, "false") == 0)
+        json_out_bool(&output->out, name, is_true);
     else if (text_parse_int(value, &integer))
-        json_out_int(json, name, integer);
+        json_out_int(&output->out, name, integer);
     else if (text_parse_double(value, &number) && isfinite(number))
-        json_out_real(json, name, number);
+        json_out_real(&output->out, name, number);
     else
-        json_out_text(json, name, value);
+        json_out_text(&output->out, name, value);
 }

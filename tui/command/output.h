@@ -69,7 +69,6 @@ void output_list_end(struct output *output);
 
 void output_text(struct output *output, const char *name, const char *value);
 void output_whole(struct output *output, const char *name, int64_t value);
-/* On the page without the end of the name, "_bytes". */
 void output_bytes(struct output *output, const char *name, int64_t value);
 /* `unit` follows the number on the page; NULL: none. */
 void output_real(struct output *output, const char *name, double value, const char *unit);
@@ -85,8 +84,9 @@ void output_record(struct output *output, enum store_table table, const void *re
 /* All columns of a run. */
 void output_run(struct output *output, const struct run_info *run);
 
-/* A value of a configuration: "16" is a number, "true" a truth, anything else a text. */
-void output_setting(struct json_out *json, const char *name, const char *value);
+/* A line "name = value" of a configuration. In JSON "16" is a number, "true" a truth, anything else a text.
+ */
+void output_setting(struct output *output, const char *name, const char *value);
 
 /* "2026-01-31 12:00:00"; "-" for what is no time. Returns buf. */
 char *output_format_time(double when, char *buf, size_t size);

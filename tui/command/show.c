@@ -1,7 +1,6 @@
 /* `anneal show`: all about one run, or the profile of its steps, as a page or as one JSON object. Lists are
  * oldest first, as in the CSV. */
 #include <dirent.h>
-#include <ini.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -17,6 +16,7 @@
 #include "runs/gpu_samples.h"
 #include "runs/order.h"
 #include "runs/profile.h"
+#include "runs/run_params.h"
 #include "runs/series.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
@@ -28,14 +28,14 @@ struct show {
     struct arena arena;
     struct run_info run;
     char folder[PATH_MAX];
-    char *config; /* INI text, owned */
+    struct run_param *params; /* the configuration, by name */
     struct eval_record *evals;
     struct stopping_row *stopping;
     struct checkpoint_record *checkpoints;
     struct sample_record *samples;
     struct order_row *orders;
     struct event_record *events;
-    size_t eval_count, stopping_count, checkpoint_count, sample_count, order_count, event_count;
+    size_t param_count, eval_count, stopping_count, checkpoint_count, sample_count, order_count, event_count;
     bool looked_at;           /* the device was */
     struct gpu_record device; /* as last seen */
 };
@@ -47,7 +47,7 @@ static enum status read_show(struct store *store, const char *word, struct show 
     struct arena *arena = &s->arena;
     arena_init(arena, 65536);
     enum status status = run_find(store, word, &s->run, err);
-    if (!status) status = run_config(store, id, &s->config, err);
+    if (!status) status = run_params_list(store, id, arena, &s->params, &s->param_count, err);
     if (!status) status = series_evals(store, id, all, arena, &s->evals, &s->eval_count, err);
     if (!status) status = series_stopping(store, id, all, arena, &s->stopping, &s->stopping_count, err);
     if (!status)
@@ -190,36 +190,23 @@ static void show_samples(struct output *o, struct show *s)
 
 /* ---- the rest ---- */
 
-/* The section that is open. */
-struct config_reader {
-    struct json_out *json;
-    char section[128];
-};
-
-static int add_config(void *context, const char *section, const char *key, const char *value)
+/* Keys are "section.key", a group's "param_group.NAME.key". */
+static void show_configuration(struct output *o, const struct show *s)
 {
-    struct config_reader *reader = context;
-    if (!key) return 1;
-    if (strcmp(reader->section, section) != 0) {
-        if (*reader->section) json_out_close(reader->json);
-        json_out_open(reader->json, section, '{', JSON_OUT_LINES);
-        snprintf(reader->section, sizeof reader->section, "%s", section);
+    char section[RUN_ID_MAX] = "";
+    output_open(o, "config", "Configuration");
+    for (size_t i = 0; i < s->param_count; i++) {
+        const char *name = s->params[i].name, *dot = strrchr(name, '.');
+        int length = dot ? (int)(dot - name) : 0;
+        if (*section && (strncmp(section, name, (size_t)length) != 0 || section[length])) output_close(o);
+        if (strncmp(section, name, (size_t)length) != 0 || section[length]) {
+            snprintf(section, sizeof section, "%.*s", length, name);
+            output_open(o, section, section);
+        }
+        output_setting(o, dot ? dot + 1 : name, s->params[i].value);
     }
-    output_setting(reader->json, key, value ? value : "");
-    return 1;
-}
-
-static void show_configuration(struct output *o, struct show *s)
-{
-    struct config_reader reader = {.json = &o->out};
-    if (!o->json) {
-        if (*s->config) printf("\nConfiguration\n%s", clean_block_new(&s->arena, s->config));
-        return;
-    }
-    json_out_open(&o->out, "config", '{', JSON_OUT_LINES);
-    ini_parse_string(s->config, add_config, &reader);
-    if (*reader.section) json_out_close(&o->out);
-    json_out_close(&o->out);
+    if (*section) output_close(o);
+    output_close(o);
 }
 
 /* As last seen, null: never; processes is null where nobody can say. */
@@ -364,7 +351,6 @@ static enum status show_run(struct store *store, const char *word, bool json, st
     struct show show = {0};
     enum status status = read_show(store, word, &show, err);
     if (!status) status = print_show(&show, json, err);
-    free(show.config);
     arena_release(&show.arena);
     return status;
 }

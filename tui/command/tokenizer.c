@@ -9,11 +9,11 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "datasets/bpe.h"
 #include "datasets/preparation.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/interrupt.h"
 
@@ -105,29 +105,19 @@ static const struct command train_command = {
 /* All of standard input, *bytes yours to free. */
 static enum status read_input(char **bytes, size_t *n, struct err *err)
 {
-    size_t capacity = 1 << 16, count = 0;
-    char *buf = malloc(capacity);
-    while (buf) {
-        ssize_t got = read(0, buf + count, capacity - count);
-        if (got < 0 && errno == EINTR && !interrupt_requested()) continue;
-        if (got < 0) {
-            free(buf);
-            return err_set(err, errno == EINTR ? STATUS_INTERRUPTED : STATUS_IO, "standard input: %s",
-                           strerror(errno));
-        }
-        if (got == 0) {
-            *bytes = buf;
-            *n = count;
-            return STATUS_OK;
-        }
-        count += (size_t)got;
-        if (count < capacity) continue;
-        char *grown = realloc(buf, capacity *= 2);
-        if (!grown) break;
-        buf = grown;
+    char piece[1 << 16];
+    ssize_t got;
+    FILE *all = open_memstream(bytes, n);
+    while (all && ((got = read(0, piece, sizeof piece)) > 0 || (got < 0 && errno == EINTR))) {
+        if (interrupt_requested()) break;
+        if (got > 0) fwrite(piece, 1, (size_t)got, all);
     }
-    free(buf);
-    return err_set(err, STATUS_NO_MEMORY, "standard input: not enough memory to hold it");
+    int code = errno;
+    bool failed = !all || ferror(all);
+    if (all && fclose(all) != 0) failed = true;
+    if (failed) return err_set(err, STATUS_NO_MEMORY, "standard input: not enough memory to hold it");
+    if (interrupt_requested()) return err_set(err, STATUS_INTERRUPTED, "interrupted");
+    return got < 0 ? err_set(err, STATUS_IO, "standard input: %s", strerror(code)) : STATUS_OK;
 }
 
 struct printing {
@@ -198,31 +188,27 @@ static const struct command encode_command = {
 
 /* ---- decode ---- */
 
-/* The ids that `text` writes with anything but letters between them. */
-static enum status parse_ids(const char *text, size_t n, const struct tokenizer *tokenizer,
-                             struct token_list *list, struct err *err)
+/* The ids that `text` writes with blanks, commas or brackets between them. */
+static enum status parse_ids(const char *text, const struct tokenizer *tokenizer, struct token_list *list,
+                             struct err *err)
 {
+    static const char between[] = " \t\r\n\v\f,[]";
     uint32_t limit = (uint32_t)tokenizer_vocab_size(tokenizer);
-    for (size_t i = 0; i < n;) {
-        if (isspace((unsigned char)text[i]) || strchr(",[]", text[i] ? text[i] : 'x')) {
-            i++;
-            continue;
-        }
-        size_t start = i;
-        uint64_t id = 0;
-        for (; i < n && isdigit((unsigned char)text[i]); i++)
-            if (id < limit) id = 10 * id + (uint64_t)(text[i] - '0');
-        if (i == start)
-            return err_set(err, STATUS_USAGE, "\"%.*s\" is not a token id", n - i < 20 ? (int)(n - i) : 20,
-                           text + i);
+    enum status status = STATUS_OK;
+    for (text += strspn(text, between); !status && *text; text += strspn(text, between)) {
+        char *end;
+        int length = (int)strnlen(text, 20);
+        unsigned long long id = strtoull(text, &end, 10);
+        if (!isdigit((unsigned char)*text))
+            return err_set(err, STATUS_USAGE, "\"%.*s\" is not a token id", length, text);
         if (id >= limit)
             return err_set(err, STATUS_USAGE, "the id %.*s is not in the vocabulary (ids are below %u)",
-                           i - start < 20 ? (int)(i - start) : 20, text + start, limit);
+                           end - text < 20 ? (int)(end - text) : 20, text, limit);
         uint32_t value = (uint32_t)id;
-        enum status status = token_list_append(list, &value, 1, err);
-        if (status) return status;
+        status = token_list_append(list, &value, 1, err);
+        text = end;
     }
-    return STATUS_OK;
+    return status;
 }
 
 static enum status decode(const void *options, const struct words *words, struct err *err)
@@ -235,10 +221,13 @@ static enum status decode(const void *options, const struct words *words, struct
     interrupt_catch();
     enum status status = tokenizer_open(words->words[0], &tokenizer, err);
     for (int i = 1; i < words->count && !status; i++)
-        status = parse_ids(words->words[i], strlen(words->words[i]), tokenizer, &list, err);
+        status = parse_ids(words->words[i], tokenizer, &list, err);
     if (!status && words->count == 1) {
         status = read_input(&input, &n, err);
-        if (!status) status = parse_ids(input, n, tokenizer, &list, err);
+        if (!status && memchr(input, '\0', n))
+            status = err_set(err, STATUS_USAGE,
+                             "standard input: holds a byte that is 0, which no text of ids does");
+        if (!status) status = parse_ids(input, tokenizer, &list, err);
     }
     if (!status && !(text = tokenizer_decode(tokenizer, list.ids, list.count, &n)))
         status = err_set(err, STATUS_NO_MEMORY, "not enough memory to decode %zu tokens", list.count);
@@ -264,28 +253,10 @@ static const struct command decode_command = {
 
 /* ---- info ---- */
 
-static enum status print_json(const struct tokenizer *tokenizer, const struct bpe_spec *spec,
-                              const char *form, size_t longest, const char *checksum, struct err *err)
-{
-    struct json_out json;
-    command_begin_json(&json, '{');
-    json_out_text(&json, "kind", tokenizer_kind(tokenizer));
-    json_out_int(&json, "vocab_size", tokenizer_vocab_size(tokenizer));
-    json_out_int(&json, "merges", (int64_t)spec->merge_count);
-    json_out_int(&json, "added_tokens", (int64_t)spec->added_count);
-    json_out_text(&json, "normalizer", form);
-    json_out_bool(&json, "ignore_merges", spec->ignore_merges);
-    json_out_int(&json, "longest_token_bytes", (int64_t)longest);
-    json_out_text(&json, "checksum", checksum);
-    json_out_open(&json, "split_patterns", '[', JSON_OUT_LINES);
-    for (size_t i = 0; i < spec->pattern_count; i++) json_out_text(&json, NULL, spec->patterns[i]);
-    json_out_close(&json);
-    return command_end_json(&json, err);
-}
-
 static enum status info(const void *options, const struct words *words, struct err *err)
 {
     static const char *const forms[] = {"none", "NFC", "NFD", "NFKC", "NFKD"};
+    struct output o;
     struct tokenizer *tokenizer = NULL;
     char checksum[17];
     size_t longest = 0, n;
@@ -299,16 +270,20 @@ static enum status info(const void *options, const struct words *words, struct e
         if (n > longest) longest = n;
     }
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)tokenizer_checksum(tokenizer));
-    if (((const struct options *)options)->json) {
-        status = print_json(tokenizer, spec, forms[spec->normal_form], longest, checksum, err);
-    } else {
-        printf("kind         %s\nvocabulary   %d\nmerges       %zu%s\nadded        %zu\nnormalizer   %s\n",
-               tokenizer_kind(tokenizer), vocab, spec->merge_count,
-               spec->ignore_merges ? " (not asked for pieces that are tokens)" : "", spec->added_count,
-               forms[spec->normal_form]);
-        for (size_t i = 0; i < spec->pattern_count; i++) printf("split        %s\n", spec->patterns[i]);
-        printf("longest      %zu bytes\nchecksum     %s\n", longest, checksum);
-    }
+    output_begin(&o, ((const struct options *)options)->json);
+    output_text(&o, "kind", tokenizer_kind(tokenizer));
+    output_whole(&o, "vocab_size", vocab);
+    output_whole(&o, "merges", (int64_t)spec->merge_count);
+    output_whole(&o, "added_tokens", (int64_t)spec->added_count);
+    output_text(&o, "normalizer", forms[spec->normal_form]);
+    output_flag(&o, "ignore_merges", spec->ignore_merges);
+    output_bytes(&o, "longest_token_bytes", (int64_t)longest);
+    output_text(&o, "checksum", checksum);
+    if (o.json) json_out_open(&o.out, "split_patterns", '[', JSON_OUT_LINES);
+    for (size_t i = 0; i < spec->pattern_count; i++)
+        output_text(&o, o.json ? NULL : "split_pattern", spec->patterns[i]);
+    if (o.json) json_out_close(&o.out);
+    status = output_end(&o, err);
     tokenizer_close(tokenizer);
     return status;
 }

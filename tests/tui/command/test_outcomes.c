@@ -237,7 +237,7 @@ static void numbers_that_are_odd_are_shown_as_what_they_are(void **state)
     assert_non_null(strstr(line_of(out, id, line, sizeof line), " 5.2500 "));
     free(out);
     out = process_output("show", "early", NULL);
-    assert_non_null(strstr(out, "best val loss      5.2500\nbest step          0\n"));
+    assert_non_null(strstr(out, "best_val_loss      5.2500\nbest_step          0\n"));
     free(out);
     out = process_output("show", "early", "--json", NULL);
     json_t *root = json_loads(out, 0, NULL),

@@ -103,7 +103,7 @@ static void the_page_lists_phases_and_operations_of_each_layer_where_asked(void 
     double sum = 0;
     train_profiled(&s, "page");
     char *page = process_output("show", "page", "--profile", NULL);
-    assert_non_null(strstr(page, "steps              4\nlast step          35\n"));
+    assert_non_null(strstr(page, "steps              4\nlast_step          35\n"));
     const char *phases = strstr(page, "\nPhases\n"), *rows = strstr(page, "\nOperations\n");
     assert_true(phases && rows > phases);
     const char *forward = strstr(phases, "\n  forward "), *backward = strstr(phases, "\n  backward "),

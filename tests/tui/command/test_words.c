@@ -312,7 +312,7 @@ static void the_best_is_the_lowest_loss_everywhere(void **state)
     snprintf(text, sizeof text, "step-%s", best);
     assert_non_null(strstr(info, text));
     char *page = process_output("show", "mine", NULL);
-    snprintf(text, sizeof text, "\nbest step          %s\n", best);
+    snprintf(text, sizeof text, "\nbest_step          %s\n", best);
     assert_non_null(strstr(page, text));
     free(best);
     free(rows);
@@ -493,7 +493,7 @@ static void a_binary_file_among_texts_is_named_and_read(void **state)
     p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
     process_expect_sentence(p, "warning: ");
     process_expect_sentence(p, "/texts/image: looks binary, not like text");
-    assert_non_null(strstr(process_stdout(p), "tokens of "));
+    assert_non_null(strstr(process_stdout(p), "bytes_per_token"));
 
     snprintf(path, sizeof path, "%s/zero\nbytes", folder); /* a name is not trusted with the terminal */
     stage_write(path, "ab\0cd", 5);
