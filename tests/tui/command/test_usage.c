@@ -85,7 +85,7 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
         {{"generate", "x", "--top-p", "1.5"}, "--top-p 1.5: must be a number from "},
         {{"generate", "x", "--max-tokens", ""}, "--max-tokens: needs a value, N"},
         {{"generate", "x", "--seed=1", "--seed=2"}, "--seed: is given twice"},
-        {{"train", "--train.nope=1"}, "unknown key train.nope (anneal train --help-config lists them)"},
+        {{"train", "--train.zebra=1"}, "unknown key train.zebra (anneal train --help-config lists them)"},
         {{"bench", "step", "--rounds", "x"}, "--rounds x: must be a whole number from 1 to 15"},
         {{"bench", "step", "--train.seed"}, "--train.seed: must be --section.key=value"},
         {{"resume", "latest", "--name", "x"}, "resume: unknown option --name"}, /* it keeps its name */
