@@ -131,7 +131,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                 : network_initialise(&t->network, (uint64_t)c->train.seed, err);
     if (!status)
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
-    if (!status && c->checkpoint.background) status = saver_open(&t->saver, err);
     if (!status) status = trainer_open_steps(t, err);
     if (!status) status = trainer_open_samples(t, err);
     if (status) {
@@ -145,7 +144,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
 void trainer_close(struct trainer *t)
 {
     if (!t) return;
-    saver_close(t->saver);
+    save_collect(&t->job, true);
     trainer_close_samples(t);
     trainer_watch_close(t);
     trainer_close_steps(t);

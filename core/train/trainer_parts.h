@@ -10,7 +10,7 @@
 #ifndef ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
 #define ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
 
-#include "core/checkpoint/saver.h"
+#include "core/checkpoint/save_job.h"
 #include "core/generate/generate.h"
 #include "core/train/decide.h"
 #include "core/train/feed.h"
@@ -81,11 +81,10 @@ struct trainer {
     double evaluated_loss;
 
     /* ---- save ---- */
-    struct saver *saver; /* NULL: checkpoints are written by the training thread */
-    struct save_job job; /* the newest */
-    bool held;           /* it is not given to the saver before a finite gradient speaks for its weights, */
-    int64_t held_at;     /* that is before there are more finite steps than these */
-    int64_t saved_step;  /* of the newest checkpoint; -1: none, or it failed */
+    struct save_job job;            /* the newest */
+    bool held;                      /* it is not started before a finite gradient speaks for its weights, */
+    int64_t held_at;                /* that is before there are more finite steps than these */
+    int64_t saved_step;             /* of the newest checkpoint; -1: none, or it failed */
     int64_t unsaved, unsaved_since; /* checkpoints in a row that could not be written, and the first's step */
     struct err unsaved_reason;      /* of the one that was reported */
 

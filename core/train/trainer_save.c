@@ -1,6 +1,6 @@
 /* The trainer's checkpoints: when one is good, who writes it, and what is reported when it is there.
  *
- * In the background a checkpoint is a snapshot, taken between two steps, and a job for the saver, which gets
+ * In the background a checkpoint is a snapshot, taken between two steps, and a job for a thread, which gets
  * it when the next step's gradient is finite: only that shows that the update before the snapshot has not
  * ruined the weights. How the job ends is reported between two later steps, or when somebody has to know. One
  * is written at a time. In the foreground, and where no step follows, finite weights have to be enough. */
@@ -53,23 +53,23 @@ void trainer_report_unsaved(struct trainer *t)
     t->unsaved = 0;
 }
 
-/* What became of `job`. A failed one leaves its step without a checkpoint. */
-static enum status report(struct trainer *t, const struct save_job *job, const struct save_result *result,
-                          struct err *err)
+/* What became of the job. A failed one leaves its step without a checkpoint. */
+static enum status report(struct trainer *t, struct err *err)
 {
+    const struct save_job *job = &t->job;
     char path[64];
-    if (result->status) {
+    if (job->status) {
         if (t->saved_step == job->state.step) t->saved_step = -1;
-        if (err) *err = result->err;
-        return result->status;
+        if (err) *err = job->err;
+        return job->status;
     }
     t->state.best_saved = job->state.best_saved;
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, job->state.step);
     struct checkpoint_record record = {.step = job->state.step,
-                                       .wall_time = result->wall_time,
+                                       .wall_time = job->wall_time,
                                        .path = path,
                                        .kind = job->kind,
-                                       .bytes = result->bytes};
+                                       .bytes = job->bytes};
     t->setup.observer.checkpoint(t->setup.observer.context, &record);
     report_recovery(t, job->state.step);
     return STATUS_OK;
@@ -79,7 +79,7 @@ static void start_held(struct trainer *t)
 {
     if (!t->held) return;
     t->held = false;
-    saver_start(t->saver, &t->job);
+    save_start(&t->job);
 }
 
 /* A finite gradient of the weights of the snapshot speaks for them. */
@@ -108,10 +108,8 @@ void trainer_decide_save(struct trainer *t)
 /* Until nothing is being written; the failure of what was is returned. */
 static enum status wait_for_save(struct trainer *t, struct err *err)
 {
-    struct save_result result;
     trainer_decide_save(t);
-    bool ended = t->saver && saver_collect(t->saver, true, &result);
-    return ended ? report(t, &t->job, &result, err) : STATUS_OK;
+    return save_collect(&t->job, true) ? report(t, err) : STATUS_OK;
 }
 
 void trainer_finish_saves(struct trainer *t)
@@ -122,11 +120,9 @@ void trainer_finish_saves(struct trainer *t)
 
 void trainer_collect_save(struct trainer *t)
 {
-    struct save_result result;
     struct err problem = {0};
     confirm_held(t);
-    if (t->saver && saver_collect(t->saver, false, &result) && report(t, &t->job, &result, &problem))
-        tolerate_save(t, t->job.state.step, &problem);
+    if (save_collect(&t->job, false) && report(t, &problem)) tolerate_save(t, t->job.state.step, &problem);
 }
 
 /* For the one before, whose failure is reported and is no reason against this one. */
@@ -149,7 +145,6 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
-    struct save_result result;
     wait_for_turn(t);
     bool finite = trainer_weights_are_finite(t);
     enum status status = trainer_device_status(t, err);
@@ -168,16 +163,16 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
         .before = o->safe,
         .context = o->context};
     if (t->state.stopping.best_step == t->state.step) t->job.state.best_saved = t->state.step;
-    if (t->saver) status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
+    if (c->checkpoint.background) status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
     if (status) return status;
     o->saving(o->context);
     t->saved_step = t->state.step;
     trainer_report_memory(t);
-    t->held = t->saver != NULL;
+    t->held = c->checkpoint.background;
     t->held_at = t->finite_steps;
     if (t->held) return STATUS_OK;
-    save_carry_out(&t->job, &result);
-    return report(t, &t->job, &result, err);
+    save_carry_out(&t->job);
+    return report(t, err);
 }
 
 void trainer_try_save(struct trainer *t, const char *kind)
