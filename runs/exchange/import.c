@@ -1,4 +1,4 @@
-/* See import.h: opens the files one after the other, sees what each is, and has the run made. */
+/* See import.h: opens the files one after the other, sees what each is, and makes a run of their rows. */
 #include "runs/exchange/import.h"
 
 #include <ctype.h>
@@ -8,8 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "runs/exchange/import_stage.h"
+#include "runs/journal.h"
+#include "runs/run_row.h"
+#include "runs/table.h"
 
 /* Skips a byte order mark; whether the first line is one of llm.c's log: "s:0 …". */
 static bool is_llmc(FILE *file)
@@ -33,16 +37,11 @@ static enum status read_file(struct import *import, const char *path)
         return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot open: %s", path,
                        strerror(errno));
     enum status status;
-    if (!is_llmc(file)) {
-        status = import_read_csv(import, file);
-    } else if (import->kind != IMPORT_NOTHING) {
-        status = err_set(err, STATUS_USAGE,
-                         "%s: is of another kind than the file before (llm.c's main.log is imported "
-                         "alone)",
-                         path);
+    if (is_llmc(file)) {
+        status = import_set_kind(import, IMPORT_LLMC);
+        if (!status) status = import_read_llmc(import, file);
     } else {
-        import->kind = IMPORT_LLMC;
-        status = import_read_llmc(import, file);
+        status = import_read_csv(import, file);
     }
     fclose(file);
     return status;
@@ -62,14 +61,175 @@ static void name_after(const char *path, char *buf, size_t size)
     snprintf(buf, size, "%s", *base ? base : "imported");
 }
 
+/* ---- from the rows to a run: what the trainer would have written about it is counted from them ---- */
+
+/* The last second of the year 9999: what follows is no time. */
+#define TIME_MAX 253402300799.0
+
+/* The staged rows of a table, as the run's. */
+static enum status copy_table(struct import *import, enum store_table which, const char *id)
+{
+    const struct table_info *table = &store_tables[which];
+    char sql[300];
+    snprintf(sql, sizeof sql, "update temp.stage_%s set run_id = ?1", table->name);
+    enum status status = store_do(import->store, import->err, sql, "s", id);
+    snprintf(sql, sizeof sql, "insert into main.%s select * from temp.stage_%s order by %s", table->name,
+             table->name, table->keyed ? table->order : "rowid");
+    return status ? status : store_do(import->store, import->err, sql, "");
+}
+
+/* One row a segment that any table names. A run without steps has its evaluations shown all the same: there a
+ * segment begins with the first of them. */
+static enum status make_segments(struct import *import, const char *id, double now)
+{
+    enum status status = store_do(
+        import->store, import->err,
+        "insert into segments(run_id, segment, first_step, started_at, ended_at, status)"
+        " select ?1, g.segment,"
+        "  (select min(s.step) from steps s where s.run_id = ?1 and s.segment = g.segment),"
+        "  coalesce((select s.wall_time - coalesce(s.step_ms, 0) / 1e3 from steps s where"
+        "   s.run_id = ?1 and s.segment = g.segment order by s.step limit 1),"
+        "   (select min(e.wall_time) from evals e where e.run_id = ?1 and e.segment = g.segment), ?2),"
+        "  max(coalesce((select s.wall_time from steps s where s.run_id = ?1 and"
+        "   s.segment = g.segment order by s.step desc limit 1), -1e308),"
+        "   coalesce((select max(e.wall_time) from evals e where e.run_id = ?1 and"
+        "    e.segment = g.segment), -1e308)), 'finished'"
+        " from (select segment from steps where run_id = ?1"
+        "  union select segment from evals where run_id = ?1"
+        "  union select segment from early_stopping where run_id = ?1"
+        "  union select segment from samples where run_id = ?1"
+        "  union select segment from memory where run_id = ?1"
+        "  union select segment from layer_profile where run_id = ?1) g",
+        "sd", id, now);
+    if (!status)
+        status = store_do(import->store, import->err,
+                          "update segments set ended_at = max(started_at, ended_at), first_step ="
+                          " case when exists(select 1 from steps where run_id = ?1) then first_step else"
+                          "  (select max(0, min(e.step) - 1) from evals e where e.run_id = ?1 and"
+                          "   e.segment = segments.segment) end where run_id = ?1",
+                          "s", id);
+    return status;
+}
+
+static enum status make_rollups(struct import *import, const char *id)
+{
+    struct rollup rollup;
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = store_query(import->store, &select, import->err,
+                                     "select max(step) from steps where run_id = ?1", "s", id);
+    if (!status) status = store_step(import->store, select, &row, import->err);
+    if (status) return status;
+    int64_t last = store_column_int(select, 0, -1);
+    sqlite3_reset(select);
+    return last < 0 ? STATUS_OK : rollup_begin(&rollup, import->store, id, last + 1, import->err);
+}
+
+static enum status update_row(struct import *import, const char *id, const char *message, double now)
+{
+    char sql[TABLE_HISTORY_MAX + 400], evals[TABLE_HISTORY_MAX];
+    snprintf(sql, sizeof sql,
+             "update runs set status = 'finished', message = ?2,"
+             " steps = max(steps, ifnull((select max(step) %s), 0)),"
+             " ended_at = ifnull((select max(ended_at) from segments where run_id = ?1"
+             "  having max(ended_at) between 0 and ?3), ?4),"
+             " segment = ifnull((select max(segment) from segments where run_id = ?1), 1) where id = ?1",
+             table_history(TABLE_EVALS, evals));
+    enum status status =
+        store_do(import->store, import->err, "update runs set tokens = null where id = ?1", "s", id);
+    if (!status) status = journal_count_steps(import->store, id, import->err);
+    if (!status) status = journal_count_evals(import->store, id, import->err);
+    if (!status) status = store_do(import->store, import->err, sql, "ssdd", id, message, TIME_MAX, now);
+    if (status) return status;
+    return store_do(import->store, import->err,
+                    "update runs set heartbeat = ended_at, total_steps = steps where id = ?1", "s", id);
+}
+
+static enum status fill_run(struct import *import, const char *id, const char *message, double now)
+{
+    enum status status = STATUS_OK;
+    for (int t = 0; !status && t < TABLE_COUNT; t++)
+        if (import->staged[t] && t != TABLE_RUNS) status = copy_table(import, (enum store_table)t, id);
+    if (!status) status = make_segments(import, id, now);
+    if (!status) status = make_rollups(import, id);
+    return status ? status : update_row(import, id, message, now);
+}
+
+/* YYYYMMDD-HHMMSS-name, the name of letters that run_create leaves as they are. */
+static bool is_id(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    for (int i = 0; i < 16; i++)
+        if (i == 8 || i == 15 ? text[i] != '-' : text[i] < '0' || text[i] > '9') return false;
+    size_t n = strlen(text + 16);
+    return n > 0 && n < RUN_NAME_MAX - 8 && text[16] != '.' && text[16] != '-' &&
+           strspn(text + 16, plain) == n && strcmp(text + 16, "latest") != 0;
+}
+
+/* What was staged: the numbers of rows, when the history begins as it says itself (else *start stays), and
+ * what a row of `runs` says that a history does not; its texts are the statement's. */
+static enum status look_at_staged(struct import *import, struct import_outcome *made, double *start,
+                                  struct run_new *run, sqlite3_stmt **select)
+{
+    bool row;
+    enum status status = store_query(
+        import->store, select, import->err,
+        "select (select count(*) from temp.stage_steps), (select count(*) from temp.stage_evals),"
+        " coalesce((select t from (select wall_time - ifnull(step_ms, 0) / 1e3 as t from temp.stage_steps"
+        "   where wall_time is not null order by segment, step limit 1) where t between 0 and ?1),"
+        "  (select min(wall_time) as t from temp.stage_evals having t between 0 and ?1)),"
+        " name, device, precision, parameters from (select 1) left join temp.stage_runs",
+        "d", TIME_MAX);
+    if (!status) status = store_step(import->store, *select, &row, import->err);
+    if (status) return status;
+    made->steps = sqlite3_column_int64(*select, 0);
+    made->evals = sqlite3_column_int64(*select, 1);
+    if (sqlite3_column_type(*select, 2) != SQLITE_NULL) *start = sqlite3_column_double(*select, 2);
+    run->name = (const char *)sqlite3_column_text(*select, 3);
+    run->device = (const char *)sqlite3_column_text(*select, 4);
+    run->precision = (const char *)sqlite3_column_text(*select, 5);
+    run->parameters = store_column_int(*select, 6, -1);
+    if (made->steps + made->evals) return STATUS_OK;
+    sqlite3_reset(*select);
+    return err_set(import->err, STATUS_CORRUPT, "%s: holds neither steps nor evaluations", import->path);
+}
+
+/* One transaction, so that the run is there whole or not at all. */
+static enum status make_run(struct import *import, const char *name, const char *fallback,
+                            const char *message, struct import_outcome *out)
+{
+    struct import_outcome made = {0};
+    struct run_new run = {.config = ""};
+    sqlite3_stmt *staged;
+    double now = clock_wall(), start = now;
+    enum status status = look_at_staged(import, &made, &start, &run, &staged);
+    if (status) return status;
+    bool keep = !name && is_id(import->run);
+    if (name)
+        run.name = name;
+    else if (!run.name)
+        run.name = keep ? import->run + 16 : fallback;
+    status = run_row_create(import->store, &run, start, keep ? import->run : NULL, made.id, import->err);
+    sqlite3_reset(staged);
+    if (status) return status;
+    status = fill_run(import, made.id, message, now);
+    if (!status) status = store_commit(import->store, import->err);
+    if (status)
+        run_row_abandon(import->store, made.id);
+    else
+        *out = made;
+    return status;
+}
+
+/* ---- all of it ---- */
+
+/* On disk: a long history does not fit into memory; only for a handle without temporary tables. */
 static enum status begin(struct import *import)
 {
-    /* on disk: a long history does not fit into memory; only for a handle without temporary tables */
-    enum status status = store_exec(import->store, "pragma temp_store = file", import->err);
-    if (!status)
-        status = store_exec(import->store,
-                            "begin; create temp table stage_events(segment integer, step integer, text text)",
-                            import->err);
+    static const enum store_table always[] = {TABLE_STEPS, TABLE_EVALS, TABLE_RUNS};
+    enum status status = store_exec(import->store, "pragma temp_store = file; begin", import->err);
+    for (size_t i = 0; !status && i < sizeof always / sizeof *always; i++)
+        status = import_stage(import, always[i]);
     return status;
 }
 
@@ -77,12 +237,10 @@ static enum status begin(struct import *import)
 static void end(struct import *import)
 {
     if (!sqlite3_get_autocommit(import->store->db)) store_exec(import->store, "rollback", NULL);
-    for (int c = 0; c < COLUMN_COUNT; c++) sqlite3_finalize(import->upserts[c]);
-    store_exec(import->store, "drop table if exists temp.stage_events", NULL);
     for (int t = 0; t < TABLE_COUNT; t++) {
         char sql[80];
         snprintf(sql, sizeof sql, "drop table if exists temp.stage_%s", store_tables[t].name);
-        if (import->staged[t]) store_exec(import->store, sql, NULL);
+        store_exec(import->store, sql, NULL);
     }
     store_exec(import->store, "pragma temp_store = memory", NULL);
 }
@@ -91,7 +249,7 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
                          struct import_outcome *out, struct err *err)
 {
     struct err own;
-    struct import import = {.store = store, .parameters = -1, .err = err ? err : &own};
+    struct import import = {.store = store, .err = err ? err : &own};
     char message[200], fallback[RUN_NAME_MAX];
     enum status status = begin(&import);
     for (size_t i = 0; !status && i < count; i++) status = read_file(&import, paths[i]);
@@ -102,7 +260,7 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
         if (count > 1)
             snprintf(message + n, sizeof message - (size_t)n, " and %zu more file%s", count - 1,
                      count > 2 ? "s" : "");
-        status = import_store(&import, name, fallback, message, out);
+        status = make_run(&import, name, fallback, message, out);
     }
     end(&import);
     return status;

@@ -2,8 +2,6 @@
  * (older ones end after the loss), `s:%d tel:%.4f` for the validation loss, `s:%d eval:%.4f` for the
  * HellaSwag accuracy. The log is appended to on a resume, so there a step goes back. */
 #include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -13,74 +11,96 @@ enum { LINE_MAX_BYTES = 512 };
 
 struct log {
     struct import *import;
+    struct import_rows steps, evals, events;
     int64_t segment, last_step; /* of training; -1: none yet */
 };
 
-/* "NAME:NUMBER" of a line; false at its end. */
-static bool next_word(char **rest, char **name, char **number)
+/* "NAME:NUMBER" of a line; *name NULL at its end. */
+static enum status next_word(struct log *log, char **rest, char **name, char **number)
 {
-    char *word = strtok_r(NULL, " \t", rest);
-    if (!word) return false;
-    char *colon = strchr(word, ':');
-    *name = word;
-    *number = colon ? colon + 1 : word + strlen(word);
+    double value;
+    *name = strtok_r(NULL, " \t\r\n", rest);
+    if (!*name) return STATUS_OK;
+    char *colon = strchr(*name, ':');
+    *number = colon ? colon + 1 : *name + strlen(*name);
     if (colon) *colon = '\0';
-    return true;
+    if (text_parse_double(*number, &value)) return STATUS_OK;
+    return import_bad(log->import, "%.20s: is no number: \"%.40s\"", *name, *number);
 }
 
-static enum status store_training(struct log *log, int64_t step, const char *name, double value)
+/* A row of `rows`: the segment, the step, then `texts`. */
+static enum status store(struct log *log, struct import_rows *rows, const char *step,
+                         const char *const *texts)
 {
-    static const struct {
-        const char *word;
-        enum column_id column;
-    } words[] = {{"trl", COLUMN_STEPS_loss}, {"lr", COLUMN_STEPS_lr}, {"norm", COLUMN_STEPS_grad_norm}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(name, words[i].word) != 0) continue;
-        if (i == 0 && step <= log->last_step) log->segment++;
-        if (i == 0) log->last_step = step;
-        return import_value(log->import, TABLE_STEPS, log->segment, step, NAN,
-                            &store_columns[words[i].column], value);
+    char segment[24];
+    snprintf(segment, sizeof segment, "%lld", (long long)log->segment);
+    enum status status = STATUS_OK;
+    for (int i = 0; !status && i < rows->count; i++) {
+        const char *text = i == 0 ? segment : i == 1 ? step : texts[i - 2];
+        status = import_rows_field(rows, i, text, text ? strlen(text) : 0);
     }
-    return import_bad(log->import, "no word \"%.40s\" is known (trl, lr, norm, tel, eval)", name);
-}
-
-static enum status store_word(struct log *log, int64_t step, const char *name, double value)
-{
-    char text[80], number[32];
-    if (strcmp(name, "tel") == 0)
-        return import_value(log->import, TABLE_EVALS, log->segment, step, NAN,
-                            &store_columns[COLUMN_EVALS_val_loss], value);
-    if (strcmp(name, "eval") != 0) return store_training(log, step, name, value);
-    snprintf(text, sizeof text, "HellaSwag accuracy %s", text_format_double(value, number, sizeof number));
-    return import_event(log->import, log->segment, step, text);
+    return status ? status : import_rows_store(rows);
 }
 
 static enum status read_line(struct log *log, char *line)
 {
-    char *rest = NULL, *name, *number, *first = strtok_r(line, " \t\r\n", &rest);
+    char *rest = NULL, *name, *word, *number, text[80], *first = strtok_r(line, " \t\r\n", &rest);
     int64_t step;
-    int words = 0;
     if (!first) return STATUS_OK; /* an empty line */
-    if (strncmp(first, "s:", 2) != 0 || !text_parse_int(first + 2, &step) || step < 0 ||
-        step > IMPORT_STEP_MAX)
+    if (strncmp(first, "s:", 2) != 0 || !text_parse_int(first + 2, &step) || step < 0)
         return import_bad(log->import, "does not begin with s:STEP, but with \"%.40s\"", first);
-    for (rest[strcspn(rest, "\r\n")] = '\0'; next_word(&rest, &name, &number); words++) {
-        double value;
-        if (!text_parse_double(number, &value))
-            return import_bad(log->import, "%.20s: is no number: \"%.40s\"", name, number);
-        if (words && strcmp(name, "lr") != 0 && strcmp(name, "norm") != 0)
-            return import_bad(log->import, "\"%.40s\" is not what follows (lr, norm)", name);
-        enum status status = store_word(log, step, name, value);
-        if (status) return status;
+    enum status status = next_word(log, &rest, &name, &number);
+    if (status) return status;
+    if (!name) return import_bad(log->import, "says nothing of step %lld", (long long)step);
+    const char *texts[] = {number, NULL, NULL};
+    bool training = strcmp(name, "trl") == 0;
+    while (!(status = next_word(log, &rest, &word, &number)) && word) {
+        int at = strcmp(word, "lr") == 0 ? 1 : strcmp(word, "norm") == 0 ? 2 : 0;
+        if (!training || !at)
+            return import_bad(log->import, "\"%.40s\" is not what follows (lr, norm)", word);
+        texts[at] = number;
     }
-    return words ? STATUS_OK : import_bad(log->import, "says nothing of step %lld", (long long)step);
+    if (status) return status;
+    if (training) {
+        log->segment += step <= log->last_step;
+        log->last_step = step;
+        return store(log, &log->steps, first + 2, texts);
+    }
+    if (strcmp(name, "tel") == 0) return store(log, &log->evals, first + 2, texts);
+    if (strcmp(name, "eval") != 0)
+        return import_bad(log->import, "no word \"%.40s\" is known (trl, lr, norm, tel, eval)", name);
+    snprintf(text, sizeof text, "HellaSwag accuracy %.40s", texts[0]);
+    return store(log, &log->events, first + 2, (const char *[]){"info", text});
 }
+
+#define COLUMN(table, name) &store_columns[COLUMN_##table##_##name]
 
 enum status import_read_llmc(struct import *import, FILE *file)
 {
-    struct log log = {.import = import, .segment = 1, .last_step = -1};
+    struct log log = {
+        .import = import,
+        .steps = {.import = import,
+                  .table = TABLE_STEPS,
+                  .columns = {COLUMN(STEPS, segment), COLUMN(STEPS, step), COLUMN(STEPS, loss),
+                              COLUMN(STEPS, lr), COLUMN(STEPS, grad_norm)},
+                  .count = 5},
+        .evals = {.import = import,
+                  .table = TABLE_EVALS,
+                  .columns = {COLUMN(EVALS, segment), COLUMN(EVALS, step), COLUMN(EVALS, val_loss)},
+                  .count = 3,
+                  .value = COLUMN(EVALS, val_loss)},
+        .events = {.import = import,
+                   .table = TABLE_EVENTS,
+                   .columns = {COLUMN(EVENTS, segment), COLUMN(EVENTS, step), COLUMN(EVENTS, level),
+                               COLUMN(EVENTS, text)},
+                   .count = 4},
+        .segment = 1,
+        .last_step = -1,
+    };
     char line[LINE_MAX_BYTES];
-    enum status status = STATUS_OK;
+    enum status status = import_rows_begin(&log.steps);
+    if (!status) status = import_rows_begin(&log.evals);
+    if (!status) status = import_rows_begin(&log.events);
     for (import->line = 1; !status && fgets(line, sizeof line, file); import->line++) {
         size_t n = strlen(line);
         if (n + 1 == sizeof line && line[n - 1] != '\n')

@@ -1,6 +1,5 @@
 /* Private to runs/: an import under way. Readers put rows into temporary tables, which lie outside the
- * database and lock nobody; when all files are read, import_store makes the run of them in one transaction.
- */
+ * database and lock nobody; when all files are read, import.c makes the run of them in one transaction. */
 #ifndef ANNEAL_RUNS_EXCHANGE_IMPORT_STAGE_H
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_STAGE_H
 
@@ -10,10 +9,6 @@
 #include "runs/database.h"
 #include "runs/exchange/import.h"
 
-/* Larger numbers are no counts of steps, but damage; they also keep arithmetic on steps from overflowing. */
-#define IMPORT_STEP_MAX    INT64_C(1000000000000000)
-#define IMPORT_SEGMENT_MAX INT64_C(1000000)
-
 enum import_kind { IMPORT_NOTHING, IMPORT_CSV, IMPORT_TENSORBOARD, IMPORT_LLMC };
 
 struct import {
@@ -21,37 +16,43 @@ struct import {
     enum import_kind kind;
     const char *path;         /* of the file being read */
     int64_t line;             /* of the record being read, from 1 */
-    bool staged[TABLE_COUNT]; /* the temporary table of it exists */
+    bool staged[TABLE_COUNT]; /* the temporary table temp.stage_NAME exists */
     char run[RUN_ID_MAX];     /* the id that an own CSV gives; "": none yet */
     char run_path[128];       /* which file gave it, for messages */
-    /* of an own CSV's table `runs` */
-    char name[RUN_NAME_MAX], device[RUN_DEVICE_MAX], precision[16];
-    int64_t parameters;                  /* -1: absent */
-    sqlite3_stmt *upserts[COLUMN_COUNT]; /* of import_value, where they have been prepared; owned */
     struct err *err;
 };
 
 /* STATUS_CORRUPT: "path:line: …". */
 enum status import_bad(struct import *import, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The temporary table of `which`, made when it is not there: its columns but `run`, and `nan`; for events see
- * import_event. */
+/* STATUS_USAGE when a file before was of another kind. */
+enum status import_set_kind(struct import *import, enum import_kind kind);
+
+/* Makes temp.stage_NAME, where it is not there yet: the columns of the table, run_id without a value. Rows of
+ * a table that has a key are told apart by it. */
 enum status import_stage(struct import *import, enum store_table which);
 
-/* Stores a metric of a step; what is there already of this (segment, step) stays but for this value and the
- * wall time, when it is a number. Stages the table. */
-enum status import_value(struct import *import, enum store_table which, int64_t segment, int64_t step,
-                         double wall_time, const struct column_info *column, double value);
+/* The rows of one file for one table. */
+struct import_rows {
+    struct import *import;
+    enum store_table table;
+    const struct column_info *columns[COLUMNS_MAX]; /* in the order of the fields */
+    int count;
+    const struct column_info *value; /* NULL: a second row of a place is refused; else it replaces this value,
+                                        and the wall time when it has one */
+    sqlite3_stmt *insert;
+    int nan; /* of the row being read */
+};
 
-/* An event of level info. */
-enum status import_event(struct import *import, int64_t segment, int64_t step, const char *text);
+/* Makes ready for rows; all members but the last two are set. */
+enum status import_rows_begin(struct import_rows *rows);
+/* Field `i` of a row, checked; `text` NULL: absent. */
+enum status import_rows_field(struct import_rows *rows, int i, const char *text, size_t n);
+/* Ends a row. */
+enum status import_rows_store(struct import_rows *rows);
 
 /* The readers. The stream is at the file's beginning, or after its byte order mark. */
 enum status import_read_csv(struct import *import, FILE *file);
 enum status import_read_llmc(struct import *import, FILE *file);
-
-/* The run of what is staged; `name` as in import_files, `fallback` when nothing else names it. */
-enum status import_store(struct import *import, const char *name, const char *fallback, const char *message,
-                         struct import_outcome *out);
 
 #endif
