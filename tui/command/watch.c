@@ -6,7 +6,7 @@
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
 #include "tui/view/keys.h"
-#include "tui/view/session.h"
+#include "tui/view/screen.h"
 
 /* The fields of the form of a new run: the keys used most. An empty field is left to the trainer; the
  * defaults shown are those of the configuration, except for the two that are no keys of it. */
@@ -66,7 +66,7 @@ static enum status run(const void *options, const struct words *words, struct er
                                           .field_count = OFFERED,
                                           .preview = form_preview_make};
     enum status status = file_anneal_home(home, sizeof home, err);
-    return status ? status : session_run(&workbench, err);
+    return status ? status : screen_run(&workbench, err);
 }
 
 static const struct options none = {0};

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/view/input.h"
 #include "tui/view/launch.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/chart.h"
-#include "tui/widget/input.h"
-#include "tui/widget/table.h"
+#include "tui/widget/layout.h"
 
 enum {
     FIELDS_MAX = 32,
@@ -108,78 +108,55 @@ static bool form_read(struct workbench *workbench, void *opaque, bool store_chan
 static void draw_field(struct grid *grid, struct rect row, const struct form_field *field,
                        const struct input *input, bool focused)
 {
-    int x = row.x + 2, w = row.w - LABEL_W - 4;
-    grid_text(grid, x, row.y, LABEL_W - 1, focused ? STYLE_ACCENT : STYLE_TEXT, focused ? ATTR_BOLD : 0,
-              field->label);
+    enum { VALUE_W = 40 };
+    int x = row.x + 2 + LABEL_W, w = row.w - LABEL_W - 4 < VALUE_W ? row.w - LABEL_W - 4 : VALUE_W;
+    struct pen pen = {grid, x, row.y, x + w};
+    grid_text(grid, row.x + 2, row.y, LABEL_W - 1, focused ? STYLE_ACCENT : STYLE_TEXT,
+              focused ? ATTR_BOLD : 0, field->label);
     if (focused) grid_put(grid, row.x, row.y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
-    x += LABEL_W;
-    if (w > 40) w = 40;
-    bool choice = field->choices != NULL;
-    if (choice && focused) { /* in the margins, so that all values line up */
+    if (field->choices && focused) { /* in the margins, so that all values line up */
         grid_put(grid, x - 2, row.y, 0x2190, STYLE_ACCENT, 0);
         grid_put(grid, x + w, row.y, 0x2192, STYLE_ACCENT, 0);
     }
-    bool empty = input->text[0] == '\0';
-    const char *text = empty ? field->fallback : input->text;
-    int cursor = 0, used;
-    if (!choice && !empty) { /* the end being typed stays in sight */
-        char before[INPUT_MAX];
-        memcpy(before, input->text, input->cursor);
-        before[input->cursor] = '\0';
-        cursor = glyph_text_width(before);
-        while (cursor > w - 2) {
-            uint32_t c = glyph_next(&text);
-            cursor -= glyph_width(c);
-        }
-    }
-    used = grid_text(grid, x, row.y, w, empty ? STYLE_DIM : STYLE_TEXT, empty ? 0 : ATTR_BOLD, text);
-    static const char by_default[] = "(default)";
-    if (empty && used + 1 + (int)sizeof by_default - 1 <= w)
-        grid_text(grid, x + used + 1, row.y, w - used - 1, STYLE_DIM, 0, by_default);
-    if (focused && !choice) {
-        grid_fill(grid, (struct rect){x + used, row.y, 0, 1}, ' ', STYLE_TEXT, 0);
-        grid_mark(grid, (struct rect){x + cursor, row.y, 1, 1}, ATTR_REVERSE);
-    }
+    const char *text = input->text;
+    char before[INPUT_MAX] = "";
+    memcpy(before, text, input->cursor);
+    int cursor = glyph_text_width(before);
+    while (!field->choices && cursor > w - 2)
+        cursor -= glyph_width(glyph_next(&text)); /* what is typed stays in sight */
+    pen_print(&pen, *input->text ? STYLE_TEXT : STYLE_DIM, *input->text ? ATTR_BOLD : 0, "%s",
+              *input->text ? text : field->fallback);
+    if (!*input->text && pen.end - pen.x >= (int)strlen(" (default)"))
+        pen_print(&pen, STYLE_DIM, 0, " (default)");
+    if (focused && !field->choices) grid_mark(grid, (struct rect){x + cursor, row.y, 1, 1}, ATTR_REVERSE);
 }
 
 static void draw_start(struct grid *grid, struct rect row, const struct form_state *state)
 {
-    bool focused = state->at == state->count;
-    grid_printf(grid, row.x + 2, row.y, row.w - 4, STYLE_GOOD, ATTR_BOLD | (focused ? ATTR_REVERSE : 0),
-                " %s ", state->launch.pid ? "starting ..." : "Start training");
+    struct pen pen = {grid, row.x + 2, row.y, row.x + row.w - 2};
+    pen_print(&pen, STYLE_GOOD, ATTR_BOLD | (state->at == state->count ? ATTR_REVERSE : 0), " %s ",
+              state->launch.pid ? "starting ..." : "Start training");
 }
 
-/* The sentence below the lines, and its style. */
-static enum style note_text(struct workbench *workbench, const struct form_state *state, char *buf,
-                            size_t size)
-{
-    if (state->launch.pid) {
-        snprintf(buf, size, "The trainer reads its data and makes the run. Esc: do not wait.");
-    } else if (state->error[0]) {
-        snprintf(buf, size, "not started: %s", state->error);
-        return STYLE_BAD;
-    } else if (field_at(workbench, state)) {
-        snprintf(buf, size, "%s", field_at(workbench, state)->hint);
-    } else {
-        snprintf(buf, size, "Enter starts the trainer; it goes on when the workbench is closed.");
-    }
-    return STYLE_TEXT;
-}
-
-/* As many rows at the bottom as the sentence takes, at most half the screen, below a rule with the key in it.
- * Returns the rows. */
+/* The sentence below the lines, as many rows at the bottom as it takes, at most half the screen, below a rule
+ * with the key in it. Returns the rows. */
 static int draw_note(struct workbench *workbench, struct grid *grid, const struct form_state *state)
 {
-    char text[600];
     const struct form_field *field = field_at(workbench, state);
-    enum style style = note_text(workbench, state, text, sizeof text);
-    int rows = wrap_rows(text, grid->w - 2), w = grid->w;
+    bool error = !state->launch.pid && state->error[0];
+    const char *text = state->launch.pid ? "The trainer reads its data and makes the run. Esc: do not wait."
+                       : error           ? state->error
+                       : field           ? field->hint
+                               : "Enter starts the trainer; it goes on when the workbench is closed.";
+    int rows = wrap_rows(text, grid->w - 2);
     if (rows > grid->h / 2) rows = grid->h / 2;
-    int y = grid->h - 2 - rows;
-    grid_fill(grid, (struct rect){0, y, w, 1}, 0x2500, STYLE_RULE, 0);
-    if (!state->launch.pid && !state->error[0] && field)
-        grid_printf(grid, 1, y, w - 2, STYLE_DIM, 0, " %s ", field->key);
-    wrap_draw(grid, (struct rect){1, y + 1, w - 2, rows}, style, text);
+    struct pen rule = {grid, 1, grid->h - 2 - rows, grid->w - 1};
+    grid_fill(grid, (struct rect){0, rule.y, grid->w, 1}, 0x2500, STYLE_RULE, 0);
+    if (error)
+        pen_print(&rule, STYLE_BAD, 0, " not started ");
+    else if (field && !state->launch.pid)
+        pen_print(&rule, STYLE_DIM, 0, " %s ", field->key);
+    wrap_draw(grid, (struct rect){1, rule.y + 1, grid->w - 2, rows}, error ? STYLE_BAD : STYLE_TEXT, text);
     return rows + 1;
 }
 
@@ -188,14 +165,14 @@ static void draw_preview(struct workbench *workbench, struct grid *grid, struct 
                          struct form_state *state)
 {
     const struct form_preview *preview = &state->preview;
-    struct rect chart_area = {area.x, area.y, area.w, area.h - 4 < CHART_H_MAX ? area.h - 4 : CHART_H_MAX};
-    struct rect text = {area.x, area.y + chart_area.h + 1, area.w, area.h - chart_area.h - 1};
-    if (chart_area.h < CHART_MIN_H) return;
-    char title[64], peak[24];
+    struct rect plot = {area.x, area.y, area.w, area.h - 4 < CHART_H_MAX ? area.h - 4 : CHART_H_MAX},
+                text = area;
+    char title[64];
     double highest = 0;
+    if (plot.h < CHART_MIN_H) return;
     for (size_t i = 0; i < preview->count; i++) highest = fmax(highest, preview->lr[i].max);
     snprintf(title, sizeof title, "%s peak %s, end",
-             area.w < PREVIEW_W_NAMED ? "lr" : "learning rate:", axis_format(highest, peak, sizeof peak));
+             area.w < PREVIEW_W_NAMED ? "lr" : "learning rate:", AXIS_TEXT(highest));
     struct chart chart = {.title = title,
                           .trace = {{.points = preview->lr, .count = preview->count, .style = STYLE_LR}},
                           .trace_count = 1,
@@ -203,20 +180,20 @@ static void draw_preview(struct workbench *workbench, struct grid *grid, struct 
                           .zero = true,
                           .cursor = -1,
                           .best_step = -1};
-    if (preview->problem[0]) {
-        wrap_draw(grid, (struct rect){area.x, area.y + 1, area.w, area.h - 1}, STYLE_WARN, preview->problem);
-        return;
-    }
-    workbench_did(workbench, chart_draw(grid, chart_area, &chart, &state->canvas, &workbench->err));
-    wrap_draw(grid, text, STYLE_DIM, preview->facts);
+    rect_skip(&text, preview->problem[0] ? 1 : plot.h + 1);
+    wrap_draw(grid, text, preview->problem[0] ? STYLE_WARN : STYLE_DIM,
+              preview->problem[0] ? preview->problem : preview->facts);
+    if (!preview->problem[0])
+        workbench_did(workbench, chart_draw(grid, plot, &chart, &state->canvas, &workbench->err));
 }
 
 static void form_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct form_state *state = opaque;
-    int x = grid_text(grid, 1, 0, grid->w - 2, STYLE_ACCENT, ATTR_BOLD, "New run") + 3;
-    grid_text_fitting(grid, x, 0, grid->w - x - 1, STYLE_DIM, 0,
-                      (const char *[]){"what is left empty keeps its default", "empty: the default", NULL});
+    struct pen pen = {grid, 1, 0, grid->w - 1};
+    pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "New run");
+    pen.x += 2;
+    pen_print(&pen, STYLE_DIM, 0, "empty fields: the default");
     struct rect body = {0, 2, grid->w, grid->h - 3 - draw_note(workbench, grid, state)};
     int beside = grid->w - (grid->w >= WIDE ? LINES_W_WIDE : LINES_W) - 2; /* columns for the preview */
     if (beside > PREVIEW_W_MAX) beside = PREVIEW_W_MAX;
@@ -225,8 +202,7 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
         body.w = grid->w - beside - 2;
     }
     size_t rows = state->count + 2, page = (size_t)body.h; /* fields, a blank row, the start line */
-    size_t at = state->at == state->count ? state->count + 1 : state->at;
-    table_scroll(&state->scroll, at, rows, page);
+    table_scroll(&state->scroll, state->at < state->count ? state->at : state->count + 1, rows, page);
     for (size_t i = state->scroll; i < rows && i - state->scroll < page; i++) {
         struct rect row = {body.x, body.y + (int)(i - state->scroll), body.w, 1};
         if (i < state->count)
@@ -238,65 +214,38 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
 
 /* --- keys --- */
 
-/* The choice `direction` away from the present one, round about. */
-static void turn_choice(const struct form_field *field, struct input *input, int direction)
+/* The choice after the present one, or before it, round about. */
+static void turn_choice(const struct form_field *field, struct input *input, bool after)
 {
-    char words[256], *rest = words, *word[16];
+    enum { CHOICES_MAX = 16 };
+    char words[256], *rest = words, *word[CHOICES_MAX];
     int count = 0, at = 0;
-    const char *now = input->text[0] ? input->text : field->fallback;
     snprintf(words, sizeof words, "%s", field->choices);
-    for (char *w; count < 16 && (w = strsep(&rest, "|")) != NULL; count++) {
-        word[count] = w;
-        if (strcmp(w, now) == 0) at = count;
+    while (count < CHOICES_MAX && (word[count] = strsep(&rest, "|")) != NULL) {
+        if (strcmp(word[count], *input->text ? input->text : field->fallback) == 0) at = count;
+        count++;
     }
-    const char *next = word[(at + direction + count) % count];
+    const char *next = word[(at + (after ? 1 : count - 1)) % count];
     input_set(input, strcmp(next, field->fallback) == 0 ? "" : next);
 }
 
 static void start(struct workbench *workbench, struct form_state *state)
 {
-    size_t n = 0;
-    const char *arguments[FIELDS_MAX * 2 + 8];
+    const char *arguments[FIELDS_MAX + 5] = {"anneal", "train", "--progress", "none"};
     struct err err = {0};
-    if (state->launch.pid) return;
-    state->error[0] = '\0';
-    arguments[n++] = "anneal";
-    arguments[n++] = "train";
-    arguments[n++] = "--progress";
-    arguments[n++] = "none";
-    n += gather_words(workbench, state, false, arguments + n);
-    arguments[n] = NULL;
+    arguments[4 + gather_words(workbench, state, false, arguments + 4)] = NULL;
     if (launch_start(&state->launch, store_home(workbench->store), arguments, &err))
         snprintf(state->error, sizeof state->error, "%s", err.text);
 }
 
 static void edit(const struct form_field *field, struct input *input, enum action action, uint32_t code)
 {
-    if (field->choices) {
-        if (action == ACTION_CHOICE_RIGHT || code == ' ')
-            turn_choice(field, input, 1);
-        else if (action == ACTION_CHOICE_LEFT)
-            turn_choice(field, input, -1);
-        else if (action == ACTION_CLEAR || code == K_BACKSPACE)
-            input_set(input, "");
-        return;
-    }
-    if (action == ACTION_CHOICE_LEFT)
-        input_left(input);
-    else if (action == ACTION_CHOICE_RIGHT)
-        input_right(input);
-    else if (action == ACTION_CLEAR)
+    if (!field->choices)
+        input_key(input, code);
+    else if (action == ACTION_CHOICE_LEFT || action == ACTION_CHOICE_RIGHT || code == ' ')
+        turn_choice(field, input, action != ACTION_CHOICE_LEFT);
+    else if (action == ACTION_CLEAR || code == K_BACKSPACE)
         input_set(input, "");
-    else if (code == K_BACKSPACE)
-        input_backspace(input);
-    else if (code == K_DELETE)
-        input_delete(input);
-    else if (code == K_HOME)
-        input_home(input);
-    else if (code == K_END)
-        input_end(input);
-    else if (code < K_UP)
-        input_type(input, code);
 }
 
 static void form_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)

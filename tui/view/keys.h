@@ -1,5 +1,6 @@
-/* Keys and what they do: the table made from tui/keymap.def. No curses: codes are Unicode code points, or K_
- * values beyond them for keys that are no characters. */
+/* Keys and what they do: the table made from tui/keymap.def, and that table on the screen, as hints in the
+ * last row and as help over a view. No curses: codes are Unicode code points, or K_ values beyond them for
+ * keys that are no characters. */
 #ifndef ANNEAL_TUI_KEYS_H
 #define ANNEAL_TUI_KEYS_H
 
@@ -7,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "tui/widget/grid.h"
 
 #define K_CTRL(letter) ((letter)&0x1F)
 
@@ -73,8 +76,6 @@ struct key {
 extern const struct key keys[];
 extern const size_t key_count;
 
-const char *key_context_title(enum key_context context); /* "List of runs" */
-
 /* The action of key `code` in `context`: its own keys first, then those of CONTEXT_ANY; ACTION_NONE
  * otherwise. */
 enum action key_action(enum key_context context, uint32_t code);
@@ -85,5 +86,12 @@ bool keys_move(enum action action, size_t *at, size_t count, size_t page);
 
 /* The whole map as a Markdown table for the README. */
 void keys_print_markdown(FILE *out);
+
+/* As many hints of the context as fit; "? help" and the way back always come at the right end. */
+void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context);
+
+/* A box over the middle with the keys of the context and those of everywhere; *scroll is cut to what there
+ * is. */
+void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll);
 
 #endif

@@ -1,13 +1,14 @@
 /* See labels.h. */
 #include "tui/view/labels.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
+#include "tui/widget/bars.h"
 
 struct status_label label_status(enum run_status status)
 {
@@ -72,36 +73,78 @@ char *label_age(double since, double now, char *buf, size_t size)
 {
     static const struct {
         double below, seconds;
-        const char *unit;
-    } units[] = {{60, 1, "s"}, {3600, 60, "m"}, {86400, 3600, "h"}, {30 * 86400.0, 86400, "d"}};
+        const char *format;
+    } units[] = {{1, 1, "now"},
+                 {60, 1, "%.0fs ago"},
+                 {3600, 60, "%.0fm ago"},
+                 {86400, 3600, "%.0fh ago"},
+                 {30 * 86400.0, 86400, "%.0fd ago"}};
     double age = now - since;
-    if (age < 1) {
-        snprintf(buf, size, "now");
-        return buf;
-    }
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (age < units[i].below) {
-            snprintf(buf, size, "%.0f%s ago", floor(age / units[i].seconds), units[i].unit);
+            snprintf(buf, size, units[i].format, floor(age / units[i].seconds));
             return buf;
         }
-    time_t when = isnan(age) ? 0 : (time_t)since;
+    time_t when = (time_t)since;
     struct tm date;
-    if (isnan(age) || !localtime_r(&when, &date) ||
-        strftime(buf, size, age < 330 * 86400.0 ? "%d %b" : "%Y-%m", &date) == 0)
-        snprintf(buf, size, "--");
+    snprintf(buf, size, "--");
+    if (!isnan(age) && localtime_r(&when, &date))
+        strftime(buf, size, age < 330 * 86400.0 ? "%d %b" : "%Y-%m", &date);
     return buf;
 }
 
-char *label_thousands(int64_t n, char *buf, size_t size)
+/* --- the first two rows of every view of a run --- */
+
+enum { SILENT_SECONDS = 30 }; /* a trainer that says nothing for so long is worth a warning */
+
+static void draw_name(struct grid *grid, struct rect area, const struct run_info *run, double now)
 {
-    char digits[32];
-    int count = snprintf(digits, sizeof digits, "%" PRId64, n < 0 ? -n : n);
-    size_t at = 0;
-    if (n < 0 && size > 1) buf[at++] = '-';
-    for (int i = 0; i < count && at + 2 < size; i++) {
-        if (i > 0 && (count - i) % 3 == 0) buf[at++] = ',';
-        buf[at++] = digits[i];
+    struct pen pen = {grid, area.x + 1, area.y, area.x + area.w - 1};
+    struct status_label status = label_status(run->status);
+    int id_w = area.w >= 100 ? glyph_text_width(run->id) : 0, name_w = area.w - 34 - id_w;
+    char text[128];
+    pen.x += grid_text(grid, pen.x, pen.y, name_w < 20 ? 20 : name_w, STYLE_TEXT, ATTR_BOLD, run->name) + 2;
+    grid_put(grid, pen.x, pen.y, status.symbol, status.style, ATTR_BOLD);
+    pen.x += 2;
+    pen_print(&pen, status.style, ATTR_BOLD, "%s", status.word);
+    pen.x += 2;
+    pen_print(&pen, STYLE_TEXT, 0, "%s %s", run->device, run->precision);
+    pen.x += 2;
+    snprintf(text, sizeof text, "%s parameters", TEXT_COUNT(run->parameters));
+    if (run->parameters > 0 && pen.x + glyph_text_width(text) < pen.end)
+        pen_print(&pen, STYLE_DIM, 0, "%s  ", text);
+    if (run->status == RUN_RUNNING && now - run->heartbeat > SILENT_SECONDS) {
+        snprintf(text, sizeof text, "no sign of life for %s", CLOCK_DURATION(now - run->heartbeat));
+        pen_print_right(&pen, STYLE_WARN, ATTR_BOLD, text);
+    } else if (id_w && pen.x + id_w < pen.end) {
+        pen_print_right(&pen, STYLE_DIM, 0, run->id);
     }
-    buf[at] = '\0';
-    return buf;
+}
+
+static void draw_progress(struct grid *grid, struct rect area, const struct run_info *run, double now)
+{
+    struct pen pen = {grid, area.x + 1, area.y + 1, area.x + area.w - 1};
+    char text[160], eta[48] = "", elapsed[48] = "";
+    double fraction = label_progress(run), left = label_eta(run);
+    const char *duration = CLOCK_DURATION(label_elapsed(run, now));
+    if (!isnan(left)) snprintf(eta, sizeof eta, "  ETA %s", CLOCK_DURATION(left));
+    if (area.w >= 100 || isnan(left))
+        snprintf(elapsed, sizeof elapsed, "  %s %s", area.w >= 100 ? "elapsed" : "in", duration);
+    snprintf(text, sizeof text, "%5.1f%%  %s / %s step%s%s%s", isnan(fraction) ? 0 : fraction * 100,
+             TEXT_NUMBER(run->steps < 0 ? 0 : run->steps),
+             run->total_steps > 0 ? TEXT_NUMBER(run->total_steps) : "?", text_plural(run->total_steps), eta,
+             elapsed);
+    int gauge = pen.end - pen.x - glyph_text_width(text) - 2;
+    if (gauge > 60) gauge = 60;
+    if (gauge >= 6) {
+        gauge_draw(grid, pen.x, pen.y, gauge, label_status(run->status).style, fraction);
+        pen.x += gauge + 1;
+    }
+    pen_print(&pen, STYLE_TEXT, 0, "%s", text);
+}
+
+void label_draw_run(struct grid *grid, struct rect area, const struct run_info *run, double now)
+{
+    draw_name(grid, area, run, now);
+    draw_progress(grid, area, run, now);
 }

@@ -1,4 +1,4 @@
-/* How a run's facts are worded: the same in every view. */
+/* How a run's facts are worded and drawn: the same in every view. */
 #ifndef ANNEAL_TUI_LABELS_H
 #define ANNEAL_TUI_LABELS_H
 
@@ -30,8 +30,10 @@ char *label_device(const struct gpu_record *sample, char *buf, size_t size);
 
 /* "12s ago", "3h ago", "31 Jan" after 30 days, "2026-01" after 330. Returns buf. */
 char *label_age(double since, double now, char *buf, size_t size);
+/* The same in an array of the enclosing block: for an argument of printf. */
+#define LABEL_AGE(since, now) label_age(since, now, (char[32]){0}, 32)
 
-/* "1,234,567". Returns buf. */
-char *label_thousands(int64_t n, char *buf, size_t size);
+/* Name, state, progress: the first two rows of every view of a run. */
+void label_draw_run(struct grid *grid, struct rect area, const struct run_info *run, double now);
 
 #endif

@@ -29,7 +29,7 @@ static void become_trainer(int log, const char *const *arguments)
     for (int fd = 3; fd < 256; fd++) close(fd);
     execv("/proc/self/exe", (char *const *)(uintptr_t)arguments);
     static const char sorry[] = "anneal: cannot start a second anneal: /proc/self/exe does not run\n";
-    if (write(STDERR_FILENO, sorry, sizeof sorry - 1) < 0) _exit(126);
+    (void)!write(STDERR_FILENO, sorry, sizeof sorry - 1);
     _exit(127);
 }
 
@@ -52,22 +52,18 @@ enum status launch_start(struct launch *launch, const char *home, const char *co
     return STATUS_OK;
 }
 
-/* The trainer's last line that is not empty, without "anneal: ". */
+/* The trainer's last line, without "anneal: "; "" where it wrote none. */
 static void last_sentence(const char *path, char *buf, size_t size)
 {
-    char text[8192];
-    buf[0] = '\0';
+    char line[8192];
     FILE *file = fopen(path, "r");
-    if (!file) return;
-    if (fseek(file, -(long)(sizeof text - 1), SEEK_END) != 0) rewind(file);
-    size_t n = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' ')) n--;
-    text[n] = '\0';
-    char *line = strrchr(text, '\n');
-    line = line ? line + 1 : text;
-    if (strncmp(line, "anneal: ", 8) == 0) line += 8;
-    snprintf(buf, size, "%.*s", (int)size - 1, line);
+    buf[0] = '\0';
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        const char *sentence = strncmp(line, "anneal: ", 8) == 0 ? line + 8 : line;
+        if (*sentence) snprintf(buf, size, "%.*s", (int)size - 1, sentence);
+    }
+    if (file) fclose(file);
 }
 
 /* A process id alone proves nothing: they repeat, in containers all the time. */
@@ -78,45 +74,39 @@ static bool is_of_trainer(const struct launch *launch, struct store *store, cons
     return ended || run_is_alive(store, run->id);
 }
 
+/* Fills *run_id; STATUS_NOT_FOUND: there is no such run. */
+static enum status find_run(const struct launch *launch, struct store *store, bool ended,
+                            char run_id[RUN_ID_MAX], struct err *err)
+{
+    struct arena arena;
+    struct run_info *runs;
+    size_t count, i = 0;
+    arena_init(&arena, 4096);
+    enum status status = run_list(store, &arena, &runs, &count, err);
+    while (!status && i < count && !is_of_trainer(launch, store, &runs[i], ended)) i++;
+    if (!status && i == count) status = STATUS_NOT_FOUND;
+    if (!status) snprintf(run_id, RUN_ID_MAX, "%s", runs[i].id);
+    arena_release(&arena);
+    return status;
+}
+
 enum status launch_poll(struct launch *launch, struct store *store, char run_id[RUN_ID_MAX], struct err *err)
 {
+    char folder[4096], kept[4096 + 16], sentence[400];
     if (!launch->pid) return err_set(err, STATUS_NOT_FOUND, "no trainer was started");
     /* first whether it has ended, then whether its run exists: a very short run may have done both */
-    int how = 0;
-    pid_t reaped = waitpid(launch->pid, &how, WNOHANG); /* -1: launch_reap was first */
-    bool ended = reaped != 0;
-    struct arena arena;
-    arena_init(&arena, 4096);
-    struct run_info *runs;
-    size_t count;
-    enum status status = run_list(store, &arena, &runs, &count, err);
-    bool found = false;
-    for (size_t i = 0; status == STATUS_OK && i < count && !found; i++) {
-        if (!is_of_trainer(launch, store, &runs[i], ended)) continue;
-        char folder[4096], kept[4096 + 16];
-        snprintf(run_id, RUN_ID_MAX, "%s", runs[i].id);
+    bool ended = waitpid(launch->pid, NULL, WNOHANG) != 0; /* -1: launch_reap was first */
+    if (find_run(launch, store, ended, run_id, err) == STATUS_OK) {
         run_folder(store, run_id, folder, sizeof folder);
         snprintf(kept, sizeof kept, "%s/stderr.log", folder);
         if (rename(launch->log, kept) != 0) unlink(launch->log);
-        found = true;
-    }
-    arena_release(&arena);
-    if (found) {
         launch->pid = 0;
         return STATUS_OK;
     }
     if (!ended) return err_set(err, STATUS_BUSY, "the trainer is starting");
-    char sentence[400];
     last_sentence(launch->log, sentence, sizeof sentence);
-    unlink(launch->log);
-    launch->pid = 0;
-    if (sentence[0]) return err_set(err, STATUS_FAILED, "%s", sentence);
-    if (reaped < 0) return err_set(err, STATUS_FAILED, "the trainer ended before it made a run");
-    if (WIFSIGNALED(how))
-        return err_set(err, STATUS_FAILED, "the trainer was killed by signal %d before it made a run",
-                       WTERMSIG(how));
-    return err_set(err, STATUS_FAILED, "the trainer ended with status %d before it made a run",
-                   WEXITSTATUS(how));
+    launch_release(launch);
+    return err_set(err, STATUS_FAILED, "%s", *sentence ? sentence : "the trainer ended before it made a run");
 }
 
 void launch_release(struct launch *launch)

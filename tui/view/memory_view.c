@@ -1,70 +1,412 @@
-/* The view of a run's memory, live or past: a past run shows what was seen last. Reads the run store, and
- * once a second while the run trains the ledger of device memory, which changes without the store. */
+/* See memory_view.h. Reads the run store, and while the run trains the ledger of device memory, once a
+ * second, because that changes without the store. A past run shows what was seen last. */
+#include "tui/view/memory_view.h"
 
-#include "runs/memory_usage.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
 #include "runs/reservations/ledger.h"
 #include "runs/run.h"
 #include "tui/view/labels.h"
-#include "tui/view/memory_panel.h"
-#include "tui/view/run_panels.h"
 #include "tui/view/workbench.h"
+#include "tui/widget/bars.h"
+
+enum { PARTS_MAX = 24, LABEL_W = 9, AMOUNT_W = 11, NAME_LEAST = 12 };
+enum { NAMED = 3, ROWS_OF_STATE = 2, ROWS_OF_HOLDERS = 5 }; /* other processes; rows kept for what follows */
+
+#define BLOCK  0x2588
+#define DARK   0x2593
+#define MEDIUM 0x2592
+#define LIGHT  0x2591
+
+enum { DEVICE_OWN, DEVICE_OTHERS, DEVICE_FREE, DEVICE_KEPT, DEVICE_PARTS };
+
+/* The parts of the three bars. */
+struct picture {
+    struct stack_part planned[PARTS_MAX], held[PARTS_MAX + 1];
+    const struct memory_record *record[PARTS_MAX]; /* of each planned part */
+    bool elsewhere[PARTS_MAX];                     /* not in the device's memory: no part of bars and sums */
+    int count, held_count;                         /* categories; parts of what is held */
+    struct stack_part device[DEVICE_PARTS];
+    double planned_sum, live_sum, peak_sum;
+    double process, used, total; /* bytes; NaN: not known */
+    double outside;              /* bytes of the process that are in no category; NaN: not known, or none */
+    double scale;                /* bytes that a bar's whole width stands for */
+};
+
+/* ---- from the rows to the parts ---- */
+
+static double known(int64_t bytes)
+{
+    return bytes < 0 ? NAN : (double)bytes;
+}
+
+static double or_zero(double bytes)
+{
+    return isnan(bytes) ? 0 : bytes;
+}
+
+static void add_category(struct picture *p, const struct memory_record *record, const struct stack_part *look,
+                         bool elsewhere)
+{
+    p->elsewhere[p->count] = elsewhere;
+    p->record[p->count] = record;
+    p->planned[p->count] = p->held[p->count] = *look;
+    if (!elsewhere) {
+        p->planned[p->count].amount = (double)record->planned_bytes;
+        p->held[p->count].amount = (double)record->live_bytes;
+        p->planned_sum += (double)record->planned_bytes;
+        p->live_sum += (double)record->live_bytes;
+        p->peak_sum += (double)record->peak_bytes;
+    }
+    p->count++;
+}
+
+/* The categories of the planner in its order, then others. The host's own buffers lie on the device only
+ * where that is the CPU. */
+static void add_categories(struct picture *p, const struct memory_usage *usage)
+{
+    static const struct {
+        const char *name;
+        bool host;
+        struct stack_part look;
+    } looks[] = {
+        {"weights", false, {0, BLOCK, 'W', STYLE_TRAIN}},
+        {"frozen weights", false, {0, DARK, 'F', STYLE_TRAIN}},
+        {"gradients", false, {0, DARK, 'G', STYLE_LR}},
+        {"moments", false, {0, MEDIUM, 'M', STYLE_SPEED}},
+        {"activations", false, {0, LIGHT, 'A', STYLE_VAL}},
+        {"workspace", false, {0, BLOCK, 'K', STYLE_GRAD}},
+        {"host", true, {0, DARK, 'H', STYLE_BEST}},
+        {"snapshot", true, {0, MEDIUM, 'S', STYLE_TEXT}},
+    };
+    enum { LOOKS = sizeof looks / sizeof *looks };
+    bool drawn[PARTS_MAX] = {false}, on_gpu = usage->has_sample && usage->sample.gpu >= 0;
+    size_t count = usage->category_count < PARTS_MAX ? usage->category_count : PARTS_MAX;
+    for (size_t k = 0; k < LOOKS; k++)
+        for (size_t i = 0; i < count; i++)
+            if (strcmp(usage->categories[i].category, looks[k].name) == 0) {
+                add_category(p, &usage->categories[i], &looks[k].look, on_gpu && looks[k].host);
+                drawn[i] = true;
+            }
+    for (size_t i = 0; i < count; i++) {
+        unsigned char letter = (unsigned char)*usage->categories[i].category;
+        struct stack_part look = {0, MEDIUM, (char)toupper(letter), STYLE_TEXT};
+        if (!drawn[i]) add_category(p, &usage->categories[i], &look, false);
+    }
+}
+
+/* The memory of the process: the categories as they are allocated, and the rest outside the plan: the program
+ * and its libraries, the device's context. An operating system counts a page when it is first touched: what
+ * has no room in the process, first of all the snapshot, which comes last, is only promised yet. */
+static void add_held(struct picture *p)
+{
+    double left = p->process;
+    p->held_count = p->count;
+    p->outside = NAN;
+    if (isnan(left)) return;
+    for (int i = 0; i < p->count; i++) {
+        p->held[i].amount = fmin(p->held[i].amount, left);
+        left -= p->held[i].amount;
+    }
+    if (p->process < p->live_sum) return;
+    p->outside = left;
+    p->held[p->held_count++] = (struct stack_part){left, DARK, '+', STYLE_DIM};
+}
+
+static void add_device(struct picture *p, double reserve)
+{
+    double own = or_zero(p->process), others = fmax(or_zero(p->used) - own, 0),
+           kept = or_zero(reserve * p->total);
+    double left = fmax(or_zero(p->total - fmax(p->used, own)) - kept, 0);
+    if (isnan(p->used)) left = 0;
+    double overdrawn = fmax(or_zero(own + others + left + kept - p->total), 0);
+    p->device[DEVICE_OWN] = (struct stack_part){own, BLOCK, 'P', STYLE_ACCENT};
+    p->device[DEVICE_OTHERS] = (struct stack_part){others, DARK, 'O', STYLE_WARN};
+    p->device[DEVICE_FREE] = (struct stack_part){left, LIGHT, '.', STYLE_RULE};
+    /* what is in use of the reserve cannot be kept free any more */
+    p->device[DEVICE_KEPT] = (struct stack_part){fmax(kept - overdrawn, 0), MEDIUM, 'R', STYLE_DIM};
+}
+
+static void make_picture(struct picture *p, const struct memory_usage *usage, enum memory_scale scale)
+{
+    bool seen = usage->has_sample;
+    *p = (struct picture){.process = seen ? known(usage->sample.process_bytes) : NAN,
+                          .used = seen ? known(usage->sample.memory_used_bytes) : NAN,
+                          .total = seen && usage->sample.memory_total_bytes > 0
+                                       ? (double)usage->sample.memory_total_bytes
+                                       : NAN};
+    add_categories(p, usage);
+    add_held(p);
+    add_device(p, usage->reserve);
+    double run = fmax(p->planned_sum, isnan(p->process) ? p->live_sum : p->process);
+    bool of_run = scale == MEMORY_SCALE_RUN || isnan(p->total) ||
+                  (scale == MEMORY_SCALE_FIT && p->total > 8 * run); /* a sliver */
+    p->scale = run > 0 && of_run ? run : or_zero(p->total);
+}
+
+/* ---- drawing ---- */
+
+static char *bytes_text(double bytes, char *buf, size_t size)
+{
+    if (!isnan(bytes)) return text_format_bytes((uint64_t)bytes, buf, size);
+    snprintf(buf, size, "-");
+    return buf;
+}
+
+#define BYTES(bytes) bytes_text(bytes, (char[32]){0}, 32)
+
+/* A label, a bar of `rows` rows, a number. */
+static void draw_bar(struct grid *grid, struct rect *area, int number_w, int rows, const char *label,
+                     const struct stack_part *parts, int count, double scale, const char *number)
+{
+    int y = area->y;
+    for (int row = 0; row < rows && area->h > 0; row++) {
+        stack_draw(grid, area->x + 1 + LABEL_W, area->y, area->w - LABEL_W - number_w - 3, parts, count,
+                   scale);
+        rect_skip(area, 1);
+    }
+    if (area->y == y) return;
+    grid_text(grid, area->x + 1, y, LABEL_W - 1, STYLE_TEXT, 0, label);
+    grid_text_right(grid, area->x + area->w - number_w - 1, y, number_w, STYLE_TEXT, ATTR_BOLD, number);
+}
+
+static void draw_bars(struct grid *grid, struct rect *area, const struct picture *p)
+{
+    enum { WIDE = 60, TALL = 26, NUMBER_W = 22, NUMBER_W_NARROW = 13 };
+    char text[80];
+    int rows = area->h >= TALL ? 2 : 1, number_w = area->w >= WIDE ? NUMBER_W : NUMBER_W_NARROW;
+    int bar = area->w - LABEL_W - 3 - number_w, x = area->x + 1 + LABEL_W;
+    snprintf(text, sizeof text, "%s of %s", BYTES(p->used), BYTES(p->total));
+    if (area->w < WIDE) bytes_text(p->used, text, sizeof text);
+    grid_title(grid, area, "memory",
+               area->w >= WIDE ? "the plan, the process, the device: on one scale" : "on one scale");
+    draw_bar(grid, area, number_w, rows, "planned", p->planned, p->count, p->scale,
+             BYTES(p->count ? p->planned_sum : NAN));
+    draw_bar(grid, area, number_w, rows, "held", p->held, p->held_count, p->scale, BYTES(p->process));
+    draw_bar(grid, area, number_w, rows, "device", p->device, DEVICE_PARTS, p->scale, text);
+    if (area->h <= 0 || bar < 14 || !(p->scale > 0)) return;
+    grid_fill(grid, (struct rect){x, area->y, bar, 1}, 0x2500, STYLE_RULE, 0);
+    grid_text(grid, x, area->y, 2, STYLE_DIM, 0, "0 ");
+    snprintf(text, sizeof text, " %s", BYTES(p->scale));
+    grid_text_right(grid, x + bar - glyph_text_width(text), area->y, glyph_text_width(text), STYLE_DIM, 0,
+                    text);
+    rect_skip(area, 1);
+}
+
+/* A name `indent` columns from the left and as many of `count` amounts as there is room for, right-aligned at
+ * the end of the row, which is taken off the area. */
+static void draw_row(struct grid *grid, struct rect *area, int indent, enum style style, int attr,
+                     const char *name, const char *const *amounts, int count)
+{
+    int fit = (area->w - NAME_LEAST - 4) / AMOUNT_W, shown = fit < 1 ? 1 : fit < count ? fit : count;
+    int room = area->w - 1 - shown * AMOUNT_W;
+    if (area->h <= 0) return;
+    grid_text(grid, area->x + indent, area->y, room - indent, style, attr, name);
+    for (int i = 0; i < shown; i++)
+        grid_text_right(grid, area->x + room + i * AMOUNT_W, area->y, AMOUNT_W,
+                        style == STYLE_DIM ? STYLE_DIM : STYLE_TEXT, attr, amounts[i]);
+    rect_skip(area, 1);
+}
+
+/* The amounts of one row, as its last arguments. */
+#define AMOUNTS(count, ...) (const char *const[count]){__VA_ARGS__}, count
+
+static void draw_categories(struct grid *grid, struct rect area, const struct picture *p)
+{
+    grid_title(grid, &area, "by category", NULL);
+    if (p->count == 0) {
+        grid_line(grid, &area, STYLE_DIM, 0, "this run recorded no memory");
+        return;
+    }
+    draw_row(grid, &area, 1, STYLE_DIM, 0, "", AMOUNTS(3, "planned", "held", "peak"));
+    for (int i = 0; i < p->count && area.h > 0; i++) {
+        const struct memory_record *r = p->record[i];
+        stack_key(grid, area.x + 1, area.y, &p->planned[i]);
+        draw_row(
+            grid, &area, 4, STYLE_TEXT, 0, r->category,
+            AMOUNTS(3, TEXT_BYTES(r->planned_bytes), TEXT_BYTES(r->live_bytes), TEXT_BYTES(r->peak_bytes)));
+    }
+    draw_row(grid, &area, 4, STYLE_TEXT, ATTR_BOLD, "all",
+             AMOUNTS(3, BYTES(p->planned_sum), BYTES(p->live_sum), BYTES(p->peak_sum)));
+    if (area.h <= 0 || isnan(p->outside)) return;
+    stack_key(grid, area.x + 1, area.y, &p->held[p->held_count - 1]);
+    draw_row(grid, &area, 4, STYLE_TEXT, 0, "outside it", AMOUNTS(3, "-", BYTES(p->outside), "-"));
+}
+
+/* The largest few, an anneal process by its run, another one as the kernel calls it; one number for those
+ * that have no row. */
+static void draw_others(struct grid *grid, struct rect *area, const struct memory_panel *panel, int rows)
+{
+    const struct memory_usage *usage = panel->usage;
+    size_t count = usage->other_count, room = rows < NAMED ? (size_t)rows : NAMED;
+    size_t named = count <= room ? count : room - 1;
+    char text[160];
+    double rest = NAN;
+    if (rows <= 0 || count == 0) return;
+    for (size_t i = 0; i < count; i++) {
+        const struct gpu_process *process = &usage->others[i];
+        const char *name = process->name;
+        double bytes = known(process->bytes);
+        if (i >= named && !isnan(bytes)) rest = or_zero(rest) + bytes;
+        if (i >= named) continue;
+        for (size_t h = 0; h < panel->holder_count; h++)
+            if (panel->holders[h].pid == process->pid) name = panel->holders[h].name;
+        snprintf(text, sizeof text, *name ? "%s, %" PRId64 : "%sprocess %" PRId64, name, process->pid);
+        draw_row(grid, area, 6, STYLE_DIM, 0, text, AMOUNTS(1, BYTES(bytes)));
+    }
+    snprintf(text, sizeof text, named ? "and %zu more" : "%zu processes", count - named);
+    if (named < count) draw_row(grid, area, 6, STYLE_DIM, 0, text, AMOUNTS(1, BYTES(rest)));
+}
+
+/* How busy it is, and what slows it: its clocks held down, other work of the host. */
+static void draw_state(struct grid *grid, struct rect *area, const struct gpu_record *sample)
+{
+    char text[96];
+    struct pen pen = {grid, area->x + 4, area->y, area->x + area->w - 1};
+    if (area->h <= 0) return;
+    if (*label_device(sample, text, sizeof text)) {
+        pen_print(&pen, STYLE_TEXT, 0, "%s", text);
+        if (!rect_skip(area, 1)) return;
+    }
+    pen = (struct pen){grid, area->x + 4, area->y, pen.end};
+    if (!isnan(sample->load_1m)) pen_print(&pen, STYLE_TEXT, 0, "host load %.1f", sample->load_1m);
+    if (!isnan(sample->load_1m)) pen.x += 2;
+    if (*sample->throttle) pen_print(&pen, STYLE_WARN, 0, "clocks low: %s", sample->throttle);
+    rect_skip(area, !isnan(sample->load_1m) || *sample->throttle);
+}
+
+static void draw_device(struct grid *grid, struct rect *area, const struct picture *p,
+                        const struct memory_panel *panel)
+{
+    const struct memory_usage *usage = panel->usage;
+    char title[64] = "not looked at", kept[48] = "kept free", device[16];
+    if (!isnan(usage->reserve)) snprintf(kept, sizeof kept, "kept free, %.0f %%", usage->reserve * 100);
+    const char *const names[] = {"this process", isnan(p->process) ? "all processes" : "others", "headroom",
+                                 kept};
+    bool unknown[] = {isnan(p->process), isnan(p->used), isnan(p->total), isnan(p->total)};
+    if (usage->has_sample && usage->sample.gpu < 0) snprintf(device, sizeof device, "the CPU");
+    if (usage->has_sample && usage->sample.gpu >= 0)
+        snprintf(device, sizeof device, "GPU %d", usage->sample.gpu);
+    if (usage->has_sample)
+        snprintf(title, sizeof title, "%s, %s", device, LABEL_AGE(usage->sample.wall_time, panel->now));
+    grid_title(grid, area, "device", title);
+    int spare = area->h - DEVICE_PARTS - ROWS_OF_STATE - (panel->live ? ROWS_OF_HOLDERS : 0);
+    for (int i = 0; i < DEVICE_PARTS && area->h > 0; i++) {
+        stack_key(grid, area->x + 1, area->y, &p->device[i]);
+        draw_row(grid, area, 4, STYLE_TEXT, i == DEVICE_FREE ? ATTR_BOLD : 0, names[i],
+                 AMOUNTS(1, BYTES(unknown[i] ? NAN : p->device[i].amount)));
+        if (i == DEVICE_OTHERS) draw_others(grid, area, panel, spare);
+    }
+    if (usage->has_sample) draw_state(grid, area, &usage->sample);
+}
+
+static void draw_holders(struct grid *grid, struct rect area, const struct memory_panel *panel)
+{
+    if (area.h < 3 || !panel->live) return;
+    rect_skip(&area, 1);
+    grid_title(grid, &area, "runs that hold some of it", NULL);
+    if (panel->holder_count == 0) grid_line(grid, &area, STYLE_DIM, 0, "none is in this host's ledger");
+    if (panel->holder_count && area.h > 1)
+        draw_row(grid, &area, 1, STYLE_DIM, 0, "run, process", AMOUNTS(2, "reserved", "held"));
+    for (size_t i = 0; i < panel->holder_count && area.h > 0; i++) {
+        const struct memory_holder *holder = &panel->holders[i];
+        char name[160];
+        if (area.h == 1 && i + 1 < panel->holder_count) {
+            grid_line(grid, &area, STYLE_DIM, 0, "and %zu more", panel->holder_count - i);
+            return;
+        }
+        snprintf(name, sizeof name, "%s, %" PRId64, holder->name, holder->pid);
+        draw_row(grid, &area, 1, holder->own ? STYLE_ACCENT : STYLE_TEXT, holder->own ? ATTR_BOLD : 0, name,
+                 AMOUNTS(2, TEXT_BYTES(holder->bytes), BYTES(holder->used > 0 ? (double)holder->used : NAN)));
+    }
+}
+
+void memory_panel_draw(struct grid *grid, struct rect area, const struct memory_panel *panel)
+{
+    struct picture picture;
+    make_picture(&picture, panel->usage, panel->scale);
+    if (area.w < 20 || area.h < 4) return;
+    draw_bars(grid, &area, &picture);
+    if (area.h < 3) return;
+    rect_skip(&area, 1);
+    struct rect left = area, right = area;
+    if (area.w >= 76) { /* beside each other, else one below the other */
+        left.w = area.w / 2 - 1;
+        right.x = area.x + left.w + 2;
+        right.w = area.w - left.w - 2;
+    } else {
+        rect_skip(&right, picture.count + 5);
+    }
+    draw_categories(grid, left, &picture);
+    if (right.h < 2) return;
+    draw_device(grid, &right, &picture, panel);
+    draw_holders(grid, right, panel);
+}
+
+char *memory_panel_summary(const struct memory_usage *usage, char *buf, size_t size)
+{
+    struct picture p;
+    make_picture(&p, usage, MEMORY_SCALE_FIT);
+    const struct {
+        double bytes;
+        const char *what;
+    } facts[] = {{p.count ? p.planned_sum : NAN, "planned"},
+                 {p.process, "held"},
+                 {isnan(p.total) || isnan(p.used) ? NAN : p.device[DEVICE_FREE].amount, "free"}};
+    size_t used = 0;
+    buf[0] = '\0';
+    for (size_t i = 0; i < sizeof facts / sizeof *facts && used < size; i++)
+        if (!isnan(facts[i].bytes))
+            used += (size_t)snprintf(buf + used, size - used, "%s%s %s", used ? ", " : "memory ",
+                                     BYTES(facts[i].bytes), facts[i].what);
+    return buf;
+}
+
+/* ---- the view ---- */
 
 struct memory_state {
     struct run_info run;
-    struct arena arena; /* of usage */
+    struct arena arena; /* of usage and holders */
     struct memory_usage usage;
-    struct arena holders_arena;
     struct memory_panel panel;
-    double holders_read; /* Unix seconds */
 };
 
-static enum status read_usage(struct workbench *workbench, struct memory_state *state, struct err *err)
+/* The holders of now say nothing about a run that has ended. */
+static enum status read_holders(struct store *store, struct memory_state *state, struct err *err)
 {
-    struct store *store = workbench->store;
-    struct memory_usage usage;
-    struct arena arena;
-    struct run_info run;
-    enum status status = run_find(store, state->run.id, &run, err);
-    if (status) return status;
-    arena_init(&arena, 4096);
-    status = memory_usage_read(store, run.id, &arena, &usage, err);
+    struct memory_holder *holders;
+    struct ledger *ledger;
+    state->panel.holder_count = 0;
+    state->panel.live = label_is_live(state->run.status);
+    if (!state->panel.live) return STATUS_OK;
+    if (ledger_open_own(store_home(store), true, &ledger, err)) return err->status;
+    enum status status = memory_usage_holders(store, ledger, state->run.id, &state->arena, &holders,
+                                              &state->panel.holder_count, err);
+    ledger_close(ledger);
+    state->panel.holders = holders;
+    return status;
+}
+
+/* Everything anew. Without the ledger the rest is as true as before. */
+static enum status read_memory(struct workbench *workbench, struct memory_state *state, const char *run_id,
+                               struct err *err)
+{
+    struct memory_state next = *state;
+    arena_init(&next.arena, 4096);
+    enum status status = run_find(workbench->store, run_id, &next.run, err);
+    if (!status) status = memory_usage_read(workbench->store, next.run.id, &next.arena, &next.usage, err);
     if (status) {
-        arena_release(&arena);
+        arena_release(&next.arena);
         return status;
     }
     arena_release(&state->arena);
-    state->arena = arena;
-    state->usage = usage;
-    state->run = run;
-    return STATUS_OK;
-}
-
-/* The holders of now say nothing about a run that has ended. */
-static enum status read_holders(struct workbench *workbench, struct memory_state *state, struct err *err)
-{
-    struct store *store = workbench->store;
-    struct memory_holder *holders;
-    struct arena arena;
-    size_t count;
-    struct ledger *ledger;
-    state->holders_read = workbench->now;
-    if (!label_is_live(state->run.status)) {
-        state->panel.holder_count = 0;
-        return STATUS_OK;
-    }
-    enum status status = ledger_open_own(store_home(store), true, &ledger, err);
-    if (status) return status;
-    arena_init(&arena, 4096);
-    status = memory_usage_holders(store, ledger, state->run.id, &arena, &holders, &count, err);
-    ledger_close(ledger);
-    if (status) {
-        arena_release(&arena);
-        return status;
-    }
-    arena_release(&state->holders_arena);
-    state->holders_arena = arena;
-    state->panel.holders = holders;
-    state->panel.holder_count = count;
+    *state = next;
+    workbench_did(workbench, read_holders(workbench->store, state, &workbench->err));
     return STATUS_OK;
 }
 
@@ -72,7 +414,6 @@ static void memory_close(void *opaque)
 {
     struct memory_state *state = opaque;
     arena_release(&state->arena);
-    arena_release(&state->holders_arena);
 }
 
 static enum status memory_open(struct workbench *workbench, void *opaque, const char *argument,
@@ -80,34 +421,24 @@ static enum status memory_open(struct workbench *workbench, void *opaque, const 
 {
     struct memory_state *state = opaque;
     arena_init(&state->arena, 4096);
-    arena_init(&state->holders_arena, 4096);
-    enum status status = run_find(workbench->store, argument, &state->run, err);
-    if (!status) status = read_usage(workbench, state, err);
-    if (status) return status;
-    /* without the ledger the rest is as true as before */
-    workbench_did(workbench, read_holders(workbench, state, &workbench->err));
-    return STATUS_OK;
+    return read_memory(workbench, state, argument, err);
 }
 
 static bool memory_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct memory_state *state = opaque;
-    bool live = label_is_live(state->run.status);
-    if (!store_changed && !live) return false;
-    workbench_did(workbench, read_usage(workbench, state, &workbench->err));
-    if (live && workbench->now - state->holders_read >= 1)
-        workbench_did(workbench, read_holders(workbench, state, &workbench->err));
+    if (!store_changed && !state->panel.live) return false;
+    workbench_did(workbench, read_memory(workbench, state, state->run.id, &workbench->err));
     return true;
 }
 
 static void memory_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct memory_state *state = opaque;
-    state->panel.usage = &state->usage;
-    state->panel.live = label_is_live(state->run.status);
-    state->panel.now = workbench->now;
-    panel_draw_identity(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
     int top = grid->h >= 26 ? 3 : 2;
+    state->panel.usage = &state->usage;
+    state->panel.now = workbench->now;
+    label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
     memory_panel_draw(grid, (struct rect){0, top, grid->w, grid->h - top - 1}, &state->panel);
 }
 

@@ -1,13 +1,302 @@
-/* The view of where the time of a run's steps goes: a table that folds. A profiled step comes now and then
- * and reading sums over all of them, so a run that trains is read every few seconds, not with every commit.
- */
+/* See profile_view.h. A profiled step comes now and then and reading sums over all of them, so a run that
+ * trains is read every few seconds, not with every commit. */
+#include "tui/view/profile_view.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "runs/run.h"
 #include "tui/view/labels.h"
-#include "tui/view/profile_panel.h"
-#include "tui/view/run_panels.h"
 #include "tui/view/workbench.h"
-#include "tui/widget/table.h"
+#include "tui/widget/axis.h"
+#include "tui/widget/bars.h"
+#include "tui/widget/layout.h"
+
+/* ---- what is open ---- */
+
+/* Where the fold of a phase or layer is kept; fold_count: nowhere, it is as usual. */
+static size_t find_fold(const struct profile_tree *tree, const struct profile_line *line)
+{
+    size_t i = 0;
+    int layer = line->level == PROFILE_LAYER ? line->of.layer : -1;
+    while (i < tree->fold_count &&
+           (tree->folds[i].layer != layer ||
+            strncmp(tree->folds[i].phase, line->of.phase, PROFILE_PHASE_MAX - 1) != 0))
+        i++;
+    return i;
+}
+
+static bool is_open(const struct profile_tree *tree, const struct profile_line *line)
+{
+    bool usual = line->level == PROFILE_PHASE || tree->all_open,
+         by_hand = find_fold(tree, line) < tree->fold_count;
+    return line->folds && usual != by_hand;
+}
+
+void profile_tree_fold(struct profile_tree *tree, size_t at, bool open)
+{
+    if (at >= tree->count || !tree->lines[at].folds || is_open(tree, &tree->lines[at]) == open) return;
+    const struct profile_line *line = &tree->lines[at];
+    size_t fold = find_fold(tree, line);
+    if (fold < tree->fold_count) {
+        tree->folds[fold] = tree->folds[--tree->fold_count];
+    } else if (fold < PROFILE_FOLDS_MAX) {
+        snprintf(tree->folds[fold].phase, PROFILE_PHASE_MAX, "%s", line->of.phase);
+        tree->folds[fold].layer = line->level == PROFILE_LAYER ? line->of.layer : -1;
+        tree->fold_count++;
+    }
+}
+
+void profile_tree_fold_all(struct profile_tree *tree, bool open)
+{
+    tree->fold_count = 0;
+    tree->all_open = open;
+}
+
+/* ---- from rows to nodes ---- */
+
+static struct profile_line *add_node(struct profile_tree *tree, enum profile_level level, int depth,
+                                     const struct profile_row *row)
+{
+    struct profile_line *node = &tree->nodes[tree->node_count++];
+    *node = (struct profile_line){.level = level, .depth = depth, .of = *row, .end = tree->node_count};
+    if (level != PROFILE_OPERATION)
+        node->of = (struct profile_row){
+            .phase = row->phase, .layer = level == PROFILE_LAYER ? row->layer : -1, .op = ""};
+    return node;
+}
+
+/* An unknown number of a part makes that of the whole unknown, except for its time. */
+static void add_to(const struct profile_tree *tree, struct profile_line *node, const struct profile_row *row)
+{
+    node->of.calls += row->calls;
+    if (isfinite(row->time_us)) node->of.time_us += row->time_us;
+    node->of.bytes += row->bytes;
+    node->of.flops += row->flops;
+    node->end = tree->node_count;
+    node->folds = node + 1 < tree->nodes + tree->node_count;
+}
+
+static void make_nodes(struct profile_tree *tree, const struct profile *profile)
+{
+    struct profile_line *phase = NULL, *layer = NULL;
+    tree->node_count = 0;
+    for (size_t i = 0; i < profile->count; i++) {
+        const struct profile_row *row = &profile->rows[i];
+        bool new_phase = !phase || strcmp(row->phase, phase->of.phase) != 0;
+        if (new_phase) phase = add_node(tree, PROFILE_PHASE, 0, row);
+        if (new_phase || row->layer < 0) layer = NULL;
+        if (row->layer >= 0 && (!layer || layer->of.layer != row->layer))
+            layer = add_node(tree, PROFILE_LAYER, 1, row);
+        /* what no operation explains */
+        bool whole = row->layer < 0 && (!*row->op || strcmp(row->op, row->phase) == 0);
+        if (!whole) add_node(tree, PROFILE_OPERATION, layer ? 2 : 1, row);
+        add_to(tree, phase, row);
+        if (layer) add_to(tree, layer, row);
+    }
+}
+
+/* ---- from nodes to lines ---- */
+
+static int slower_first(const void *a, const void *b, void *opaque)
+{
+    const struct profile_line *nodes = opaque;
+    size_t i = *(const size_t *)a, k = *(const size_t *)b;
+    double left = nodes[i].of.time_us, right = nodes[k].of.time_us;
+    if (isnan(left) || isnan(right)) return isnan(left) - isnan(right);
+    return left > right ? -1 : left < right ? 1 : (i > k) - (i < k);
+}
+
+/* The nodes from..end that are siblings, each followed by what is visible in it. `order` has room for as many
+ * nodes as there are. */
+static void add_lines(struct profile_tree *tree, size_t from, size_t end, size_t *order)
+{
+    size_t n = 0;
+    for (size_t i = from; i < end; i = tree->nodes[i].end) order[n++] = i;
+    if (tree->by_time) qsort_r(order, n, sizeof *order, slower_first, tree->nodes);
+    for (size_t i = 0; i < n; i++) {
+        struct profile_line *line = &tree->lines[tree->count++];
+        *line = tree->nodes[order[i]];
+        line->open = is_open(tree, line);
+        if (line->open) add_lines(tree, order[i] + 1, line->end, order + n);
+    }
+}
+
+enum status profile_tree_arrange(struct profile_tree *tree, const struct profile *profile, struct err *err)
+{
+    size_t need = 3 * profile->count + 1; /* a phase, a layer and an operation a row, at most */
+    struct arena arena;
+    arena_init(&arena, 4096);
+    struct profile_line *nodes = arena_alloc_array(&arena, 2 * need, sizeof *nodes);
+    size_t *order = arena_alloc_array(&arena, need, sizeof *order);
+    if (!nodes || !order) {
+        arena_release(&arena);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a profile of %zu rows", profile->count);
+    }
+    arena_release(&tree->arena);
+    tree->arena = arena;
+    tree->nodes = nodes;
+    tree->lines = nodes + need;
+    tree->count = 0;
+    make_nodes(tree, profile);
+    add_lines(tree, 0, tree->node_count, order);
+    return STATUS_OK;
+}
+
+void profile_tree_release(struct profile_tree *tree)
+{
+    arena_release(&tree->arena);
+    *tree = (struct profile_tree){0};
+}
+
+/* Whether `line` is `of`, or lies in it. */
+static bool is_in(const struct profile_line *line, const struct profile_line *of)
+{
+    if (of->level > line->level || strcmp(of->of.phase, line->of.phase) != 0) return false;
+    if (of->level == PROFILE_PHASE) return true;
+    return of->of.layer == line->of.layer &&
+           (of->level == PROFILE_LAYER || strcmp(of->of.op, line->of.op) == 0);
+}
+
+size_t profile_tree_find(const struct profile_tree *tree, const struct profile_line *line)
+{
+    size_t best = 0;
+    for (size_t i = 0; i < tree->count; i++)
+        if (is_in(line, &tree->lines[i]) &&
+            (!is_in(line, &tree->lines[best]) || tree->lines[i].level > tree->lines[best].level))
+            best = i;
+    return best;
+}
+
+/* ---- the table ---- */
+
+enum column {
+    COLUMN_NAME,
+    COLUMN_CALLS,
+    COLUMN_TIME,
+    COLUMN_SHARE,
+    COLUMN_BAR,
+    COLUMN_BYTES,
+    COLUMN_FLOPS,
+    COLUMNS
+};
+enum { GAP = 2, HEAD_ROWS = 2 };
+
+static const struct table_column columns[COLUMNS] = {
+    [COLUMN_NAME] = {"operation", 18, 36, 0, false},
+    [COLUMN_CALLS] = {"calls", 6, 6, 4, true},
+    [COLUMN_TIME] = {"ms a step", 9, 9, 0, true},
+    [COLUMN_SHARE] = {"share", 6, 6, 1, true},
+    [COLUMN_BAR] = {"", 6, 60, 5, false},
+    [COLUMN_BYTES] = {"GB/s", 7, 7, 3, true},
+    [COLUMN_FLOPS] = {"GFLOP/s", 9, 9, 2, true},
+};
+
+size_t profile_panel_page(struct rect area)
+{
+    return area.h > HEAD_ROWS ? (size_t)(area.h - HEAD_ROWS) : 1;
+}
+
+static enum style phase_style(const struct profile_line *line)
+{
+    static const struct {
+        const char *phase;
+        enum style style;
+    } styles[] = {{"forward", STYLE_TRAIN},
+                  {"backward", STYLE_VAL},
+                  {"recompute", STYLE_LR},
+                  {"optimizer", STYLE_SPEED}};
+    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
+        if (strcmp(line->of.phase, styles[i].phase) == 0) return styles[i].style;
+    return STYLE_DIM;
+}
+
+static void draw_name(struct grid *grid, int x, int y, int w, const struct profile_line *line)
+{
+    struct pen pen = {grid, x + 2 * line->depth + 2, y, x + w};
+    int attr = line->depth ? 0 : ATTR_BOLD;
+    if (line->folds) grid_put(grid, pen.x - 2, y, line->open ? 0x25BC : 0x25B6, phase_style(line), 0);
+    if (line->level == PROFILE_LAYER)
+        pen_print(&pen, STYLE_TEXT, attr, "layer %d", line->of.layer);
+    else
+        pen_print(&pen, STYLE_TEXT, attr, "%s", line->level == PROFILE_PHASE ? line->of.phase : line->of.op);
+}
+
+/* Decimal points line up. What is unknown, and rates of operations that move or compute nothing, have an
+ * empty cell. */
+static void cell_text(const struct profile_line *line, enum column column, double share, char *buf,
+                      size_t size)
+{
+    const struct profile_row *row = &line->of;
+    double number = column == COLUMN_CALLS   ? row->calls
+                    : column == COLUMN_TIME  ? row->time_us / 1e3
+                    : column == COLUMN_SHARE ? share * 100
+                    : column == COLUMN_BYTES ? profile_gigabytes_per_second(row)
+                                             : profile_gigaflops_per_second(row);
+    bool rate = column == COLUMN_BYTES || column == COLUMN_FLOPS;
+    buf[0] = '\0';
+    if (!isfinite(number) || (rate && number <= 0)) return;
+    if (column == COLUMN_CALLS && (number != floor(number) || number >= 1e6))
+        axis_format(number, buf, size);
+    else
+        snprintf(buf, size, "%.*f%s",
+                 column == COLUMN_TIME    ? 3
+                 : column == COLUMN_SHARE ? 1
+                 : rate                   ? 2
+                                          : 0,
+                 number, column == COLUMN_SHARE ? "%" : "");
+}
+
+static void draw_line(struct grid *grid, struct rect row, const int *widths, const struct profile_line *line,
+                      double step_us)
+{
+    char text[32];
+    double share = step_us > 0 ? line->of.time_us / step_us : NAN;
+    for (int i = 0, x = row.x + 1; i < COLUMNS; i++) {
+        if (!widths[i]) continue;
+        cell_text(line, (enum column)i, share, text, sizeof text);
+        if (i == COLUMN_NAME)
+            draw_name(grid, x, row.y, widths[i], line);
+        else if (i == COLUMN_BAR)
+            gauge_draw(grid, x, row.y, widths[i], phase_style(line), share);
+        else
+            grid_text_right(grid, x, row.y, widths[i], STYLE_TEXT, 0, text);
+        x += widths[i] + GAP;
+    }
+}
+
+void profile_panel_draw(struct grid *grid, struct rect area, const struct profile_panel *panel)
+{
+    const struct profile *profile = panel->profile;
+    const struct profile_tree *tree = panel->tree;
+    char detail[120] = "";
+    int widths[COLUMNS];
+    if (area.w < 20 || area.h < HEAD_ROWS + 1) return;
+    if (profile->count)
+        snprintf(detail, sizeof detail,
+                 "%s ms a step, the mean of %" PRId64 " profiled, the newest @%" PRId64,
+                 AXIS_TEXT(profile->step_us / 1e3), profile->steps, profile->last_step);
+    grid_title(grid, &area, "profile", detail);
+    if (!profile->count) {
+        grid_line(grid, &area, STYLE_DIM, 0, "no step of this run was profiled yet");
+        return;
+    }
+    table_fit(columns, COLUMNS, area.w - 2, GAP, widths);
+    table_draw_titles(grid, area.x + 1, area.y, columns, COLUMNS, GAP, widths, 0);
+    rect_skip(&area, 1);
+    size_t end = panel->scroll + (size_t)area.h < tree->count ? panel->scroll + (size_t)area.h : tree->count;
+    for (size_t at = panel->scroll; at < end; at++) {
+        struct rect row = {area.x, area.y + (int)(at - panel->scroll), area.w, 1};
+        draw_line(grid, row, widths, &tree->lines[at], profile->step_us);
+        if (at == panel->selected) grid_mark(grid, row, ATTR_REVERSE);
+    }
+    grid_scroll_marks(grid, area, panel->scroll > 0, end < tree->count);
+}
+
+/* ---- the view ---- */
 
 enum { READ_SECONDS = 3, IDENTITY_ROWS = 2 };
 
@@ -20,27 +309,14 @@ struct profile_state {
     size_t selected, scroll, page;
 };
 
-/* Arranges the lines anew; the same thing stays selected. `was` is the line that was, of a profile that is
- * still there. */
-static enum status arrange(struct profile_state *state, const struct profile *profile,
-                           const struct profile_line *was, struct err *err)
+/* Arranges the lines anew; the same thing stays selected, whose profile must still be there. */
+static enum status arrange(struct profile_state *state, const struct profile *profile, struct err *err)
 {
-    struct profile_line line;
-    bool any = was != NULL;
-    if (any) line = *was; /* the lines move */
+    struct profile_line was = {.of = {.phase = "", .op = ""}};
+    if (state->selected < state->tree.count) was = state->tree.lines[state->selected];
     enum status status = profile_tree_arrange(&state->tree, profile, err);
-    if (!status) state->selected = any ? profile_tree_find(&state->tree, &line) : 0;
+    if (!status) state->selected = profile_tree_find(&state->tree, &was);
     return status;
-}
-
-static const struct profile_line *selected_line(const struct profile_state *state)
-{
-    return state->selected < state->tree.count ? &state->tree.lines[state->selected] : NULL;
-}
-
-static void rearrange(struct workbench *workbench, struct profile_state *state)
-{
-    workbench_did(workbench, arrange(state, &state->profile, selected_line(state), &workbench->err));
 }
 
 static enum status read_profile(struct workbench *workbench, struct profile_state *state, struct err *err)
@@ -48,7 +324,7 @@ static enum status read_profile(struct workbench *workbench, struct profile_stat
     struct profile next = {0};
     state->read_at = workbench->now;
     enum status status = profile_read(workbench->store, state->run.id, !state->together, &next, err);
-    if (!status) status = arrange(state, &next, selected_line(state), err);
+    if (!status) status = arrange(state, &next, err);
     if (status) {
         profile_release(&next);
         return status;
@@ -81,8 +357,8 @@ static bool profile_view_read(struct workbench *workbench, void *opaque, bool st
     if (!store_changed && !label_is_live(state->run.status)) return false;
     if (workbench_did(workbench, run_find(workbench->store, state->run.id, &run, &workbench->err)))
         state->run = run;
-    bool ended = !label_is_live(state->run.status), due = workbench->now - state->read_at >= READ_SECONDS;
-    if (due || ended) workbench_did(workbench, read_profile(workbench, state, &workbench->err));
+    if (!label_is_live(state->run.status) || workbench->now - state->read_at >= READ_SECONDS)
+        workbench_did(workbench, read_profile(workbench, state, &workbench->err));
     return true;
 }
 
@@ -90,74 +366,46 @@ static void profile_draw(struct workbench *workbench, void *opaque, struct grid 
 {
     struct profile_state *state = opaque;
     struct rect area = {0, IDENTITY_ROWS, grid->w, grid->h - IDENTITY_ROWS - 1};
-    struct profile_panel panel = {&state->profile, &state->tree, state->selected, 0};
     state->page = profile_panel_page(area);
     table_scroll(&state->scroll, state->selected, state->tree.count, state->page);
-    panel.scroll = state->scroll;
-    panel_draw_identity(grid, (struct rect){0, 0, grid->w, IDENTITY_ROWS}, &state->run, workbench->now);
+    struct profile_panel panel = {&state->profile, &state->tree, state->selected, state->scroll};
+    label_draw_run(grid, (struct rect){0, 0, grid->w, IDENTITY_ROWS}, &state->run, workbench->now);
     profile_panel_draw(grid, area, &panel);
 }
 
 /* Folds or unfolds; to the left of what is closed lies what it is in. */
-static void fold(struct workbench *workbench, struct profile_state *state, bool open)
+static void fold(struct profile_state *state, bool open)
 {
-    const struct profile_line *line = selected_line(state);
-    if (!line) return;
-    if (!open && !line->open) {
-        int depth = line->depth;
-        while (state->selected > 0 && depth > 0 && state->tree.lines[state->selected].depth >= depth)
-            state->selected--;
-        return;
-    }
-    if (workbench_did(workbench, profile_tree_fold(&state->tree, state->selected, open, &workbench->err)))
-        rearrange(workbench, state);
-}
-
-static void fold_all(struct workbench *workbench, struct profile_state *state)
-{
-    profile_tree_fold_all(&state->tree, !state->tree.all_open);
-    rearrange(workbench, state);
-}
-
-static void sort(struct workbench *workbench, struct profile_state *state)
-{
-    state->tree.by_time = !state->tree.by_time;
-    rearrange(workbench, state);
-    workbench_say(workbench, state->tree.by_time ? "the slowest first" : "phases and layers in their order");
+    struct profile_tree *tree = &state->tree;
+    if (state->selected >= tree->count) return;
+    int depth = tree->lines[state->selected].depth;
+    bool outwards = !open && !tree->lines[state->selected].open;
+    while (outwards && depth > 0 && tree->lines[state->selected].depth >= depth) state->selected--;
+    if (!outwards) profile_tree_fold(tree, state->selected, open);
 }
 
 static void profile_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct profile_state *state = opaque;
-    const struct profile_line *line = selected_line(state);
+    struct profile_tree *tree = &state->tree;
     (void)code;
-    if (keys_move(action, &state->selected, state->tree.count, state->page)) return;
-    switch (action) {
-    case ACTION_OPEN:
-        fold(workbench, state, !(line && line->open));
-        break;
-    case ACTION_UNFOLD:
-        fold(workbench, state, true);
-        break;
-    case ACTION_FOLD:
-        fold(workbench, state, false);
-        break;
-    case ACTION_FOLD_ALL:
-        fold_all(workbench, state);
-        break;
-    case ACTION_SORT:
-        sort(workbench, state);
-        break;
-    case ACTION_TOGETHER:
+    if (keys_move(action, &state->selected, tree->count, state->page)) return;
+    if (action == ACTION_OPEN && state->selected < tree->count)
+        fold(state, !tree->lines[state->selected].open);
+    if (action == ACTION_UNFOLD || action == ACTION_FOLD) fold(state, action == ACTION_UNFOLD);
+    if (action == ACTION_FOLD_ALL) profile_tree_fold_all(tree, !tree->all_open);
+    if (action == ACTION_SORT) {
+        tree->by_time = !tree->by_time;
+        workbench_say(workbench, tree->by_time ? "the slowest first" : "phases and layers in their order");
+    }
+    if (action == ACTION_TOGETHER) {
         state->together = !state->together;
         workbench_did(workbench, read_profile(workbench, state, &workbench->err));
-        break;
-    case ACTION_BACK:
-        workbench_back(workbench);
-        break;
-    default:
-        break;
     }
+    if (action == ACTION_BACK)
+        workbench_back(workbench); /* frees the state */
+    else
+        workbench_did(workbench, arrange(state, &state->profile, &workbench->err));
 }
 
 const struct view_ops profile_view = {

@@ -29,28 +29,20 @@ void smooth_points(const struct series_point *points, size_t count, double decay
 static enum status smooth_trace(struct run_model *model, int t, struct err *err)
 {
     const struct series *series = &model->series[t];
-    if (!model->smoothed[t].smooth || series->count > model->smoothed[t].capacity) {
-        size_t capacity = series->count * 2 + 64;
-        double *smooth = realloc(model->smoothed[t].smooth, capacity * sizeof *smooth);
-        if (smooth) model->smoothed[t].smooth = smooth;
-        struct series_point *points = realloc(model->smoothed[t].points, capacity * sizeof *points);
-        if (points) model->smoothed[t].points = points;
-        if (!smooth || !points)
-            return err_set(err, STATUS_NO_MEMORY, "no memory to smooth %zu points", series->count);
-        model->smoothed[t].capacity = capacity;
-    }
-    double *smooth = model->smoothed[t].smooth;
-    smooth_points(series->points, series->count, model->decay, smooth);
     size_t group = series->count / (2 * MODEL_POINTS) + 1, count = 0;
+    double *smooth = arena_alloc_array(&model->smooth_arena, series->count + 1, sizeof *smooth);
+    struct series_point *points =
+        arena_alloc_array(&model->smooth_arena, series->count / group + 1, sizeof *points);
+    if (!smooth || !points)
+        return err_set(err, STATUS_NO_MEMORY, "no memory to smooth %zu points", series->count);
+    smooth_points(series->points, series->count, model->decay, smooth);
     for (size_t i = 0; i < series->count; i += group) {
         size_t n = series->count - i < group ? series->count - i : group;
-        struct series_point *point = &model->smoothed[t].points[count];
-        *point = series->points[i];
-        for (size_t k = 1; k < n; k++) series_point_merge(point, &series->points[i + k]);
+        points[count] = series->points[i];
+        for (size_t k = 1; k < n; k++) series_point_merge(&points[count], &series->points[i + k]);
         smooth[count++] = smooth[i + n - 1];
     }
-    model->smoothed[t].count = count;
-    model->smoothed[t].valid = true;
+    model->smoothed[t] = (struct chart_trace){.points = points, .smooth = smooth, .count = count};
     return STATUS_OK;
 }
 
@@ -58,57 +50,49 @@ static enum status smooth_trace(struct run_model *model, int t, struct err *err)
 static enum status smooth_all(struct run_model *model, struct err *err)
 {
     enum status status = STATUS_OK;
-    for (int t = 0; t < TRACE_COUNT; t++) {
-        model->smoothed[t].valid = false;
-        if (model->decay > 0 && t != TRACE_VAL && t != TRACE_LR && smooth_trace(model, t, err))
-            status = STATUS_NO_MEMORY;
-    }
+    arena_release(&model->smooth_arena);
+    memset(model->smoothed, 0, sizeof model->smoothed);
+    for (int t = 0; t < TRACE_COUNT && model->decay > 0 && !status; t++)
+        if (t != TRACE_VAL && t != TRACE_LR) status = smooth_trace(model, t, err);
     return status;
 }
 
-struct model_curve run_model_curve(const struct run_model *model, int t)
+struct chart_trace run_model_trace(const struct run_model *model, enum model_trace t)
 {
-    if (model->smoothed[t].valid && model->smoothed[t].count)
-        return (struct model_curve){model->smoothed[t].points, model->smoothed[t].smooth,
-                                    model->smoothed[t].count};
-    return (struct model_curve){model->series[t].points, NULL, model->series[t].count};
+    if (model->smoothed[t].count) return model->smoothed[t];
+    return (struct chart_trace){.points = model->series[t].points, .count = model->series[t].count};
 }
 
 static enum status read_rows(struct run_model *model, struct store *store, struct err *err)
 {
     struct run_model next = *model; /* the old rows stay until all new ones are there */
+    struct arena *arena = &next.arena;
     const char *id = model->info.id;
-    arena_init(&next.arena, 16384);
+    arena_init(arena, 16384);
     enum status status = series_last_step(store, id, &next.last, err);
     next.has_last = status == STATUS_OK;
     if (status == STATUS_NOT_FOUND) status = STATUS_OK;
-    if (!status)
-        status = series_stopping(store, id, ROWS, &next.arena, &next.stopping, &next.stopping_count, err);
-    if (!status) status = series_evals(store, id, ROWS, &next.arena, &next.evals, &next.eval_count, err);
-    if (!status)
-        status = series_samples(store, id, SAMPLES, &next.arena, &next.samples, &next.sample_count, err);
-    if (!status) status = series_events(store, id, ROWS, &next.arena, &next.events, &next.event_count, err);
-    if (!status)
-        status =
-            series_checkpoints(store, id, ROWS, &next.arena, &next.checkpoints, &next.checkpoint_count, err);
-    if (!status) status = order_list(store, id, ROWS, &next.arena, &next.orders, &next.order_count, err);
-    if (!status) status = memory_usage_read(store, id, &next.arena, &next.memory, err);
-    if (!status) {
-        next.mark_count = next.event_mark_count = 0;
-        next.marks = arena_alloc_array(&next.arena, next.order_count + 1, sizeof *next.marks);
-        next.event_marks = arena_alloc_array(&next.arena, next.event_count + 1, sizeof *next.event_marks);
-        if (!next.marks || !next.event_marks)
-            status = err_set(err, STATUS_NO_MEMORY, "no memory for the run's history");
-    }
-    if (status) {
-        arena_release(&next.arena);
-        return status;
+    bool failed =
+        status || series_stopping(store, id, ROWS, arena, &next.stopping, &next.stopping_count, err) ||
+        series_evals(store, id, ROWS, arena, &next.evals, &next.eval_count, err) ||
+        series_samples(store, id, SAMPLES, arena, &next.samples, &next.sample_count, err) ||
+        series_events(store, id, ROWS, arena, &next.events, &next.event_count, err) ||
+        series_checkpoints(store, id, ROWS, arena, &next.checkpoints, &next.checkpoint_count, err) ||
+        order_list(store, id, ROWS, arena, &next.orders, &next.order_count, err) ||
+        memory_usage_read(store, id, arena, &next.memory, err);
+    next.mark_count = 0;
+    next.marks =
+        failed ? NULL : arena_alloc_array(arena, next.order_count + next.event_count + 1, sizeof *next.marks);
+    if (!next.marks) {
+        arena_release(arena);
+        return failed ? err->status : err_set(err, STATUS_NO_MEMORY, "no memory for the run's history");
     }
     for (size_t i = 0; i < next.order_count; i++)
-        if (next.orders[i].applied_step >= 0) next.marks[next.mark_count++] = next.orders[i].applied_step;
+        if (next.orders[i].applied_step >= 0)
+            next.marks[next.mark_count++] = (struct chart_mark){next.orders[i].applied_step, false};
     for (size_t i = 0; i < next.event_count; i++)
         if (next.events[i].step >= 0 && strcmp(next.events[i].level, "info") != 0)
-            next.event_marks[next.event_mark_count++] = next.events[i].step;
+            next.marks[next.mark_count++] = (struct chart_mark){next.events[i].step, true};
     arena_release(&model->arena);
     *model = next;
     return STATUS_OK;
@@ -153,12 +137,13 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
 enum status run_model_compare(struct run_model *model, struct store *store, const char *run_id,
                               struct err *err)
 {
-    struct run_info other = {0};
     series_release(&model->series[TRACE_OTHER]);
-    model->other = other;
+    model->other = (struct run_info){0};
     if (strcmp(run_id, model->info.id) == 0) return STATUS_OK;
-    if (run_find(store, run_id, &other, err)) return err->status;
-    model->other = other;
+    if (run_find(store, run_id, &model->other, err)) {
+        model->other.id[0] = '\0';
+        return err->status;
+    }
     return run_model_set_range(model, store, model->first_step, model->last_step, model->decay, err);
 }
 
@@ -166,6 +151,7 @@ enum status run_model_open(struct run_model *model, struct store *store, const c
 {
     memset(model, 0, sizeof *model);
     arena_init(&model->arena, 16384);
+    arena_init(&model->smooth_arena, 16384);
     enum status status = run_find(store, run_id, &model->info, err);
     if (!status) status = run_config(store, model->info.id, &model->config, err);
     if (!status) status = run_model_set_range(model, store, 0, -1, 0, err);
@@ -176,11 +162,8 @@ enum status run_model_open(struct run_model *model, struct store *store, const c
 
 void run_model_release(struct run_model *model)
 {
-    for (int t = 0; t < TRACE_COUNT; t++) {
-        series_release(&model->series[t]);
-        free(model->smoothed[t].points);
-        free(model->smoothed[t].smooth);
-    }
+    for (int t = 0; t < TRACE_COUNT; t++) series_release(&model->series[t]);
+    arena_release(&model->smooth_arena);
     arena_release(&model->arena);
     free(model->config);
     memset(model, 0, sizeof *model);

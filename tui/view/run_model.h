@@ -8,6 +8,7 @@
 #include "runs/order.h"
 #include "runs/run.h"
 #include "runs/series.h"
+#include "tui/widget/chart.h"
 
 /* TRACE_OTHER is the loss of another run, to compare with. */
 enum model_trace { TRACE_LOSS, TRACE_VAL, TRACE_LR, TRACE_GRAD, TRACE_SPEED, TRACE_OTHER, TRACE_COUNT };
@@ -18,22 +19,12 @@ enum {
     MODEL_RAW_POINTS = 65536, /* read when smoothing, which wants raw values */
 };
 
-/* The points of a series as a chart draws them. */
-struct model_curve {
-    const struct series_point *points;
-    const double *smooth; /* count values; NULL while smoothing is off */
-    size_t count;
-};
-
 struct run_model {
     struct run_info info;
     struct series series[TRACE_COUNT];
-    struct { /* while smoothing: the series smoothed as read, then merged to what a screen can show */
-        struct series_point *points;
-        double *smooth;
-        size_t count, capacity;
-        bool valid;
-    } smoothed[TRACE_COUNT];
+    /* while smoothing: the series smoothed as read, then merged to what a screen can show; else empty */
+    struct chart_trace smoothed[TRACE_COUNT];
+    struct arena smooth_arena;
     struct run_info other;         /* whose loss TRACE_OTHER is; its id is "" for none */
     double decay;                  /* per step; 0: no smoothing */
     int64_t first_step, last_step; /* the range asked for; last -1: to the end, which moves */
@@ -48,10 +39,8 @@ struct run_model {
     struct checkpoint_record *checkpoints;
     struct order_row *orders;
     size_t stopping_count, eval_count, sample_count, event_count, checkpoint_count, order_count;
-    int64_t *marks; /* steps at which orders took effect */
+    struct chart_mark *marks; /* orders that took effect, warnings and errors */
     size_t mark_count;
-    int64_t *event_marks; /* steps of warnings and errors */
-    size_t event_mark_count;
     struct memory_usage memory;
     char *config; /* INI text; NULL when there is none */
 };
@@ -78,7 +67,8 @@ enum status run_model_compare(struct run_model *model, struct store *store, cons
  * counts as n equal steps. Values that are not finite are skipped; before the first finite one out is NaN. */
 void smooth_points(const struct series_point *points, size_t count, double decay, double *out);
 
-struct model_curve run_model_curve(const struct run_model *model, int trace);
+/* The points of a trace, smoothed where that is wanted, for a chart. */
+struct chart_trace run_model_trace(const struct run_model *model, enum model_trace trace);
 
 /* The event nearest to `step` among those after it (later) or before it, of several at one step the
  * earliest; NULL: there is none. Events without a step are skipped. */

@@ -6,8 +6,6 @@
 #include "tui/view/run_model.h"
 #include "tui/widget/grid.h"
 
-/* Name, state, progress: the first two rows of every view of a run. */
-void panel_draw_identity(struct grid *grid, struct rect area, const struct run_info *run, double now);
 void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now);
 /* `which`: 0 is the newest sample. */
 void panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which);

@@ -7,7 +7,6 @@
 #include "tui/view/labels.h"
 #include "tui/view/run_model.h"
 #include "tui/view/run_panels.h"
-#include "tui/view/steer.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/chart.h"
 #include "tui/widget/layout.h"
@@ -112,98 +111,79 @@ static bool run_read(struct workbench *workbench, void *opaque, bool store_chang
     return true;
 }
 
-static struct chart_trace make_trace(const struct run_model *model, int trace, const char *name,
-                                     enum style style)
+static struct chart_trace *add_trace(struct chart *chart, const struct run_model *model,
+                                     enum model_trace trace, const char *name, enum style style)
 {
-    struct model_curve curve = run_model_curve(model, trace);
-    return (struct chart_trace){
-        .name = name, .points = curve.points, .count = curve.count, .smooth = curve.smooth, .style = style};
-}
-
-static void make_chart(const struct run_state *state, int which, struct chart *chart)
-{
-    static const struct {
-        const char *title, *unit;
-        bool zero;
-        double least_span;
-        enum model_trace trace;
-        enum style style;
-    } kinds[CHART_COUNT] = {
-        [CHART_LOSS] = {"loss", NULL, false, 0, TRACE_LOSS, STYLE_TRAIN},
-        [CHART_LR] = {"learning rate", NULL, true, 0, TRACE_LR, STYLE_LR},
-        [CHART_GRAD] = {"gradient norm", NULL, false, 0, TRACE_GRAD, STYLE_GRAD},
-        [CHART_SPEED] = {"throughput", "tokens/s", false, 0.25, TRACE_SPEED, STYLE_SPEED},
-    };
-    const struct run_model *model = &state->model;
-    bool loss = which == CHART_LOSS;
-    *chart = (struct chart){.title = kinds[which].title,
-                            .unit = kinds[which].unit,
-                            .zero = kinds[which].zero,
-                            .least_span = kinds[which].least_span,
-                            .log = state->log[which],
-                            .focused = which == state->focus,
-                            .ended = !label_is_live(model->info.status),
-                            .decay = which == CHART_LR ? 0 : model->decay,
-                            .cursor = state->cursor,
-                            .best_step = loss ? model->info.best_step : -1,
-                            .best = model->info.best_val_loss,
-                            .mark_steps = model->marks,
-                            .mark_count = model->mark_count,
-                            .event_steps = model->event_marks,
-                            .event_count = loss ? model->event_mark_count : 0,
-                            .trace_count = loss ? 2 : 1};
-    visible_range(state, &chart->first_step, &chart->last_step);
-    chart->trace[0] = make_trace(model, (int)kinds[which].trace, loss ? "train" : NULL, kinds[which].style);
-    if (!loss) return;
-    chart->trace[1] = make_trace(model, TRACE_VAL, "val", STYLE_VAL);
-    chart->trace[1].marks = true;
-    if (!model->other.id[0]) return;
-    chart->trace[chart->trace_count++] = make_trace(model, TRACE_OTHER, model->other.name, STYLE_LR);
-    chart->trace[2].trend = true;
+    struct chart_trace *added = &chart->trace[chart->trace_count++];
+    *added = run_model_trace(model, trace);
+    added->name = name;
+    added->style = style;
+    return added;
 }
 
 static void draw_chart(struct workbench *workbench, struct run_state *state, struct grid *grid,
                        struct rect area, int which)
 {
-    struct chart chart;
-    make_chart(state, which, &chart);
+    static const struct {
+        const char *title, *unit, *name;
+        bool zero;
+        double least_span;
+        enum model_trace trace;
+        enum style style;
+    } kinds[CHART_COUNT] = {
+        [CHART_LOSS] = {"loss", NULL, "train", false, 0, TRACE_LOSS, STYLE_TRAIN},
+        [CHART_LR] = {"learning rate", NULL, NULL, true, 0, TRACE_LR, STYLE_LR},
+        [CHART_GRAD] = {"gradient norm", NULL, NULL, false, 0, TRACE_GRAD, STYLE_GRAD},
+        [CHART_SPEED] = {"throughput", "tokens/s", NULL, false, 0.25, TRACE_SPEED, STYLE_SPEED},
+    };
+    const struct run_model *model = &state->model;
+    bool loss = which == CHART_LOSS;
+    struct chart chart = {.title = kinds[which].title,
+                          .unit = kinds[which].unit,
+                          .zero = kinds[which].zero,
+                          .least_span = kinds[which].least_span,
+                          .log = state->log[which],
+                          .focused = which == state->focus,
+                          .ended = !label_is_live(model->info.status),
+                          .decay = which == CHART_LR ? 0 : model->decay,
+                          .cursor = state->cursor,
+                          .best_step = loss ? model->info.best_step : -1,
+                          .best = model->info.best_val_loss,
+                          .marks = model->marks,
+                          .mark_count = model->mark_count,
+                          .events = loss};
+    visible_range(state, &chart.first_step, &chart.last_step);
+    add_trace(&chart, model, kinds[which].trace, kinds[which].name, kinds[which].style);
+    if (loss) add_trace(&chart, model, TRACE_VAL, "val", STYLE_VAL)->marks = true;
+    if (loss && model->other.id[0])
+        add_trace(&chart, model, TRACE_OTHER, model->other.name, STYLE_LR)->trend = true;
     if (which == state->focus) state->plot_w = chart_plot(area).w;
     workbench_did(workbench, chart_draw(grid, area, &chart, &state->canvas, &workbench->err));
-}
-
-/* The chosen event is what the user asked to read: it gets the rows it takes. The newest ones have what the
- * sample text leaves blank, or the side panel. */
-static void place_panels(const struct run_state *state, const struct grid *grid,
-                         const struct event_record *chosen, struct run_layout *out)
-{
-    layout_run(grid->w, grid->h, state->enlarged, out);
-    int w = out->events.w, needed = chosen ? panel_event_rows(chosen, w) : 0;
-    int wanted = out->side.w ? 0 : panel_events_rows(&state->model, w, out->sample.h);
-    layout_run_events(out, state->enlarged, panel_sample_rows(&state->model, state->sample, w), wanted,
-                      needed);
 }
 
 static void run_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct run_state *state = opaque;
-    struct run_layout layout;
+    const struct run_model *model = &state->model;
     const struct event_record *chosen = NULL;
+    struct run_layout layout;
     if (state->event >= 0 && state->event == state->cursor)
-        chosen = run_model_event_beside(&state->model, state->event - 1, true);
-    place_panels(state, grid, chosen, &layout);
-    panel_draw_header(grid, layout.header, &state->model, workbench->now);
-    if (layout.chart_count == 4) {
-        for (int c = 0; c < CHART_COUNT; c++) draw_chart(workbench, state, grid, layout.chart[c], c);
-    } else if (layout.chart_count == 2) {
-        draw_chart(workbench, state, grid, layout.chart[0], CHART_LOSS);
-        draw_chart(workbench, state, grid, layout.chart[1],
-                   state->focus == CHART_LOSS ? CHART_LR : state->focus);
-    } else {
-        draw_chart(workbench, state, grid, layout.chart[0], state->focus);
+        chosen = run_model_event_beside(model, state->event - 1, true);
+    /* the chosen event gets the rows it takes; the newest ones have what the sample text leaves blank, or the
+     * side panel */
+    layout_run(grid->w, grid->h, state->enlarged, &layout);
+    int w = layout.events.w, needed = chosen ? panel_event_rows(chosen, w) : 0;
+    int wanted = layout.side.w ? 0 : panel_events_rows(model, w, layout.sample.h);
+    layout_run_events(&layout, state->enlarged, panel_sample_rows(model, state->sample, w), wanted, needed);
+    panel_draw_header(grid, layout.header, model, workbench->now);
+    for (int c = 0; c < layout.chart_count; c++) {
+        int which = layout.chart_count == 1 ? state->focus : c;
+        if (layout.chart_count == 2 && c == 1 && state->focus != CHART_LOSS) which = state->focus;
+        draw_chart(workbench, state, grid, layout.chart[c], which);
     }
-    panel_draw_sample(grid, layout.sample, &state->model, state->sample);
-    panel_draw_events(grid, layout.events, &state->model, chosen);
-    if (layout.side.w) panel_draw_side(grid, layout.side, &state->model);
+    panel_draw_sample(grid, layout.sample, model, state->sample);
+    panel_draw_events(grid, layout.events, model, chosen);
+    if (layout.side.w) panel_draw_side(grid, layout.side, model);
 }
 
 /* To a step; while zoomed the window follows. */
@@ -254,23 +234,19 @@ static double next_lr_factor(const struct run_model *model, bool higher)
     return higher ? factor * 2 : factor / 2;
 }
 
-static void zoom(struct workbench *workbench, struct run_state *state, bool in)
+static void zoom(struct workbench *workbench, struct run_state *state, enum action action)
 {
     int64_t newest = run_model_newest_step(&state->model), first, last;
     visible_range(state, &first, &last);
-    int64_t span = last - first;
-    span = in ? span / 2 : span * 2;
+    int64_t span = action == ACTION_ZOOM_IN ? (last - first) / 2 : (last - first) * 2;
     if (span < 8) span = 8;
-    if (span >= newest) {
-        state->span = 0;
+    int64_t end = state->cursor + span / 2;
+    bool all = action == ACTION_ZOOM_ALL || span >= newest;
+    if (all || (state->cursor >= 0 && end > newest))
         state->end = -1;
-    } else {
-        if (state->cursor >= 0) {
-            state->end = state->cursor + span / 2 > newest ? -1 : state->cursor + span / 2;
-            if (state->end >= 0 && state->end < span) state->end = span;
-        }
-        state->span = span;
-    }
+    else if (state->cursor >= 0)
+        state->end = end < span ? span : end;
+    state->span = all ? 0 : span;
     refine(workbench, state, true);
 }
 
@@ -296,46 +272,39 @@ static void go_back(struct workbench *workbench, struct run_state *state)
     if (live) workbench_say(workbench, "%s goes on training without being watched", name);
 }
 
+/* The cursor on the first step, or none: the newest is followed. */
+static void go_to_end(struct workbench *workbench, struct run_state *state, bool newest)
+{
+    state->cursor = newest ? -1 : 0;
+    if (newest || state->span > 0) state->end = newest ? -1 : state->span;
+    refine(workbench, state, false);
+}
+
 static void run_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct run_state *state = opaque;
+    const struct run_model *model = &state->model;
     int64_t sent = 0;
     switch (action) {
     case ACTION_FOCUS_NEXT:
-        state->focus = (state->focus + 1) % CHART_COUNT;
-        break;
     case ACTION_FOCUS_PREVIOUS:
-        state->focus = (state->focus + CHART_COUNT - 1) % CHART_COUNT;
+        state->focus = (state->focus + (action == ACTION_FOCUS_NEXT ? 1 : CHART_COUNT - 1)) % CHART_COUNT;
         break;
     case ACTION_ENLARGE:
         state->enlarged = !state->enlarged;
         break;
     case ACTION_CURSOR_LEFT:
-        move_cursor(workbench, state, -1);
-        break;
     case ACTION_CURSOR_RIGHT:
-        move_cursor(workbench, state, 1);
+        move_cursor(workbench, state, action == ACTION_CURSOR_LEFT ? -1 : 1);
         break;
     case ACTION_FIRST:
-        state->cursor = 0;
-        if (state->span > 0) state->end = state->span;
-        refine(workbench, state, false);
-        break;
     case ACTION_LAST:
-        state->cursor = -1;
-        state->end = -1;
-        refine(workbench, state, false);
+        go_to_end(workbench, state, action == ACTION_LAST);
         break;
     case ACTION_ZOOM_IN:
-        zoom(workbench, state, true);
-        break;
     case ACTION_ZOOM_OUT:
-        zoom(workbench, state, false);
-        break;
     case ACTION_ZOOM_ALL:
-        state->span = 0;
-        state->end = -1;
-        refine(workbench, state, true);
+        zoom(workbench, state, action);
         break;
     case ACTION_LOG:
         state->log[state->focus] = !state->log[state->focus];
@@ -344,41 +313,28 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
         cycle_smoothing(workbench, state);
         break;
     case ACTION_SAMPLE_OLDER:
-        if (state->sample + 1 < state->model.sample_count) state->sample++;
+        state->sample += state->sample + 1 < model->sample_count;
         break;
     case ACTION_SAMPLE_NEWER:
         state->sample -= state->sample > 0;
         break;
     case ACTION_MEMORY:
-        workbench_push(workbench, &memory_view, state->model.info.id);
-        break;
     case ACTION_PROFILE:
-        workbench_push(workbench, &profile_view, state->model.info.id);
-        break;
-    case ACTION_PAUSE:
-    case ACTION_STOP:
-    case ACTION_CHECKPOINT:
-    case ACTION_EVALUATE:
-    case ACTION_SAMPLE:
-    case ACTION_TRACE:
-        sent = steer_run(workbench, &state->model.info, action, code == K_CONFIRMED);
+        workbench_push(workbench, action == ACTION_MEMORY ? &memory_view : &profile_view, model->info.id);
         break;
     case ACTION_LR_LOWER:
     case ACTION_LR_HIGHER:
-        sent = steer_lr_factor(workbench, &state->model.info,
-                               next_lr_factor(&state->model, action == ACTION_LR_HIGHER));
+        sent = workbench_order_lr(workbench, &model->info, next_lr_factor(model, action == ACTION_LR_HIGHER));
         break;
     case ACTION_EVENT_NEXT:
-        move_to_event(workbench, state, true);
-        break;
     case ACTION_EVENT_PREVIOUS:
-        move_to_event(workbench, state, false);
+        move_to_event(workbench, state, action == ACTION_EVENT_NEXT);
         break;
     case ACTION_BACK:
         go_back(workbench, state);
         return;
     default:
-        break;
+        sent = workbench_order(workbench, &model->info, action, code == K_CONFIRMED);
     }
     if (sent) state->order = sent;
 }

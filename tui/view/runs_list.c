@@ -2,6 +2,7 @@
 #include "tui/view/runs_list.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,22 @@
 
 #include "tui/view/labels.h"
 
+static const struct {
+    const char *name;
+    size_t number; /* of numbers: where struct run_info has it */
+    int sign;      /* 1: the smallest first; -1: the largest; 0: no number */
+} sorts[SORT_COUNT] = {
+    [SORT_CREATED] = {"newest first", 0, 0},
+    [SORT_STATUS] = {"status", 0, 0},
+    [SORT_NAME] = {"name", 0, 0},
+    [SORT_LOSS] = {"loss", offsetof(struct run_info, final_loss), 1},
+    [SORT_BEST] = {"best val", offsetof(struct run_info, best_val_loss), 1},
+    [SORT_SPEED] = {"tok/s", offsetof(struct run_info, tokens_per_sec), -1},
+};
+
 const char *sort_name(enum sort sort)
 {
-    static const char *const names[SORT_COUNT] = {"newest first", "status",   "name",
-                                                  "loss",         "best val", "tok/s"};
-    return names[sort];
+    return sorts[sort].name;
 }
 
 void runs_list_init(struct runs_list *list)
@@ -42,43 +54,28 @@ static bool passes(const struct runs_list *list, const struct run_info *run)
     return true;
 }
 
-/* The smaller number first (`sign` 1) or the larger one (-1); absent numbers come last either way. */
-static int by_number(double a, double b, int sign)
+static double sorted_number(const struct run_info *run, enum sort sort)
 {
-    if (isnan(a) || isnan(b)) return isnan(a) - isnan(b);
-    return sign * ((a > b) - (a < b));
+    double number;
+    memcpy(&number, (const char *)run + sorts[sort].number, sizeof number);
+    return number;
 }
 
-static int compare(const struct runs_list *list, size_t a, size_t b)
+/* Absent numbers come last, runs that are alike in the order of the list. */
+static int compare_shown(const void *left, const void *right, void *opaque)
 {
-    const struct run_info *left = &list->runs[a], *right = &list->runs[b];
+    const struct runs_list *list = opaque;
+    size_t i = *(const size_t *)left, k = *(const size_t *)right;
+    const struct run_info *a = &list->runs[i], *b = &list->runs[k];
     int order = 0;
-    switch (list->sort) {
-    case SORT_STATUS:
-        order = (int)left->status - (int)right->status;
-        break;
-    case SORT_NAME:
-        order = strcmp(left->name, right->name);
-        break;
-    case SORT_LOSS:
-        order = by_number(left->final_loss, right->final_loss, 1);
-        break;
-    case SORT_BEST:
-        order = by_number(left->best_val_loss, right->best_val_loss, 1);
-        break;
-    case SORT_SPEED:
-        order = by_number(left->tokens_per_sec, right->tokens_per_sec, -1);
-        break;
-    default:
-        break;
+    if (list->sort == SORT_STATUS) order = (int)a->status - (int)b->status;
+    if (list->sort == SORT_NAME) order = strcmp(a->name, b->name);
+    if (sorts[list->sort].sign) {
+        double x = sorted_number(a, list->sort), y = sorted_number(b, list->sort);
+        order = isnan(x) || isnan(y) ? isnan(x) - isnan(y) : sorts[list->sort].sign * ((x > y) - (x < y));
     }
-    if (order == 0) order = (a > b) - (a < b);
+    if (order == 0) order = (i > k) - (i < k);
     return list->reverse ? -order : order;
-}
-
-static int compare_shown(const void *a, const void *b, void *list)
-{
-    return compare(list, *(const size_t *)a, *(const size_t *)b);
 }
 
 /* Row of a run among those shown; SIZE_MAX: it is not. */
@@ -170,70 +167,57 @@ static void write_tag(const struct run_info *run, double now, enum tag_level lev
 static int compare_names(const void *a, const void *b, void *opaque)
 {
     const struct runs_list *list = opaque;
-    return strcmp(list->runs[*(const size_t *)a].name, list->runs[*(const size_t *)b].name);
+    size_t i = *(const size_t *)a, k = *(const size_t *)b;
+    int order = strcmp(list->runs[i].name, list->runs[k].name);
+    return order ? order : (i > k) - (i < k);
 }
 
-static int compare_tags(const void *a, const void *b, void *opaque)
+/* The shortest tag by which a run differs from the one that started before it and the one after it, as far as
+ * they have its name. */
+static void tag_run(struct runs_list *list, size_t at, double now)
 {
-    const struct runs_list *list = opaque;
-    return strcmp(list->tags[*(const size_t *)a], list->tags[*(const size_t *)b]);
-}
-
-/* Tags runs of one name; equal tags of one level are written at the next level. */
-static void tag_group(struct runs_list *list, size_t *group, size_t n, double now, enum tag_level level)
-{
-    for (size_t i = 0; i < n; i++) write_tag(&list->runs[group[i]], now, level, list->tags[group[i]]);
-    if (level == TAG_ID) return;
-    qsort_r(group, n, sizeof *group, compare_tags, list);
-    for (size_t start = 0, end; start < n; start = end) {
-        for (end = start + 1; end < n && compare_tags(&group[start], &group[end], list) == 0;) end++;
-        if (end - start > 1) tag_group(list, group + start, end - start, now, level + 1);
+    const struct run_info *run = &list->runs[list->by_name[at]];
+    char *tag = list->tags[list->by_name[at]], other[RUN_TAG_MAX];
+    enum tag_level level = TAG_SHORT;
+    tag[0] = '\0';
+    for (size_t beside = at ? at - 1 : at + 1; beside <= at + 1 && beside < list->count; beside += 2) {
+        const struct run_info *neighbour = &list->runs[list->by_name[beside]];
+        if (strcmp(neighbour->name, run->name) != 0) continue;
+        for (;; level++) {
+            write_tag(run, now, level, tag);
+            write_tag(neighbour, now, level, other);
+            if (level == TAG_ID || strcmp(tag, other) != 0) break;
+        }
     }
+    if ((int)strlen(tag) > list->tag_width) list->tag_width = (int)strlen(tag);
 }
 
 void runs_list_tag(struct runs_list *list, double now)
 {
-    size_t *by_name = list->by_name;
-    for (size_t i = 0; i < list->count; i++) {
-        by_name[i] = i;
-        list->tags[i][0] = '\0';
-    }
-    qsort_r(by_name, list->count, sizeof *by_name, compare_names, list);
-    for (size_t start = 0, end; start < list->count; start = end) {
-        for (end = start + 1; end < list->count && compare_names(&by_name[start], &by_name[end], list) == 0;)
-            end++;
-        if (end - start > 1) tag_group(list, by_name + start, end - start, now, TAG_SHORT);
-    }
+    for (size_t i = 0; i < list->count; i++) list->by_name[i] = i;
+    qsort_r(list->by_name, list->count, sizeof *list->by_name, compare_names, list);
     list->tag_width = 0;
-    for (size_t i = 0; i < list->count; i++)
-        if ((int)strlen(list->tags[i]) > list->tag_width) list->tag_width = (int)strlen(list->tags[i]);
+    for (size_t i = 0; i < list->count; i++) tag_run(list, i, now);
 }
 
 enum status runs_list_read(struct runs_list *list, struct store *store, double now, struct err *err)
 {
-    struct arena arena;
-    struct run_info *runs;
-    size_t count;
-    arena_init(&arena, 65536);
-    if (run_list(store, &arena, &runs, &count, err)) {
-        arena_release(&arena);
+    struct runs_list next = *list; /* the old rows stay until the new ones are there */
+    arena_init(&next.arena, 65536);
+    if (run_list(store, &next.arena, &next.runs, &next.count, err)) {
+        arena_release(&next.arena);
         return err->status;
     }
-    size_t *shown = arena_alloc_array(&arena, count + 1, sizeof *shown);
-    char(*tags)[RUN_TAG_MAX] = arena_alloc_array(&arena, count + 1, sizeof *tags);
-    size_t *by_name = arena_alloc_array(&arena, count + 1, sizeof *by_name);
-    if (!shown || !tags || !by_name) {
-        arena_release(&arena);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", count);
+    next.shown = arena_alloc_array(&next.arena, next.count + 1, sizeof *next.shown);
+    next.tags = arena_alloc_array(&next.arena, next.count + 1, sizeof *next.tags);
+    next.by_name = arena_alloc_array(&next.arena, next.count + 1, sizeof *next.by_name);
+    if (!next.shown || !next.tags || !next.by_name) {
+        arena_release(&next.arena);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", next.count);
     }
     size_t row = runs_list_row(list);
     arena_release(&list->arena);
-    list->arena = arena;
-    list->runs = runs;
-    list->count = count;
-    list->shown = shown;
-    list->tags = tags;
-    list->by_name = by_name;
+    *list = next;
     runs_list_tag(list, now);
     arrange(list, row);
     return STATUS_OK;

@@ -5,7 +5,7 @@
 
 #include "core/base/arena.h"
 #include "runs/run.h"
-#include "tui/widget/input.h"
+#include "tui/view/input.h"
 
 enum { RUN_TAG_MAX = 24 };
 

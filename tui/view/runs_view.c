@@ -11,12 +11,10 @@
 #include "tui/view/labels.h"
 #include "tui/view/launch.h"
 #include "tui/view/runs_list.h"
-#include "tui/view/steer.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/bars.h"
 #include "tui/widget/layout.h"
-#include "tui/widget/table.h"
 
 enum { SPARKS = 128, SPARK_POINTS = 512 };
 enum { NAME_LEAST = 6 }; /* columns of a name before the tag that distinguishes runs of one name */
@@ -70,13 +68,18 @@ static void runs_close(void *opaque)
     runs_list_release(&state->list);
 }
 
+static size_t count_live(const struct runs_list *list)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < list->count; i++) live += label_is_live(list->runs[i].status);
+    return live;
+}
+
 static bool runs_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct runs_state *state = opaque;
-    bool live = false;
     launch_reap();
-    for (size_t i = 0; i < state->list.count; i++) live = live || label_is_live(state->list.runs[i].status);
-    if (!store_changed && !live) {
+    if (!store_changed && !count_live(&state->list)) {
         bool minute = state->list.count > 0 && (int64_t)workbench->now % 60 == 0;
         if (minute) runs_list_tag(&state->list, workbench->now); /* and ages, when drawn */
         return minute;
@@ -118,21 +121,21 @@ static int column_gap(const struct grid *grid)
 
 static void draw_progress(struct grid *grid, int x, int y, int w, const struct run_info *run)
 {
-    char steps[32] = "";
+    enum { PERCENT = 5, STEPS = 12 };
+    struct pen pen = {grid, x, y, x + w};
     double fraction = label_progress(run);
-    if (w >= 28) {
-        char done[16], total[16];
-        snprintf(steps, sizeof steps, "%s/%s",
-                 text_format_count((double)(run->steps > 0 ? run->steps : 0), done, sizeof done),
-                 text_format_count((double)run->total_steps, total, sizeof total));
-    }
-    int gauge = w - 5 - (steps[0] ? 12 : 0);
+    bool steps = w >= 28;
+    int gauge = w - PERCENT - (steps ? STEPS : 0);
+    char text[48];
     gauge_draw(grid, x, y, gauge, label_status(run->status).style, fraction);
+    pen.x += gauge;
     if (isnan(fraction))
-        grid_text_right(grid, x + gauge, y, 5, STYLE_DIM, 0, "?%");
+        pen_print(&pen, STYLE_DIM, 0, "   ?%%");
     else
-        grid_printf(grid, x + gauge, y, 5, STYLE_TEXT, 0, "%4.0f%%", floor(fraction * 100));
-    if (steps[0]) grid_text_right(grid, x + gauge + 5, y, 12, STYLE_DIM, 0, steps);
+        pen_print(&pen, STYLE_TEXT, 0, "%4.0f%%", floor(fraction * 100));
+    snprintf(text, sizeof text, "%s/%s", TEXT_COUNT(run->steps > 0 ? run->steps : 0),
+             TEXT_COUNT(run->total_steps));
+    if (steps) pen_print_right(&pen, STYLE_DIM, 0, text);
 }
 
 /* The columns that fit; the name's has room for the tags of runs of one name. */
@@ -152,38 +155,29 @@ static void draw_name(struct grid *grid, int x, int y, int w, const char *name, 
     if (tag_w) grid_text(grid, x + 1, y, tag_w, STYLE_DIM, 0, tag);
 }
 
-/* Of a run that trains the time that remains, else how long ago it ended. */
-static enum style time_text(const struct run_info *run, int w, double now, char *buf, size_t size)
-{
-    char duration[32];
-    double eta = label_eta(run), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
-    if (!isnan(eta)) {
-        snprintf(buf, size, w >= 12 ? "ETA %s" : "%s", clock_format_duration(eta, duration, sizeof duration));
-        return STYLE_TEXT;
-    }
-    label_age(since > 0 ? since : run->created_at, now, buf, size);
-    return STYLE_DIM;
-}
-
-/* The text of a column of numbers, `w` columns wide; its style. */
+/* The text of a column of numbers, `w` columns wide; its style. The time is that which remains for a run that
+ * trains, else how long ago it ended. */
 static enum style cell_text(const struct run_info *run, enum column column, int w, double now, char *buf,
                             size_t size)
 {
-    char number[32];
+    double eta = label_eta(run), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
     snprintf(buf, size, "--");
-    if (column == COL_TIME) return time_text(run, w, now, buf, size);
+    if (column == COL_TIME && !isnan(eta)) {
+        snprintf(buf, size, w >= 12 ? "ETA %s" : "%s", CLOCK_DURATION(eta));
+        return STYLE_TEXT;
+    }
+    if (column == COL_TIME) label_age(since > 0 ? since : run->created_at, now, buf, size);
     if (column == COL_LOSS && run->loss_recorded) {
         axis_format(run->final_loss, buf, size);
         return isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD;
     }
     if (column == COL_BEST && run->best_step >= 0) {
-        axis_format(run->best_val_loss, number, sizeof number);
-        snprintf(buf, size, w >= 15 ? "%s @%-6" PRId64 : "%s", number, run->best_step);
+        axis_format(run->best_val_loss, buf, size);
+        if (w >= 15) snprintf(buf, size, "%s @%-6" PRId64, AXIS_TEXT(run->best_val_loss), run->best_step);
         return STYLE_BEST;
     }
-    if (column != COL_SPEED) return STYLE_DIM;
-    if (run->tokens_per_sec > 0) text_format_count(run->tokens_per_sec, buf, size);
-    return label_is_live(run->status) ? STYLE_SPEED : STYLE_DIM;
+    if (column == COL_SPEED && run->tokens_per_sec > 0) text_format_count(run->tokens_per_sec, buf, size);
+    return column == COL_SPEED && label_is_live(run->status) ? STYLE_SPEED : STYLE_DIM;
 }
 
 static void draw_row(struct workbench *workbench, struct runs_state *state, struct grid *grid, int y,
@@ -220,54 +214,44 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
     }
 }
 
-static void draw_header(const struct runs_state *state, struct grid *grid, const int *widths, bool typing)
+static void draw_header(const struct runs_list *list, struct grid *grid, const int *widths, bool typing)
 {
-    size_t live = 0;
-    for (size_t i = 0; i < state->list.count; i++) live += label_is_live(state->list.runs[i].status);
-    int x = 1, right = grid->w - 1;
-    x += grid_text(grid, x, 0, right - x, STYLE_ACCENT, ATTR_BOLD, "anneal") + 2;
-    x += grid_printf(grid, x, 0, right - x, STYLE_TEXT, 0, "%zu run%s, %zu training", state->list.count,
-                     state->list.count == 1 ? "" : "s", live) +
-         2;
-    if (typing || state->list.filter.text[0]) {
-        x += grid_text(grid, x, 0, right - x, STYLE_ACCENT, ATTR_BOLD, "/");
-        x += grid_text(grid, x, 0, right - x, STYLE_TEXT, ATTR_BOLD, state->list.filter.text);
-        if (typing) grid_put(grid, x, 0, ' ', STYLE_TEXT, ATTR_REVERSE);
-        x += 2;
-        x += grid_printf(grid, x, 0, right - x, STYLE_DIM, 0, "%zu match%s", state->list.shown_count,
-                         state->list.shown_count == 1 ? "es" : "") +
-             1;
-    }
+    struct pen pen = {grid, 1, 0, grid->w - 1};
     char order[64];
-    snprintf(order, sizeof order, "%s%s", sort_name(state->list.sort),
-             state->list.reverse ? ", reversed" : "");
-    if (right - x > (int)strlen(order)) grid_text_right(grid, x, 0, right - x, STYLE_DIM, 0, order);
+    pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "anneal");
+    pen.x += 2;
+    pen_print(&pen, STYLE_TEXT, 0, "%zu run%s, %zu training", list->count, text_plural((int64_t)list->count),
+              count_live(list));
+    pen.x += 2;
+    if (typing || list->filter.text[0]) {
+        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "/");
+        pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "%s", list->filter.text);
+        if (typing) grid_put(grid, pen.x, 0, ' ', STYLE_TEXT, ATTR_REVERSE);
+        pen.x += 2;
+        pen_print(&pen, STYLE_DIM, 0, "%zu match%s", list->shown_count, list->shown_count == 1 ? "es" : "");
+        pen.x += 1;
+    }
+    snprintf(order, sizeof order, "%s%s", sort_name(list->sort), list->reverse ? ", reversed" : "");
+    if (pen.end - pen.x > (int)strlen(order)) pen_print_right(&pen, STYLE_DIM, 0, order);
     table_draw_titles(grid, 1, 1, columns, COL_COUNT, column_gap(grid), widths, ATTR_UNDERLINE);
 }
 
-static void draw_empty(struct runs_state *state, struct grid *grid, struct rect body)
+static void draw_empty(const struct runs_list *list, struct grid *grid, struct rect body)
 {
-    static const char *const lines[] = {
-        "No runs yet.",
-        "",
-        "n starts one from a form, or in another terminal:",
-        "",
-        "  anneal train --data.train=kjv          the King James Bible",
-        "  anneal train --data.train=book.txt     a text of yours",
-        "  anneal train config.ini                everything written down",
-        "",
-        "A run goes on when this workbench is closed.",
-    };
-    int count = (int)(sizeof lines / sizeof *lines), w = 62;
-    if (state->list.count) {
-        grid_printf(grid, body.x + 3, body.y + 1, body.w - 4, STYLE_DIM, 0,
-                    "No run matches \"%s\": Esc shows all.", state->list.filter.text);
-        return;
-    }
-    struct rect box = layout_centre(body.w, body.h, w, count);
-    for (int i = 0; i < count && i < box.h; i++)
-        grid_text(grid, body.x + box.x, body.y + box.y + i, box.w, i == 0 ? STYLE_ACCENT : STYLE_TEXT,
-                  i == 0 ? ATTR_BOLD : 0, lines[i]);
+    static const char teaching[] = "No runs yet.\n\n"
+                                   "n starts one from a form, or in another terminal:\n\n"
+                                   "  anneal train --data.train=kjv          the King James Bible\n"
+                                   "  anneal train --data.train=book.txt     a text of yours\n"
+                                   "  anneal train config.ini                everything written down\n\n"
+                                   "A run goes on when this workbench is closed.";
+    enum { TEACHING_W = 62, TEACHING_H = 9 };
+    struct rect box = layout_centre(body.w, body.h, TEACHING_W, TEACHING_H);
+    struct pen pen = {grid, body.x + 3, body.y + 1, body.x + body.w - 1};
+    box.y += body.y;
+    if (list->count)
+        pen_print(&pen, STYLE_DIM, 0, "No run matches \"%s\": Esc shows all.", list->filter.text);
+    else
+        wrap_draw(grid, box, STYLE_TEXT, teaching);
 }
 
 static void runs_draw(struct workbench *workbench, void *opaque, struct grid *grid)
@@ -278,9 +262,9 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     size_t selected = runs_list_row(&state->list), page = (size_t)body.h;
     int widths[COL_COUNT];
     fit_columns(&state->list, grid, widths);
-    draw_header(state, grid, widths, workbench->typing);
+    draw_header(&state->list, grid, widths, workbench->typing);
     state->page = page;
-    if (!state->list.shown_count) draw_empty(state, grid, body);
+    if (!state->list.shown_count) draw_empty(&state->list, grid, body);
     table_scroll(&state->scroll, selected, state->list.shown_count, page);
     for (size_t i = 0; i < page && state->scroll + i < state->list.shown_count; i++) {
         int y = body.y + (int)i;
@@ -295,16 +279,15 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
 
 /* --- keys --- */
 
-static void filter_key(struct workbench *workbench, struct runs_state *state, uint32_t code)
+static void filter_key(struct workbench *workbench, struct runs_list *list, uint32_t code)
 {
-    bool left =
-        code == K_ENTER || code == K_ESCAPE || (code == K_BACKSPACE && !input_backspace(&state->list.filter));
-    if (left) workbench->typing = false;
-    if (code == K_CTRL('u') || code == K_ESCAPE)
-        input_set(&state->list.filter, "");
-    else if (!left)
-        input_type(&state->list.filter, code);
-    runs_list_arrange(&state->list);
+    bool empty = list->filter.text[0] == '\0';
+    if (code == K_ENTER || code == K_ESCAPE || (code == K_BACKSPACE && empty)) workbench->typing = false;
+    if (code == K_ESCAPE)
+        input_set(&list->filter, "");
+    else if (code < K_UP)
+        input_key(&list->filter, code);
+    runs_list_arrange(list);
 }
 
 static void delete_run(struct workbench *workbench, struct runs_state *state, const struct run_info *run)
@@ -314,19 +297,18 @@ static void delete_run(struct workbench *workbench, struct runs_state *state, co
     workbench_did(workbench, runs_list_read(&state->list, workbench->store, workbench->now, &workbench->err));
 }
 
-static void steer(struct workbench *workbench, struct runs_state *state, enum action action, bool confirmed)
+static void order(struct workbench *workbench, struct runs_state *state, enum action action, bool confirmed)
 {
     const struct run_info *run = runs_list_selected(&state->list);
     if (!run) return;
-    if (action != ACTION_DELETE) {
-        steer_run(workbench, run, action, confirmed);
-    } else if (confirmed) {
+    if (action != ACTION_DELETE)
+        workbench_order(workbench, run, action, confirmed);
+    else if (confirmed)
         delete_run(workbench, state, run);
-    } else if (label_is_live(run->status)) {
+    else if (label_is_live(run->status))
         workbench_say(workbench, "%s is training: stop it before deleting it", run->name);
-    } else {
+    else
         workbench_ask(workbench, ACTION_DELETE, "Delete %s with its history and checkpoints?", run->name);
-    }
 }
 
 static void go_back(struct workbench *workbench, struct runs_state *state)
@@ -360,7 +342,7 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
         return;
     }
     if (workbench->typing) {
-        filter_key(workbench, state, code);
+        filter_key(workbench, &state->list, code);
         return;
     }
     switch (action) {
@@ -381,12 +363,6 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
         state->list.reverse = !state->list.reverse;
         runs_list_arrange(&state->list);
         break;
-    case ACTION_PAUSE:
-    case ACTION_STOP:
-    case ACTION_CHECKPOINT:
-    case ACTION_DELETE:
-        steer(workbench, state, action, code == K_CONFIRMED);
-        break;
     case ACTION_COMPARE:
         choose_compared(workbench, state);
         break;
@@ -394,7 +370,7 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
         go_back(workbench, state);
         break;
     default:
-        break;
+        order(workbench, state, action, code == K_CONFIRMED);
     }
 }
 

@@ -1,4 +1,5 @@
-/* See screen.h. */
+/* See screen.h. Signals come through a signalfd, so nothing happens behind the loop's back and curses is
+ * never interrupted; children (trainers) get the old mask back in launch.c. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 #include <term.h>
@@ -8,14 +9,21 @@
 
 #include "tui/view/screen.h"
 
+#include <errno.h>
 #include <langinfo.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
+
+#include "core/base/clock.h"
+
+enum { TICK_MS = 100 };
 
 struct screen {
     SCREEN *terminal;
@@ -27,8 +35,7 @@ struct screen {
     short pair[STYLE_COUNT];
     struct grid shown; /* what the terminal holds */
     cchar_t *row;      /* scratch, one row */
-    size_t row_capacity;
-    bool all; /* every cell is to be written */
+    bool all;          /* every cell is to be written */
 };
 
 /* A signal handler is given no context, so what it needs to put the terminal back lies here. Written once by
@@ -117,47 +124,59 @@ static void define_cursor_keys(void)
         define_key(sequences[i].bytes, sequences[i].key);
 }
 
-static enum status check_terminal(int fd, struct err *err)
+/* newterm would end the process, or draw on what cannot place its cursor. */
+static bool is_usable(const char *term, int fd)
 {
-    const char *term = getenv("TERM");
     int why = 0;
-    if (!term || !*term)
-        return err_set(err, STATUS_FAILED,
-                       "the workbench needs to know the terminal: TERM is not set (try TERM=xterm-256color)");
-    if (setupterm(NULL, fd, &why) != OK)
-        return err_set(
-            err, STATUS_FAILED,
-            why < 0 ? "the workbench cannot look up the terminal \"%.64s\": no terminfo database is "
-                      "installed (install ncurses-base)"
-                    : "the workbench does not know the terminal \"%.64s\" (set TERM to one that terminfo "
-                      "has, such as xterm-256color)",
-            term);
+    if (!term || !*term || setupterm(term, fd, &why) != OK) return false;
     const char *place = tigetstr("cup");
     bool able = place && place != (char *)-1;
     del_curterm(cur_term);
-    if (!able)
-        return err_set(
-            err, STATUS_FAILED,
-            "the workbench needs a terminal that can place its cursor, \"%.64s\" cannot (use `anneal "
-            "runs` and `anneal show`)",
-            term);
-    return STATUS_OK;
+    return able;
+}
+
+/* Gives the terminal back; refresh takes it again. */
+static void suspend(struct screen *screen)
+{
+    static const char next_line[] = "\r\n";
+    bool apart = exit_ca_mode != NULL; /* the workbench has a screen of its own, and leaves the old one */
+    endwin();
+    if (!apart && write(screen->fd, next_line, sizeof next_line - 1) < 0) { /* nothing more can be done */
+    }
+}
+
+void screen_close(struct screen *screen)
+{
+    if (!screen) return;
+    rescue.armed = 0;
+    if (screen->keys) delwin(screen->keys);
+    if (screen->terminal) {
+        suspend(screen);
+        delscreen(screen->terminal);
+    }
+    grid_release(&screen->shown);
+    free(screen->row);
+    free(screen);
 }
 
 enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct err *err)
 {
-    if (check_terminal(fileno(out), err)) return err->status;
+    const char *term = getenv("TERM");
     struct screen *screen = calloc(1, sizeof *screen);
     if (!screen) return err_set(err, STATUS_NO_MEMORY, "no memory for the screen");
     screen->fd = fileno(out);
-    screen->level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
+    screen->level = glyph_level_detect(nl_langinfo(CODESET), term);
     screen->all = true;
-    arm_rescue(screen->fd);
-    screen->terminal = newterm(NULL, out, in);
+    bool usable = is_usable(term, screen->fd);
+    if (usable) arm_rescue(screen->fd);
+    if (usable) screen->terminal = newterm(NULL, out, in);
     if (!screen->terminal || !(screen->keys = newpad(1, 1))) {
         screen_close(screen);
-        return err_set(err, STATUS_FAILED, "the workbench cannot use this terminal (TERM=%.64s)",
-                       getenv("TERM"));
+        return err_set(
+            err, STATUS_FAILED,
+            "the workbench cannot draw on a terminal \"%.64s\" (set TERM to one that terminfo knows and that "
+            "can place its cursor, such as xterm-256color; `anneal runs` needs none)",
+            term ? term : "");
     }
     set_term(screen->terminal);
     cbreak();
@@ -177,31 +196,6 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
     return STATUS_OK;
 }
 
-void screen_close(struct screen *screen)
-{
-    if (!screen) return;
-    rescue.armed = 0;
-    if (screen->keys) delwin(screen->keys);
-    if (screen->terminal) {
-        screen_suspend(screen);
-        delscreen(screen->terminal);
-    }
-    grid_release(&screen->shown);
-    free(screen->row);
-    free(screen);
-}
-
-void screen_size(const struct screen *screen, int *w, int *h)
-{
-    (void)screen;
-    getmaxyx(stdscr, *h, *w);
-}
-
-enum glyph_level screen_glyphs(const struct screen *screen)
-{
-    return screen->level;
-}
-
 void screen_forget(struct screen *screen)
 {
     screen->all = true;
@@ -213,78 +207,60 @@ static bool same(struct cell a, struct cell b)
     return a.glyph == b.glyph && a.style == b.style && a.attr == b.attr;
 }
 
-/* Hands columns [from, to) of row y to curses. */
-static void write_cells(struct screen *screen, const struct grid *grid, int y, int from, int to)
+static void write_row(struct screen *screen, const struct cell *cells, int y, int width)
 {
-    const struct cell *cells = grid->cells + (size_t)y * (size_t)grid->w;
     int n = 0;
-    for (int x = from; x < to; x++) {
+    for (int x = 0; x < width; x++) {
         if (cells[x].glyph == GRID_CONTINUATION) continue;
         wchar_t text[2] = {(wchar_t)cells[x].glyph, L'\0'};
         enum style style = cells[x].style < STYLE_COUNT ? (enum style)cells[x].style : STYLE_TEXT;
         attr_t attr = screen->attr[cells[x].attr % ATTR_COUNT] | screen->style_attr[style];
         setcchar(&screen->row[n++], text, attr, screen->pair[style], NULL);
     }
-    mvadd_wchnstr(y, from, screen->row, n);
+    mvadd_wchnstr(y, 0, screen->row, n);
 }
 
+/* Rows that are as before are not handed to curses; of the others it finds the cells that changed. */
 void screen_show(struct screen *screen, const struct grid *grid)
 {
     int w, h;
     struct err ignored;
     getmaxyx(stdscr, h, w);
     if (screen->shown.w != grid->w || screen->shown.h != grid->h) {
-        if (grid_resize(&screen->shown, grid->w, grid->h, &ignored)) return;
-        screen->all = true;
-    }
-    if ((size_t)grid->w > screen->row_capacity) {
         cchar_t *row = realloc(screen->row, (size_t)grid->w * sizeof *row);
-        if (!row) return;
-        screen->row = row;
-        screen->row_capacity = (size_t)grid->w;
+        if (row) screen->row = row;
+        if (!row || grid_resize(&screen->shown, grid->w, grid->h, &ignored)) return;
+        screen->all = true;
     }
     for (int y = 0; y < grid->h && y < h; y++) {
         const struct cell *new = grid->cells + (size_t)y *(size_t)grid->w;
         struct cell *old = screen->shown.cells + (size_t)y * (size_t)grid->w;
-        int from = 0, to = grid->w;
-        if (!screen->all) {
-            while (from < to && same(new[from], old[from])) from++;
-            while (to > from && same(new[to - 1], old[to - 1])) to--;
-            if (from == to) continue;
-            while (from > 0 && (new[from].glyph == GRID_CONTINUATION || old[from].glyph == GRID_CONTINUATION))
-                from--;
-        }
-        write_cells(screen, grid, y, from, to < w ? to : w);
+        int x = 0;
+        while (!screen->all && x < grid->w && same(new[x], old[x])) x++;
+        if (x == grid->w) continue;
+        write_row(screen, new, y, grid->w < w ? grid->w : w);
         memcpy(old, new, (size_t)grid->w * sizeof *old);
     }
     screen->all = false;
     refresh();
 }
 
-static void swallow_parameters(struct screen *screen)
-{
-    wint_t key;
-    while (wget_wch(screen->keys, &key) == OK && (key < 0x40 || key > 0x7E)) {
-    }
-}
-
 /* After an escape: the rest of a sequence that terminfo does not know is no text and no command. */
 static bool swallow_sequence(struct screen *screen)
 {
-    wint_t key;
+    wint_t key, next;
     if (wget_wch(screen->keys, &key) != OK) return false;
     if (key != '[' && key != 'O') {
         unget_wch((wchar_t)key);
         return false;
     }
-    if (key == '[')
-        swallow_parameters(screen);
-    else
-        (void)wget_wch(screen->keys, &key);
+    while (wget_wch(screen->keys, &next) == OK && key == '[' && (next < 0x40 || next > 0x7E)) continue;
     return true;
 }
 
-uint32_t screen_key(struct screen *screen)
+/* The next key, K_NONE when there is none. Does not wait (25 ms may pass to distinguish the Escape key from
+ * the beginning of a sequence). */
+static uint32_t next_key(struct screen *screen)
 {
     wint_t key;
     int kind = wget_wch(screen->keys, &key);
@@ -309,7 +285,8 @@ uint32_t screen_key(struct screen *screen)
     return K_OTHER;
 }
 
-void screen_resize(struct screen *screen)
+/* Asks the terminal for its size. */
+static void resize(struct screen *screen)
 {
     struct winsize size;
     if (ioctl(screen->fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return;
@@ -317,18 +294,130 @@ void screen_resize(struct screen *screen)
     screen_forget(screen);
 }
 
-void screen_suspend(struct screen *screen)
+static void resume(struct screen *screen)
 {
-    static const char next_line[] = "\r\n";
-    bool apart = exit_ca_mode != NULL; /* the workbench has a screen of its own, and leaves the old one */
-    endwin();
-    if (!apart && write(screen->fd, next_line, sizeof next_line - 1) < 0) { /* nothing more can be done */
+    refresh();
+    resize(screen);
+    screen_forget(screen);
+}
+
+/* --- the workbench on it --- */
+
+struct session {
+    struct workbench *workbench;
+    struct screen *screen;
+    struct grid grid;
+    int signals;
+    bool gone; /* the terminal hung up: nothing can be shown any more */
+};
+
+static enum status open_signals(int *fd, sigset_t *old, struct err *err)
+{
+    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) sigaddset(&set, wanted[i]);
+    sigprocmask(SIG_BLOCK, &set, old);
+    *fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (*fd >= 0) return STATUS_OK;
+    sigprocmask(SIG_SETMASK, old, NULL);
+    return err_set(err, STATUS_FAILED, "cannot listen to signals: %s", strerror(errno));
+}
+
+static enum status fit_grid(struct session *session, struct err *err)
+{
+    int w, h;
+    getmaxyx(stdscr, h, w);
+    session->grid.level = session->screen->level;
+    if (w == session->grid.w && h == session->grid.h) return STATUS_OK;
+    session->workbench->dirty = true;
+    return grid_resize(&session->grid, w, h, err);
+}
+
+static void take_signals(struct session *session)
+{
+    struct signalfd_siginfo info;
+    while (read(session->signals, &info, sizeof info) == sizeof info) {
+        switch (info.ssi_signo) {
+        case SIGWINCH:
+            resize(session->screen);
+            session->workbench->dirty = true;
+            break;
+        case SIGTSTP:
+            suspend(session->screen);
+            kill(getpid(), SIGSTOP);
+            resume(session->screen);
+            session->workbench->dirty = true;
+            break;
+        case SIGHUP:
+            session->gone = true; /* fall through */
+        default:
+            session->workbench->left = true;
+            break;
+        }
     }
 }
 
-void screen_resume(struct screen *screen)
+static enum status loop(struct session *session, struct err *err)
 {
-    refresh();
-    screen_resize(screen);
-    screen_forget(screen);
+    struct pollfd fds[2] = {{STDIN_FILENO, POLLIN, 0}, {session->signals, POLLIN, 0}};
+    double next_tick = 0;
+    while (!session->workbench->left) {
+        if (fit_grid(session, err)) return err->status;
+        if (session->workbench->redraw) screen_forget(session->screen);
+        session->workbench->redraw = false;
+        if (session->workbench->dirty) {
+            workbench_draw(session->workbench, &session->grid);
+            screen_show(session->screen, &session->grid);
+        }
+        double wait_ms = (next_tick - clock_monotonic()) * 1000;
+        int ready = poll(fds, 2, wait_ms < 0 ? 0 : wait_ms > TICK_MS ? TICK_MS : (int)wait_ms + 1);
+        if (ready < 0 && errno != EINTR)
+            return err_set(err, STATUS_IO, "cannot wait for keys: %s", strerror(errno));
+        if (ready > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) {
+            session->gone = true;
+            return STATUS_OK;
+        }
+        if (ready > 0 && fds[1].revents) take_signals(session);
+        if (ready > 0 && fds[0].revents & POLLIN)
+            for (uint32_t key; (key = next_key(session->screen)) != K_NONE;)
+                workbench_key(session->workbench, key);
+        if (clock_monotonic() >= next_tick) {
+            next_tick = clock_monotonic() + TICK_MS / 1000.0;
+            workbench_tick(session->workbench, clock_wall());
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status screen_run(const struct workbench_options *options, struct err *err)
+{
+    struct session session = {.signals = -1};
+    sigset_t old;
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return err_set(
+            err, STATUS_FAILED,
+            "the workbench needs a terminal, and standard %s is none (`anneal runs` and `anneal show` print "
+            "the same facts)",
+            isatty(STDOUT_FILENO) ? "input" : "output");
+    enum status status = workbench_open(options, &session.workbench, err);
+    if (status) return status;
+    status = open_signals(&session.signals, &old, err);
+    if (status) goto out;
+    status = screen_open(stdin, stdout, &session.screen, err);
+    if (status) goto out;
+    status = loop(&session, err);
+out:
+    screen_close(session.screen);
+    if (session.signals >= 0) {
+        close(session.signals);
+        sigprocmask(SIG_SETMASK, &old, NULL);
+    }
+    size_t live = status || session.gone ? 0 : workbench_live_runs(session.workbench);
+    if (live > 0)
+        fprintf(stderr, "%zu run%s on training; `anneal watch` shows %s again\n", live,
+                live == 1 ? " goes" : "s go", live == 1 ? "it" : "them");
+    grid_release(&session.grid);
+    workbench_close(session.workbench);
+    return status;
 }

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "runs/order.h"
 #include "runs/run.h"
-#include "tui/view/help.h"
 #include "tui/view/labels.h"
 #include "tui/widget/layout.h"
 
@@ -98,17 +98,9 @@ static void answer(struct workbench *workbench, enum action action)
 static void help_key(struct workbench *workbench, uint32_t code)
 {
     enum { PAGE = 10 };
-    int *scroll = &workbench->help_scroll;
-    if (code == K_DOWN || code == 'j')
-        *scroll += 1;
-    else if (code == K_UP || code == 'k')
-        *scroll -= *scroll > 0;
-    else if (code == K_PAGE_DOWN || code == ' ')
-        *scroll += PAGE;
-    else if (code == K_PAGE_UP)
-        *scroll -= *scroll > PAGE ? PAGE : *scroll;
-    else
-        workbench->helping = false;
+    if (code == ' ') code = K_PAGE_DOWN;
+    enum action action = key_action(CONTEXT_RUNS, code);
+    workbench->helping = keys_move(action, &workbench->help_scroll, SIZE_MAX, PAGE);
 }
 
 void workbench_key(struct workbench *workbench, uint32_t code)
@@ -157,7 +149,7 @@ static void draw_footer(struct workbench *workbench, struct grid *grid)
         return;
     }
     grid_fill(grid, row, ' ', STYLE_TEXT, 0);
-    help_draw_hints(grid, row, top_ops(workbench)->context);
+    keys_draw_hints(grid, row, top_ops(workbench)->context);
 }
 
 static void draw_question(struct workbench *workbench, struct grid *grid)
@@ -167,12 +159,11 @@ static void draw_question(struct workbench *workbench, struct grid *grid)
     w = w < LEAST_W ? LEAST_W : w > grid->w ? grid->w : w;
     int rows = wrap_rows(workbench->question, w - BESIDE);
     struct rect box = layout_centre(grid->w, grid->h, w, rows + 4);
-    grid_fill(grid, box, ' ', STYLE_TEXT, 0);
     struct rect inside = grid_box(grid, box, STYLE_ACCENT, NULL);
     struct rect words = {inside.x + 2, inside.y, inside.w - 4, inside.h - 1};
     wrap_draw(grid, words, STYLE_TEXT, workbench->question);
     grid_mark(grid, words, ATTR_BOLD);
-    help_draw_hints(grid, (struct rect){inside.x + 1, inside.y + inside.h - 1, inside.w - 2, 1},
+    keys_draw_hints(grid, (struct rect){inside.x + 1, inside.y + inside.h - 1, inside.w - 2, 1},
                     CONTEXT_CONFIRM);
 }
 
@@ -181,15 +172,15 @@ void workbench_draw(struct workbench *workbench, struct grid *grid)
     grid_clear(grid);
     workbench->dirty = false;
     if (layout_too_small(grid->w, grid->h)) {
-        grid_printf(grid, 0, grid->h / 2 - (grid->h > 2), grid->w, STYLE_WARN, ATTR_BOLD,
-                    "too small: %d x %d", grid->w, grid->h);
-        grid_printf(grid, 0, grid->h / 2 + 1 - (grid->h > 2), grid->w, STYLE_TEXT, 0, "anneal needs %d x %d",
-                    LAYOUT_MIN_W, LAYOUT_MIN_H);
+        int y = grid->h / 2 - (grid->h > 2);
+        struct pen first = {grid, 0, y, grid->w}, second = {grid, 0, y + 1, grid->w};
+        pen_print(&first, STYLE_WARN, ATTR_BOLD, "too small: %d x %d", grid->w, grid->h);
+        pen_print(&second, STYLE_TEXT, 0, "anneal needs %d x %d", LAYOUT_MIN_W, LAYOUT_MIN_H);
         return;
     }
     top_ops(workbench)->draw(workbench, top_state(workbench), grid);
     draw_footer(workbench, grid);
-    if (workbench->helping) help_draw(grid, top_ops(workbench)->context, &workbench->help_scroll);
+    if (workbench->helping) keys_draw_help(grid, top_ops(workbench)->context, &workbench->help_scroll);
     if (workbench->asked) draw_question(workbench, grid);
 }
 
@@ -254,4 +245,49 @@ void workbench_ask(struct workbench *workbench, enum action action, const char *
     va_end(args);
     workbench->asked = action;
     workbench->dirty = true;
+}
+
+static int64_t order(struct workbench *workbench, const struct run_info *run, enum order_verb verb,
+                     double argument, const char *what)
+{
+    int64_t id = 0;
+    if (!label_is_live(run->status))
+        workbench_say(workbench, "%s is not training: it is %s", run->name, run_status_name(run->status));
+    else if (workbench_did(workbench, order_issue(workbench->store, run->id, verb, argument, "workbench", &id,
+                                                  &workbench->err)))
+        workbench_say(workbench, "asked %s to %s; it does so after the step it is in", run->name, what);
+    return id;
+}
+
+int64_t workbench_order(struct workbench *workbench, const struct run_info *run, enum action action,
+                        bool confirmed)
+{
+    static const struct {
+        enum action action;
+        enum order_verb verb;
+        const char *what;
+    } orders[] = {
+        {ACTION_PAUSE, ORDER_PAUSE, "pause"},
+        {ACTION_STOP, ORDER_STOP, "stop"},
+        {ACTION_CHECKPOINT, ORDER_CHECKPOINT, "write a checkpoint"},
+        {ACTION_EVALUATE, ORDER_EVAL, "evaluate"},
+        {ACTION_SAMPLE, ORDER_SAMPLE, "write a sample"},
+        {ACTION_TRACE, ORDER_TRACE, "write a trace of its next step"},
+    };
+    if (action == ACTION_STOP && label_is_live(run->status) && !confirmed) {
+        workbench_ask(workbench, ACTION_STOP, "Stop %s? It writes a checkpoint first.", run->name);
+        return 0;
+    }
+    if (action == ACTION_PAUSE && run->status == RUN_PAUSED)
+        return order(workbench, run, ORDER_CONTINUE, NAN, "continue");
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (orders[i].action == action) return order(workbench, run, orders[i].verb, NAN, orders[i].what);
+    return 0;
+}
+
+int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, double factor)
+{
+    char what[64];
+    snprintf(what, sizeof what, "multiply its scheduled learning rate with %g", factor);
+    return order(workbench, run, ORDER_LR_FACTOR, factor, what);
 }

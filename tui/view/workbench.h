@@ -91,7 +91,7 @@ struct workbench {
     int depth;
     int64_t version, second; /* when the view last read */
     bool helping;
-    int help_scroll;
+    size_t help_scroll;
     char message[516]; /* in the last rows; "": none */
     enum style message_style;
     enum action asked; /* ACTION_NONE: no question is open */
@@ -121,6 +121,16 @@ void workbench_say(struct workbench *workbench, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* workbench_did(workbench, f(..., &workbench->err)): whether f did; if not, the last row shows its error. */
 bool workbench_did(struct workbench *workbench, enum status status);
+
+/* Orders to a run's trainer through the store; the last row says what was asked, or why nothing was. Each
+ * returns the order's id; 0 when none was sent. */
+
+/* For ACTION_PAUSE, STOP, CHECKPOINT, EVALUATE, SAMPLE or TRACE; nothing for others. To stop it asks first,
+ * unless the user has `confirmed`. */
+int64_t workbench_order(struct workbench *workbench, const struct run_info *run, enum action action,
+                        bool confirmed);
+/* The scheduled learning rate times `factor`. */
+int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, double factor);
 
 /* Asks a yes/no question about `action`. */
 void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)

@@ -17,8 +17,8 @@ struct axis {
 
 /* An axis over [lo, hi] with at most max_ticks (capped at AXIS_TICKS_MAX) round values: multiples of 1, 2 or
  * 5 times a power of ten; on a log axis decades, then their 2s and 5s where there is room. A range that is
- * empty, reversed or not finite is widened or replaced, never refused; a log axis needs hi > 0, else it is
- * linear. */
+ * empty is widened, one that is reversed or not finite replaced by [0, 1]; a log axis needs hi > 0, else it
+ * is linear. */
 void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks);
 
 /* Whole numbers only (steps). */
@@ -29,5 +29,7 @@ double axis_position(const struct axis *axis, double value);
 
 /* Four significant digits in at most 8 columns: "3.124", "12.3k", "3.00e-4", "NaN", "-inf". Returns buf. */
 char *axis_format(double value, char *buf, size_t size);
+/* The same in an array of the enclosing block: for an argument of printf. */
+#define AXIS_TEXT(value) axis_format(value, (char[32]){0}, 32)
 
 #endif

@@ -6,41 +6,26 @@
 
 enum status canvas_reset(struct canvas *canvas, int w, int h, enum glyph_level level, struct err *err)
 {
-    if (w < 0) w = 0;
-    if (h < 0) h = 0;
-    int dot_w = level == GLYPHS_BRAILLE ? 2 : 1;
-    size_t cells = (size_t)w * (size_t)h, columns = (size_t)w * (size_t)dot_w;
-    if (cells > canvas->cell_capacity) {
-        uint8_t *bits = realloc(canvas->bits, cells);
-        if (bits) canvas->bits = bits;
-        uint8_t *style = realloc(canvas->style, cells);
-        if (style) canvas->style = style;
-        if (!bits || !style)
-            return err_set(err, STATUS_NO_MEMORY, "no memory for a chart of %d x %d cells", w, h);
-        canvas->cell_capacity = cells;
-    }
-    if (columns > canvas->column_capacity) {
-        struct canvas_column *grown = realloc(canvas->columns, columns * sizeof *grown);
+    canvas->w = w > 0 ? w : 0;
+    canvas->h = h > 0 ? h : 0;
+    canvas->level = level;
+    canvas->dot_w = level == GLYPHS_BRAILLE ? 2 : 1;
+    canvas->dot_h = level == GLYPHS_BRAILLE ? 4 : level == GLYPHS_BLOCK ? 2 : 3;
+    size_t columns = (size_t)canvas->w * (size_t)canvas->dot_w, cells = (size_t)canvas->w * (size_t)canvas->h;
+    size_t bytes = columns * sizeof *canvas->columns + cells * sizeof *canvas->cells;
+    if (bytes > canvas->capacity) {
+        void *grown = realloc(canvas->columns, bytes);
         if (!grown) return err_set(err, STATUS_NO_MEMORY, "no memory for a chart of %d x %d cells", w, h);
         canvas->columns = grown;
-        canvas->column_capacity = columns;
+        canvas->capacity = bytes;
     }
-    canvas->w = w;
-    canvas->h = h;
-    canvas->level = level;
-    canvas->dot_w = dot_w;
-    canvas->dot_h = level == GLYPHS_BRAILLE ? 4 : level == GLYPHS_BLOCK ? 2 : 3;
-    if (cells) {
-        memset(canvas->bits, 0, cells);
-        memset(canvas->style, 0, cells);
-    }
+    canvas->cells = (struct canvas_cell *)(canvas->columns + columns);
+    if (cells) memset(canvas->cells, 0, cells * sizeof *canvas->cells);
     return STATUS_OK;
 }
 
 void canvas_release(struct canvas *canvas)
 {
-    free(canvas->bits);
-    free(canvas->style);
     free(canvas->columns);
     *canvas = (struct canvas){0};
 }
@@ -49,8 +34,8 @@ void canvas_dot(struct canvas *canvas, int x, int y, enum style style)
 {
     if (x < 0 || y < 0 || x >= canvas->w * canvas->dot_w || y >= canvas->h * canvas->dot_h) return;
     size_t cell = (size_t)(y / canvas->dot_h) * (size_t)canvas->w + (size_t)(x / canvas->dot_w);
-    canvas->bits[cell] |= (uint8_t)(1u << (y % canvas->dot_h * canvas->dot_w + x % canvas->dot_w));
-    canvas->style[cell] = (uint8_t)style;
+    canvas->cells[cell].bits |= (uint8_t)(1u << (y % canvas->dot_h * canvas->dot_w + x % canvas->dot_w));
+    canvas->cells[cell].style = (uint8_t)style;
 }
 
 void canvas_line(struct canvas *canvas, int x0, int y0, int x1, int y1, enum style style, int every)
@@ -88,12 +73,10 @@ static uint32_t glyph_of(enum glyph_level level, uint8_t bits)
 
 void canvas_blit(const struct canvas *canvas, struct grid *grid, int x, int y)
 {
-    for (int row = 0; row < canvas->h; row++) {
-        for (int column = 0; column < canvas->w; column++) {
-            size_t cell = (size_t)row * (size_t)canvas->w + (size_t)column;
-            if (canvas->bits[cell])
-                grid_put(grid, x + column, y + row, glyph_of(canvas->level, canvas->bits[cell]),
-                         (enum style)canvas->style[cell], ATTR_NONE);
-        }
-    }
+    const struct canvas_cell *cell = canvas->cells;
+    for (int row = 0; row < canvas->h; row++)
+        for (int column = 0; column < canvas->w; column++, cell++)
+            if (cell->bits)
+                grid_put(grid, x + column, y + row, glyph_of(canvas->level, cell->bits),
+                         (enum style)cell->style, ATTR_NONE);
 }

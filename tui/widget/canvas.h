@@ -15,14 +15,18 @@ struct canvas_column {
     int non_finite; /* values that were NaN or infinite */
 };
 
+struct canvas_cell {
+    uint8_t bits; /* bit (row * dot_w + column) for each dot */
+    uint8_t style;
+};
+
 struct canvas {
     int w, h;         /* cells */
     int dot_w, dot_h; /* dots a cell */
     enum glyph_level level;
-    uint8_t *bits;                 /* w × h: bit (row * dot_w + column) of the cell */
-    uint8_t *style;                /* w × h */
-    struct canvas_column *columns; /* w × dot_w */
-    size_t cell_capacity, column_capacity;
+    struct canvas_column *columns; /* w × dot_w; one block of memory with the cells */
+    struct canvas_cell *cells;     /* w × h */
+    size_t capacity;               /* bytes */
 };
 
 /* Blank, of this size in cells. Zero `canvas` before its first use. The only error is STATUS_NO_MEMORY. */

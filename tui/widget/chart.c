@@ -1,6 +1,7 @@
 /* See chart.h. */
 #include "tui/widget/chart.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -139,17 +140,7 @@ static void draw_columns(const struct drawing *d, enum style style, int every, b
     }
 }
 
-/* After the dots: a cross at the top wherever a value was NaN or infinite. */
-static void draw_non_finite(const struct drawing *d, const struct chart_trace *trace)
-{
-    size_t i, end = visible(d->chart, trace, &i);
-    for (; i < end; i++) {
-        if (!trace->points[i].non_finite) continue;
-        int x = cell_x(d, point_step(&trace->points[i]));
-        if (x < d->plot.x + d->plot.w) grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
-    }
-}
-
+/* After the dots: a cross at the top wherever a value was NaN or infinite, and the marks of the values. */
 static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
 {
     int last_x = -8; /* marks stay apart, so that the line between them is seen */
@@ -157,7 +148,9 @@ static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
         int x = cell_x(d, point_step(p));
-        if (!isfinite(p->last) || x - last_x < 3 || x >= d->plot.x + d->plot.w) continue;
+        if (x >= d->plot.x + d->plot.w) continue;
+        if (p->non_finite) grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
+        if (!trace->marks || !isfinite(p->last) || x - last_x < 3) continue;
         last_x = x;
         grid_put(d->grid, x, cell_y(d, p->last), 0x25C6, trace->style, ATTR_NONE);
     }
@@ -169,115 +162,100 @@ static void draw_traces(const struct drawing *d)
 {
     struct err ignored; /* the canvas is as large as before */
     const struct chart_trace *traces = d->chart->trace;
-    bool smooth = false;
-    for (int t = d->chart->trace_count - 1; t >= 0; t--) {
-        int every = traces[t].marks ? 3 : traces[t].trend ? 2 : 1;
-        smooth = smooth || traces[t].smooth;
-        reduce(d, &traces[t], NULL);
-        draw_columns(d, traces[t].smooth ? STYLE_DIM : traces[t].style, every, !traces[t].trend);
+    int count = d->chart->trace_count;
+    bool any_smooth = false;
+    for (int t = 0; t < count; t++) any_smooth = any_smooth || traces[t].smooth;
+    for (int smooth = 0; smooth <= any_smooth; smooth++) {
+        if (smooth) (void)canvas_reset(d->canvas, d->plot.w, d->plot.h, d->grid->level, &ignored);
+        for (int t = count - 1; t >= 0; t--) {
+            bool behind = !smooth && traces[t].smooth;
+            if (smooth && !traces[t].smooth) continue;
+            reduce(d, &traces[t], smooth ? traces[t].smooth : NULL);
+            draw_columns(d, behind ? STYLE_DIM : traces[t].style,
+                         traces[t].marks   ? 3
+                         : traces[t].trend ? 2
+                                           : 1,
+                         !traces[t].trend);
+        }
+        canvas_blit(d->canvas, d->grid, d->plot.x, d->plot.y);
     }
-    canvas_blit(d->canvas, d->grid, d->plot.x, d->plot.y);
-    if (smooth) (void)canvas_reset(d->canvas, d->plot.w, d->plot.h, d->grid->level, &ignored);
-    for (int t = d->chart->trace_count - 1; t >= 0; t--) {
-        if (!traces[t].smooth) continue;
-        reduce(d, &traces[t], traces[t].smooth);
-        draw_columns(d, traces[t].style, traces[t].trend ? 2 : 1, !traces[t].trend);
-    }
-    if (smooth) canvas_blit(d->canvas, d->grid, d->plot.x, d->plot.y);
-    for (int t = d->chart->trace_count - 1; t >= 0; t--) {
-        draw_non_finite(d, &traces[t]);
-        if (traces[t].marks) draw_marks(d, &traces[t]);
-    }
+    for (int t = count - 1; t >= 0; t--) draw_marks(d, &traces[t]);
 }
 
-/* The value of a trace in the title: its newest one or, with a cursor, that at `step`. `lost`: of the
- * steps merged into it how many had none. */
-static void trace_value(const struct chart_trace *trace, int64_t step, bool at_cursor, char *value,
-                        size_t size, long long *lost)
+/* The point of a trace whose value stands in the title: its newest one or, with a cursor, that at the cursor.
+ */
+static const struct series_point *title_point(const struct chart *chart, const struct chart_trace *trace)
 {
-    const struct series_point *point = at_cursor || trace->trend ? chart_point_at(trace, step) : NULL;
-    if (!at_cursor && !trace->trend && trace->count) point = &trace->points[trace->count - 1];
+    const struct series_point *newest = trace->count ? &trace->points[trace->count - 1] : NULL;
+    bool at_cursor = chart->cursor >= 0;
+    if (!newest || (!at_cursor && !trace->trend)) return newest;
     /* what is compared with may have ended before; a step more is that of an evaluation after its last one */
-    if (at_cursor && trace->trend && point && step > trace->points[trace->count - 1].last_step + 1)
-        point = NULL;
-    *lost = 0;
-    if (!point)
-        snprintf(value, size, "--");
-    else if (trace->smooth && !at_cursor)
-        axis_format(trace->smooth[point - trace->points], value, size);
-    else
-        axis_format(point->non_finite == point->count && point->count ? NAN : point->last, value, size);
-    if (point && at_cursor && point->count > point->non_finite) *lost = (long long)point->non_finite;
+    if (at_cursor && trace->trend && chart->cursor > newest->last_step + 1) return NULL;
+    return chart_point_at(trace, at_cursor ? chart->cursor : chart->last_step);
 }
 
-/* A value is drawn whole or not at all; its name before it as far as there is room. Returns where the next
- * one begins. */
-static int draw_value(struct grid *grid, int x, int y, int end, const struct chart_trace *trace, int64_t step,
-                      bool at_cursor)
+/* A value in the title is drawn whole or not at all; what explains it as far as there is room. */
+struct value {
+    uint32_t symbol; /* 0: neither symbol nor name */
+    const char *name;
+    enum style style, more_style;
+    char text[24], more[32];
+};
+
+static void draw_value(struct pen *pen, const struct value *value)
 {
-    char value[24];
-    long long lost;
-    trace_value(trace, step, at_cursor, value, sizeof value, &lost);
-    int gap = trace->name ? 2 : 1, w = glyph_text_width(value);
-    int name_w = trace->name ? glyph_text_width(trace->name) : 0, room = end - x - gap - w;
-    if (trace->name) room -= 2;               /* the mark */
-    if (name_w > room - 1) name_w = room - 1; /* and a space after it */
-    if (room < 0) return x;
-    grid_fill(grid, (struct rect){x, y, gap, 1}, ' ', STYLE_TEXT, 0);
-    x += gap;
-    if (trace->name) {
-        grid_put(grid, x, y, trace->marks ? 0x25C6 : trace->trend ? 0x00B7 : 0x2501, trace->style, ATTR_BOLD);
-        grid_put(grid, x + 1, y, ' ', STYLE_TEXT, 0);
-        x += 2;
+    enum { NAME_LEAST = 5 }; /* columns of a name that is cut */
+    int gap = value->symbol ? 4 : 1, room = pen->end - pen->x - gap - glyph_text_width(value->text);
+    int name = value->symbol ? glyph_text_width(value->name) : 0, more = glyph_text_width(value->more);
+    if (room < 0) return;
+    grid_fill(pen->grid, (struct rect){pen->x, pen->y, gap, 1}, ' ', STYLE_TEXT, 0);
+    if (value->symbol) grid_put(pen->grid, pen->x + 2, pen->y, value->symbol, value->style, ATTR_BOLD);
+    pen->x += gap;
+    if (more > room) more = 0;
+    room -= more + 1;
+    if (name > room) name = room < NAME_LEAST ? 0 : room;
+    if (name > 0) {
+        pen->x += grid_text(pen->grid, pen->x, pen->y, name, STYLE_DIM, 0, value->name);
+        pen_print(pen, STYLE_TEXT, 0, " ");
     }
-    if (name_w > 1) {
-        x += grid_text(grid, x, y, name_w, STYLE_DIM, 0, trace->name);
-        grid_put(grid, x++, y, ' ', STYLE_TEXT, 0);
-    }
-    x += grid_text(grid, x, y, w, trace->style, ATTR_BOLD, value);
-    if (lost) x += grid_printf(grid, x, y, end - x, STYLE_BAD, 0, " %lld NaN", lost);
-    return x;
+    pen_print(pen, value->style, ATTR_BOLD, "%s", value->text);
+    if (more) pen_print(pen, value->more_style, 0, "%s", value->more);
 }
 
-/* The best value with its step, or what of it there is room for. */
-static int draw_best(struct grid *grid, int x, int y, int end, const struct chart *chart)
+static void draw_trace_value(struct pen *pen, const struct chart *chart, const struct chart_trace *trace)
 {
-    char value[24], step[32];
-    axis_format(chart->best, value, sizeof value);
-    int step_w = snprintf(step, sizeof step, " @%lld", (long long)chart->best_step);
-    int room = end - x - 4 - glyph_text_width(value); /* a gap, the star, a space */
-    if (room < 0) return x;
-    grid_fill(grid, (struct rect){x, y, 4, 1}, ' ', STYLE_TEXT, 0);
-    grid_put(grid, x + 2, y, 0x2605, STYLE_BEST, ATTR_BOLD);
-    x += 4;
-    if (room >= 5 + step_w) x += grid_text(grid, x, y, 5, STYLE_DIM, 0, "best ");
-    x += grid_text(grid, x, y, end - x, STYLE_BEST, ATTR_BOLD, value);
-    if (room >= step_w) x += grid_text(grid, x, y, end - x, STYLE_DIM, 0, step);
-    return x;
+    const struct series_point *point = title_point(chart, trace);
+    struct value value = {.name = trace->name, .style = trace->style, .more_style = STYLE_BAD, .text = "--"};
+    if (trace->name) value.symbol = trace->marks ? 0x25C6 : trace->trend ? 0x00B7 : 0x2501;
+    if (point && trace->smooth && chart->cursor < 0)
+        axis_format(trace->smooth[point - trace->points], value.text, sizeof value.text);
+    else if (point)
+        axis_format(point->non_finite == point->count && point->count ? NAN : point->last, value.text,
+                    sizeof value.text);
+    /* of the steps merged into one point some may have had no number */
+    if (point && chart->cursor >= 0 && point->non_finite && point->count > point->non_finite)
+        snprintf(value.more, sizeof value.more, " %" PRId64 " NaN", point->non_finite);
+    draw_value(pen, &value);
 }
 
 static void draw_title(struct grid *grid, struct rect area, const struct chart *chart, bool log)
 {
-    int x = area.x, end = area.x + area.w, y = area.y;
-    grid_fill(grid, (struct rect){x, y, area.w, 1}, 0x2500, chart->focused ? STYLE_ACCENT : STYLE_RULE, 0);
-    grid_put(grid, x, y, ' ', STYLE_TEXT, 0);
-    if (chart->focused) grid_put(grid, x, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
-    x += 1;
-    x += grid_text(grid, x, y, end - x, chart->focused ? STYLE_ACCENT : STYLE_TEXT, ATTR_BOLD, chart->title);
-    if (chart->unit && area.w >= 50) x += grid_printf(grid, x, y, end - x, STYLE_DIM, 0, " %s", chart->unit);
-    if (log) x += grid_text(grid, x, y, end - x, STYLE_DIM, 0, " log");
-    if (chart->decay > 0) x += grid_printf(grid, x, y, end - x, STYLE_DIM, 0, " ema %g", chart->decay);
-    bool at_cursor = chart->cursor >= 0;
-    if (at_cursor) {
-        grid_put(grid, x, y, ' ', STYLE_TEXT, 0);
-        x += 1 + grid_printf(grid, x + 1, y, end - x - 1, STYLE_ACCENT, ATTR_BOLD, "@%lld",
-                             (long long)chart->cursor);
-    }
-    for (int t = 0; t < chart->trace_count; t++)
-        x = draw_value(grid, x, y, end - 1, &chart->trace[t], at_cursor ? chart->cursor : chart->last_step,
-                       at_cursor);
-    if (chart->best_step >= 0) x = draw_best(grid, x, y, end - 1, chart);
-    grid_put(grid, x, y, ' ', STYLE_TEXT, 0);
+    struct pen pen = {grid, area.x + 1, area.y, area.x + area.w};
+    enum style style = chart->focused ? STYLE_ACCENT : STYLE_TEXT;
+    grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, chart->focused ? style : STYLE_RULE, 0);
+    grid_put(grid, area.x, area.y, chart->focused ? 0x25B8 : ' ', style, ATTR_BOLD);
+    pen_print(&pen, style, ATTR_BOLD, "%s", chart->title);
+    if (chart->unit && area.w >= 50) pen_print(&pen, STYLE_DIM, 0, " %s", chart->unit);
+    if (log) pen_print(&pen, STYLE_DIM, 0, " log");
+    if (chart->decay > 0) pen_print(&pen, STYLE_DIM, 0, " ema %g", chart->decay);
+    if (chart->cursor >= 0) pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, " @%" PRId64, chart->cursor);
+    pen.end--;
+    for (int t = 0; t < chart->trace_count; t++) draw_trace_value(&pen, chart, &chart->trace[t]);
+    struct value best = {0x2605, "best", STYLE_BEST, STYLE_DIM, "", ""};
+    axis_format(chart->best, best.text, sizeof best.text);
+    snprintf(best.more, sizeof best.more, " @%" PRId64, chart->best_step);
+    if (chart->best_step >= 0) draw_value(&pen, &best);
+    grid_put(grid, pen.x, pen.y, ' ', STYLE_TEXT, 0);
 }
 
 static bool is_visible(const struct drawing *d, int64_t step)
@@ -307,12 +285,17 @@ static void draw_axes(const struct drawing *d)
     }
 }
 
-/* The same mark in row y at each of the steps that are visible. */
-static void mark_steps(const struct drawing *d, const int64_t *steps, size_t count, int y, uint32_t glyph,
-                       enum style style, int attr)
+static void mark_steps(const struct drawing *d, bool events)
 {
-    for (size_t i = 0; i < count; i++)
-        if (is_visible(d, steps[i])) grid_put(d->grid, cell_x(d, (double)steps[i]), y, glyph, style, attr);
+    for (size_t i = 0; i < d->chart->mark_count; i++) {
+        const struct chart_mark *mark = &d->chart->marks[i];
+        if (mark->event != events || !is_visible(d, mark->step)) continue;
+        if (events)
+            grid_put(d->grid, cell_x(d, (double)mark->step), d->plot.y, '!', STYLE_WARN, ATTR_BOLD);
+        else
+            grid_put(d->grid, cell_x(d, (double)mark->step), d->plot.y + d->plot.h - 1, 0x25B2, STYLE_ACCENT,
+                     0);
+    }
 }
 
 static void draw_cursor(const struct drawing *d)
@@ -338,10 +321,10 @@ static bool init_values(struct drawing *d)
     if (any && chart->zero && !chart->log) {
         lo = fmin(lo, 0);
         hi = fmax(hi, 0) * 1.05;
-    } else if (any && chart->least_span > 0 && !chart->log && hi - lo < chart->least_span * fabs(hi)) {
-        double middle = (lo + hi) / 2, half = chart->least_span * fabs(hi) / 2;
-        lo = middle - half;
-        hi = middle + half;
+    } else if (any && !chart->log) {
+        double more = fmax(chart->least_span * fabs(hi) - (hi - lo), 0) / 2;
+        lo -= more;
+        hi += more;
     }
     axis_init(&d->y, any ? lo : NAN, hi, chart->log, ticks > 8 ? 8 : ticks);
     return any;
@@ -359,20 +342,19 @@ enum status chart_draw(struct grid *grid, struct rect area, const struct chart *
     if (canvas_reset(canvas, d.plot.w, d.plot.h, grid->level, err)) return err->status;
     axis_init_steps(&d.x, (double)chart->first_step, (double)chart->last_step, d.plot.w / 10);
     if (!any) {
-        bool seen = chart->trace_count && chart->trace[0].count;
-        const char *text = seen           ? "no finite value in this range"
-                           : chart->ended ? "not recorded"
-                                          : "waiting for the first value";
+        const char *text = chart->trace[0].count ? "no finite value in this range"
+                           : chart->ended        ? "not recorded"
+                                                 : "waiting for the first value";
         grid_text(grid, d.plot.x + 1, d.plot.y + d.plot.h / 2, d.plot.w - 1, STYLE_DIM, 0, text);
         d.y.count = 0;
     }
     draw_axes(&d);
-    mark_steps(&d, chart->mark_steps, chart->mark_count, d.plot.y + d.plot.h - 1, 0x25B2, STYLE_ACCENT, 0);
+    mark_steps(&d, false);
     draw_traces(&d);
     if (is_visible(&d, chart->best_step) && isfinite(chart->best))
         grid_put(grid, cell_x(&d, (double)chart->best_step), cell_y(&d, chart->best), 0x2605, STYLE_BEST,
                  ATTR_BOLD);
-    mark_steps(&d, chart->event_steps, chart->event_count, d.plot.y, '!', STYLE_WARN, ATTR_BOLD);
+    if (chart->events) mark_steps(&d, true);
     if (chart->cursor >= 0) draw_cursor(&d);
     return STATUS_OK;
 }

@@ -25,6 +25,13 @@ struct chart_trace {
     bool trend; /* only the means, as a dotted line: a run to compare with, recognized without colour */
 };
 
+/* An order that took effect: a small triangle on the axis; or a warning or error: an exclamation mark at the
+ * plot's upper edge. */
+struct chart_mark {
+    int64_t step;
+    bool event;
+};
+
 struct chart {
     const char *title; /* "loss" */
     const char *unit;  /* "nats"; NULL: none */
@@ -41,11 +48,9 @@ struct chart {
     int64_t cursor;    /* step under the cursor; -1: none */
     int64_t best_step; /* marked with a star at `best`; -1: none */
     double best;
-    const int64_t *mark_steps; /* orders and resumes: a small triangle on the axis; borrowed */
+    const struct chart_mark *marks; /* borrowed */
     size_t mark_count;
-    const int64_t
-        *event_steps; /* warnings and errors: an exclamation mark at the plot's upper edge; borrowed */
-    size_t event_count;
+    bool events; /* their marks are drawn, too */
 };
 
 /* Draws into `area`, all of which it owns. Too small an area shows only the title. STATUS_NO_MEMORY when the

@@ -121,22 +121,45 @@ int grid_text_right(struct grid *grid, int x, int y, int width, enum style style
     return grid_text(grid, x + indent, y, width - indent, style, attr, text);
 }
 
-int grid_text_fitting(struct grid *grid, int x, int y, int width, enum style style, int attr,
-                      const char *const *words)
-{
-    while (words[1] && glyph_text_width(words[0]) > width) words++;
-    return grid_text(grid, x, y, width, style, attr, words[0]);
-}
-
-int grid_printf(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *format,
-                ...)
+void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
 {
     char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return grid_text(grid, x, y, width, style, attr, text);
+    if (area->h > 0) grid_text(grid, area->x + 1, area->y, area->w - 2, style, attr, text);
+    if (area->h > 0) rect_skip(area, 1);
+}
+
+void pen_print(struct pen *pen, enum style style, int attr, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pen->x += grid_text(pen->grid, pen->x, pen->y, pen->end - pen->x, style, attr, text);
+}
+
+void pen_fact(struct pen *pen, const char *label, enum style style, const char *format, ...)
+{
+    char value[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    int label_w = glyph_text_width(label) + (*label != 0);
+    if (pen->x + label_w + glyph_text_width(value) > pen->end) return;
+    pen_print(pen, STYLE_DIM, 0, "%s", label);
+    pen->x += *label != 0;
+    pen_print(pen, style, ATTR_BOLD, "%s", value);
+    pen->x += 3;
+}
+
+void pen_print_right(struct pen *pen, enum style style, int attr, const char *text)
+{
+    grid_text_right(pen->grid, pen->x, pen->y, pen->end - pen->x, style, attr, text);
 }
 
 /* --- text in a rectangle --- */
@@ -179,20 +202,12 @@ int wrap_rows(const char *text, int width)
 int wrap_draw(struct grid *grid, struct rect area, enum style style, const char *text)
 {
     int rows = 0;
-    if (area.w <= 0) return 0;
-    while (*text && rows < area.h) {
-        const char *next, *end = wrap_line(text, area.w, &next);
-        char line[2048];
-        size_t n = (size_t)(end - text);
-        if (n >= sizeof line) n = sizeof line - 1;
-        memcpy(line, text, n);
-        line[n] = '\0';
-        int used = grid_text(grid, area.x, area.y + rows, area.w, style, ATTR_NONE, line);
-        if (*next && rows == area.h - 1)
-            grid_put(grid, area.x + (used < area.w ? used : area.w - 1), area.y + rows, 0x2026, style,
-                     ATTR_NONE);
-        text = next;
-        rows++;
+    for (const char *next; area.w > 0 && *text && rows < area.h; text = next, rows++) {
+        struct pen pen = {grid, area.x, area.y + rows, area.x + area.w};
+        const char *end = wrap_line(text, area.w, &next);
+        pen_print(&pen, style, ATTR_NONE, "%.*s", (int)(end - text), text);
+        bool cut = *next && rows == area.h - 1;
+        if (cut) grid_put(grid, pen.x - (pen.x == pen.end), pen.y, 0x2026, style, ATTR_NONE);
     }
     return rows;
 }
@@ -201,32 +216,29 @@ int wrap_draw(struct grid *grid, struct rect area, enum style style, const char 
 
 struct rect grid_box(struct grid *grid, struct rect area, enum style style, const char *title)
 {
-    if (area.w < 2 || area.h < 2) return (struct rect){area.x, area.y, 0, 0};
+    struct rect inside = {area.x + 1, area.y + 1, area.w - 2, area.h - 2};
     int right = area.x + area.w - 1, bottom = area.y + area.h - 1;
-    grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, style, 0);
-    grid_fill(grid, (struct rect){area.x, bottom, area.w, 1}, 0x2500, style, 0);
-    grid_fill(grid, (struct rect){area.x, area.y, 1, area.h}, 0x2502, style, 0);
-    grid_fill(grid, (struct rect){right, area.y, 1, area.h}, 0x2502, style, 0);
+    if (area.w < 2 || area.h < 2) return (struct rect){area.x, area.y, 0, 0};
+    grid_fill(grid, area, 0x2502, style, 0);
+    grid_fill(grid, (struct rect){inside.x, area.y, inside.w, area.h}, 0x2500, style, 0);
+    grid_fill(grid, inside, ' ', STYLE_TEXT, 0);
     grid_put(grid, area.x, area.y, 0x250C, style, 0);
     grid_put(grid, right, area.y, 0x2510, style, 0);
     grid_put(grid, area.x, bottom, 0x2514, style, 0);
     grid_put(grid, right, bottom, 0x2518, style, 0);
-    if (title && area.w > 6)
-        grid_printf(grid, area.x + 2, area.y, area.w - 4, STYLE_TEXT, ATTR_BOLD, " %s ", title);
-    return (struct rect){area.x + 1, area.y + 1, area.w - 2, area.h - 2};
+    struct pen pen = {grid, area.x + 2, area.y, right - 1};
+    if (title) pen_print(&pen, STYLE_TEXT, ATTR_BOLD, " %s ", title);
+    return inside;
 }
 
 void grid_title(struct grid *grid, struct rect *area, const char *title, const char *detail)
 {
-    int end = area->x + area->w, x = area->x + 1;
+    struct pen pen = {grid, area->x + 1, area->y, area->x + area->w};
     grid_fill(grid, (struct rect){area->x, area->y, area->w, 1}, 0x2500, STYLE_RULE, 0);
     grid_put(grid, area->x, area->y, ' ', STYLE_TEXT, 0);
-    x += grid_text(grid, x, area->y, end - x, STYLE_TEXT, ATTR_BOLD, title);
-    if (detail && *detail && end - x > 4) {
-        grid_put(grid, x++, area->y, ' ', STYLE_TEXT, 0);
-        x += grid_text(grid, x, area->y, end - x - 1, STYLE_DIM, 0, detail);
-    }
-    if (x < end) grid_put(grid, x, area->y, ' ', STYLE_TEXT, 0);
+    pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "%s", title);
+    if (detail && *detail) pen_print(&pen, STYLE_DIM, 0, " %s", detail);
+    pen_print(&pen, STYLE_DIM, 0, " ");
     rect_skip(area, 1);
 }
 
@@ -235,18 +247,6 @@ void grid_scroll_marks(struct grid *grid, struct rect area, bool above, bool bel
     int x = area.x + area.w - 1;
     if (above) grid_put(grid, x, area.y, 0x25B2, STYLE_ACCENT, ATTR_BOLD);
     if (below) grid_put(grid, x, area.y + area.h - 1, 0x25BC, STYLE_ACCENT, ATTR_BOLD);
-}
-
-void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    if (area->h <= 0) return;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    grid_text(grid, area->x + 1, area->y, area->w - 2, style, attr, text);
-    rect_skip(area, 1);
 }
 
 char *grid_row(const struct grid *grid, int y, char *buf, size_t size)

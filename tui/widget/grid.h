@@ -72,12 +72,26 @@ void grid_put(struct grid *grid, int x, int y, uint32_t glyph, enum style style,
 /* UTF-8 text in at most `width` columns; longer text ends in an ellipsis. Returns the columns used. */
 int grid_text(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
 int grid_text_right(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
-/* The longest words there is room for, so that none are cut: `words` goes from long to short and ends in
- * NULL; the last ones are cut where even they do not fit. */
-int grid_text_fitting(struct grid *grid, int x, int y, int width, enum style style, int attr,
-                      const char *const *words);
-int grid_printf(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *format,
-                ...) __attribute__((format(printf, 7, 8)));
+
+/* Text in the first row of `area`, a column away from its sides; takes that row off the area, which may be
+ * empty. */
+void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* A row being written from the left: the next text begins at x, none reaches `end`. */
+struct pen {
+    struct grid *grid;
+    int x, y, end;
+};
+
+/* Writes as much as there is room for. */
+void pen_print(struct pen *pen, enum style style, int attr, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* "label value" with the label dimmed, and three columns of distance; nothing where not all of it fits. */
+void pen_fact(struct pen *pen, const char *label, enum style style, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* At the end of the row. */
+void pen_print_right(struct pen *pen, enum style style, int attr, const char *text);
 
 /* --- text in a rectangle: words are wrapped, newlines kept, words longer than a line are cut --- */
 
@@ -102,11 +116,6 @@ void grid_title(struct grid *grid, struct rect *area, const char *title, const c
 
 /* Arrows at the right edge of `area`: there is more above it, below it. */
 void grid_scroll_marks(struct grid *grid, struct rect area, bool above, bool below);
-
-/* Text in the first row of `area`, a column away from its sides; takes that row off the area, which may be
- * empty. */
-void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
 
 /* Row y as UTF-8 with trailing spaces removed. Returns buf. For tests, dumps and the README's picture. */
 char *grid_row(const struct grid *grid, int y, char *buf, size_t size);

@@ -3,60 +3,58 @@
 
 #include <string.h>
 
-enum {
-    SAMPLE_LEAST = 2,
-    CHART_LEAST = 4
-}; /* rows that an event leaves as long as the others can give it some */
-
 bool layout_too_small(int w, int h)
 {
     return w < LAYOUT_MIN_W || h < LAYOUT_MIN_H;
 }
 
-/* The charts in what the text below them leaves. */
-static void place_charts(struct run_layout *out, int main_w, int room, bool enlarged)
+struct rect layout_centre(int screen_w, int screen_h, int w, int h)
 {
-    int top = out->header.h;
+    if (w > screen_w) w = screen_w;
+    if (h > screen_h) h = screen_h;
+    return (struct rect){(screen_w - w) / 2, (screen_h - h) / 2, w, h};
+}
+
+/* The charts in what the text below them leaves. */
+static void place_charts(struct run_layout *out, bool enlarged)
+{
+    struct rect all = {0, out->header.h, out->sample.w, out->sample.y - out->header.h};
+    struct rect upper = all, lower = all;
+    bool four = all.w >= 100 && all.h >= 16;
     memset(out->chart, 0, sizeof out->chart);
-    if (enlarged || room < 10) {
-        out->chart_count = 1;
-        out->chart[0] = (struct rect){0, top, main_w, room};
-    } else if (main_w >= 100 && room >= 16) {
-        int left = (main_w - 2) / 2, upper = (room + 1) / 2;
-        out->chart_count = 4;
-        out->chart[0] = (struct rect){0, top, left, upper};
-        out->chart[1] = (struct rect){left + 2, top, main_w - left - 2, upper};
-        out->chart[2] = (struct rect){0, top + upper, left, room - upper};
-        out->chart[3] = (struct rect){left + 2, top + upper, main_w - left - 2, room - upper};
-    } else {
-        int upper = room >= 12 ? (room * 3 + 2) / 5 : room / 2;
-        out->chart_count = 2;
-        out->chart[0] = (struct rect){0, top, main_w, upper};
-        out->chart[1] = (struct rect){0, top + upper, main_w, room - upper};
+    out->chart[0] = all;
+    out->chart_count = enlarged || all.h < 10 ? 1 : four ? 4 : 2;
+    upper.h = four ? (all.h + 1) / 2 : all.h >= 12 ? (all.h * 3 + 2) / 5 : all.h / 2;
+    rect_skip(&lower, upper.h);
+    for (int i = 0, count = out->chart_count, left = (all.w - 2) / 2; count > 1 && i < count; i++) {
+        struct rect chart = i < count / 2 ? upper : lower;
+        if (four) chart.x = i % 2 ? left + 2 : 0;
+        if (four) chart.w = i % 2 ? all.w - left - 2 : left;
+        out->chart[i] = chart;
     }
+}
+
+/* Places what lies between header and footer, the text from below. */
+static void place(struct run_layout *out, int sample, int events, bool enlarged)
+{
+    int w = out->sample.w, bottom = out->footer.y;
+    out->events = (struct rect){0, bottom - events, w, events};
+    out->sample = (struct rect){0, bottom - events - sample, w, sample};
+    place_charts(out, enlarged);
 }
 
 void layout_run(int w, int h, bool enlarged, struct run_layout *out)
 {
     memset(out, 0, sizeof *out);
     if (layout_too_small(w, h)) return;
-    int header = h >= 16 ? 4 : 3, top = header, bottom = h - 1;
-    out->header = (struct rect){0, 0, w, header};
-    out->footer = (struct rect){0, h - 1, w, 1};
-    int main_w = w;
-    if (w >= 160 && h >= 30) {
-        int side = w / 4 > 56 ? 56 : w / 4;
-        out->side = (struct rect){w - side, top, side, bottom - top};
-        main_w = w - side - 2;
-    }
+    int header = h >= 16 ? 4 : 3, side = w >= 160 && h >= 30 ? w / 4 > 56 ? 56 : w / 4 : 0;
     int sample = h >= 50 ? 9 : h >= 36 ? 7 : h >= 22 ? 3 : 0;
     int events = h >= 50 ? 4 : h >= 36 ? 3 : h >= 20 ? 1 : 0;
-    if (out->side.w) events = 0; /* the side panel has them */
-    bottom -= events;
-    out->events = (struct rect){0, bottom, main_w, events};
-    bottom -= sample;
-    out->sample = (struct rect){0, bottom, main_w, sample};
-    place_charts(out, main_w, bottom - top, enlarged);
+    out->header = (struct rect){0, 0, w, header};
+    out->footer = (struct rect){0, h - 1, w, 1};
+    if (side) out->side = (struct rect){w - side, header, side, h - 1 - header};
+    out->sample.w = side ? w - side - 2 : w;
+    place(out, sample, side ? 0 : events, enlarged); /* the side panel has them */
 }
 
 /* Moves up to `wanted` rows, if that is any, from `from`, which keeps `kept`. */
@@ -70,22 +68,60 @@ static void move_rows(int *from, int *to, int wanted, int kept)
 
 void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used, int wanted, int needed)
 {
-    int bottom = layout->footer.y, top = layout->header.h, w = layout->events.w;
-    int events = layout->events.h, sample = layout->sample.h, room = bottom - top - events - sample;
+    int events = layout->events.h, sample = layout->sample.h, room = layout->sample.y - layout->header.h;
     if (!layout->footer.w) return;
-    move_rows(&sample, &events, (wanted > needed ? wanted : needed) - events, sample_used);
-    move_rows(&sample, &events, needed - events, SAMPLE_LEAST);
-    move_rows(&room, &events, needed - events, CHART_LEAST);
+    move_rows(&sample, &events, wanted - events, sample_used);
     move_rows(&sample, &events, needed - events, 0);
     move_rows(&room, &events, needed - events, 0);
-    layout->events = (struct rect){0, bottom - events, w, events};
-    layout->sample = (struct rect){0, bottom - events - sample, w, sample};
-    place_charts(layout, w, room, enlarged);
+    place(layout, sample, events, enlarged);
 }
 
-struct rect layout_centre(int screen_w, int screen_h, int w, int h)
+/* --- tables --- */
+
+static int total(const int *widths, int count, int gap)
 {
-    if (w > screen_w) w = screen_w;
-    if (h > screen_h) h = screen_h;
-    return (struct rect){(screen_w - w) / 2, (screen_h - h) / 2, w, h};
+    int sum = -gap;
+    for (int i = 0; i < count; i++)
+        if (widths[i]) sum += widths[i] + gap;
+    return sum;
+}
+
+void table_fit(const struct table_column *columns, int count, int width, int gap, int *widths)
+{
+    for (int i = 0; i < count; i++) widths[i] = columns[i].min;
+    while (total(widths, count, gap) > width) {
+        int drop = -1;
+        for (int i = 0; i < count; i++)
+            if (widths[i] && columns[i].rank > 0 && (drop < 0 || columns[i].rank > columns[drop].rank))
+                drop = i;
+        if (drop < 0) break;
+        widths[drop] = 0;
+    }
+    for (bool grew = true; grew && total(widths, count, gap) < width;) {
+        grew = false;
+        for (int i = 0; i < count && total(widths, count, gap) < width; i++) {
+            if (widths[i] && widths[i] < columns[i].max) {
+                widths[i]++;
+                grew = true;
+            }
+        }
+    }
+}
+
+void table_draw_titles(struct grid *grid, int x, int y, const struct table_column *columns, int count,
+                       int gap, const int *widths, int attr)
+{
+    for (int i = 0; i < count; i++) {
+        if (!widths[i]) continue;
+        (columns[i].right ? grid_text_right : grid_text)(grid, x, y, widths[i], STYLE_DIM, attr,
+                                                         columns[i].title);
+        x += widths[i] + gap;
+    }
+}
+
+void table_scroll(size_t *first, size_t at, size_t count, size_t page)
+{
+    if (at < *first) *first = at;
+    if (at >= *first + page) *first = at - page + 1;
+    if (*first + page > count) *first = count > page ? count - page : 0;
 }

@@ -1,5 +1,4 @@
-/* Where things go on a screen of a given size: plain arithmetic, tested at every size. All rectangles lie
- * inside the screen and do not overlap; one that has no room is empty (w or h 0). */
+/* Where things go on a screen of a given size: plain arithmetic, tested at every size. */
 #ifndef ANNEAL_TUI_LAYOUT_H
 #define ANNEAL_TUI_LAYOUT_H
 
@@ -11,6 +10,12 @@ enum { LAYOUT_MIN_W = 40, LAYOUT_MIN_H = 10, LAYOUT_CHARTS = 4 };
 
 /* Below LAYOUT_MIN_W × LAYOUT_MIN_H a view shows only that the terminal is too small. */
 bool layout_too_small(int w, int h);
+
+/* A rectangle of at most w × h centred in the screen. */
+struct rect layout_centre(int screen_w, int screen_h, int w, int h);
+
+/* --- the view of a run: rectangles inside the screen that do not overlap; one without room has w or h 0 ---
+ */
 
 struct run_layout {
     struct rect header;               /* name, progress, numbers */
@@ -30,7 +35,24 @@ void layout_run(int w, int h, bool enlarged, struct run_layout *out);
  * charts: what is needed is what the user asked to read. */
 void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used, int wanted, int needed);
 
-/* A rectangle of at most w × h centred in the screen. */
-struct rect layout_centre(int screen_w, int screen_h, int w, int h);
+/* --- tables --- */
+
+struct table_column {
+    const char *title;
+    int min, max; /* columns of text; what is left over is shared up to max */
+    int rank;     /* 0 is never dropped; the highest goes first */
+    bool right;   /* numbers: aligned to the right */
+};
+
+/* Sets widths[count] for a total of `width` with `gap` columns between; 0: dropped. */
+void table_fit(const struct table_column *columns, int count, int width, int gap, int *widths);
+
+/* The titles of the columns in row y from column x on. */
+void table_draw_titles(struct grid *grid, int x, int y, const struct table_column *columns, int count,
+                       int gap, const int *widths, int attr);
+
+/* Moves the first row that is shown so that row `at` of `count` is on a page of `page` rows and no page ends
+ * in blank rows for want of scrolling. */
+void table_scroll(size_t *first, size_t at, size_t count, size_t page);
 
 #endif

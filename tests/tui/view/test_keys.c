@@ -9,7 +9,6 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "tui/view/help.h"
 #include "tui/view/keys.h"
 
 static bool means(const struct key *key, uint32_t code)
@@ -77,10 +76,10 @@ static void the_help_shows_every_key_of_a_context_by_scrolling(void **state)
     assert_int_equal(grid_resize(&grid, 80, 12, &err), STATUS_OK);
     grid.level = GLYPHS_BRAILLE;
     for (int wanted = 0; wanted < 60; wanted++) {
-        int scroll = wanted;
+        size_t scroll = (size_t)wanted;
         grid_clear(&grid);
-        help_draw(&grid, CONTEXT_RUN, &scroll);
-        assert_true(scroll <= wanted);
+        keys_draw_help(&grid, CONTEXT_RUN, &scroll);
+        assert_true(scroll <= (size_t)wanted);
         for (int y = 0; y < grid.h; y++) {
             char row[512];
             grid_row(&grid, y, row, sizeof row);
@@ -104,9 +103,9 @@ static void scroll_help(int w, enum key_context context, char *buf, size_t size)
     assert_int_equal(grid_resize(&grid, w, 24, &err), STATUS_OK);
     grid.level = GLYPHS_BRAILLE;
     for (int wanted = 0; wanted < 120; wanted++) {
-        int scroll = wanted;
+        size_t scroll = (size_t)wanted;
         grid_clear(&grid);
-        help_draw(&grid, context, &scroll);
+        keys_draw_help(&grid, context, &scroll);
         for (int y = 0; y < grid.h; y++) {
             char row[1024];
             used += (size_t)snprintf(buf + used, size - used, "%s\n", grid_row(&grid, y, row, sizeof row));
@@ -143,7 +142,7 @@ static void hints_always_show_the_way_back(void **state)
         char row[1024];
         assert_int_equal(grid_resize(&grid, w, 1, &err), STATUS_OK);
         grid.level = GLYPHS_ASCII;
-        help_draw_hints(&grid, (struct rect){0, 0, w, 1}, CONTEXT_RUN);
+        keys_draw_hints(&grid, (struct rect){0, 0, w, 1}, CONTEXT_RUN);
         grid_row(&grid, 0, row, sizeof row);
         assert_non_null(strstr(row, "q back"));
         assert_non_null(strstr(row, "? help"));

@@ -79,19 +79,6 @@ static void an_age_is_in_its_largest_unit(void **state)
     }
 }
 
-static void thousands_are_parted_by_commas(void **state)
-{
-    (void)state;
-    static const struct {
-        int64_t n;
-        const char *text;
-    } cases[] = {{0, "0"}, {999, "999"}, {1000, "1,000"}, {-1234567, "-1,234,567"}, {100000, "100,000"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[32];
-        assert_string_equal(label_thousands(cases[i].n, text, sizeof text), cases[i].text);
-    }
-}
-
 static void a_device_is_described_by_what_is_known_of_it(void **state)
 {
     (void)state;
@@ -114,7 +101,6 @@ int main(void)
         cmocka_unit_test(every_status_has_a_word_and_a_symbol),
         cmocka_unit_test(progress_eta_and_time_worked_follow_from_the_row),
         cmocka_unit_test(an_age_is_in_its_largest_unit),
-        cmocka_unit_test(thousands_are_parted_by_commas),
         cmocka_unit_test(a_device_is_described_by_what_is_known_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

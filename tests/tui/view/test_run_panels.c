@@ -183,11 +183,11 @@ static void an_end_has_its_sentence(void **state)
         {"update runs set status = 'crashed'",
          "its trainer died; `anneal resume ended` goes on from the last checkpoint"},
         {"delete from checkpoints",
-         "its trainer died; `anneal resume ended` begins again: it has no checkpoint yet"},
+         "its trainer died; `anneal resume ended` goes on from the beginning: it has no checkpoint yet"},
         {"update runs set status = 'failed', message = 'the disk is full'", "the disk is full"},
         {"update runs set status = 'early_stopped', message = '';"
          "update early_stopping set verdict = 'stop', patience_used = 3 where step = 450",
-         "stopped early after 450 steps: 3 evaluations in a row did not improve on 2."},
+         "stopped early: 3 evaluations did not improve on 2."},
         {"update early_stopping set verdict = 'waiting', patience = 0",
          "early stopping is off; 3 evaluations since the best one"},
     };

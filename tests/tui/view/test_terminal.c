@@ -115,9 +115,9 @@ static void an_unknown_terminal_is_one_sentence_and_status_1(void **state)
     struct fixture *fixture = *state;
     struct {
         const char *term, *more, *says;
-    } cases[] = {{"no-such-terminal", NULL, "does not know the terminal \"no-such-terminal\""},
-                 {"dumb", NULL, "cannot"},
-                 {"xterm", "TERM", "TERM is not set"}};
+    } cases[] = {{"no-such-terminal", NULL, "on a terminal \"no-such-terminal\" (set TERM"},
+                 {"dumb", NULL, "\"dumb\""},
+                 {"xterm", "TERM", "on a terminal \"\" (set TERM"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct pty *pty = terminal_open(fixture->environment, 24, 200, cases[i].term, cases[i].more, NULL);
         assert_int_equal(pty_wait_exit(pty), 1);

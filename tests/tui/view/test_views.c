@@ -163,13 +163,13 @@ static void how_a_run_stands_is_said_in_words_that_fit(void **state)
                             .status = RUN_STOPPED},
              &run);
     struct workbench *workbench = headless_open(home, "waiting");
-    headless_expect(workbench, 120, 40, 120, "0 of 5 evaluations without improvement, 5 left");
-    headless_expect(workbench, 78, 24, 78, "@100, 0 of 5 evaluations without improvement");
-    headless_expect(workbench, 42, 16, 42, " 0 of 5 evaluations without improvement ");
+    headless_expect(workbench, 120, 40, 120, "0 of 5 evaluations without improvement on ");
+    headless_expect(workbench, 60, 18, 60, " @100 ");
+    headless_expect(workbench, 42, 16, 42, " 0 of 5 evaluations without improvement");
     workbench_close(workbench);
     store_fixture_sql(home, "update runs set status = 'crashed'");
     workbench = headless_open(home, "waiting");
-    headless_expect(workbench, 60, 18, 60, "its trainer died: `anneal resume waiting` ");
+    headless_expect(workbench, 60, 18, 60, "its trainer died; `anneal resume waiting` goes on");
     workbench_close(workbench);
 }
 

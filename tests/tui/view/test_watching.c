@@ -336,7 +336,7 @@ static void a_window_is_read_as_finely_as_it_needs(void **state)
     struct store *store = store_fixture_open(home);
     assert_int_equal(run_model_open(&model, store, run.id, &err), STATUS_OK);
     assert_true(model.series[TRACE_LOSS].level > 1);
-    struct model_curve curve = run_model_curve(&model, TRACE_LOSS);
+    struct chart_trace curve = run_model_trace(&model, TRACE_LOSS);
     assert_true(curve.count <= 2 * MODEL_POINTS && curve.count >= MODEL_POINTS / 4 && !curve.smooth);
     assert_int_equal(run_model_set_range(&model, store, 0, MODEL_SHORT_RUN - 1, 0, &err), STATUS_OK);
     assert_int_equal(model.series[TRACE_LOSS].level, 1);
@@ -345,7 +345,7 @@ static void a_window_is_read_as_finely_as_it_needs(void **state)
     /* smoothed: of the steps themselves, then merged to what a screen can show */
     assert_int_equal(run_model_set_range(&model, store, 0, -1, 0.9, &err), STATUS_OK);
     assert_int_equal(model.series[TRACE_LOSS].level, 1);
-    curve = run_model_curve(&model, TRACE_LOSS);
+    curve = run_model_trace(&model, TRACE_LOSS);
     assert_true(curve.count <= 2 * MODEL_POINTS);
     double acc = 0, weight = 0;
     size_t at = 0;
@@ -358,7 +358,7 @@ static void a_window_is_read_as_finely_as_it_needs(void **state)
         at++;
     }
     assert_int_equal(at, curve.count);
-    assert_null(run_model_curve(&model, TRACE_LR).smooth);
+    assert_null(run_model_trace(&model, TRACE_LR).smooth);
     run_model_release(&model);
     store_close(store);
     /* and the view asks for it: zoomed out a chart is of buckets, zoomed in of steps */

@@ -137,7 +137,7 @@ static void a_bad_value_shows_the_trainers_sentence_in_the_form(void **state)
     pty_send(pty, "n\t\t\t\t");
     pty_wait_text(pty, "optimizer steps until");
     pty_send(pty, "many\x12");
-    pty_wait_text(pty, "not started:");
+    pty_wait_text(pty, "not started");
     pty_wait_text(pty, "many"); /* what was typed is still there */
     pty_send(pty, "\033");
     pty_wait_text(pty, "3 runs, 1 training"); /* and no run was made */

@@ -97,10 +97,11 @@ static void a_ramp_in_braille(void **state)
 static void an_event_is_marked_above_its_step_while_that_is_shown(void **state)
 {
     struct scene *scene = *state;
-    static const int64_t events[] = {50, 101, 700};
+    static const struct chart_mark events[] = {{50, true}, {101, true}, {700, true}};
     fill_ramp(scene, 101);
-    scene->chart.event_steps = events;
-    scene->chart.event_count = 3;
+    scene->chart.marks = events;
+    scene->chart.mark_count = 3;
+    scene->chart.events = true;
     draw(scene, 27, 7);
     assert_picture(&scene->grid, " loss 100.0 ───────────────\n"
                                  "   100┤ ·   ·   ·!  ·  ⣀⡤⠖⠋\n"
@@ -282,13 +283,13 @@ static void a_dotted_trace_never_takes_dots_from_the_first(void **state)
 static void orders_are_marked_below_the_curve_while_their_step_is_shown(void **state)
 {
     struct scene *scene = *state;
-    static const int64_t orders[] = {0, 30, 60, 61};
+    static const struct chart_mark orders[] = {{0, false}, {30, false}, {40, true}, {60, false}, {61, false}};
     for (int i = 0; i < 61; i++) scene->points[i] = point(i, 60 - i);
     scene->points[5] = point(5, 1);
     scene->chart.trace[0].count = 61;
     scene->chart.last_step = 60;
-    scene->chart.mark_steps = orders;
-    scene->chart.mark_count = 4;
+    scene->chart.marks = orders;
+    scene->chart.mark_count = 5;
     draw(scene, 68, 12);
     uint32_t bottom[61];
     for (int x = 0; x < 61; x++) bottom[x] = scene->grid.cells[10 * 68 + CHART_MARGIN + x].glyph;

@@ -10,7 +10,6 @@
 
 #include "tests/tui/widget/cells.h"
 #include "tui/widget/layout.h"
-#include "tui/widget/table.h"
 
 static void assert_inside(struct rect r, int w, int h)
 {
@@ -93,7 +92,7 @@ static void events_first_take_what_the_sample_leaves_blank(void **state)
     layout_run(80, 24, false, &layout);
     layout_run_events(&layout, false, 9, 1, 3); /* asked for: the sample, then the charts give way */
     assert_int_equal(layout.events.h, 3);
-    assert_int_equal(layout.sample.h, 2);
+    assert_int_equal(layout.sample.h, 1);
 }
 
 static void each_size_of_screen_has_its_panels(void **state)

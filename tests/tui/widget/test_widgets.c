@@ -12,11 +12,12 @@
 #include <stdio.h>
 
 #include "tests/tui/widget/cells.h"
+#include "tui/view/input.h"
+#include "tui/view/keys.h"
 #include "tui/view/run_model.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/bars.h"
 #include "tui/widget/grid.h"
-#include "tui/widget/input.h"
 
 /* --- glyphs --- */
 
@@ -324,7 +325,7 @@ static void a_title_and_lines_take_rows_off_their_area(void **state)
     struct grid grid = make_grid(20, 4, GLYPHS_BRAILLE);
     struct rect area = {1, 0, 18, 2};
     grid_title(&grid, &area, "memory", "on one scale");
-    assert_row(&grid, 0, "  memory on one s…");
+    assert_row(&grid, 0, "  memory on one sc…");
     assert_int_equal(area.h, 1);
     grid_line(&grid, &area, STYLE_TEXT, 0, "%d of %d rows", 1, 1);
     assert_row(&grid, 1, "  1 of 1 rows");
@@ -344,25 +345,25 @@ static void an_input_is_edited_at_its_cursor(void **state)
     (void)state;
     struct input input = {0};
     input_set(&input, "abc\xC3\xA9");
-    input_type(&input, 'd');
+    input_key(&input, 'd');
     assert_string_equal(input.text, "abc\xC3\xA9"
                                     "d");
-    input_home(&input);
-    assert_false(input_backspace(&input));
-    input_left(&input);
-    input_type(&input, '>');
+    input_key(&input, K_HOME);
+    input_key(&input, K_BACKSPACE);
+    input_key(&input, K_LEFT);
+    input_key(&input, '>');
     assert_string_equal(input.text, ">abc\xC3\xA9"
                                     "d");
-    input_right(&input);
-    input_delete(&input);
+    input_key(&input, K_RIGHT);
+    input_key(&input, K_DELETE);
     assert_string_equal(input.text, ">ac\xC3\xA9"
                                     "d");
-    for (int i = 0; i < 9; i++) input_right(&input);
-    input_left(&input);
-    input_backspace(&input);
+    for (int i = 0; i < 9; i++) input_key(&input, K_RIGHT);
+    input_key(&input, K_LEFT);
+    input_key(&input, K_BACKSPACE);
     assert_string_equal(input.text, ">acd");
-    input_end(&input);
-    input_backspace(&input);
+    input_key(&input, K_END);
+    input_key(&input, K_BACKSPACE);
     assert_string_equal(input.text, ">ac");
     char lengthy[INPUT_MAX + 10];
     memset(lengthy, 'x', sizeof lengthy);
@@ -370,9 +371,9 @@ static void an_input_is_edited_at_its_cursor(void **state)
     input_set(&input, lengthy);
     assert_int_equal(strlen(input.text), INPUT_MAX - 2);
     assert_int_equal(input.cursor, INPUT_MAX - 2);
-    assert_false(input_type(&input, 0xE9));
-    assert_true(input_type(&input, 'y'));
-    assert_false(input_type(&input, 'z'));
+    input_key(&input, 0xE9);
+    input_key(&input, 'y');
+    input_key(&input, 'z');
     assert_int_equal(strlen(input.text), INPUT_MAX - 1);
 }
 
@@ -410,34 +411,39 @@ static void input_edits_whole_characters(void **state)
 {
     (void)state;
     struct input input = {0};
-    input_type(&input, 'a');
-    input_type(&input, 0xE9);
-    input_type(&input, 0x4F60);
+    input_key(&input, 'a');
+    input_key(&input, 0xE9);
+    input_key(&input, 0x4F60);
     assert_string_equal(input.text, "a\xC3\xA9\xE4\xBD\xA0");
-    input_left(&input);
-    input_backspace(&input);
+    input_key(&input, K_LEFT);
+    input_key(&input, K_BACKSPACE);
     assert_string_equal(input.text, "a\xE4\xBD\xA0");
-    input_delete(&input);
+    input_key(&input, K_DELETE);
     assert_string_equal(input.text, "a");
-    assert_false(input_delete(&input));
-    assert_false(input_type(&input, '\x1B'));
-    for (int i = 0; i < 1000; i++) input_type(&input, 0x4F60);
+    input_key(&input, K_DELETE);
+    input_key(&input, '\x1B');
+    for (int i = 0; i < 1000; i++) input_key(&input, 0x4F60);
     assert_true(strlen(input.text) < INPUT_MAX);
     const char *at = input.text;
     for (uint32_t c; (c = glyph_next(&at)) != 0;) assert_true(c == 'a' || c == 0x4F60);
 }
 
-static void words_are_chosen_by_the_room_there_is(void **state)
+static void facts_are_written_whole_or_not_at_all(void **state)
 {
     (void)state;
-    struct grid grid = make_grid(12, 3, GLYPHS_BRAILLE);
-    const char *words[] = {"a long one", "short", NULL};
-    assert_int_equal(grid_text_fitting(&grid, 0, 0, 10, STYLE_TEXT, 0, words), 10);
-    assert_row(&grid, 0, "a long one");
-    grid_text_fitting(&grid, 0, 1, 9, STYLE_TEXT, 0, words);
-    assert_row(&grid, 1, "short");
-    grid_text_fitting(&grid, 0, 2, 4, STYLE_TEXT, 0, words);
-    assert_row(&grid, 2, "sho…");
+    struct grid grid = make_grid(20, 2, GLYPHS_BRAILLE);
+    struct pen pen = {&grid, 1, 0, 19};
+    pen_fact(&pen, "loss", STYLE_TEXT, "%d", 12);
+    pen_fact(&pen, "a long label", STYLE_TEXT, "%d", 3);
+    pen_fact(&pen, "", STYLE_TEXT, "%s", "fits");
+    assert_row(&grid, 0, " loss 12   fits");
+    pen = (struct pen){&grid, 0, 1, 12};
+    pen_print(&pen, STYLE_TEXT, 0, "%s is", "this");
+    pen_print(&pen, STYLE_TEXT, 0, " too long");
+    assert_row(&grid, 1, "this is too…");
+    assert_int_equal(pen.x, pen.end);
+    pen_print(&pen, STYLE_TEXT, 0, "x");
+    assert_row(&grid, 1, "this is too…");
     grid_release(&grid);
 }
 
@@ -487,7 +493,7 @@ int main(void)
         cmocka_unit_test(a_box_has_four_corners_and_a_title),
         cmocka_unit_test(a_title_and_lines_take_rows_off_their_area),
         cmocka_unit_test(an_input_is_edited_at_its_cursor),
-        cmocka_unit_test(words_are_chosen_by_the_room_there_is),
+        cmocka_unit_test(facts_are_written_whole_or_not_at_all),
         cmocka_unit_test(dashes_and_quotes_have_a_width_in_every_locale),
         cmocka_unit_test(wrapped_rows_are_counted_as_drawn),
     };

@@ -1,6 +1,6 @@
 /* One line of text being typed: UTF-8 kept whole, edited at a cursor (no selection, no history). */
-#ifndef ANNEAL_TUI_INPUT_H
-#define ANNEAL_TUI_INPUT_H
+#ifndef ANNEAL_TUI_VIEW_INPUT_H
+#define ANNEAL_TUI_VIEW_INPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,12 +14,9 @@ struct input {
 };
 
 void input_set(struct input *input, const char *text);
-bool input_type(struct input *input, uint32_t code_point); /* false: control character or full */
-bool input_backspace(struct input *input);
-bool input_delete(struct input *input);
-void input_left(struct input *input);
-void input_right(struct input *input);
-void input_home(struct input *input);
-void input_end(struct input *input);
+
+/* A character is typed; Left, Right, Home and End move; Backspace and Delete remove one; Ctrl-U all. What has
+ * no room and keys of other kinds are ignored. */
+void input_key(struct input *input, uint32_t code);
 
 #endif

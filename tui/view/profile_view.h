@@ -1,25 +1,25 @@
 /* The profile of a run: a tree of phases, layers and operations, the lines of it that are visible, and these
  * drawn as a table: calls, time, share of the step as a bar, and the rates achieved. Folds stay when the
- * profile is read again. Plain data and cells: nothing is read here. */
-#ifndef ANNEAL_TUI_VIEW_PROFILE_PANEL_H
-#define ANNEAL_TUI_VIEW_PROFILE_PANEL_H
+ * profile is read again. Plain data and cells: only the view reads. */
+#ifndef ANNEAL_TUI_VIEW_PROFILE_VIEW_H
+#define ANNEAL_TUI_VIEW_PROFILE_VIEW_H
 
 #include "core/base/arena.h"
 #include "runs/profile.h"
 #include "tui/widget/grid.h"
 
 enum profile_level { PROFILE_PHASE, PROFILE_LAYER, PROFILE_OPERATION };
+enum { PROFILE_FOLDS_MAX = 512, PROFILE_PHASE_MAX = 32 };
 
-/* A node: numbers a step, those of a phase or layer are sums over what is in it. */
+/* Numbers a step; those of a phase or layer are sums over what is in it. */
 struct profile_line {
     enum profile_level level;
     int depth;             /* 0 for a phase */
     struct profile_row of; /* op: of an operation only; layer: of a layer or what is in it */
     bool folds;            /* there is something in it */
     bool open;             /* and it is visible */
+    size_t end;            /* private: the first node that is not in it */
 };
-
-struct profile_fold; /* private: a node that was folded or unfolded by hand */
 
 struct profile_tree {
     struct profile_line *lines; /* visible, from above */
@@ -27,10 +27,14 @@ struct profile_tree {
     bool by_time;  /* siblings: the slowest first; else in the order of the profile */
     bool all_open; /* layers are open unless folded by hand */
     /* private */
-    struct arena arena; /* of lines and nodes */
-    struct profile_node *nodes;
-    struct profile_fold *folds;
-    size_t node_count, fold_count, fold_capacity;
+    struct arena arena;         /* of lines and nodes */
+    struct profile_line *nodes; /* in the order of the profile, each before what is in it */
+    size_t node_count, fold_count;
+    struct {
+        char phase[PROFILE_PHASE_MAX];
+        int layer;              /* -1: the phase itself */
+    } folds[PROFILE_FOLDS_MAX]; /* opened or closed by hand, against what is usual; those beyond are forgotten
+                                 */
 };
 
 /* Zero `tree` before its first use. Texts are borrowed from `profile` until the next call. */
@@ -38,8 +42,8 @@ enum status profile_tree_arrange(struct profile_tree *tree, const struct profile
 void profile_tree_release(struct profile_tree *tree);
 
 /* Opens or closes the line with this number; profile_tree_arrange makes it visible. An operation has nothing
- * in it: nothing happens. STATUS_NO_MEMORY leaves it as it was. */
-enum status profile_tree_fold(struct profile_tree *tree, size_t line, bool open, struct err *err);
+ * in it: nothing happens. */
+void profile_tree_fold(struct profile_tree *tree, size_t line, bool open);
 
 /* Everything open, or all layers closed, whatever was folded by hand. */
 void profile_tree_fold_all(struct profile_tree *tree, bool open);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "tests/tui/widget/cells.h"
-#include "tui/view/memory_panel.h"
+#include "tui/view/memory_view.h"
 #include "tui/widget/bars.h"
 
 #define MIB (1 << 20)
@@ -155,23 +155,6 @@ static void three_bars_have_one_scale(void **state)
     assert_shows(text, "PPPPP>");                /* and the device goes on beyond it */
 }
 
-static void on_a_narrow_screen_the_device_has_both_its_numbers(void **state)
-{
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = usage_of_five();
-    struct memory_panel panel = {.usage = &usage, .now = 1e9};
-    drawn(&panel, 40, 9, GLYPHS_ASCII, text, sizeof text);
-    assert_line(text, " device", " 4.0/8.0 GiB");
-    usage.sample.memory_used_bytes = 131 * GIB + 716 * (int64_t)MIB;
-    usage.sample.memory_total_bytes = 139 * GIB + 819 * (int64_t)MIB;
-    drawn(&panel, 40, 9, GLYPHS_ASCII, text, sizeof text);
-    assert_line(text, " device", " 132/140 GiB");
-    usage.sample.memory_used_bytes = -1;
-    drawn(&panel, 40, 9, GLYPHS_ASCII, text, sizeof text);
-    assert_line(text, " device", "  139.8 GiB");
-}
-
 static void no_title_is_cut_on_a_narrow_screen(void **state)
 {
     (void)state;
@@ -251,7 +234,7 @@ static void what_nobody_measured_is_a_dash(void **state)
     assert_null(strstr(text, "outside it"));
 }
 
-static void a_process_smaller_than_its_allocations_is_one_part(void **state)
+static void a_process_smaller_than_its_allocations_is_filled_in_their_order(void **state)
 {
     (void)state;
     char text[20000];
@@ -259,7 +242,7 @@ static void a_process_smaller_than_its_allocations_is_one_part(void **state)
     usage.sample.process_bytes = 512 * (int64_t)MIB; /* pages that were never touched do not count */
     struct memory_panel panel = {.usage = &usage, .now = 1e9, .scale = MEMORY_SCALE_DEVICE};
     drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " held     PPPP  ");
+    assert_shows(text, " held     WWGM  ");
     assert_null(strstr(text, "outside it"));
 }
 
@@ -287,7 +270,7 @@ static void a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room(
     assert_shows(text, "outside it");
     usage.sample.process_bytes = GIB; /* more is missing than that */
     drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " held     PPPPPPPP  ");
+    assert_shows(text, " held     WWWWWWWW  ");
     usage.sample.gpu = 0; /* beside a GPU it lies in the host's memory */
     usage.sample.process_bytes = 2 * GIB;
     drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
@@ -373,17 +356,16 @@ static void how_busy_it_is_and_what_slows_it_stand_with_the_device(void **state)
     assert_shows(text, "38 % of all processors busy"); /* of which the run has so much */
 }
 
-static void a_category_of_its_own_gets_a_letter_of_its_own(void **state)
+static void an_unknown_category_is_listed_with_its_letter(void **state)
 {
     (void)state;
     char text[20000];
-    struct memory_record more[] = {records[0], records[1], {0, "weight cache", 64 * MIB, 64 * MIB, 64 * MIB}};
-    struct memory_usage usage = {.categories = more, .category_count = 3, .reserve = NAN};
+    struct memory_record more[] = {records[1], {0, "cache", 64 * MIB, 64 * MIB, 64 * MIB}};
+    struct memory_usage usage = {.categories = more, .category_count = 2, .reserve = NAN};
     struct memory_panel panel = {.usage = &usage, .now = 1e9};
     drawn(&panel, 80, 20, GLYPHS_ASCII, text, sizeof text);
     assert_shows(text, " W  weights");
-    assert_shows(text, " K  workspace");
-    assert_shows(text, " E  weight cache");
+    assert_shows(text, " C  cache");
 }
 
 static void the_hosts_buffers_are_no_part_of_a_gpu(void **state)
@@ -458,18 +440,17 @@ int main(void)
         cmocka_unit_test(what_lies_beyond_the_scale_is_marked),
         cmocka_unit_test(the_smallest_amount_has_a_cell_and_nothing_has_none),
         cmocka_unit_test(three_bars_have_one_scale),
-        cmocka_unit_test(on_a_narrow_screen_the_device_has_both_its_numbers),
         cmocka_unit_test(no_title_is_cut_on_a_narrow_screen),
         cmocka_unit_test(what_is_unknown_is_seen_in_a_locale_without_unicode),
         cmocka_unit_test(a_sliver_of_the_device_is_drawn_by_itself),
         cmocka_unit_test(the_legend_has_every_number),
         cmocka_unit_test(what_nobody_measured_is_a_dash),
-        cmocka_unit_test(a_process_smaller_than_its_allocations_is_one_part),
+        cmocka_unit_test(a_process_smaller_than_its_allocations_is_filled_in_their_order),
         cmocka_unit_test(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room),
         cmocka_unit_test(holders_are_shown_of_a_run_that_trains),
         cmocka_unit_test(other_processes_are_named_the_largest_first),
         cmocka_unit_test(how_busy_it_is_and_what_slows_it_stand_with_the_device),
-        cmocka_unit_test(a_category_of_its_own_gets_a_letter_of_its_own),
+        cmocka_unit_test(an_unknown_category_is_listed_with_its_letter),
         cmocka_unit_test(the_hosts_buffers_are_no_part_of_a_gpu),
         cmocka_unit_test(the_panel_stays_inside_any_area),
         cmocka_unit_test(the_summary_says_what_is_known),

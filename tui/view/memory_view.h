@@ -1,8 +1,8 @@
-/* The memory of a run as cells: what was planned by category, what its process holds, and what the device has
+/* The view of a run's memory: what was planned by category, what its process holds, and what the device has
  * of it, three bars on one scale above their numbers; who else holds memory of the device; and how busy it
- * is, with what slows it down. Pure drawing: nothing is read here. */
-#ifndef ANNEAL_TUI_MEMORY_PANEL_H
-#define ANNEAL_TUI_MEMORY_PANEL_H
+ * is, with what slows it down. The panel is pure drawing. */
+#ifndef ANNEAL_TUI_VIEW_MEMORY_VIEW_H
+#define ANNEAL_TUI_VIEW_MEMORY_VIEW_H
 
 #include "runs/memory_usage.h"
 #include "tui/widget/grid.h"
