@@ -186,16 +186,17 @@ static void show_tells_the_whole_story(void **state)
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     store_fixture_home("c-show", home, sizeof home);
     furnish(home, finished, crashed);
-    static const char *const words[] = {"status             early_stopped\n",
-                                        "message            3 evaluations without improvement\n",
-                                        "total_steps        2000\n",
-                                        "best_val_loss      3.2010\n",
-                                        "parameters         10815744\n",
-                                        "the heaven\n",
-                                        "checkpoints/step-300",
-                                        "  41.0 MiB  removed\n",
-                                        "update skipped: the loss is nan",
-                                        "learning_rate      3e-4\n"};
+    static const char *const words[] = {
+        "status             early_stopped: 3 evaluations without improvement\n",
+        "steps              300 of 2000, ",
+        "lowest             validation loss 3.2010 after 300 steps\n",
+        "device             cpu, fp32, 10.8M parameters\n",
+        "anneal resume psalms --eval.early_stopping_patience=6\n",
+        "the heaven\n",
+        "checkpoints/step-300",
+        "  41.0 MiB  removed\n",
+        "update skipped: the loss is nan",
+        "learning_rate = 3e-4"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect(home, "show psalms", 0, words[i]);
     expect(home, "show job", 0, "died without a word");
     expect(home, "show job", 0, "(its checkpoints are no longer there: train it again)");
@@ -305,7 +306,7 @@ static void a_loss_that_was_never_recorded_is_no_nan(void **state)
     store_fixture_home("c-absent", home, sizeof home);
     furnish(home, finished, crashed);
     store_fixture_sql(home, "update runs set final_loss = null, nan = 1 where name = 'psalms'");
-    expect(home, "show psalms", 0, "final_loss         nan\n");
+    expect(home, "show psalms", 0, "loss               nan\n");
     expect(home, "runs --filter name=psalms", 0, " nan ");
     store_fixture_sql(home, "update runs set final_loss = null, nan = 0 where name = 'psalms'");
     struct store *store = store_fixture_open(home);
@@ -344,7 +345,7 @@ static void recorded_texts_cannot_steer_the_terminal(void **state)
         expect_harmless(commands[i], a.err);
         done(&a);
     }
-    expect(home, "show psalms", 0, "message            x\uFFFD]0;pwned\uFFFD\uFFFD2J\uFFFD\uFFFD y\uFFFD\n");
+    expect(home, "show psalms", 0, "early_stopped: x\uFFFD]0;pwned\uFFFD\uFFFD2J\uFFFD\uFFFD y\uFFFD\n");
     snprintf(sql, sizeof sql,
              "update runs set id = 'ruin' || char(27) || '[2J', name = 'ruin' where name = 'ruth'");
     store_fixture_sql(home, sql);

@@ -237,8 +237,8 @@ void output_bytes(struct output *output, const char *name, int64_t value)
 void output_real(struct output *output, const char *name, double value, const char *unit)
 {
     char text[64];
-    snprintf(text, sizeof text, "%.*g%s%s", output->in_list ? 4 : 6, value, unit ? " " : "",
-             unit ? unit : "");
+    snprintf(text, sizeof text, fabs(value) >= 1000 && fabs(value) < 1e9 ? "%.0f%s%s" : "%.4g%s%s", value,
+             unit ? " " : "", unit ? unit : "");
     if (output->json)
         json_out_real(&output->out, name, value);
     else

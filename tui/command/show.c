@@ -28,7 +28,8 @@ struct show {
     struct arena arena;
     struct run_info run;
     char folder[PATH_MAX];
-    struct run_param *params; /* the configuration, by name */
+    char *config;             /* INI text, owned */
+    struct run_param *params; /* the same, by name */
     struct eval_record *evals;
     struct stopping_row *stopping;
     struct checkpoint_record *checkpoints;
@@ -48,6 +49,7 @@ static enum status read_show(struct store *store, const char *word, struct show 
     arena_init(arena, 65536);
     enum status status = run_find(store, word, &s->run, err);
     if (!status) status = run_params_list(store, id, arena, &s->params, &s->param_count, err);
+    if (!status) status = run_config(store, id, &s->config, err);
     if (!status) status = series_evals(store, id, all, arena, &s->evals, &s->eval_count, err);
     if (!status) status = series_stopping(store, id, all, arena, &s->stopping, &s->stopping_count, err);
     if (!status)
@@ -103,6 +105,11 @@ static void show_records(struct output *o, const char *name, const char *title, 
 
 static void show_stopping(struct output *o, const struct show *s)
 {
+    bool off = s->stopping_count && s->stopping[0].record.patience == 0;
+    if (off && !o->json) return;
+    if (!o->json && s->run.status == RUN_EARLY_STOPPED)
+        output_line(o, "go on", "anneal resume %s --eval.early_stopping_patience=%" PRId64, s->run.name,
+                    2 * (int64_t)s->stopping[0].record.patience);
     size_t shown = open_list(o, "early_stopping", "Early stopping", s->stopping_count);
     while (shown-- > 0) {
         output_item(o);
@@ -191,9 +198,14 @@ static void show_samples(struct output *o, struct show *s)
 /* ---- the rest ---- */
 
 /* Keys are "section.key", a group's "param_group.NAME.key". */
-static void show_configuration(struct output *o, const struct show *s)
+/* On the page as the INI text that a new run can be given. */
+static void show_configuration(struct output *o, struct show *s)
 {
     char section[RUN_ID_MAX] = "";
+    if (!o->json) {
+        if (*s->config) printf("\nConfiguration\n%s", clean_block_new(&s->arena, s->config));
+        return;
+    }
     output_open(o, "config", "Configuration");
     for (size_t i = 0; i < s->param_count; i++) {
         const char *name = s->params[i].name, *dot = strrchr(name, '.');
@@ -251,12 +263,38 @@ static void show_trainer(struct output *o, const struct show *s)
                                       : "anneal resume begins again: it has no checkpoint yet");
 }
 
+/* What the columns of a run say, in the order in which a reader asks. */
+static void show_summary(struct output *o, const struct run_info *run)
+{
+    printf("%s\n", run->id);
+    output_line(o, "status", "%s%s%s", run_status_name(run->status), *run->message ? ": " : "", run->message);
+    if (*run->parent_id)
+        output_line(o, "forked", "from %s, after %" PRId64 " step%s", run->parent_id, run->parent_step,
+                    text_plural(run->parent_step));
+    output_line(o, "device", "%s, %s, %s parameters", run->device, run->precision,
+                run->parameters < 0 ? "-" : TEXT_COUNT((double)run->parameters));
+    output_line(o, "steps", "%" PRId64 " of %" PRId64 ", %s tokens", run->steps, run->total_steps,
+                TEXT_COUNT((double)run->tokens));
+    if (run->loss_recorded) output_line(o, "loss", "%s", TEXT_LOSS(run->final_loss));
+    if (run->best_step >= 0)
+        output_line(o, "lowest", "validation loss %s after %" PRId64 " step%s", TEXT_LOSS(run->best_val_loss),
+                    run->best_step, text_plural(run->best_step));
+    if (run->tokens_per_sec > 0) output_line(o, "speed", "%s tokens/s", TEXT_COUNT(run->tokens_per_sec));
+    output_line(o, "started", "%s", OUTPUT_TIME(run->created_at));
+    if (isfinite(run->ended_at))
+        output_line(o, "ended", "%s, after %s", OUTPUT_TIME(run->ended_at), CLOCK_DURATION(run->elapsed));
+    else
+        output_line(o, "elapsed", "%s", CLOCK_DURATION(run->elapsed));
+}
+
 static enum status print_show(struct show *s, bool json, struct err *err)
 {
     struct output o;
     output_begin(&o, json);
-    output_run(&o, &s->run);
-    output_line(&o, "elapsed", "%s", CLOCK_DURATION(s->run.elapsed));
+    if (json)
+        output_run(&o, &s->run);
+    else
+        show_summary(&o, &s->run);
     show_trainer(&o, s);
     output_text(&o, "folder", s->folder);
     if (json) show_configuration(&o, s);
@@ -274,57 +312,83 @@ static enum status print_show(struct show *s, bool json, struct err *err)
 
 /* ---- the profile ---- */
 
-/* The members that phases and operations share; a rate is left out of what neither moves nor computes. */
-static void show_cost(struct output *o, const struct profile_row *row, const struct profile *profile)
+/* The phase that rows[at] begins, as one row, and the row after its last; an amount that one operation does
+ * not know is not known of the phase. */
+static struct profile_row phase_of(const struct profile *profile, size_t at, size_t *end)
 {
-    output_real(o, "time_us", row->time_us, NULL);
-    output_real(o, "share", profile->step_us > 0 ? row->time_us / profile->step_us : NAN, NULL);
-    output_real(o, "bytes", row->bytes, NULL);
-    output_real(o, "flops", row->flops, NULL);
-    output_real(o, "gb_per_sec", profile_gigabytes_per_second(row), NULL);
-    output_real(o, "gflops_per_sec", profile_gigaflops_per_second(row), NULL);
-}
-
-/* Each phase as one row; an unknown amount of an operation makes that of its phase unknown. */
-static void show_phases(struct output *o, const struct profile *profile)
-{
-    output_list(o, "phases", "Phases");
-    for (size_t i = 0; i < profile->count;) {
-        struct profile_row sum = {.phase = profile->rows[i].phase};
-        for (; i < profile->count && strcmp(profile->rows[i].phase, sum.phase) == 0; i++) {
-            sum.time_us += profile->rows[i].time_us;
-            sum.bytes += profile->rows[i].bytes;
-            sum.flops += profile->rows[i].flops;
-        }
-        output_item(o);
-        output_text(o, "phase", sum.phase);
-        show_cost(o, &sum, profile);
+    struct profile_row sum = {.phase = profile->rows[at].phase};
+    for (; at < profile->count && strcmp(profile->rows[at].phase, sum.phase) == 0; at++) {
+        sum.time_us += profile->rows[at].time_us;
+        sum.bytes += profile->rows[at].bytes;
+        sum.flops += profile->rows[at].flops;
     }
-    output_list_end(o);
+    *end = at;
+    return sum;
 }
 
-static enum status print_profile(const char *id, const struct profile *profile, bool json, bool layers,
-                                 struct err *err)
+static double share_of(const struct profile_row *row, const struct profile *profile)
 {
-    struct output o;
-    output_begin(&o, json);
-    output_text(&o, "run", id);
-    output_whole(&o, "steps", profile->steps);
-    output_whole(&o, "last_step", profile->last_step);
-    output_real(&o, "step_ms", profile->step_us / 1e3, NULL);
-    show_phases(&o, profile);
-    output_list(&o, "rows", "Operations");
+    return profile->step_us > 0 ? row->time_us / profile->step_us : NAN;
+}
+
+static enum status profile_json(const char *id, const struct profile *profile, struct err *err)
+{
+    struct json_out json;
+    command_begin_json(&json, '{');
+    JSON_MEMBERS(&json, "run", id, "steps", profile->steps, "last_step", profile->last_step, "step_ms",
+                 profile->step_us / 1e3);
+    json_out_open(&json, "rows", '[', JSON_OUT_LINES);
     for (size_t i = 0; i < profile->count; i++) {
         const struct profile_row *row = &profile->rows[i];
-        output_item(&o);
-        output_text(&o, "phase", row->phase);
-        if (json || layers) output_whole(&o, "layer", row->layer);
-        output_text(&o, "op", row->op);
-        output_real(&o, "calls", row->calls, NULL);
-        show_cost(&o, row, profile);
+        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
+        JSON_OUT(&json, "phase", row->phase);
+        json_out_whole(&json, "layer", row->layer);
+        JSON_MEMBERS(&json, "op", row->op, "calls", row->calls, "time_us", row->time_us, "share",
+                     share_of(row, profile), "bytes", row->bytes, "flops", row->flops);
+        JSON_MEMBERS(&json, "gb_per_sec", profile_gigabytes_per_second(row), "gflops_per_sec",
+                     profile_gigaflops_per_second(row));
+        json_out_close(&json);
     }
-    output_list_end(&o);
-    return output_end(&o, err);
+    json_out_close(&json);
+    return command_end_json(&json, err);
+}
+
+static void profile_line(struct table *table, const struct profile *profile, const struct profile_row *row,
+                         const char *name, bool layers)
+{
+    double moved = profile_gigabytes_per_second(row), computed = profile_gigaflops_per_second(row);
+    table_row(table);
+    table_cell(table, "", "%s", name);
+    if (layers) table_cell(table, ">layer", row->op && row->layer >= 0 ? "%d" : "", row->layer);
+    table_cell(table, ">calls", row->op ? "%.4g" : "", row->calls);
+    table_cell(table, ">ms", "%.3f", row->time_us / 1e3);
+    table_cell(table, ">share", "%.1f%%", 100 * share_of(row, profile));
+    table_cell(table, ">GB/s", moved > 0 ? "%.3g" : "-", moved);
+    table_cell(table, ">GFLOP/s", computed > 0 ? "%.3g" : "-", computed);
+}
+
+/* Each phase with its operations below it. */
+static void profile_page(const char *id, const struct profile *profile, bool layers)
+{
+    struct profile_row all = {.time_us = profile->step_us};
+    struct table table = {0};
+    char name[64];
+    size_t end;
+    for (size_t i = 0; i < profile->count; i = end) {
+        struct profile_row sum = phase_of(profile, i, &end);
+        if (!isnan(sum.bytes)) all.bytes += sum.bytes;
+        if (!isnan(sum.flops)) all.flops += sum.flops;
+        profile_line(&table, profile, &sum, sum.phase, layers);
+        for (size_t k = i; k < end; k++) {
+            snprintf(name, sizeof name, "  %s", profile->rows[k].op);
+            if (strcmp(profile->rows[k].op, sum.phase) != 0)
+                profile_line(&table, profile, &profile->rows[k], name, layers);
+        }
+    }
+    profile_line(&table, profile, &all, "step", layers);
+    printf("%s: an average of %" PRId64 " profiled step%s, the newest is step %" PRId64 "\n\n", id,
+           profile->steps, text_plural(profile->steps), profile->last_step);
+    table_print(&table, 0, 0, TABLE_BLOCKS);
 }
 
 struct options {
@@ -340,8 +404,10 @@ static enum status show_profile(struct store *store, const char *word, const str
     if (!status) status = profile_read(store, run.id, o->layers, &profile, err);
     if (!status && profile.count == 0 && !o->json)
         puts("no step has been profiled (after profile.warmup_steps one in profile.every is; 0: none)");
+    else if (!status && o->json)
+        status = profile_json(run.id, &profile, err);
     else if (!status)
-        status = print_profile(run.id, &profile, o->json, o->layers, err);
+        profile_page(run.id, &profile, o->layers);
     profile_release(&profile);
     return status;
 }
@@ -351,6 +417,7 @@ static enum status show_run(struct store *store, const char *word, bool json, st
     struct show show = {0};
     enum status status = read_show(store, word, &show, err);
     if (!status) status = print_show(&show, json, err);
+    free(show.config);
     arena_release(&show.arena);
     return status;
 }

@@ -237,7 +237,7 @@ static void numbers_that_are_odd_are_shown_as_what_they_are(void **state)
     assert_non_null(strstr(line_of(out, id, line, sizeof line), " 5.2500 "));
     free(out);
     out = process_output("show", "early", NULL);
-    assert_non_null(strstr(out, "best_val_loss      5.2500\nbest_step          0\n"));
+    assert_non_null(strstr(out, "5.2500 after 0 steps\n"));
     free(out);
     out = process_output("show", "early", "--json", NULL);
     json_t *root = json_loads(out, 0, NULL),
@@ -397,8 +397,8 @@ static void import_prints_the_id_and_every_command_knows_the_run(void **state)
     assert_non_null(strstr(out, "100/100"));
     free(out);
     out = process_output("show", "base", NULL);
-    assert_non_null(strstr(out, "message            imported from "));
-    assert_null(strstr(out, "parameters"));
+    assert_non_null(strstr(out, "finished: imported from "));
+    assert_non_null(strstr(out, " - parameters"));
     free(out);
     process_run(0, "import", steps, "--name", "mine", NULL);
     out = process_output("compare", "base", "mine", NULL);

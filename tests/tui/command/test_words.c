@@ -312,7 +312,7 @@ static void the_best_is_the_lowest_loss_everywhere(void **state)
     snprintf(text, sizeof text, "step-%s", best);
     assert_non_null(strstr(info, text));
     char *page = process_output("show", "mine", NULL);
-    snprintf(text, sizeof text, "\nbest_step          %s\n", best);
+    snprintf(text, sizeof text, " after %s steps\n", best);
     assert_non_null(strstr(page, text));
     free(best);
     free(rows);
