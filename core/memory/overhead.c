@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "core/base/file.h"
-#include "kernels/device/glance.h"
+#include "kernels/device/gauge.h"
 
 int64_t overhead_measure(const struct device_info *device)
 {
     struct gpu_record record;
-    if (glance_take(device->uuid, GLANCE_SECONDS, &record, NULL)) return -1;
+    if (gauge_glance(device->uuid, GLANCE_SECONDS, &record, NULL)) return -1;
     free(record.processes);
     return record.process_bytes;
 }

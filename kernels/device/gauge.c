@@ -1,43 +1,120 @@
-/* See gauge.h. */
+/* See gauge.h. NVML is opened at run time, so that a machine without it runs the same program. */
 #include "kernels/device/gauge.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <math.h>
-#include <stdbool.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/memory.h"
+#include "core/base/thread.h"
 #include "kernels/device/nvml.h"
 
-enum { PROCESSES = 64, TRIES = 4 };
+/* How a process uses the GPU; one may use it in several ways. */
+enum nvml_use { NVML_USE_COMPUTE, NVML_USE_GRAPHICS, NVML_USE_MPS, NVML_USES };
+
+/* What a driver does not have is NULL, but the first three. Each returns NVML_CODE_SUCCESS or another code.
+ */
+struct nvml {
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*by_uuid)(const char *uuid, nvml_device *out);
+    int (*index)(nvml_device device, unsigned *out);
+    int (*utilization)(nvml_device device, struct nvml_utilization *out);
+    int (*memory)(nvml_device device, struct nvml_memory *out);
+    int (*power)(nvml_device device, unsigned *milliwatts);
+    int (*temperature)(nvml_device device, unsigned sensor, unsigned *celsius);
+    int (*clock)(nvml_device device, unsigned domain, unsigned *megahertz);
+    int (*throttle)(nvml_device device, unsigned long long *reasons);
+    /* *count: room in `out`, then how many there are */
+    int (*processes[NVML_USES])(nvml_device device, unsigned *count, struct nvml_process *out);
+};
+
+/* By their names; of several for one function a later one takes the place of those before it. The processes'
+ * older functions fill a smaller struct. */
+static const struct {
+    size_t at;
+    const char *name;
+} functions[] = {
+    {offsetof(struct nvml, init), "nvmlInit_v2"},
+    {offsetof(struct nvml, shutdown), "nvmlShutdown"},
+    {offsetof(struct nvml, by_uuid), "nvmlDeviceGetHandleByUUID"},
+    {offsetof(struct nvml, index), "nvmlDeviceGetIndex"},
+    {offsetof(struct nvml, utilization), "nvmlDeviceGetUtilizationRates"},
+    {offsetof(struct nvml, memory), "nvmlDeviceGetMemoryInfo"},
+    {offsetof(struct nvml, power), "nvmlDeviceGetPowerUsage"},
+    {offsetof(struct nvml, temperature), "nvmlDeviceGetTemperature"},
+    {offsetof(struct nvml, clock), "nvmlDeviceGetClockInfo"},
+    {offsetof(struct nvml, throttle), "nvmlDeviceGetCurrentClocksThrottleReasons"},
+    {offsetof(struct nvml, throttle), "nvmlDeviceGetCurrentClocksEventReasons"},
+    {offsetof(struct nvml, processes[NVML_USE_COMPUTE]), "nvmlDeviceGetComputeRunningProcesses_v2"},
+    {offsetof(struct nvml, processes[NVML_USE_COMPUTE]), "nvmlDeviceGetComputeRunningProcesses_v3"},
+    {offsetof(struct nvml, processes[NVML_USE_GRAPHICS]), "nvmlDeviceGetGraphicsRunningProcesses_v2"},
+    {offsetof(struct nvml, processes[NVML_USE_GRAPHICS]), "nvmlDeviceGetGraphicsRunningProcesses_v3"},
+    {offsetof(struct nvml, processes[NVML_USE_MPS]), "nvmlDeviceGetMPSComputeRunningProcesses_v2"},
+    {offsetof(struct nvml, processes[NVML_USE_MPS]), "nvmlDeviceGetMPSComputeRunningProcesses_v3"},
+};
+
+enum { PROCESSES_MAX = 512 }; /* of one use: a GPU with more does not tell */
 
 struct gauge {
     bool gpu;
+    /* of a GPU */
+    void *library;
+    bool initialised;
     struct nvml nvml;
     nvml_device device;
     unsigned index;
-    /* of a GPU: one list as NVML gives it, and all of them as one; both grow when there are more, and stay */
-    struct nvml_process *listed;
-    struct gpu_process *processes;
-    size_t listed_room, room;
+    struct nvml_process listed[PROCESSES_MAX]; /* of one use, as NVML gives it */
+    struct gpu_process processes[NVML_USES * PROCESSES_MAX];
+    size_t process_count;
     /* of the CPU: the last reading */
     double cpu_seconds, at;
 };
 
+static enum status open_gpu(struct gauge *g, const char *uuid, struct err *err)
+{
+    g->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!g->library)
+        return err_set(err, STATUS_NOT_FOUND,
+                       "no GPU metrics: libnvidia-ml.so.1 is not there (NVIDIA's driver has it)");
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *symbol = dlsym(g->library, functions[i].name);
+        if (symbol) memcpy((char *)&g->nvml + functions[i].at, &symbol, sizeof symbol);
+    }
+    if (!g->nvml.init || !g->nvml.shutdown || !g->nvml.by_uuid)
+        return err_set(err, STATUS_NOT_FOUND,
+                       "no GPU metrics: libnvidia-ml.so.1 is too old (update the driver)");
+    int code = g->nvml.init();
+    if (code != NVML_CODE_SUCCESS)
+        return err_set(err, STATUS_NOT_FOUND,
+                       "no GPU metrics: NVML does not start (error %d; nvidia-smi says more)", code);
+    g->initialised = true;
+    if (g->nvml.by_uuid(uuid, &g->device) != NVML_CODE_SUCCESS)
+        return err_set(err, STATUS_NOT_FOUND, "no GPU metrics: NVML does not know %s", uuid);
+    if (!g->nvml.index || g->nvml.index(g->device, &g->index) != NVML_CODE_SUCCESS) g->index = 0;
+    return STATUS_OK;
+}
+
 /* ---- who holds memory of a GPU ---- */
 
-static bool grow(void **array, size_t *room, size_t wanted, size_t element)
+static struct gpu_process *process_of(struct gauge *g, int64_t pid)
 {
-    if (wanted <= *room) return true;
-    void *more = realloc(*array, wanted * element);
-    if (!more) return false;
-    *array = more;
-    *room = wanted;
-    return true;
+    for (size_t i = 0; i < g->process_count; i++)
+        if (g->processes[i].pid == pid) return &g->processes[i];
+    struct gpu_process *new = &g->processes[g->process_count++];
+    *new = (struct gpu_process){.pid = pid, .bytes = -1};
+    return new;
 }
 
 static int by_pid(const void *a, const void *b)
@@ -52,51 +129,24 @@ static int by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The processes that use the GPU in one way, by pid; false: NVML does not tell. There may be more by the time
- * that there is room for those there were. */
-static bool list_use(struct gauge *g, enum nvml_use use, size_t *out)
+/* The processes that use the GPU in one way. One of several instances of a GPU stands in the list once for
+ * each, and holds their sum; of one in several lists the driver tells all it holds in each, so the largest
+ * counts. */
+static bool add_use(struct gauge *g, enum nvml_use use)
 {
-    int code = NVML_CODE_INSUFFICIENT_SIZE;
-    unsigned count = PROCESSES;
-    if (!g->nvml.processes[use]) return false;
-    for (int i = 0; i < TRIES && code == NVML_CODE_INSUFFICIENT_SIZE; i++) {
-        size_t wanted = i ? (size_t)count + PROCESSES : PROCESSES;
-        if (!grow((void **)&g->listed, &g->listed_room, wanted, sizeof *g->listed)) return false;
-        count = (unsigned)g->listed_room;
-        code = g->nvml.processes[use](g->device, &count, g->listed);
-    }
-    if (code != NVML_CODE_SUCCESS || count > g->listed_room) return false;
+    unsigned count = PROCESSES_MAX;
+    if (!g->nvml.processes[use] ||
+        g->nvml.processes[use](g->device, &count, g->listed) != NVML_CODE_SUCCESS || count > PROCESSES_MAX)
+        return false;
     qsort(g->listed, count, sizeof *g->listed, by_pid);
-    *out = count;
-    return true;
-}
-
-/* Of a process in several lists the driver tells all it holds in each, so the largest counts. */
-static bool merge(struct gauge *g, size_t *count, int64_t pid, int64_t bytes)
-{
-    size_t i = 0;
-    while (i < *count && g->processes[i].pid != pid) i++;
-    if (i == *count) {
-        if (i == g->room && !grow((void **)&g->processes, &g->room, i + PROCESSES, sizeof *g->processes))
-            return false;
-        g->processes[(*count)++] = (struct gpu_process){.pid = pid, .bytes = bytes};
-    } else if (bytes > g->processes[i].bytes) {
-        g->processes[i].bytes = bytes;
-    }
-    return true;
-}
-
-/* A process of several instances of one GPU stands in a list once for each. */
-static bool add_use(struct gauge *g, enum nvml_use use, size_t *count)
-{
-    size_t listed, next;
-    if (!list_use(g, use, &listed)) return false;
-    for (size_t i = 0; i < listed; i = next) {
-        int64_t bytes = -1;
-        for (next = i; next < listed && g->listed[next].pid == g->listed[i].pid; next++)
-            if (g->listed[next].used != NVML_BYTES_UNKNOWN)
-                bytes = (bytes < 0 ? 0 : bytes) + (int64_t)g->listed[next].used;
-        if (!merge(g, count, g->listed[i].pid, bytes)) return false;
+    int64_t bytes = -1;
+    for (size_t i = 0; i < count; i++) {
+        if (g->listed[i].used != NVML_BYTES_UNKNOWN)
+            bytes = (bytes < 0 ? 0 : bytes) + (int64_t)g->listed[i].used;
+        if (i + 1 < count && g->listed[i + 1].pid == g->listed[i].pid) continue;
+        struct gpu_process *process = process_of(g, g->listed[i].pid);
+        if (bytes > process->bytes) process->bytes = bytes;
+        bytes = -1;
     }
     return true;
 }
@@ -128,21 +178,21 @@ static void name_process(struct gpu_process *process)
  * where the list has this very process, that is, where the driver speaks of our numbers. */
 static void read_processes(struct gauge *g, struct gpu_record *out)
 {
-    size_t count = 0;
     bool own = false;
-    if (!add_use(g, NVML_USE_COMPUTE, &count)) return;
-    add_use(g, NVML_USE_GRAPHICS, &count);
-    add_use(g, NVML_USE_MPS, &count);
-    for (size_t i = 0; i < count; i++) {
+    g->process_count = 0;
+    if (!add_use(g, NVML_USE_COMPUTE)) return;
+    add_use(g, NVML_USE_GRAPHICS);
+    add_use(g, NVML_USE_MPS);
+    for (size_t i = 0; i < g->process_count; i++) {
         if (g->processes[i].pid != getpid()) continue;
         own = true;
         if (g->processes[i].bytes > 0) out->process_bytes = g->processes[i].bytes;
     }
     if (own || sees_the_host())
-        for (size_t i = 0; i < count; i++) name_process(&g->processes[i]);
-    if (count) qsort(g->processes, count, sizeof *g->processes, by_number);
+        for (size_t i = 0; i < g->process_count; i++) name_process(&g->processes[i]);
+    qsort(g->processes, g->process_count, sizeof *g->processes, by_number);
     out->processes = g->processes;
-    out->process_count = (int64_t)count;
+    out->process_count = (int64_t)g->process_count;
 }
 
 /* ---- the GPU ---- */
@@ -239,22 +289,15 @@ static void read_cpu(struct gauge *g, struct gpu_record *out)
 enum status gauge_open(const char *uuid, struct gauge **out, struct err *err)
 {
     struct gauge *g = calloc(1, sizeof *g);
-    enum status status = STATUS_OK;
     if (!g) return err_set(err, STATUS_NO_MEMORY, "no memory for a device's metrics");
     g->gpu = uuid[0] != '\0';
-    if (g->gpu) status = nvml_open(&g->nvml, err);
-    if (!status && g->gpu && g->nvml.by_uuid(uuid, &g->device) != NVML_CODE_SUCCESS)
-        status = err_set(err, STATUS_NOT_FOUND, "no GPU metrics: NVML does not know %s", uuid);
-    if (!status && g->gpu && (!g->nvml.index || g->nvml.index(g->device, &g->index) != NVML_CODE_SUCCESS))
-        g->index = 0;
+    enum status status = g->gpu ? open_gpu(g, uuid, err) : STATUS_OK;
     if (status) {
         gauge_close(g);
         return status;
     }
-    if (!g->gpu) {
-        g->cpu_seconds = cpu_seconds();
-        g->at = clock_monotonic();
-    }
+    g->cpu_seconds = cpu_seconds();
+    g->at = clock_monotonic();
     *out = g;
     return STATUS_OK;
 }
@@ -262,9 +305,8 @@ enum status gauge_open(const char *uuid, struct gauge **out, struct err *err)
 void gauge_close(struct gauge *g)
 {
     if (!g) return;
-    nvml_close(&g->nvml);
-    free(g->listed);
-    free(g->processes);
+    if (g->initialised) g->nvml.shutdown();
+    if (g->library) dlclose(g->library);
     free(g);
 }
 
@@ -291,4 +333,81 @@ void gauge_read(struct gauge *g, struct gpu_record *out)
         read_gpu(g, out);
     else
         read_cpu(g, out);
+}
+
+/* ---- one reading, not waited for too long ---- */
+
+struct glance {
+    atomic_int owners; /* the thread that reads and the one that waits; the last to let go frees it */
+    sem_t answered;
+    char uuid[64];
+    enum status status;
+    struct err err;
+    struct gpu_record record;
+};
+
+/* out->processes: a copy, which is the caller's. */
+static enum status read_once(const char *uuid, struct gpu_record *out, struct err *err)
+{
+    struct gauge *gauge;
+    enum status status = gauge_open(uuid, &gauge, err);
+    if (status) return status;
+    gauge_read(gauge, out);
+    size_t bytes = out->process_count > 0 ? (size_t)out->process_count * sizeof *out->processes : 0;
+    struct gpu_process *own = bytes ? malloc(bytes) : NULL;
+    if (own) memcpy(own, out->processes, bytes);
+    if (bytes && !own) out->process_count = -1;
+    out->processes = own;
+    gauge_close(gauge);
+    return STATUS_OK;
+}
+
+static void let_go(struct glance *g)
+{
+    if (atomic_fetch_sub(&g->owners, 1) > 1) return;
+    sem_destroy(&g->answered);
+    free(g->record.processes);
+    free(g);
+}
+
+static void *body(void *argument)
+{
+    struct glance *g = argument;
+    g->status = read_once(g->uuid, &g->record, &g->err);
+    sem_post(&g->answered);
+    let_go(g);
+    return NULL;
+}
+
+enum status gauge_glance(const char *uuid, double seconds, struct gpu_record *out, struct err *err)
+{
+    pthread_t thread;
+    if (uuid[0] == '\0') return read_once(uuid, out, err); /* a CPU always answers */
+    struct glance *g = calloc(1, sizeof *g);
+    if (!g) return err_set(err, STATUS_NO_MEMORY, "no memory for a device's metrics");
+    g->owners = 2;
+    sem_init(&g->answered, 0, 0);
+    snprintf(g->uuid, sizeof g->uuid, "%s", uuid);
+    struct timespec until = clock_deadline(seconds);
+    enum status status = STATUS_OK;
+    if (thread_start(&thread, body, g)) {
+        let_go(g);
+        status = err_set(err, STATUS_FAILED, "no GPU metrics: no thread to ask in can be started");
+    } else {
+        pthread_detach(thread);
+        while (sem_clockwait(&g->answered, CLOCK_MONOTONIC, &until) != 0 && !status)
+            if (errno != EINTR)
+                status =
+                    err_set(err, STATUS_BUSY,
+                            "no GPU metrics: NVML has not answered for %g s (does nvidia-smi? a GPU or its "
+                            "driver that hangs wants a reset)",
+                            seconds);
+    }
+    if (!status && g->status) status = err_set(err, g->status, "%s", g->err.text);
+    if (!status) {
+        *out = g->record;
+        g->record.processes = NULL;
+    }
+    let_go(g);
+    return status;
 }

@@ -1,16 +1,8 @@
-/* The part of NVIDIA's management library (NVML) that device metrics use, opened at run time, so that a
- * machine without it runs the same program. Declared by what its documentation says: building needs none of
- * NVIDIA's headers, and a test compares the declarations with nvml.h where the CUDA Toolkit has it.
- *
- * A question may take its time or never come back where a GPU or its driver is sick: whoever must not wait
- * asks in a thread of its own. */
+/* The part of NVIDIA's management library (NVML) that device metrics use. Declared by what its documentation
+ * says: building needs none of NVIDIA's headers, and a test compares the declarations with nvml.h where the
+ * CUDA Toolkit has it. */
 #ifndef ANNEAL_KERNELS_DEVICE_NVML_H
 #define ANNEAL_KERNELS_DEVICE_NVML_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/err.h"
 
 enum {
     NVML_CODE_SUCCESS = 0,
@@ -47,31 +39,5 @@ struct nvml_process { /* nvmlProcessInfo_t, of the functions that end in _v2 and
     unsigned long long used; /* bytes, or NVML_BYTES_UNKNOWN */
     unsigned gpu_instance, compute_instance;
 };
-
-/* How a process uses the GPU; one may use it in several ways. */
-enum nvml_use { NVML_USE_COMPUTE, NVML_USE_GRAPHICS, NVML_USE_MPS, NVML_USES };
-
-/* What a driver does not have is NULL, but the first three. Each returns NVML_CODE_SUCCESS or another code.
- */
-struct nvml {
-    void *library;
-    bool initialised;
-    int (*init)(void);
-    int (*shutdown)(void);
-    int (*by_uuid)(const char *uuid, nvml_device *out);
-    int (*index)(nvml_device device, unsigned *out);
-    int (*utilization)(nvml_device device, struct nvml_utilization *out);
-    int (*memory)(nvml_device device, struct nvml_memory *out);
-    int (*power)(nvml_device device, unsigned *milliwatts);
-    int (*temperature)(nvml_device device, unsigned sensor, unsigned *celsius);
-    int (*clock)(nvml_device device, unsigned domain, unsigned *megahertz);
-    int (*throttle)(nvml_device device, unsigned long long *reasons);
-    /* *count: room in `out`, then how many there are, also where that is more: NVML_CODE_INSUFFICIENT_SIZE */
-    int (*processes[NVML_USES])(nvml_device device, unsigned *count, struct nvml_process *out);
-};
-
-/* STATUS_NOT_FOUND: the library is not there, too old, or does not start. Close in any case. */
-enum status nvml_open(struct nvml *nvml, struct err *err);
-void nvml_close(struct nvml *nvml);
 
 #endif

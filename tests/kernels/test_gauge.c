@@ -17,7 +17,6 @@
 #include "core/base/clock.h"
 #include "core/base/memory.h"
 #include "kernels/device/gauge.h"
-#include "kernels/device/glance.h"
 #include "tests/kernels/stand_in/nvml_stand_in.h"
 
 #define MIB ((int64_t)1 << 20)
@@ -158,23 +157,22 @@ static void who_holds_memory_is_listed_by_number_and_named(void **state)
     gauge_close(gauge);
 }
 
-/* NVML's answer to an array that is too small is how many there are. */
-static void more_processes_than_there_is_room_for_are_asked_for_again(void **state)
+static void of_more_processes_than_anybody_has_none_are_told(void **state)
 {
     (void)state;
     struct nvml_stand_in *s = stand_in();
     struct gpu_record r;
-    s->more = 1000;
+    s->more = 500;
     struct gauge *gauge = open_gauge("GPU-stand-in");
     gauge_read(gauge, &r);
-    assert_int_equal(r.process_count, 1003);
+    assert_int_equal(r.process_count, 503);
     assert_int_equal(holder(&r, 500001)->bytes, MIB);
-    assert_int_equal(holder(&r, 501000)->bytes, 1000 * MIB);
+    assert_int_equal(holder(&r, 500500)->bytes, 500 * MIB);
     assert_int_equal(r.process_bytes, 3 * GIB);
-    assert_int_equal(s->asked, 3); /* compute twice, graphics once */
+    s->more = 1000;
     gauge_read(gauge, &r);
-    assert_int_equal(s->asked, 5); /* the room has stayed */
-    assert_int_equal(r.process_count, 1003);
+    assert_int_equal(r.process_count, -1);
+    assert_true(r.power_w == 312.5);
     gauge_close(gauge);
 }
 
@@ -255,13 +253,13 @@ static void a_glance_has_what_the_gauge_says(void **state)
     struct gpu_record r;
     struct err err = {0};
     s->more = 100;
-    if (glance_take("GPU-stand-in", 60, &r, &err)) fail_msg("%s", err.text);
+    if (gauge_glance("GPU-stand-in", 60, &r, &err)) fail_msg("%s", err.text);
     assert_int_equal(r.process_count, 103);
     assert_int_equal(holder(&r, 500100)->bytes, 100 * MIB);
     free(r.processes);
-    assert_int_equal(glance_take("GPU-another", 60, &r, &err), STATUS_NOT_FOUND);
+    assert_int_equal(gauge_glance("GPU-another", 60, &r, &err), STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "does not know GPU-another"));
-    assert_int_equal(glance_take("", 0, &r, &err), STATUS_OK); /* the CPU */
+    assert_int_equal(gauge_glance("", 0, &r, &err), STATUS_OK); /* the CPU */
     assert_int_equal(r.gpu, -1);
     assert_int_equal(s->opened, 0);
 }
@@ -276,7 +274,7 @@ static void a_glance_at_a_gpu_that_hangs_comes_back(void **state)
     assert_int_equal(pipe(ends), 0);
     s->hanging = ends[0];
     double before = clock_monotonic();
-    assert_int_equal(glance_take("GPU-stand-in", 0.05, &r, &err), STATUS_BUSY);
+    assert_int_equal(gauge_glance("GPU-stand-in", 0.05, &r, &err), STATUS_BUSY);
     assert_true(clock_monotonic() - before < 20);
     assert_non_null(strstr(err.text, "NVML has not answered for 0.05 s"));
     assert_int_equal(s->opened, 1); /* the thread that was left behind is still there */
@@ -331,7 +329,7 @@ int main(void)
         cmocka_unit_test(a_gpu_tells_load_memory_power_and_clocks),
         cmocka_unit_test(every_reason_for_low_clocks_is_told_the_weightiest_first),
         cmocka_unit_test(who_holds_memory_is_listed_by_number_and_named),
-        cmocka_unit_test(more_processes_than_there_is_room_for_are_asked_for_again),
+        cmocka_unit_test(of_more_processes_than_anybody_has_none_are_told),
         cmocka_unit_test(in_a_container_nobody_has_a_name_that_might_be_another_ones),
         cmocka_unit_test(what_a_gpu_does_not_tell_is_unknown_not_zero),
         cmocka_unit_test(an_old_driver_tells_what_it_has),

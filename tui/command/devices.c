@@ -18,7 +18,7 @@
 #include "core/base/text.h"
 #include "kernels/device/backend.h"
 #include "kernels/device/cuda_plugin.h"
-#include "kernels/device/glance.h"
+#include "kernels/device/gauge.h"
 #include "tui/command/command.h"
 #include "tui/session/memory_share.h"
 #include "tui/view/labels.h"
@@ -100,7 +100,7 @@ static void show_gpu_state(const char *uuid, const struct reserved *reserved)
     struct gpu_record now;
     struct err err = {0};
     char state[96];
-    if (glance_take(uuid, GLANCE_SECONDS, &now, &err)) {
+    if (gauge_glance(uuid, GLANCE_SECONDS, &now, &err)) {
         printf("         %s\n", err.text);
         return;
     }
@@ -115,7 +115,7 @@ static void show_gpu_state(const char *uuid, const struct reserved *reserved)
 static void show_cpu_state(void)
 {
     struct gpu_record now;
-    if (!glance_take("", 0, &now, NULL) && !isnan(now.load_1m))
+    if (!gauge_glance("", 0, &now, NULL) && !isnan(now.load_1m))
         printf("         host load %.1f, %ld processors\n", now.load_1m, sysconf(_SC_NPROCESSORS_ONLN));
 }
 

@@ -13,7 +13,6 @@ struct nvml_stand_in {
     unsigned instances;   /* of a GPU that the process `pid` holds its memory in */
     unsigned long long reasons;
     int opened;  /* nvmlInit_v2 less nvmlShutdown */
-    int asked;   /* lists of processes that were asked for */
     int hanging; /* a file: the question for power comes back when something can be read from it */
 };
 
