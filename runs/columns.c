@@ -6,7 +6,6 @@
 
 #include "runs/order.h"
 #include "runs/run.h"
-#include "runs/run_params.h"
 
 const char *const verdict_words[] = {"improved", "waiting", "stop", "ordered", NULL};
 const char *const verb_words[] = {"pause",  "continue",  "stop",  "checkpoint", "eval",

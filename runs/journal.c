@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "runs/run_row.h"
+#include "runs/run.h"
 #include "runs/table.h"
 
 static enum status set_first_step(struct journal *journal, int64_t step, struct err *err)
@@ -130,7 +130,7 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
     struct run_info info;
     enum status status = store_begin(store, err);
     if (status) return status;
-    status = run_row_find(store, run_id, &info, err);
+    status = run_get(store, run_id, &info, err);
     if (!status) {
         *journal = (struct journal){.store = store,
                                     .segment = info.segment + 1,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/base/clock.h"
-#include "runs/run_row.h"
+#include "runs/run.h"
 #include "runs/table.h"
 
 const char *order_verb_name(enum order_verb verb)
@@ -25,7 +25,7 @@ enum status order_issue(struct store *store, const char *run_id, enum order_verb
                         const char *issuer, int64_t *id, struct err *err)
 {
     struct run_info info;
-    enum status status = run_row_find(store, run_id, &info, err);
+    enum status status = run_get(store, run_id, &info, err);
     if (status) return status;
     if (!run_is_alive(store, run_id))
         return err_set(err, STATUS_FAILED,

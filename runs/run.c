@@ -1,23 +1,89 @@
-/* See run.h: creating and deleting runs. Rows are read in run_row.c, a user's word becomes a run in
- * run_find.c. */
+/* See run.h: where runs live and whether, creating and deleting them. They are read in run_find.c. A trainer
+ * holds a flock on its run's lock file for as long as it lives. */
 #include "runs/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ini.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "runs/database.h"
-#include "runs/run_params.h"
-#include "runs/run_row.h"
 #include "runs/table.h"
+
+/* ---- folder and lock ---- */
+
+void run_folder(struct store *store, const char *id, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s/runs/%s", store_home(store), id);
+}
+
+static enum status lock_path(struct store *store, const char *id, char buf[PATH_MAX], struct err *err)
+{
+    return file_format_path(buf, PATH_MAX, err, "%s/runs/%s/lock", store_home(store), id);
+}
+
+enum status run_lock_acquire(struct store *store, const char *id, struct run_lock *out, struct err *err)
+{
+    char path[PATH_MAX], folder[PATH_MAX], pid[32] = "";
+    out->fd = -1;
+    run_folder(store, id, folder, sizeof folder);
+    enum status status = lock_path(store, id, path, err);
+    if (!status) status = file_make_folders(folder, err);
+    if (status) return status;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return err_set(err, STATUS_IO, "%s: cannot open: %s%s", path, strerror(errno),
+                       errno == EROFS ? " (set ANNEAL_HOME to a folder you may write to)" : "");
+    /* run_is_alive holds the lock for a moment, so being refused once proves nothing */
+    int result;
+    for (int attempt = 0; (result = flock(fd, LOCK_EX | LOCK_NB)) != 0 && attempt < 250; attempt++)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    if (result != 0) {
+        ssize_t n = errno == EWOULDBLOCK ? pread(fd, pid, sizeof pid - 1, 0) : -1;
+        if (n < 0)
+            status = err_set(err, STATUS_IO, "%s: cannot lock: %s", path, strerror(errno));
+        else
+            status = err_set(
+                err, STATUS_BUSY,
+                "run %s: another trainer (process %ld) is at work on it (stop it with `anneal order %s "
+                "stop`, or wait)",
+                id, strtol(pid, NULL, 10), id);
+        close(fd);
+        return status;
+    }
+    int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
+        status = err_set(err, STATUS_IO, "%s: cannot write: %s", path, strerror(errno));
+        close(fd);
+        return status;
+    }
+    out->fd = fd;
+    return STATUS_OK;
+}
+
+void run_lock_release(struct run_lock *lock)
+{
+    if (lock->fd >= 0) close(lock->fd);
+    lock->fd = -1;
+}
+
+bool run_is_alive(struct store *store, const char *id)
+{
+    char path[PATH_MAX];
+    if (lock_path(store, id, path, NULL)) return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return false;
+    bool alive = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return alive;
+}
 
 /* ---- creating ---- */
 
@@ -119,8 +185,8 @@ enum status run_name_check(const char *name, struct err *err)
         "--name latest: this word stands for the newest run in every command (choose another name)");
 }
 
-enum status run_row_create(struct store *store, const struct run_new *run, double created_at,
-                           const char *stem, char id[RUN_ID_MAX], struct err *err)
+enum status run_begin(struct store *store, const struct run_new *run, double created_at, const char *stem,
+                      char id[RUN_ID_MAX], struct err *err)
 {
     char name[RUN_NAME_MAX - 8], made[RUN_ID_MAX], time_text[24];
     time_t seconds = (time_t)created_at;
@@ -137,11 +203,11 @@ enum status run_row_create(struct store *store, const struct run_new *run, doubl
         id[0] = '\0'; /* no folder of ours */
     else
         status = insert_row(store, run, id, name, created_at, err);
-    if (status) run_row_abandon(store, id);
+    if (status) run_abandon(store, id);
     return status;
 }
 
-void run_row_abandon(struct store *store, const char *id)
+void run_abandon(struct store *store, const char *id)
 {
     char folder[PATH_MAX];
     store_rollback(store);
@@ -153,11 +219,11 @@ void run_row_abandon(struct store *store, const char *id)
 enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err)
 {
     char own[RUN_ID_MAX];
-    enum status status = run_row_create(store, run, clock_wall(), NULL, own, err);
+    enum status status = run_begin(store, run, clock_wall(), NULL, own, err);
     if (status) return status;
     status = store_commit(store, err);
     if (status)
-        run_row_abandon(store, own);
+        run_abandon(store, own);
     else
         memcpy(id, own, sizeof own);
     return status;
@@ -191,10 +257,11 @@ static enum status delete_rows(struct store *store, enum store_table table, cons
 enum status run_delete(struct store *store, const char *id, struct err *err)
 {
     char folder[PATH_MAX];
-    struct run_info info;
+    bool exists;
     struct run_lock lock;
-    enum status status = run_row_find(store, id, &info, err);
+    enum status status = id_is_taken(store, id, &exists, err);
     if (status) return status;
+    if (!exists) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
     if (strchr(id, '/'))
         return err_set(err, STATUS_CORRUPT, "run %s: an id has no '/' (a damaged database?)", id);
     status = run_lock_acquire(store, id, &lock, err);

@@ -69,6 +69,17 @@ enum status run_name_check(const char *name, struct err *err);
  * STATUS_USAGE for the name "latest", which run_find gives another meaning. */
 enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err);
 
+/* The same for one that has a past: begins a write transaction of the store and makes row and folder in it;
+ * the caller commits, or gives up with run_abandon, which rolls back and removes the folder (`id` "": there
+ * is none). The id is `stem` (NULL: made from the time and the name), with -2, -3, … where that is taken.
+ * When it fails nothing is left. Parameters below 0 are absent. */
+enum status run_begin(struct store *store, const struct run_new *run, double created_at, const char *stem,
+                      char id[RUN_ID_MAX], struct err *err);
+void run_abandon(struct store *store, const char *id);
+
+/* The run with exactly this id; STATUS_NOT_FOUND. */
+enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err);
+
 /* RUN as a user types it: an id, a unique prefix of one, a name (the newest of that name), or "latest".
  * Errors: STATUS_NOT_FOUND (suggests the nearest), STATUS_USAGE when a prefix fits several (names them). */
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err);
@@ -79,6 +90,16 @@ enum status run_list(struct store *store, struct arena *arena, struct run_info *
 
 /* The stored configuration (INI text), yours to free. */
 enum status run_config(struct store *store, const char *id, char **out, struct err *err);
+
+/* The same key by key, as the configuration says it: "train.learning_rate", "3e-4". */
+struct run_param {
+    const char *name, *value;
+};
+/* In the order of their names; texts and array in `arena`. An unknown run has none. */
+enum status run_params_list(struct store *store, const char *run_id, struct arena *arena,
+                            struct run_param **out, size_t *count, struct err *err);
+/* The value of `name` among `count` of run_params_list, or NULL. */
+const char *run_params_get(const struct run_param *params, size_t count, const char *name);
 
 /* A resumed run may be given another configuration: from now on this one, and this many steps, are the run's.
  * Only for the process that holds its lock. */

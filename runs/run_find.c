@@ -1,56 +1,134 @@
-/* From RUN as a user types it to a run, see run.h. */
+/* Reading runs, and from RUN as a user types it to a run: see run.h. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
-#include "runs/run_row.h"
+#include "runs/run.h"
+#include "runs/table.h"
 
-/* The first row of the select with this tail, `word` being ?1; *found says whether there is one. */
-static enum status first_row(struct store *store, const char *tail, const char *word, struct run_info *out,
-                             bool *found, struct err *err)
+#define NEWEST_FIRST "order by created_at desc, rowid desc"
+
+/* ---- rows ---- */
+
+const char *run_status_name(enum run_status status)
+{
+    return status_words[status];
+}
+
+enum { LOCKED_WITHIN_SECONDS = 10 };
+
+/* How long a run's trainers lived. A segment whose trainer ended without a word lasted until the run's
+ * heartbeat when it is the newest, else until its last recorded step. */
+#define ELAPSED                                                                                              \
+    "(select sum(max(0.0, coalesce(s.ended_at, case when s.segment = t.segment then t.heartbeat else"        \
+    "  (select w.wall_time from steps w where w.run_id = s.run_id and w.segment = s.segment"                 \
+    "   order by w.step desc limit 1) end, s.started_at) - s.started_at))"                                   \
+    " from segments s where s.run_id = t.id)"
+
+enum { ELAPSED_COLUMN, LOSS_RECORDED_COLUMN, FIELDS_COLUMN };
+
+/* "select … from runs t TAIL", ?1 being `word`. */
+static enum status select_runs(struct store *store, const char *tail, const char *word, sqlite3_stmt **out,
+                               struct err *err)
+{
+    char fields[600], sql[1500];
+    table_fields(TABLE_RUNS, fields, sizeof fields);
+    snprintf(sql, sizeof sql, "select " ELAPSED ", t.final_loss is not null or t.nan & %d, %s from runs t %s",
+             store_columns[COLUMN_RUNS_final_loss].null, fields, tail);
+    return store_query(store, out, err, sql, word ? "s" : "", word);
+}
+
+static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *out)
+{
+    *out = (struct run_info){.loss_recorded = sqlite3_column_int(row, LOSS_RECORDED_COLUMN) != 0};
+    table_read(TABLE_RUNS, row, FIELDS_COLUMN, NULL, out);       /* all its texts lie in the record */
+    if (sqlite3_column_type(row, ELAPSED_COLUMN) != SQLITE_NULL) /* else no trainer yet */
+        out->elapsed = sqlite3_column_double(row, ELAPSED_COLUMN);
+    /* between its row and its lock lie milliseconds: one that has only the row has died there */
+    bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
+                 (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);
+    if (began && !run_is_alive(store, out->id)) out->status = RUN_CRASHED;
+}
+
+enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err)
 {
     sqlite3_stmt *select;
-    enum status status = run_row_select(store, tail, &select, err);
+    bool found;
+    enum status status = select_runs(store, "where id = ?1", id, &select, err);
+    if (!status) status = store_step(store, select, &found, err);
     if (status) return status;
-    if (sqlite3_bind_parameter_count(select)) store_bind_text(select, 1, word);
-    status = store_step(store, select, found, err);
-    if (status || !*found) return status;
-    run_row_read(store, select, out);
+    if (!found) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
+    read_run(store, select, out);
     sqlite3_reset(select);
     return STATUS_OK;
 }
 
-/* Rows whose id begins with the word: none leaves *found false; several are an error that names some of them.
- */
-static enum status find_prefix(struct store *store, const char *word, struct run_info *out, bool *found,
-                               struct err *err)
+enum status run_list(struct store *store, struct arena *arena, struct run_info **out, size_t *count,
+                     struct err *err)
 {
-    sqlite3_stmt *statement;
-    char names[320] = "";
+    sqlite3_stmt *select;
+    void *runs = NULL;
     size_t used = 0;
-    int matches = 0;
-    struct run_info info;
     bool row;
-    enum status status = run_row_select(
-        store, "where substr(id, 1, length(?1)) = ?1 order by created_at desc, rowid desc", &statement, err);
-    if (status) return status;
-    store_bind_text(statement, 1, word);
-    while (!(status = store_step(store, statement, &row, err)) && row) {
-        run_row_read(store, statement, &info);
-        if (++matches == 1) *out = info;
-        if (matches <= 3)
-            used +=
-                (size_t)snprintf(names + used, sizeof names - used, "%s%s", matches > 1 ? ", " : "", info.id);
-        if (used >= sizeof names) used = sizeof names - 1;
+    enum status status = select_runs(store, NEWEST_FIRST, NULL, &select, err);
+    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+        struct run_info *info = array_grow(arena, &runs, used, sizeof *info);
+        if (!info) {
+            sqlite3_reset(select);
+            return err_set(err, STATUS_NO_MEMORY, "listing runs: not enough memory");
+        }
+        read_run(store, select, info);
+        used++;
     }
     if (status) return status;
-    *found = matches == 1;
-    if (matches > 1)
-        return err_set(err, STATUS_USAGE, "run \"%s\": fits %d runs: %s%s (type more of the id)", word,
-                       matches, names, matches > 3 ? ", ..." : "");
+    *out = runs;
+    *count = used;
     return STATUS_OK;
 }
+
+enum status run_config(struct store *store, const char *id, char **out, struct err *err)
+{
+    sqlite3_stmt *statement;
+    bool row;
+    enum status status =
+        store_query(store, &statement, err, "select config from runs where id = ?1", "s", id);
+    if (!status) status = store_step(store, statement, &row, err);
+    if (status) return status;
+    if (!row) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
+    const char *config = (const char *)sqlite3_column_text(statement, 0);
+    char *copy = strdup(config ? config : "");
+    sqlite3_reset(statement);
+    if (!copy) return err_set(err, STATUS_NO_MEMORY, "run %s: not enough memory", id);
+    *out = copy;
+    return STATUS_OK;
+}
+
+enum status run_params_list(struct store *store, const char *run_id, struct arena *arena,
+                            struct run_param **out, size_t *count, struct err *err)
+{
+    struct table_request request = {TABLE_PARAMS, run_id, "order by name", SIZE_MAX, .size = sizeof **out};
+    return table_list(store, &request, arena, out, count, err);
+}
+
+const char *run_params_get(const struct run_param *params, size_t count, const char *name)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(params[middle].name, name);
+        if (order == 0) return params[middle].value;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* ---- from a word to a run ---- */
 
 static enum status not_found(struct store *store, const char *word, struct err *err)
 {
@@ -79,21 +157,42 @@ static enum status not_found(struct store *store, const char *word, struct err *
     return status;
 }
 
+/* The ids that begin with the word, `first` and those of the rows that follow, are several. */
+static enum status refuse_several(sqlite3_stmt *select, const char *first, const char *word, struct err *err)
+{
+    char names[320];
+    int matches = 1, n = snprintf(names, sizeof names, "%s", first);
+    for (; sqlite3_step(select) == SQLITE_ROW; matches++)
+        if (matches < 3)
+            n += snprintf(names + n, sizeof names - (size_t)n, ", %.*s", RUN_ID_MAX,
+                          (const char *)sqlite3_column_text(select, FIELDS_COLUMN));
+    sqlite3_reset(select);
+    if (matches == 1) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "run \"%s\": fits %d runs: %s%s (type more of the id)", word, matches,
+                   names, matches > 3 ? ", ..." : "");
+}
+
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err)
 {
-    bool found = false;
-    enum status status = STATUS_OK;
+    sqlite3_stmt *select;
+    bool found, latest = strcmp(word, "latest") == 0; /* before any name: it must mean the same everywhere */
     struct run_info info;
     if (!*word)
         return err_set(err, STATUS_USAGE, "no run given (an id, the start of one, a name, or latest)");
-    if (strcmp(word, "latest") == 0) /* before any name: the word must mean the same everywhere */
-        status = first_row(store, "order by created_at desc, rowid desc limit 1", word, &info, &found, err);
-    if (!status && !found) status = first_row(store, "where id = ?1", word, &info, &found, err);
-    if (!status && !found)
-        status = first_row(store, "where name = ?1 order by created_at desc, rowid desc limit 1", word, &info,
-                           &found, err);
-    if (!status && !found) status = find_prefix(store, word, &info, &found, err);
-    if (!status && !found) return not_found(store, word, err);
+    enum status status =
+        select_runs(store,
+                    latest ? NEWEST_FIRST
+                           : "where id = ?1 or name = ?1 or substr(id, 1, length(?1)) = ?1"
+                             " order by id = ?1 desc, name = ?1 desc, created_at desc, rowid desc",
+                    latest ? NULL : word, &select, err);
+    if (!status) status = store_step(store, select, &found, err);
+    if (status) return status;
+    if (!found) return not_found(store, word, err);
+    read_run(store, select, &info);
+    if (latest || strcmp(info.id, word) == 0 || strcmp(info.name, word) == 0)
+        sqlite3_reset(select);
+    else
+        status = refuse_several(select, info.id, word, err);
     if (!status) *out = info;
     return status;
 }

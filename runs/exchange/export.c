@@ -8,7 +8,7 @@
 #include "core/base/file.h"
 #include "runs/exchange/csv.h"
 #include "runs/exchange/out_file.h"
-#include "runs/run_row.h"
+#include "runs/run.h"
 #include "runs/table.h"
 
 static void write_header(struct csv_out *csv, const char *const *names, int count)
@@ -62,7 +62,7 @@ static enum status write_run(struct store *store, const char *run_id, enum store
     sqlite3_stmt *select;
     bool row;
     int count = table_csv_columns(table, columns);
-    enum status status = run_row_find(store, run_id, &info, err);
+    enum status status = run_get(store, run_id, &info, err);
     if (!status) status = select_rows(store, table, columns, count, run_id, &select, err);
     if (status) return status;
     /* an error: nobody reads on, a closed pipe, a full disk */
@@ -162,7 +162,7 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
     status = store_read_begin(store, err);
     for (size_t i = 0; !status && i < run_count; i++) {
         struct run_info info;
-        status = run_row_find(store, run_ids[i], &info, err);
+        status = run_get(store, run_ids[i], &info, err);
         for (int c = 0; !status && !csv.error && c < END_EVALS; c++) {
             sqlite3_stmt *select;
             bool row;
@@ -197,7 +197,7 @@ enum status export_tensorboard(struct store *store, const char *run_id, struct m
     struct run_info info;
     *count = 0;
     enum status status = store_read_begin(store, err);
-    if (!status) status = run_row_find(store, run_id, &info, err);
+    if (!status) status = run_get(store, run_id, &info, err);
     for (int c = 0; !status && c < END_EVALS; c++) {
         sqlite3_stmt *select;
         bool row;

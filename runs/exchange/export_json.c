@@ -7,8 +7,7 @@
 #include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "runs/exchange/out_file.h"
-#include "runs/run_params.h"
-#include "runs/run_row.h"
+#include "runs/run.h"
 #include "runs/table.h"
 
 struct document {
@@ -236,7 +235,7 @@ enum status export_json(struct store *store, const char *run_id, const char *pat
     arena_init(&d.arena, 16384);
     json_out_begin(&d.out, file.stream);
     status = store_read_begin(store, err);
-    if (!status) status = run_row_find(store, run_id, &d.run, err);
+    if (!status) status = run_get(store, run_id, &d.run, err);
     if (!status) status = run_params_list(store, run_id, &d.arena, &d.params, &d.param_count, err);
     if (!status) status = write_document(&d);
     store_read_end(store);

@@ -12,7 +12,7 @@
 #include "core/base/file.h"
 #include "runs/exchange/import_stage.h"
 #include "runs/journal.h"
-#include "runs/run_row.h"
+#include "runs/run.h"
 #include "runs/table.h"
 
 /* Skips a byte order mark; whether the first line is one of llm.c's log: "s:0 …". */
@@ -209,13 +209,13 @@ static enum status make_run(struct import *import, const char *name, const char 
         run.name = name;
     else if (!run.name)
         run.name = keep ? import->run + 16 : fallback;
-    status = run_row_create(import->store, &run, start, keep ? import->run : NULL, made.id, import->err);
+    status = run_begin(import->store, &run, start, keep ? import->run : NULL, made.id, import->err);
     sqlite3_reset(staged);
     if (status) return status;
     status = fill_run(import, made.id, message, now);
     if (!status) status = store_commit(import->store, import->err);
     if (status)
-        run_row_abandon(import->store, made.id);
+        run_abandon(import->store, made.id);
     else
         *out = made;
     return status;

@@ -7,7 +7,7 @@
 #include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "runs/run_params.h"
+#include "runs/run.h"
 #include "runs/series.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"

@@ -8,7 +8,7 @@
 
 #include "core/base/text.h"
 #include "core/model/config.h"
-#include "runs/run_params.h"
+#include "runs/run.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 

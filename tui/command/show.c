@@ -16,7 +16,7 @@
 #include "runs/gpu_samples.h"
 #include "runs/order.h"
 #include "runs/profile.h"
-#include "runs/run_params.h"
+#include "runs/run.h"
 #include "runs/series.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
