@@ -350,7 +350,7 @@ static float element_of(const struct safetensor *t, size_t i)
 static enum status upload_tensor(const struct safetensor *t, struct network *net, const struct param *p,
                                  float *to, struct err *err)
 {
-    size_t most = net->plan->place[BUFFER_STAGING].bytes / sizeof(float);
+    size_t most = net->plan->bytes[BUFFER_STAGING] / sizeof(float);
     float *piece = network_at(net, BUFFER_STAGING, 0);
     enum status status = STATUS_OK;
     for (size_t at = 0; !status && at < p->count; at += most) {

@@ -40,7 +40,7 @@ bool plan_saves(const struct plan *plan, enum buffer buffer, int layer)
 
 enum buffer plan_alias(const struct plan *plan, enum buffer buffer)
 {
-    if (plan->place[buffer].bytes) return buffer;
+    if (plan->bytes[buffer]) return buffer;
     if (buffer == BUFFER_COMPUTE_WEIGHTS) return BUFFER_WEIGHTS;
     if (buffer == BUFFER_QKV_RAW) return BUFFER_QKV;
     if (buffer == BUFFER_X_MID) return BUFFER_X;

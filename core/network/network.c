@@ -41,7 +41,7 @@ static void lend_workspace(struct network *net)
 static size_t zeroed_bytes(const struct plan *plan, int category)
 {
     bool lent = category == PLAN_WORKSPACE && plan->input.gemm_workspace > 0;
-    return lent ? plan->place[BUFFER_GEMM_WORKSPACE].offset : plan->category_bytes[category];
+    return lent ? plan->places[BUFFER_GEMM_WORKSPACE].offset : plan->category_bytes[category];
 }
 
 /* One category's memory, cleared; but a snapshot is not read before it is written, and its pages are the
@@ -167,7 +167,7 @@ void network_weights_written(struct network *net)
 enum status network_initialise(struct network *net, uint64_t seed, struct err *err)
 {
     float *piece = network_at(net, BUFFER_STAGING, 0);
-    size_t most = net->plan->place[BUFFER_STAGING].bytes / sizeof *piece;
+    size_t most = net->plan->bytes[BUFFER_STAGING] / sizeof *piece;
     enum status status = STATUS_OK;
     for (size_t i = 0; i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];

@@ -65,10 +65,8 @@ enum status network_renew_stream(struct network *network, struct err *err);
 /* Where a buffer of the plan lies; `layer` of those that layers have. */
 static inline void *network_at(const struct network *network, enum buffer buffer, int layer)
 {
-    const struct plan *plan = network->plan;
-    if (plan->spread ? buffer_facts[buffer].kind == BUFFER_LAYER : plan_saves(plan, buffer, layer))
-        return network->memory[PLAN_ACTIVATIONS] + plan->layers[layer] + plan->saved[buffer];
-    return network->memory[plan->place[buffer].category] + plan->place[buffer].offset;
+    const struct buffer_place *at = &network->plan->places[layer * BUFFERS + (int)buffer];
+    return network->memory[at->category] + at->offset;
 }
 
 /* `observer` notes what the passes call, until another does, or none (NULL); its table, stream and precision

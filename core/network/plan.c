@@ -75,8 +75,7 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
 #include "core/network/buffers.def"
     };
     for (int b = 0; b < BUFFERS; b++) {
-        plan->place[b] = (struct buffer_place){.category = buffer_facts[b].category};
-        plan->place[b].bytes = sizes[b] < BYTES_MAX ? (size_t)sizes[b] : 0;
+        plan->bytes[b] = sizes[b] < BYTES_MAX ? (size_t)sizes[b] : 0;
         all += sizes[b] * (buffer_facts[b].kind == BUFFER_LAYER ? c->num_layers + 1 : 1);
     }
     return all;
@@ -125,61 +124,64 @@ size_t placement_solve(struct placement *at, size_t count)
 
 static size_t padded(const struct plan *plan, int buffer)
 {
-    return pad(plan->place[buffer].bytes);
+    return pad(plan->bytes[buffer]);
 }
 
-static void list(struct plan *plan, enum buffer b, const char *name, enum plan_category category, int layer,
-                 size_t offset)
+/* Where layers `from` to `to` have this buffer. */
+static void put(struct plan *plan, int b, const char *name, enum plan_category category, int from, int to,
+                size_t offset)
 {
+    int layer = from == to && from < plan->input.model->config.num_layers ? from : -1;
     assert(plan->buffer_count < plan->buffer_capacity);
     plan->buffers[plan->buffer_count++] =
-        (struct plan_buffer){name, b, category, layer, plan->place[b].bytes, offset};
+        (struct plan_buffer){name, (enum buffer)b, category, layer, plan->bytes[b], offset};
+    for (int l = from; l <= to; l++) plan->places[l * BUFFERS + b] = (struct buffer_place){category, offset};
 }
 
-/* Those of one kind, behind all others of their category. */
+/* Behind all others of its category. */
+static void put_behind(struct plan *plan, int b, const char *name, int from, int to)
+{
+    enum plan_category category = buffer_facts[b].category;
+    put(plan, b, name, category, from, to, plan->category_bytes[category]);
+    plan->category_bytes[category] += padded(plan, b);
+}
+
+/* Those of one kind. */
 static void place_kind(struct plan *plan, enum buffer_kind kind)
 {
-    for (int b = 0; b < BUFFERS; b++) {
-        struct buffer_place *at = &plan->place[b];
-        if (buffer_facts[b].kind != kind || !at->bytes) continue;
-        at->offset = plan->category_bytes[at->category];
-        plan->category_bytes[at->category] += padded(plan, b);
-        list(plan, (enum buffer)b, buffer_facts[b].name, at->category, -1, at->offset);
-    }
+    for (int b = 0; b < BUFFERS; b++)
+        if (buffer_facts[b].kind == kind && plan->bytes[b])
+            put_behind(plan, b, buffer_facts[b].name, 0, plan->input.model->config.num_layers);
 }
 
 /* Whether a place for this buffer is looked for in the workspace, where others may overlap with it. */
 static bool is_shared(const struct plan *plan, int b)
 {
     enum buffer_kind kind = buffer_facts[b].kind;
-    if (!plan->place[b].bytes) return false;
+    if (!plan->bytes[b]) return false;
     if (kind == BUFFER_LAYER) return plan_recomputes(plan, 0) && !plan_saves(plan, (enum buffer)b, 0);
     return kind == BUFFER_SHARED;
 }
 
-/* The bytes that those take of the workspace, by their sizes and lifetimes. */
-static size_t solve_shared(struct plan *plan)
+/* The bytes that those take of the workspace, by their sizes and lifetimes. Fills `at`. */
+static size_t solve_shared(const struct plan *plan, struct placement at[BUFFERS], size_t *count)
 {
-    struct placement at[BUFFERS];
-    size_t count = 0, height;
+    *count = 0;
     for (int b = 0; b < BUFFERS; b++)
-        if (is_shared(plan, b)) at[count++] = (struct placement){padded(plan, b), plan->conflicts[b], b, 0};
-    height = placement_solve(at, count);
-    for (size_t i = 0; i < count; i++) plan->place[at[i].number].offset = at[i].offset;
-    return height;
+        if (is_shared(plan, b))
+            at[(*count)++] = (struct placement){padded(plan, b), plan->conflicts[b], b, 0};
+    return placement_solve(at, *count);
 }
 
 static void place_shared(struct plan *plan)
 {
-    size_t base = plan->category_bytes[PLAN_WORKSPACE];
-    plan->category_bytes[PLAN_WORKSPACE] += solve_shared(plan);
-    for (int b = 0; b < BUFFERS; b++) {
-        const struct buffer_fact *f = &buffer_facts[b];
-        if (!is_shared(plan, b)) continue;
-        const char *name = f->kind == BUFFER_LAYER ? f->shared_name : f->name;
-        plan->place[b].category = PLAN_WORKSPACE;
-        plan->place[b].offset += base;
-        list(plan, (enum buffer)b, name, PLAN_WORKSPACE, -1, plan->place[b].offset);
+    struct placement at[BUFFERS];
+    size_t count, base = plan->category_bytes[PLAN_WORKSPACE];
+    plan->category_bytes[PLAN_WORKSPACE] += solve_shared(plan, at, &count);
+    for (size_t i = 0; i < count; i++) {
+        const struct buffer_fact *f = &buffer_facts[at[i].number];
+        put(plan, at[i].number, f->kind == BUFFER_LAYER ? f->shared_name : f->name, PLAN_WORKSPACE, 0,
+            plan->input.model->config.num_layers, base + at[i].offset);
     }
 }
 
@@ -187,33 +189,23 @@ static void place_shared(struct plan *plan)
 static void place_saved(struct plan *plan)
 {
     int L = plan->input.model->config.num_layers;
-    size_t *end = &plan->category_bytes[PLAN_ACTIVATIONS], offset = 0;
-    for (int b = 0; b < BUFFERS; b++) {
-        if (buffer_facts[b].kind != BUFFER_LAYER) continue;
-        plan->saved[b] = offset;
-        offset += padded(plan, b);
-    }
-    for (int l = 0; l <= L; l++) {
-        plan->layers[l] = *end;
+    for (int l = 0; l <= L; l++)
         for (int b = 0; b < BUFFERS; b++) {
             const char *name = b == BUFFER_X ? "residual stream out" : "final norm rstd";
-            if (!plan->place[b].bytes || !plan_saves(plan, (enum buffer)b, l)) continue;
-            if (l < L) name = buffer_facts[b].name;
-            list(plan, (enum buffer)b, name, PLAN_ACTIVATIONS, l < L ? l : -1, *end);
-            *end += padded(plan, b);
+            if (plan->bytes[b] && plan_saves(plan, (enum buffer)b, l))
+                put_behind(plan, b, l < L ? buffer_facts[b].name : name, l, l);
         }
-    }
 }
 
 /* Buffers that are not there lie where those do that stand in for them. */
 static void place_aliases(struct plan *plan)
 {
-    for (int b = 0; b < BUFFERS; b++) {
-        enum buffer other = plan_alias(plan, (enum buffer)b);
-        if (other == (enum buffer)b) continue;
-        plan->place[b].category = plan->place[other].category;
-        plan->place[b].offset = plan->place[other].offset;
-        plan->saved[b] = plan->saved[other];
+    for (int i = 0; i < BUFFERS * (plan->input.model->config.num_layers + 1); i++) {
+        int b = i % BUFFERS, other = (int)plan_alias(plan, (enum buffer)b);
+        if (other != b)
+            plan->places[i] = plan->places[i - b + other];
+        else if (!plan->bytes[b])
+            plan->places[i].category = buffer_facts[b].category;
     }
 }
 
@@ -245,10 +237,11 @@ static enum status record_passes(struct plan *plan, struct record *record, struc
         return record_with(plan, record, in->loss == PLAN_LOSS_PLAIN ? N : chunk, err);
     enum status status = record_with(plan, record, chunk, err);
     if (status) return status;
-    size_t height = solve_shared(plan);
+    struct placement at[BUFFERS];
+    size_t count, height = solve_shared(plan, at, &count);
     record_release(record);
     status = record_with(plan, record, N, err);
-    if (status || solve_shared(plan) <= height) return status;
+    if (status || solve_shared(plan, at, &count) <= height) return status;
     record_release(record);
     return record_with(plan, record, chunk, err);
 }
@@ -326,10 +319,10 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
             input->B, input->T, model->config.vocab_size);
     arena_init(&plan->arena, 65536);
     plan->buffers = arena_alloc_array(&plan->arena, plan->buffer_capacity, sizeof *plan->buffers);
-    plan->layers = arena_alloc_array(&plan->arena, (size_t)L + 1, sizeof *plan->layers);
+    plan->places = arena_alloc_array(&plan->arena, (size_t)(L + 1) * BUFFERS, sizeof *plan->places);
     struct record record = {0};
     enum status status = STATUS_OK;
-    if (!plan->buffers || !plan->layers)
+    if (!plan->buffers || !plan->places)
         status = err_set(err, STATUS_NO_MEMORY, "no memory to plan %d layers", L);
     if (!status) status = record_passes(plan, &record, err);
     if (!status) status = keep(plan, &record, err);

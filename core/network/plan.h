@@ -91,25 +91,23 @@ struct plan_input plan_input_of(const struct config *config, const struct model 
 /* Sets the facts of the device that a plan with this input's allocator depends on. */
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
 
-/* Of a LAYER buffer: in the set that layers share. */
 struct buffer_place {
     enum plan_category category;
-    size_t bytes, offset;
+    size_t offset;
 };
 
 struct plan {
     struct plan_input input;
-    struct arena arena; /* owns buffers, layers and products */
+    struct arena arena; /* owns buffers, places and products */
     struct plan_buffer *buffers;
     size_t buffer_count, buffer_capacity;
     size_t category_bytes[PLAN_CATEGORIES];
     size_t total_bytes; /* of the device: all categories but the host's, and that too where host_counts */
 
-    struct buffer_place place[BUFFERS]; /* bytes 0: not there, unless another buffer stands in for it */
-    size_t saved[BUFFERS];              /* of LAYER buffers: offset in the block of a layer that saves them */
-    size_t *layers;                     /* (L+1) where each layer's block begins, in PLAN_ACTIVATIONS */
-    bool spread;                        /* only addresses, for recording: every layer has all LAYER buffers */
-    uint64_t conflicts[BUFFERS];        /* a bit for each buffer whose content is needed at the same time */
+    size_t bytes[BUFFERS]; /* 0: not there, unless another buffer stands in for it */
+    struct buffer_place
+        *places; /* (L+1, BUFFERS); the same for all layers where those have none of their own */
+    uint64_t conflicts[BUFFERS]; /* a bit for each buffer whose content is needed at the same time */
 
     int loss_chunk;              /* rows the fused linear cross-entropy works on at a time */
     int host_batch_count;        /* even: room in BUFFER_HOST_BATCHES */

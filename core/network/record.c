@@ -113,20 +113,20 @@ static enum status spread(struct recorder *r, const struct plan *plan, struct er
 {
     size_t layers = (size_t)plan->input.model->config.num_layers + 1, largest = 1;
     r->plan = *plan;
-    r->plan.spread = true;
     int rows = (plan->input.B * plan->input.T - 1) / ROUGH_PIECES + 1;
     if (plan->input.rough && rows > plan->loss_chunk) r->plan.loss_chunk = rows;
-    r->plan.layers = calloc(layers, sizeof *r->plan.layers);
+    r->plan.places = calloc(layers * BUFFERS, sizeof *r->plan.places);
     r->written = calloc(layers * BUFFERS, sizeof *r->written);
-    if (!r->plan.layers || !r->written)
+    if (!r->plan.places || !r->written)
         return err_set(err, STATUS_NO_MEMORY, "no memory to plan %zu layers", layers - 1);
-    for (int b = 0; b < BUFFERS; b++) {
-        r->plan.place[b].offset = r->plan.saved[b] = (size_t)plan_alias(plan, (enum buffer)b) << OFFSET_BITS;
-        if (buffer_facts[b].kind == BUFFER_LAYER && plan->place[b].bytes > largest)
-            largest = plan->place[b].bytes;
-    }
+    for (int b = 0; b < BUFFERS; b++)
+        if (buffer_facts[b].kind == BUFFER_LAYER && plan->bytes[b] > largest) largest = plan->bytes[b];
     r->layer_bytes = (int64_t)largest;
-    for (size_t l = 0; l < layers; l++) r->plan.layers[l] = l * largest;
+    for (size_t i = 0; i < layers * BUFFERS; i++) {
+        enum buffer b = (enum buffer)(i % BUFFERS);
+        size_t of_layer = buffer_facts[b].kind == BUFFER_LAYER ? i / BUFFERS * largest : 0;
+        r->plan.places[i].offset = ((size_t)plan_alias(plan, b) << OFFSET_BITS) + of_layer;
+    }
     for (size_t i = 0; i < layers * BUFFERS; i++) r->written[i].layer = -1;
     r->network = (struct network){.model = plan->input.model, .plan = &r->plan};
     for (int c = 0; c < PLAN_CATEGORIES; c++)
@@ -151,7 +151,7 @@ enum status record_init(struct record *record, const struct plan *plan, struct e
         network_walk(&r.network, plan->input.moments > 0 ? 0.5f : 0);
     }
     if (r.no_memory) status = err_set(err, STATUS_NO_MEMORY, "no memory to record a step");
-    free(r.plan.layers);
+    free(r.plan.places);
     free(r.written);
     if (status) record_release(record);
     return status;

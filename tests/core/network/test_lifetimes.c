@@ -42,10 +42,11 @@ static bool is_needed(const struct record *record, enum buffer b, int from)
 /* Used at once, and yet in one place? */
 static void expect_apart(const struct network *net, const bool *used)
 {
-    const struct buffer_place *p = net->plan->place;
+    const struct buffer_place *p = net->plan->places; /* of layer 0, which shares */
+    const size_t *bytes = net->plan->bytes;
     for (int a = 0; a < BUFFERS; a++)
         for (int b = 0; used[a] && b < a; b++)
-            if (used[b] && p[a].offset < p[b].offset + p[b].bytes && p[b].offset < p[a].offset + p[a].bytes)
+            if (used[b] && p[a].offset < p[b].offset + bytes[b] && p[b].offset < p[a].offset + bytes[a])
                 fail_msg("%s and %s overlap", buffer_facts[a].name, buffer_facts[b].name);
 }
 
