@@ -117,7 +117,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     input.full = setup->full;
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
-    if (!status) status = trainer_watch_open(t, err);
     size_t reserved = 0;
     if (!status) status = plan_reserved(&t->plan, &reserved, err);
     if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)reserved, err);
@@ -146,7 +145,6 @@ void trainer_close(struct trainer *t)
     if (!t) return;
     save_collect(&t->job, true);
     trainer_close_samples(t);
-    trainer_watch_close(t);
     trainer_close_steps(t);
     network_close(&t->network);
     plan_release(&t->plan);

@@ -78,7 +78,7 @@ struct train_setup {
                                         a  time: while it opens, or when a step fails for that */
     bool another_device;             /* may train on where this one fails */
     bool check_allocations; /* a step after the first that allocates memory ends the run with a sentence: see
-                               trainer_watch.c */
+                               trainer_step.c */
     struct train_observer observer;
 };
 

@@ -2,8 +2,7 @@
  * only those before them:
  *
  *     report    what is reported beside the records: events, memory, health, evaluations, samples
- *     watch     how a step is looked at: profile, trace, allocations
- *     step      one optimizer step
+ *     step      one optimizer step, its profile and its trace
  *     save      checkpoints
  *     run       the loop: gathers facts, has decide.h decide, and carries out
  *     trainer   opening and closing */
@@ -54,7 +53,7 @@ struct trainer {
     double waited;   /* seconds for batches, by the last step reported */
     bool not_finite; /* a number was not, and health.on_nan = stop */
 
-    /* ---- watch ---- */
+    /* ---- step ---- */
     struct profiler *profiler;  /* NULL: off */
     struct profiler *profiling; /* the same while a step is queued that is profiled; else NULL */
     bool counts;                /* allocations, in the step under way */
@@ -63,8 +62,6 @@ struct trainer {
     int64_t trace_order;                          /* its id: it waits for its answer */
     struct trace *trace;                          /* NULL: there was no memory for it */
     struct err trace_problem;                     /* why something is missing in it; status ok: nothing is */
-
-    /* ---- step ---- */
     struct feed feed;
     struct replay replay;
     struct flight flights[PLAN_FLIGHTS]; /* by step modulo PLAN_FLIGHTS, as the next two */
@@ -130,25 +127,10 @@ void trainer_close_samples(struct trainer *trainer);
 bool trainer_evaluate(struct trainer *trainer, bool ordered);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
 
-/* ---- trainer_watch.c ---- */
-
-enum status trainer_watch_open(struct trainer *trainer, struct err *err);
-void trainer_watch_close(struct trainer *trainer);
-/* Counts allocations from here on, but for a step that is traced; and says whether any was made, after the
- * step is queued and others are reported. */
-void trainer_allocations_begin(struct trainer *trainer);
-enum status trainer_allocations_end(struct trainer *trainer, struct err *err);
-/* Before a step's first operation and after its last, and once its record is reported. */
-void trainer_watch_begin(struct trainer *trainer, int64_t step);
-void trainer_watch_end(struct trainer *trainer);
-void trainer_watch_report(struct trainer *trainer, const struct step_record *step);
-/* Whether step `step` is waited for by itself: it is traced, or both it and the one before are profiled. */
-bool trainer_watch_waits(const struct trainer *trainer, int64_t step);
-/* Answers the order for a trace, of step `step`; harmless without one. */
-void trainer_answer_trace(struct trainer *trainer, int64_t step, const char *result);
-
 /* ---- trainer_step.c ---- */
 
+/* Answers the order for a trace, of step `step`; harmless without one. */
+void trainer_answer_trace(struct trainer *trainer, int64_t step, const char *result);
 enum status trainer_open_steps(struct trainer *trainer, struct err *err);
 void trainer_close_steps(struct trainer *trainer); /* harmless on a zeroed struct */
 /* Whether the last step queued takes the last example of an epoch: by the position alone, so that a run

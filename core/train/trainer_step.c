@@ -1,22 +1,201 @@
-/* One optimizer step: micro-batches, update, and the record that reports of it.
+/* One optimizer step: micro-batches, update, the record that reports of it, and how it is looked at.
  *
  * A step is queued without waiting for the one before. What it leaves (struct step_result) is copied to
  * page-locked memory behind it; it is reported as soon as it is known to have happened, at the latest when
  * the next one is queued. So at most two steps are under way, and of a device that works while it is reported
- * (a GPU) the host never keeps it waiting. The trainer's state is always that of the last step reported. */
+ * (a GPU) the host never keeps it waiting. The trainer's state is always that of the last step reported.
+ *
+ * None of what looks at steps changes a bit of what they compute: the profile of some, reported to the
+ * observer operation by operation; the trace of one, with what the device saw of it, because the
+ * configuration or an order asks for it; and a check that steps allocate nothing, on the heap by the
+ * trainer's own thread, of device and page-locked memory where the device gives it. No part of a step are
+ * what comes between two (evaluations, samples, saves, the recording of graphs) and what the observer does
+ * when it is reported of it. A step that is traced is not checked. */
 #include "core/train/trainer_parts.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/heap.h"
+
+static bool trace_is_due(const struct trainer *t, int64_t step)
+{
+    int64_t configured = t->setup.config->profile.trace_step;
+    return t->trace_ordered || (configured > 0 && configured == step);
+}
+
+/* ---- allocations ---- */
+
+static int64_t device_allocations(const struct trainer *t)
+{
+    return t->setup.backend->allocations(t->setup.device);
+}
+
+static void count_allocations(struct trainer *t)
+{
+    t->counts = t->setup.check_allocations && !trace_is_due(t, trainer_queued(t));
+    if (!t->counts) return;
+    t->heap_allocations = heap_allocations();
+    t->device_allocations = device_allocations(t);
+    heap_watch(true);
+}
+
+static enum status check_allocations(struct trainer *t, struct err *err)
+{
+    if (!t->counts) return STATUS_OK;
+    heap_watch(false);
+    t->counts = false;
+    int64_t heap = heap_allocations() - t->heap_allocations,
+            device = device_allocations(t) - t->device_allocations;
+    bool first = t->replay.steps <= 1; /* it may: code is loaded, buffers of libraries are made */
+    if (first || (heap == 0 && device == 0)) return STATUS_OK;
+    return err_set(err, STATUS_FAILED,
+                   "--check-allocations: step %" PRId64 " made %" PRId64 " heap allocation%s and %" PRId64
+                   " of device memory; after the first step there should be none",
+                   trainer_queued(t) - 1, heap, heap == 1 ? "" : "s", device);
+}
+
+/* ---- opening ---- */
+
+static enum status open_profiler(struct trainer *t, struct err *err)
+{
+    const struct config *c = t->setup.config;
+    const int64_t *calls = t->plan.step_calls;
+    struct profiler_options options = {.backend = t->setup.backend,
+                                       .device = t->setup.device,
+                                       .every = c->profile.every,
+                                       .warmup_steps = c->profile.warmup_steps,
+                                       .marks = calls[0] * c->train.accumulation_steps + calls[1],
+                                       .rows = calls[0] + calls[1]};
+    return profiler_open(&options, &t->profiler, err);
+}
+
+static enum status open_watch(struct trainer *t, struct err *err)
+{
+    if (t->setup.check_allocations && !heap_counts())
+        return err_set(err, STATUS_USAGE,
+                       "--check-allocations: cannot count heap allocations without " HEAP_COUNTER
+                       " beside the program (build it with make, for glibc and without a sanitizer)");
+    return t->setup.config->profile.every ? open_profiler(t, err) : STATUS_OK;
+}
+
+static void close_watch(struct trainer *t)
+{
+    if (t->trace) trace_close(t->trace, NULL, NULL); /* the device failed in the midst of it */
+    profiler_close(t->profiler);
+}
+
+/* ---- trace ---- */
+
+static void begin_trace(struct trainer *t, int64_t step)
+{
+    struct err *problem = &t->trace_problem;
+    if (!trace_is_due(t, step)) return;
+    if (trainer_device_status(t, NULL)) return; /* earlier steps that are queued are not this one */
+    t->tracing = true;
+    *problem = (struct err){0};
+    if (t->profiler || !open_profiler(t, problem)) profiler_wish(t->profiler);
+    if (!trace_open(step, t->device.name, &t->trace, problem))
+        t->setup.backend->activity_begin(t->setup.device, problem);
+}
+
+static void end_trace(struct trainer *t)
+{
+    struct err *problem = t->trace_problem.status ? NULL : &t->trace_problem;
+    if (!t->tracing) return;
+    trainer_device_status(t, NULL); /* the step reports its failure */
+    if (t->trace) t->setup.backend->activity_end(t->setup.device, trace_activity, t->trace, problem);
+}
+
+void trainer_answer_trace(struct trainer *t, int64_t step, const char *result)
+{
+    struct train_observer *o = &t->setup.observer;
+    if (t->trace_ordered) o->order_done(o->context, t->trace_order, step, result);
+    t->trace_ordered = false;
+}
+
+/* Fills `name`: an earlier life of the run may have traced the same step, and that stays. */
+static enum status write_trace(struct trainer *t, int64_t step, char name[48], struct err *err)
+{
+    struct trace *trace = t->trace;
+    char path[4096];
+    t->trace = NULL;
+    if (!trace) return err_set(err, t->trace_problem.status, "%s", t->trace_problem.text);
+    enum status status = file_make_folders(t->setup.traces, err);
+    snprintf(name, 48, "step-%" PRId64 ".json", step);
+    for (int life = 2; !status; life++) {
+        status = file_format_path(path, sizeof path, err, "%s/%s", t->setup.traces, name);
+        if (status || access(path, F_OK) != 0) break;
+        snprintf(name, 48, "step-%" PRId64 ".%d.json", step, life);
+    }
+    enum status closed = trace_close(trace, status ? NULL : path, status ? NULL : err);
+    return status ? status : closed;
+}
+
+static void report_trace(struct trainer *t, const struct step_record *step)
+{
+    struct err err = {0};
+    char result[sizeof err.text + 64], text[sizeof result + 64], name[48];
+    bool lacking = t->trace_problem.status, failed = write_trace(t, step->step, name, &err);
+    if (failed)
+        snprintf(result, sizeof result, "no trace: %s", err.text);
+    else
+        snprintf(result, sizeof result, "written to traces/%s%s%s", name, lacking ? "; " : "",
+                 t->trace_problem.text);
+    snprintf(text, sizeof text, "trace of step %" PRId64 ": %s", step->step, result);
+    struct event_record event = {step->step, step->wall_time, failed || lacking ? "warning" : "info", text};
+    t->setup.observer.event(t->setup.observer.context, &event);
+    trainer_answer_trace(t, step->step, result);
+    t->tracing = false;
+}
+
+/* ---- a step ---- */
+
+static bool watch_waits(const struct trainer *t, int64_t step)
+{
+    return trace_is_due(t, step) || t->tracing || profiler_is_held_up(t->profiler);
+}
+
+static void watch_begin(struct trainer *t, int64_t step)
+{
+    begin_trace(t, step);
+    t->profiling = profiler_begin(t->profiler, step, t->network.stream);
+    profiler_observe(t->profiling, &t->network);
+}
+
+static void watch_end(struct trainer *t)
+{
+    profiler_end(t->profiling);
+    t->profiling = NULL; /* evaluations and samples are no part of a step */
+    end_trace(t);
+}
+
+static void watch_report(struct trainer *t, const struct step_record *step)
+{
+    const struct train_observer *o = &t->setup.observer;
+    double step_us = step->step_ms * 1e3;
+    int count, spans = 0;
+    const struct profile_record *rows = profiler_collect(t->profiler, step->step, step_us, &count);
+    for (int i = 0; i < count; i++) o->profile(o->context, &rows[i]);
+    if (!t->tracing) return;
+    const struct span *span = count > 0 ? profiler_spans(t->profiler, &spans) : NULL;
+    if (t->trace) trace_spans(t->trace, step_us, span, spans);
+    report_trace(t, step);
+}
+
+/* ---- the steps ---- */
 
 enum status trainer_open_steps(struct trainer *t, struct err *err)
 {
     const struct config *c = t->setup.config;
     const struct backend *be = t->setup.backend;
-    enum status status = feed_open(&t->feed, &t->network, t->task, t->data, err);
+    enum status status = open_watch(t, err);
+    if (!status) status = feed_open(&t->feed, &t->network, t->task, t->data, err);
     if (!status)
         status =
             replay_open(&t->replay, &t->network, &t->optimizer, c->train.graph, (float)c->train.dropout, err);
@@ -28,6 +207,7 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
 
 void trainer_close_steps(struct trainer *t)
 {
+    close_watch(t);
     for (int i = 0; i < PLAN_FLIGHTS; i++)
         if (t->landed[i]) t->setup.backend->event_close(t->landed[i]);
     replay_close(&t->replay);
@@ -49,7 +229,7 @@ bool trainer_ends_epoch(const struct trainer *t)
 static bool in_lockstep(const struct trainer *t)
 {
     return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 ||
-           t->health.limits.on_nan == ON_NAN_STOP || trainer_watch_waits(t, trainer_queued(t)) ||
+           t->health.limits.on_nan == ON_NAN_STOP || watch_waits(t, trainer_queued(t)) ||
            replay_measures(&t->replay);
 }
 
@@ -64,7 +244,7 @@ static void queue_step(struct trainer *t, struct flight *f)
     f->start = clock_monotonic();
     f->lr = schedule_lr(&t->schedule, f->step) * t->state.lr_factor;
     f->cursor = t->in_flight ? t->flights[1 - at].cursor : t->state.cursor;
-    trainer_watch_begin(t, f->step);
+    watch_begin(t, f->step);
     bool graph = replay_ready(&t->replay) && !t->profiling; /* not where it is looked at by operation */
     uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
     /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
@@ -87,7 +267,7 @@ static void queue_step(struct trainer *t, struct flight *f)
     replay_update(&t->replay, graph);
     net->table->mem_download_async(&t->results[at], network_at(net, BUFFER_RESULT, 0), sizeof *t->results,
                                    net->calls);
-    trainer_watch_end(t);
+    watch_end(t);
     be->event_record(t->landed[at], net->stream);
 }
 
@@ -122,7 +302,7 @@ static void report(struct trainer *t)
         peak > 0 ? model_flops_per_token(&t->model, t->plan.input.T) * record.tokens_per_sec / peak : NAN;
     if (t->counts) heap_watch(false);
     o->step(o->context, &record);
-    trainer_watch_report(t, &record);
+    watch_report(t, &record);
     trainer_judge_step(t, &record);
     if (t->counts) heap_watch(true);
 }
@@ -176,8 +356,8 @@ enum status trainer_step(struct trainer *t, struct err *err)
         trainer_tolerate(t, "warning", &problem);
     else if (status)
         return err_set(err, status, "%s", problem.text);
-    trainer_allocations_begin(t);
+    count_allocations(t);
     status = advance(t, err);
-    enum status allocated = trainer_allocations_end(t, status ? NULL : err);
+    enum status allocated = check_allocations(t, status ? NULL : err);
     return status ? status : allocated;
 }

@@ -369,7 +369,8 @@ static void a_rough_plan_has_the_same_sizes(void **state)
         assert_int_equal(plan_init(&rough, &input, NULL), STATUS_OK);
         assert_int_equal(plan.total_bytes, rough.total_bytes);
         assert_memory_equal(plan.conflicts, rough.conflicts, sizeof plan.conflicts);
-        assert_memory_equal(plan.place, rough.place, sizeof plan.place);
+        assert_memory_equal(plan.bytes, rough.bytes, sizeof plan.bytes);
+        assert_memory_equal(plan.places, rough.places, sizeof *plan.places * BUFFERS);
         plan_release(&plan), plan_release(&rough);
         model_release(&model);
     }
