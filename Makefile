@@ -91,8 +91,8 @@ SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
 SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 
-# What --check-allocations preloads.
-HEAP_COUNTER := $(BUILD)/anneal_heap.so
+# What --check-allocations preloads; a sanitizer has a malloc of its own.
+HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 
 .PHONY: help all deps test-deps demo test test-long run-tests check bench gpu-check bundle install uninstall clean
 .SECONDARY:
@@ -142,7 +142,7 @@ $(MAIN): $(BUILD)/tui/main.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(HEAP_COUNTER): core/base/preload/heap_counter.c
+$(BUILD)/anneal_heap.so: core/base/preload/heap_counter.c
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -ftls-model=initial-exec -o $@ $< -ldl

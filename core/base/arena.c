@@ -35,7 +35,6 @@ void *arena_alloc(struct arena *arena, size_t bytes)
     }
     void *piece = block->data + block->used;
     block->used += padded;
-    arena->used_bytes += bytes;
     return piece;
 }
 
@@ -73,5 +72,4 @@ void arena_release(struct arena *arena)
         free(block);
     }
     arena->blocks = NULL;
-    arena->used_bytes = 0;
 }

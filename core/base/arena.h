@@ -10,7 +10,6 @@ struct arena_block;
 struct arena {
     struct arena_block *blocks; /* newest first */
     size_t block_bytes;         /* least size of a new block */
-    size_t used_bytes;          /* sum of all requests, without padding */
 };
 
 void arena_init(struct arena *arena, size_t block_bytes);

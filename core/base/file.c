@@ -80,29 +80,21 @@ void file_sync_folder_of(const char *path)
     close(fd);
 }
 
-/* A device or a pipe: it is written to as it is, replacing it would destroy it. */
-static enum status write_special(const char *path, const void *data, size_t size, struct err *err)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return io_error(err, path, "open");
-    enum status status = file_write_all(fd, data, size, path, err);
-    if (close(fd) != 0 && !status) status = io_error(err, path, "close");
-    return status;
-}
-
 enum status file_write_atomic(const char *path, const void *data, size_t size, struct err *err)
 {
     char temporary[PATH_MAX];
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-        return write_special(path, data, size, err);
+    /* replacing a device or a pipe would destroy it */
+    bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
     if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof temporary)
         return err_set(err, STATUS_USAGE, "%s: the path is too long", path);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = special ? open(path, O_WRONLY | O_CLOEXEC)
+                     : open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return io_error(err, path, "create");
     enum status status = file_write_all(fd, data, size, path, err);
-    if (!status && fsync(fd) != 0) status = io_error(err, path, "sync");
+    if (!status && !special && fsync(fd) != 0) status = io_error(err, path, "sync");
     if (close(fd) != 0 && !status) status = io_error(err, path, "close");
+    if (special) return status;
     if (!status && rename(temporary, path) != 0) status = io_error(err, path, "replace");
     if (status)
         unlink(temporary);

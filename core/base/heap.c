@@ -2,9 +2,7 @@
 #include "core/base/heap.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 
@@ -15,20 +13,8 @@ bool heap_counts(void)
 
 bool heap_preload(const char *library)
 {
-    const char *before = getenv("LD_PRELOAD");
-    size_t n = strlen(library);
-    if (heap_counts()) {
-        if (before && strncmp(before, library, n) == 0)
-            before[n] == ':' ? setenv("LD_PRELOAD", before + n + 1, 1) : unsetenv("LD_PRELOAD");
-        return false;
-    }
-    char *value = NULL;
-    if (!HEAP_COUNTABLE || !file_exists(library) ||
-        asprintf(&value, "%s%s%s", library, before ? ":" : "", before ? before : "") < 0)
-        return false;
-    bool set = setenv("LD_PRELOAD", value, 1) == 0;
-    free(value);
-    return set;
+    if (heap_counts()) unsetenv("LD_PRELOAD");
+    return !heap_counts() && file_exists(library) && setenv("LD_PRELOAD", library, 1) == 0;
 }
 
 bool heap_watch(bool on)

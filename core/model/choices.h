@@ -5,7 +5,11 @@
 
 /* clang-format off */
 #define WORD(constant, word) constant,
-#define CHOICES(type, count, words) enum type { words count }; const char *type##_word(enum type choice);
+#define CHOICES(type, count, words) enum type { words count };
+#include "core/model/config.def"
+#define WORD(constant, word) [constant] = word,
+#define CHOICES(type, count, ...) \
+    static inline const char *type##_word(enum type choice) { static const char *const words[] = {__VA_ARGS__}; return words[choice]; }
 #include "core/model/config.def"
 /* clang-format on */
 

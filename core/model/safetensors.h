@@ -5,8 +5,8 @@
  *
  * A model in a folder is one model.safetensors, or, as Hugging Face splits large ones, the shards that
  * model.safetensors.index.json lists: opened together they are one list of tensors. An index is as little
- * trusted as any file: a shard is a plain name in the same folder, and index and shards have to agree about
- * every tensor. Its total_size is not looked at: writers disagree about what it counts. */
+ * trusted as any file: a shard is a plain name in the same folder, and the shards hold as many tensors as the
+ * index names. Its total_size is not looked at: writers disagree about what it counts. */
 #ifndef ANNEAL_CORE_MODEL_SAFETENSORS_H
 #define ANNEAL_CORE_MODEL_SAFETENSORS_H
 

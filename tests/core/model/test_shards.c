@@ -188,14 +188,11 @@ static void a_shard_is_a_plain_name_in_the_same_folder(void **state)
 static void an_index_that_disagrees_with_its_shards_is_refused(void **state)
 {
     (void)state;
-    char *folder = with_place(EMBEDDING, SECOND);
-    expect_refused(folder, STATUS_CORRUPT, FIRST ": has " EMBEDDING ", which the index says is in " SECOND);
-    free(folder);
-    folder = with_place("model.more.weight", SECOND);
-    expect_refused(folder, STATUS_CORRUPT, INDEX ": model.more.weight is not in " SECOND);
+    char *folder = with_place("model.more.weight", SECOND);
+    expect_refused(folder, STATUS_CORRUPT, INDEX ": names ");
     free(folder);
     folder = with_place(EMBEDDING, NULL);
-    expect_refused(folder, STATUS_CORRUPT, FIRST ": has " EMBEDDING ", which the index says is in no file");
+    expect_refused(folder, STATUS_CORRUPT, INDEX ": names ");
     free(folder);
     folder = with_place("model.more.weight", "model-00009-of-00003.safetensors");
     expect_refused(folder, STATUS_NOT_FOUND, "model-00009-of-00003.safetensors: cannot open");
@@ -210,7 +207,7 @@ static void shards_that_are_missing_cut_or_hold_a_tensor_twice_are_refused(void 
     assert_int_equal(truncate(copy, 9000), 0);
     expect_refused(folder, STATUS_CORRUPT, SECOND ": not a valid safetensors file");
     copy_file(first, copy);
-    expect_refused(folder, STATUS_CORRUPT, ", which the index says is in " FIRST);
+    expect_refused(folder, STATUS_CORRUPT, INDEX ": names ");
     assert_int_equal(unlink(copy), 0);
     expect_refused(folder, STATUS_NOT_FOUND, SECOND ": cannot open");
     assert_int_equal(symlink(SECOND, copy), 0); /* to itself */
