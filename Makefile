@@ -44,8 +44,8 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 # ---- sources ----
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/device/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
-KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cuda_plugin.c kernels/device/workspace.c kernels/linear_cross_entropy.c \
-               kernels/gemm_choices.c kernels/device/chip.c kernels/device/gauge.c kernels/device/glance.c kernels/device/nvml.c \
+KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cuda_plugin.c kernels/linear_cross_entropy.c \
+               kernels/device/chip.c kernels/device/gauge.c \
                kernels/device/blas_core.c kernels/device/observed.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
 ifeq ($(shell uname -m),x86_64)
@@ -153,7 +153,7 @@ $(BUILD)/anneal_heap.so: core/base/preload/heap_counter.c
 # own because tests/gpu/build.sh compiles the plugin where there is no make; some Toolkits keep CUPTI's headers apart. Of
 # the C++ library the few functions that nvcc's launch code calls are linked in, too.
 NVCC_FLAGS := --options-file kernels/nvcc.flags -I$(dir $(NVCC))../extras/CUPTI/include -Werror all-warnings
-PLUGIN_BASE := core/base/err.c core/base/file.c core/base/utf8.c kernels/gemm_choices.c kernels/device/chip.c
+PLUGIN_BASE := core/base/err.c core/base/file.c core/base/utf8.c kernels/device/chip.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 
 $(BUILD)/cuda/%.o: %.cu kernels/nvcc.flags

@@ -1,4 +1,4 @@
-/* CPU twin of attention.h, in tiles of TILE query rows by TILE key rows. Compute-bound: 4·HS operations a
+/* CPU twin of attention, in tiles of TILE query rows by TILE key rows. Compute-bound: 4·HS operations a
  * score forward, 10·HS backward, half of all scores each; tiles above the diagonal are skipped.
  *
  * Forward: a task is one tile of queries of one head. Scores are computed transposed (keys in rows, queries
@@ -9,7 +9,6 @@
  * and dv stay in cache, dq is added up in memory. Where that makes too few tasks for the threads, dk/dv and
  * dq become two passes with a task per tile: 7 products instead of 5. Each sum has the same order either way,
  * so the bits are the same. */
-#include "kernels/attention.h"
 
 #include <math.h>
 #include <omp.h>

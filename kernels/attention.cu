@@ -1,4 +1,4 @@
-/* CUDA twin of attention.h in fp32 (and on a stream in TF32: a plain variant to judge the others by; bf16
+/* CUDA twin of attention in fp32 (and on a stream in TF32: a plain variant to judge the others by; bf16
  * goes to attention_bf16.h), for head widths up to 256: tiles of TILE queries by TILE keys, 256 threads as 16
  * × 16, each with (TILE/16)² scores. Thread (y, x) has rows y + 16·i and columns x + 16·j; a tile's row is
  * padded to an odd number of floats, so the 16 rows that a half-warp reads at once lie in 16 banks.
@@ -21,7 +21,6 @@
  *     to 256  32 × 32, 68.4  106 / 115   16 × 16, 65.3  108 / 122   96 / 114
  *
  * Two blocks a multiprocessor by registers, but for the pass over keys up to 64. Not yet timed on a GPU. */
-#include "kernels/attention.h"
 #include "kernels/attention_bf16.h"
 #include "kernels/device/cuda_device.cuh"
 

@@ -1,4 +1,4 @@
-/* attention.h in bf16 on tensor cores: what attention.cu calls on a stream in that precision. Same layouts
+/* Attention in bf16 on tensor cores: what attention.cu calls on a stream in that precision. Same layouts
  * and meaning; qkv, out, dout and dqkv are bf16, lse is fp32. HS is 1 to 256, any alignment of the tensors is
  * right; HS a multiple of 8 on 16-byte boundaries is fast. */
 #ifndef ANNEAL_KERNELS_ATTENTION_BF16_H

@@ -1,16 +1,14 @@
-/* CPU twin of cross_entropy.h. A row (V floats) is read once and, in the fused form, rewritten while it is
+/* CPU twin of cross-entropy. A row (V floats) is read once and, in the fused form, rewritten while it is
  * still in the second-level cache.
  *
  * The row is cut into blocks. Each block's exponentials are taken relative to the block's own maximum, so one
  * pass suffices and exp is computed once an element; afterwards a block only needs a factor to become
  * probabilities. */
-#include "kernels/cross_entropy.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "kernels/device/backend.h"
 #include "kernels/device/cpu_device.h"
 #include "kernels/simd.h"
 

@@ -1,12 +1,16 @@
-/* CUDA twin of elementwise.h. Memory-bound: add reads 2 elements and writes 1, cast to bf16 reads 4 bytes and
- * writes 2; 16 bytes a thread and tensor where the addresses allow (a cast to bf16 writes 8).
+/* CUDA twins of what treats every element alike, with the bias, SwiGLU and dropout, which gives the CPU's
+ * bits. Memory-bound: every tensor is read or written once, 16 bytes a thread where the width and the
+ * addresses allow (a cast to bf16 writes 8; the sums down the columns of a bias move an element); in dropout
+ * a thread makes the Philox block of each four of its elements.
  *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 8 to 32 registers, no spills; the vector paths move 16 bytes an
- * instruction, 8 to cast to bf16. Not yet measured on a GPU. */
+ * ptxas (CUDA 13.0) for sm_80 and sm_90a: 8 to 40 registers, no spills. Not yet measured on a GPU. */
+#include "core/base/philox.h"
+#include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
-#include "kernels/elementwise.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = 256, WORDS = 4 };
+
+/* ---- cast and add ---- */
 
 /* delta may be x, so neither is restricted. */
 template <typename T, int W> __global__ void add_elements(T *x, const T *delta, size_t n)
@@ -46,5 +50,153 @@ void add(void *x, const void *delta, size_t n, struct stream *stream)
     dispatch(stream, 0, {x, delta}, [&]<typename T, int W>() {
         LAUNCH((add_elements<T, W>), block_count((n + W - 1) / W, BLOCK), BLOCK, 0, stream, (T *)x,
                (const T *)delta, n);
+    });
+}
+
+/* ---- bias ---- */
+
+template <typename T, int W>
+__global__ void bias_rows(T *__restrict__ x, const T *__restrict__ bias, size_t count, int C, int stride)
+{
+    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
+    if (i >= count) return;
+    T *at = x + i / (unsigned)C * (unsigned)stride + i % (unsigned)C;
+    floats<W> a = load<W>(at), b = load<W>(bias + i % (unsigned)C);
+    for (int k = 0; k < W; k++) a.at[k] += b.at[k];
+    store<W>(at, a);
+}
+
+template <typename T> struct bias_term {
+    const T *dout;
+    int stride;
+    __device__ float operator()(int n, int c) const
+    {
+        return element_load(dout + (size_t)n * (unsigned)stride + (unsigned)c);
+    }
+};
+
+void bias_forward(void *x, const void *bias, int N, int C, int stride, struct stream *stream)
+{
+    size_t count = (size_t)N * (size_t)C;
+    dispatch(stream, C | stride, {x, bias}, [&]<typename T, int W>() {
+        LAUNCH((bias_rows<T, W>), block_count(count / W, BLOCK), BLOCK, 0, stream, (T *)x, (const T *)bias,
+               count, C, stride);
+    });
+}
+
+void bias_backward(float *dbias, const void *dout, void *workspace, int N, int C, int stride,
+                   struct stream *stream)
+{
+    dispatch_scalar(stream, [&]<typename T>() {
+        column_sum(dbias, (float *)workspace, bias_term<T>{(const T *)dout, stride}, N, C, stream);
+    });
+}
+
+/* ---- SwiGLU ---- */
+
+__device__ static inline float sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+template <typename T, int W>
+__global__ void swiglu_out(T *__restrict__ out, const T *__restrict__ gate_up, size_t count, int F)
+{
+    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
+    if (i >= count) return;
+    size_t n = i / (unsigned)F;
+    const T *at = gate_up + i + n * (unsigned)F;
+    floats<W> gate = load<W>(at), up = load<W>(at + F);
+    for (int k = 0; k < W; k++) gate.at[k] = gate.at[k] * sigmoid(gate.at[k]) * up.at[k];
+    store<W>(out + i, gate);
+}
+
+/* dgate_up may be gate_up: a thread writes only what it alone has read. */
+template <typename T, int W>
+__global__ void swiglu_gradient(T *dgate_up, const T *__restrict__ dout, const T *gate_up, size_t count,
+                                int F)
+{
+    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
+    if (i >= count) return;
+    size_t at = i + i / (unsigned)F * (unsigned)F;
+    floats<W> gate = load<W>(gate_up + at), up = load<W>(gate_up + at + F), d = load<W>(dout + i);
+    for (int k = 0; k < W; k++) {
+        float g = gate.at[k], sigma = sigmoid(g);
+        gate.at[k] = d.at[k] * up.at[k] * sigma * (1.0f + g * (1.0f - sigma));
+        up.at[k] = d.at[k] * g * sigma;
+    }
+    store<W>(dgate_up + at, gate);
+    store<W>(dgate_up + at + F, up);
+}
+
+void swiglu_forward(void *out, const void *gate_up, int N, int F, struct stream *stream)
+{
+    size_t count = (size_t)N * (size_t)F;
+    dispatch(stream, F, {out, gate_up}, [&]<typename T, int W>() {
+        LAUNCH((swiglu_out<T, W>), block_count(count / W, BLOCK), BLOCK, 0, stream, (T *)out,
+               (const T *)gate_up, count, F);
+    });
+}
+
+void swiglu_backward(void *dgate_up, const void *dout, const void *gate_up, int N, int F,
+                     struct stream *stream)
+{
+    size_t count = (size_t)N * (size_t)F;
+    dispatch(stream, F, {dgate_up, dout, gate_up}, [&]<typename T, int W>() {
+        LAUNCH((swiglu_gradient<T, W>), block_count(count / W, BLOCK), BLOCK, 0, stream, (T *)dgate_up,
+               (const T *)dout, (const T *)gate_up, count, F);
+    });
+}
+
+/* ---- dropout ---- */
+
+struct dropout_mask {
+    uint32_t threshold, high, c2, c3, k0, k1;
+    float scale;
+    __device__ struct philox_block words(size_t block) const
+    {
+        return philox4x32_10((uint32_t)block, (uint32_t)(block >> 32) ^ high, c2, c3, k0, k1);
+    }
+    __device__ float treat(uint32_t word, float x) const
+    {
+        return word >> 8 >= threshold ? x * scale : 0.0f;
+    }
+};
+
+/* A thread takes EACH elements, a multiple of WORDS. */
+template <typename T, int W, int EACH>
+__global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask, const struct step_control *control)
+{
+    uint64_t seed = control->seed;
+    mask.high = control->micro_batch << 16, mask.c2 = control->step;
+    mask.k0 = (uint32_t)seed, mask.k1 = (uint32_t)(seed >> 32);
+    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * EACH;
+    if (W == EACH && i + EACH <= n) {
+        floats<EACH> a = load<EACH>(x + i);
+        for (int k = 0; k < EACH; k += WORDS) {
+            struct philox_block random = mask.words((i + (unsigned)k) / WORDS);
+            for (int w = 0; w < WORDS; w++) a.at[k + w] = mask.treat(random.word[w], a.at[k + w]);
+        }
+        store<EACH>(x + i, a);
+        return;
+    }
+    for (int k = 0; k < EACH && i < n; k += WORDS) {
+        struct philox_block random = mask.words(i / WORDS);
+        for (int w = 0; w < WORDS && i < n; w++, i++)
+            element_store(x + i, mask.treat(random.word[w], element_load(x + i)));
+    }
+}
+
+void dropout(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream)
+{
+    struct dropout_mask mask = {}; /* the rest is the control's */
+    mask.threshold = (uint32_t)((double)probability * 16777216.0 + 0.5);
+    if (mask.threshold == 0 || n == 0) return;
+    mask.scale = (float)(1.0 / (1.0 - (double)probability));
+    mask.c3 = (uint32_t)site.site << 16 | site.layer;
+    dispatch(stream, 0, {x}, [&]<typename T, int W>() {
+        constexpr int EACH = W == 1 ? WORDS : W;
+        LAUNCH((dropout_elements<T, W, EACH>), block_count((n + EACH - 1) / EACH, BLOCK), BLOCK, 0, stream,
+               (T *)x, n, mask, site.control);
     });
 }

@@ -1,8 +1,7 @@
-/* CPU twin of embedding.h. Memory-bound: C floats in and out a token.
+/* CPU twin of the embedding. Memory-bound: C floats in and out a token.
  *
  * The backward pass splits columns, not tokens, between threads: every thread walks all tokens in order, so
  * repeated tokens never race and their order of addition is fixed; 16 columns are a cache line. */
-#include "kernels/embedding.h"
 
 #include <string.h>
 
@@ -18,12 +17,10 @@ void embedding_forward(void *out_, const int32_t *tokens, const void *weight_, i
         memcpy(out + (size_t)n * C, weight + (size_t)tokens[n] * C, (size_t)C * sizeof(float));
 }
 
-void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens, void *workspace, int N,
-                        int V, int C, struct stream *stream)
+void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens, int N, int V, int C,
+                        struct stream *stream)
 {
     const float *dout = dout_;
-    (void)workspace;
-    (void)V;
     int lines = (C + 15) / 16;
     int slices = lines < stream->threads ? lines : stream->threads;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)

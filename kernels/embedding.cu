@@ -1,4 +1,4 @@
-/* CUDA twin of embedding.h. Forward is memory-bound: C elements in and out a token, 16 bytes a
+/* CUDA twin of the embedding. Forward is memory-bound: C elements in and out a token, 16 bytes a
  * thread where C and the addresses allow.
  *
  * Backward without atomics and without workspace: the block of token n's first appearance owns that row. It
@@ -10,7 +10,6 @@
  * ptxas (CUDA 13.0) for sm_80 and sm_90a: 16 to 32 registers, no spills; the gather moves 16 bytes an
  * instruction, backward one element. Not yet measured on a GPU. */
 #include "kernels/element.cuh"
-#include "kernels/embedding.h"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32 };
 
@@ -83,11 +82,9 @@ __global__ void __launch_bounds__(BLOCK)
     if (c < C) *at = sum;
 }
 
-void embedding_backward(float *dweight, const void *dout, const int32_t *tokens, void *workspace, int N,
-                        int V, int C, struct stream *stream)
+void embedding_backward(float *dweight, const void *dout, const int32_t *tokens, int N, int, int C,
+                        struct stream *stream)
 {
-    (void)workspace;
-    (void)V;
     dispatch_scalar(stream, [&]<typename T>() {
         LAUNCH(embedding_scatter<T>, dim3((unsigned)N, block_count((size_t)C, BLOCK)), BLOCK, 0, stream,
                dweight, (const T *)dout, tokens, N, C);

@@ -1,9 +1,8 @@
-/* CPU twin of gemm.h, on OpenBLAS.
+/* CPU twin of gemm, on OpenBLAS.
  *
  * Why not OpenBLAS's own threads: they run a team of their own size per call, and a libgomp whose team size
  * changes allocates; and many of our products are too small for them. Inside a parallel region OpenBLAS uses
  * one thread, so here each thread computes one tile of out. */
-#include "kernels/gemm.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -104,28 +103,4 @@ void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int
             multiply(&p, t, 0, K, (const float *)b.at + (transpose_b ? at(b, t.n0, 0) : (size_t)t.n0),
                      b.stride, accumulate);
     }
-}
-
-size_t gemm_workspace(struct device *device)
-{
-    (void)device;
-    return 0;
-}
-
-void gemm_lend(struct stream *stream, void *workspace, size_t bytes)
-{
-    (void)stream;
-    (void)workspace;
-    (void)bytes;
-}
-
-enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, int count,
-                      const struct warm_watch *watch, struct err *err)
-{
-    (void)stream;
-    (void)shapes;
-    (void)count;
-    (void)watch;
-    (void)err;
-    return STATUS_OK;
 }

@@ -1,5 +1,6 @@
-/* CUDA twin of gemm.h, on cuBLASLt. In fp32: CUBLAS_COMPUTE_32F, no tensor-core rounding; in tf32: the same
- * elements on tensor cores; in bf16: bf16 operands, fp32 sums, out as its view says.
+/* CUDA twin of the slot gemm, on cuBLASLt, and warming products up. In fp32: CUBLAS_COMPUTE_32F, no
+ * tensor-core rounding; in tf32: the same elements on tensor cores; in bf16: bf16 operands, fp32 sums, out as
+ * its view says.
  *
  * cuBLASLt is column-major: the row-major product out = op(a) op(b) is the column-major outᵀ = op(b)ᵀ op(a)ᵀ,
  * and a row-major matrix is its own transpose in column-major order, so the operands change places and
@@ -7,19 +8,61 @@
  *
  * Descriptors and the chosen algorithm are kept per device for each shape, precision, alignment of the
  * operands and workspace: after a shape's first product a call is one cublasLtMatmul. Nothing is ever
- * allocated. Which algorithm: the fastest one measured, for the shapes that gemm_warm.cu was told; for any
+ * allocated. Which algorithm: the fastest one measured, for the shapes that gemm_warm was told; for any
  * other shape the one that the heuristics put first, without measuring, because that is the same one in the
  * next process. Only reductions in a fixed order are allowed, so results are deterministic; a stream has one
  * workspace, lent by gemm_lend, as its products run one after the other.
  *
  * An alignment over 16 bytes counts as 16: that is what the widest loads and TMA descriptors want of an
- * address, so that more of it offers no further algorithm, and fewer keys serve more tensors. */
-#include "kernels/gemm_cache.cuh"
-#include "kernels/gemm.h"
+ * address, so that more of it offers no further algorithm, and fewer keys serve more tensors.
+ *
+ * Two algorithms may round differently, so what was measured is kept: a resumed run on the same device and
+ * library takes its choices from a file, named after both, of records that are only appended or replaced in
+ * place. Whoever has it open keeps other processes waiting (flock) until what was missing has been measured
+ * and written. The file is opened as hostile: a key that is not asked for means nothing, cuBLASLt checks an
+ * algorithm before it is tried, and half a record at the end is written over. */
+#include "kernels/device/cuda_device.cuh"
 
+extern "C" {
+#include "core/base/file.h"
+}
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* WARM_MAX of the entries may be held by warming; the others serve shapes that nobody announced. */
+enum { GEMM_ENTRIES = 256, GEMM_WARM_MAX = 192, GEMM_CANDIDATES = 8 };
+
+/* What an algorithm is chosen for; compared and stored as bytes. */
+struct gemm_key {
+    int32_t M, N, K, out_stride, a_stride, b_stride;
+    uint8_t transpose_a, transpose_b, accumulate;
+    uint8_t precision, out_element, a_element, b_element;
+    uint8_t alignment;  /* of all operands in bytes: 2, 4, 8 or 16 */
+    uint64_t workspace; /* bytes that it may use */
+};
+static_assert(sizeof(struct gemm_key) == 40, "a key has no padding");
+
+/* Descriptors lie in the entry itself: preparing one allocates nothing, and there is nothing to destroy. */
+struct gemm_entry {
+    struct gemm_key key; /* M 0: free */
+    bool warmed;         /* stays until the next warming */
+    cublasLtMatmulDescOpaque_t product;
+    cublasLtMatrixLayoutOpaque_t a, b, out;
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+struct gemm_cache {
+    struct gemm_entry entries[GEMM_ENTRIES];
+    unsigned next_out; /* which entry makes room when all are taken */
+};
 
 enum status gemm_cache_open(struct device *device, struct err *err)
 {
@@ -48,30 +91,25 @@ void gemm_lend(struct stream *stream, void *workspace, size_t bytes)
     stream->workspace_bytes = bytes < most ? bytes : most;
 }
 
-struct gemm_key gemm_key_of(const struct gemm_shape *s, enum precision precision, int alignment,
-                            size_t workspace)
+/* ---- prepared products ---- */
+
+static struct gemm_key key_of(const struct gemm_shape *s, enum precision precision, int alignment,
+                              size_t workspace)
 {
-    struct gemm_key key;
-    memset(&key, 0, sizeof key); /* compared as bytes */
-    key.M = s->M;
-    key.N = s->N;
-    key.K = s->K;
-    key.flags = (uint8_t)((s->transpose_a ? GEMM_TRANSPOSE_A : 0) | (s->transpose_b ? GEMM_TRANSPOSE_B : 0) |
-                          (s->accumulate ? GEMM_ACCUMULATE : 0));
+    struct gemm_key key = {};
+    key.M = s->M, key.N = s->N, key.K = s->K;
     key.out_stride = s->out.stride, key.a_stride = s->a.stride, key.b_stride = s->b.stride;
+    key.transpose_a = s->transpose_a, key.transpose_b = s->transpose_b, key.accumulate = s->accumulate;
     key.out_element = (uint8_t)s->out.element;
-    key.a_element = (uint8_t)s->a.element;
-    key.b_element = (uint8_t)s->b.element;
-    key.precision = (uint8_t)precision;
-    key.alignment = (uint8_t)alignment;
-    key.workspace = workspace;
+    key.a_element = (uint8_t)s->a.element, key.b_element = (uint8_t)s->b.element;
+    key.precision = (uint8_t)precision, key.alignment = (uint8_t)alignment, key.workspace = workspace;
     return key;
 }
 
-/* Which elements go together: the table of gemm.h. */
+/* Which elements go together: the table of operations.def. */
 static bool elements_fit(const struct gemm_key *key)
 {
-    uint8_t in = key->precision == PRECISION_BF16 ? ELEMENT_BF16 : ELEMENT_FP32;
+    uint8_t in = (uint8_t)precision_element((enum precision)key->precision);
     return key->a_element == in && key->b_element == in &&
            (key->out_element == ELEMENT_FP32 || in == ELEMENT_BF16);
 }
@@ -81,41 +119,42 @@ static cudaDataType_t data_type(uint8_t element)
     return element == ELEMENT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* In cuBLASLt's words its A is our b and its B our a. */
-cublasStatus_t gemm_entry_prepare(struct gemm_entry *e, struct gemm_key key)
+/* Fills the descriptors for key. In cuBLASLt's words its A is our b and its B our a. */
+static cublasStatus_t entry_prepare(struct gemm_entry *e, const struct gemm_key *key)
 {
-    bool transpose_a = key.flags & GEMM_TRANSPOSE_A, transpose_b = key.flags & GEMM_TRANSPOSE_B;
-    uint64_t M = (uint64_t)key.M, N = (uint64_t)key.N, K = (uint64_t)key.K;
+    uint64_t M = (uint64_t)key->M, N = (uint64_t)key->N, K = (uint64_t)key->K;
     cublasComputeType_t compute =
-        key.precision == PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublasOperation_t op_a = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                      op_b = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+        key->precision == PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasOperation_t op_a = key->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                      op_b = key->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     memset(e, 0, sizeof *e);
-    if (!elements_fit(&key)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!elements_fit(key)) return CUBLAS_STATUS_NOT_SUPPORTED;
     cublasStatus_t status = cublasLtMatmulDescInit(&e->product, compute, CUDA_R_32F);
-    if (status == CUBLAS_STATUS_SUCCESS)
+    if (!status)
         status = cublasLtMatmulDescSetAttribute(&e->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
-    if (status == CUBLAS_STATUS_SUCCESS)
+    if (!status)
         status = cublasLtMatmulDescSetAttribute(&e->product, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatrixLayoutInit(&e->a, data_type(key.b_element), transpose_b ? K : N,
-                                          transpose_b ? N : K, key.b_stride);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatrixLayoutInit(&e->b, data_type(key.a_element), transpose_a ? M : K,
-                                          transpose_a ? K : M, key.a_stride);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatrixLayoutInit(&e->out, data_type(key.out_element), N, M, key.out_stride);
-    if (status == CUBLAS_STATUS_SUCCESS) e->key = key;
+    if (!status)
+        status = cublasLtMatrixLayoutInit(&e->a, data_type(key->b_element), key->transpose_b ? K : N,
+                                          key->transpose_b ? N : K, key->b_stride);
+    if (!status)
+        status = cublasLtMatrixLayoutInit(&e->b, data_type(key->a_element), key->transpose_a ? M : K,
+                                          key->transpose_a ? K : M, key->a_stride);
+    if (!status)
+        status = cublasLtMatrixLayoutInit(&e->out, data_type(key->out_element), N, M, key->out_stride);
+    if (!status) e->key = *key;
     return status;
 }
 
-/* INPLACE promises that parts are added up one after the other, not in which order; OUTPUT_TYPE rounds each
- * part to bf16. */
-static bool adds_in_order(const cublasLtMatmulAlgo_t *algorithm)
+/* Whether an algorithm may run: it keeps to the workspace, and adds up in one order. INPLACE promises that
+ * parts are added one after the other, not in which order; OUTPUT_TYPE rounds each part to bf16. */
+static bool allowed(const struct gemm_entry *e, const cublasLtMatmulHeuristicResult_t *result,
+                    const cublasLtMatmulAlgo_t *algorithm)
 {
     uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_MASK;
     size_t written = 0;
-    if (cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
+    if (result->state != CUBLAS_STATUS_SUCCESS || result->workspaceSize > e->key.workspace ||
+        cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
                                              sizeof scheme, &written) != CUBLAS_STATUS_SUCCESS)
         return false;
     return scheme == CUBLASLT_REDUCTION_SCHEME_NONE || scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
@@ -129,71 +168,65 @@ static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *out, const struct
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = key->alignment;
     uint64_t workspace = key->workspace;
     cublasStatus_t status = cublasLtMatmulPreferenceInit(out);
-    if (status == CUBLAS_STATUS_SUCCESS)
+    if (!status)
         status = cublasLtMatmulPreferenceSetAttribute(out, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                       &workspace, sizeof workspace);
-    if (status == CUBLAS_STATUS_SUCCESS)
+    if (!status)
         status = cublasLtMatmulPreferenceSetAttribute(out, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                       &schemes, sizeof schemes);
-    for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
+    for (int i = 0; i < 4 && !status; i++)
         status = cublasLtMatmulPreferenceSetAttribute(out, alignments[i], &alignment, sizeof alignment);
     return status;
 }
 
-cublasStatus_t gemm_entry_candidates(struct gemm_entry *e, cublasLtHandle_t blas,
-                                     cublasLtMatmulAlgo_t out[GEMM_CANDIDATES], int wanted, int *count)
+/* The same of an algorithm from outside, if cuBLASLt knows it for these descriptors and on this device. */
+static bool accepted(struct gemm_entry *e, cublasLtHandle_t blas, const cublasLtMatmulAlgo_t *algorithm)
+{
+    cublasLtMatmulHeuristicResult_t result = {};
+    return !cublasLtMatmulAlgoCheck(blas, &e->product, &e->a, &e->b, &e->out, &e->out, algorithm, &result) &&
+           allowed(e, &result, algorithm);
+}
+
+/* What cuBLASLt's heuristics offer for a prepared entry and is allowed, best first. */
+static cublasStatus_t heuristics(struct gemm_entry *e, cublasLtHandle_t blas,
+                                 cublasLtMatmulAlgo_t out[GEMM_CANDIDATES], int *count)
 {
     cublasLtMatmulPreferenceOpaque_t preference;
-    cublasLtMatmulHeuristicResult_t results[GEMM_CANDIDATES];
+    cublasLtMatmulHeuristicResult_t results[GEMM_CANDIDATES] = {};
     int found = 0;
     *count = 0;
-    memset(results, 0, sizeof results);
     cublasStatus_t status = prefer(&preference, &e->key);
-    if (status == CUBLAS_STATUS_SUCCESS)
+    if (!status)
         status = cublasLtMatmulAlgoGetHeuristic(blas, &e->product, &e->a, &e->b, &e->out, &e->out,
                                                 &preference, GEMM_CANDIDATES, results, &found);
-    if (status != CUBLAS_STATUS_SUCCESS) return status;
-    for (int i = 0; i < found && *count < wanted; i++)
-        if (results[i].state == CUBLAS_STATUS_SUCCESS && results[i].workspaceSize <= e->key.workspace &&
-            adds_in_order(&results[i].algo))
-            out[(*count)++] = results[i].algo;
+    if (status) return status;
+    for (int i = 0; i < found; i++)
+        if (allowed(e, &results[i], &results[i].algo)) out[(*count)++] = results[i].algo;
     return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-bool gemm_entry_accepts(struct gemm_entry *e, cublasLtHandle_t blas, const cublasLtMatmulAlgo_t *algorithm)
+static cublasStatus_t entry_run(struct gemm_entry *e, struct stream *stream, void *out, const void *a,
+                                const void *b, void *workspace)
 {
-    cublasLtMatmulHeuristicResult_t result;
-    memset(&result, 0, sizeof result);
-    return cublasLtMatmulAlgoCheck(blas, &e->product, &e->a, &e->b, &e->out, &e->out, algorithm, &result) ==
-               CUBLAS_STATUS_SUCCESS &&
-           result.workspaceSize <= e->key.workspace && adds_in_order(algorithm);
-}
-
-cublasStatus_t gemm_entry_run(struct gemm_entry *e, struct stream *stream, void *out, const void *a,
-                              const void *b, void *workspace)
-{
-    float one = 1.0f, beta = e->key.flags & GEMM_ACCUMULATE ? 1.0f : 0.0f;
+    float one = 1.0f, beta = e->key.accumulate ? 1.0f : 0.0f;
     return cublasLtMatmul(stream->device->blas, &e->product, &one, b, &e->a, a, &e->b, &beta, out, &e->out,
                           out, &e->out, &e->algorithm, workspace, e->key.workspace, stream->queue);
 }
 
-struct gemm_entry *gemm_cache_find(struct gemm_cache *cache, const struct gemm_key *key)
+/* The entry that holds key, or one to fill, which is never a warmed one: not all entries are. */
+static struct gemm_entry *entry_place(struct gemm_cache *cache, const struct gemm_key *key)
 {
-    for (int i = 0; i < GEMM_ENTRIES; i++)
-        if (memcmp(&cache->entries[i].key, key, sizeof *key) == 0) return &cache->entries[i];
-    return NULL;
+    struct gemm_entry *free_one = NULL;
+    for (int i = GEMM_ENTRIES - 1; i >= 0; i--) {
+        struct gemm_entry *e = &cache->entries[i];
+        if (memcmp(&e->key, key, sizeof *key) == 0) return e;
+        if (e->key.M == 0) free_one = e;
+    }
+    while (free_one == NULL || free_one->warmed) free_one = &cache->entries[cache->next_out++ % GEMM_ENTRIES];
+    return free_one;
 }
 
-/* Fewer than all entries are warmed, so this ends. */
-struct gemm_entry *gemm_cache_place(struct gemm_cache *cache)
-{
-    for (int i = 0; i < GEMM_ENTRIES; i++)
-        if (cache->entries[i].key.M == 0) return &cache->entries[i];
-    for (;;) {
-        struct gemm_entry *e = &cache->entries[cache->next_out++ % GEMM_ENTRIES];
-        if (!e->warmed) return e;
-    }
-}
+/* ---- one product ---- */
 
 /* The largest power of two up to 16 that divides every address. */
 static int common_alignment(const void *a, const void *b, const void *c)
@@ -202,19 +235,16 @@ static int common_alignment(const void *a, const void *b, const void *c)
     return (int)(bits & (~bits + 1));
 }
 
-static cublasStatus_t entry_for(struct stream *stream, struct gemm_key key, struct gemm_entry **out)
+static cublasStatus_t entry_for(struct device *device, const struct gemm_key *key, struct gemm_entry **out)
 {
-    struct device *device = stream->device;
-    struct gemm_entry *e = gemm_cache_find(device->gemm, &key);
-    *out = e;
-    if (e != NULL) return CUBLAS_STATUS_SUCCESS;
-    cublasLtMatmulAlgo_t first[GEMM_CANDIDATES];
+    cublasLtMatmulAlgo_t candidates[GEMM_CANDIDATES];
     int count = 0;
-    *out = e = gemm_cache_place(device->gemm);
-    cublasStatus_t status = gemm_entry_prepare(e, key);
-    if (status == CUBLAS_STATUS_SUCCESS) status = gemm_entry_candidates(e, device->blas, first, 1, &count);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        e->algorithm = first[0];
+    struct gemm_entry *e = *out = entry_place(device->gemm, key);
+    if (memcmp(&e->key, key, sizeof *key) == 0) return CUBLAS_STATUS_SUCCESS;
+    cublasStatus_t status = entry_prepare(e, key);
+    if (!status) status = heuristics(e, device->blas, candidates, &count);
+    if (!status)
+        e->algorithm = candidates[0];
     else
         memset(e, 0, sizeof *e);
     return status;
@@ -239,15 +269,253 @@ void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int
     struct gemm_shape shape = gemm_shape_of(out, a, b, M, N, K, transpose_a, transpose_b, accumulate);
     struct gemm_entry *e = NULL;
     if (!stream_usable(stream)) return;
-    int alignment = common_alignment(out.at, a.at, b.at);
-    cublasStatus_t status =
-        entry_for(stream, gemm_key_of(&shape, stream->precision, alignment, stream->workspace_bytes), &e);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = gemm_entry_run(e, stream, out.at, a.at, b.at, stream->workspace);
-    if (status != CUBLAS_STATUS_SUCCESS) {
+    struct gemm_key key =
+        key_of(&shape, stream->precision, common_alignment(out.at, a.at, b.at), stream->workspace_bytes);
+    cublasStatus_t status = entry_for(stream->device, &key, &e);
+    if (!status) status = entry_run(e, stream, out.at, a.at, b.at, stream->workspace);
+    if (status) {
         char why[96];
         snprintf(why, sizeof why, "(%d,%d) += (%d,%d)(%d,%d): %s", M, N, M, K, K, N,
                  cublasLtGetStatusString(status));
         product_failed(stream, why, status);
     }
+}
+
+/* ---- the file of choices ---- */
+
+struct choice {
+    struct gemm_key key;
+    cublasLtMatmulAlgo_t algorithm;
+};
+static_assert(sizeof(struct choice) == 104, "a record has no padding");
+
+/* Opens the device's file and waits for its lock, as long as the watch says so. */
+static enum status choices_open(const struct cudaDeviceProp *p, const struct warm_watch *watch, int count,
+                                int *file, bool *go_on, struct err *err)
+{
+    char path[PATH_MAX], name[65];
+    snprintf(name, sizeof name, "%.64s", p->name);
+    for (char *c = name; *c != '\0'; c++)
+        if (!isalnum((unsigned char)*c)) *c = '-';
+    enum status status = file_make_folders(watch->folder, err);
+    if (!status)
+        status = file_format_path(path, sizeof path, err, "%s/gemm3-%s-%d.%d-%d-%zu", watch->folder, name,
+                                  p->major, p->minor, p->multiProcessorCount, cublasLtGetVersion());
+    if (status) return status;
+    *file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*file < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", path, strerror(errno));
+    while (*go_on && flock(*file, LOCK_EX) != 0) {
+        if (errno != EINTR) return err_set(err, STATUS_IO, "%s: cannot lock: %s", path, strerror(errno));
+        *go_on = watch->progress(watch->context, 0, count);
+    }
+    return STATUS_OK;
+}
+
+/* Where the file has the record for key, or room for one; false: it has none. */
+static bool choice_find(int file, const struct gemm_key *key, struct choice *out, off_t *at)
+{
+    for (*at = 0; pread(file, out, sizeof *out, *at) == sizeof *out; *at += sizeof *out)
+        if (memcmp(&out->key, key, sizeof *key) == 0) return true;
+    return false;
+}
+
+/* ---- warming up ----
+ *
+ * Scratch is as large as the largest product's operands and the workspace, which the memory plan holds
+ * anyway: a device on which it does not fit is too small for the training. */
+
+/* The least of RUNS times, each of as many products as take ENOUGH together, at most REPEATS. */
+enum { RUNS = 5, REPEATS = 20, ALIGN = 256 };
+static constexpr double ENOUGH = 200; /* microseconds */
+
+struct warming {
+    struct stream *stream;
+    const struct warm_watch *watch;
+    unsigned char *scratch; /* borrowed: operands, and behind them the workspace */
+    size_t operands;        /* bytes */
+    cudaEvent_t from, to;
+    void *at[3];      /* the operands of the product: out, a, b */
+    int file;         /* of choices; -1: none */
+    enum status kept; /* whether choices are kept, and why not */
+    struct err why;
+};
+
+/* Of out, a and b, with the gaps behind their rows. */
+static void operand_bytes(const struct gemm_shape *s, size_t out[3])
+{
+    const struct gemm_layout layouts[] = {s->out, s->a, s->b};
+    const int rows[] = {s->M, s->transpose_a ? s->K : s->M, s->transpose_b ? s->N : s->K};
+    for (int i = 0; i < 3; i++) {
+        size_t bytes = (size_t)rows[i] * (size_t)layouts[i].stride * element_bytes(layouts[i].element);
+        out[i] = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    }
+}
+
+/* An error of the device is the stream's fault from here on: nothing touches the device any more. */
+static enum status cuda_fail(struct stream *stream, const char *at, cudaError_t error, struct err *err)
+{
+    stream_fault(stream, at, cudaGetErrorString(error));
+    return stream_check(stream, err);
+}
+
+/* Small finite numbers everywhere: what was in the memory could slow some algorithms down. */
+static enum status scratch_open(struct warming *w, const struct gemm_shape *shapes, int count,
+                                struct err *err)
+{
+    size_t workspace = gemm_workspace(w->stream->device), bytes[3];
+    for (int i = 0; i < count; i++) {
+        operand_bytes(&shapes[i], bytes);
+        if (bytes[0] + bytes[1] + bytes[2] > w->operands) w->operands = bytes[0] + bytes[1] + bytes[2];
+    }
+    enum status status =
+        w->watch->scratch(w->watch->context, w->operands + workspace, (void **)&w->scratch, err);
+    if (status) return status;
+    cudaError_t error = cudaMemsetAsync(w->scratch, 0x3c, w->operands, w->stream->queue);
+    if (error == cudaSuccess) error = cudaEventCreate(&w->from);
+    if (error == cudaSuccess) error = cudaEventCreate(&w->to);
+    return error == cudaSuccess ? STATUS_OK : cuda_fail(w->stream, "preparing matrix products", error, err);
+}
+
+/* Runs the entry `times` times and waits. *microseconds: of one; negative where cuBLASLt refuses. An error of
+ * the device is sticky: it ends the warming. */
+static enum status run(struct warming *w, struct gemm_entry *e, int times, double *microseconds,
+                       struct err *err)
+{
+    float milliseconds = 0;
+    cublasStatus_t blas = CUBLAS_STATUS_SUCCESS;
+    cudaError_t error = cudaEventRecord(w->from, w->stream->queue);
+    for (int i = 0; i < times && blas == CUBLAS_STATUS_SUCCESS; i++)
+        blas = entry_run(e, w->stream, w->at[0], w->at[1], w->at[2], w->scratch + w->operands);
+    if (error == cudaSuccess) error = cudaEventRecord(w->to, w->stream->queue);
+    if (error == cudaSuccess) error = cudaEventSynchronize(w->to);
+    if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, w->from, w->to);
+    if (error != cudaSuccess) return cuda_fail(w->stream, "trying a matrix product", error, err);
+    cudaGetLastError(); /* what a refused launch left behind is not the next one's */
+    *microseconds = blas == CUBLAS_STATUS_SUCCESS ? 1e3 * (double)milliseconds / times : -1;
+    return STATUS_OK;
+}
+
+/* The time of one product with the entry's algorithm; negative where it does not run. */
+static enum status measure(struct warming *w, struct gemm_entry *e, double *least, struct err *err)
+{
+    double once = -1;
+    enum status status = run(w, e, 1, least, err); /* loads code, fills caches */
+    if (!status && *least >= 0) status = run(w, e, 1, &once, err);
+    int repeats = once * (double)REPEATS <= ENOUGH ? (int)REPEATS : once < ENOUGH ? (int)(ENOUGH / once) : 1;
+    *least = once;
+    for (int i = 0; i < RUNS && !status && *least >= 0; i++) {
+        status = run(w, e, repeats, &once, err);
+        if (i == 0 || once < *least) *least = once;
+    }
+    return status;
+}
+
+/* The fastest of the candidates becomes the entry's algorithm; false: none of them runs. One alone only loads
+ * its code. */
+static enum status fastest(struct warming *w, struct gemm_entry *e, const cublasLtMatmulAlgo_t *candidates,
+                           int count, bool *found, struct err *err)
+{
+    int best = -1;
+    double least = 0, microseconds;
+    for (int i = 0; i < count; i++) {
+        e->algorithm = candidates[i];
+        enum status status = count > 1 ? measure(w, e, &microseconds, err) : run(w, e, 1, &microseconds, err);
+        if (status) return status;
+        if (microseconds < 0 || (best >= 0 && microseconds >= least)) continue;
+        best = i;
+        least = microseconds;
+    }
+    *found = best >= 0;
+    if (*found) e->algorithm = candidates[best];
+    return STATUS_OK;
+}
+
+/* Gives an entry the file's algorithm for its product, or a new one, which is kept. */
+static enum status decide(struct warming *w, struct gemm_entry *e, const struct gemm_key *key,
+                          struct err *err)
+{
+    cublasLtHandle_t blas = w->stream->device->blas;
+    cublasLtMatmulAlgo_t candidates[GEMM_CANDIDATES];
+    struct choice choice;
+    off_t at = 0;
+    int count = 0;
+    bool found = false;
+    enum status status = STATUS_OK;
+    cublasStatus_t described = entry_prepare(e, key);
+    if (!described && w->file >= 0 && choice_find(w->file, key, &choice, &at) &&
+        accepted(e, blas, &choice.algorithm))
+        status = fastest(w, e, &choice.algorithm, 1, &found, err);
+    if (status || found) return status;
+    if (!described) described = heuristics(e, blas, candidates, &count);
+    status = fastest(w, e, candidates, count, &found, err);
+    if (!status && !found)
+        status =
+            err_set(err, STATUS_DEVICE, "cuda: cuBLASLt has no algorithm for (%d,%d) = (%d,%d)(%d,%d): %s",
+                    key->M, key->N, key->M, key->K, key->K, key->N,
+                    cublasLtGetStatusString(described ? described : CUBLAS_STATUS_NOT_SUPPORTED));
+    if (status || w->file < 0) return status;
+    choice = {*key, e->algorithm};
+    if (pwrite(w->file, &choice, sizeof choice, at) != sizeof choice)
+        w->kept = err_set(&w->why, STATUS_IO, "cannot write its file: %s", strerror(errno));
+    return STATUS_OK;
+}
+
+static enum status warm_one(struct warming *w, const struct gemm_shape *shape, struct err *err)
+{
+    struct device *device = w->stream->device;
+    struct gemm_key key = key_of(shape, w->stream->precision, 16, gemm_workspace(device));
+    struct gemm_entry *e = entry_place(device->gemm, &key);
+    size_t bytes[3];
+    if (e->warmed) return STATUS_OK; /* named twice */
+    operand_bytes(shape, bytes);
+    w->at[0] = w->scratch;
+    w->at[1] = w->scratch + bytes[0];
+    w->at[2] = w->scratch + bytes[0] + bytes[1];
+    enum status status = decide(w, e, &key, err);
+    if (status) memset(e, 0, sizeof *e);
+    e->warmed = !status;
+    return status;
+}
+
+static void warming_close(struct warming *w)
+{
+    if (w->file >= 0) {
+        fdatasync(w->file);
+        flock(w->file, LOCK_UN); /* a fork may hold it, too */
+        close(w->file);
+    }
+    if (w->stream->device->lost) return; /* what is left is left to the end of the process */
+    if (w->from != NULL) cudaEventDestroy(w->from);
+    if (w->to != NULL) cudaEventDestroy(w->to);
+}
+
+enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, int count,
+                      const struct warm_watch *watch, struct err *err)
+{
+    struct warming w = {};
+    w.stream = stream, w.watch = watch, w.file = -1;
+    if (count > GEMM_WARM_MAX)
+        return err_set(err, STATUS_USAGE, "cuda: cannot warm up %d matrix products, at most %d", count,
+                       GEMM_WARM_MAX);
+    if (stream_usable(stream)) modules_load();
+    enum status status = cuda_table.stream_wait(stream, err);
+    if (status || count == 0) return status;
+    for (int i = 0; i < GEMM_ENTRIES; i++) stream->device->gemm->entries[i].warmed = false;
+    bool go_on = watch->progress(watch->context, 0, count);
+    if (go_on && watch->folder != NULL)
+        w.kept = choices_open(&stream->device->properties, watch, count, &w.file, &go_on, &w.why);
+    if (go_on) status = scratch_open(&w, shapes, count, err);
+    for (int i = 0; i < count && !status && go_on; i++) {
+        status = warm_one(&w, &shapes[i], err);
+        if (!status) go_on = watch->progress(watch->context, i + 1, count);
+    }
+    warming_close(&w);
+    if (!status && w.kept) {
+        err_prefix(&w.why,
+                   "cuda: the choice of matrix products' algorithms is not kept, and a resumed run may "
+                   "round differently");
+        watch->warning(watch->context, w.why.text);
+    }
+    if (!status && !go_on) status = err_set(err, STATUS_INTERRUPTED, "interrupted while warming up");
+    return status;
 }

@@ -3,7 +3,7 @@
  * GEMM for the logits, the loss with dlogits written over them, and two GEMMs for the gradients. (After Hsu
  * et al., "Liger Kernel", 2024.) This file mentions no device.
  *
- * x (N,C), weight (V,C), targets (N) as in cross_entropy.h, chunk_rows >= 1. A chunk reads and writes all of
+ * x (N,C), weight (V,C), targets (N) as in operations.def, chunk_rows >= 1. A chunk reads and writes all of
  * dweight, so larger chunks move less memory. Measured at V 32,000, C 256, GFLOP/s on one core of a Zen 5
  * (its SGEMM: 205): 64 rows 142, 128 rows 176, 256 rows 191, 512 rows 204, 2,048 rows 198. */
 #ifndef ANNEAL_KERNELS_LINEAR_CROSS_ENTROPY_H

@@ -1,6 +1,18 @@
 /* Every optimizer, once: a word of train.optimizer, how many moments it keeps of a parameter, train.beta2
- * where that is not set, and its FLOPs a parameter. kernels/NAME.h says what it computes; the slot is
- * NAME_step. */
+ * where that is not set, and its FLOPs a parameter. The slot is NAME_step; see operations.def for what all of
+ * them have in common. With ĝ = g · clip.scale, s and weight_decay those of the element's range:
+ *
+ * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019):
+ *
+ *     m ← β₁ m + (1 − β₁) ĝ,    v ← β₂ v + (1 − β₂) ĝ²
+ *     w ← w − s · lr · ( (m / (1 − β₁ᵗ)) / (sqrt(v / (1 − β₂ᵗ)) + eps) + weight_decay · w )
+ *
+ * t is clip->updates, at least 1; control->rate and root are overwritten with what follows from them:
+ * lr / (1 − β₁ᵗ), 1 / sqrt(1 − β₂ᵗ), worked out in double.
+ *
+ * Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023), sign(0) = 0:
+ *
+ *     c = β₁ m + (1 − β₁) ĝ,    w ← w − s · lr · (sign(c) + weight_decay · w),    m ← β₂ m + (1 − β₂) ĝ */
 #ifndef ANNEAL_KERNELS_OPTIMIZERS_H
 #define ANNEAL_KERNELS_OPTIMIZERS_H
 

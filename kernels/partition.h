@@ -1,6 +1,6 @@
-/* How sums over rows and over flat ranges are cut, on every device: what is added up in which order follows
- * from the shape alone, never from threads or multiprocessors, so results do not depend on them. The
- * workspace sizes of backend.h count these pieces. */
+/* How work is cut, on every device, and the workspace that this takes: what is added up in which order
+ * follows from the shape alone, never from threads or multiprocessors, so results do not depend on them. The
+ * planner asks for the sizes, in bytes, before anything is allocated. */
 #ifndef ANNEAL_KERNELS_PARTITION_H
 #define ANNEAL_KERNELS_PARTITION_H
 
@@ -23,12 +23,55 @@ static inline int row_chunk_count(int rows)
     return (int)(((long)rows + each - 1) / each);
 }
 
+/* Of the sums down `columns` columns. */
+static inline size_t row_chunk_workspace(int rows, int columns)
+{
+    return (size_t)row_chunk_count(rows) * (size_t)columns * sizeof(float);
+}
+
 /* Flat reductions add up one fp64 partial sum per this many elements. */
 #define REDUCE_CHUNK ((size_t)65536)
 
 static inline size_t reduce_chunk_count(size_t n)
 {
     return (n + REDUCE_CHUNK - 1) / REDUCE_CHUNK;
+}
+
+static inline size_t reduce_workspace(size_t n)
+{
+    return reduce_chunk_count(n) * sizeof(double);
+}
+
+/* The CPU's attention works in square tiles of scores; at most so many threads work on it at once, each in
+ * its own scratch. */
+#define ATTENTION_TILE        64
+#define ATTENTION_WORKERS_MAX 64
+
+static inline int attention_tiles(int T)
+{
+    return (T + ATTENTION_TILE - 1) / ATTENTION_TILE;
+}
+
+/* HS rounded up to whole vectors of any instruction set. */
+static inline int attention_width(int HS)
+{
+    return (HS + 15) / 16 * 16;
+}
+
+/* Floats of one worker's scratch: two tiles of scores, and eight of ATTENTION_TILE rows of head width. */
+static inline size_t attention_worker_floats(int HS)
+{
+    return ATTENTION_TILE * (size_t)(2 * ATTENTION_TILE + 8 * attention_width(HS));
+}
+
+/* The forward pass has a task per tile and query head, the backward pass up to one more per key/value head; a
+ * GPU takes a float a row. */
+static inline size_t attention_workspace(int B, int T, int NH, int NKV, int HS)
+{
+    size_t tasks = (size_t)B * (size_t)(NH + NKV) * (size_t)attention_tiles(T);
+    size_t workers = tasks < ATTENTION_WORKERS_MAX ? tasks : ATTENTION_WORKERS_MAX;
+    size_t floats = workers * attention_worker_floats(HS), rows = (size_t)B * (size_t)T * (size_t)NH;
+    return (floats > rows ? floats : rows) * sizeof(float);
 }
 
 #endif

@@ -1,10 +1,8 @@
-/* CPU twin of reduce.h. Memory-bound: every element is read once. One fp64 partial sum a chunk, added up in
+/* CPU twin of the sums. Memory-bound: every element is read once. One fp64 partial sum a chunk, added up in
  * order. */
-#include "kernels/reduce.h"
 
 #include <math.h>
 
-#include "kernels/device/backend.h"
 #include "kernels/device/cpu_device.h"
 
 static double partials_total(const double *partial, size_t chunks)
@@ -46,7 +44,6 @@ void sum_of_squares(double *out, const float *x, size_t n, void *workspace, stru
 
 void clip_norm(struct clip_state *out, const double *squares, float max_norm, struct stream *stream)
 {
-    (void)stream;
     double norm = sqrt(*squares);
     out->norm = (float)norm;
     out->scale = 1.0f;

@@ -1,5 +1,4 @@
-/* CPU twin of rmsnorm.h. A row is read from memory once and again from the first-level cache. */
-#include "kernels/rmsnorm.h"
+/* CPU twin of RMSNorm. A row is read from memory once and again from the first-level cache. */
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* CUDA twin of rmsnorm.h. Memory-bound; a block of 32 to 256 threads a row, so that narrow rows still fill
+/* CUDA twin of RMSNorm. Memory-bound; a block of 32 to 256 threads a row, so that narrow rows still fill
  * the multiprocessors, 16 bytes a thread where C and the addresses allow. A row is read from memory once and
  * again from the first-level cache. Each thread's squares are summed in fp32 (at most C / 32 of them), the
  * threads' in fp64. Backward reads dout and x a second time for dweight: 6 elements instead of 4, for sums
@@ -8,7 +8,6 @@
  * instruction, the sums of columns one element. Not yet measured on a GPU. */
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
-#include "kernels/rmsnorm.h"
 
 /* The one place that writes out: forward and recomputation agree to the bit because they share it. */
 template <typename T, int W>

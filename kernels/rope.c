@@ -1,5 +1,5 @@
-/* CPU twin of rope.h. One pass over q and k; a head (HS floats) stays in registers and first-level cache. */
-#include "kernels/rope.h"
+/* CPU twin of the rotary embedding. One pass over q and k; a head (HS floats) stays in registers and
+ * first-level cache. */
 
 #include <math.h>
 #include <string.h>

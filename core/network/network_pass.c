@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/network/linear.h"
-#include "kernels/gemm.h"
 #include "kernels/linear_cross_entropy.h"
 
 /* ---- where the calls go, and which of a step they are ---- */
@@ -264,7 +263,7 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
     if (model->embed->frozen) return;
     network_enter(p->net, PHASE_BACKWARD, -1);
     drop(p, THE(DX), 0, SITE_EMBEDDING);
-    CALL(embedding_backward, G(model->embed), THE(DX), tokens, THE(SCRATCH), p->N, p->V, p->C);
+    CALL(embedding_backward, G(model->embed), THE(DX), tokens, p->N, p->V, p->C);
 }
 
 void network_clear(struct network *net)

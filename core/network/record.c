@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/gemm.h"
-
 /* ROUGH_PIECES: of the loss, in a rough plan: a first one, one between, the last. Lifetimes are the same. */
 enum { OFFSET_BITS = 57, ROUGH_PIECES = 3 };
 _Static_assert(BUFFERS < 1 << (63 - OFFSET_BITS),

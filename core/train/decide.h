@@ -3,7 +3,7 @@
  * decided, one action at a time, until that is the next step or the end. So all ranks do the same.
  *
  * Two decisions are made elsewhere, from numbers that all ranks have alike: the update of a step whose
- * gradient norm is not finite is skipped on the device (kernels/reduce.h), and which validation loss is the
+ * gradient norm is not finite is skipped on the device (clip_norm), and which validation loss is the
  * best is early stopping's (early_stopping.h). */
 #ifndef ANNEAL_CORE_TRAIN_DECIDE_H
 #define ANNEAL_CORE_TRAIN_DECIDE_H

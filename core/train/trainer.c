@@ -76,7 +76,7 @@ static enum status warm_up(struct trainer *t, struct err *err)
     if (status) return status;
     status = be->stream_open(t->setup.device, t->plan.input.precision, &stream, err);
     if (!status) {
-        status = be->warm(stream, t->plan.products, t->plan.product_count, &watch, err);
+        status = be->gemm_warm(stream, t->plan.products, t->plan.product_count, &watch, err);
         be->stream_close(stream);
     }
     allocator_close(w.allocator);

@@ -3,8 +3,8 @@
  *
  * Always: every slot is filled; work is ordered by the stream it is given; nothing allocates once
  * device_open and the first call of each slot are behind us; results are deterministic on one device and
- * build. Each operation is listed in kernels/operations.def; its contract (formula, shapes, what accumulates,
- * what may alias) is in its own header.
+ * build. Each operation is listed in kernels/operations.def with its contract (formula, shapes, what
+ * accumulates, what may alias).
  *
  * Shapes: B sequences, T tokens a sequence, N = B·T rows, C hidden width, NH query heads, NKV key/value
  * heads, HS head width, F feed-forward width, V vocabulary. Tensors are row-major.
@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "kernels/partition.h"
 
 /* How a stream computes. TF32: fp32 elements, but matrix products may round their operands to 10 bits of
  * mantissa. BF16: bf16 elements. */
@@ -98,6 +99,29 @@ struct gemm_shape {
     bool transpose_a, transpose_b, accumulate;
     struct gemm_layout out, a, b;
 };
+
+/* The product that gemm is called for with these operands. */
+static inline struct gemm_shape gemm_shape_of(struct matrix out, struct matrix a, struct matrix b, int M,
+                                              int N, int K, bool transpose_a, bool transpose_b,
+                                              bool accumulate)
+{
+    struct gemm_layout to = {out.element, out.stride}, left = {a.element, a.stride},
+                       right = {b.element, b.stride};
+    struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate, to, left, right};
+    return shape;
+}
+
+static inline bool gemm_layout_same(struct gemm_layout a, struct gemm_layout b)
+{
+    return a.element == b.element && a.stride == b.stride;
+}
+
+static inline bool gemm_shape_same(const struct gemm_shape *a, const struct gemm_shape *b)
+{
+    return a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
+           a->transpose_b == b->transpose_b && a->accumulate == b->accumulate &&
+           gemm_layout_same(a->out, b->out) && gemm_layout_same(a->a, b->a) && gemm_layout_same(a->b, b->b);
+}
 
 /* Who follows warming up, and where it keeps what it finds out. */
 struct warm_watch {
@@ -267,27 +291,42 @@ struct backend {
     void (*range_push)(const char *name);
     void (*range_pop)(void);
 
-    /* gemm.h: workspace that products want, and lending it to a stream; and warming up: loads code and
-     * chooses algorithms for these products before the large allocations, reporting to watch */
+    /* --- matrix products --- */
+    /* bytes of scratch that products would like to have; 0: none needed */
     size_t (*gemm_workspace)(struct device *device);
+    /* From now on the stream's products may use `workspace` (256-aligned); the lender keeps it, and takes it
+     * back by lending NULL and 0 or by closing the stream. Without any, products that need scratch are done
+     * in another way. */
     void (*gemm_lend)(struct stream *stream, void *workspace, size_t bytes);
-    enum status (*warm)(struct stream *stream, const struct gemm_shape *shapes, int count,
-                        const struct warm_watch *watch, struct err *err);
+    /* Before a training begins and the large allocations are made: loads code and chooses how each of these
+     * products is done in this stream's precision, with the workspace that gemm_workspace names and operands
+     * at multiples of 16 bytes, so that the first step finds nothing left to do. Fails where scratch for the
+     * largest product does not fit, where a product cannot be done, or when the watch says stop
+     * (STATUS_INTERRUPTED). The next call replaces what this one prepared. A CPU has nothing to do and
+     * reports nothing. */
+    enum status (*gemm_warm)(struct stream *stream, const struct gemm_shape *shapes, int count,
+                             const struct warm_watch *watch, struct err *err);
 
     /* --- operations: what a pass calls --- */
 #define OPERATION(name, label, operands, flops) void (*name)(PARAMETERS(operands) struct stream * stream);
 #include "kernels/operations.def"
 };
 
+/* The slots that are functions, but for the operations; SLOT(name) for each, in order. */
+/* clang-format off */
+#define BACKEND_SLOTS(SLOT)                                                                               \
+    SLOT(device_open) SLOT(device_close) SLOT(device_describe)                                            \
+    SLOT(mem_alloc) SLOT(mem_free)                                                                        \
+    SLOT(pool_alloc) SLOT(pool_free) SLOT(pool_reserved) SLOT(pool_trim) SLOT(pool_unit)                  \
+    SLOT(host_alloc) SLOT(host_free) SLOT(allocations)                                                    \
+    SLOT(stream_open) SLOT(stream_close) SLOT(stream_wait) SLOT(stream_check) SLOT(stream_after)          \
+    SLOT(event_open) SLOT(event_close) SLOT(event_record) SLOT(event_elapsed) SLOT(event_done)            \
+    SLOT(event_wait) SLOT(graph_open) SLOT(graph_run) SLOT(graph_close)                                   \
+    SLOT(activity_begin) SLOT(activity_end) SLOT(range_push) SLOT(range_pop)                              \
+    SLOT(gemm_workspace) SLOT(gemm_lend) SLOT(gemm_warm)
+/* clang-format on */
+
 /* The CPU table, compiled for the best instruction set this processor has. Never fails. */
 const struct backend *cpu_backend(void);
-
-/* Workspace sizes in bytes, equal on every device: the planner asks before anything is allocated. */
-size_t embedding_backward_workspace(int N, int V);
-size_t rmsnorm_backward_workspace(int N, int C);
-size_t qk_norm_rope_backward_workspace(int N, int NH, int NKV, int HS);
-size_t attention_workspace(int B, int T, int NH, int NKV, int HS);
-size_t bias_backward_workspace(int N, int C);
-size_t reduce_workspace(size_t n);
 
 #endif

@@ -13,13 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/memory.h"
 #include "core/base/text.h"
-#include "kernels/device/backend.h"
 #include "kernels/device/cpu_device.h"
-#include "kernels/gemm.h"
-
-/* The twins, and the memory operations below. */
-#define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);
-#include "kernels/operations.def"
 
 #if defined(__AVX512F__)
 #define ISA_LABEL "AVX-512"
@@ -118,7 +112,16 @@ static enum status mem_alloc(struct device *device, size_t bytes, void **out, st
 
 static void mem_free(struct device *device, void *memory)
 {
-    (void)device;
+    free(memory);
+}
+
+static enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err)
+{
+    return mem_alloc(device, bytes, out, err);
+}
+
+static void host_free(struct device *device, void *memory)
+{
     free(memory);
 }
 
@@ -140,13 +143,11 @@ void mem_zero(void *memory, size_t bytes, struct stream *stream)
 
 void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
-    (void)stream;
     if (bytes > 0) memcpy(device_memory, host, bytes);
 }
 
 void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
 {
-    (void)stream;
     if (bytes > 0) memcpy(host, device_memory, bytes);
 }
 
@@ -157,7 +158,6 @@ void mem_download_async(void *host, const void *device_memory, size_t bytes, str
 
 void control_set(struct step_control *out, struct step_control value, struct stream *stream)
 {
-    (void)stream;
     *out = value;
 }
 
@@ -175,7 +175,6 @@ void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
 static enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
                               struct err *err)
 {
-    (void)stream;
     enum status status = mem_alloc(device, bytes, out, err);
     if (!status) device->pool_reserved += bytes;
     return status;
@@ -183,9 +182,8 @@ static enum status pool_alloc(struct device *device, size_t bytes, struct stream
 
 static void pool_free(struct device *device, void *memory, size_t bytes, struct stream *stream)
 {
-    (void)stream;
     device->pool_reserved -= bytes;
-    mem_free(device, memory);
+    free(memory);
 }
 
 static size_t pool_reserved(struct device *device)
@@ -195,19 +193,15 @@ static size_t pool_reserved(struct device *device)
 
 static void pool_trim(struct device *device)
 {
-    (void)device;
 }
 
 static size_t pool_unit(struct device *device)
 {
-    (void)device;
     return 1;
 }
 
 static void stream_after(struct stream *stream, struct event *event)
 {
-    (void)stream;
-    (void)event;
 }
 
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
@@ -229,8 +223,11 @@ static void stream_close(struct stream *stream)
 
 static enum status stream_wait(struct stream *stream, struct err *err)
 {
-    (void)stream;
-    (void)err;
+    return STATUS_OK;
+}
+
+static enum status stream_check(struct stream *stream, struct err *err)
+{
     return STATUS_OK;
 }
 
@@ -241,7 +238,6 @@ struct event {
 
 static enum status event_open(struct device *device, struct event **out, struct err *err)
 {
-    (void)device;
     struct event *event = calloc(1, sizeof *event);
     if (event == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for an event's handle");
     *out = event;
@@ -255,13 +251,11 @@ static void event_close(struct event *event)
 
 static void event_record(struct event *event, struct stream *stream)
 {
-    (void)stream;
     event->at = clock_monotonic();
 }
 
 static bool event_done(struct event *event)
 {
-    (void)event;
     return true;
 }
 
@@ -272,7 +266,6 @@ static double event_elapsed(struct event *from, struct event *to)
 
 static enum status event_wait(struct event *event, struct stream *stream, struct err *err)
 {
-    (void)event, (void)stream, (void)err;
     return STATUS_OK;
 }
 
@@ -285,7 +278,6 @@ struct graph {
 static enum status graph_open(struct stream *stream, void (*work)(void *context), void *context,
                               struct graph **out, struct err *err)
 {
-    (void)stream;
     struct graph *graph = malloc(sizeof *graph);
     if (graph == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for a graph's handle");
     *graph = (struct graph){work, context};
@@ -295,7 +287,6 @@ static enum status graph_open(struct stream *stream, void (*work)(void *context)
 
 static void graph_run(struct graph *graph, struct stream *stream)
 {
-    (void)stream;
     graph->work(graph->context);
 }
 
@@ -307,8 +298,6 @@ static void graph_close(struct graph *graph)
 /* Calls run on the host, where their spans say all. */
 static enum status activity_begin(struct device *device, struct err *err)
 {
-    (void)device;
-    (void)err;
     return STATUS_OK;
 }
 
@@ -316,60 +305,38 @@ static enum status activity_end(struct device *device,
                                 void (*each)(void *context, const struct activity *activity), void *context,
                                 struct err *err)
 {
-    (void)device;
-    (void)each;
-    (void)context;
-    (void)err;
     return STATUS_OK;
 }
 
 static void range_push(const char *name)
 {
-    (void)name;
 }
 
 static void range_pop(void)
 {
 }
 
+/* Products need no scratch and no preparation. */
+static size_t gemm_workspace(struct device *device)
+{
+    return 0;
+}
+
+static void gemm_lend(struct stream *stream, void *workspace, size_t bytes)
+{
+}
+
+static enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, int count,
+                             const struct warm_watch *watch, struct err *err)
+{
+    return STATUS_OK;
+}
+
 extern const struct backend cpu_table;
 
-const struct backend cpu_table = {
-    .name = "cpu",
-    .device_open = device_open,
-    .device_close = device_close,
-    .device_describe = device_describe,
-    .mem_alloc = mem_alloc,
-    .mem_free = mem_free,
-    .pool_alloc = pool_alloc,
-    .pool_free = pool_free,
-    .pool_reserved = pool_reserved,
-    .pool_trim = pool_trim,
-    .pool_unit = pool_unit,
-    .host_alloc = mem_alloc,
-    .host_free = mem_free,
-    .allocations = allocations,
-    .stream_open = stream_open,
-    .stream_close = stream_close,
-    .stream_wait = stream_wait,
-    .stream_check = stream_wait,
-    .stream_after = stream_after,
-    .event_open = event_open,
-    .event_close = event_close,
-    .event_record = event_record,
-    .event_elapsed = event_elapsed,
-    .event_done = event_done,
-    .event_wait = event_wait,
-    .graph_open = graph_open,
-    .graph_run = graph_run,
-    .graph_close = graph_close,
-    .activity_begin = activity_begin,
-    .activity_end = activity_end,
-    .range_push = range_push,
-    .range_pop = range_pop,
-    .gemm_workspace = gemm_workspace,
-    .gemm_lend = gemm_lend,
-    .warm = gemm_warm,
+const struct backend cpu_table = {.name = "cpu",
+#define SLOT(name) .name = name,
+                                  BACKEND_SLOTS(SLOT)
 #define OPERATION(name, ...) .name = name,
 #include "kernels/operations.def"
 };

@@ -13,15 +13,10 @@ extern "C" {
 #include "kernels/device/chip.h"
 #include "kernels/device/cuda_plugin.h"
 }
-#include "kernels/gemm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The twins, and the memory operations below. */
-#define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);
-#include "kernels/operations.def"
 
 /* The oldest compute capability there is code for, and the widest head that attention has tiles for. */
 enum { OLDEST_MAJOR = 8, WIDEST_HEAD = 256 };
@@ -132,7 +127,7 @@ static enum status choose_device(int *index, struct cuda_device_report *out, str
 
 /* ---- device ---- */
 
-static void device_close(struct device *device)
+void device_close(struct device *device)
 {
     if (device == NULL) return;
     gemm_cache_close(device);
@@ -154,7 +149,7 @@ static enum status demand_device(int index, struct cuda_device_report *out, stru
     return status;
 }
 
-static enum status device_open(int index, int threads, struct device **out, struct err *err)
+enum status device_open(int index, int threads, struct device **out, struct err *err)
 {
     struct cuda_device_report report;
     (void)threads; /* of the CPU */
@@ -191,7 +186,7 @@ static enum status device_open(int index, int threads, struct device **out, stru
     return STATUS_OK;
 }
 
-static void device_describe(struct device *device, struct device_info *out)
+void device_describe(struct device *device, struct device_info *out)
 {
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%.90s", device->properties.name);
@@ -293,7 +288,7 @@ void stream_refused(struct stream *stream, const char *at, cudaError_t error)
     stream_decline(stream, at, cudaGetErrorString(error), true);
 }
 
-static void stream_close(struct stream *stream)
+void stream_close(struct stream *stream)
 {
     if (stream == NULL) return;
     /* what still runs reads memory that is freed next; a fault in it is the last that is asked of the device
@@ -304,8 +299,7 @@ static void stream_close(struct stream *stream)
     free(stream);
 }
 
-static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
-                               struct err *err)
+enum status stream_open(struct device *device, enum precision precision, struct stream **out, struct err *err)
 {
     if (device->lost)
         return err_set(err, STATUS_DEVICE, "cuda: cannot open a stream: %s has failed",
@@ -337,7 +331,7 @@ void stream_forget(struct stream *stream)
     stream->device->why[0] = '\0';
 }
 
-static enum status stream_wait(struct stream *stream, struct err *err)
+enum status stream_wait(struct stream *stream, struct err *err)
 {
     if (stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     return stream_check(stream, err);
@@ -350,43 +344,11 @@ enum status stream_check(struct stream *stream, struct err *err)
                    stream->fault_at, stream->fault);
 }
 
-const struct backend cuda_table = {
-    .name = "cuda",
-    .queues = true,
-    .device_open = device_open,
-    .device_close = device_close,
-    .device_describe = device_describe,
-    .mem_alloc = mem_alloc,
-    .mem_free = mem_free,
-    .pool_alloc = pool_alloc,
-    .pool_free = pool_free,
-    .pool_reserved = pool_reserved,
-    .pool_trim = pool_trim,
-    .pool_unit = pool_unit,
-    .host_alloc = host_alloc,
-    .host_free = host_free,
-    .allocations = allocations,
-    .stream_open = stream_open,
-    .stream_close = stream_close,
-    .stream_wait = stream_wait,
-    .stream_check = stream_check,
-    .stream_after = stream_after,
-    .event_open = event_open,
-    .event_close = event_close,
-    .event_record = event_record,
-    .event_elapsed = event_elapsed,
-    .event_done = event_done,
-    .event_wait = event_wait,
-    .graph_open = graph_open,
-    .graph_run = graph_run,
-    .graph_close = graph_close,
-    .activity_begin = activity_begin,
-    .activity_end = activity_end,
-    .range_push = range_push,
-    .range_pop = range_pop,
-    .gemm_workspace = gemm_workspace,
-    .gemm_lend = gemm_lend,
-    .warm = gemm_warm,
+const struct backend cuda_table = {.name = "cuda",
+                                   .queues = true,
+#define SLOT(name) .name = name,
+                                   BACKEND_SLOTS(SLOT)
+#undef SLOT
 #define OPERATION(name, ...) .name = name,
 #include "kernels/operations.def"
 };

@@ -17,13 +17,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <type_traits>
+
 extern "C" {
 #include "core/base/err.h"
 #include "kernels/device/backend.h"
 }
-#include "kernels/partition.h"
 
-struct gemm_cache; /* gemm_cache.cuh */
+struct gemm_cache; /* gemm.cu */
 
 struct device {
     int index;
@@ -35,8 +36,8 @@ struct device {
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
     cudaMemPool_t pool;
     int64_t allocations; /* ever, by several threads: see allocations() */
-    bool lost;     /* it has failed for good: no call may touch it any more */
-    char why[160]; /* what CUDA said first; "": not known */
+    bool lost;           /* it has failed for good: no call may touch it any more */
+    char why[160];       /* what CUDA said first; "": not known */
 };
 
 extern "C" const struct backend cuda_table;
@@ -52,45 +53,17 @@ struct stream {
     bool full;            /* it failed for want of memory alone: the device is not lost */
 };
 
-/* cuda_memory.cu: memory and events */
-enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err);
-void mem_free(struct device *device, void *memory);
+/* The functions of the table. */
+#define SLOT(name) std::remove_pointer_t<decltype(backend::name)> name;
+BACKEND_SLOTS(SLOT)
+#undef SLOT
+#define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);
+#include "kernels/operations.def"
+
 enum status pool_open(struct device *device, struct err *err);
-enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
-                       struct err *err);
-void pool_free(struct device *device, void *memory, size_t bytes, struct stream *stream);
-size_t pool_reserved(struct device *device);
-void pool_trim(struct device *device);
-size_t pool_unit(struct device *device);
-enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err);
-void host_free(struct device *device, void *memory);
-int64_t allocations(struct device *device);
 void allocations_count(struct device *device); /* one more, of what CUDA takes by itself */
-enum status event_open(struct device *device, struct event **out, struct err *err);
-void event_close(struct event *event);
-void event_record(struct event *event, struct stream *stream);
-double event_elapsed(struct event *from, struct event *to);
-bool event_done(struct event *event);
-enum status event_wait(struct event *event, struct stream *stream, struct err *err);
-void stream_after(struct stream *stream, struct event *event);
-
-/* cuda_graph.cu */
-enum status graph_open(struct stream *stream, void (*work)(void *context), void *context, struct graph **out,
-                       struct err *err);
-void graph_run(struct graph *graph, struct stream *stream);
-void graph_close(struct graph *graph);
-void control_set(struct step_control *out, struct step_control value, struct stream *stream);
-
-/* What is known of the stream's fault. */
-enum status stream_check(struct stream *stream, struct err *err);
 /* Takes back a fault that turned out to be none of the device's. */
 void stream_forget(struct stream *stream);
-/* cuda_activity.cu: what the device did, and ranges */
-enum status activity_begin(struct device *device, struct err *err);
-enum status activity_end(struct device *device, void (*each)(void *context, const struct activity *activity),
-                         void *context, struct err *err);
-void range_push(const char *name);
-void range_pop();
 
 /* Keeps the first fault only: later ones follow from it. The device is lost. */
 void stream_fault(struct stream *stream, const char *at, const char *why);

@@ -88,7 +88,7 @@ static void embedding_forward_body(struct bench *b)
 }
 static void embedding_backward_body(struct bench *b)
 {
-    b->k->embedding_backward(b->w, b->y, b->tokens, b->workspace, N, V, C, b->stream);
+    b->k->embedding_backward(b->w, b->y, b->tokens, N, V, C, b->stream);
 }
 static void rmsnorm_forward_body(struct bench *b)
 {

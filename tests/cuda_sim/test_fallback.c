@@ -147,7 +147,7 @@ static void a_device_lost_in_a_checkpoint_leaves_no_checkpoint(void **state)
 static void a_launch_without_memory_loses_no_step(void **state)
 {
     (void)state; /* what is in the device's memory is saved before the CPU takes over */
-    expect_fall_back(&(struct failure){"no_room_at:3:adamw_update", "--sample.every=0",
+    expect_fall_back(&(struct failure){"no_room_at:3:optimizer_update", "--sample.every=0",
                                        "the CPU trains on from the checkpoint of step 2, in fp32: ",
                                        "1:0:failed 2:2:finished", "1:2 2:6", "0 0 1"});
 }
@@ -396,7 +396,7 @@ static void a_device_without_room_leaves_the_table_in_the_log(void **state)
     process_close(process_run(0, "train", s.config, EIGHT, "--progress=none", NULL));
     expect_logged(
         &s, WORDS("training on the CPU: arena: no room for ", "planned: weights ", "finished after step 8"));
-    simulated_plugin_use("no_room_at:3:adamw_update"); /* in the midst of a step */
+    simulated_plugin_use("no_room_at:3:optimizer_update"); /* in the midst of a step */
     process_close(process_run(0, "train", s.config, EIGHT, "--progress=none", NULL));
     expect_logged(&s, WORDS("device memory, arena allocator:", "  weights ", "  gradients ", "  moments ",
                             "  all ", "the CPU trains on from the checkpoint of step 2", "finished"));

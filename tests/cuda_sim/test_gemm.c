@@ -281,7 +281,7 @@ static enum status warm(struct side *s, struct watcher *w, struct err *err)
     struct warm_watch watch = {NULL, w, on_progress, on_warning, on_scratch};
     w->side = s;
     w->scratch = NULL;
-    enum status status = s->k->warm(s->stream, shapes, 2, &watch, err);
+    enum status status = s->k->gemm_warm(s->stream, shapes, 2, &watch, err);
     if (w->scratch) s->k->mem_free(s->device, w->scratch);
     return status;
 }

@@ -1,5 +1,5 @@
 /* How the algorithms of matrix products are kept between processes: the file as it should be, damaged,
- * foreign, hostile, not writable, and written by several at once. */
+ * hostile, not writable, and used by two processes at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,6 @@
 
 #include "core/base/file.h"
 #include "kernels/device/cuda_plugin.h"
-#include "kernels/gemm_choices.h"
 #include "tests/core/network/rig.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/kernels/product.h"
@@ -73,7 +72,7 @@ static const char *live(const char *folder, struct watcher *w)
         k->stream_open(device, PRECISION_FP32, &stream, &err))
         fail_msg("%s", err.text);
     w->device = device;
-    if (k->warm(stream, shapes, 2, &watch, &err) || k->mem_alloc(device, 16384, &memory, &err) ||
+    if (k->gemm_warm(stream, shapes, 2, &watch, &err) || k->mem_alloc(device, 16384, &memory, &err) ||
         k->mem_alloc(device, k->gemm_workspace(device), &workspace, &err))
         fail_msg("%s", err.text);
     k->mem_zero(memory, 16384, stream);
@@ -87,7 +86,10 @@ static const char *live(const char *folder, struct watcher *w)
     return algorithm;
 }
 
-#define FILE_NAME "gemm-CUDA-simulator-9.0-1-130100"
+#define FILE_NAME "gemm3-CUDA-simulator-9.0-1-130100"
+
+/* A record of it: what the product is, of which M, N and K come first, and its algorithm. */
+enum { KEY_BYTES = 40, RECORD_BYTES = KEY_BYTES + 64 };
 
 /* An empty folder and the path of the choices in it; both yours to free. */
 static char *fresh_folder(const char *name, char **path)
@@ -132,66 +134,39 @@ static void a_choice_is_the_same_in_the_next_process(void **state)
     free(before), free(after), free(path), free(folder);
 }
 
-/* Whatever the file holds: warming works, says so once, and leaves a good file. */
-static void expect_recovery(const char *folder, const char *path, const void *bytes, size_t size,
-                            const char *sentence)
+static void write_file(const char *path, const void *bytes, size_t size)
 {
-    struct watcher w = {0}, next = {0};
     struct err err;
     if (file_write_atomic(path, bytes, size, &err)) fail_msg("%s", err.text);
-    assert_string_equal(live(folder, &w), "vector");
-    if (w.warnings != 1 || !strstr(w.warning, sentence))
-        fail_msg("%d warnings, the last \"%s\", not \"%s\"", w.warnings, w.warning, sentence);
-    assert_string_equal(live(folder, &next), "vector");
-    assert_int_equal(next.warnings, 0);
 }
 
+/* Whatever the file holds: warming works, does not warn, and leaves a file that the next process needs
+ * nothing beside. */
 static void a_damaged_file_is_measured_anew(void **state)
 {
     (void)state;
     char *path, *folder = fresh_folder("damaged", &path);
-    size_t size;
+    size_t size, again;
+    struct watcher w = {0};
     live(folder, NULL);
     unsigned char *good = read_file(path, &size);
-    expect_recovery(folder, path, good, 0, "is damaged: its size is 0 bytes");
-    expect_recovery(folder, path, good, 100, "is damaged: its size is 100 bytes");
-    expect_recovery(folder, path, good, size - 1, "its size does not fit its header");
-    for (size_t at = 0; at < size; at += at < 8 ? 7 : 23) { /* the magic, then everywhere */
+    assert_int_equal(size, 2 * RECORD_BYTES);
+    for (size_t at = 0; at < size; at += 23) {
         unsigned char *bad = malloc(size);
         assert_non_null(bad);
         memcpy(bad, good, size);
         bad[at] ^= 0x10;
-        bool count = at >= 200 && at < 208; /* of the records */
-        expect_recovery(folder, path, bad, size,
-                        at < 8  ? "is not a file of matrix products' algorithms"
-                        : count ? "its size does not fit its header"
-                                : "its checksum is wrong");
+        write_file(path, bad, at % 2 ? at : size); /* cut off there, or all of it */
+        assert_string_equal(live(folder, &w), "vector");
+        uint64_t asked = sim_heuristics();
+        assert_string_equal(live(folder, &w), "vector");
+        assert_int_equal(sim_heuristics(), asked);
+        free(read_file(path, &again));
+        assert_int_equal(again % RECORD_BYTES, 0);
+        assert_int_equal(w.warnings, 0);
         free(bad);
     }
     free(good), free(path), free(folder);
-}
-
-static struct gemm_key small_key(int M, int N)
-{
-    return (struct gemm_key){
-        .M = M, .N = N, .K = 1, .out_stride = N, .a_stride = 1, .b_stride = N, .alignment = 4};
-}
-
-static void a_file_of_another_device_is_measured_anew(void **state)
-{
-    (void)state;
-    char *path, *folder = fresh_folder("foreign", &path);
-    size_t size;
-    struct gemm_choices choices;
-    struct gemm_choice choice = {.key = small_key(1, 1)};
-    struct err err;
-    assert_int_equal(gemm_choices_open(&choices, path, "NVIDIA Something", &err), STATUS_OK);
-    assert_int_equal(gemm_choices_set(&choices, &choice, &err), STATUS_OK);
-    assert_int_equal(gemm_choices_save(&choices, path, "NVIDIA Something", &err), STATUS_OK);
-    gemm_choices_close(&choices);
-    unsigned char *foreign = read_file(path, &size);
-    expect_recovery(folder, path, foreign, size, "was measured on another device or with another cuBLASLt");
-    free(foreign), free(path), free(folder);
 }
 
 /* The file is sound, but an algorithm in it is not known to cuBLASLt, cannot run, or adds up in no fixed
@@ -200,34 +175,32 @@ static void an_algorithm_that_cannot_run_is_replaced(void **state)
 {
     (void)state;
     char *path, *folder = fresh_folder("refused", &path);
-    static const char identity[] =
-        "CUDA simulator, compute capability 9.0, 1 multiprocessors, cublasLt 130100";
-    struct gemm_choices choices;
-    struct err err;
+    size_t size, again;
     for (int kind = 0; kind < 3; kind++) {
         unlink(path);
         sim_slow_down("vector");
         live(folder, NULL);
         sim_slow_down(NULL);
-        if (gemm_choices_open(&choices, path, identity, &err)) fail_msg("%s", err.text);
-        assert_int_equal(choices.count, 2);
-        int i = choices.at[0].key.K == products[0].K ? 0 : 1;
-        struct gemm_choice other = choices.at[1 - i], bad = choices.at[i];
-        uint32_t *words = (uint32_t *)bad.algorithm; /* see blas.cc */
-        if (kind == 0) memset(words, 0xa5, sizeof bad.algorithm);
+        unsigned char *bytes = read_file(path, &size);
+        assert_int_equal(size, 2 * RECORD_BYTES);
+        int32_t M;
+        memcpy(&M, bytes, sizeof M);
+        size_t at = M == products[0].M ? 0 : RECORD_BYTES;
+        uint32_t *words = (uint32_t *)(bytes + at + KEY_BYTES); /* see blas.cc */
+        if (kind == 0) memset(words, 0xa5, RECORD_BYTES - KEY_BYTES);
         if (kind == 1) words[1] = 2;               /* broken */
         if (kind == 2) words[1] = 4, words[6] = 1; /* racing */
-        assert_int_equal(gemm_choices_set(&choices, &bad, &err), STATUS_OK);
-        assert_int_equal(gemm_choices_save(&choices, path, identity, &err), STATUS_OK);
-        gemm_choices_close(&choices);
+        write_file(path, bytes, size);
         assert_string_equal(live(folder, NULL), "vector");
-        if (gemm_choices_open(&choices, path, identity, &err)) fail_msg("%s", err.text);
-        assert_int_equal(choices.count, 2);
-        assert_memory_equal(gemm_choices_find(&choices, &other.key), &other, sizeof other);
-        gemm_choices_close(&choices);
+        unsigned char *after = read_file(path, &again);
+        assert_int_equal(again, size);
+        assert_memory_equal(after + RECORD_BYTES - at, bytes + RECORD_BYTES - at, RECORD_BYTES);
+        assert_memory_equal(after + at, bytes + at, KEY_BYTES);
+        assert_memory_not_equal(after + at + KEY_BYTES, words, RECORD_BYTES - KEY_BYTES);
         uint64_t asked = sim_heuristics();
         assert_string_equal(live(folder, NULL), "vector");
         assert_int_equal(sim_heuristics(), asked);
+        free(bytes), free(after);
     }
     free(path), free(folder);
 }
@@ -270,46 +243,14 @@ static void of_two_processes_the_first_to_measure_decides(void **state)
     free(path), free(race_folder);
 }
 
-static void processes_that_write_at_once_lose_nothing(void **state)
-{
-    (void)state;
-    enum { WRITERS = 3, EACH = 12 };
-    char *path, *folder = fresh_folder("writers", &path);
-    struct gemm_choices all;
-    struct err err;
-    int status;
-    for (int writer = 0; writer < WRITERS; writer++) {
-        if (fork() != 0) continue;
-        for (int i = 0; i < EACH; i++) {
-            struct gemm_choices one;
-            struct gemm_choice choice = {.key = small_key(writer + 1, i + 1)};
-            if (gemm_choices_open(&one, path, "x", &err) || gemm_choices_set(&one, &choice, &err) ||
-                gemm_choices_save(&one, path, "x", &err))
-                _exit(1);
-            gemm_choices_close(&one);
-        }
-        _exit(0);
-    }
-    for (int writer = 0; writer < WRITERS; writer++) {
-        assert_true(wait(&status) > 0);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    }
-    if (gemm_choices_open(&all, path, "x", &err)) fail_msg("%s", err.text);
-    assert_int_equal(all.count, WRITERS * EACH);
-    gemm_choices_close(&all);
-    free(path), free(folder);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_choice_is_the_same_in_the_next_process),
         cmocka_unit_test(a_damaged_file_is_measured_anew),
-        cmocka_unit_test(a_file_of_another_device_is_measured_anew),
         cmocka_unit_test(an_algorithm_that_cannot_run_is_replaced),
         cmocka_unit_test(a_folder_that_cannot_be_written_costs_a_warning),
         cmocka_unit_test(of_two_processes_the_first_to_measure_decides),
-        cmocka_unit_test(processes_that_write_at_once_lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ if [ -z "${ANNEAL_CUDA_PLUGIN:-}" ] && [ -n "$NVCC" ]; then plugin=$(ls kernels/
 
 # $1: a source. Its object, unless that is newer than everything it could depend on.
 compile() {
-    local object=$OBJ/$1.o # adamw.c and adamw.cu are two
+    local object=$OBJ/$1.o # rope.c and rope.cu are two
     mkdir -p "${object%/*}"
     if [ -f "$object" ] && [ -z "$(find kernels core tests/gpu "$1" -newer "$object" \( -name '*.[ch]' -o -name '*.cu*' \
         -o -name '*.def' -o -name '*.flags' -o -name build.sh \) -print -quit)" ]; then return 0; fi

@@ -55,8 +55,7 @@ static void embedding_backward_case(const struct op_side *side, struct op_shape 
     float *dweight = desk_floats(&d, (size_t)s.V * C, 0, 1);
     void *dout = desk_tensor(&d, N * C, 0, 1);
     int32_t *t = desk_tokens(&d, N, s.V, false);
-    void *workspace = desk_scratch(&d, embedding_backward_workspace((int)N, s.V));
-    side->backend->embedding_backward(dweight, dout, t, workspace, (int)N, s.V, s.C, side->stream);
+    side->backend->embedding_backward(dweight, dout, t, (int)N, s.V, s.C, side->stream);
     desk_result(&d, out, "dweight", dweight, (size_t)s.V * C, 0); /* the same additions in the same order */
     desk_close(&d, out);
 }
@@ -111,7 +110,7 @@ static void rmsnorm_backward_case(const struct op_side *side, struct op_shape s,
     void *dx = desk_tensor(&d, N * C, 0, 1), *dout = desk_tensor(&d, N * C, 0, 1),
          *x = desk_tensor(&d, N * C, 0, 1), *w = desk_tensor(&d, C, 1, 0.5f);
     float *dw = desk_floats(&d, C, 0, 1), *r = desk_floats(&d, N, 1.5f, 0.5f);
-    void *workspace = desk_scratch(&d, rmsnorm_backward_workspace((int)N, s.C));
+    void *workspace = desk_scratch(&d, row_chunk_workspace((int)N, s.C));
     side->backend->rmsnorm_backward(dx, s.seed % 4 == 3 ? NULL : dw, dout, x, w, r, workspace, (int)N, s.C,
                                     side->stream);
     desk_tensor_result(&d, out, "dx", dx, N * C, ELEMENTWISE);
@@ -171,7 +170,7 @@ static void qk_norm_backward_case(const struct op_side *side, struct op_shape s,
     float *dq = desk_floats(&d, HS, 0, 1), *dk = desk_floats(&d, HS, 0, 1),
           *r = desk_floats(&d, (size_t)N * (size_t)(s.NH + s.NKV), 1.5f, 0.5f),
           *angles = desk_floats(&d, (size_t)s.T * HS, 0, 1);
-    void *workspace = desk_scratch(&d, qk_norm_rope_backward_workspace(N, s.NH, s.NKV, s.HS));
+    void *workspace = desk_scratch(&d, row_chunk_workspace(N, 2 * s.HS));
     side->backend->qk_norm_rope_backward(dqkv, s.seed % 8 >= 6 ? NULL : dq, s.seed % 4 == 3 ? NULL : dk, x, r,
                                          q, k, angles, workspace, s.B, s.T, s.NH, s.NKV, s.HS, side->stream);
     desk_tensor_result(&d, out, "dqkv", dqkv, n, ELEMENTWISE);
@@ -249,7 +248,7 @@ static void bias_case(const struct op_side *side, struct op_shape s, struct op_o
     size_t N = (size_t)rows_of(s), C = (size_t)s.C, n = N * (size_t)stride;
     void *x = desk_tensor(&d, n, 0, 1), *bias = desk_tensor(&d, C, 0, 1);
     float *dbias = desk_floats(&d, C, 0, 1);
-    void *workspace = desk_scratch(&d, bias_backward_workspace((int)N, s.C));
+    void *workspace = desk_scratch(&d, row_chunk_workspace((int)N, s.C));
     side->backend->bias_backward(dbias, x, workspace, (int)N, s.C, stride, side->stream);
     side->backend->bias_forward(x, bias, (int)N, s.C, stride, side->stream);
     desk_tensor_result(&d, out, "x", x, n, 0);

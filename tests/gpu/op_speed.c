@@ -154,7 +154,7 @@ static struct op_work embedding_forward(struct op_bench *b)
 /* Of V rows of dweight, each is named by one of N tokens with probability 1 − (1 − 1/V)^N. */
 static struct op_work embedding_backward(struct op_bench *b)
 {
-    b->backend->embedding_backward(b->a, b->x, b->tokens, b->workspace, b->N, b->s.V, b->s.C, b->stream);
+    b->backend->embedding_backward(b->a, b->x, b->tokens, b->N, b->s.V, b->s.C, b->stream);
     double rows = b->s.V * -expm1(b->N * log1p(-1.0 / b->s.V));
     return (struct op_work){.bytes = floats(b->N + 2 * rows * b->s.C) + elements(b, stream_size(b))};
 }
@@ -475,10 +475,10 @@ static enum status take_all(struct op_bench *b, struct err *err)
     /* what holds fp32 in every precision: optimizer states, dweight */
     size_t fp32 = larger(s->n, larger((size_t)s->V * (size_t)s->C, (size_t)(2 * s->F) * (size_t)s->C));
     b->bytes = larger(b->bytes, fp32 * sizeof(float));
-    work = larger(embedding_backward_workspace(b->N, s->V), rmsnorm_backward_workspace(b->N, s->C));
-    work = larger(work, qk_norm_rope_backward_workspace(b->N, s->NH, s->NKV, s->HS));
+    work = row_chunk_workspace(b->N, s->C);
+    work = larger(work, row_chunk_workspace(b->N, 2 * s->HS));
     work = larger(work, attention_workspace(s->B, s->T, s->NH, s->NKV, s->HS));
-    work = larger(work, larger(bias_backward_workspace(b->N, b->Q), reduce_workspace(s->n)));
+    work = larger(work, larger(row_chunk_workspace(b->N, b->Q), reduce_workspace(s->n)));
     b->x = take(b, b->bytes, &status, err);
     b->y = take(b, b->bytes, &status, err);
     b->a = take(b, b->bytes, &status, err);

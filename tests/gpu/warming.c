@@ -38,7 +38,7 @@ enum status warm_products(const struct backend *backend, struct device *device, 
                                .progress = on_progress,
                                .warning = on_warning,
                                .scratch = on_scratch};
-    enum status status = backend->warm(stream, shapes, count, &watch, err);
+    enum status status = backend->gemm_warm(stream, shapes, count, &watch, err);
     if (scratch.memory) backend->mem_free(device, scratch.memory);
     return status;
 }

@@ -27,13 +27,11 @@ static void embedding_body(const struct check_target *t)
                 out64[(size_t)i * C + c] = (double)weight[(size_t)tokens[i] * C + c];
                 dweight64[(size_t)tokens[i] * C + c] += (double)dout[(size_t)i * C + c];
             }
-        void *workspace = check_workspace(embedding_backward_workspace(N, V));
         t->backend->embedding_forward(out, tokens, weight, N, C, t->stream);
         check_near("embedding_forward", out, out64, n, 0);
-        t->backend->embedding_backward(dweight, dout, tokens, workspace, N, V, C, t->stream);
+        t->backend->embedding_backward(dweight, dout, tokens, N, V, C, t->stream);
         check_near("embedding_backward, added", dweight, dweight64, m, CHECK_ELEMENTWISE);
-        free(weight), free(out), free(dout), free(dweight), free(tokens), free(out64), free(dweight64),
-            free(workspace);
+        free(weight), free(out), free(dout), free(dweight), free(tokens), free(out64), free(dweight64);
     }
 }
 
@@ -69,7 +67,7 @@ static void bias_body(const struct check_target *t)
                 dbias64[c] += x64[(size_t)n * stride + c];
                 x64[(size_t)n * stride + c] += (double)bias[c];
             }
-        void *workspace = check_workspace(bias_backward_workspace(N, C));
+        void *workspace = check_workspace(row_chunk_workspace(N, C));
         t->backend->bias_backward(dbias, x, workspace, N, C, stride, t->stream);
         check_near("bias_backward, added", dbias, dbias64, C, CHECK_ELEMENTWISE);
         t->backend->bias_forward(x, bias, N, C, stride, t->stream);
@@ -191,7 +189,7 @@ static void exponential_is_right_over_its_whole_range(void **state)
     check_each_isa(1, swiglu_range_body);
 }
 
-/* The mask as dropout.h defines it, word by word. */
+/* The mask as operations.def defines it, word by word. */
 static float expected_dropout(float x, size_t i, float p, struct dropout_site s)
 {
     const struct step_control *c = s.control;

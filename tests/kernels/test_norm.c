@@ -104,7 +104,7 @@ static void rmsnorm_backward_body(const struct check_target *t)
         check_differences(dweight64, c.weight, C, norm_loss, &c);
         for (size_t i = 0; i < n; i++) dx64[i] += (double)dx[i];
         for (int i = 0; i < C; i++) dweight64[i] += (double)dweight[i];
-        void *workspace = check_workspace(rmsnorm_backward_workspace(N, C));
+        void *workspace = check_workspace(row_chunk_workspace(N, C));
         t->backend->rmsnorm_forward(out, rstd, x, weight, N, C, (float)EPS, t->stream);
         float *alone = check_copy(dx, n);
         t->backend->rmsnorm_backward(dx, dweight, dout, x, weight, rstd, workspace, N, C, t->stream);
@@ -135,7 +135,7 @@ static void rmsnorm_backward_has_the_same_bits_on_any_thread_count(void **state)
         struct check_target t;
         check_open(&t, "baseline", threads[i]);
         dx[i] = check_random(N * C, 5, 1), dweight[i] = check_random(C, 6, 1);
-        void *workspace = check_workspace(rmsnorm_backward_workspace(N, C));
+        void *workspace = check_workspace(row_chunk_workspace(N, C));
         t.backend->rmsnorm_backward(dx[i], dweight[i], dout, x, weight, rstd, workspace, N, C, t.stream);
         check_same_bits("dx", dx[i], dx[0], N * C);
         check_same_bits("dweight", dweight[i], dweight[0], C);
@@ -270,7 +270,7 @@ static void qk_norm_body(const struct check_target *t)
             check_differences(dq64, c.q_weight, s.HS, qk_loss, &c);
             check_differences(dk64, c.k_weight, s.HS, qk_loss, &c);
             for (int j = 0; j < s.HS; j++) dq64[j] += (double)dq_weight[j], dk64[j] += (double)dk_weight[j];
-            void *workspace = check_workspace(qk_norm_rope_backward_workspace(s.B * s.T, s.NH, s.NKV, s.HS));
+            void *workspace = check_workspace(row_chunk_workspace(s.B * s.T, 2 * s.HS));
             float *alone = check_copy(dqkv, n), *dq = check_copy(dq_weight, s.HS),
                   *dk = check_copy(dk_weight, s.HS), *last = check_copy(dqkv, n);
             t->backend->qk_norm_rope_backward(alone, dq, NULL, qkv, rstd, q_weight, k_weight, cos_sin,

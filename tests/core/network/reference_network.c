@@ -1,5 +1,5 @@
 /* See reference_network.h. Formulas from numerics: RMSNorm, rotary positions in split halves, causal
- * attention with grouped heads, SwiGLU, dropout as kernels/dropout.h defines its mask. */
+ * attention with grouped heads, SwiGLU, dropout as kernels/operations.def defines its mask. */
 #include "tests/core/network/reference_network.h"
 
 #include <math.h>

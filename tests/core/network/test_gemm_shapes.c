@@ -8,7 +8,6 @@
 /* cmocka wants the first four above */
 #include <cmocka.h>
 
-#include "kernels/gemm.h"
 #include "tests/core/network/rig.h"
 
 enum { SHAPES_MAX = 64, WANTED = 1000 };

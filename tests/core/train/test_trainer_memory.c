@@ -120,7 +120,7 @@ static void warming_up_gives_its_memory_back_on_every_way_out(void **state)
         struct backend backend = *cpu_backend();
         backend.mem_alloc = counted_alloc;
         backend.mem_free = counted_free;
-        backend.warm = warm;
+        backend.gemm_warm = warm;
         warmed.ends = ends[i];
         warmed.live = warmed.given = 0;
         session_open(&s, "warm", &backend, WORDS("train.total_steps=1"), 2000);
