@@ -16,79 +16,55 @@ enum { LINE_BYTES = 2048, BAR_MIN = 10, BAR_MAX = 60, LABEL_COLUMNS = 10, WIDTH_
 
 #define REDRAW_SECONDS 0.1
 #define PLAIN_SECONDS  5.0
-
-static bool is_set(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value;
-}
+#define LOG_SECONDS    10.0
 
 void progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style)
 {
-    const char *term = getenv("TERM");
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     bool terminal = isatty(fileno(out)) && term && *term && strcmp(term, "dumb") != 0;
     if (style == PROGRESS_AUTO) style = terminal ? PROGRESS_BAR : PROGRESS_PLAIN;
     *bar = (struct progress_bar){
         .out = out,
         .style = style,
-        .color = terminal && !is_set("NO_COLOR"),
+        .color = terminal && !(no_color && *no_color),
         .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
     };
 }
 
-/* ---- the parts of a line ---- */
+/* ---- the parts of a line: each character is one column ---- */
 
-/* Columns of UTF-8 text, one a character: what this line is made of has no wide ones. */
-static int columns(const char *text)
+static char *format_amounts(const struct progress_view *view, const char *between, char *buf, size_t size)
 {
-    int count = 0;
-    for (; *text; text++) count += ((unsigned char)*text & 0xC0) != 0x80;
-    return count;
-}
-
-/* Cuts text after `width` columns. */
-static void cut(char *text, int width)
-{
-    for (; *text; text++) {
-        if (((unsigned char)*text & 0xC0) == 0x80) continue;
-        if (width-- <= 0) break;
-    }
-    *text = '\0';
-}
-
-static bool in_bytes(const struct progress_view *view)
-{
-    return strcmp(view->unit, "bytes") == 0;
-}
-
-static void format_amount(const struct progress_view *view, uint64_t amount, char *buf, size_t size)
-{
-    if (in_bytes(view))
-        text_format_bytes(amount, buf, size);
+    if (strcmp(view->unit, "bytes") == 0)
+        snprintf(buf, size, "%s%s%s", TEXT_BYTES(view->done), between, TEXT_BYTES(view->total));
     else
-        snprintf(buf, size, "%llu", (unsigned long long)amount);
+        snprintf(buf, size, "%llu%s%llu", (unsigned long long)view->done, between,
+                 (unsigned long long)view->total);
+    return buf;
 }
 
-static void format_rate(const struct progress_view *view, char *buf, size_t size)
+/* "12.3 MiB/s", "0.85 step/s"; "" while it is not known. */
+static char *format_rate(const struct progress_view *view, char *buf, size_t size)
 {
     int unit = (int)strlen(view->unit);
     if (unit && view->unit[unit - 1] == 's') unit--; /* steps, but step/s */
     buf[0] = '\0';
-    if (!(view->rate > 0 && view->rate < 1e18)) return;
-    if (in_bytes(view))
+    if (!(view->rate > 0 && view->rate < 1e18)) return buf;
+    if (strcmp(view->unit, "bytes") == 0)
         snprintf(buf, size, "%s/s", TEXT_BYTES(view->rate));
     else if (view->rate < 100)
         snprintf(buf, size, "%.*f %.*s/s", view->rate < 10 ? 2 : 1, view->rate, unit, view->unit);
     else
         snprintf(buf, size, "%s %.*s/s", TEXT_COUNT(view->rate), unit, view->unit);
+    return buf;
 }
 
-static void format_eta(const struct progress_view *view, char *buf, size_t size)
+static char *format_eta(const struct progress_view *view, char *buf, size_t size)
 {
-    uint64_t left = view->total > view->done ? view->total - view->done : 0;
     buf[0] = '\0';
-    if (!(view->rate > 0) || !left) return;
-    snprintf(buf, size, "ETA %s", CLOCK_DURATION((double)left / view->rate));
+    if (view->rate > 0 && view->total > view->done)
+        snprintf(buf, size, "ETA %s", CLOCK_DURATION((double)(view->total - view->done) / view->rate));
+    return buf;
 }
 
 static double fraction_of(const struct progress_view *view)
@@ -99,63 +75,53 @@ static double fraction_of(const struct progress_view *view)
 
 /* ---- the two kinds of line ---- */
 
-static char *draw_bar(double fraction, int width, bool utf8, bool color, char *to, char *end)
+static char *draw_bar(double fraction, int width, bool utf8, bool color, char *to)
 {
-    int halves = (int)(fraction * 2 * width + 1e-9), full = halves / 2;
-    const char *const marks[3] = {utf8 ? "━" : "#", utf8 ? "╸" : "#", utf8 ? "─" : "-"};
-    for (int i = 0; i < width && end - to > 32; i++) {
-        int mark = i < full ? 0 : i == full && halves % 2 ? 1 : 2;
-        if (color && i == 0) to = stpcpy(to, "\033[36m");
-        if (color && mark == 2 && (i == 0 || i == full + halves % 2)) to = stpcpy(to, "\033[90m");
-        to = stpcpy(to, marks[mark]);
+    int full = (int)(fraction * width + 1e-9);
+    if (color) to = stpcpy(to, "\033[36m");
+    for (int i = 0; i < width; i++) {
+        if (color && i == full) to = stpcpy(to, "\033[90m");
+        to = stpcpy(to, i < full ? (utf8 ? "━" : "#") : utf8 ? "─" : "-");
     }
-    if (color) to = stpcpy(to, "\033[0m");
-    *to = '\0';
-    return to;
+    return color ? stpcpy(to, "\033[0m") : to;
 }
 
 char *progress_bar_line(const struct progress_view *view, int width, bool utf8, bool color, char *buf,
                         size_t size)
 {
-    char head[128], part[4][512], done[32], total[32];
-    enum { AMOUNT, RATE, ETA, SUFFIX, PARTS };
-    snprintf(head, sizeof head, "%-*.48s %3d%%", LABEL_COLUMNS, view->what, (int)(100 * fraction_of(view)));
-    format_amount(view, view->done, done, sizeof done);
-    format_amount(view, view->total, total, sizeof total);
-    snprintf(part[AMOUNT], sizeof part[AMOUNT], "%s/%s", done, total);
-    format_rate(view, part[RATE], sizeof part[RATE]);
-    format_eta(view, part[ETA], sizeof part[ETA]);
-    snprintf(part[SUFFIX], sizeof part[SUFFIX], "%s", view->suffix ? view->suffix : "");
-    /* Parts that do not fit are dropped, the least needed first. */
-    static const int dispensable[] = {RATE, AMOUNT, SUFFIX, ETA};
-    int used = columns(head), next = 0;
-    for (int i = 0; i < PARTS; i++) used += part[i][0] ? 2 + columns(part[i]) : 0;
-    for (; used + 1 + BAR_MIN > width && next < PARTS; next++) {
-        char *gone = part[dispensable[next]];
-        used -= *gone ? 2 + columns(gone) : 0;
-        *gone = '\0';
+    char head[128], eta[40], amounts[80], rate[64], tail[640] = "", bar[4 * BAR_MAX + 16];
+    int used = snprintf(head, sizeof head, "%-*.48s %3d%%", LABEL_COLUMNS, view->what,
+                        (int)(100 * fraction_of(view)));
+    int room = width - used - 1 - BAR_MIN;
+    const char *const parts[] = {format_eta(view, eta, sizeof eta), view->suffix ? view->suffix : "",
+                                 format_amounts(view, "/", amounts, sizeof amounts),
+                                 format_rate(view, rate, sizeof rate)}; /* the most needed first */
+    if (room < 0) {
+        snprintf(buf, size, "%.*s", width > 0 ? width : 0, head);
+        return buf;
     }
-    int bar = width - used - 1;
-    if (bar > BAR_MAX) bar = BAR_MAX;
-    if (bar < BAR_MIN) cut(head, width);
-    char *to = buf, *end = buf + size;
-    to += snprintf(to, size, "%s%s", head, bar < BAR_MIN ? "" : " ");
-    if (bar >= BAR_MIN) to = draw_bar(fraction_of(view), bar, utf8, color, to, end);
-    for (int i = 0; i < PARTS && bar >= BAR_MIN; i++)
-        if (part[i][0] && to < end) to += snprintf(to, (size_t)(end - to), "  %s", part[i]);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        int columns = 2 + (int)strlen(parts[i]);
+        size_t length = strlen(tail);
+        if (!*parts[i] || columns > room || length + (size_t)columns >= sizeof tail) continue;
+        snprintf(tail + length, sizeof tail - length, "  %s", parts[i]);
+        room -= columns;
+    }
+    int columns = BAR_MIN + room < BAR_MAX ? BAR_MIN + room : BAR_MAX;
+    *draw_bar(fraction_of(view), columns, utf8, color, bar) = '\0';
+    snprintf(buf, size, "%s %s%s", head, bar, tail);
     return buf;
 }
 
 char *progress_bar_plain(const struct progress_view *view, char *buf, size_t size)
 {
-    char done[32], total[32], rate[64], eta[64];
-    format_amount(view, view->done, done, sizeof done);
-    format_amount(view, view->total, total, sizeof total);
+    char amounts[80], rate[64], eta[40];
+    const char *suffix = view->suffix ? view->suffix : "";
     format_rate(view, rate, sizeof rate);
     format_eta(view, eta, sizeof eta);
-    snprintf(buf, size, "%s: %d%% (%s of %s)%s%s%s%s%s%s", view->what, (int)(100 * fraction_of(view)), done,
-             total, *rate ? ", " : "", rate, *eta ? ", " : "", eta, view->suffix ? ", " : "",
-             view->suffix ? view->suffix : "");
+    snprintf(buf, size, "%s: %d%% (%s)%s%s%s%s%s%s", view->what, (int)(100 * fraction_of(view)),
+             format_amounts(view, " of ", amounts, sizeof amounts), *rate ? ", " : "", rate, *eta ? ", " : "",
+             eta, *suffix ? ", " : "", suffix);
     return buf;
 }
 
@@ -167,48 +133,59 @@ static void wipe(struct progress_bar *bar)
     bar->shown = false;
 }
 
+static void draw(struct progress_bar *bar, const struct progress_view *view)
+{
+    char line[LINE_BYTES];
+    int width = command_columns(bar->out);
+    bar->shown = bar->style == PROGRESS_BAR;
+    /* The last column stays free: a character there makes some terminals wrap. */
+    if (bar->shown)
+        fprintf(bar->out, "\r%s\033[K",
+                progress_bar_line(view, (width ? width : WIDTH_DEFAULT) - 1, bar->utf8, bar->color, line,
+                                  sizeof line));
+    else
+        fprintf(bar->out, "%s\n", progress_bar_plain(view, line, sizeof line));
+    fflush(bar->out);
+}
+
 void progress_bar_update(struct progress_bar *bar, const char *what, const char *unit, uint64_t done,
                          uint64_t total, const char *suffix)
 {
     char line[LINE_BYTES];
-    if (bar->style == PROGRESS_NONE) return;
+    bool is_bar = bar->style == PROGRESS_BAR;
+    if (bar->style == PROGRESS_NONE && !bar->log) return;
     double now = clock_monotonic();
     bool new_phase = strncmp(bar->what, what, sizeof bar->what - 1) != 0;
     if (new_phase) {
         snprintf(bar->what, sizeof bar->what, "%s", what);
-        bar->started = now;
         bar->first = done;
-        if (bar->style == PROGRESS_PLAIN) bar->drawn = now; /* short work says nothing */
+        bar->started = bar->logged = now;
+        if (!is_bar) bar->drawn = now; /* short work says nothing */
     }
-    double every = bar->style == PROGRESS_BAR ? REDRAW_SECONDS : PLAIN_SECONDS;
-    bool due = now - bar->drawn >= every || (bar->style == PROGRESS_BAR && (new_phase || done == total));
-    if (!due) return;
-    double elapsed = now - bar->started;
     struct progress_view view = {what, unit, done, total, 0, suffix};
+    double elapsed = now - bar->started;
     if (elapsed > 0 && done > bar->first) view.rate = (double)(done - bar->first) / elapsed;
-    bar->drawn = now;
-    if (bar->style == PROGRESS_BAR) {
-        /* The last column stays free: a character there makes some terminals wrap. */
-        int width = command_columns(bar->out);
-        progress_bar_line(&view, (width ? width : WIDTH_DEFAULT) - 1, bar->utf8, bar->color, line,
-                          sizeof line);
-        fprintf(bar->out, "\r%s\033[K", line);
-        bar->shown = true;
-    } else {
-        fprintf(bar->out, "%s\n", progress_bar_plain(&view, line, sizeof line));
+    if (bar->log && now - bar->logged >= LOG_SECONDS) {
+        run_log_line(bar->log, progress_bar_plain(&view, line, sizeof line));
+        bar->logged = now;
     }
-    fflush(bar->out);
+    bool due = now - bar->drawn >= (is_bar ? REDRAW_SECONDS : PLAIN_SECONDS);
+    if (bar->style == PROGRESS_NONE || !(due || (is_bar && (new_phase || done == total)))) return;
+    draw(bar, &view);
+    bar->drawn = now;
 }
 
 void progress_bar_say(struct progress_bar *bar, const char *format, ...)
 {
-    if (bar->style == PROGRESS_NONE) return;
-    wipe(bar);
+    char line[LINE_BYTES];
     va_list args;
     va_start(args, format);
-    vfprintf(bar->out, format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    fputc('\n', bar->out);
+    if (bar->log) run_log_line(bar->log, line);
+    if (bar->style == PROGRESS_NONE) return;
+    wipe(bar);
+    fprintf(bar->out, "%s\n", line);
     fflush(bar->out);
     bar->drawn = 0; /* the bar comes back at once */
 }
@@ -236,14 +213,10 @@ static bool report(void *context, const char *what, const char *unit, uint64_t d
 static void note(void *context, bool warning, const char *sentence)
 {
     struct progress_bar *bar = context;
-    if (!warning) {
-        progress_bar_say(bar, "%s", sentence);
-        return;
-    }
-    wipe(bar);
-    fprintf(bar->out, "anneal: warning: %s\n", sentence);
-    fflush(bar->out);
-    bar->drawn = 0;
+    if (warning && bar->style == PROGRESS_NONE)
+        fprintf(bar->out, "anneal: warning: %s\n", sentence);
+    else
+        progress_bar_say(bar, "%s%s", warning ? "anneal: warning: " : "", sentence);
 }
 
 struct progress progress_bar_observer(struct progress_bar *bar)

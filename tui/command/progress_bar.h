@@ -1,8 +1,8 @@
 /* A progress bar for commands: one line that redraws itself on a terminal, a plain line every few seconds
  * elsewhere.
  *
- *     encoding   45% ━━━━━━━━━━━╸──────────────  1.9 MiB/4.1 MiB  12.3 MiB/s  ETA 3s
- *     training    6% ━╸────────────────────────  120/2000  0.85 step/s  ETA 36m 52s  loss 5.13  12.3k tok/s
+ *     encoding   45% ━━━━━━━━━━━───────────────  ETA 3s  1.9 MiB/4.1 MiB  12.3 MiB/s
+ *     training    6% ━─────────────────────────  ETA 36m 52s  loss 5.13  12.3k tok/s  120/2000  0.85 step/s
  *
  * Fits the terminal's width at every redraw, draws at most ten times a second, uses colour unless NO_COLOR is
  * set, and box drawing only in a UTF-8 locale. */
@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "datasets/progress.h"
+#include "tui/session/run_log.h"
 
 enum progress_style {
     PROGRESS_AUTO, /* BAR on a terminal, else PLAIN */
@@ -39,10 +40,12 @@ struct progress_bar {
     FILE *out; /* borrowed */
     enum progress_style style;
     bool color, utf8;
-    bool shown;            /* there is an unfinished line on the terminal */
-    char what[48];         /* the present phase; "": none yet */
-    double started, drawn; /* seconds, of the phase and of the last line */
-    uint64_t first;        /* units done when the phase began */
+    struct run_log
+        *log;      /* gets what is said, too, and a plain line every ten seconds; NULL: none. Borrowed */
+    bool shown;    /* there is an unfinished line on the terminal */
+    char what[48]; /* the present phase; "": none yet */
+    double started, drawn, logged; /* seconds, of the phase and of the last line */
+    uint64_t first;                /* units done when the phase began */
 };
 
 /* `out` is normally stderr. */

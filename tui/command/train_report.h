@@ -19,12 +19,8 @@ struct train_report {
     struct progress_bar bar;
     struct progress progress; /* the bar's */
     struct json_out json;     /* the line that is being written */
-    struct run_log *log;      /* borrowed */
     char run[RUN_ID_MAX];
     const char *go_on_with; /* see struct training_introduction */
-    double log_started,
-        log_due;       /* monotonic seconds: of the first step, of the next progress line; 0: none */
-    int64_t log_first; /* steps done at the first one */
     int64_t total_steps;
     bool evaluated;        /* val_loss is there */
     double val_loss;       /* of the last evaluation */

@@ -25,11 +25,11 @@ static void a_line_tells_everything_where_there_is_room(void **state)
     (void)state;
     char line[2048];
     progress_bar_line(&training, 120, false, false, line, sizeof line);
-    assert_string_equal(line, "training    25% ###########----------------------------------  500/2000  "
-                              "12.5 step/s  ETA 2m 00s  loss 5.13  12.3k tok/s");
+    assert_string_equal(line, "training    25% ###########----------------------------------  ETA 2m 00s  "
+                              "loss 5.13  12.3k tok/s  500/2000  12.5 step/s");
     struct progress_view bytes = {"encoding", "bytes", 3 << 20, 4 << 20, 1 << 20, NULL};
     progress_bar_line(&bytes, 60, true, false, line, sizeof line);
-    assert_string_equal(line, "encoding    75% ━━━━━━━━━━━━╸────  3.0 MiB/4.0 MiB  ETA 1.0s");
+    assert_string_equal(line, "encoding    75% ━━━━━━━━━━━━─────  ETA 1.0s  3.0 MiB/4.0 MiB");
 }
 
 static void a_line_fits_any_width(void **state)
@@ -140,7 +140,7 @@ static void a_terminal_sees_one_line_redrawn(void **state)
     assert_non_null(strstr(text, "\r\033[Kremark 7\n"));
     const char *last = strrchr(text, '\r');
     assert_non_null(strstr(last, "second     100%"));
-    assert_non_null(strstr(last, "done\033[K\n"));
+    assert_non_null(strstr(last, "done  10000/10000"));
     assert_int_equal(text[strlen(text) - 1], '\n');
     assert_true(strlen(text) < 100000); /* not a line for each of the 20,000 updates */
     free(text);
