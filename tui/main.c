@@ -1,12 +1,153 @@
-/* anneal: runs a subcommand, or opens the workbench. The only file that ends the process. */
+/* anneal: the table of commands, and how the words of a command line find the one they mean; without any it
+ * opens the workbench. The only file that ends the process. */
+#include <assert.h>
 #include <locale.h>
+#include <stdalign.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "core/base/text.h"
 #include "tui/command/command.h"
 #include "tui/session/second_start.h"
+
+#define VERSION "0.1.0"
+
+enum { RECORD_MAX = 1024, COMMANDS_MAX = 64 };
+
+/* In the order of the help. */
+static const struct command *const commands[] = {
+    &command_watch,
+    &command_train,
+    &command_resume,
+    &command_fork,
+    &command_order,
+    &command_runs,
+    &command_show,
+    &command_compare,
+    &command_export,
+    &command_import,
+    &command_generate,
+    &command_evaluate,
+    &command_data,
+    &command_tokenizer,
+    &command_model,
+    &command_estimate,
+    &command_devices,
+    &command_bench,
+    NULL,
+};
+
+/* A sentence about the words names the command, and its help where it has no remedy of its own. */
+static int fail(const struct command *command, const struct err *err)
+{
+    size_t n = strlen(err->text);
+    bool usage = err->status == STATUS_USAGE, remedy = n && err->text[n - 1] == ')';
+    const char *name = command->line.name;
+    if (usage && remedy)
+        command_say("%s: %s", name, err->text);
+    else if (usage)
+        command_say("%s: %s (see anneal %s --help)", name, err->text, name);
+    else if (n)
+        command_say("%s", err->text);
+    return usage ? 2 : err->status == STATUS_INTERRUPTED ? 130 : 1;
+}
+
+static void print_list(const struct command *const *list, FILE *out)
+{
+    for (; *list; list++) fprintf(out, "  anneal %-18s %s\n", (*list)->line.name, (*list)->summary);
+}
+
+static void print_help(const struct command *command)
+{
+    if (command->run) {
+        options_print_help(&command->line, stdout);
+        return;
+    }
+    printf("anneal %s: %s\n\n", command->line.name, command->summary);
+    print_list(command->subcommands, stdout);
+    printf("\n`anneal %s COMMAND --help` explains one.\n", command->line.name);
+    if (command->line.notes) printf("\n%s\n", command->line.notes);
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    alignas(max_align_t) char record[RECORD_MAX];
+    struct words words;
+    struct err err = {0};
+    assert(command->size <= sizeof record);
+    if (command->defaults) memcpy(record, command->defaults, command->size);
+    enum status status = options_parse(&command->line, argc, argv, record, &words, &err);
+    if (!status && words.help)
+        print_help(command);
+    else if (!status)
+        status = command->run(record, &words, &err);
+    words_release(&words);
+    if (!status) status = command_check_stdout(&err);
+    return status ? fail(command, &err) : 0;
+}
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+/* The command of this name, the last word of a subcommand's; NULL with a sentence. */
+static const struct command *find(const struct command *const *list, const char *word, struct err *err)
+{
+    const char *names[COMMANDS_MAX];
+    size_t count = 0;
+    for (; list[count] && count < COMMANDS_MAX; count++) {
+        const char *name = list[count]->line.name, *last = strrchr(name, ' ');
+        names[count] = last ? last + 1 : name;
+        if (strcmp(names[count], word) == 0) return list[count];
+    }
+    const char *nearest = text_nearest(word, names, count);
+    err_set(err, STATUS_USAGE, "no command \"%.80s\"%s%s%s", word, nearest ? "; did you mean \"" : "",
+            nearest ? nearest : "", nearest ? "\"?" : "");
+    return NULL;
+}
+
+static int run_subcommand(const struct command *group, int argc, char **argv)
+{
+    struct err err = {0};
+    if (argc > 1 && asks_for_help(argv[1])) {
+        print_help(group);
+        return 0;
+    }
+    const struct command *command = argc > 1 ? find(group->subcommands, argv[1], &err) : NULL;
+    if (command) return run(command, argc - 1, argv + 1);
+    if (argc < 2) err_set(&err, STATUS_USAGE, "say what to do: %s", group->line.words);
+    return fail(group, &err);
+}
+
+static void print_overview(void)
+{
+    puts("anneal: train language models from the terminal and watch them live\n"
+         "\n"
+         "  anneal                    open the workbench");
+    print_list(commands, stdout);
+    puts("\n`anneal COMMAND --help` explains one command, `anneal --version` prints the version. All state "
+         "lives in $ANNEAL_HOME.");
+}
 
 int main(int argc, char **argv)
 {
     second_start(argv);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
-    return command_main(argc, argv);
+    struct err err = {0};
+    const char *word = argc > 1 ? argv[1] : "watch";
+    if (asks_for_help(word)) {
+        print_overview();
+        return 0;
+    }
+    if (strcmp(word, "--version") == 0) {
+        if (argc == 2) return puts("anneal " VERSION) < 0;
+        command_say("--version: takes no further word");
+        return 2;
+    }
+    const struct command *command = find(commands, word, &err);
+    if (command) return (command->run ? run : run_subcommand)(command, argc - (argc > 1), argv + (argc > 1));
+    command_say("%s (anneal --help lists them)", err.text);
+    return 2;
 }

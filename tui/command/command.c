@@ -1,4 +1,5 @@
-/* See command.h. */
+/* See command.h: the table of commands, how the words of a command line find the one they mean, and what
+ * commands share. */
 #include "tui/command/command.h"
 
 #include <errno.h>
@@ -12,22 +13,15 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 
-void command_say(const char *text)
+void command_say(const char *format, ...)
 {
-    char line[4 * sizeof(struct err)]; /* it may quote file names and what was recorded */
-    clean_line(line, sizeof line, text);
-    fprintf(stderr, "anneal: %s\n", line);
-}
-
-void command_warn(const char *format, ...)
-{
-    char text[1200], line[3 * sizeof text];
+    char text[4096], line[3 * sizeof text]; /* it may quote file names and what was recorded */
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     clean_line(line, sizeof line, text);
-    fprintf(stderr, "anneal: warning: %s\n", line);
+    fprintf(stderr, "anneal: %s\n", line);
 }
 
 int command_columns(FILE *out)

@@ -29,17 +29,9 @@ struct command {
 /* A field's place in the file's own record of options. */
 #define AT(field) offsetof(struct options, field)
 
-/* In commands.c: all commands, in the order of the help, NULL at the end. */
-extern const struct command *const commands[];
-
-/* In commands.c: runs what the words mean; argv[0] is the program. Returns the exit status. */
-int command_main(int argc, char **argv);
-
-/* Prints "anneal: TEXT" on standard error, safe for a terminal. */
-void command_say(const char *text);
-
-/* Prints "anneal: warning: ..." on standard error, safe for a terminal. */
-void command_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Prints "anneal: ..." on standard error, safe for a terminal. */
+void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define command_warn(...) command_say("warning: " __VA_ARGS__)
 
 /* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
 int command_columns(FILE *out);

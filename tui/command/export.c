@@ -22,17 +22,6 @@ struct request {
     size_t count;
 };
 
-/* "PATH/NAME.ending", or without a slash too many. */
-static enum status path_in(const char *folder, const char *name, const char *ending, char path[PATH_MAX],
-                           struct err *err)
-{
-    bool slash = *folder && folder[strlen(folder) - 1] == '/';
-    if (strchr(name, '/') || *name == '.') /* a file belongs below -o, whatever the database says */
-        return err_set(err, STATUS_CORRUPT, "run %s: is no id that a file can have (a damaged database?)",
-                       name);
-    return file_format_path(path, PATH_MAX, err, "%s%s%s%s", folder, slash ? "" : "/", name, ending);
-}
-
 /* Whether -o means a folder: by its slash, or because it is one. */
 static bool is_folder(const char *path)
 {
@@ -47,7 +36,11 @@ static enum status choose_path(const struct request *request, bool folder, const
 {
     if (!folder) return file_format_path(path, PATH_MAX, err, "%s", request->path ? request->path : "-");
     enum status status = file_make_folders(request->path, err);
-    return status ? status : path_in(request->path, name, ending, path, err);
+    if (status) return status;
+    if (strchr(name, '/') || *name == '.') /* a file belongs below -o, whatever the database says */
+        return err_set(err, STATUS_CORRUPT, "run %s: is no id that a file can have (a damaged database?)",
+                       name);
+    return file_format_path(path, PATH_MAX, err, "%s/%s%s", request->path, name, ending);
 }
 
 static void report_written(enum status status, const char *path)
@@ -86,66 +79,69 @@ static enum status export_metrics(struct store *store, const struct request *req
     return status;
 }
 
-static enum status export_scalars(struct store *store, const struct request *request, struct err *err)
+/* A folder a run. */
+static enum status export_scalars(struct store *store, const struct request *request, const char *id,
+                                  struct err *err)
 {
-    char folder[PATH_MAX], path[PATH_MAX];
-    enum status status = STATUS_OK;
-    for (size_t i = 0; !status && i < request->count; i++) {
-        const char *written[METRIC_FILES_MAX];
-        size_t count = 0;
-        status = choose_path(request, request->count > 1, request->ids[i], "", folder, err);
-        if (!status) status = file_make_folders(folder, err);
-        if (!status)
-            status =
-                export_tensorboard(store, request->ids[i], metrics_of(request), folder, written, &count, err);
-        for (size_t m = 0; !status && m < count; m++)
-            report_written(path_in(folder, written[m], ".csv", path, NULL), path);
-        if (!status && count == 0) fprintf(stderr, "run %s: nothing of it is recorded\n", request->ids[i]);
-    }
+    char folder[PATH_MAX];
+    const char *written[METRIC_FILES_MAX];
+    size_t count = 0;
+    enum status status = choose_path(request, request->count > 1, id, "", folder, err);
+    if (!status) status = file_make_folders(folder, err);
+    if (!status) status = export_tensorboard(store, id, metrics_of(request), folder, written, &count, err);
+    for (size_t m = 0; !status && m < count; m++) fprintf(stderr, "wrote %s/%s.csv\n", folder, written[m]);
+    if (!status && count == 0) fprintf(stderr, "run %s: nothing of it is recorded\n", id);
     return status;
 }
 
-static enum status export_documents(struct store *store, const struct request *request, struct err *err)
+static enum status export_document(struct store *store, const struct request *request, const char *id,
+                                   struct err *err)
 {
     char path[PATH_MAX];
     bool folder = request->count > 1 || is_folder(request->path);
-    enum status status = STATUS_OK;
-    for (size_t i = 0; !status && i < request->count; i++) {
-        status = choose_path(request, folder, request->ids[i], ".json", path, err);
-        if (!status) status = export_json(store, request->ids[i], path, err);
-        report_written(status, path);
-    }
+    enum status status = choose_path(request, folder, id, ".json", path, err);
+    if (!status) status = export_json(store, id, path, err);
+    report_written(status, path);
     return status;
 }
 
 static enum status export_all(struct store *store, const struct request *request, struct err *err)
 {
-    static enum status (*const formats[])(struct store *, const struct request *,
-                                          struct err *) = {[FORMAT_CSV] = export_tables,
-                                                           [FORMAT_LONG] = export_metrics,
-                                                           [FORMAT_TENSORBOARD] = export_scalars,
-                                                           [FORMAT_JSON] = export_documents};
-    return formats[request->format](store, request, err);
+    enum status status = STATUS_OK;
+    if (request->format == FORMAT_CSV) return export_tables(store, request, err);
+    if (request->format == FORMAT_LONG) return export_metrics(store, request, err);
+    for (size_t i = 0; !status && i < request->count; i++)
+        status = request->format == FORMAT_JSON ? export_document(store, request, request->ids[i], err)
+                                                : export_scalars(store, request, request->ids[i], err);
+    return status;
+}
+
+static enum status find_run(struct store *store, const char *word, struct request *request,
+                            struct arena *arena, struct err *err)
+{
+    struct run_info run;
+    enum status status = run_find(store, word, &run, err);
+    for (size_t i = 0; !status && i < request->count; i++)
+        if (strcmp(request->ids[i], run.id) == 0)
+            return err_set(err, STATUS_USAGE, "%s: is named twice", run.id);
+    char *id = status ? NULL : arena_strdup(arena, run.id);
+    if (!status && !id) return err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
+    if (!status) request->ids[request->count++] = id;
+    return status;
 }
 
 /* The ids behind the words; without a word, all runs. */
-static enum status find_runs(struct store *store, const char *const *words, size_t count, struct arena *arena,
+static enum status find_runs(struct store *store, const struct words *words, struct arena *arena,
                              struct request *request, struct err *err)
 {
-    struct run_info run, *runs = NULL;
-    size_t listed = 0;
-    enum status status = count ? STATUS_OK : run_list(store, arena, &runs, &listed, err);
-    request->count = count ? count : listed;
-    request->ids = arena_alloc_array(arena, request->count + 1, sizeof *request->ids);
-    for (size_t i = 0; !status && request->ids && i < request->count; i++) {
-        if (count) status = run_find(store, words[i], &run, err);
-        if (!status) request->ids[i] = arena_strdup(arena, count ? run.id : runs[i].id);
-        for (size_t k = 0; !status && request->ids[i] && count && k < i; k++)
-            if (strcmp(request->ids[k], request->ids[i]) == 0)
-                status = err_set(err, STATUS_USAGE, "%s: is named twice", request->ids[i]);
-        if (!status && !request->ids[i]) request->ids = NULL;
-    }
-    if (!status && !request->ids) status = err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
+    struct run_info *runs = NULL;
+    size_t all = 0;
+    enum status status = words->count ? STATUS_OK : run_list(store, arena, &runs, &all, err);
+    request->ids = arena_alloc_array(arena, all + (size_t)words->count + 1, sizeof *request->ids);
+    if (!status && !request->ids) return err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
+    for (int i = 0; !status && i < words->count; i++)
+        status = find_run(store, words->words[i], request, arena, err);
+    for (size_t i = 0; !status && i < all; i++) request->ids[request->count++] = runs[i].id;
     return status;
 }
 
@@ -193,7 +189,7 @@ static enum status run(const void *options, const struct words *words, struct er
     struct store *store = NULL;
     arena_init(&arena, 0);
     enum status status = command_open_store(true, &store, err);
-    if (!status) status = find_runs(store, words->words, (size_t)words->count, &arena, &request, err);
+    if (!status) status = find_runs(store, words, &arena, &request, err);
     if (!status) status = export_all(store, &request, err);
     store_close(store);
     arena_release(&arena);

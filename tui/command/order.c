@@ -1,21 +1,39 @@
 /* `anneal order`: an instruction to a living trainer. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "runs/columns.h"
 #include "runs/order.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
 
-enum { SILENCE_SECONDS = 5, FACTOR_MAX = 1000, ORDER_VERBS = ORDER_TRACE + 1 };
+enum { SILENCE_SECONDS = 5, FACTOR_MAX = 1000 };
 
 static void pause_shortly(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
+/* Prints the answer where it is there. */
+static enum status read_answer(struct store *store, const char *run_id, int64_t id, bool *answered,
+                               struct err *err)
+{
+    struct arena arena;
+    struct order_row row = {0};
+    arena_init(&arena, 0);
+    enum status status = order_get(store, id, &arena, &row, err);
+    *answered = !status && row.result;
+    if (*answered && row.applied_step < 0)
+        status = err_set(err, STATUS_FAILED, "run %s: %s", run_id, row.result);
+    else if (*answered)
+        printf("step %" PRId64 ": %s\n", row.applied_step, clean_line_new(&arena, row.result));
+    arena_release(&arena);
+    return status;
 }
 
 /* Waits for the answer; it comes within a step, or the trainer is gone. */
@@ -23,38 +41,22 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
 {
     enum status status = STATUS_OK;
     double start = clock_monotonic();
-    bool told = false;
-    for (bool gone = false;; pause_shortly()) {
-        struct arena arena;
-        struct order_row row;
-        arena_init(&arena, 0);
-        status = order_get(store, id, &arena, &row, err);
-        bool answered = !status && row.result;
-        if (answered && row.applied_step >= 0)
-            printf("step %lld: %s\n", (long long)row.applied_step, clean_line_new(&arena, row.result));
-        else if (answered)
-            status = err_set(err, STATUS_FAILED, "run %s: %s", run_id, row.result);
-        arena_release(&arena);
-        if (status || answered) return status;
+    bool answered = false, told = false;
+    for (bool gone = false; !status && !answered; pause_shortly()) {
+        status = read_answer(store, run_id, id, &answered, err);
+        if (status || answered) break;
         if (gone)
             return err_set(err, STATUS_FAILED, "run %s: its trainer ended before it could obey", run_id);
         gone = !run_is_alive(store, run_id); /* then look once more: it may have answered last thing */
         if (told || gone || clock_monotonic() - start < SILENCE_SECONDS) continue;
         told = true;
-        char shown[3 * RUN_ID_MAX];
-        clean_line(shown, sizeof shown, run_id);
         struct run_info now;
         bool paused = run_find(store, run_id, &now, NULL) == STATUS_OK && now.status == RUN_PAUSED;
-        if (paused)
-            fprintf(stderr, "anneal: run %s: is paused, and does this with its next step (still waiting; ",
-                    shown);
-        else
-            fprintf(stderr,
-                    "anneal: run %s: its trainer has not answered for %d s, it looks between steps (still "
-                    "waiting; ",
-                    shown, SILENCE_SECONDS);
-        fprintf(stderr, "the order stands after Ctrl-C, too)\n");
+        command_say("run %s: %s (still waiting; the order stands after Ctrl-C, too)", run_id,
+                    paused ? "is paused, and does this with its next step"
+                           : "its trainer has not answered for 5 s, it looks between steps");
     }
+    return status;
 }
 
 /* A trainer that has answered still closes its books; then the run can be had. Somebody who resumes it at
@@ -67,26 +69,16 @@ static void wait_until_free(struct store *store, const struct run_info *run)
         pause_shortly();
 }
 
-static enum status no_such_verb(const char *word, struct err *err)
-{
-    const char *names[ORDER_VERBS], *nearest;
-    char list[160] = "";
-    for (size_t i = 0; i < ORDER_VERBS; i++) {
-        size_t used = strlen(list);
-        names[i] = order_verb_name((enum order_verb)i);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-    }
-    nearest = text_nearest(word, names, ORDER_VERBS);
-    return err_set(err, STATUS_USAGE, "no verb \"%.40s\"%s%s%s (verbs: %s)", word,
-                   nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", list);
-}
-
 static enum status parse_order(const struct words *words, enum order_verb *verb, double *argument,
                                struct err *err)
 {
-    const char *value = words->words[2];
+    const char *word = words->words[1], *value = words->words[2];
     *argument = NAN;
-    if (!order_verb_parse(words->words[1], verb)) return no_such_verb(words->words[1], err);
+    if (!order_verb_parse(word, verb)) {
+        const char *nearest = text_nearest(word, verb_words, ORDER_TRACE + 1);
+        return err_set(err, STATUS_USAGE, "no verb \"%.40s\"%s%s%s (anneal order --help lists them)", word,
+                       nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+    }
     if (*verb != ORDER_LR_FACTOR)
         return value ? err_set(err, STATUS_USAGE, "only lr-factor takes a value") : STATUS_OK;
     if (value && text_parse_double(value, argument) && *argument >= 0 && *argument <= FACTOR_MAX)
@@ -112,11 +104,7 @@ static enum status run_order(const void *options, const struct words *words, str
     if (!status) status = order_issue(store, run.id, verb, argument, "cli", &id, err);
     if (!status && wait) status = wait_for_answer(store, run.id, id, err);
     if (!status && wait && verb == ORDER_STOP) wait_until_free(store, &run);
-    if (!status && !wait) {
-        char shown[3 * RUN_ID_MAX];
-        clean_line(shown, sizeof shown, run.id);
-        fprintf(stderr, "order %s given to %s\n", order_verb_name(verb), shown);
-    }
+    if (!status && !wait) command_say("order %s given to %s", order_verb_name(verb), run.id);
     store_close(store);
     return status;
 }

@@ -102,7 +102,7 @@ static enum status conclude(enum status status, const struct train_report *repor
     if (!status) status = train_report_check(report, err);
     if (!status && interrupt_signal() == SIGINT) return err_set(err, STATUS_INTERRUPTED, "%s", "");
     if (status != STATUS_INTERRUPTED || interrupt_signal() != SIGTERM) return status;
-    command_say(err->text);
+    command_say("%s", err->text);
     return STATUS_OK;
 }
 
