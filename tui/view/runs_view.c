@@ -1,42 +1,25 @@
-/* The list of runs: status, progress, losses, speed and a small curve of each; sorted and filtered. */
+/* The list of runs: status, progress, losses, speed and a small curve of each; sorted, filtered by words, one
+ * of them selected. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "runs/run.h"
 #include "runs/series.h"
+#include "tui/view/input.h"
 #include "tui/view/labels.h"
 #include "tui/view/launch.h"
-#include "tui/view/runs_list.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/bars.h"
 #include "tui/widget/layout.h"
 
-enum { SPARKS = 128, SPARK_POINTS = 512 };
-enum { NAME_LEAST = 6 }; /* columns of a name before the tag that distinguishes runs of one name */
-
-enum column {
-    COL_STATUS,
-    COL_NAME,
-    COL_PROGRESS,
-    COL_LOSS,
-    COL_BEST,
-    COL_SPEED,
-    COL_TIME,
-    COL_CURVE,
-    COL_COUNT
-};
-
-static const struct table_column columns[COL_COUNT] = {
-    [COL_STATUS] = {"status", 12, 12, 0, false},     [COL_NAME] = {"name", 12, 40, 0, false},
-    [COL_PROGRESS] = {"progress", 10, 36, 2, false}, [COL_LOSS] = {"loss", 6, 7, 1, true},
-    [COL_BEST] = {"best", 6, 16, 3, true},           [COL_SPEED] = {"tok/s", 6, 7, 5, true},
-    [COL_TIME] = {"time", 8, 13, 4, true},           [COL_CURVE] = {"curve", 8, 48, 6, false},
-};
+enum { SPARKS = 128, SPARK_POINTS = 512, TAG_MAX = 24 };
 
 struct spark {
     char id[RUN_ID_MAX];
@@ -44,48 +27,234 @@ struct spark {
     int64_t steps; /* what the run had when it was read */
 };
 
+/* The tag distinguishes the run from others of its name: when it started, as shortly as is enough ("14:02" or
+ * "14:02:31" of today's, "09 Sep" or "09 Sep 14:02" of older ones), or else its id without the name
+ * ("20260909-140231-2"); "" for a name that only one run has. */
+struct row {
+    const struct run_info *run;
+    char tag[TAG_MAX];
+};
+
+enum sort { SORT_CREATED, SORT_STATUS, SORT_NAME, SORT_LOSS, SORT_BEST, SORT_SPEED, SORT_COUNT };
+
 struct runs_state {
-    struct runs_list list;
+    struct arena arena; /* of the rows and their runs */
+    struct row *rows;   /* all, newest first */
+    struct row **shown; /* those that pass the filter, sorted */
+    size_t count, shown_count, live;
+    int tag_width; /* columns of the longest tag; 0: all names are different */
+    enum sort sort;
+    bool reverse;
+    struct input filter;       /* words that name, id, status or device must contain, each of them */
+    char selected[RUN_ID_MAX]; /* an id: it stays on its run when rows come, go or change places */
     size_t scroll;
     size_t page;                 /* rows of the body when last drawn */
     struct spark sparks[SPARKS]; /* by a hash of the id */
 };
 
+/* --- filter and order --- */
+
+static bool passes(const struct runs_state *state, const struct run_info *run)
+{
+    const char *const texts[] = {run->name, run->id, run->device, label_status(run->status).word,
+                                 run_status_name(run->status)};
+    char words[INPUT_MAX], *rest = words;
+    bool all = true;
+    memcpy(words, state->filter.text, sizeof words);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+        bool any = !*word;
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) any = any || strcasestr(texts[i], word);
+        all = all && any;
+    }
+    return all;
+}
+
+static double sort_key(const struct run_info *run, enum sort sort)
+{
+    switch (sort) {
+    case SORT_STATUS:
+        return (double)run->status;
+    case SORT_LOSS:
+        return run->final_loss;
+    case SORT_BEST:
+        return run->best_val_loss;
+    case SORT_SPEED:
+        return -run->tokens_per_sec;
+    default:
+        return 0;
+    }
+}
+
+/* Absent numbers come last, runs that are alike newest first. */
+static int compare_shown(const void *left, const void *right, void *opaque)
+{
+    const struct runs_state *state = opaque;
+    const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
+    double x = sort_key(a->run, state->sort), y = sort_key(b->run, state->sort);
+    int order = isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
+    if (state->sort == SORT_NAME) order = strcmp(a->run->name, b->run->name);
+    if (order == 0) order = (a > b) - (a < b);
+    return state->reverse ? -order : order;
+}
+
+/* The row of a run among those shown; shown_count: it is not. */
+static size_t row_of(const struct runs_state *state, const char *run_id)
+{
+    size_t row = 0;
+    while (row < state->shown_count && strcmp(state->shown[row]->run->id, run_id) != 0) row++;
+    return row;
+}
+
+/* Beyond the end: the last; none where nothing is shown. */
+static void select_row(struct runs_state *state, size_t row)
+{
+    if (row >= state->shown_count) row = state->shown_count ? state->shown_count - 1 : 0;
+    snprintf(state->selected, sizeof state->selected, "%s",
+             state->shown_count ? state->shown[row]->run->id : "");
+}
+
+static const struct run_info *selected_run(const struct runs_state *state)
+{
+    size_t row = row_of(state, state->selected);
+    return row < state->shown_count ? state->shown[row]->run : NULL;
+}
+
+/* After any change. A selection that is not shown any more goes to `row`. */
+static void arrange(struct runs_state *state, size_t row)
+{
+    state->shown_count = 0;
+    for (size_t i = 0; i < state->count; i++)
+        if (passes(state, state->rows[i].run)) state->shown[state->shown_count++] = &state->rows[i];
+    qsort_r(state->shown, state->shown_count, sizeof *state->shown, compare_shown, state);
+    if (row_of(state, state->selected) == state->shown_count) select_row(state, row);
+}
+
+/* --- telling runs of one name apart --- */
+
+enum tag_level { TAG_SHORT, TAG_LONG, TAG_ID };
+
+static void write_tag(const struct run_info *run, double now, enum tag_level level, char tag[TAG_MAX])
+{
+    static const char *const todays[] = {"%H:%M", "%H:%M:%S"}, *const older[] = {"%d %b", "%d %b %H:%M"};
+    enum { STAMP = 15 }; /* YYYYMMDD-HHMMSS */
+    time_t created = (time_t)run->created_at, today = (time_t)now;
+    struct tm start, day;
+    if (level != TAG_ID && localtime_r(&created, &start) && localtime_r(&today, &day)) {
+        bool same_day = start.tm_year == day.tm_year && start.tm_yday == day.tm_yday;
+        if (strftime(tag, TAG_MAX, (same_day ? todays : older)[level], &start)) return;
+    }
+    size_t n = strlen(run->name);
+    bool ours = strlen(run->id) > STAMP + n && strncmp(run->id + STAMP + 1, run->name, n) == 0;
+    snprintf(tag, TAG_MAX, "%.*s%s", ours ? STAMP : TAG_MAX, run->id, ours ? run->id + STAMP + 1 + n : "");
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
+    int order = strcmp(a->run->name, b->run->name);
+    return order ? order : (a > b) - (a < b);
+}
+
+/* The shortest tag by which a run differs from the one that started before it and the one after it, as far as
+ * they have its name. */
+static void tag_row(struct row *row, const struct row *const beside[2], double now)
+{
+    enum tag_level level = TAG_SHORT;
+    char other[TAG_MAX];
+    row->tag[0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        if (!beside[i] || strcmp(beside[i]->run->name, row->run->name) != 0) continue;
+        for (;; level++) {
+            write_tag(row->run, now, level, row->tag);
+            write_tag(beside[i]->run, now, level, other);
+            if (level == TAG_ID || strcmp(row->tag, other) != 0) break;
+        }
+    }
+}
+
+/* Also when the day may have changed: what is today's is written differently. Then arranges the rows. */
+static void tag_rows(struct runs_state *state, double now, size_t row)
+{
+    struct row **by_name = state->shown;
+    for (size_t i = 0; i < state->count; i++) by_name[i] = &state->rows[i];
+    qsort(by_name, state->count, sizeof *by_name, compare_names);
+    state->tag_width = 0;
+    for (size_t i = 0; i < state->count; i++) {
+        const struct row *const beside[] = {i ? by_name[i - 1] : NULL,
+                                            i + 1 < state->count ? by_name[i + 1] : NULL};
+        tag_row(by_name[i], beside, now);
+        if ((int)strlen(by_name[i]->tag) > state->tag_width) state->tag_width = (int)strlen(by_name[i]->tag);
+    }
+    arrange(state, row);
+}
+
 /* --- reading --- */
+
+/* All runs anew; on failure the old ones stay. */
+static enum status read_runs(struct workbench *workbench, struct runs_state *state, struct err *err)
+{
+    struct arena arena;
+    struct run_info *runs;
+    size_t count;
+    arena_init(&arena, 65536);
+    enum status status = run_list(workbench->store, &arena, &runs, &count, err);
+    struct row *rows = status ? NULL : arena_alloc_array(&arena, count + 1, sizeof *rows);
+    struct row **shown = status ? NULL : arena_alloc_array(&arena, count + 1, sizeof *shown);
+    if (!rows || !shown) {
+        arena_release(&arena);
+        return status ? status : err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", count);
+    }
+    size_t row = row_of(state, state->selected);
+    state->live = 0;
+    for (size_t i = 0; i < count; i++) {
+        rows[i].run = &runs[i];
+        state->live += label_is_live(runs[i].status);
+    }
+    arena_release(&state->arena);
+    state->arena = arena;
+    state->rows = rows;
+    state->shown = shown;
+    state->count = count;
+    tag_rows(state, workbench->now, row);
+    return STATUS_OK;
+}
+
+/* The run itself; a filter that hides it is emptied, or keys would aim at another one. One that is gone is
+ * not selected. */
+static void select_run(struct runs_state *state, const char *run_id)
+{
+    for (size_t i = 0; i < state->count; i++)
+        if (strcmp(state->rows[i].run->id, run_id) == 0) {
+            snprintf(state->selected, sizeof state->selected, "%s", run_id);
+            if (row_of(state, run_id) == state->shown_count) input_set(&state->filter, "");
+            arrange(state, 0);
+        }
+}
 
 static enum status runs_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
     (void)argument;
-    struct runs_state *state = opaque;
-    runs_list_init(&state->list);
-    return runs_list_read(&state->list, workbench->store, workbench->now, err);
+    return read_runs(workbench, opaque, err);
 }
 
 static void runs_close(void *opaque)
 {
     struct runs_state *state = opaque;
     for (int i = 0; i < SPARKS; i++) series_release(&state->sparks[i].series);
-    runs_list_release(&state->list);
-}
-
-static size_t count_live(const struct runs_list *list)
-{
-    size_t live = 0;
-    for (size_t i = 0; i < list->count; i++) live += label_is_live(list->runs[i].status);
-    return live;
+    arena_release(&state->arena);
 }
 
 static bool runs_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct runs_state *state = opaque;
     launch_reap();
-    if (!store_changed && !count_live(&state->list)) {
-        bool minute = state->list.count > 0 && (int64_t)workbench->now % 60 == 0;
-        if (minute) runs_list_tag(&state->list, workbench->now); /* and ages, when drawn */
+    if (!store_changed && !state->live) {
+        bool minute = state->count > 0 && (int64_t)workbench->now % 60 == 0;
+        if (minute) tag_rows(state, workbench->now, 0); /* and ages, when drawn */
         return minute;
     }
-    workbench_did(workbench, runs_list_read(&state->list, workbench->store, workbench->now, &workbench->err));
-    if (workbench->visited[0]) runs_list_select_run(&state->list, workbench->visited);
+    workbench_did(workbench, read_runs(workbench, state, &workbench->err));
+    if (workbench->visited[0]) select_run(state, workbench->visited);
     workbench->visited[0] = '\0';
     return true;
 }
@@ -114,6 +283,25 @@ static const struct series *spark_of(struct workbench *workbench, struct runs_st
 
 /* --- drawing --- */
 
+enum column {
+    COL_STATUS,
+    COL_NAME,
+    COL_PROGRESS,
+    COL_LOSS,
+    COL_BEST,
+    COL_SPEED,
+    COL_TIME,
+    COL_CURVE,
+    COL_COUNT
+};
+
+static const struct table_column columns[COL_COUNT] = {
+    [COL_STATUS] = {"status", 12, 12, 0, false},     [COL_NAME] = {"name", 12, 40, 0, false},
+    [COL_PROGRESS] = {"progress", 10, 36, 2, false}, [COL_LOSS] = {"loss", 6, 7, 1, true},
+    [COL_BEST] = {"best", 6, 16, 3, true},           [COL_SPEED] = {"tok/s", 6, 7, 5, true},
+    [COL_TIME] = {"time", 8, 13, 4, true},           [COL_CURVE] = {"curve", 8, 48, 6, false},
+};
+
 static int column_gap(const struct grid *grid)
 {
     return grid->w < 100 ? 1 : 2;
@@ -139,20 +327,14 @@ static void draw_progress(struct grid *grid, int x, int y, int w, const struct r
 }
 
 /* The columns that fit; the name's has room for the tags of runs of one name. */
-static void fit_columns(const struct runs_list *list, const struct grid *grid, int widths[COL_COUNT])
+static void fit_columns(const struct runs_state *state, const struct grid *grid, int widths[COL_COUNT])
 {
+    enum { NAME_LEAST = 6 };
     struct table_column fitted[COL_COUNT];
     memcpy(fitted, columns, sizeof fitted);
-    int least = list->tag_width ? NAME_LEAST + 1 + list->tag_width : 0;
+    int least = state->tag_width ? NAME_LEAST + 1 + state->tag_width : 0;
     if (least > fitted[COL_NAME].min) fitted[COL_NAME].min = least;
     table_fit(fitted, COL_COUNT, grid->w - 2, column_gap(grid), widths);
-}
-
-static void draw_name(struct grid *grid, int x, int y, int w, const char *name, const char *tag)
-{
-    int tag_w = (int)strlen(tag);
-    x += grid_text(grid, x, y, tag_w ? w - 1 - tag_w : w, STYLE_TEXT, ATTR_BOLD, name);
-    if (tag_w) grid_text(grid, x + 1, y, tag_w, STYLE_DIM, 0, tag);
 }
 
 /* The text of a column of numbers, `w` columns wide; its style. The time is that which remains for a run that
@@ -181,62 +363,63 @@ static enum style cell_text(const struct run_info *run, enum column column, int 
 }
 
 static void draw_row(struct workbench *workbench, struct runs_state *state, struct grid *grid, int y,
-                     const int *widths, size_t row)
+                     const int *widths, const struct row *row)
 {
-    const struct run_info *run = runs_list_at(&state->list, row);
-    const struct series *series;
+    const struct run_info *run = row->run;
+    const struct series *series =
+        widths[COL_CURVE] && run->steps > 0 ? spark_of(workbench, state, run) : NULL;
     struct status_label status = label_status(run->status);
     char text[64];
+    int tag_w = (int)strlen(row->tag);
     for (int c = 0, x = 1; c < COL_COUNT; c++) {
-        int w = widths[c];
-        if (!w) continue;
-        switch ((enum column)c) {
-        case COL_STATUS:
-            grid_put(grid, x, y, status.symbol, status.style, ATTR_BOLD);
-            grid_text(grid, x + 2, y, w - 2, status.style, 0, status.word);
-            break;
-        case COL_NAME:
-            draw_name(grid, x, y, w, run->name, runs_list_tag_at(&state->list, row));
-            break;
-        case COL_PROGRESS:
-            draw_progress(grid, x, y, w, run);
-            break;
-        case COL_CURVE:
-            series = run->steps > 0 ? spark_of(workbench, state, run) : NULL;
-            if (series) sparkline_draw(grid, x, y, w, STYLE_TRAIN, series->points, series->count);
-            break;
-        default: {
-            enum style style = cell_text(run, (enum column)c, w, workbench->now, text, sizeof text);
-            grid_text_right(grid, x, y, w, style, 0, text);
+        struct pen pen = {grid, x, y, x + widths[c]};
+        if (!widths[c]) continue;
+        x = pen.end + column_gap(grid);
+        if (c == COL_STATUS) {
+            grid_put(grid, pen.x, y, status.symbol, status.style, ATTR_BOLD);
+            pen.x += 2;
+            pen_print(&pen, status.style, 0, "%s", status.word);
+        } else if (c == COL_NAME) {
+            pen.x += grid_text(grid, pen.x, y, widths[c] - (tag_w ? tag_w + 1 : 0), STYLE_TEXT, ATTR_BOLD,
+                               run->name) +
+                     1;
+            pen_print(&pen, STYLE_DIM, 0, "%s", row->tag);
+        } else if (c == COL_PROGRESS) {
+            draw_progress(grid, pen.x, y, widths[c], run);
+        } else if (c == COL_CURVE && series) {
+            sparkline_draw(grid, pen.x, y, widths[c], STYLE_TRAIN, series->points, series->count);
+        } else if (c != COL_CURVE) {
+            enum style style = cell_text(run, (enum column)c, widths[c], workbench->now, text, sizeof text);
+            pen_print_right(&pen, style, 0, text);
         }
-        }
-        x += w + column_gap(grid);
     }
 }
 
-static void draw_header(const struct runs_list *list, struct grid *grid, const int *widths, bool typing)
+static void draw_header(const struct runs_state *state, struct grid *grid, const int *widths, bool typing)
 {
+    static const char *const orders[SORT_COUNT] = {"newest first", "status",   "name",
+                                                   "loss",         "best val", "tok/s"};
     struct pen pen = {grid, 1, 0, grid->w - 1};
     char order[64];
     pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "anneal");
     pen.x += 2;
-    pen_print(&pen, STYLE_TEXT, 0, "%zu run%s, %zu training", list->count, text_plural((int64_t)list->count),
-              count_live(list));
+    pen_print(&pen, STYLE_TEXT, 0, "%zu run%s, %zu training", state->count,
+              text_plural((int64_t)state->count), state->live);
     pen.x += 2;
-    if (typing || list->filter.text[0]) {
+    if (typing || state->filter.text[0]) {
         pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "/");
-        pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "%s", list->filter.text);
+        pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "%s", state->filter.text);
         if (typing) grid_put(grid, pen.x, 0, ' ', STYLE_TEXT, ATTR_REVERSE);
         pen.x += 2;
-        pen_print(&pen, STYLE_DIM, 0, "%zu match%s", list->shown_count, list->shown_count == 1 ? "es" : "");
+        pen_print(&pen, STYLE_DIM, 0, "%zu match%s", state->shown_count, state->shown_count == 1 ? "es" : "");
         pen.x += 1;
     }
-    snprintf(order, sizeof order, "%s%s", sort_name(list->sort), list->reverse ? ", reversed" : "");
+    snprintf(order, sizeof order, "%s%s", orders[state->sort], state->reverse ? ", reversed" : "");
     if (pen.end - pen.x > (int)strlen(order)) pen_print_right(&pen, STYLE_DIM, 0, order);
     table_draw_titles(grid, 1, 1, columns, COL_COUNT, column_gap(grid), widths, ATTR_UNDERLINE);
 }
 
-static void draw_empty(const struct runs_list *list, struct grid *grid, struct rect body)
+static void draw_empty(const struct runs_state *state, struct grid *grid, struct rect body)
 {
     static const char teaching[] = "No runs yet.\n\n"
                                    "n starts one from a form, or in another terminal:\n\n"
@@ -248,8 +431,8 @@ static void draw_empty(const struct runs_list *list, struct grid *grid, struct r
     struct rect box = layout_centre(body.w, body.h, TEACHING_W, TEACHING_H);
     struct pen pen = {grid, body.x + 3, body.y + 1, body.x + body.w - 1};
     box.y += body.y;
-    if (list->count)
-        pen_print(&pen, STYLE_DIM, 0, "No run matches \"%s\": Esc shows all.", list->filter.text);
+    if (state->count)
+        pen_print(&pen, STYLE_DIM, 0, "No run matches \"%s\": Esc shows all.", state->filter.text);
     else
         wrap_draw(grid, box, STYLE_TEXT, teaching);
 }
@@ -259,19 +442,18 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     enum { HEADER = 2, FOOTER = 1 };
     struct runs_state *state = opaque;
     struct rect body = {0, HEADER, grid->w, grid->h - HEADER - FOOTER};
-    size_t selected = runs_list_row(&state->list), page = (size_t)body.h;
+    size_t selected = row_of(state, state->selected);
     int widths[COL_COUNT];
-    fit_columns(&state->list, grid, widths);
-    draw_header(&state->list, grid, widths, workbench->typing);
-    state->page = page;
-    if (!state->list.shown_count) draw_empty(&state->list, grid, body);
-    table_scroll(&state->scroll, selected, state->list.shown_count, page);
-    for (size_t i = 0; i < page && state->scroll + i < state->list.shown_count; i++) {
-        int y = body.y + (int)i;
-        size_t row = state->scroll + i;
-        draw_row(workbench, state, grid, y, widths, row);
+    fit_columns(state, grid, widths);
+    draw_header(state, grid, widths, workbench->typing);
+    state->page = (size_t)body.h;
+    if (!state->shown_count) draw_empty(state, grid, body);
+    table_scroll(&state->scroll, selected, state->shown_count, state->page);
+    for (size_t row = state->scroll; row < state->shown_count && row < state->scroll + state->page; row++) {
+        int y = body.y + (int)(row - state->scroll);
+        draw_row(workbench, state, grid, y, widths, state->shown[row]);
         if (row == selected) grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
-        if (strcmp(workbench->compared, runs_list_at(&state->list, row)->id) == 0)
+        if (strcmp(workbench->compared, state->shown[row]->run->id) == 0)
             grid_put(grid, 0, y, '=', STYLE_LR, ATTR_BOLD);
         if (row == selected) grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
     }
@@ -279,98 +461,80 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
 
 /* --- keys --- */
 
-static void filter_key(struct workbench *workbench, struct runs_list *list, uint32_t code)
+static void set_filter(struct runs_state *state, uint32_t code)
 {
-    bool empty = list->filter.text[0] == '\0';
-    if (code == K_ENTER || code == K_ESCAPE || (code == K_BACKSPACE && empty)) workbench->typing = false;
+    size_t row = row_of(state, state->selected);
     if (code == K_ESCAPE)
-        input_set(&list->filter, "");
+        input_set(&state->filter, "");
     else if (code < K_UP)
-        input_key(&list->filter, code);
-    runs_list_arrange(list);
+        input_key(&state->filter, code);
+    arrange(state, row);
 }
 
-static void delete_run(struct workbench *workbench, struct runs_state *state, const struct run_info *run)
+static void delete_run(struct workbench *workbench, struct runs_state *state, const struct run_info *run,
+                       bool confirmed)
 {
-    if (!workbench_did(workbench, run_delete(workbench->store, run->id, &workbench->err))) return;
-    workbench_say(workbench, "%s is deleted", run->name);
-    workbench_did(workbench, runs_list_read(&state->list, workbench->store, workbench->now, &workbench->err));
-}
-
-static void order(struct workbench *workbench, struct runs_state *state, enum action action, bool confirmed)
-{
-    const struct run_info *run = runs_list_selected(&state->list);
-    if (!run) return;
-    if (action != ACTION_DELETE)
-        workbench_order(workbench, run, action, confirmed);
-    else if (confirmed)
-        delete_run(workbench, state, run);
-    else if (label_is_live(run->status))
+    if (label_is_live(run->status)) {
         workbench_say(workbench, "%s is training: stop it before deleting it", run->name);
-    else
+    } else if (!confirmed) {
         workbench_ask(workbench, ACTION_DELETE, "Delete %s with its history and checkpoints?", run->name);
-}
-
-static void go_back(struct workbench *workbench, struct runs_state *state)
-{
-    if (!state->list.filter.text[0]) {
-        workbench->left = true;
-        return;
+    } else if (workbench_did(workbench, run_delete(workbench->store, run->id, &workbench->err))) {
+        workbench_say(workbench, "%s is deleted", run->name);
+        workbench_did(workbench, read_runs(workbench, state, &workbench->err));
     }
-    input_set(&state->list.filter, "");
-    runs_list_arrange(&state->list);
 }
 
-static void choose_compared(struct workbench *workbench, const struct runs_state *state)
+static void choose_compared(struct workbench *workbench, const struct run_info *run)
 {
-    const struct run_info *run = runs_list_selected(&state->list);
-    if (!run) return;
     bool again = strcmp(workbench->compared, run->id) == 0;
     snprintf(workbench->compared, sizeof workbench->compared, "%s", again ? "" : run->id);
-    if (again)
-        workbench_say(workbench, "%s is compared with no more", run->name);
+    workbench_say(workbench,
+                  again ? "%s is compared with no more"
+                        : "open another run: the loss of %s is drawn beside its own",
+                  run->name);
+}
+
+/* Keys that aim at the selected run. */
+static void run_key(struct workbench *workbench, struct runs_state *state, const struct run_info *run,
+                    enum action action, bool confirmed)
+{
+    if (action == ACTION_OPEN)
+        workbench_push(workbench, &run_view, run->id);
+    else if (action == ACTION_COMPARE)
+        choose_compared(workbench, run);
+    else if (action == ACTION_DELETE)
+        delete_run(workbench, state, run, confirmed);
     else
-        workbench_say(workbench, "open another run: the loss of %s is drawn beside its own", run->name);
+        workbench_order(workbench, run, action, confirmed);
 }
 
 static void runs_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct runs_state *state = opaque;
-    size_t row = runs_list_row(&state->list);
-    if (keys_move(action, &row, state->list.shown_count, state->page)) {
-        runs_list_select(&state->list, row);
-        return;
-    }
-    if (workbench->typing) {
-        filter_key(workbench, &state->list, code);
-        return;
-    }
-    switch (action) {
-    case ACTION_OPEN:
-        if (state->list.shown_count) workbench_push(workbench, &run_view, state->list.selected);
-        break;
-    case ACTION_NEW:
+    size_t row = row_of(state, state->selected);
+    const struct run_info *run = selected_run(state);
+    bool empty = !state->filter.text[0];
+    if (keys_move(action, &row, state->shown_count, state->page)) {
+        select_row(state, row);
+    } else if (workbench->typing) {
+        if (code == K_ENTER || code == K_ESCAPE || (code == K_BACKSPACE && empty)) workbench->typing = false;
+        set_filter(state, code);
+    } else if (action == ACTION_BACK && !empty) {
+        set_filter(state, K_ESCAPE);
+    } else if (action == ACTION_BACK) {
+        workbench->left = true;
+    } else if (action == ACTION_NEW) {
         workbench_push(workbench, &form_view, NULL);
-        break;
-    case ACTION_FILTER:
+    } else if (action == ACTION_FILTER) {
         workbench->typing = true;
-        break;
-    case ACTION_SORT:
-        state->list.sort = (enum sort)((state->list.sort + 1) % SORT_COUNT);
-        runs_list_arrange(&state->list);
-        break;
-    case ACTION_REVERSE:
-        state->list.reverse = !state->list.reverse;
-        runs_list_arrange(&state->list);
-        break;
-    case ACTION_COMPARE:
-        choose_compared(workbench, state);
-        break;
-    case ACTION_BACK:
-        go_back(workbench, state);
-        break;
-    default:
-        order(workbench, state, action, code == K_CONFIRMED);
+    } else if (action == ACTION_SORT || action == ACTION_REVERSE) {
+        if (action == ACTION_SORT)
+            state->sort = (enum sort)((state->sort + 1) % SORT_COUNT);
+        else
+            state->reverse = !state->reverse;
+        arrange(state, row);
+    } else if (run) {
+        run_key(workbench, state, run, action, code == K_CONFIRMED);
     }
 }
 
