@@ -215,7 +215,6 @@ static enum status print_schedule(const struct outlook *o, struct err *err)
     struct series_point points[POINTS];
     struct schedule_moment moments[SCHEDULE_MOMENTS_MAX];
     struct grid grid = {0};
-    struct canvas canvas = {0};
     char row[CHART_W * 4 + 1];
     struct chart chart = {.title = "learning rate",
                           .trace = {{.points = points, .style = STYLE_LR}},
@@ -227,9 +226,8 @@ static enum status print_schedule(const struct outlook *o, struct err *err)
     chart.trace[0].count = schedule_points(o->config, points, POINTS);
     enum status status = grid_resize(&grid, CHART_W, CHART_H, err);
     grid.level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
-    if (!status) status = chart_draw(&grid, (struct rect){0, 0, CHART_W, CHART_H}, &chart, &canvas, err);
+    if (!status) chart_draw(&grid, (struct rect){0, 0, CHART_W, CHART_H}, &chart);
     for (int y = 0; !status && y < CHART_H; y++) printf("%s\n", grid_row(&grid, y, row, sizeof row));
-    canvas_release(&canvas);
     grid_release(&grid);
     size_t count = status ? 0 : schedule_moments(o->config, moments);
     for (size_t i = 0; i < count; i++)

@@ -33,7 +33,6 @@ struct form_state {
     char error[512];                        /* why the last start failed */
     char words[FIELDS_MAX][INPUT_MAX + 80]; /* scratch: the arguments of a start, or of a preview */
     struct form_preview preview;
-    struct canvas canvas;
 };
 
 /* The words of the fields that were filled in; those of keys alone, or of all. Borrowed from the state. */
@@ -82,7 +81,6 @@ static void form_close(void *opaque)
 {
     struct form_state *state = opaque;
     launch_release(&state->launch);
-    canvas_release(&state->canvas);
 }
 
 static bool form_read(struct workbench *workbench, void *opaque, bool store_changed)
@@ -161,8 +159,7 @@ static int draw_note(struct workbench *workbench, struct grid *grid, const struc
 }
 
 /* The planned learning rate, and below it what would be trained, or why it would not be. */
-static void draw_preview(struct workbench *workbench, struct grid *grid, struct rect area,
-                         struct form_state *state)
+static void draw_preview(struct grid *grid, struct rect area, const struct form_state *state)
 {
     const struct form_preview *preview = &state->preview;
     struct rect plot = {area.x, area.y, area.w, area.h - 4 < CHART_H_MAX ? area.h - 4 : CHART_H_MAX},
@@ -183,8 +180,7 @@ static void draw_preview(struct workbench *workbench, struct grid *grid, struct 
     rect_skip(&text, preview->problem[0] ? 1 : plot.h + 1);
     wrap_draw(grid, text, preview->problem[0] ? STYLE_WARN : STYLE_DIM,
               preview->problem[0] ? preview->problem : preview->facts);
-    if (!preview->problem[0])
-        workbench_did(workbench, chart_draw(grid, plot, &chart, &state->canvas, &workbench->err));
+    if (!preview->problem[0]) chart_draw(grid, plot, &chart);
 }
 
 static void form_draw(struct workbench *workbench, void *opaque, struct grid *grid)
@@ -198,7 +194,7 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
     int beside = grid->w - (grid->w >= WIDE ? LINES_W_WIDE : LINES_W) - 2; /* columns for the preview */
     if (beside > PREVIEW_W_MAX) beside = PREVIEW_W_MAX;
     if (beside >= PREVIEW_W_MIN) {
-        draw_preview(workbench, grid, (struct rect){grid->w - beside - 1, 2, beside, body.h}, state);
+        draw_preview(grid, (struct rect){grid->w - beside - 1, 2, beside, body.h}, state);
         body.w = grid->w - beside - 2;
     }
     size_t rows = state->count + 2, page = (size_t)body.h; /* fields, a blank row, the start line */

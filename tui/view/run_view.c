@@ -15,7 +15,6 @@ enum { CHART_LOSS, CHART_LR, CHART_GRAD, CHART_SPEED, CHART_COUNT };
 
 struct run_state {
     struct run_model model;
-    struct canvas canvas;
     int focus; /* a chart */
     bool enlarged;
     bool log[CHART_COUNT];
@@ -46,7 +45,6 @@ static void run_close(void *opaque)
 {
     struct run_state *state = opaque;
     run_model_release(&state->model);
-    canvas_release(&state->canvas);
 }
 
 /* The steps the charts show. */
@@ -121,8 +119,7 @@ static struct chart_trace *add_trace(struct chart *chart, const struct run_model
     return added;
 }
 
-static void draw_chart(struct workbench *workbench, struct run_state *state, struct grid *grid,
-                       struct rect area, int which)
+static void draw_chart(struct run_state *state, struct grid *grid, struct rect area, int which)
 {
     static const struct {
         const char *title, *unit, *name;
@@ -158,7 +155,7 @@ static void draw_chart(struct workbench *workbench, struct run_state *state, str
     if (loss && model->other.id[0])
         add_trace(&chart, model, TRACE_OTHER, model->other.name, STYLE_LR)->trend = true;
     if (which == state->focus) state->plot_w = chart_plot(area).w;
-    workbench_did(workbench, chart_draw(grid, area, &chart, &state->canvas, &workbench->err));
+    chart_draw(grid, area, &chart);
 }
 
 static void run_draw(struct workbench *workbench, void *opaque, struct grid *grid)
@@ -179,7 +176,7 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
     for (int c = 0; c < layout.chart_count; c++) {
         int which = layout.chart_count == 1 ? state->focus : c;
         if (layout.chart_count == 2 && c == 1 && state->focus != CHART_LOSS) which = state->focus;
-        draw_chart(workbench, state, grid, layout.chart[c], which);
+        draw_chart(state, grid, layout.chart[c], which);
     }
     panel_draw_sample(grid, layout.sample, model, state->sample);
     panel_draw_events(grid, layout.events, model, chosen);

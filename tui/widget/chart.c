@@ -4,17 +4,34 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tui/widget/axis.h"
 
-/* One call of chart_draw. */
+/* The values of a series that fall into one dot column: extremes, and where the line enters and leaves. */
+struct column {
+    double lo, hi, first, last;
+    int count;      /* points with a value */
+    int non_finite; /* values that were NaN or infinite */
+};
+
+struct dots {
+    uint8_t bits;  /* bit (row * dot_w + column) for each dot of a cell */
+    uint8_t style; /* of the dot drawn last */
+};
+
+/* One call of chart_draw. Lines are drawn in dots finer than cells and turned into glyphs at the end: braille
+ * gives 2 × 4 dots a cell, half blocks 1 × 2, ASCII 1 × 3. */
 struct drawing {
     struct grid *grid;
     const struct chart *chart;
-    struct canvas *canvas;
     struct rect area, plot;
     struct axis x, y;
+    int dot_w, dot_h; /* dots a cell */
+    int dot_columns;
+    struct column *columns; /* one a dot column */
+    struct dots *dots;      /* one a cell of the plot */
 };
 
 struct rect chart_plot(struct rect area)
@@ -77,13 +94,13 @@ static bool value_range(const struct chart *chart, bool log, double *lo, double 
 
 static int dot_x(const struct drawing *d, double step)
 {
-    double at = axis_position(&d->x, step) * (d->plot.w * d->canvas->dot_w - 1);
-    return (int)lround(fmin(fmax(at, -1), (double)d->plot.w * d->canvas->dot_w));
+    double at = axis_position(&d->x, step) * (d->dot_columns - 1);
+    return (int)lround(fmin(fmax(at, -1), (double)d->dot_columns));
 }
 
 static int dot_y(const struct drawing *d, double value)
 {
-    int last = d->plot.h * d->canvas->dot_h - 1;
+    int last = d->plot.h * d->dot_h - 1;
     double at = axis_position(&d->y, value);
     if (isnan(at)) return last; /* zero on a logarithmic axis lies below everything */
     return (int)lround((1 - fmin(fmax(at, 0), 1)) * last);
@@ -92,25 +109,78 @@ static int dot_y(const struct drawing *d, double value)
 /* The cell of the grid that holds the dot. */
 static int cell_x(const struct drawing *d, double step)
 {
-    return d->plot.x + dot_x(d, step) / d->canvas->dot_w;
+    return d->plot.x + dot_x(d, step) / d->dot_w;
 }
 
 static int cell_y(const struct drawing *d, double value)
 {
-    return d->plot.y + dot_y(d, value) / d->canvas->dot_h;
+    return d->plot.y + dot_y(d, value) / d->dot_h;
+}
+
+/* Dots count from the upper left of the plot; outside is clipped. */
+static void set_dot(const struct drawing *d, int x, int y, enum style style)
+{
+    if (x < 0 || y < 0 || x >= d->dot_columns || y >= d->plot.h * d->dot_h) return;
+    struct dots *dots = &d->dots[y / d->dot_h * d->plot.w + x / d->dot_w];
+    dots->bits |= (uint8_t)(1u << (y % d->dot_h * d->dot_w + x % d->dot_w));
+    dots->style = (uint8_t)style;
+}
+
+/* Of a dotted line one dot in `every` is set. */
+static void draw_dots(const struct drawing *d, int x0, int y0, int x1, int y1, enum style style, int every)
+{
+    /* Bresenham; the ends are dots of the plot or one column outside, so the walk is short */
+    int dx = abs(x1 - x0), dy = -abs(y1 - y0), sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1, error = dx + dy;
+    for (int n = 0;; n++) {
+        if (n % every == 0) set_dot(d, x0, y0, style);
+        if (x0 == x1 && y0 == y1) return;
+        int twice = 2 * error;
+        if (twice >= dy) {
+            error += dy;
+            x0 += sx;
+        }
+        if (twice <= dx) {
+            error += dx;
+            y0 += sy;
+        }
+    }
+}
+
+static uint32_t glyph_of(enum glyph_level level, uint8_t bits)
+{
+    /* our bit (row, column) to the bit Unicode gives that dot */
+    static const uint8_t braille[8] = {0x01, 0x08, 0x02, 0x10, 0x04, 0x20, 0x40, 0x80};
+    static const uint32_t block[4] = {' ', 0x2580, 0x2584, 0x2588};
+    static const char ascii[8] = {' ', '\'', '-', '\'', '.', ':', '.', '|'};
+    if (level == GLYPHS_BLOCK) return block[bits & 3];
+    if (level == GLYPHS_ASCII) return (unsigned char)ascii[bits & 7];
+    uint32_t glyph = 0x2800;
+    for (int i = 0; i < 8; i++)
+        if (bits & 1u << i) glyph |= braille[i];
+    return glyph;
+}
+
+/* Cells with dots go to the grid; those without any are left as they are. */
+static void show_dots(const struct drawing *d)
+{
+    const struct dots *dots = d->dots;
+    for (int y = d->plot.y; y < d->plot.y + d->plot.h; y++)
+        for (int x = d->plot.x; x < d->plot.x + d->plot.w; x++, dots++)
+            if (dots->bits)
+                grid_put(d->grid, x, y, glyph_of(d->grid->level, dots->bits), (enum style)dots->style,
+                         ATTR_NONE);
 }
 
 /* Gathers the points of a trace into dot columns; `values` (may be NULL) replaces the points' own values. */
 static void reduce(const struct drawing *d, const struct chart_trace *trace, const double *values)
 {
-    int columns = d->canvas->w * d->canvas->dot_w;
-    for (int c = 0; c < columns; c++)
-        d->canvas->columns[c] = (struct canvas_column){.lo = INFINITY, .hi = -INFINITY};
+    int columns = d->dot_columns;
+    for (int c = 0; c < columns; c++) d->columns[c] = (struct column){.lo = INFINITY, .hi = -INFINITY};
     size_t i, end = visible(d->chart, trace, &i);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
         int x = dot_x(d, point_step(p));
-        struct canvas_column *column = &d->canvas->columns[x < 0 ? 0 : x >= columns ? columns - 1 : x];
+        struct column *column = &d->columns[x < 0 ? 0 : x >= columns ? columns - 1 : x];
         double lo = values ? values[i] : p->min, hi = values ? values[i] : p->max,
                mid = values ? values[i] : p->mean;
         column->non_finite += p->non_finite > 0;
@@ -126,15 +196,15 @@ static void reduce(const struct drawing *d, const struct chart_trace *trace, con
 /* `extremes`: also from the highest to the lowest value of each column. */
 static void draw_columns(const struct drawing *d, enum style style, int every, bool extremes)
 {
-    int columns = d->canvas->w * d->canvas->dot_w, from_x = -1, from_y = 0;
+    int columns = d->dot_columns, from_x = -1, from_y = 0;
     for (int x = 0; x < columns; x++) {
-        const struct canvas_column *column = &d->canvas->columns[x];
+        const struct column *column = &d->columns[x];
         if (column->count == 0) {
             if (column->non_finite) from_x = -1; /* a gap where there was no number */
             continue;
         }
-        if (from_x >= 0) canvas_line(d->canvas, from_x, from_y, x, dot_y(d, column->first), style, every);
-        if (extremes) canvas_line(d->canvas, x, dot_y(d, column->hi), x, dot_y(d, column->lo), style, 1);
+        if (from_x >= 0) draw_dots(d, from_x, from_y, x, dot_y(d, column->first), style, every);
+        if (extremes) draw_dots(d, x, dot_y(d, column->hi), x, dot_y(d, column->lo), style, 1);
         from_x = x;
         from_y = dot_y(d, column->last);
     }
@@ -160,13 +230,12 @@ static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
  * band of noise; all else shares cells. */
 static void draw_traces(const struct drawing *d)
 {
-    struct err ignored; /* the canvas is as large as before */
     const struct chart_trace *traces = d->chart->trace;
     int count = d->chart->trace_count;
     bool any_smooth = false;
     for (int t = 0; t < count; t++) any_smooth = any_smooth || traces[t].smooth;
     for (int smooth = 0; smooth <= any_smooth; smooth++) {
-        if (smooth) (void)canvas_reset(d->canvas, d->plot.w, d->plot.h, d->grid->level, &ignored);
+        if (smooth) memset(d->dots, 0, (size_t)d->plot.w * (size_t)d->plot.h * sizeof *d->dots);
         for (int t = count - 1; t >= 0; t--) {
             bool behind = !smooth && traces[t].smooth;
             if (smooth && !traces[t].smooth) continue;
@@ -177,7 +246,7 @@ static void draw_traces(const struct drawing *d)
                                            : 1,
                          !traces[t].trend);
         }
-        canvas_blit(d->canvas, d->grid, d->plot.x, d->plot.y);
+        show_dots(d);
     }
     for (int t = count - 1; t >= 0; t--) draw_marks(d, &traces[t]);
 }
@@ -330,31 +399,40 @@ static bool init_values(struct drawing *d)
     return any;
 }
 
-enum status chart_draw(struct grid *grid, struct rect area, const struct chart *chart, struct canvas *canvas,
-                       struct err *err)
+static void draw_plot(struct drawing *d, bool any)
 {
-    if (area.w <= 0 || area.h <= 0) return STATUS_OK;
-    struct drawing d = {
-        .grid = grid, .chart = chart, .canvas = canvas, .area = area, .plot = chart_plot(area)};
+    axis_init_steps(&d->x, (double)d->chart->first_step, (double)d->chart->last_step, d->plot.w / 10);
+    if (!any) {
+        const char *text = d->chart->trace[0].count ? "no finite value in this range"
+                           : d->chart->ended        ? "not recorded"
+                                                    : "waiting for the first value";
+        grid_text(d->grid, d->plot.x + 1, d->plot.y + d->plot.h / 2, d->plot.w - 1, STYLE_DIM, 0, text);
+        d->y.count = 0;
+    }
+    draw_axes(d);
+    mark_steps(d, false);
+    draw_traces(d);
+    if (is_visible(d, d->chart->best_step) && isfinite(d->chart->best))
+        grid_put(d->grid, cell_x(d, (double)d->chart->best_step), cell_y(d, d->chart->best), 0x2605,
+                 STYLE_BEST, ATTR_BOLD);
+    if (d->chart->events) mark_steps(d, true);
+    if (d->chart->cursor >= 0) draw_cursor(d);
+}
+
+void chart_draw(struct grid *grid, struct rect area, const struct chart *chart)
+{
+    if (area.w <= 0 || area.h <= 0) return;
+    bool braille = grid->level == GLYPHS_BRAILLE, block = grid->level == GLYPHS_BLOCK;
+    struct drawing d = {.grid = grid, .chart = chart, .area = area, .plot = chart_plot(area)};
     bool any = init_values(&d);
     draw_title(grid, area, chart, d.y.log);
-    if (area.w < CHART_MIN_W || area.h < CHART_MIN_H) return STATUS_OK;
-    if (canvas_reset(canvas, d.plot.w, d.plot.h, grid->level, err)) return err->status;
-    axis_init_steps(&d.x, (double)chart->first_step, (double)chart->last_step, d.plot.w / 10);
-    if (!any) {
-        const char *text = chart->trace[0].count ? "no finite value in this range"
-                           : chart->ended        ? "not recorded"
-                                                 : "waiting for the first value";
-        grid_text(grid, d.plot.x + 1, d.plot.y + d.plot.h / 2, d.plot.w - 1, STYLE_DIM, 0, text);
-        d.y.count = 0;
-    }
-    draw_axes(&d);
-    mark_steps(&d, false);
-    draw_traces(&d);
-    if (is_visible(&d, chart->best_step) && isfinite(chart->best))
-        grid_put(grid, cell_x(&d, (double)chart->best_step), cell_y(&d, chart->best), 0x2605, STYLE_BEST,
-                 ATTR_BOLD);
-    if (chart->events) mark_steps(&d, true);
-    if (chart->cursor >= 0) draw_cursor(&d);
-    return STATUS_OK;
+    if (area.w < CHART_MIN_W || area.h < CHART_MIN_H) return;
+    d.dot_w = braille ? 2 : 1;
+    d.dot_h = braille ? 4 : block ? 2 : 3;
+    d.dot_columns = d.plot.w * d.dot_w;
+    d.columns = calloc((size_t)d.dot_columns, sizeof *d.columns);
+    d.dots = calloc((size_t)d.plot.w * (size_t)d.plot.h, sizeof *d.dots);
+    if (d.columns && d.dots) draw_plot(&d, any);
+    free(d.columns);
+    free(d.dots);
 }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "runs/series.h"
-#include "tui/widget/canvas.h"
+#include "tui/widget/grid.h"
 
 enum { CHART_TRACES_MAX = 3, CHART_MARGIN = 7, CHART_MIN_W = 18, CHART_MIN_H = 4 };
 
@@ -53,10 +53,9 @@ struct chart {
     bool events; /* their marks are drawn, too */
 };
 
-/* Draws into `area`, all of which it owns. Too small an area shows only the title. STATUS_NO_MEMORY when the
- * canvas cannot grow. */
-enum status chart_draw(struct grid *grid, struct rect area, const struct chart *chart, struct canvas *canvas,
-                       struct err *err);
+/* Draws into `area`, all of which it owns. Too small an area shows only the title, and so does one when there
+ * is no memory for the dots. */
+void chart_draw(struct grid *grid, struct rect area, const struct chart *chart);
 
 /* The cells between the axes. */
 struct rect chart_plot(struct rect area);

@@ -17,7 +17,6 @@ enum { POINTS = 5000 };
 
 struct scene {
     struct grid grid;
-    struct canvas canvas;
     struct series_point points[POINTS];
     double smooth[POINTS];
     struct chart chart;
@@ -50,7 +49,6 @@ static int tear_down(void **state)
 {
     struct scene *scene = *state;
     grid_release(&scene->grid);
-    canvas_release(&scene->canvas);
     free(scene);
     return 0;
 }
@@ -59,8 +57,7 @@ static void draw(struct scene *scene, int w, int h)
 {
     struct err err = {0};
     assert_int_equal(grid_resize(&scene->grid, w, h, &err), STATUS_OK);
-    assert_int_equal(chart_draw(&scene->grid, (struct rect){0, 0, w, h}, &scene->chart, &scene->canvas, &err),
-                     STATUS_OK);
+    chart_draw(&scene->grid, (struct rect){0, 0, w, h}, &scene->chart);
 }
 
 static void assert_picture(const struct grid *grid, const char *expected)
@@ -265,13 +262,10 @@ static void a_dotted_trace_never_takes_dots_from_the_first(void **state)
     scene->chart.trace[1] =
         (struct chart_trace){.name = "val", .points = other, .count = 100, .style = STYLE_VAL};
     scene->chart.trace[0].name = "train";
-    struct err err = {0};
     /* the same range of values, so that both drawings have the same scale */
     other[99] = point(99, 99);
     other[0] = point(0, 0);
-    assert_int_equal(
-        chart_draw(&scene->grid, (struct rect){0, 0, 60, 12}, &scene->chart, &scene->canvas, &err),
-        STATUS_OK);
+    chart_draw(&scene->grid, (struct rect){0, 0, 60, 12}, &scene->chart);
     for (int y = plot.y; y < plot.y + plot.h; y++)
         for (int x = plot.x; x < plot.x + plot.w; x++) {
             uint32_t both = scene->grid.cells[y * 60 + x].glyph;
@@ -490,8 +484,7 @@ static void no_size_and_no_data_makes_it_write_outside(void **state)
             for (int h = 0; h <= 20; h++) {
                 assert_int_equal(grid_resize(&scene->grid, 70, 30, &err), STATUS_OK);
                 struct rect area = {5, 5, w, h};
-                assert_int_equal(chart_draw(&scene->grid, area, &scene->chart, &scene->canvas, &err),
-                                 STATUS_OK);
+                chart_draw(&scene->grid, area, &scene->chart);
                 for (int y = 0; y < 30; y++)
                     for (int x = 0; x < 70; x++)
                         if (x < 5 || y < 5 || x >= 5 + w || y >= 5 + h)
@@ -514,24 +507,6 @@ static void the_point_under_the_cursor_is_the_last_that_began(void **state)
     assert_ptr_equal(chart_point_at(&trace, 999), &scene->points[1]);
     trace.count = 0;
     assert_null(chart_point_at(&trace, 5));
-}
-
-static void canvas_dots_outside_are_clipped(void **state)
-{
-    (void)state;
-    struct canvas canvas = {0};
-    struct err err = {0};
-    assert_int_equal(canvas_reset(&canvas, 3, 2, GLYPHS_BRAILLE, &err), STATUS_OK);
-    canvas_line(&canvas, -10, -10, 20, 20, STYLE_TEXT, 1);
-    canvas_dot(&canvas, 6, 0, STYLE_TEXT);
-    canvas_dot(&canvas, 0, 8, STYLE_TEXT);
-    struct grid grid = {0};
-    assert_int_equal(grid_resize(&grid, 3, 2, &err), STATUS_OK);
-    grid.level = GLYPHS_BRAILLE;
-    canvas_blit(&canvas, &grid, 0, 0);
-    assert_picture(&grid, "\xE2\xA0\x91\xE2\xA2\x84\n  \xE2\xA0\x91\n");
-    grid_release(&grid);
-    canvas_release(&canvas);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -561,7 +536,6 @@ int main(void)
         TEST(smoothing_keeps_the_raw_spike_in_sight),
         TEST(no_size_and_no_data_makes_it_write_outside),
         TEST(the_point_under_the_cursor_is_the_last_that_began),
-        TEST(canvas_dots_outside_are_clipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
