@@ -215,14 +215,15 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
     return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint", parent);
 }
 
-bool checkpoint_passed_over(const char *parent, const char *found, char *newest, size_t size)
+int64_t checkpoint_passed_over(const char *parent, const char *found)
 {
+    char path[CHECKPOINT_PATH];
     size_t count;
-    int64_t *steps = list_steps(parent, &count);
-    bool known = count && snprintf(newest, size, "%s/step-%" PRId64, parent, steps[0]) < (int)size;
+    int64_t *steps = list_steps(parent, &count), newest = count ? steps[0] : -1;
     free(steps);
+    if (newest <= checkpoint_step(found)) return -1;
     /* a trainer at work may just have added one, which is not damaged */
-    return known && strcmp(newest, found) != 0 && verify(newest, false, NULL) != STATUS_OK;
+    return verify(join_step(path, parent, "", newest), false, NULL) ? newest : -1;
 }
 
 int checkpoint_set_damaged_aside(const char *parent, const char *found)

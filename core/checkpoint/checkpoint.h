@@ -6,6 +6,7 @@
 #ifndef ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 #define ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -67,9 +68,9 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
  * model and moments above 64 MiB only header and length are looked at. */
 bool checkpoint_looks_damaged(const char *folder);
 
-/* Whether `found`, which checkpoint_find gave for the newest, is not the newest step-N folder below `parent`,
- * because that is damaged: then its path in `newest`. */
-bool checkpoint_passed_over(const char *parent, const char *found, char *newest, size_t size);
+/* The newest step-N folder below `parent`, where it is newer than `found`, which checkpoint_find gave for the
+ * newest, and damaged; else -1. */
+int64_t checkpoint_passed_over(const char *parent, const char *found);
 
 /* The steps of all that are there, oldest first, as text: "10, 20, 30"; "none". Cut where `size` ends. */
 void checkpoint_list(const char *parent, char *buf, size_t size);
@@ -117,5 +118,38 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found);
  * always stays, and folders of later steps, which an earlier life of the run left, neither count nor go. Only
  * for the process that holds the run's lock. What cannot be removed is left. */
 void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step);
+
+/* A checkpoint to be written: here and now, or by a thread of its own while training goes on, from memory
+ * that nobody changes meanwhile. Between save_start and save_collect it belongs to the thread. */
+struct save_job {
+    const char *folder; /* of all checkpoints; borrowed, like all pointers here, until the job has ended */
+    const char *kind;   /* why it is written; static text */
+    struct checkpoint_source source;
+    struct train_state state;
+    const struct tokenizer *tokenizer; /* may be NULL */
+    int64_t keep;                      /* the newest ones that stay; and that of state.best_saved */
+    bool prune;                        /* false: all older ones stay */
+    void (*before)(void *context);     /* called before anything is written, by whoever writes */
+    void *context;
+
+    /* how it ended */
+    enum status status;
+    struct err err;   /* where status says so */
+    int64_t bytes;    /* of all files */
+    double wall_time; /* Unix seconds, when it was in its place */
+
+    bool started, threaded; /* private: and not collected; by a thread */
+    pthread_t thread;
+};
+
+/* Writes the checkpoint and prunes older ones, here and now. */
+void save_carry_out(struct save_job *job);
+
+/* Has a thread do it; without threads to be had it is done when this returns. Only a job that is not started.
+ */
+void save_start(struct save_job *job);
+
+/* Whether a job that was started has ended: true once for each; `wait`: waits until it has. */
+bool save_collect(struct save_job *job, bool wait);
 
 #endif

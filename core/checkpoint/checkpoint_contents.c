@@ -1,6 +1,6 @@
 /* See checkpoint.h. Here: what is in a checkpoint, both ways: numbers, from wherever they lie and into a
  * network piece by piece, nothing from a folder that does not fit the model; and the trainer's state. */
-#include <errno.h>
+#include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/thread.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/checkpoint_files.h"
 #include "core/model/hugging_face.h"
@@ -226,6 +228,39 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
     file_remove_tree(temporary, NULL);
     err_prefix(err, "checkpoint at step %" PRId64, state->step);
     return status;
+}
+
+void save_carry_out(struct save_job *job)
+{
+    job->before(job->context);
+    job->status =
+        checkpoint_save(job->folder, &job->source, &job->state, job->tokenizer, &job->bytes, &job->err);
+    job->wall_time = clock_wall();
+    if (!job->status && job->prune)
+        checkpoint_prune(job->folder, job->keep, job->state.step, job->state.best_saved);
+}
+
+static void *carry_out(void *job)
+{
+    save_carry_out(job);
+    return NULL;
+}
+
+void save_start(struct save_job *job)
+{
+    assert(!job->started);
+    job->started = true;
+    job->threaded = thread_start(&job->thread, carry_out, job) == 0;
+    if (!job->threaded) save_carry_out(job);
+}
+
+bool save_collect(struct save_job *job, bool wait)
+{
+    if (!job->started) return false;
+    if (job->threaded && (wait ? pthread_join(job->thread, NULL) : pthread_tryjoin_np(job->thread, NULL)))
+        return false;
+    job->started = false;
+    return true;
 }
 
 /* ---- loading: does it fit ---- */

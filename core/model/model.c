@@ -35,23 +35,16 @@ struct model_config model_preset(enum preset preset)
 
 static enum status check_rope(const struct model_config *c, struct err *err)
 {
-    if (c->rope_scaling == ROPE_DEFAULT) return STATUS_OK;
-    if (!(c->rope_factor >= 1) || !isfinite(c->rope_factor))
-        return err_set(err, STATUS_USAGE,
-                       "model.rope_factor = %g: must be 1 or more with model.rope_scaling = %s",
-                       c->rope_factor, rope_scaling_word(c->rope_scaling));
-    if (c->rope_scaling == ROPE_LINEAR) return STATUS_OK;
-    if (!(c->rope_low_freq_factor > 0) || !(c->rope_high_freq_factor > c->rope_low_freq_factor) ||
-        !isfinite(c->rope_high_freq_factor))
-        return err_set(
-            err, STATUS_USAGE,
-            "model.rope_low_freq_factor = %g, model.rope_high_freq_factor = %g: must be positive, the "
-            "second the larger one",
-            c->rope_low_freq_factor, c->rope_high_freq_factor);
-    if (c->rope_original_len < 1)
-        return err_set(err, STATUS_USAGE, "model.rope_original_len = %d: must be at least 1 token",
-                       c->rope_original_len);
-    return STATUS_OK;
+    bool llama3 = c->rope_scaling == ROPE_LLAMA3;
+    bool good = c->rope_factor >= 1 && isfinite(c->rope_factor);
+    if (llama3)
+        good = good && c->rope_low_freq_factor > 0 && c->rope_high_freq_factor > c->rope_low_freq_factor &&
+               isfinite(c->rope_high_freq_factor) && c->rope_original_len >= 1;
+    if (good || c->rope_scaling == ROPE_DEFAULT) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE, "model.rope_factor = %g%s: must be 1 or more%s with model.rope_scaling = %s",
+        c->rope_factor, llama3 ? ", model.rope_low_freq_factor, model.rope_high_freq_factor" : "",
+        llama3 ? ", positive, and larger than that before it" : "", rope_scaling_word(c->rope_scaling));
 }
 
 enum status model_config_check(const struct model_config *c, struct err *err)

@@ -12,17 +12,12 @@
 
 enum { HEADER_MAX = 100000000, PIECE = 1 << 20 };
 
+/* "F64", "BF16", "I32", "U8", "F8_E4M3", "BOOL" …; 0: none that is known. */
 static size_t dtype_bytes(const char *dtype)
 {
-    static const struct {
-        const char *name;
-        size_t bytes;
-    } known[] = {{"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4},     {"I32", 4},
-                 {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},     {"U16", 2},
-                 {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i].name, dtype) == 0) return known[i].bytes;
-    return 0;
+    int bits = strcmp(dtype, "BOOL") == 0 ? 8 : atoi(dtype + strspn(dtype, "BFIU"));
+    return strchr("BFIU", *dtype) && (bits == 8 || bits == 16 || bits == 32 || bits == 64) ? (size_t)bits / 8
+                                                                                           : 0;
 }
 
 static enum status no_memory(const char *path, const char *verb, struct err *err)

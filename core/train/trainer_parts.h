@@ -9,7 +9,7 @@
 #ifndef ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
 #define ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
 
-#include "core/checkpoint/save_job.h"
+#include "core/checkpoint/checkpoint.h"
 #include "core/generate/generate.h"
 #include "core/train/decide.h"
 #include "core/train/feed.h"

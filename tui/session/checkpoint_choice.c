@@ -11,12 +11,12 @@
 bool checkpoint_choice_passed_over(const char *checkpoints, const char *found, const char *doing, char *buf,
                                    size_t size)
 {
-    char newest[PATH_MAX];
+    int64_t newest = checkpoint_passed_over(checkpoints, found);
     *buf = '\0';
-    if (!checkpoint_passed_over(checkpoints, found, newest, sizeof newest)) return false;
+    if (newest < 0) return false;
     snprintf(buf, size,
-             "checkpoints/step-%" PRId64 ": the newest checkpoint is damaged, %s from step-%" PRId64,
-             checkpoint_step(newest), doing, checkpoint_step(found));
+             "checkpoints/step-%" PRId64 ": the newest checkpoint is damaged, %s from step-%" PRId64, newest,
+             doing, checkpoint_step(found));
     return true;
 }
 

@@ -46,29 +46,16 @@ extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *memory, size_t bytes);
 extern void *__libc_memalign(size_t alignment, size_t bytes);
 
-void *malloc(size_t bytes)
-{
-    note(__builtin_return_address(0));
-    return __libc_malloc(bytes);
-}
-
-void *calloc(size_t count, size_t bytes)
-{
-    note(__builtin_return_address(0));
-    return __libc_calloc(count, bytes);
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    note(__builtin_return_address(0));
-    return __libc_realloc(memory, bytes);
-}
-
-void *aligned_alloc(size_t alignment, size_t bytes)
-{
-    note(__builtin_return_address(0));
-    return __libc_memalign(alignment, bytes);
-}
+#define COUNTED(name, parameters, call)                                                                      \
+    void *name parameters                                                                                    \
+    {                                                                                                        \
+        note(__builtin_return_address(0));                                                                   \
+        return call;                                                                                         \
+    }
+COUNTED(malloc, (size_t bytes), __libc_malloc(bytes))
+COUNTED(calloc, (size_t count, size_t bytes), __libc_calloc(count, bytes))
+COUNTED(realloc, (void *memory, size_t bytes), __libc_realloc(memory, bytes))
+COUNTED(aligned_alloc, (size_t alignment, size_t bytes), __libc_memalign(alignment, bytes))
 
 int posix_memalign(void **out, size_t alignment, size_t bytes)
 {
