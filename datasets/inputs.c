@@ -12,10 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/clean.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/base/utf8.h"
 #include "datasets/recipe.h"
 #include "datasets/token_file.h"
 

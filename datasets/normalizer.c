@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 
 struct buffer {
     char *bytes;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 
 enum { INVALID_PIECE = 256, JIT_STACK_BYTES = 1 << 20, HEAP_LIMIT_KIB = 64 << 10 };
 

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 
 static enum status refuse_writing(const struct store *store, struct err *err)
 {

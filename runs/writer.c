@@ -14,8 +14,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/ring.h"
+#include "core/base/text.h"
 #include "core/base/thread.h"
-#include "core/base/utf8.h"
 #include "runs/journal.h"
 #include "runs/order.h"
 #include "runs/writer_pace.h"

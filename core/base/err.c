@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 
 /* Texts quote what files and users say. What would break the line, or a terminal would obey, becomes '?'. */
 static void replace_controls(char *text)

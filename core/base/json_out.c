@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/base/text.h"
-#include "core/base/utf8.h"
 
 void json_out_begin(struct json_out *out, FILE *file)
 {

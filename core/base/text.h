@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/arena.h"
+
 /* The entry of `names` (count of them) nearest to `word` by edit distance, or NULL if none is near enough to
  * be worth suggesting (more than a third of the letters differ, in short ones more than one). */
 const char *text_nearest(const char *word, const char *const *names, size_t count);
@@ -44,5 +46,45 @@ char *text_format_loss(double loss, char *buf, size_t size);
 #define TEXT_COUNT(count)   text_format_count((double)(count), (char[32]){0}, 32)
 #define TEXT_NUMBER(number) text_format_number((uint64_t)(number), (char[32]){0}, 32)
 #define TEXT_LOSS(loss)     text_format_loss(loss, (char[32]){0}, 32)
+
+/* ---- UTF-8 (RFC 3629): which bytes are characters, and where text may be cut ---- */
+
+/* The bytes of the well-formed character that text[0..n) begins with, its code point in *point; 0 where there
+ * is none (surrogates, overlong forms and what lies beyond U+10FFFF are none). A NUL is a character. */
+size_t utf8_character(const char *text, size_t n, uint32_t *point);
+
+/* How many of the first bytes of text[0..n) are whole, well-formed characters. ASCII passes eight bytes at a
+ * time. */
+size_t utf8_valid_bytes(const char *text, size_t n);
+
+/* How many of the last bytes (0 to 3) begin a character that is not complete yet. */
+size_t utf8_incomplete_tail(const char *text, size_t n);
+
+/* Where to cut a text that goes on after its first n bytes (text[n] is read): n, or less, so that no
+ * character is cut in two. */
+size_t utf8_cut(const char *text, size_t n);
+
+/* Control characters: U+0000 to U+001F and U+007F to U+009F. A terminal obeys them instead of showing them.
+ */
+bool utf8_is_control(uint32_t point);
+
+/* ---- texts on their way to a terminal ----
+ *
+ * Samples, names, messages and results come from models and from a database that anybody may have written;
+ * printed raw they could move the cursor, change colours or retitle the window. A clean text is valid UTF-8
+ * in which each control character and each byte that is not UTF-8 is U+FFFD. JSON and CSV have rules of their
+ * own and do not pass here. */
+
+/* Newlines and tabs stay; a character that is incomplete at the end is left out. Writes at most size - 1
+ * bytes, cut between characters, and a NUL (nothing when size is 0); returns the length. 3·n + 1 bytes hold
+ * any result. */
+size_t clean_block(char *out, size_t size, const char *bytes, size_t n);
+
+/* One line: newlines and tabs become spaces. */
+void clean_line(char *out, size_t size, const char *text);
+
+/* The same as long as they need to be, in `arena`; "?" when memory is short. */
+const char *clean_block_new(struct arena *arena, const char *text);
+const char *clean_line_new(struct arena *arena, const char *text);
 
 #endif

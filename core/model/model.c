@@ -35,16 +35,17 @@ struct model_config model_preset(enum preset preset)
 
 static enum status check_rope(const struct model_config *c, struct err *err)
 {
-    bool llama3 = c->rope_scaling == ROPE_LLAMA3;
-    bool good = c->rope_factor >= 1 && isfinite(c->rope_factor);
-    if (llama3)
-        good = good && c->rope_low_freq_factor > 0 && c->rope_high_freq_factor > c->rope_low_freq_factor &&
-               isfinite(c->rope_high_freq_factor) && c->rope_original_len >= 1;
-    if (good || c->rope_scaling == ROPE_DEFAULT) return STATUS_OK;
+    double factor = c->rope_factor, low = c->rope_low_freq_factor, high = c->rope_high_freq_factor;
+    bool stretches = factor >= 1 && isfinite(factor);
+    bool bends = low > 0 && high > low && isfinite(high) && c->rope_original_len >= 1;
+    if (c->rope_scaling == ROPE_DEFAULT || (stretches && (c->rope_scaling == ROPE_LINEAR || bends)))
+        return STATUS_OK;
     return err_set(
-        err, STATUS_USAGE, "model.rope_factor = %g%s: must be 1 or more%s with model.rope_scaling = %s",
-        c->rope_factor, llama3 ? ", model.rope_low_freq_factor, model.rope_high_freq_factor" : "",
-        llama3 ? ", positive, and larger than that before it" : "", rope_scaling_word(c->rope_scaling));
+        err, STATUS_USAGE,
+        "model.rope_factor = %g, low_freq_factor = %g, high_freq_factor = %g, original_len = %d: with "
+        "model.rope_scaling = %s the factor must be 1 or more, the others positive, the high one the "
+        "larger",
+        factor, low, high, c->rope_original_len, rope_scaling_word(c->rope_scaling));
 }
 
 enum status model_config_check(const struct model_config *c, struct err *err)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clean.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "core/train/trainer_parts.h"
 
 enum { TAGS_MAX = 64 };

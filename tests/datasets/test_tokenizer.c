@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 #include "datasets/normalizer.h"
 #include "datasets/pretokenizer.h"
 #include "tests/datasets/datasets_help.h"

@@ -15,7 +15,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 #include "runs/database.h"
 #include "runs/series.h"
 #include "tests/runs/store_fixture.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "core/base/clean.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/base/arena.h"
-#include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "runs/run.h"

@@ -8,7 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 #include "datasets/corpus.h"
 #include "datasets/preparation.h"
 #include "datasets/recipe.h"

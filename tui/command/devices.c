@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"

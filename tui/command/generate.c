@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clean.h"
 #include "core/base/file.h"
 #include "core/base/json_out.h"
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 #include "core/generate/generate.h"
 #include "tui/command/command.h"
 #include "tui/command/train.h"

@@ -1,7 +1,6 @@
 /* `anneal import`: histories from files, as a new run. */
 
 #include "runs/exchange/import.h"
-#include "core/base/clean.h"
 #include "core/base/text.h"
 #include "tui/command/command.h"
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clean.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"

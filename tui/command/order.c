@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "runs/columns.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/base/clean.h"
 #include "core/base/text.h"
 #include "tui/command/command.h"
 #include "tui/widget/glyph.h"

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clean.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clean.h"
 #include "core/base/text.h"
 #include "runs/columns.h"
 

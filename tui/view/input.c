@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 #include "tui/view/keys.h"
 #include "tui/widget/glyph.h"
 

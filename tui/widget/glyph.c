@@ -5,7 +5,7 @@
 #include <strings.h>
 #include <wchar.h>
 
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 
 struct stand_in {
     uint32_t glyph;

@@ -1,4 +1,5 @@
-/* Tests of core/base/utf8.h and clean.h: what is a character, where text may be cut, what a terminal gets. */
+/* Tests of UTF-8 and clean text in core/base/text.h: what is a character, where text may be cut, what a
+ * terminal gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +10,8 @@
 #include <cmocka.h>
 #include <utf8proc.h>
 
-#include "core/base/clean.h"
 #include "core/base/philox.h"
-#include "core/base/utf8.h"
+#include "core/base/text.h"
 
 /* The i-th number of a round, in [0, 1). */
 static double uniform(uint64_t round, uint64_t i)
