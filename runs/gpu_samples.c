@@ -2,55 +2,38 @@
 #include "runs/gpu_samples.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runs/table.h"
 
-/* ---- processes ---- */
-
-/* When the processes of the sample before were written; NaN: there is none, or it knew of none. */
-static enum status find_before(struct store *store, const char *run_id, const struct gpu_record *record,
-                               double *out, struct err *err)
+/* The processes of the newest sample of a device, into `out`; *at: when they were written, NaN: nobody knew
+ * of any, or there is no sample. */
+static enum status read_processes(struct store *store, const char *run_id, int gpu, struct arena *arena,
+                                  struct gpu_record *out, double *at, struct err *err)
 {
+    char tail[200];
     sqlite3_stmt *select;
     bool row;
+    size_t count;
+    snprintf(tail, sizeof tail,
+             "and gpu = %d and wall_time = (select processes_at from gpu_samples where run_id = ?1"
+             " and gpu = %d order by wall_time desc limit 1) order by pid",
+             gpu, gpu);
+    struct table_request request = {TABLE_PROCESSES, run_id, tail, SIZE_MAX, .size = sizeof *out->processes};
+    out->process_count = -1;
+    *at = NAN;
     enum status status = store_query(store, &select, err,
                                      "select processes_at from gpu_samples where run_id = ?1 and gpu = ?2"
-                                     " and wall_time < ?3 order by wall_time desc limit 1",
-                                     "snd", run_id, record->gpu, record->wall_time);
-    *out = NAN;
+                                     " order by wall_time desc limit 1",
+                                     "sn", run_id, gpu);
     if (!status) status = store_step(store, select, &row, err);
     if (status || !row) return status;
-    *out = store_column_double(select, 0);
+    *at = store_column_double(select, 0);
     sqlite3_reset(select);
-    return STATUS_OK;
-}
-
-/* Those written at `at` for the device of the record, by pid, in `arena`. */
-static enum status read_processes(struct store *store, const char *run_id, double at, struct arena *arena,
-                                  struct gpu_record *out, struct err *err)
-{
-    char fields[100], sql[300];
-    sqlite3_stmt *select;
-    bool row;
-    void *processes = NULL;
-    size_t count = 0;
-    table_fields(TABLE_PROCESSES, fields, sizeof fields);
-    snprintf(sql, sizeof sql,
-             "select %s from gpu_processes t where run_id = ?1 and wall_time = ?2 and gpu = ?3 order by pid",
-             fields);
-    enum status status = store_query(store, &select, err, sql, "sdn", run_id, at, out->gpu);
-    while (!status && !(status = store_step(store, select, &row, err)) && row) {
-        struct gpu_process *process = array_grow(arena, &processes, count, sizeof *process);
-        if (!process) {
-            sqlite3_reset(select);
-            return err_set(err, STATUS_NO_MEMORY, "run %s: no memory for a list of processes", run_id);
-        }
-        table_read(TABLE_PROCESSES, select, 0, arena, process);
-        count++;
-    }
-    out->processes = processes;
-    out->process_count = (int64_t)count;
+    if (isnan(*at)) return STATUS_OK;
+    status = table_list(store, &request, arena, &out->processes, &count, err);
+    if (!status) out->process_count = (int64_t)count;
     return status;
 }
 
@@ -64,75 +47,57 @@ static bool are_same(const struct gpu_record *a, const struct gpu_record *b)
     return true;
 }
 
-static enum status add_processes(struct store *store, const char *run_id, const struct gpu_record *record,
-                                 struct err *err)
+static enum status add(struct store *store, const char *run_id, const struct gpu_record *record,
+                       struct arena *arena, struct err *err)
 {
-    enum status status = STATUS_OK;
-    for (int64_t i = 0; !status && i < record->process_count; i++) {
-        sqlite3_stmt *insert;
-        status = table_insert(store, TABLE_PROCESSES, run_id, 0, &record->processes[i], &insert, err);
-        if (status) return status;
-        sqlite3_bind_double(insert, TABLE_PARAMETER(PROCESSES, wall_time), record->wall_time);
-        sqlite3_bind_int(insert, TABLE_PARAMETER(PROCESSES, gpu), record->gpu);
-        status = store_run(store, insert, err);
+    struct gpu_record before;
+    double at;
+    enum status status = read_processes(store, run_id, record->gpu, arena, &before, &at, err);
+    if (record->process_count < 0) {
+        at = NAN;
+    } else if (!are_same(&before, record)) {
+        at = record->wall_time;
+        for (int64_t i = 0; !status && i < record->process_count; i++) {
+            const struct gpu_process *process = &record->processes[i];
+            status = store_do(store, err,
+                              "insert or replace into gpu_processes(run_id, wall_time, gpu, pid, name, bytes)"
+                              " values(?1, ?2, ?3, ?4, ?5, nullif(?6, -1))",
+                              "sdnisi", run_id, at, record->gpu, process->pid, process->name, process->bytes);
+        }
     }
-    return status;
+    if (!status) status = table_add(store, TABLE_GPU, run_id, 0, record, err);
+    if (status) return status;
+    return store_do(
+        store, err,
+        "update gpu_samples set processes_at = ?4 where run_id = ?1 and wall_time = ?2 and gpu = ?3", "sdnd",
+        run_id, record->wall_time, record->gpu, at);
 }
-
-/* *at: when the processes that hold memory now were written; NaN: not known. */
-static enum status keep_processes(struct store *store, const char *run_id, const struct gpu_record *record,
-                                  double *at, struct err *err)
-{
-    struct gpu_record before = {.gpu = record->gpu, .process_count = -1};
-    struct arena arena;
-    *at = NAN;
-    if (record->process_count < 0) return STATUS_OK;
-    arena_init(&arena, 0);
-    enum status status = find_before(store, run_id, record, at, err);
-    if (!status && !isnan(*at)) status = read_processes(store, run_id, *at, &arena, &before, err);
-    if (!status && !are_same(&before, record)) {
-        *at = record->wall_time;
-        status = add_processes(store, run_id, record, err);
-    }
-    arena_release(&arena);
-    return status;
-}
-
-/* ---- samples ---- */
 
 enum status gpu_samples_add(struct store *store, const char *run_id, const struct gpu_record *record,
                             struct err *err)
 {
-    double processes_at;
-    sqlite3_stmt *insert;
+    struct arena arena;
     enum status status = store_begin(store, err);
     if (status) return status;
-    status = keep_processes(store, run_id, record, &processes_at, err);
-    if (!status) status = table_insert(store, TABLE_GPU, run_id, 0, record, &insert, err);
-    if (!status) {
-        store_bind_double(insert, TABLE_PARAMETER(GPU, processes_at), processes_at);
-        status = store_run(store, insert, err);
-    }
-    if (!status) return store_commit(store, err);
+    arena_init(&arena, 0);
+    status = add(store, run_id, record, &arena, err);
+    if (!status) status = store_commit(store, err);
     store_rollback(store);
+    arena_release(&arena);
     return status;
 }
 
 enum status gpu_samples_last(struct store *store, const char *run_id, struct arena *arena,
                              struct gpu_record *out, bool *found, struct err *err)
 {
-    char fields[400], sql[600];
-    sqlite3_stmt *select;
-    table_fields(TABLE_GPU, fields, sizeof fields);
-    snprintf(sql, sizeof sql,
-             "select processes_at, %s from gpu_samples t where run_id = ?1 order by wall_time desc limit 1",
-             fields);
-    enum status status = store_query(store, &select, err, sql, "s", run_id);
-    if (!status) status = store_step(store, select, found, err);
-    if (status || !*found) return status;
-    *out = (struct gpu_record){.process_count = -1};
-    table_read(TABLE_GPU, select, 1, arena, out);
-    double processes_at = store_column_double(select, 0);
-    sqlite3_reset(select);
-    return isnan(processes_at) ? STATUS_OK : read_processes(store, run_id, processes_at, arena, out, err);
+    struct table_request request = {TABLE_GPU, run_id, "order by wall_time desc", 1, .size = sizeof *out};
+    struct gpu_record *newest;
+    size_t count;
+    double at;
+    enum status status = table_list(store, &request, arena, &newest, &count, err);
+    if (status) return status;
+    *found = count > 0;
+    if (!count) return STATUS_OK;
+    *out = *newest;
+    return read_processes(store, run_id, out->gpu, arena, out, &at, err);
 }

@@ -27,10 +27,10 @@ struct memory_usage {
     struct memory_record *categories; /* as last recorded in the newest segment; in no particular order */
     size_t category_count;
     bool has_sample;
-    struct gpu_record sample; /* the last one of the run; its processes are in `others` */
+    struct gpu_record sample; /* the last one of the run */
     /* of that sample, who else held memory of the device, the largest first; with process_count below zero
        nobody knows */
-    const struct gpu_process *others;
+    struct gpu_process *others;
     size_t other_count;
     double reserve; /* share of the device that the run leaves free; NaN: its configuration does not say */
 };

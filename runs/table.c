@@ -62,8 +62,8 @@ static int bind_field(sqlite3_stmt *insert, int index, const struct column_info 
     }
 }
 
-enum status table_insert(struct store *store, enum store_table which, const char *run_id, int segment,
-                         const void *record, sqlite3_stmt **out, struct err *err)
+enum status table_add(struct store *store, enum store_table which, const char *run_id, int segment,
+                      const void *record, struct err *err)
 {
     const struct table_info *table = &store_tables[which];
     sqlite3_stmt *insert = store->inserts[which];
@@ -85,16 +85,7 @@ enum status table_insert(struct store *store, enum store_table which, const char
         else if (strcmp(column->name, "nan") == 0)
             sqlite3_bind_int(insert, index, nan);
     }
-    *out = insert;
-    return STATUS_OK;
-}
-
-enum status table_add(struct store *store, enum store_table table, const char *run_id, int segment,
-                      const void *record, struct err *err)
-{
-    sqlite3_stmt *insert;
-    enum status status = table_insert(store, table, run_id, segment, record, &insert, err);
-    return status ? status : store_run(store, insert, err);
+    return store_run(store, insert, err);
 }
 
 /* ---- reading ---- */

@@ -9,14 +9,8 @@
 #include "runs/columns.h"
 #include "runs/database.h"
 
-/* The parameter of a column in a statement of table_insert. */
-#define TABLE_PARAMETER(symbol, column) (COLUMN_##symbol##_##column - BEFORE_##symbol)
-
-/* The statement that stores a record, with its run, segment (where the table has one) and fields bound; run
- * it with store_run. In a KEYED table it replaces a row of its key. Texts are borrowed until then. */
-enum status table_insert(struct store *store, enum store_table table, const char *run_id, int segment,
-                         const void *record, sqlite3_stmt **out, struct err *err);
-/* The same, run. */
+/* Stores a record with its run, segment (where the table has one) and fields. In a KEYED table it replaces a
+ * row of its key. */
 enum status table_add(struct store *store, enum store_table table, const char *run_id, int segment,
                       const void *record, struct err *err);
 
