@@ -13,55 +13,46 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 
-static enum status refuse_writing(const struct store *store, struct err *err)
+#define LOCKED "the database is locked by another process (end what holds it, then try again)"
+
+/* What SQLite says as what happened, why as the system has it, and what to do. */
+static const struct {
+    int code;
+    enum status status;
+    bool explained; /* `why` belongs to it */
+    const char *what, *remedy;
+} causes[] = {
+    {SQLITE_BUSY, STATUS_BUSY, false, LOCKED, ""},
+    {SQLITE_LOCKED, STATUS_BUSY, false, LOCKED, ""},
+    {SQLITE_NOTADB, STATUS_CORRUPT, false, "is not a run database",
+     " (move it away, or set ANNEAL_HOME to another folder)"},
+    {SQLITE_CORRUPT, STATUS_CORRUPT, false, "the database is damaged",
+     " (restore a copy, or save what is left with `sqlite3 anneal.db .recover`)"},
+    {SQLITE_FULL, STATUS_IO, false, "cannot write: the disk is full", " (free some space)"},
+    {SQLITE_READONLY, STATUS_IO, false, "cannot write: the file or its folder is read-only",
+     " (set ANNEAL_HOME to a folder you may write to)"},
+    {SQLITE_PERM, STATUS_IO, true, "cannot write", " (set ANNEAL_HOME to a folder you may write to)"},
+    {SQLITE_CANTOPEN, STATUS_IO, true, "cannot open", " (set ANNEAL_HOME to a folder you may write to)"},
+    {SQLITE_IOERR, STATUS_IO, true, "cannot read or write", ""},
+    {SQLITE_NOMEM, STATUS_NO_MEMORY, false, "not enough memory", ""},
+    {SQLITE_OK, STATUS_FAILED, true, "SQLite failed", ""}, /* any other */
+};
+
+static enum status fail(const struct store *store, int code, struct err *err)
 {
-    return err_set(err, STATUS_IO,
-                   "%s: cannot write: the file or its folder is read-only (set ANNEAL_HOME to a folder you "
-                   "may write to)",
-                   store->path);
+    size_t i = 0;
+    while (causes[i].code != code && causes[i].code != SQLITE_OK) i++;
+    int system = causes[i].status == STATUS_IO ? sqlite3_system_errno(store->db) : 0;
+    const char *why = system ? strerror(system) : sqlite3_errmsg(store->db);
+    return err_set(err, causes[i].status, "%s: %s%s%s%s", store->path, causes[i].what,
+                   causes[i].explained ? ": " : "", causes[i].explained ? why : "", causes[i].remedy);
 }
 
 enum status store_error(const struct store *store, struct err *err)
 {
     if (store->explain) return store->explain(store, err);
-    int code = sqlite3_errcode(store->db), system = sqlite3_system_errno(store->db);
-    const char *path = store->path;
-    switch (code & 0xff) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return err_set(
-            err, STATUS_BUSY,
-            "%s: the database is locked by another process for more than %.3g s (end what holds it, then "
-            "try again)",
-            path, store->busy_ms / 1000.0);
-    case SQLITE_NOTADB:
-        return err_set(err, STATUS_CORRUPT,
-                       "%s: is not a run database (move it away, or set ANNEAL_HOME to another folder)",
-                       path);
-    case SQLITE_CORRUPT:
-        return err_set(err, STATUS_CORRUPT,
-                       "%s: the database is damaged: %s (restore a copy, or save what is left with "
-                       "`sqlite3 anneal.db .recover`)",
-                       path, sqlite3_errmsg(store->db));
-    case SQLITE_FULL:
-        return err_set(err, STATUS_IO, "%s: cannot write: the disk is full (free some space)", path);
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-        return refuse_writing(store, err);
-    case SQLITE_CANTOPEN:
-        return err_set(err, STATUS_IO, "%s: cannot open: %s (set ANNEAL_HOME to a folder you may write to)",
-                       path, system ? strerror(system) : sqlite3_errmsg(store->db));
-    case SQLITE_IOERR:
-        if ((code = sqlite3_extended_errcode(store->db)) == SQLITE_IOERR_NOMEM) break;
-        return err_set(err, STATUS_IO, "%s: cannot %s: %s", path,
-                       code == SQLITE_IOERR_READ ? "read" : "write",
-                       system ? strerror(system) : sqlite3_errmsg(store->db));
-    case SQLITE_NOMEM:
-        break;
-    default:
-        return err_set(err, STATUS_FAILED, "%s: %s", path, sqlite3_errmsg(store->db));
-    }
-    return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", path);
+    int code = sqlite3_extended_errcode(store->db);
+    return fail(store, code == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : code & 0xff, err);
 }
 
 enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **out, struct err *err)
@@ -128,6 +119,22 @@ enum status store_do(struct store *store, struct err *err, const char *sql, cons
     return status ? status : store_run(store, statement, err);
 }
 
+enum status store_number(struct store *store, int64_t *out, int64_t absent, struct err *err, const char *sql,
+                         const char *types, ...)
+{
+    sqlite3_stmt *select;
+    bool row;
+    va_list args;
+    va_start(args, types);
+    enum status status = query(store, &select, err, sql, types, args);
+    va_end(args);
+    if (!status) status = store_step(store, select, &row, err);
+    if (status) return status;
+    *out = row ? store_column_int(select, 0, absent) : absent;
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
 enum status store_step(struct store *store, sqlite3_stmt *statement, bool *row, struct err *err)
 {
     int code = sqlite3_step(statement);
@@ -160,12 +167,7 @@ enum status store_lock(struct store *store, int patience_ms, struct err *err)
     while (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return err_set(err, STATUS_IO, "%s.lock: cannot lock: %s", store->path, strerror(errno));
-        if (clock_monotonic() > deadline)
-            return err_set(
-                err, STATUS_BUSY,
-                "%s: the database is locked by another process for more than %.3g s (end what holds it, "
-                "then try again)",
-                store->path, store->busy_ms / 1000.0);
+        if (clock_monotonic() > deadline) return fail(store, SQLITE_BUSY, err);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 8000000) pause.tv_nsec *= 2;
     }
@@ -179,7 +181,7 @@ void store_unlock(struct store *store)
 
 enum status store_begin(struct store *store, struct err *err)
 {
-    if (store->lock_fd < 0) return refuse_writing(store, err);
+    if (store->lock_fd < 0) return fail(store, SQLITE_READONLY, err);
     enum status status = store->serialize ? store_lock(store, store->busy_ms, err) : STATUS_OK;
     if (status) return status;
     sqlite3_stmt *begin;

@@ -20,8 +20,9 @@
 
 enum {
     STORE_STATEMENTS_MAX = 256,
-    STORE_BUSY_MS = 5000,          /* how long a lock of somebody else is waited for */
-    STORE_CHECKPOINT_PAGES = 1000, /* log pages after which a commit checkpoints */
+    STORE_BUSY_MS = 5000,              /* how long a lock of somebody else is waited for */
+    STORE_CHECKPOINT_PAGES = 1000,     /* log pages after which a commit checkpoints */
+    STORE_APPLICATION_ID = 0x414e4e4c, /* "ANNL", in PRAGMA application_id */
 };
 
 struct store {
@@ -40,12 +41,9 @@ struct store {
         char *sql;
         sqlite3_stmt *handle;
     } statements[STORE_STATEMENTS_MAX];
-    sqlite3_stmt *inserts[TABLE_COUNT]; /* of them, those of table_insert; NULL: not yet prepared */
+    sqlite3_stmt *inserts[TABLE_COUNT]; /* of them, those of table_add; NULL: not yet prepared */
     size_t statement_count;
 };
-
-/* store_open with a patience of its own, in milliseconds. */
-enum status store_open_patiently(const char *home, int busy_ms, struct store **out, struct err *err);
 
 /* The statement for this SQL, reset and with nothing bound. Owned by the handle: two users of one text share
  * it. */
@@ -57,6 +55,10 @@ enum status store_query(struct store *store, sqlite3_stmt **out, struct err *err
                         const char *types, ...);
 /* The same for a statement that returns no rows, run. */
 enum status store_do(struct store *store, struct err *err, const char *sql, const char *types, ...);
+
+/* The whole number in the first column of the first row; `absent` where that is NULL, or there is no row. */
+enum status store_number(struct store *store, int64_t *out, int64_t absent, struct err *err, const char *sql,
+                         const char *types, ...);
 
 /* One step: *row says whether there is one. When there is none the statement has been reset, so that it holds
  * no snapshot; a caller that stops early resets it itself. */

@@ -67,17 +67,10 @@ enum status series_best_steps(struct store *store, const char *run_id, size_t li
 
 enum status series_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err)
 {
-    sqlite3_stmt *select;
-    bool row;
-    enum status status = store_query(store, &select, err,
-                                     "select sum(peak) from (select max(peak_bytes) peak from memory"
-                                     " where run_id = ?1 group by category)",
-                                     "s", run_id);
-    if (!status) status = store_step(store, select, &row, err);
-    if (status) return status;
-    *bytes = row ? store_column_int(select, 0, -1) : -1;
-    sqlite3_reset(select);
-    return STATUS_OK;
+    return store_number(store, bytes, -1, err,
+                        "select sum(peak) from (select max(peak_bytes) peak from memory where run_id = ?1"
+                        " group by category)",
+                        "s", run_id);
 }
 
 enum status series_last_step(struct store *store, const char *run_id, struct step_record *out,

@@ -79,18 +79,10 @@ enum status rollup_add(struct rollup *rollup, struct store *store, const char *r
 
 enum status rollup_end(struct store *store, const char *run_id, int level, int64_t *end, struct err *err)
 {
-    sqlite3_stmt *statement;
-    bool row;
-    enum status status =
-        store_query(store, &statement, err,
-                    "select max(first_step) from rollup where run_id = ?1 and metric = 'loss' and level = ?2",
-                    "si", run_id, rollup_level[level]);
-    if (!status) status = store_step(store, statement, &row, err);
-    if (status) return status;
-    int64_t newest = row ? store_column_int(statement, 0, -1) : -1;
-    *end = newest < 0 ? 0 : newest + rollup_level[level];
-    sqlite3_reset(statement);
-    return STATUS_OK;
+    return store_number(store, end, 0, err,
+                        "select max(first_step) + ?2 from rollup where run_id = ?1 and metric = 'loss' and"
+                        " level = ?2",
+                        "si", run_id, rollup_level[level]);
 }
 
 /* Adds the steps first to end - 1 that count. */

@@ -123,14 +123,9 @@ static int add_param(void *context, const char *section, const char *key, const 
     return 1;
 }
 
-static enum status id_is_taken(struct store *store, const char *id, bool *taken, struct err *err)
+static enum status count_id(struct store *store, const char *id, int64_t *count, struct err *err)
 {
-    sqlite3_stmt *select;
-    enum status status = store_query(store, &select, err, "select 1 from runs where id = ?1", "s", id);
-    if (status) return status;
-    status = store_step(store, select, taken, err);
-    sqlite3_reset(select);
-    return status;
+    return store_number(store, count, 0, err, "select count(*) from runs where id = ?1", "s", id);
 }
 
 /* Makes runs/<id> for the first id that is free: <stem>, <stem>-2, <stem>-3, … Inside the transaction that
@@ -141,12 +136,12 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
     snprintf(path, sizeof path, "%s/runs", store_home(store));
     enum status status = file_make_folders(path, err);
     for (int attempt = 1; !status && attempt < 10000; attempt++) {
-        bool taken = false;
+        int64_t taken;
         if (attempt == 1)
             snprintf(id, RUN_ID_MAX, "%s", stem);
         else
             snprintf(id, RUN_ID_MAX, "%.80s-%d", stem, attempt);
-        status = id_is_taken(store, id, &taken, err);
+        status = count_id(store, id, &taken, err);
         if (status || taken) continue;
         run_folder(store, id, path, sizeof path);
         if (mkdir(path, 0777) == 0) return STATUS_OK;
@@ -257,9 +252,9 @@ static enum status delete_rows(struct store *store, enum store_table table, cons
 enum status run_delete(struct store *store, const char *id, struct err *err)
 {
     char folder[PATH_MAX];
-    bool exists;
+    int64_t exists;
     struct run_lock lock;
-    enum status status = id_is_taken(store, id, &exists, err);
+    enum status status = count_id(store, id, &exists, err);
     if (status) return status;
     if (!exists) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
     if (strchr(id, '/'))

@@ -1,4 +1,8 @@
-/* See store.h. Opening and closing a handle, and noticing what other connections commit.
+/* See store.h. Opening and closing a handle, bringing the schema up to date, and noticing what other
+ * connections commit.
+ *
+ * PRAGMA user_version is the version of columns.def; what leads there is one transaction, and a published
+ * version never changes.
  *
  * Where nothing can be written, SQLite reads a database with its write-ahead log in three ways. With the
  * log's index (anneal.db-shm) at hand it needs nothing more, and sees what a trainer elsewhere commits.
@@ -14,9 +18,108 @@
 
 #include "core/base/file.h"
 #include "runs/database.h"
-#include "runs/schema.h"
 
 enum { SQLITE_WITHOUT_RESET_RACE = 3051003 };
+
+/* ---- the schema: from an earlier version to that of columns.def ---- */
+
+static const struct {
+    const char *name, *table, *columns;
+    int since;
+} indexes[] = {
+#define INDEX(name, since, table, columns) {#name, #table, columns, since},
+#include "runs/columns.def"
+};
+
+static void write_table(FILE *out, const struct table_info *table)
+{
+    fprintf(out, "create table %s(", table->name);
+    for (int c = table->first; c < table->end; c++) {
+        const struct column_info *column = &store_columns[c];
+        if (column->since > table->since) continue;
+        fprintf(out, "%s%s %s", c > table->first ? ", " : "", column->name, column->sql);
+    }
+    if (table->keyed)
+        fprintf(out, ", primary key(run_id, %s)) without rowid;", table->order);
+    else
+        fprintf(out, ");");
+}
+
+/* Writes the SQL that leads from version - 1 to `version`. */
+static void write_migration(FILE *out, int version)
+{
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        const struct table_info *table = &store_tables[t];
+        if (table->since == version) write_table(out, table);
+        for (int c = table->first; c < table->end && table->since < version; c++)
+            if (store_columns[c].since == version)
+                fprintf(out, "alter table %s add column %s %s;", table->name, store_columns[c].name,
+                        store_columns[c].sql);
+    }
+    for (size_t i = 0; i < sizeof indexes / sizeof *indexes; i++)
+        if (indexes[i].since == version)
+            fprintf(out, "create index %s on %s(%s);", indexes[i].name, indexes[i].table, indexes[i].columns);
+    fprintf(out, "pragma application_id = %d; pragma user_version = %d;", STORE_APPLICATION_ID, version);
+}
+
+/* STATUS_CORRUPT for a database that is not a run store, STATUS_FAILED for one from a newer anneal. Only
+ * reads. */
+static enum status check_version(struct store *store, int64_t *version, struct err *err)
+{
+    int64_t application, tables;
+    /* one snapshot: another process may be creating the tables right now */
+    bool alone = sqlite3_get_autocommit(store->db);
+    enum status status = alone ? store_read_begin(store, err) : STATUS_OK;
+    if (!status) status = store_number(store, &tables, 0, err, "select count(*) from sqlite_master", "");
+    if (!status) status = store_number(store, version, 0, err, "pragma user_version", "");
+    if (!status) status = store_number(store, &application, 0, err, "pragma application_id", "");
+    if (alone) store_read_end(store);
+    if (status) return status;
+    bool empty = application == 0 && *version == 0 && tables == 0;
+    if ((application != STORE_APPLICATION_ID && !empty) || *version < 0)
+        return err_set(
+            err, STATUS_CORRUPT,
+            "%s: is the database of another program (move it away, or set ANNEAL_HOME to another folder)",
+            store->path);
+    if (*version <= STORE_VERSION) return STATUS_OK;
+    return err_set(err, STATUS_FAILED,
+                   "%s: was written by a newer anneal (its version is %lld, this one knows up to %d; update "
+                   "anneal, or set ANNEAL_HOME to another folder)",
+                   store->path, (long long)*version, STORE_VERSION);
+}
+
+/* Inside a transaction: from `version` to today's. */
+static enum status apply_migrations(struct store *store, int64_t version, struct err *err)
+{
+    char *sql = NULL;
+    size_t size;
+    FILE *out = open_memstream(&sql, &size);
+    while (out && version < STORE_VERSION) write_migration(out, (int)++version);
+    enum status status = STATUS_NO_MEMORY;
+    if (out && fclose(out) == 0)
+        status = store_exec(store, sql, err);
+    else
+        err_set(err, status, "%s: not enough memory", store->path);
+    free(sql);
+    return status;
+}
+
+/* Several processes may do so at once. */
+static enum status migrate(struct store *store, struct err *err)
+{
+    int64_t version;
+    enum status status = check_version(store, &version, err);
+    if (status || version == STORE_VERSION) return status;
+    status = store_begin(store, err);
+    if (status) return status;
+    status = check_version(store, &version, err); /* again: another process may have been faster */
+    if (!status) status = apply_migrations(store, version, err);
+    if (!status) status = store_commit(store, err);
+    store_rollback(store);
+    return status;
+}
+
+/* ---- where it can be written ---- */
 
 static int log_grew(void *context, sqlite3 *db, const char *name, int pages)
 {
@@ -76,7 +179,8 @@ static enum status set_up(struct store *store, struct err *err)
     sqlite3_wal_autocheckpoint(store->db, 0);
     sqlite3_wal_hook(store->db, log_grew, store);
     if (store->serialize) sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    enum status status = schema_check(store, STORE_VERSION, NULL, err);
+    int64_t version;
+    enum status status = check_version(store, &version, err);
     if (status) return status;
     if (sqlite3_db_readonly(store->db, "main") == 1)
         return err_set(
@@ -85,7 +189,7 @@ static enum status set_up(struct store *store, struct err *err)
             store->path);
     status = set_mode(store, err);
     if (!status) status = store_exec(store, settings, err);
-    return status ? status : schema_migrate(store, NULL, STORE_VERSION, err);
+    return status ? status : migrate(store, err);
 }
 
 /* ---- where nothing can be written ---- */
@@ -132,7 +236,7 @@ static enum status set_up_to_read(struct store *store, struct err *err)
     sqlite3_busy_timeout(store->db, store->busy_ms);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     enum status status = alone ? store_exec(store, "pragma locking_mode = exclusive", err) : STATUS_OK;
-    if (!status) status = schema_check(store, STORE_VERSION, &version, err);
+    if (!status) status = check_version(store, &version, err);
     if (!status && version < STORE_VERSION)
         return err_set(err, STATUS_FAILED,
                        "%s: was written by an older anneal and must be brought up to date, but is read-only "
@@ -143,12 +247,12 @@ static enum status set_up_to_read(struct store *store, struct err *err)
 
 /* ---- opening ---- */
 
-static enum status open_at(const char *home, int busy_ms, bool to_read, struct store **out, struct err *err)
+static enum status open_at(const char *home, bool to_read, struct store **out, struct err *err)
 {
     struct store *store = calloc(1, sizeof *store);
     if (!store) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", home);
     store->lock_fd = -1;
-    store->busy_ms = busy_ms;
+    store->busy_ms = STORE_BUSY_MS;
     enum status status;
     if (snprintf(store->home, sizeof store->home, "%s", home) >= (int)sizeof store->home ||
         snprintf(store->path, sizeof store->path, "%s/anneal.db", home) >= (int)sizeof store->path) {
@@ -164,11 +268,6 @@ static enum status open_at(const char *home, int busy_ms, bool to_read, struct s
         err_prefix(err, "cannot keep runs (set ANNEAL_HOME to a folder you may write to)");
         goto out;
     }
-    if (file_is_folder(store->path)) {
-        status =
-            err_set(err, STATUS_CORRUPT, "%s: is a folder, not a run database (move it away)", store->path);
-        goto out;
-    }
     status = open_lock(store, err);
     if (!status) status = set_up(store, err);
 out:
@@ -179,19 +278,14 @@ out:
     return status;
 }
 
-enum status store_open_patiently(const char *home, int busy_ms, struct store **out, struct err *err)
-{
-    return open_at(home, busy_ms, false, out, err);
-}
-
 enum status store_open(const char *home, struct store **out, struct err *err)
 {
-    return open_at(home, STORE_BUSY_MS, false, out, err);
+    return open_at(home, false, out, err);
 }
 
 enum status store_open_to_read(const char *home, struct store **out, struct err *err)
 {
-    return open_at(home, STORE_BUSY_MS, true, out, err);
+    return open_at(home, true, out, err);
 }
 
 void store_close(struct store *store)
@@ -214,16 +308,9 @@ const char *store_home(const struct store *store)
 
 int64_t store_version(struct store *store)
 {
-    sqlite3_stmt *pragma;
-    bool row = false;
-    if (store_prepare(store, "pragma data_version", &pragma, NULL) || store_step(store, pragma, &row, NULL) ||
-        !row)
-        return store->version;
-    int64_t now = sqlite3_column_int64(pragma, 0);
-    sqlite3_reset(pragma);
-    if (now != store->data_version) {
-        store->data_version = now;
-        store->version++;
-    }
+    int64_t now;
+    if (store_number(store, &now, 0, NULL, "pragma data_version", "")) return store->version;
+    if (now != store->data_version) store->version++;
+    store->data_version = now;
     return store->version;
 }

@@ -267,20 +267,6 @@ static void look_for_orders(struct writer *writer)
     sqlite3_reset(select);
 }
 
-static enum status skip_old_orders(struct writer *writer, struct err *err)
-{
-    sqlite3_stmt *select;
-    bool row;
-    enum status status =
-        store_query(writer->store, &select, err, "select max(id) from orders where run_id = ?1", "s",
-                    writer->journal.run_id);
-    if (!status) status = store_step(writer->store, select, &row, err);
-    if (status) return status;
-    writer->newest_order = store_column_int(select, 0, 0);
-    sqlite3_reset(select);
-    return STATUS_OK;
-}
-
 /* ---- the thread ---- */
 
 static struct writer_demand demand_of(struct writer *writer)
@@ -349,7 +335,9 @@ static enum status start(struct writer *writer, struct err *err)
         return err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", run_id);
     enum status status = store_open(writer->options.home, &writer->store, err);
     if (!status) status = journal_begin(&writer->journal, writer->store, run_id, err);
-    if (!status) status = skip_old_orders(writer, err);
+    if (!status)
+        status = store_number(writer->store, &writer->newest_order, 0, err,
+                              "select max(id) from orders where run_id = ?1", "s", run_id);
     if (status) return status;
     int code = thread_start(&writer->thread, run, writer);
     return code ? err_set(err, STATUS_FAILED, "recording run %s: cannot start a thread: %s", run_id,

@@ -114,14 +114,10 @@ static enum status make_segments(struct import *import, const char *id, double n
 static enum status make_rollups(struct import *import, const char *id)
 {
     struct rollup rollup;
-    sqlite3_stmt *select;
-    bool row;
-    enum status status = store_query(import->store, &select, import->err,
-                                     "select max(step) from steps where run_id = ?1", "s", id);
-    if (!status) status = store_step(import->store, select, &row, import->err);
+    int64_t last;
+    enum status status = store_number(import->store, &last, -1, import->err,
+                                      "select max(step) from steps where run_id = ?1", "s", id);
     if (status) return status;
-    int64_t last = store_column_int(select, 0, -1);
-    sqlite3_reset(select);
     return last < 0 ? STATUS_OK : rollup_begin(&rollup, import->store, id, last + 1, import->err);
 }
 

@@ -29,7 +29,7 @@ static void expect_open_for_all(struct store *store, const char *home)
     struct store *other;
     assert_true(sqlite3_get_autocommit(store->db));
     assert_false(store->writing);
-    assert_int_equal(store_open_patiently(home, 0, &other, &err), STATUS_OK);
+    assert_int_equal(store_open(home, &other, &err), STATUS_OK);
     if (store_begin(other, &err)) fail_msg("%s", err.text);
     store_rollback(other);
     store_close(other);

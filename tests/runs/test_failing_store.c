@@ -53,7 +53,7 @@ static void a_checkpoint_waits_for_no_store_that_fails(void **state)
     double start = clock_monotonic();
     assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 300, &err), STATUS_BUSY);
     assert_true(clock_monotonic() - start < 150);
-    if (!strstr(err.text, "are not stored yet: ") || !strstr(err.text, "anneal.db: no"))
+    if (!strstr(err.text, "are not stored yet: ") || !strstr(err.text, "anneal.db: SQLite failed: no"))
         fail_msg("%s", err.text);
     store_fixture_sql(c.home, "drop trigger no");
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);

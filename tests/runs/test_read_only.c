@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "core/base/file.h"
-#include "runs/schema.h"
+#include "runs/database.h"
 #include "store_fixture.h"
 
 /* Two names of one folder. */

@@ -13,7 +13,7 @@
 #include <sqlite3.h>
 
 #include "core/base/file.h"
-#include "runs/schema.h"
+#include "runs/database.h"
 #include "tests/runs/store_fixture.h"
 
 /* What the releases ran, word for word: never changed, a new one is added when a release has shipped it. */
@@ -129,7 +129,7 @@ static void make_published(const char *home, int count)
     for (int i = 0; i < count; i++)
         if (sqlite3_exec(db, published[i], NULL, NULL, NULL)) fail_msg("%s", sqlite3_errmsg(db));
     snprintf(stamp, sizeof stamp, "pragma application_id = %d; pragma user_version = %d",
-             SCHEMA_APPLICATION_ID, count);
+             STORE_APPLICATION_ID, count);
     assert_int_equal(sqlite3_exec(db, stamp, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(
         sqlite3_exec(db,
