@@ -30,7 +30,7 @@ struct memory_usage {
     struct gpu_record sample; /* the last one of the run */
     /* of that sample, who else held memory of the device, the largest first; with process_count below zero
        nobody knows */
-    struct gpu_process *others;
+    const struct gpu_process *others;
     size_t other_count;
     double reserve; /* share of the device that the run leaves free; NaN: its configuration does not say */
 };
