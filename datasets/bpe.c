@@ -1,221 +1,156 @@
 /* See bpe.h. */
 #include "datasets/bpe.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/base/arena.h"
-#include "datasets/pretokenizer.h"
+#include "datasets/heap.h"
 
-/* Pieces up to CACHED_BYTES are remembered with their ids; of longer ones hardly any comes twice. */
-enum { CACHED_BYTES = 64, CACHE_ENTRIES = 1 << 18, PIECE_BYTES = 1 << 26, SINK_IDS = 1 << 14 };
+/* Short pieces of few ids are remembered, each in a line of the cache of its own; a later one of the same
+ * hash takes the place of an earlier. */
+enum {
+    CACHED_BYTES = 30,
+    CACHED_IDS = 8,
+    CACHE_LINES = 1 << 16,
+    PIECE_BYTES = 1 << 26,
+    PENDING_IDS = 1 << 14
+};
 
 #define NO_ID UINT32_MAX
 
-struct merge_slot {
-    uint64_t pair; /* left << 32 | right; UINT64_MAX: empty */
-    uint32_t rank, result;
-};
-
-struct bpe {
-    struct arena arena; /* everything the definition points to */
-    struct bpe_spec spec;
-    struct merge_slot *merges; /* open addressing; a power of two of them */
-    size_t merge_mask;
-    uint32_t *ids; /* ids by hash of their bytes, NO_ID: empty; only with ignore_merges */
-    size_t id_mask;
-    uint32_t byte_id[256];
-    struct added_set raw, normalized;
-    struct pretokenizer *pretokenizer;
+/* Added tokens ready for searching. */
+struct added_set {
+    size_t count;
+    uint32_t first[257];         /* those beginning with byte b are first[b] … first[b+1]-1 */
+    struct added_token tokens[]; /* by first byte, then longest first */
 };
 
 /* ---- the definition ---- */
 
-static size_t table_size(size_t entries)
+static int by_precedence(const void *a, const void *b)
 {
-    size_t size = 16;
-    while (size < 2 * entries) size *= 2;
-    return size;
+    const struct added_token *x = a, *y = b;
+    unsigned char first_x = (unsigned char)x->content[0], first_y = (unsigned char)y->content[0];
+    if (first_x != first_y) return first_x < first_y ? -1 : 1;
+    if (x->n != y->n) return x->n > y->n ? -1 : 1;
+    int order = memcmp(x->content, y->content, x->n);
+    return order ? order : (x->id > y->id) - (x->id < y->id);
 }
 
-static uint64_t pair_of(uint32_t left, uint32_t right)
+static struct added_set *added_set_new(struct bpe *bpe, bool normalized)
 {
-    return (uint64_t)left << 32 | right;
+    struct added_set *set = arena_alloc(&bpe->arena, sizeof *set + bpe->added_count * sizeof *set->tokens);
+    if (!set) return NULL;
+    for (size_t i = 0; i < bpe->added_count; i++)
+        if (bpe->added[i].normalized == normalized) set->tokens[set->count++] = bpe->added[i];
+    qsort(set->tokens, set->count, sizeof *set->tokens, by_precedence);
+    for (size_t i = 0; i < set->count; i++) set->first[(unsigned char)set->tokens[i].content[0] + 1]++;
+    for (int b = 0; b < 256; b++) set->first[b + 1] += set->first[b];
+    return set;
 }
 
-static uint64_t mix(uint64_t x)
+/* The first match in text at or after `start`, its position in *where; NULL when there is none. */
+static const struct added_token *added_set_find(const struct added_set *set, const char *text, size_t n,
+                                                size_t start, size_t *where)
 {
-    x ^= x >> 32;
-    x *= 0x9E3779B97F4A7C15u;
-    return x ^ (x >> 29);
-}
-
-static struct merge_slot *merge_slot(const struct bpe *bpe, uint64_t pair)
-{
-    size_t at = mix(pair) & bpe->merge_mask;
-    while (bpe->merges[at].pair != pair && bpe->merges[at].pair != UINT64_MAX)
-        at = (at + 1) & bpe->merge_mask;
-    return &bpe->merges[at];
-}
-
-/* Where the token with these bytes is, or would go, in bpe->ids. */
-static uint32_t *id_slot(const struct bpe *bpe, const char *bytes, size_t n)
-{
-    size_t at = XXH3_64bits(bytes, n) & bpe->id_mask;
-    for (; bpe->ids[at] != NO_ID; at = (at + 1) & bpe->id_mask) {
-        const struct bpe_token *token = &bpe->spec.tokens[bpe->ids[at]];
-        if (token->n == n && memcmp(token->bytes, bytes, n) == 0) break;
+    for (size_t i = start; i < n && set->count; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        for (uint32_t t = set->first[byte]; t < set->first[byte + 1]; t++) {
+            const struct added_token *token = &set->tokens[t];
+            if (token->n > n - i || memcmp(token->content, text + i, token->n) != 0) continue;
+            *where = i;
+            return token;
+        }
     }
-    return &bpe->ids[at];
+    return NULL;
 }
 
-static bool copy_tokens(struct bpe *bpe, const struct bpe_spec *spec)
+/* The rank of the merge of two neighbours, HASH_NONE where they do not merge. */
+static uint32_t find_merge(const struct bpe *bpe, uint32_t left, uint32_t right)
 {
-    struct bpe_token *tokens = arena_alloc_array(&bpe->arena, spec->vocab_size, sizeof *tokens);
-    if (!tokens) return false;
-    for (size_t i = 0; i < spec->vocab_size; i++) {
-        tokens[i] = spec->tokens[i];
-        if (!tokens[i].n) continue;
-        char *bytes = arena_alloc(&bpe->arena, tokens[i].n);
-        if (!bytes) return false;
-        tokens[i].bytes = memcpy(bytes, spec->tokens[i].bytes, tokens[i].n);
-    }
-    bpe->spec.tokens = tokens;
-    return true;
+    uint64_t hash = hash_pair(left, right), at = hash;
+    uint32_t rank;
+    while ((rank = hash_index_next(&bpe->merge_index, hash, &at)) != HASH_NONE)
+        if (bpe->merges[rank].left == left && bpe->merges[rank].right == right) break;
+    return rank;
 }
 
-static bool copy_rest(struct bpe *bpe, const struct bpe_spec *spec)
+static uint32_t find_id(const struct bpe *bpe, const char *bytes, size_t n)
 {
-    struct bpe_merge *merges = arena_alloc_array(&bpe->arena, spec->merge_count, sizeof *merges);
-    const char **patterns = arena_alloc_array(&bpe->arena, spec->pattern_count, sizeof *patterns);
-    struct added_token *added = arena_alloc_array(&bpe->arena, spec->added_count, sizeof *added);
-    if (!merges || !patterns || !added) return false;
-    if (spec->merge_count) memcpy(merges, spec->merges, spec->merge_count * sizeof *merges);
-    for (size_t i = 0; i < spec->pattern_count; i++)
-        if (!(patterns[i] = arena_strdup(&bpe->arena, spec->patterns[i]))) return false;
-    for (size_t i = 0; i < spec->added_count; i++) {
-        added[i] = spec->added[i];
-        char *content = arena_alloc(&bpe->arena, added[i].n);
-        if (!content) return false;
-        added[i].content = memcpy(content, spec->added[i].content, added[i].n);
-    }
-    bpe->spec.merges = merges;
-    bpe->spec.patterns = patterns;
-    bpe->spec.added = added;
-    return true;
+    uint64_t hash = XXH3_64bits(bytes, n), at = hash;
+    uint32_t id;
+    while ((id = hash_index_next(&bpe->id_index, hash, &at)) != HASH_NONE)
+        if (bpe->tokens[id].n == n && memcmp(bpe->tokens[id].bytes, bytes, n) == 0) break;
+    return id;
 }
 
+/* From the last to the first: of two that are alike the later one counts. */
 static bool fill_tables(struct bpe *bpe)
 {
-    const struct bpe_spec *spec = &bpe->spec;
-    size_t slots = table_size(spec->merge_count),
-           ids = table_size(spec->ignore_merges ? spec->vocab_size : 0);
-    bpe->merges = arena_alloc_array(&bpe->arena, slots, sizeof *bpe->merges);
-    bpe->ids = arena_alloc_array(&bpe->arena, ids, sizeof *bpe->ids);
-    if (!bpe->merges || !bpe->ids) return false;
-    bpe->merge_mask = slots - 1;
-    bpe->id_mask = ids - 1;
-    memset(bpe->merges, 0xFF, slots * sizeof *bpe->merges);
-    memset(bpe->ids, 0xFF, ids * sizeof *bpe->ids);
-    for (size_t rank = 0; rank < spec->merge_count; rank++) {
-        uint64_t pair = pair_of(spec->merges[rank].left, spec->merges[rank].right);
-        *merge_slot(bpe, pair) = (struct merge_slot){pair, (uint32_t)rank, spec->merges[rank].result};
+    bool ok = (bpe->raw = added_set_new(bpe, false)) && (bpe->normalized = added_set_new(bpe, true));
+    for (size_t rank = bpe->merge_count; ok && rank-- > 0;) {
+        const struct bpe_merge *merge = &bpe->merges[rank];
+        if (find_merge(bpe, merge->left, merge->right) == HASH_NONE)
+            ok = hash_index_add(&bpe->merge_index, hash_pair(merge->left, merge->right), rank);
     }
     memset(bpe->byte_id, 0xFF, sizeof bpe->byte_id);
-    for (size_t id = 0; id < spec->vocab_size; id++) {
-        const struct bpe_token *token = &spec->tokens[id];
+    for (size_t id = bpe->vocab_size; ok && id-- > 0;) {
+        const struct bpe_token *token = &bpe->tokens[id];
         if (token->literal || !token->n) continue;
-        if (token->n == 1) bpe->byte_id[(unsigned char)token->bytes[0]] = (uint32_t)id;
-        if (spec->ignore_merges) *id_slot(bpe, token->bytes, token->n) = (uint32_t)id;
+        uint32_t *byte_id = &bpe->byte_id[(unsigned char)token->bytes[0]];
+        if (token->n == 1 && *byte_id == NO_ID) *byte_id = (uint32_t)id;
+        if (bpe->ignore_merges && find_id(bpe, token->bytes, token->n) == HASH_NONE)
+            ok = hash_index_add(&bpe->id_index, XXH3_64bits(token->bytes, token->n), id);
     }
-    return true;
+    return ok;
 }
 
-enum status bpe_new(const struct bpe_spec *spec, const char *name, struct bpe **out, struct err *err)
+enum status bpe_finish(struct bpe *bpe, const char *name, struct err *err)
 {
-    enum status status;
-    struct bpe *bpe = calloc(1, sizeof *bpe);
-    if (!bpe) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory for the tokenizer", name);
-    arena_init(&bpe->arena, 1 << 16);
-    bpe->spec = *spec;
-    if (spec->vocab_size > BPE_VOCAB_MAX || spec->merge_count > UINT32_MAX / 2) {
-        status = err_set(err, STATUS_FAILED, "%s: %zu tokens and %zu merges are too many (at most %d tokens)",
-                         name, spec->vocab_size, spec->merge_count, BPE_VOCAB_MAX);
-        goto out;
-    }
-    for (size_t i = 0; i < spec->merge_count; i++) {
-        const struct bpe_merge *merge = &spec->merges[i];
-        if (merge->left < spec->vocab_size && merge->right < spec->vocab_size &&
-            merge->result < spec->vocab_size)
-            continue;
-        status =
-            err_set(err, STATUS_CORRUPT, "%s: merge %zu names an id that is not in the vocabulary", name, i);
-        goto out;
-    }
-    if (!copy_tokens(bpe, spec) || !copy_rest(bpe, spec) || !fill_tables(bpe)) {
-        status =
-            err_set(err, STATUS_NO_MEMORY, "%s: not enough memory for %zu tokens", name, spec->vocab_size);
-        goto out;
-    }
-    for (int byte = 0; byte < 256; byte++) {
-        if (bpe->byte_id[byte] != NO_ID) continue;
-        status = err_set(
-            err, STATUS_FAILED,
-            "%s: no token for the byte 0x%02x, so some text would be lost (train the tokenizer with the "
-            "whole byte-level alphabet)",
-            name, byte);
-        goto out;
-    }
-    if ((status = added_set_init(&bpe->raw, bpe->spec.added, spec->added_count, false, err)) ||
-        (status = added_set_init(&bpe->normalized, bpe->spec.added, spec->added_count, true, err)))
-        goto out;
-    status = pretokenizer_new(spec->patterns, spec->pattern_count, name, &bpe->pretokenizer, err);
-out:
-    if (status)
-        bpe_free(bpe);
-    else
-        *out = bpe;
-    return status;
+    if (bpe->vocab_size > BPE_VOCAB_MAX || bpe->merge_count > UINT32_MAX / 2)
+        return err_set(err, STATUS_FAILED, "%s: %zu tokens and %zu merges are too many (at most %d tokens)",
+                       name, bpe->vocab_size, bpe->merge_count, BPE_VOCAB_MAX);
+    if (!fill_tables(bpe))
+        return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory for %zu tokens", name, bpe->vocab_size);
+    for (int byte = 0; byte < 256; byte++)
+        if (bpe->byte_id[byte] == NO_ID)
+            return err_set(
+                err, STATUS_FAILED,
+                "%s: no token for the byte 0x%02x, so some text would be lost (train the tokenizer with the "
+                "whole byte-level alphabet)",
+                name, byte);
+    return pretokenizer_new(bpe->patterns, bpe->pattern_count, name, &bpe->pretokenizer, err);
 }
 
-void bpe_free(struct bpe *bpe)
+void bpe_release(struct bpe *bpe)
 {
-    if (!bpe) return;
     pretokenizer_free(bpe->pretokenizer);
-    added_set_release(&bpe->raw);
-    added_set_release(&bpe->normalized);
+    hash_index_release(&bpe->merge_index);
+    hash_index_release(&bpe->id_index);
     arena_release(&bpe->arena);
-    free(bpe);
-}
-
-const struct bpe_spec *bpe_definition(const struct bpe *bpe)
-{
-    return &bpe->spec;
+    *bpe = (struct bpe){0};
 }
 
 uint64_t bpe_checksum(const struct bpe *bpe)
 {
-    const struct bpe_spec *spec = &bpe->spec;
     XXH64_state_t *state = XXH64_createState();
     if (!state) return 0;
     XXH64_reset(state, 0);
-    uint64_t head[] = {spec->vocab_size,  spec->merge_count,           spec->pattern_count,
-                       spec->added_count, (uint64_t)spec->normal_form, spec->ignore_merges};
+    uint64_t head[] = {bpe->vocab_size,  bpe->merge_count,           bpe->pattern_count,
+                       bpe->added_count, (uint64_t)bpe->normal_form, bpe->ignore_merges};
     XXH64_update(state, head, sizeof head);
-    for (size_t i = 0; i < spec->vocab_size; i++) {
-        uint32_t size[2] = {spec->tokens[i].n, spec->tokens[i].literal};
+    for (size_t i = 0; i < bpe->vocab_size; i++) {
+        uint32_t size[2] = {bpe->tokens[i].n, bpe->tokens[i].literal};
         XXH64_update(state, size, sizeof size);
-        if (spec->tokens[i].n) XXH64_update(state, spec->tokens[i].bytes, spec->tokens[i].n);
+        if (bpe->tokens[i].n) XXH64_update(state, bpe->tokens[i].bytes, bpe->tokens[i].n);
     }
-    for (size_t i = 0; i < spec->merge_count; i++)
-        XXH64_update(state, &spec->merges[i], sizeof spec->merges[i]);
-    for (size_t i = 0; i < spec->pattern_count; i++)
-        XXH64_update(state, spec->patterns[i], strlen(spec->patterns[i]) + 1);
-    for (size_t i = 0; i < spec->added_count; i++) {
-        uint64_t added[] = {spec->added[i].n, spec->added[i].id, spec->added[i].normalized};
+    if (bpe->merge_count) XXH64_update(state, bpe->merges, bpe->merge_count * sizeof *bpe->merges);
+    for (size_t i = 0; i < bpe->pattern_count; i++)
+        XXH64_update(state, bpe->patterns[i], strlen(bpe->patterns[i]) + 1);
+    for (size_t i = 0; i < bpe->added_count; i++) {
+        uint64_t added[] = {bpe->added[i].n, bpe->added[i].id, bpe->added[i].normalized};
         XXH64_update(state, added, sizeof added);
-        XXH64_update(state, spec->added[i].content, spec->added[i].n);
+        XXH64_update(state, bpe->added[i].content, bpe->added[i].n);
     }
     uint64_t digest = XXH64_digest(state);
     XXH64_freeState(state);
@@ -225,10 +160,9 @@ uint64_t bpe_checksum(const struct bpe *bpe)
 /* ---- encoding ---- */
 
 struct cached {
-    uint64_t hash;
-    const char *piece; /* n bytes; NULL: empty */
-    const uint32_t *ids;
-    uint32_t n, count;
+    uint8_t n, count; /* n = 0: empty */
+    char piece[CACHED_BYTES];
+    uint32_t ids[CACHED_IDS];
 };
 
 /* A piece being merged: its symbols as a list linked in both directions, -1 at the ends. */
@@ -241,13 +175,12 @@ struct encoder {
     const struct bpe *bpe;
     const struct token_sink *sink;
     struct pretokenizer_scratch *scratch;
-    struct arena arena; /* cached pieces */
     struct cached *cache;
-    size_t cache_size, cache_count;
     struct symbol *symbols;
-    uint64_t *heap; /* rank << 32 | position, the least on top */
-    size_t heap_count, piece_capacity;
-    struct token_list pending;
+    size_t symbol_capacity;
+    struct heap heap; /* rank << 32 | position */
+    uint32_t pending[PENDING_IDS];
+    size_t pending_count;
     uint64_t done, total; /* bytes of text */
 };
 
@@ -259,120 +192,60 @@ static enum status no_memory(struct err *err)
 static enum status flush(struct encoder *e, struct err *err)
 {
     uint64_t done = e->done < e->total ? e->done : e->total; /* normalized text may be the longer one */
-    enum status status = e->sink->take(e->sink->context, e->pending.ids, e->pending.count, done, err);
-    e->pending.count = 0;
+    size_t count = e->pending_count;
+    e->pending_count = 0;
+    return e->sink->take(e->sink->context, e->pending, count, done, err);
+}
+
+static enum status emit(struct encoder *e, uint32_t id, struct err *err)
+{
+    enum status status = e->pending_count == PENDING_IDS ? flush(e, err) : STATUS_OK;
+    e->pending[e->pending_count++] = id;
     return status;
 }
 
-static void heap_push(struct encoder *e, uint64_t key)
-{
-    size_t at = e->heap_count++;
-    for (size_t up; at && e->heap[up = (at - 1) / 2] > key; at = up) e->heap[at] = e->heap[up];
-    e->heap[at] = key;
-}
-
-static uint64_t heap_pop(struct encoder *e)
-{
-    uint64_t top = e->heap[0], last = e->heap[--e->heap_count];
-    size_t at = 0;
-    for (size_t down; (down = 2 * at + 1) < e->heap_count; at = down) {
-        if (down + 1 < e->heap_count && e->heap[down + 1] < e->heap[down]) down++;
-        if (e->heap[down] >= last) break;
-        e->heap[at] = e->heap[down];
-    }
-    e->heap[at] = last;
-    return top;
-}
-
-static const struct merge_slot *merge_at(const struct encoder *e, int32_t at)
+/* The rank of the merge of a symbol and the next one. */
+static uint32_t merge_at(const struct encoder *e, int32_t at)
 {
     int32_t next = at < 0 ? -1 : e->symbols[at].next;
-    if (next < 0) return NULL;
-    const struct merge_slot *slot = merge_slot(e->bpe, pair_of(e->symbols[at].id, e->symbols[next].id));
-    return slot->pair == UINT64_MAX ? NULL : slot;
+    return next < 0 ? HASH_NONE : find_merge(e->bpe, e->symbols[at].id, e->symbols[next].id);
 }
 
-static void heap_push_at(struct encoder *e, int32_t at)
+static bool push_merge(struct encoder *e, int32_t at)
 {
-    const struct merge_slot *slot = merge_at(e, at);
-    if (slot) heap_push(e, (uint64_t)slot->rank << 32 | (uint32_t)at);
+    uint32_t rank = merge_at(e, at);
+    return rank == HASH_NONE || heap_push(&e->heap, (heap_key)rank << 32 | (uint32_t)at);
 }
 
-/* Every merge removes one symbol and adds at most two candidates: 3n entries are always enough. */
-static bool reserve_piece(struct encoder *e, size_t n)
-{
-    if (n <= e->piece_capacity) return true;
-    size_t capacity = n + n / 2 + 64;
-    struct symbol *symbols = realloc(e->symbols, capacity * sizeof *symbols);
-    if (symbols) e->symbols = symbols;
-    uint64_t *heap = realloc(e->heap, 3 * capacity * sizeof *heap);
-    if (heap) e->heap = heap;
-    if (!symbols || !heap) return false;
-    e->piece_capacity = capacity;
-    return true;
-}
-
-/* Appends the ids of one piece of 2 … PIECE_BYTES bytes to e->pending. */
+/* Emits the ids of one piece of 1 … PIECE_BYTES bytes. */
 static enum status merge_piece(struct encoder *e, const char *piece, size_t n, struct err *err)
 {
-    if (!reserve_piece(e, n)) return no_memory(err);
+    if (n > e->symbol_capacity) {
+        free(e->symbols);
+        e->symbol_capacity = n + n / 2 + 64;
+        if (!(e->symbols = malloc(e->symbol_capacity * sizeof *e->symbols))) return no_memory(err);
+    }
     for (size_t i = 0; i < n; i++)
         e->symbols[i] = (struct symbol){e->bpe->byte_id[(unsigned char)piece[i]], (int32_t)i - 1,
                                         i + 1 < n ? (int32_t)i + 1 : -1};
-    e->heap_count = 0;
-    for (size_t i = 0; i + 1 < n; i++) heap_push_at(e, (int32_t)i);
-    while (e->heap_count) {
-        uint64_t top = heap_pop(e);
+    bool ok = true;
+    for (size_t i = 0; ok && i + 1 < n; i++) ok = push_merge(e, (int32_t)i);
+    while (ok && e->heap.count) {
+        uint64_t top = heap_pop(&e->heap);
         int32_t at = (int32_t)(uint32_t)top;
-        if (e->symbols[at].id == NO_ID) continue; /* swallowed by its left neighbour */
-        const struct merge_slot *slot = merge_at(e, at);
-        if (!slot || slot->rank != top >> 32) continue; /* has changed since it was put on the heap */
-        struct symbol *left = &e->symbols[at], *right = &e->symbols[left->next];
-        left->id = slot->result;
+        struct symbol *left = &e->symbols[at];
+        if (left->id == NO_ID || merge_at(e, at) != top >> 32) continue; /* has changed since it was pushed */
+        struct symbol *right = &e->symbols[left->next];
+        left->id = e->bpe->merges[top >> 32].result;
         left->next = right->next;
         right->id = NO_ID;
         if (left->next >= 0) e->symbols[left->next].previous = at;
-        heap_push_at(e, left->previous);
-        heap_push_at(e, at);
+        ok = push_merge(e, left->previous) && push_merge(e, at);
     }
-    enum status status = STATUS_OK;
+    enum status status = ok ? STATUS_OK : no_memory(err);
     for (int32_t at = 0; at >= 0 && !status; at = e->symbols[at].next)
-        status = token_list_append(&e->pending, &e->symbols[at].id, 1, err);
+        status = emit(e, e->symbols[at].id, err);
     return status;
-}
-
-static bool grow_cache(struct encoder *e)
-{
-    size_t size = e->cache_size ? 4 * e->cache_size : 256;
-    struct cached *grown = calloc(size, sizeof *grown);
-    if (!grown) return false;
-    for (size_t i = 0; i < e->cache_size; i++) {
-        if (!e->cache[i].piece) continue;
-        size_t at = e->cache[i].hash & (size - 1);
-        while (grown[at].piece) at = (at + 1) & (size - 1);
-        grown[at] = e->cache[i];
-    }
-    free(e->cache);
-    e->cache = grown;
-    e->cache_size = size;
-    return true;
-}
-
-static enum status remember(struct encoder *e, uint64_t hash, const char *piece, size_t n,
-                            const uint32_t *ids, size_t count, struct err *err)
-{
-    if (e->cache_count >= CACHE_ENTRIES) return STATUS_OK;
-    if (2 * (e->cache_count + 1) > e->cache_size && !grow_cache(e)) return no_memory(err);
-    char *kept = arena_alloc(&e->arena, n + count * sizeof *ids + sizeof *ids);
-    if (!kept) return no_memory(err);
-    uint32_t *kept_ids = (uint32_t *)kept;
-    memcpy(kept_ids, ids, count * sizeof *ids);
-    memcpy(kept + count * sizeof *ids, piece, n);
-    size_t at = hash & (e->cache_size - 1);
-    while (e->cache[at].piece) at = (at + 1) & (e->cache_size - 1);
-    e->cache[at] = (struct cached){hash, kept + count * sizeof *ids, kept_ids, (uint32_t)n, (uint32_t)count};
-    e->cache_count++;
-    return STATUS_OK;
 }
 
 static enum status encode_piece(void *context, const char *piece, size_t n, struct err *err)
@@ -380,48 +253,48 @@ static enum status encode_piece(void *context, const char *piece, size_t n, stru
     struct encoder *e = context;
     enum status status = STATUS_OK;
     e->done += n;
-    if (e->pending.count >= SINK_IDS && (status = flush(e, err))) return status;
+    if (e->pending_count > PENDING_IDS - CACHED_BYTES && (status = flush(e, err))) return status;
+    if (n == 1) return emit(e, e->bpe->byte_id[(unsigned char)piece[0]], err);
     for (; n > PIECE_BYTES; piece += PIECE_BYTES, n -= PIECE_BYTES)
         if ((status = merge_piece(e, piece, PIECE_BYTES, err)) || (status = flush(e, err))) return status;
-    if (n == 1) return token_list_append(&e->pending, &e->bpe->byte_id[(unsigned char)piece[0]], 1, err);
-    if (e->bpe->spec.ignore_merges) {
-        uint32_t id = *id_slot(e->bpe, piece, n);
-        if (id != NO_ID) return token_list_append(&e->pending, &id, 1, err);
-    }
+    uint32_t id = find_id(e->bpe, piece, n);
+    if (id != HASH_NONE) return emit(e, id, err);
     if (n > CACHED_BYTES) return merge_piece(e, piece, n, err);
-    uint64_t hash = XXH3_64bits(piece, n);
-    for (size_t at = hash & (e->cache_size - 1); e->cache_size && e->cache[at].piece;
-         at = (at + 1) & (e->cache_size - 1)) {
-        const struct cached *found = &e->cache[at];
-        if (found->hash == hash && found->n == n && memcmp(found->piece, piece, n) == 0)
-            return token_list_append(&e->pending, found->ids, found->count, err);
+    struct cached *line = &e->cache[XXH3_64bits(piece, n) % CACHE_LINES];
+    uint32_t *ids = e->pending + e->pending_count; /* there is room for all of them */
+    if (line->n == n && memcmp(line->piece, piece, n) == 0) {
+        memcpy(ids, line->ids, sizeof line->ids);
+        e->pending_count += line->count;
+        return STATUS_OK;
     }
-    size_t before = e->pending.count;
     if ((status = merge_piece(e, piece, n, err))) return status;
-    return remember(e, hash, piece, n, e->pending.ids + before, e->pending.count - before, err);
+    size_t count = (size_t)(e->pending + e->pending_count - ids);
+    if (count > CACHED_IDS) return STATUS_OK;
+    line->n = (uint8_t)n;
+    line->count = (uint8_t)count;
+    memcpy(line->piece, piece, n);
+    memcpy(line->ids, ids, count * sizeof *ids);
+    return STATUS_OK;
 }
 
 /* Text without unnormalized added tokens: normalize it, cut out the other added tokens, encode what is
  * between. */
 static enum status encode_stretch(struct encoder *e, const char *text, size_t n, struct err *err)
 {
+    const struct bpe *bpe = e->bpe;
     char *normal = NULL;
-    size_t size = 0, done = 0, where = 0;
+    size_t size = n, done = 0, where = 0;
     uint64_t before = e->done;
-    enum status status = normalizer_apply(e->bpe->spec.normal_form, text, n, &normal, &size, err);
-    if (status) return status;
+    enum status status = normalizer_apply(bpe->normal_form, text, n, &normal, &size, err);
     const char *from = normal ? normal : text;
-    size = normal ? size : n;
-    for (const struct added_token *token;
-         (token = added_set_find(&e->bpe->normalized, from, size, done, &where)); done = where + token->n) {
-        if ((status = pretokenizer_split(e->bpe->pretokenizer, e->scratch, from + done, where - done,
-                                         encode_piece, e, err)) ||
-            (status = token_list_append(&e->pending, &token->id, 1, err)))
-            goto out;
+    if (!normal) size = n;
+    for (const struct added_token *token = NULL; !status; done = where + token->n) {
+        token = added_set_find(bpe->normalized, from, size, done, &where);
+        status = pretokenizer_split(bpe->pretokenizer, e->scratch, from + done, (token ? where : size) - done,
+                                    encode_piece, e, err);
+        if (!token) break;
+        if (!status) status = emit(e, token->id, err);
     }
-    status =
-        pretokenizer_split(e->bpe->pretokenizer, e->scratch, from + done, size - done, encode_piece, e, err);
-out:
     e->done = before + n; /* counted in bytes of the text itself */
     free(normal);
     return status;
@@ -430,26 +303,27 @@ out:
 enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const struct token_sink *sink,
                        struct err *err)
 {
-    struct encoder e = {.bpe = bpe, .sink = sink, .total = n};
     size_t done = 0, where = 0;
-    arena_init(&e.arena, 1 << 14);
-    enum status status = pretokenizer_scratch_new(bpe->pretokenizer, &e.scratch, err);
-    if (status) goto out;
-    for (const struct added_token *token; (token = added_set_find(&bpe->raw, text, n, done, &where));
-         done = where + token->n) {
-        if ((status = encode_stretch(&e, text + done, where - done, err)) ||
-            (status = token_list_append(&e.pending, &token->id, 1, err)))
-            goto out;
-        e.done += token->n;
+    struct encoder *e = calloc(1, sizeof *e);
+    if (!e) return no_memory(err);
+    e->bpe = bpe;
+    e->sink = sink;
+    e->total = n;
+    e->cache = calloc(CACHE_LINES, sizeof *e->cache);
+    enum status status =
+        e->cache ? pretokenizer_scratch_new(bpe->pretokenizer, &e->scratch, err) : no_memory(err);
+    for (const struct added_token *token = NULL; !status; done = where + token->n) {
+        token = added_set_find(bpe->raw, text, n, done, &where);
+        status = encode_stretch(e, text + done, (token ? where : n) - done, err);
+        if (!token) break;
+        e->done += token->n;
+        if (!status) status = emit(e, token->id, err);
     }
-    if ((status = encode_stretch(&e, text + done, n - done, err))) goto out;
-    status = flush(&e, err);
-out:
-    pretokenizer_scratch_free(e.scratch);
-    arena_release(&e.arena);
-    free(e.cache);
-    free(e.symbols);
-    free(e.heap);
-    token_list_release(&e.pending);
+    if (!status) status = flush(e, err);
+    pretokenizer_scratch_free(e->scratch);
+    free(e->cache);
+    free(e->symbols);
+    free(e->heap.keys);
+    free(e);
     return status;
 }

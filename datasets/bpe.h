@@ -2,8 +2,8 @@
  * by the pretokenizer; inside a piece neighbours are merged in the order of the merges' ranks, the leftmost
  * first.
  *
- * A bpe is what a tokenizer.json describes, in bytes rather than in the file's alphabet. Immutable once made.
- * It knows no JSON: see tokenizer_json.h; and learns nothing: see bpe_train.h. */
+ * A bpe is what a tokenizer.json describes, in bytes rather than in the file's alphabet. It knows no JSON:
+ * see tokenizer_json.h; and learns nothing: see bpe_train.h. */
 #ifndef ANNEAL_DATASETS_BPE_H
 #define ANNEAL_DATASETS_BPE_H
 
@@ -11,10 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/arena.h"
 #include "core/base/err.h"
-#include "datasets/added_tokens.h"
+#include "datasets/hash_index.h"
 #include "datasets/normalizer.h"
-#include "datasets/token_list.h"
+#include "datasets/pretokenizer.h"
+#include "datasets/tokenizer.h"
 
 enum { BPE_VOCAB_MAX = 1 << 21 }; /* ids stay below */
 
@@ -29,28 +31,43 @@ struct bpe_merge {
     uint32_t left, right, result;
 };
 
-/* What defines a bpe; everything is borrowed for the call that takes it. */
-struct bpe_spec {
-    const struct bpe_token *tokens; /* by id, added tokens included; among those not literal all 256 bytes */
-    size_t vocab_size;              /* largest id + 1 */
-    const struct bpe_merge *merges; /* best first; of two of the same pair the later one counts */
+/* A whole string, such as "<|endoftext|>", that becomes one id before anything else looks at the text. Where
+ * several match, the leftmost and then the longest wins, as in Hugging Face's tokenizers. */
+struct added_token {
+    const char *content; /* n > 0 bytes */
+    size_t n;
+    uint32_t id;
+    bool normalized; /* looked for in the normalized text, after those that are not */
+};
+
+struct added_set;
+
+/* The definition, to be filled in by who makes it; then bpe_finish, and it stays as it is. */
+struct bpe {
+    struct arena arena;       /* what the definition points to */
+    struct bpe_token *tokens; /* by id, added tokens included; among those not literal all 256 bytes */
+    size_t vocab_size;        /* largest id + 1 */
+    struct bpe_merge *merges; /* best first; of two of the same pair the later one counts */
     size_t merge_count;
-    const char *const *patterns; /* see pretokenizer.h */
+    const char *patterns[PRETOKENIZER_STAGES]; /* see pretokenizer.h */
     size_t pattern_count;
-    const struct added_token *added;
+    struct added_token *added;
     size_t added_count;
     enum normal_form normal_form;
     bool ignore_merges; /* a piece that is a token as a whole is that token, whatever the merges say */
+    /* private, by bpe_finish */
+    struct hash_index merge_index; /* by their pair */
+    struct hash_index id_index;    /* by their bytes; only with ignore_merges */
+    uint32_t byte_id[256];
+    struct added_set *raw, *normalized;
+    struct pretokenizer *pretokenizer;
 };
 
-struct bpe;
+/* Checks the definition and makes it ready. `name` stands for the tokenizer in messages. Afterwards a bpe may
+ * be moved, and threads may share it. */
+enum status bpe_finish(struct bpe *bpe, const char *name, struct err *err);
+void bpe_release(struct bpe *bpe); /* harmless on a zeroed struct, and on one that is not finished */
 
-/* `name` stands for the tokenizer in messages. */
-enum status bpe_new(const struct bpe_spec *spec, const char *name, struct bpe **out, struct err *err);
-void bpe_free(struct bpe *bpe);
-
-/* Its definition; what it points to lives as long as the bpe. */
-const struct bpe_spec *bpe_definition(const struct bpe *bpe);
 uint64_t bpe_checksum(const struct bpe *bpe); /* XXH64 of the definition */
 
 /* See tokenizer_encode_stream. */

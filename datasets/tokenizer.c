@@ -1,5 +1,4 @@
-/* See tokenizer.h. The kinds are told apart here and nowhere else: a tokenizer without a bpe is the kind
- * `bytes`. */
+/* See tokenizer.h. */
 #include "datasets/tokenizer.h"
 
 #include <stdbool.h>
@@ -15,61 +14,89 @@
 enum { BYTES_AT_ONCE = 1 << 14 };
 
 struct tokenizer {
-    struct bpe *bpe; /* NULL: bytes */
-    char *json;      /* the file it came from, written back as it is; NULL without one */
+    struct bpe bpe;
+    bool is_bytes;
+    char *json; /* the file it came from, written back as it is; NULL without one */
     uint64_t checksum;
-    char byte[256]; /* byte[b] = b, so that a token's bytes can be pointed at */
 };
 
-enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err)
+enum status token_list_append(struct token_list *list, const uint32_t *ids, size_t count, struct err *err)
+{
+    if (list->capacity - list->count < count) {
+        size_t capacity = list->count + count;
+        capacity += capacity / 2 + 64;
+        uint32_t *grown = realloc(list->ids, capacity * sizeof *grown);
+        if (!grown) return err_set(err, STATUS_NO_MEMORY, "not enough memory for %zu tokens", capacity);
+        list->ids = grown;
+        list->capacity = capacity;
+    }
+    if (count) memcpy(list->ids + list->count, ids, count * sizeof *ids);
+    list->count += count;
+    return STATUS_OK;
+}
+
+void token_list_release(struct token_list *list)
+{
+    free(list->ids);
+    *list = (struct token_list){0};
+}
+
+/* ---- opening ---- */
+
+/* Nothing but the bytes in their order. */
+static bool is_bytes(const struct bpe *bpe)
+{
+    if (bpe->vocab_size != 256 || bpe->merge_count || bpe->added_count || bpe->normal_form) return false;
+    for (int b = 0; b < 256; b++)
+        if (bpe->tokens[b].n != 1 || (unsigned char)bpe->tokens[b].bytes[0] != b) return false;
+    return true;
+}
+
+enum status tokenizer_new(struct bpe *bpe, char *json, const char *name, struct tokenizer **out,
+                          struct err *err)
 {
     struct tokenizer *made = calloc(1, sizeof *made);
-    if (!made) return err_set(err, STATUS_NO_MEMORY, "not enough memory for a tokenizer");
-    made->checksum = XXH64("bytes", 5, 0);
-    for (int b = 0; b < 256; b++) made->byte[b] = (char)b;
+    enum status status = made ? bpe_finish(bpe, name, err)
+                              : err_set(err, STATUS_NO_MEMORY, "not enough memory for a tokenizer");
+    if (status) {
+        bpe_release(bpe);
+        free(json);
+        free(made);
+        return status;
+    }
+    made->bpe = *bpe;
+    made->json = json;
+    made->is_bytes = is_bytes(bpe);
+    made->checksum = made->is_bytes ? XXH64("bytes", 5, 0) : bpe_checksum(bpe);
     *out = made;
     return STATUS_OK;
 }
 
-/* What tokenizer_save_json makes of the kind `bytes`, and nothing else. */
-static bool is_bytes(const struct bpe_spec *spec)
+enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err)
 {
-    if (spec->vocab_size != 256 || spec->merge_count || spec->added_count || spec->normal_form) return false;
-    for (int b = 0; b < 256; b++)
-        if (spec->tokens[b].n != 1 || (unsigned char)spec->tokens[b].bytes[0] != b) return false;
-    return true;
-}
-
-enum status tokenizer_open_bpe(struct bpe *bpe, char *json, struct tokenizer **out, struct err *err)
-{
-    struct tokenizer *made = NULL;
-    enum status status = tokenizer_open_bytes(&made, err);
-    if (status || is_bytes(bpe_definition(bpe))) {
-        free(json);
-        bpe_free(bpe);
-    } else {
-        made->bpe = bpe;
-        made->json = json;
-        made->checksum = bpe_checksum(bpe);
+    struct bpe bpe = {.vocab_size = 256};
+    arena_init(&bpe.arena, 1 << 13);
+    bpe.tokens = arena_alloc_array(&bpe.arena, 256, sizeof *bpe.tokens);
+    char *bytes = arena_alloc(&bpe.arena, 256);
+    for (int b = 0; bpe.tokens && bytes && b < 256; b++) {
+        bytes[b] = (char)b;
+        bpe.tokens[b] = (struct bpe_token){&bytes[b], 1, false};
     }
-    if (!status) *out = made;
-    return status;
+    if (bytes && bpe.tokens) return tokenizer_new(&bpe, NULL, "bytes", out, err);
+    bpe_release(&bpe);
+    return err_set(err, STATUS_NO_MEMORY, "not enough memory for a tokenizer");
 }
 
 enum status tokenizer_parse_json(const char *json, size_t n, const char *name, struct tokenizer **out,
                                  struct err *err)
 {
-    struct bpe *bpe = NULL;
+    struct bpe bpe;
     enum status status = tokenizer_json_read(json, n, name, &bpe, err);
     if (status) return status;
-    char *copy = malloc(n + 1);
-    if (!copy) {
-        bpe_free(bpe);
-        return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory for the tokenizer", name);
-    }
-    memcpy(copy, json, n);
-    copy[n] = '\0';
-    return tokenizer_open_bpe(bpe, copy, out, err);
+    char *copy = strndup(json, n); /* JSON has no NUL */
+    if (copy) return tokenizer_new(&bpe, copy, name, out, err);
+    bpe_release(&bpe);
+    return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory for the tokenizer", name);
 }
 
 enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct err *err)
@@ -105,24 +132,24 @@ enum status tokenizer_open(const char *word, struct tokenizer **out, struct err 
 void tokenizer_close(struct tokenizer *tokenizer)
 {
     if (!tokenizer) return;
-    bpe_free(tokenizer->bpe);
+    bpe_release(&tokenizer->bpe);
     free(tokenizer->json);
     free(tokenizer);
 }
 
 const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer)
 {
-    return tokenizer->bpe;
+    return &tokenizer->bpe;
 }
 
 int tokenizer_vocab_size(const struct tokenizer *tokenizer)
 {
-    return tokenizer->bpe ? (int)bpe_definition(tokenizer->bpe)->vocab_size : 256;
+    return (int)tokenizer->bpe.vocab_size;
 }
 
 const char *tokenizer_kind(const struct tokenizer *tokenizer)
 {
-    return tokenizer->bpe ? "bpe" : "bytes";
+    return tokenizer->is_bytes ? "bytes" : "bpe";
 }
 
 uint64_t tokenizer_checksum(const struct tokenizer *tokenizer)
@@ -133,7 +160,7 @@ uint64_t tokenizer_checksum(const struct tokenizer *tokenizer)
 enum status tokenizer_encode_stream(const struct tokenizer *tokenizer, const void *text, size_t n,
                                     const struct token_sink *sink, struct err *err)
 {
-    if (tokenizer->bpe) return bpe_encode(tokenizer->bpe, text, n, sink, err);
+    if (!tokenizer->is_bytes) return bpe_encode(&tokenizer->bpe, text, n, sink, err);
     uint32_t ids[BYTES_AT_ONCE];
     const unsigned char *bytes = text;
     for (size_t done = 0; done < n;) {
@@ -167,11 +194,7 @@ const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id
 {
     *n = 0;
     if (id >= (uint32_t)tokenizer_vocab_size(tokenizer)) return "";
-    if (!tokenizer->bpe) {
-        *n = 1;
-        return &tokenizer->byte[id];
-    }
-    const struct bpe_token *token = &bpe_definition(tokenizer->bpe)->tokens[id];
+    const struct bpe_token *token = &tokenizer->bpe.tokens[id];
     *n = token->n;
     return token->n ? token->bytes : "";
 }
@@ -196,25 +219,12 @@ char *tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids, s
     return text;
 }
 
-/* The kind `bytes` as a tokenizer.json: 256 tokens, no merges. */
-static enum status write_bytes(const struct tokenizer *tokenizer, char **out, struct err *err)
-{
-    struct bpe_token tokens[256];
-    for (int b = 0; b < 256; b++) tokens[b] = (struct bpe_token){&tokenizer->byte[b], 1, false};
-    struct bpe_spec spec = {.tokens = tokens, .vocab_size = 256};
-    return tokenizer_json_write(&spec, out, err);
-}
-
 enum status tokenizer_save_json(const struct tokenizer *tokenizer, const char *path, struct err *err)
 {
-    enum status status = STATUS_OK;
-    if (tokenizer->json) return file_write_atomic(path, tokenizer->json, strlen(tokenizer->json), err);
     char *made = NULL;
-    if (tokenizer->bpe)
-        status = tokenizer_json_write(bpe_definition(tokenizer->bpe), &made, err);
-    else
-        status = write_bytes(tokenizer, &made, err);
-    if (!status) status = file_write_atomic(path, made, strlen(made), err);
+    enum status status = tokenizer->json ? STATUS_OK : tokenizer_json_write(&tokenizer->bpe, &made, err);
+    const char *json = tokenizer->json ? tokenizer->json : made;
+    if (!status) status = file_write_atomic(path, json, strlen(json), err);
     free(made);
     return status;
 }

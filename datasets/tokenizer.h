@@ -1,6 +1,6 @@
-/* Tokenizers: byte-level text to token ids and back. Two kinds: `bytes` (256 ids, one a byte) and byte-level
- * BPE as in a Hugging Face tokenizer.json, ours or theirs. Both take any bytes, valid UTF-8 or not. Immutable
- * once opened: may be shared by threads. */
+/* Tokenizers: byte-level text to token ids and back. Two kinds: `bytes` (256 ids, one a byte: a BPE without
+ * merges) and byte-level BPE as in a Hugging Face tokenizer.json, ours or theirs. Both take any bytes, valid
+ * UTF-8 or not. Immutable once opened: may be shared by threads. */
 #ifndef ANNEAL_DATASETS_TOKENIZER_H
 #define ANNEAL_DATASETS_TOKENIZER_H
 
@@ -8,10 +8,25 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
-#include "datasets/token_list.h"
 
 struct bpe;
 struct tokenizer;
+
+/* A growing list of ids. Owned by the caller; zero it before first use. */
+struct token_list {
+    uint32_t *ids;
+    size_t count, capacity;
+};
+enum status token_list_append(struct token_list *list, const uint32_t *ids, size_t count, struct err *err);
+void token_list_release(struct token_list *list);
+
+/* Where ids go that are too many to keep. */
+struct token_sink {
+    /* Takes the next `count` ids (borrowed); `done` bytes of the text are encoded so far. Called every few
+     * thousand ids and at the end. Any other status than STATUS_OK stops the encoding and is its result. */
+    enum status (*take)(void *context, const uint32_t *ids, size_t count, uint64_t done, struct err *err);
+    void *context;
+};
 
 /* By the words that users write: "bytes" or the path of a tokenizer.json. "bpe:N" asks for one that is yet to
  * be learned (see corpus.h) and is an error here, like anything else. */
@@ -23,14 +38,15 @@ enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct
 /* `json` (n bytes) is the text of a tokenizer.json; `name` stands for it in messages. */
 enum status tokenizer_parse_json(const char *json, size_t n, const char *name, struct tokenizer **out,
                                  struct err *err);
-/* Around a bpe, which it takes, also on failure. `json` (malloc'd, NUL-terminated) is the file the bpe was
- * read from, taken too; NULL: it has been trained. */
-enum status tokenizer_open_bpe(struct bpe *bpe, char *json, struct tokenizer **out, struct err *err);
+/* Finishes a bpe, which it takes, also on failure. `json` (malloc'd, NUL-terminated) is the file it was read
+ * from, taken too; NULL: it has been learned. */
+enum status tokenizer_new(struct bpe *bpe, char *json, const char *name, struct tokenizer **out,
+                          struct err *err);
 void tokenizer_close(struct tokenizer *tokenizer);
 
 int tokenizer_vocab_size(const struct tokenizer *tokenizer);
 const char *tokenizer_kind(const struct tokenizer *tokenizer);      /* "bytes" or "bpe" */
-const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer); /* NULL for the kind `bytes` */
+const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer); /* what defines it */
 uint64_t tokenizer_checksum(const struct tokenizer *tokenizer);     /* XXH64 of what defines it */
 
 /* The ids of `text`, handed to `sink` piece by piece. Errors: what the sink returns; STATUS_NO_MEMORY;

@@ -11,15 +11,12 @@
 
 enum { PATTERN_MAX = 64 << 10 };
 
-/* What is being read. Everything made on the way lives in the arena. */
+/* What is being read. */
 struct reading {
     const char *name;
-    struct arena arena;
     struct byte_alphabet alphabet;
-    struct bpe_token *tokens;
-    struct added_token *added;
-    const char *patterns[PRETOKENIZER_STAGES];
-    struct bpe_spec spec;
+    struct bpe bpe;
+    struct arena scratch;
     struct err *err;
 };
 
@@ -60,7 +57,7 @@ static uint32_t next_character(const char **text)
  */
 static bool decode_token(struct reading *r, const char *text, size_t n, struct bpe_token *token)
 {
-    unsigned char *bytes = arena_alloc(&r->arena, n + 1);
+    unsigned char *bytes = arena_alloc(&r->bpe.arena, n + 1);
     if (!bytes) return false;
     uint32_t count = 0;
     *token = (struct bpe_token){(const char *)bytes, 0, false};
@@ -108,61 +105,60 @@ static enum status read_vocab(struct reading *r, json_t *vocab, json_t *added)
         if ((status = read_id(r, json_object_get(value, "id"), "added_tokens", &id))) return status;
         if (id > largest) largest = id;
     }
-    r->spec.vocab_size = (size_t)largest + 1;
-    r->tokens = arena_alloc_array(&r->arena, r->spec.vocab_size, sizeof *r->tokens);
-    if (!r->tokens) return no_memory(r);
+    r->bpe.vocab_size = (size_t)largest + 1;
+    r->bpe.tokens = arena_alloc_array(&r->bpe.arena, r->bpe.vocab_size, sizeof *r->bpe.tokens);
+    if (!r->bpe.tokens) return no_memory(r);
     json_object_foreach(vocab, text, value)
     {
-        struct bpe_token *token = &r->tokens[json_integer_value(value)];
+        struct bpe_token *token = &r->bpe.tokens[json_integer_value(value)];
         if (token->bytes)
             return err_set(r->err, STATUS_CORRUPT, "%s: model.vocab: two tokens have the id %lld", r->name,
                            (long long)json_integer_value(value));
         if (!*text) return corrupt(r, "model.vocab", "a token is empty");
         if (!decode_token(r, text, strlen(text), token)) return no_memory(r);
     }
-    r->spec.tokens = r->tokens;
     return STATUS_OK;
 }
 
-static enum status read_added(struct reading *r, json_t *added)
+static enum status read_added_token(struct reading *r, json_t *entry, struct added_token *out)
+{
+    static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
+    json_t *content = json_object_get(entry, "content");
+    /* Hugging Face's default for a token that is not special is true; files always spell it out. */
+    bool normalized = json_is_true(json_object_get(entry, "normalized"));
+    uint32_t id = (uint32_t)json_integer_value(json_object_get(entry, "id")); /* checked by read_vocab */
+    size_t n = json_string_length(content);
+    char *normal = NULL;
+    if (!n) return corrupt(r, "added_tokens", "an entry has no \"content\"");
+    for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)
+        if (json_is_true(json_object_get(entry, flags[f]))) return unsupported(r, "added_tokens", flags[f]);
+    const char *text = arena_strdup(&r->bpe.arena, json_string_value(content));
+    if (!text) return no_memory(r);
+    if (!r->bpe.tokens[id].bytes) r->bpe.tokens[id] = (struct bpe_token){text, (uint32_t)n, true};
+    if (normalized) {
+        enum status status = normalizer_apply(r->bpe.normal_form, text, n, &normal, &n, r->err);
+        if (status) return status;
+        if (normal) text = arena_strdup(&r->bpe.arena, normal);
+        free(normal);
+        if (!text) return no_memory(r);
+    }
+    *out = (struct added_token){text, strlen(text), id, normalized};
+    return STATUS_OK;
+}
+
+static enum status read_added(struct reading *r, json_t *list)
 {
     size_t index;
     json_t *entry;
-    static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
-    if (!added || json_is_null(added)) return STATUS_OK;
-    r->added = arena_alloc_array(&r->arena, json_array_size(added), sizeof *r->added);
-    if (!r->added) return no_memory(r);
-    json_array_foreach(added, index, entry)
+    enum status status = STATUS_OK;
+    r->bpe.added = arena_alloc_array(&r->bpe.arena, json_array_size(list), sizeof *r->bpe.added);
+    if (!r->bpe.added) return no_memory(r);
+    r->bpe.added_count = json_array_size(list);
+    json_array_foreach(list, index, entry)
     {
-        json_t *content = json_object_get(entry, "content"),
-               *normalized = json_object_get(entry, "normalized");
-        uint32_t id = (uint32_t)json_integer_value(json_object_get(entry, "id")); /* checked by read_vocab */
-        if (!json_is_string(content) || !json_string_length(content))
-            return corrupt(r, "added_tokens", "an entry has no \"content\"");
-        for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)
-            if (json_is_true(json_object_get(entry, flags[f])))
-                return unsupported(r, "added_tokens", flags[f]);
-        const char *text = json_string_value(content);
-        size_t n = json_string_length(content);
-        /* Hugging Face's default for a token that is not special is true; files always spell it out. */
-        r->added[index] = (struct added_token){text, n, id, json_is_true(normalized)};
-        if (!r->tokens[id].bytes) r->tokens[id] = (struct bpe_token){text, (uint32_t)n, true};
-        if (!json_is_true(normalized) || r->spec.normal_form == NORMAL_NONE) continue;
-        char *normal;
-        size_t size;
-        enum status status = normalizer_apply(r->spec.normal_form, text, n, &normal, &size, r->err);
-        if (status) return status;
-        if (!normal) continue;
-        char *kept = arena_alloc(&r->arena, size + 1);
-        if (kept) memcpy(kept, normal, size);
-        free(normal);
-        if (!kept) return no_memory(r);
-        r->added[index].content = kept;
-        r->added[index].n = size;
+        if ((status = read_added_token(r, entry, &r->bpe.added[index]))) break;
     }
-    r->spec.added = r->added;
-    r->spec.added_count = json_array_size(added);
-    return STATUS_OK;
+    return status;
 }
 
 static enum status merge_part(struct reading *r, json_t *vocab, const char *text, uint32_t *out)
@@ -175,30 +171,24 @@ static enum status merge_part(struct reading *r, json_t *vocab, const char *text
     return STATUS_OK;
 }
 
-/* `parts` has room for both parts, both together, and a NUL after each. */
-static enum status read_merge(struct reading *r, json_t *vocab, json_t *entry, char *parts,
-                              struct bpe_merge *merge)
+/* "a b", or ["a", "b"] */
+static enum status read_merge(struct reading *r, json_t *vocab, json_t *entry, struct bpe_merge *merge)
 {
-    const char *left = json_string_value(entry), *right;
-    size_t left_n;
+    const char *left = json_string_value(json_array_get(entry, 0)),
+               *right = json_string_value(json_array_get(entry, 1));
     enum status status;
-    if (left) {
-        right = strchr(left, ' ');
-        if (!right || strchr(right + 1, ' ')) return corrupt(r, "model.merges", "an entry is not \"a b\"");
-        left_n = (size_t)(right++ - left);
-    } else {
-        left = json_string_value(json_array_get(entry, 0));
-        right = json_string_value(json_array_get(entry, 1));
-        if (!left || !right || json_array_size(entry) != 2)
-            return corrupt(r, "model.merges", "an entry is neither \"a b\" nor [\"a\", \"b\"]");
-        left_n = strlen(left);
+    if (json_is_string(entry)) {
+        char *pair = arena_strdup(&r->scratch, json_string_value(entry));
+        if (!pair) return no_memory(r);
+        left = strsep(&pair, " ");
+        right = pair;
     }
-    char *joined = parts + left_n + 1;
-    memcpy(parts, left, left_n);
-    parts[left_n] = '\0';
-    memcpy(joined, left, left_n);
-    strcpy(joined + left_n, right);
-    if ((status = merge_part(r, vocab, parts, &merge->left)) ||
+    if (!left || !right || json_array_size(entry) > 2 || (json_is_string(entry) && strchr(right, ' ')))
+        return corrupt(r, "model.merges", "an entry is neither \"a b\" nor [\"a\", \"b\"]");
+    char *joined = arena_alloc(&r->scratch, strlen(left) + strlen(right) + 1);
+    if (!joined) return no_memory(r);
+    stpcpy(stpcpy(joined, left), right);
+    if ((status = merge_part(r, vocab, left, &merge->left)) ||
         (status = merge_part(r, vocab, right, &merge->right)))
         return status;
     return merge_part(r, vocab, joined, &merge->result);
@@ -206,27 +196,17 @@ static enum status read_merge(struct reading *r, json_t *vocab, json_t *entry, c
 
 static enum status read_merges(struct reading *r, json_t *vocab, json_t *list)
 {
-    size_t index, longest = 0;
+    size_t index;
     json_t *entry;
     enum status status = STATUS_OK;
     if (!json_is_array(list)) return corrupt(r, "model.merges", "is missing");
-    struct bpe_merge *merges = arena_alloc_array(&r->arena, json_array_size(list), sizeof *merges);
+    r->bpe.merges = arena_alloc_array(&r->bpe.arena, json_array_size(list), sizeof *r->bpe.merges);
+    if (!r->bpe.merges) return no_memory(r);
+    r->bpe.merge_count = json_array_size(list);
     json_array_foreach(list, index, entry)
     {
-        size_t n = json_string_length(entry) + json_string_length(json_array_get(entry, 0)) +
-                   json_string_length(json_array_get(entry, 1));
-        if (n > longest) longest = n;
+        if ((status = read_merge(r, vocab, entry, &r->bpe.merges[index]))) break;
     }
-    char *parts = malloc(2 * longest + 3);
-    if (!merges || !parts) status = no_memory(r);
-    json_array_foreach(list, index, entry)
-    {
-        if (status) break;
-        status = read_merge(r, vocab, entry, parts, &merges[index]);
-    }
-    free(parts);
-    r->spec.merges = merges;
-    r->spec.merge_count = json_array_size(list);
     return status;
 }
 
@@ -247,7 +227,7 @@ static enum status read_model(struct reading *r, json_t *model, json_t *added)
         return corrupt(r, "added_tokens", "is not a list");
     json_t *vocab = json_object_get(model, "vocab");
     if ((status = read_vocab(r, vocab, added)) || (status = read_added(r, added))) return status;
-    r->spec.ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+    r->bpe.ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     return read_merges(r, vocab, json_object_get(model, "merges"));
 }
 
@@ -262,7 +242,7 @@ static enum status read_normalizer(struct reading *r, json_t *normalizer)
         return json_array_size(inside) ? read_normalizer(r, json_array_get(inside, 0)) : STATUS_OK;
     for (int form = NORMAL_NFC; form <= NORMAL_NFKD; form++) {
         if (strcmp(type, names[form]) != 0) continue;
-        r->spec.normal_form = (enum normal_form)form;
+        r->bpe.normal_form = (enum normal_form)form;
         return STATUS_OK;
     }
     return unsupported(r, "normalizer", type);
@@ -270,17 +250,17 @@ static enum status read_normalizer(struct reading *r, json_t *normalizer)
 
 static enum status add_pattern(struct reading *r, const char *pattern)
 {
-    if (r->spec.pattern_count == PRETOKENIZER_STAGES)
+    if (r->bpe.pattern_count == PRETOKENIZER_STAGES)
         return unsupported(r, "pre_tokenizer", "a longer Sequence");
     if (!pattern) return no_memory(r);
-    r->patterns[r->spec.pattern_count++] = pattern;
+    r->bpe.patterns[r->bpe.pattern_count++] = pattern;
     return STATUS_OK;
 }
 
 /* A literal as a pattern: every character that could mean something is escaped. */
 static const char *quote(struct reading *r, const char *text)
 {
-    char *quoted = arena_alloc(&r->arena, 2 * strlen(text) + 1), *to = quoted;
+    char *quoted = arena_alloc(&r->bpe.arena, 2 * strlen(text) + 1), *to = quoted;
     for (; quoted && *text; text++) {
         if (strchr("\\^$.[]|()?*+{}#-", *text)) *to++ = '\\';
         *to++ = *text;
@@ -300,7 +280,8 @@ static enum status read_split(struct reading *r, json_t *split)
         return corrupt(r, "pre_tokenizer.Split.pattern", "is neither a Regex nor a String");
     if (json_string_length(text) > PATTERN_MAX)
         return unsupported(r, "pre_tokenizer.Split.pattern", "a pattern this long");
-    return add_pattern(r, text == regex ? json_string_value(regex) : quote(r, json_string_value(literal)));
+    return add_pattern(r, text == regex ? arena_strdup(&r->bpe.arena, json_string_value(regex))
+                                        : quote(r, json_string_value(literal)));
 }
 
 /* `last`: the ByteLevel that must be there has come. */
@@ -335,11 +316,10 @@ static enum status read_pretokenizers(struct reading *r, json_t *component)
     } else if (component && !json_is_null(component)) {
         if ((status = read_pretokenizer(r, component, &last))) return status;
     }
-    r->spec.patterns = r->patterns;
     return last ? STATUS_OK : unsupported(r, "pre_tokenizer", "one without ByteLevel");
 }
 
-enum status tokenizer_json_read(const char *json, size_t n, const char *name, struct bpe **out,
+enum status tokenizer_json_read(const char *json, size_t n, const char *name, struct bpe *out,
                                 struct err *err)
 {
     struct reading r = {.name = name, .err = err};
@@ -349,77 +329,73 @@ enum status tokenizer_json_read(const char *json, size_t n, const char *name, st
     if (!root)
         return err_set(err, STATUS_CORRUPT, "%s: line %d column %d: %s (is this a tokenizer.json?)", name,
                        where.line, where.column, where.text);
-    arena_init(&r.arena, 1 << 16);
+    arena_init(&r.bpe.arena, 1 << 16);
+    arena_init(&r.scratch, 1 << 16);
     byte_alphabet_init(&r.alphabet);
-    if (!json_is_object(root)) {
+    if (!json_is_object(root))
         status = corrupt(&r, "the file", "is not a JSON object");
-        goto out;
-    }
-    if ((status = read_normalizer(&r, json_object_get(root, "normalizer"))) ||
-        (status = read_pretokenizers(&r, json_object_get(root, "pre_tokenizer"))) ||
-        (status = read_model(&r, json_object_get(root, "model"), json_object_get(root, "added_tokens"))))
-        goto out;
-    status = bpe_new(&r.spec, name, out, err);
-out:
-    arena_release(&r.arena);
+    else if (!(status = read_normalizer(&r, json_object_get(root, "normalizer"))) &&
+             !(status = read_pretokenizers(&r, json_object_get(root, "pre_tokenizer"))))
+        status = read_model(&r, json_object_get(root, "model"), json_object_get(root, "added_tokens"));
+    arena_release(&r.scratch);
     json_decref(root);
+    if (status)
+        bpe_release(&r.bpe);
+    else
+        *out = r.bpe;
     return status;
 }
 
 /* ---- writing ---- */
 
-/* Spells bytes in the byte alphabet; `to` has room for 2·n + 1. */
-static size_t encode_token(const struct byte_alphabet *alphabet, const struct bpe_token *token, char *to)
+/* The bytes of a token in the byte alphabet. */
+static const char *spell(struct arena *arena, const struct byte_alphabet *alphabet,
+                         const struct bpe_token *token)
 {
-    size_t n = 0;
-    for (uint32_t i = 0; i < token->n; i++) {
+    char *text = arena_alloc(arena, 2 * (size_t)token->n + 1), *to = text;
+    for (uint32_t i = 0; text && i < token->n; i++) {
         unsigned point = alphabet->character[(unsigned char)token->bytes[i]];
-        if (point >= 0x80) to[n++] = (char)(0xC0 | point >> 6);
-        to[n++] = (char)(point >= 0x80 ? 0x80 | (point & 0x3F) : point);
+        if (point >= 0x80) *to++ = (char)(0xC0 | point >> 6);
+        *to++ = (char)(point >= 0x80 ? 0x80 | (point & 0x3F) : point);
     }
-    to[n] = '\0';
-    return n;
+    return text;
 }
 
-static json_t *model_of(const struct bpe_spec *spec)
+static json_t *model_of(const struct bpe *bpe)
 {
     struct byte_alphabet alphabet;
+    struct arena arena;
+    json_t *vocab = json_object(), *merges = json_array();
     byte_alphabet_init(&alphabet);
-    size_t longest = 0;
-    for (size_t id = 0; id < spec->vocab_size; id++)
-        if (spec->tokens[id].n > longest) longest = spec->tokens[id].n;
-    char *left = malloc(2 * longest + 1), *right = malloc(2 * longest + 1);
-    json_t *vocab = json_object(), *merges = json_array(), *model = NULL;
-    bool ok = left && right && vocab && merges;
-    for (size_t id = 0; ok && id < spec->vocab_size; id++) {
-        encode_token(&alphabet, &spec->tokens[id], left);
-        ok = json_object_set_new(vocab, left, json_integer((json_int_t)id)) == 0;
-    }
-    for (size_t i = 0; ok && i < spec->merge_count; i++) {
-        encode_token(&alphabet, &spec->tokens[spec->merges[i].left], left);
-        encode_token(&alphabet, &spec->tokens[spec->merges[i].right], right);
-        ok = json_array_append_new(merges, json_pack("[s, s]", left, right)) == 0;
-    }
-    if (ok)
-        model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:O, s:O}", "type", "BPE", "dropout",
-                          "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
-                          "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges", merges);
+    arena_init(&arena, 1 << 16);
+    const char **spelled = arena_alloc_array(&arena, bpe->vocab_size, sizeof *spelled);
+    bool ok = spelled && vocab && merges;
+    for (size_t id = 0; ok && id < bpe->vocab_size; id++)
+        ok = (spelled[id] = spell(&arena, &alphabet, &bpe->tokens[id])) &&
+             json_object_set_new(vocab, spelled[id], json_integer((json_int_t)id)) == 0;
+    for (size_t i = 0; ok && i < bpe->merge_count; i++)
+        ok = json_array_append_new(merges, json_pack("[s, s]", spelled[bpe->merges[i].left],
+                                                     spelled[bpe->merges[i].right])) == 0;
+    arena_release(&arena);
+    json_t *model =
+        !ok ? NULL
+            : json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:O, s:O}", "type", "BPE", "dropout",
+                        "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
+                        "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges", merges);
     json_decref(vocab);
     json_decref(merges);
-    free(left);
-    free(right);
     return model;
 }
 
-enum status tokenizer_json_write(const struct bpe_spec *spec, char **out, struct err *err)
+enum status tokenizer_json_write(const struct bpe *bpe, char **out, struct err *err)
 {
-    json_t *model = model_of(spec), *root = NULL;
+    json_t *model = model_of(bpe), *root = NULL;
     if (model)
         root =
             json_pack("{s:s, s:n, s:n, s:[], s:n, s:{s:s, s:b, s:b, s:b}, s:n, s:{s:s, s:b, s:b, s:b}, s:O}",
                       "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
                       "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
-                      "use_regex", spec->pattern_count > 0, "post_processor", "decoder", "type", "ByteLevel",
+                      "use_regex", bpe->pattern_count > 0, "post_processor", "decoder", "type", "ByteLevel",
                       "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1, "model", model);
     *out = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(model);

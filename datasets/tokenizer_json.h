@@ -13,12 +13,13 @@
 
 #include "datasets/bpe.h"
 
-/* STATUS_CORRUPT: not a tokenizer.json; STATUS_FAILED: one with unsupported components. */
-enum status tokenizer_json_read(const char *json, size_t n, const char *name, struct bpe **out,
+/* STATUS_CORRUPT: not a tokenizer.json; STATUS_FAILED: one with unsupported components. *out is yours to
+ * finish. */
+enum status tokenizer_json_read(const char *json, size_t n, const char *name, struct bpe *out,
                                 struct err *err);
 
 /* The text of a tokenizer.json, yours to free. The definition's pattern is PRETOKENIZER_GPT2 or there is
  * none, and it has no added tokens: what bpe_train makes. */
-enum status tokenizer_json_write(const struct bpe_spec *spec, char **out, struct err *err);
+enum status tokenizer_json_write(const struct bpe *bpe, char **out, struct err *err);
 
 #endif

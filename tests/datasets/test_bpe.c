@@ -48,18 +48,17 @@ static bool add_merge(struct vocabulary *v, uint32_t left, uint32_t right)
 
 static struct tokenizer *open_vocabulary(const struct vocabulary *v)
 {
-    static const char *const patterns[] = {"[a-z]+"};
-    const struct bpe_spec spec = {.tokens = v->tokens,
-                                  .vocab_size = BYTES + v->count,
-                                  .merges = v->merges,
-                                  .merge_count = v->count,
-                                  .patterns = patterns,
-                                  .pattern_count = 1};
-    struct bpe *bpe = NULL;
+    struct bpe bpe = {
+        .vocab_size = BYTES + v->count, .merge_count = v->count, .patterns = {"[a-z]+"}, .pattern_count = 1};
     struct tokenizer *tokenizer = NULL;
     struct err err = {0};
-    assert_ok(bpe_new(&spec, "test", &bpe, &err), &err);
-    assert_ok(tokenizer_open_bpe(bpe, NULL, &tokenizer, &err), &err);
+    arena_init(&bpe.arena, 1 << 14);
+    bpe.tokens = arena_alloc_array(&bpe.arena, bpe.vocab_size, sizeof *bpe.tokens);
+    bpe.merges = arena_alloc_array(&bpe.arena, bpe.merge_count, sizeof *bpe.merges);
+    assert_true(bpe.tokens && bpe.merges);
+    memcpy(bpe.tokens, v->tokens, bpe.vocab_size * sizeof *bpe.tokens);
+    memcpy(bpe.merges, v->merges, bpe.merge_count * sizeof *bpe.merges);
+    assert_ok(tokenizer_new(&bpe, NULL, "test", &tokenizer, &err), &err);
     return tokenizer;
 }
 

@@ -28,9 +28,9 @@ static struct tokenizer *learn(const char *text, size_t n, int vocab_size)
     return tokenizer;
 }
 
-static const struct bpe_spec *spec_of(const struct tokenizer *tokenizer)
+static const struct bpe *spec_of(const struct tokenizer *tokenizer)
 {
-    return bpe_definition(tokenizer_bpe(tokenizer));
+    return tokenizer_bpe(tokenizer);
 }
 
 static void learns_the_merges_that_hugging_face_learns(void **state)
@@ -122,7 +122,7 @@ static void learns_what_the_definition_says(void **state)
         assert_ok(pretokenizer_scratch_new(splitter, &scratch, &err), &err);
         assert_ok(pretokenizer_split(splitter, scratch, text, n, naive_piece, &naive, &err), &err);
         struct tokenizer *tokenizer = learn(text, n, VOCAB);
-        const struct bpe_spec *spec = spec_of(tokenizer);
+        const struct bpe *spec = spec_of(tokenizer);
         size_t merges = 0;
         for (; merges < spec->merge_count; merges++) {
             const struct bpe_merge *merge = &spec->merges[merges];

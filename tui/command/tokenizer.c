@@ -263,7 +263,6 @@ static enum status info(const void *options, const struct words *words, struct e
     enum status status = tokenizer_open(words->words[0], &tokenizer, err);
     if (status) return status;
     const struct bpe *bpe = tokenizer_bpe(tokenizer);
-    const struct bpe_spec none = {0}, *spec = bpe ? bpe_definition(bpe) : &none;
     int vocab = tokenizer_vocab_size(tokenizer);
     for (int id = 0; id < vocab; id++) {
         tokenizer_token_bytes(tokenizer, (uint32_t)id, &n);
@@ -273,15 +272,15 @@ static enum status info(const void *options, const struct words *words, struct e
     output_begin(&o, ((const struct options *)options)->json);
     output_text(&o, "kind", tokenizer_kind(tokenizer));
     output_whole(&o, "vocab_size", vocab);
-    output_whole(&o, "merges", (int64_t)spec->merge_count);
-    output_whole(&o, "added_tokens", (int64_t)spec->added_count);
-    output_text(&o, "normalizer", forms[spec->normal_form]);
-    output_flag(&o, "ignore_merges", spec->ignore_merges);
+    output_whole(&o, "merges", (int64_t)bpe->merge_count);
+    output_whole(&o, "added_tokens", (int64_t)bpe->added_count);
+    output_text(&o, "normalizer", forms[bpe->normal_form]);
+    output_flag(&o, "ignore_merges", bpe->ignore_merges);
     output_bytes(&o, "longest_token_bytes", (int64_t)longest);
     output_text(&o, "checksum", checksum);
     if (o.json) json_out_open(&o.out, "split_patterns", '[', JSON_OUT_LINES);
-    for (size_t i = 0; i < spec->pattern_count; i++)
-        output_text(&o, o.json ? NULL : "split_pattern", spec->patterns[i]);
+    for (size_t i = 0; i < bpe->pattern_count; i++)
+        output_text(&o, o.json ? NULL : "split_pattern", bpe->patterns[i]);
     if (o.json) json_out_close(&o.out);
     status = output_end(&o, err);
     tokenizer_close(tokenizer);
