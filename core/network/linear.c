@@ -69,16 +69,11 @@ void linear_backward(struct network *net, void *dx, const void *dout, const void
 
 /* ---- biases, which are packed as the weights are ---- */
 
-static struct linear run_of_bias(const struct param *bias, int from, int *next)
-{
-    const struct linear all = {.parts = bias, .count = 3};
-    return run_of(&all, from, next);
-}
-
 void linear_add_bias(struct network *net, void *out, int N, const struct linear *w, const struct param *bias)
 {
-    for (int i = 0, column = 0; i < w->count;) {
-        struct linear run = run_of_bias(bias, i, &i);
+    const struct linear all = {.parts = bias, .count = w->count};
+    for (int i = 0, column = 0; i < all.count;) {
+        struct linear run = run_of(&all, i, &i);
         net->table->bias_forward(columns_from(activation(net, out, w->rows), column).at,
                                  parameter(net, run.parts), N, run.rows, w->rows, net->calls);
         column += run.rows;
@@ -88,8 +83,9 @@ void linear_add_bias(struct network *net, void *out, int N, const struct linear 
 void linear_bias_backward(struct network *net, const void *dout, int N, const struct linear *w,
                           const struct param *bias, void *scratch)
 {
-    for (int i = 0, column = 0; i < w->count;) {
-        struct linear run = run_of_bias(bias, i, &i);
+    const struct linear all = {.parts = bias, .count = w->count};
+    for (int i = 0, column = 0; i < all.count;) {
+        struct linear run = run_of(&all, i, &i);
         if (!run.parts->frozen)
             net->table->bias_backward(gradient(net, run.parts),
                                       columns_from(activation(net, dout, w->rows), column).at, scratch, N,

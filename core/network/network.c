@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/text.h"
 
 /* cos and sin of position · model_rotary_frequency, (T, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
@@ -64,20 +63,6 @@ static enum status allocate(struct network *net, enum plan_category category, st
     return STATUS_OK;
 }
 
-/* To the listener, behind the allocator's table: what should have had room. */
-static void tell_plan(const struct plan *plan)
-{
-    char line[400], bytes[32];
-    size_t used = (size_t)snprintf(line, sizeof line, "planned:");
-    const struct allocator_listener *full = &plan->input.full;
-    for (int i = 0; i < PLAN_CATEGORIES; i++)
-        if (plan->category_bytes[i])
-            used += (size_t)snprintf(line + used, sizeof line - used, "%s %s %s", i ? "," : "",
-                                     plan_category_name((enum plan_category)i),
-                                     text_format_bytes(plan->category_bytes[i], bytes, sizeof bytes));
-    if (full->line) full->line(full->context, line);
-}
-
 enum status network_open(struct network *net, const struct backend *backend, struct device *device,
                          const struct model *model, const struct plan *plan, struct err *err)
 {
@@ -101,7 +86,6 @@ enum status network_open(struct network *net, const struct backend *backend, str
     for (int i = 0; !status && i < PLAN_CATEGORIES; i++) {
         if (plan->category_bytes[i]) status = allocate(net, (enum plan_category)i, err);
     }
-    if (status == STATUS_NO_MEMORY) tell_plan(plan);
     if (!status) status = upload_rope_table(net, err);
     if (status) {
         network_close(net);

@@ -80,7 +80,7 @@ struct plan_input {
     bool host_counts; /* the device computes in the host's memory: the host's buffers are its own, too */
     enum allocator_kind allocator;  /* the network's memory is cut from it */
     size_t pool_unit;               /* of the device, where the allocator is its pool: backend->pool_unit */
-    struct allocator_listener full; /* receives who holds what, and what was planned, when there is no room */
+    struct allocator_listener full; /* receives who holds what when there is no room */
     bool rough;                     /* sizes and places alone: products, calls and FLOPs need not be right */
     int snapshot; /* arenas that a checkpoint's snapshot holds: 1 weights, + moments; 0: none */
 };

@@ -107,15 +107,8 @@ static void note(void *context, const struct operation_call *call)
     if (label) profiler_mark(p, where.phase, where.layer, label, call->bytes, call->flops);
 }
 
-void profiler_observe(struct profiler *p, struct network *network)
-{
-    if (!p) return;
-    p->network = network;
-    p->observer = (struct observer){.note = note, .context = p};
-    network_observe(network, &p->observer);
-}
-
-struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream)
+struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream,
+                                struct network *network)
 {
     if (!p) return NULL;
     bool due = is_due(p) && !p->pending;
@@ -128,6 +121,9 @@ struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream 
     p->full = false;
     p->phase = -1;
     p->pending = true;
+    p->network = network;
+    p->observer = (struct observer){.note = note, .context = p};
+    if (network) network_observe(network, &p->observer);
     return p;
 }
 

@@ -47,14 +47,12 @@ void profiler_wish(struct profiler *profiler);
  * that is due collects that one first. NULL: false. */
 bool profiler_is_held_up(const struct profiler *profiler);
 
-/* A step begins, its work will be queued on `stream`. The profiler if it is to be profiled, NULL if not:
+/* A step begins, its work will be queued on `stream`; up to its end the operations of `network` mark
+ * themselves, NULL: of none. The profiler if it is to be profiled, NULL if not:
  * during warm-up, between, and while the profiled step before has not been collected. A profiler NULL gives
  * NULL. */
-struct profiler *profiler_begin(struct profiler *profiler, int64_t step, struct stream *stream);
-
-/* From here to the step's end the operations of this network, on the same stream, mark themselves. NULL is
- * harmless. */
-void profiler_observe(struct profiler *profiler, struct network *network);
+struct profiler *profiler_begin(struct profiler *profiler, int64_t step, struct stream *stream,
+                                struct network *network);
 
 /* The operation before ends here and this one begins; `op` is static text. Between begin and end. Phase and
  * operation are also ranges for the vendor's tools. */

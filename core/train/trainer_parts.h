@@ -86,10 +86,8 @@ struct trainer {
     struct err unsaved_reason;      /* of the one that was reported */
 
     /* ---- run ---- */
-    unsigned due;
-    bool asked, leave, pause, resting; /* resting: the observer knows of the pause */
-    bool ordered;
-    struct order order;
+    struct facts facts; /* what is due and what is wanted; the rest before each decision */
+    bool resting;       /* the observer knows of the pause */
 };
 
 /* Steps done when all that are queued are. */

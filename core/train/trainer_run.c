@@ -20,26 +20,19 @@ static bool patience_is_used_up(const struct trainer *t)
 }
 
 /* Those of rank 0: `failure` is why training cannot go on. */
-static struct facts gather(const struct trainer *t, enum status failure)
+static const struct facts *gather(struct trainer *t, enum status failure)
 {
-    struct facts facts = {.step = trainer_queued(t),
-                          .total = t->setup.config->train.total_steps,
-                          .in_flight = t->in_flight,
-                          .due = t->due,
-                          .skipped_in_a_row = t->state.skipped_in_a_row,
-                          .not_finite = t->not_finite,
-                          .doubtful = trainer_weights_are_in_doubt(t),
-                          .saved = t->saved_step == t->state.step,
-                          .patience_used_up = patience_is_used_up(t),
-                          .asked = t->asked,
-                          .leave = t->leave,
-                          .pause = t->pause,
-                          .ordered = t->ordered,
-                          .order = t->order,
-                          .failure = failure,
-                          .another_device = t->setup.another_device};
-    t->world->share(t->world, &facts, sizeof facts);
-    return facts;
+    struct facts *f = &t->facts;
+    f->step = trainer_queued(t);
+    f->in_flight = t->in_flight;
+    f->skipped_in_a_row = t->state.skipped_in_a_row;
+    f->not_finite = t->not_finite;
+    f->doubtful = trainer_weights_are_in_doubt(t);
+    f->saved = t->saved_step == t->state.step;
+    f->patience_used_up = patience_is_used_up(t);
+    f->failure = failure;
+    t->world->share(t->world, f, sizeof *f);
+    return f;
 }
 
 /* ---- orders ---- */
@@ -47,10 +40,10 @@ static struct facts gather(const struct trainer *t, enum status failure)
 static void ask(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;
-    t->ordered = o->next_order(o->context, trainer_queued(t), &t->order);
-    if (t->ordered) return; /* there may be more */
-    t->asked = true;
-    if (o->request(o->context) == TRAIN_LEAVE) t->leave = true;
+    t->facts.ordered = o->next_order(o->context, trainer_queued(t), &t->facts.order);
+    if (t->facts.ordered) return; /* there may be more */
+    t->facts.asked = true;
+    if (o->request(o->context) == TRAIN_LEAVE) t->facts.leave = true;
 }
 
 /* Fills `result`, one sentence; false: the order is answered later. */
@@ -61,16 +54,16 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
     snprintf(result, size, "done");
     switch (order->verb) {
     case ORDER_PAUSE:
-        t->pause = true;
+        t->facts.pause = true;
         break;
     case ORDER_CONTINUE:
-        t->pause = false;
+        t->facts.pause = false;
         break;
     case ORDER_STOP:
-        t->leave = true;
+        t->facts.leave = true;
         break;
     case ORDER_EVAL:
-        if (t->evaluated_step != t->state.step && trainer_evaluate(t, true)) t->due |= DUE_BEST;
+        if (t->evaluated_step != t->state.step && trainer_evaluate(t, true)) t->facts.due |= DUE_BEST;
         if (t->task->examples(t->data, TASK_VALIDATION))
             snprintf(result, size, "validation loss %s",
                      text_format_loss(t->evaluated_loss, loss, sizeof loss));
@@ -109,11 +102,12 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
 }
 
 /* One that the device failed in the midst of is not answered: it has not been carried out. */
-static enum status obey(struct trainer *t, const struct order *order, struct err *err)
+static enum status obey(struct trainer *t, struct err *err)
 {
     struct train_observer *o = &t->setup.observer;
+    const struct order *order = &t->facts.order;
     char result[sizeof err->text];
-    t->ordered = false;
+    t->facts.ordered = false;
     if (!carry_out_order(t, order, result, sizeof result)) return STATUS_OK;
     enum status status = trainer_device_status(t, err);
     if (!status) o->order_done(o->context, order->id, t->state.step, result);
@@ -136,7 +130,7 @@ static void rest(struct trainer *t)
     set_resting(t, true);
     trainer_collect_save(t);
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    t->asked = false;
+    t->facts.asked = false;
 }
 
 static enum status step(struct trainer *t, struct err *err)
@@ -145,50 +139,55 @@ static enum status step(struct trainer *t, struct err *err)
     enum status status = t->setup.backend->stream_check(t->network.stream, err);
     if (!status) status = trainer_step(t, err);
     if (status) return status;
-    t->asked = false;
-    t->due = decide_due(t->setup.config, trainer_queued(t), trainer_ends_epoch(t));
+    t->facts.asked = false;
+    t->facts.due = decide_due(t->setup.config, trainer_queued(t), trainer_ends_epoch(t));
     trainer_collect_save(t);
     if (t->state.step - t->last_memory_step >= STEPS_BETWEEN_REPORTS) trainer_report_memory(t);
     return STATUS_OK;
 }
 
-static enum status carry_out(struct trainer *t, const struct facts *facts, enum action action,
-                             struct err *err)
+/* It is due no more. */
+static void done(struct trainer *t, unsigned due)
+{
+    t->facts.due &= ~due;
+}
+
+static enum status carry_out(struct trainer *t, enum action action, struct err *err)
 {
     struct err problem = {0};
     switch (action) {
     case ACTION_SETTLE:
         return trainer_settle(t, err);
     case ACTION_EVALUATE:
-        t->due &= ~(unsigned)DUE_EVALUATION;
-        if (trainer_evaluate(t, false)) t->due |= DUE_BEST;
-        return trainer_device_status(t, err);
+        done(t, DUE_EVALUATION);
+        if (trainer_evaluate(t, false)) t->facts.due |= DUE_BEST;
+        break;
     case ACTION_KEEP:
-        t->due &= ~(unsigned)DUE_BEST;
+        done(t, DUE_BEST);
         trainer_try_save(t, "best");
-        return trainer_device_status(t, err);
+        break;
     case ACTION_SAMPLE:
-        t->due &= ~(unsigned)DUE_SAMPLE;
+        done(t, DUE_SAMPLE);
         if (trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
-        return trainer_device_status(t, err);
+        break;
     case ACTION_SAVE:
-        t->due &= ~(unsigned)DUE_CHECKPOINT;
+        done(t, DUE_CHECKPOINT);
         trainer_try_save(t, "periodic");
-        return trainer_device_status(t, err);
+        break;
     case ACTION_ASK:
         ask(t);
         return STATUS_OK;
     case ACTION_OBEY:
-        return obey(t, &facts->order, err);
+        return obey(t, err);
     case ACTION_REST:
         rest(t);
         return STATUS_OK;
     case ACTION_STEP:
         return step(t, err);
     case ACTION_END:
-        break;
+        return STATUS_OK;
     }
-    return STATUS_OK;
+    return trainer_device_status(t, err);
 }
 
 /* ---- the end ---- */
@@ -252,17 +251,15 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
             "goes on with %s; the checkpoint was computed with %s: losses may differ from those of one "
             "run in their last digits",
             t->state.machine, t->computed_with);
+    t->facts.total = t->setup.config->train.total_steps;
+    t->facts.another_device = t->setup.another_device;
     trainer_report_memory(t);
     while (decision.action != ACTION_END) {
-        struct facts facts = gather(t, status);
-        decision = decide(&facts);
-        if (decision.action != ACTION_END) status = carry_out(t, &facts, decision.action, err);
+        decision = decide(gather(t, status));
+        status = decision.action == ACTION_END ? status : carry_out(t, decision.action, err);
     }
     set_resting(t, false);
-    if (!status && (status = finish(t, decision.outcome, err))) {
-        struct facts facts = gather(t, status);
-        decision = decide(&facts);
-    }
+    if (!status && (status = finish(t, decision.outcome, err))) decision = decide(gather(t, status));
     *outcome = decision.outcome;
     if (status == STATUS_NO_MEMORY) allocator_tell(t->network.allocator, &t->setup.full);
     trainer_finish_saves(t);

@@ -164,8 +164,7 @@ static bool watch_waits(const struct trainer *t, int64_t step)
 static void watch_begin(struct trainer *t, int64_t step)
 {
     begin_trace(t, step);
-    t->profiling = profiler_begin(t->profiler, step, t->network.stream);
-    profiler_observe(t->profiling, &t->network);
+    t->profiling = profiler_begin(t->profiler, step, t->network.stream, &t->network);
 }
 
 static void watch_end(struct trainer *t)

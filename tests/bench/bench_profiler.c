@@ -92,8 +92,7 @@ static double step(struct desk *d, const struct bench *b, bool profiled)
     struct network *net = &d->network;
     struct step_result result;
     double start = cpu_seconds();
-    struct profiler *profiling = profiled ? profiler_begin(d->profiler, d->steps, net->stream) : NULL;
-    profiler_observe(profiling, net);
+    struct profiler *profiling = profiled ? profiler_begin(d->profiler, d->steps, net->stream, net) : NULL;
     network_clear(net);
     network_forward(net, d->tokens, b->B, b->T, (struct network_dropout){0});
     network_backward(net, d->tokens + 1, b->B, b->T, 1.0f / (float)(b->B * b->T),
@@ -125,7 +124,7 @@ static double mark_nanoseconds(struct desk *d)
     for (int i = 0; i < LOOP; i++) {
         if (i % room == 0) {
             profiler_collect(d->profiler, d->steps, 1, &count);
-            profiler_begin(d->profiler, ++d->steps, d->network.stream);
+            profiler_begin(d->profiler, ++d->steps, d->network.stream, NULL);
         }
         profiler_mark(d->profiler, PHASE_FORWARD, 0, "gemm qkv", 1, 1);
     }
