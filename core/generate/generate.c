@@ -103,7 +103,7 @@ uint32_t generator_next(struct generator *g, const struct sampling *sampling, in
     int T = g->network->plan->input.T, V = g->network->model->config.vocab_size;
     int padded = padded_length(g->length, T);
     for (int i = g->length; i < padded; i++) g->context[i] = 0;
-    network_forward(g->network, g->context, 1, padded, (struct network_dropout){0});
+    network_forward(g->network, g->context, 1, padded);
     network_logits(g->network, g->length - 1, g->logits);
     uint64_t s = sampling->seed;
     struct philox_block r = philox4x32_10((uint32_t)index, (uint32_t)((uint64_t)index >> 32), 0, 0x73616D70u,

@@ -45,13 +45,6 @@ struct network {
     struct pass_place where;     /* which part of a step calls */
 };
 
-/* Where dropout draws its masks; probability 0 for evaluation and generation. Of a network that trains. */
-struct network_dropout {
-    float probability;
-    uint64_t seed;
-    uint32_t step, micro_batch;
-};
-
 /* Allocates and prepares everything; weights are left uninitialised. On failure nothing is left.
  * STATUS_DEVICE: the device has failed, or cannot compute this model. */
 enum status network_open(struct network *network, const struct backend *backend, struct device *device,
@@ -123,20 +116,17 @@ void network_micro_batch(struct network *network, const int32_t *tokens, int B, 
 
 /* ---- from host memory ---- */
 
-/* Forward pass over inputs (B,T) on the host; the normalised final stream (N,C) stays in the plan's `norm`.
- */
-void network_forward(struct network *network, const int32_t *inputs, int B, int T,
-                     struct network_dropout dropout);
+/* Forward pass over inputs (B,T) on the host, without dropout; the normalised final stream (N,C) stays in the
+ * plan's `norm`. */
+void network_forward(struct network *network, const int32_t *inputs, int B, int T);
 
 /* After network_forward: the sum of the losses at targets (B,T) on the host, −100 ignored. Waits for the
  * device. */
 double network_loss(struct network *network, const int32_t *targets, int B, int T);
 
-/* After network_forward: adds the gradients of loss_scale · Σ losses to `gradients`, and the sum of the
- * losses (unscaled) to the step's result. Same dropout as in the forward pass. Writes the control, so the
- * learning rate of an update comes after it. */
-void network_backward(struct network *network, const int32_t *targets, int B, int T, float loss_scale,
-                      struct network_dropout dropout);
+/* network_control and network_micro_batch, of inputs and targets (B,T) on the host. */
+void network_train(struct network *network, const int32_t *inputs, const int32_t *targets, int B, int T,
+                   float dropout, struct step_control control);
 
 /* The step's result so far. Waits for the device. */
 void network_result(struct network *network, struct step_result *out);

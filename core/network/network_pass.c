@@ -327,19 +327,10 @@ static void upload(struct network *net, int32_t *to, const int32_t *tokens, int 
     net->backend->mem_upload(to, tokens, (size_t)B * (size_t)T * sizeof *tokens, net->stream);
 }
 
-static void control_pass(struct network *net, struct network_dropout dropout, float loss_scale)
+void network_forward(struct network *net, const int32_t *inputs, int B, int T)
 {
-    network_control(net, (struct step_control){.seed = dropout.seed,
-                                               .step = dropout.step,
-                                               .micro_batch = dropout.micro_batch,
-                                               .loss_scale = loss_scale});
-}
-
-void network_forward(struct network *net, const int32_t *inputs, int B, int T, struct network_dropout dropout)
-{
-    struct pass pass = pass_of(net, B, T, dropout.probability);
+    struct pass pass = pass_of(net, B, T, 0);
     upload(net, network_batch(net, 0), inputs, B, T);
-    if (dropout.probability > 0) control_pass(net, dropout, 0);
     forward(&pass, network_batch(net, 0));
 }
 
@@ -353,13 +344,14 @@ double network_loss(struct network *net, const int32_t *targets, int B, int T)
     return sum;
 }
 
-void network_backward(struct network *net, const int32_t *targets, int B, int T, float loss_scale,
-                      struct network_dropout dropout)
+void network_train(struct network *net, const int32_t *inputs, const int32_t *targets, int B, int T,
+                   float dropout, struct step_control control)
 {
-    struct pass pass = pass_of(net, B, T, dropout.probability);
-    upload(net, labels(net), targets, B, T);
-    control_pass(net, dropout, loss_scale);
-    backward(&pass, network_batch(net, 0), labels(net));
+    int32_t *tokens = network_batch(net, 0);
+    upload(net, tokens, inputs, B, T);
+    upload(net, tokens + (size_t)B * (size_t)T, targets, B, T);
+    network_control(net, control);
+    network_micro_batch(net, tokens, B, T, dropout);
 }
 
 void network_result(struct network *net, struct step_result *out)

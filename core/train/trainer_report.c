@@ -144,7 +144,7 @@ static struct measures measure(struct trainer *t)
         int b = left < (uint64_t)B ? (int)left : B;
         const int32_t *inputs, *labels; /* (b,T) */
         t->task->batch(t->data, TASK_VALIDATION, cursor, b, &inputs, &labels);
-        network_forward(&t->network, inputs, b, T, (struct network_dropout){0});
+        network_forward(&t->network, inputs, b, T);
         sum += t->task->loss(&t->network, labels, b, T);
         counting += t->task->labels(t->data, TASK_VALIDATION, cursor, (uint64_t)b);
         cursor += (uint64_t)b;

@@ -94,10 +94,8 @@ static double step(struct desk *d, const struct bench *b, bool profiled)
     double start = cpu_seconds();
     struct profiler *profiling = profiled ? profiler_begin(d->profiler, d->steps, net->stream, net) : NULL;
     network_clear(net);
-    network_forward(net, d->tokens, b->B, b->T, (struct network_dropout){0});
-    network_backward(net, d->tokens + 1, b->B, b->T, 1.0f / (float)(b->B * b->T),
-                     (struct network_dropout){0});
-    network_control(net, (struct step_control){.lr = 1e-4f});
+    struct step_control control = {.loss_scale = 1.0f / (float)(b->B * b->T), .lr = 1e-4f};
+    network_train(net, d->tokens, d->tokens + 1, b->B, b->T, 0, control);
     optimizer_step(&d->optimizer, net);
     network_result(net, &result);
     profiler_end(profiling);

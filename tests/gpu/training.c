@@ -93,12 +93,12 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
     const struct backend *backend = bench->backend;
     struct network *net = &bench->net;
     struct optimizer optimizer = {world_of_one(), OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, bench->range_count};
-    struct network_dropout dropout = {bench->dropout, 5, (uint32_t)step, 0};
+    struct step_control control = {
+        .seed = 5, .step = (uint32_t)step, .loss_scale = 1.0f / (float)(bench->B * bench->T)};
     struct step_result result;
     int B = bench->B, T = bench->T, rows = B * T;
     network_clear(net);
-    network_forward(net, bench->inputs, B, T, dropout);
-    network_backward(net, bench->targets, B, T, 1.0f / (float)rows, dropout);
+    network_train(net, bench->inputs, bench->targets, B, T, bench->dropout, control);
     network_control(net, (struct step_control){.lr = (float)bench->lr});
     optimizer_step(&optimizer, net);
     network_result(net, &result);

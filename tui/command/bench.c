@@ -106,9 +106,8 @@ static double time_step(struct bench *b)
     int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
     double start = clock_monotonic();
     network_clear(net);
-    network_forward(net, b->tokens, B, T, (struct network_dropout){0});
-    network_backward(net, b->tokens + 1, B, T, 1.0f / (float)(B * T), (struct network_dropout){0});
-    network_control(net, (struct step_control){.lr = (float)c->train.learning_rate});
+    struct step_control control = {.loss_scale = 1.0f / (float)(B * T), .lr = (float)c->train.learning_rate};
+    network_train(net, b->tokens, b->tokens + 1, B, T, 0, control);
     optimizer_step(&b->optimizer, net);
     network_result(net, &result);
     return clock_monotonic() - start;

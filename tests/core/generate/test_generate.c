@@ -68,7 +68,7 @@ static void greedy_takes_the_likeliest_token_of_the_reference(void **state)
         int32_t inputs[16], targets[16] = {0};
         int length = s.generator.length, best = 0;
         memcpy(inputs, s.generator.context, (size_t)length * sizeof *inputs);
-        reference_loss(&s.rig.model, w, inputs, targets, 1, length, (struct network_dropout){0}, logits);
+        reference_loss(&s.rig.model, w, inputs, targets, 1, length, (struct rig_dropout){0}, logits);
         const double *last = logits + (length - 1) * V;
         for (int v = 1; v < V; v++)
             if (last[v] > last[best]) best = v;

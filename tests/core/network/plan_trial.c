@@ -179,7 +179,7 @@ static void expect_the_plan(const struct plan_trial *t, const struct network *ne
 static void train(const struct plan_trial *t, struct network *net)
 {
     enum { MOST = 2 * 4 * 20 };
-    int32_t tokens[MOST];
+    int32_t tokens[MOST], targets[MOST];
     int B = t->input.B, T = t->input.T;
     struct config config;
     struct err err = {0};
@@ -196,13 +196,12 @@ static void train(const struct plan_trial *t, struct network *net)
         assert_int_equal(config_read_word(&config, "param_group.norms.lr_scale=0.5", &err), STATUS_OK);
     }
     if (optimizer_lay_ranges(&optimizer, net, &config.groups, 0.1, &err)) fail_msg("%s", err.text);
-    struct network_dropout dropout = {.probability = 0.1f, .seed = 1};
+    struct rig_dropout dropout = {.probability = 0.1f, .seed = 1};
     network_clear(net);
     for (int i = 0; i < t->micro_batches; i++) {
         rig_tokens((uint64_t)i + 3, t->config.vocab_size, tokens, B * T);
-        network_forward(net, tokens, B, T, dropout);
-        for (int k = 0; t->padding && k < B * T; k += 3) tokens[k] = -100;
-        network_backward(net, tokens, B, T, 1, dropout);
+        for (int k = 0; k < B * T; k++) targets[k] = t->padding && k % 3 == 0 ? -100 : tokens[k];
+        rig_train(net, tokens, targets, B, T, 1, dropout);
     }
     network_control(net, (struct step_control){.lr = 1e-3f});
     optimizer_step(&optimizer, net);
@@ -216,9 +215,9 @@ static void infer(const struct plan_trial *t, struct network *net)
     float logits[8 * 60];
     int B = (t->input.B + 1) / 2, T = (t->input.T + 1) / 2;
     rig_tokens(9, t->config.vocab_size, tokens, B * T);
-    network_forward(net, tokens, B, T, (struct network_dropout){0});
+    network_forward(net, tokens, B, T);
     network_loss(net, tokens, B, T);
-    network_forward(net, tokens, 1, T, (struct network_dropout){0});
+    network_forward(net, tokens, 1, T);
     network_logits(net, T - 1, logits);
 }
 

@@ -12,7 +12,7 @@
 struct walk {
     const struct model *model;
     const double *w;
-    struct network_dropout dropout;
+    struct rig_dropout dropout;
     int T, first_row; /* row of position 0 in the (B*T, C) stream */
     double *x;        /* (T, C) */
     double *qkv;      /* (T, NH+2*NKV, HS) */
@@ -48,7 +48,7 @@ static void rotate(double *head, int HS, int position, double base)
 /* The row of position t after a dropout site. */
 static void drop(const struct walk *s, double *row, int t, int layer, int site)
 {
-    const struct network_dropout *d = &s->dropout;
+    const struct rig_dropout *d = &s->dropout;
     int C = s->model->config.hidden_dim;
     if (d->probability <= 0) return;
     for (int c = 0; c < C; c++) {
@@ -135,7 +135,7 @@ static double position_loss(struct walk *s, int t, int32_t target, double *logit
 }
 
 double reference_loss(const struct model *model, const double *weights, const int32_t *inputs,
-                      const int32_t *targets, int B, int T, struct network_dropout dropout, double *logits)
+                      const int32_t *targets, int B, int T, struct rig_dropout dropout, double *logits)
 {
     const struct model_config *c = &model->config;
     size_t C = (size_t)c->hidden_dim, F = (size_t)c->intermediate_dim, V = (size_t)c->vocab_size,

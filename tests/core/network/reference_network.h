@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 #include "core/model/model.h"
-#include "core/network/network.h"
+#include "tests/core/network/rig.h"
 
 /* The sum of the losses of inputs (B,T) at targets (B,T), −100 ignored. weights mirrors the arena of `model`.
  * logits (B,T,V) may be NULL. */
 double reference_loss(const struct model *model, const double *weights, const int32_t *inputs,
-                      const int32_t *targets, int B, int T, struct network_dropout dropout, double *logits);
+                      const int32_t *targets, int B, int T, struct rig_dropout dropout, double *logits);
 
 #endif

@@ -28,6 +28,16 @@ struct model_config rig_config(void)
                                  .norm_eps = 1e-5};
 }
 
+void rig_train(struct network *network, const int32_t *inputs, const int32_t *targets, int B, int T,
+               float loss_scale, struct rig_dropout dropout)
+{
+    struct step_control control = {.seed = dropout.seed,
+                                   .step = dropout.step,
+                                   .micro_batch = dropout.micro_batch,
+                                   .loss_scale = loss_scale};
+    network_train(network, inputs, targets, B, T, dropout.probability, control);
+}
+
 double rig_uniform(uint64_t seed, uint64_t index)
 {
     struct philox_block r = philox4x32_10((uint32_t)index, (uint32_t)(index >> 32), 0x72696700u, 0,

@@ -36,6 +36,17 @@ void rig_close(struct rig *rig);
  * biases normal(0, 0.4), norms 1 + normal(0, 0.2). Gaps are zero. */
 void rig_weights(const struct model *model, uint64_t seed, float *weights);
 
+/* Where dropout draws its masks. */
+struct rig_dropout {
+    float probability;
+    uint64_t seed;
+    uint32_t step, micro_batch;
+};
+
+/* network_train with these masks. */
+void rig_train(struct network *network, const int32_t *inputs, const int32_t *targets, int B, int T,
+               float loss_scale, struct rig_dropout dropout);
+
 /* A number in [0, 1), a pure function of its arguments. */
 double rig_uniform(uint64_t seed, uint64_t index);
 

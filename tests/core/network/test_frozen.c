@@ -93,7 +93,7 @@ static void close_pair(struct pair *pair)
     rig_close(&pair->part);
 }
 
-static struct step_result run(struct rig *rig, struct network_dropout dropout)
+static struct step_result run(struct rig *rig, struct rig_dropout dropout)
 {
     int32_t inputs[N], targets[N];
     struct step_result result;
@@ -102,8 +102,7 @@ static struct step_result run(struct rig *rig, struct network_dropout dropout)
         rig_tokens(7 + micro, rig->model.config.vocab_size, inputs, N);
         rig_tokens(9 + micro, rig->model.config.vocab_size, targets, N);
         dropout.micro_batch = micro;
-        network_forward(&rig->network, inputs, B, T, dropout);
-        network_backward(&rig->network, targets, B, T, 0.125f, dropout);
+        rig_train(&rig->network, inputs, targets, B, T, 0.125f, dropout);
     }
     network_result(&rig->network, &result);
     return result;
@@ -121,7 +120,7 @@ static void expect_close(const char *name, const float *got, const float *want, 
 }
 
 /* Gradients, and after an update without clipping the weights, of what is trained. */
-static void expect_like_the_whole(struct pair *pair, struct network_dropout dropout)
+static void expect_like_the_whole(struct pair *pair, struct rig_dropout dropout)
 {
     struct model *model = &pair->part.model;
     struct rig *both[] = {&pair->whole, &pair->part};
@@ -199,7 +198,7 @@ static void whatever_is_frozen_the_rest_is_trained_as_ever(void **state)
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         for (int form = 0; form < 4; form++) {
             struct model_config config = rig_config();
-            struct network_dropout dropout = {.probability = form & 1 ? 0.3f : 0, .seed = 5, .step = 3};
+            struct rig_dropout dropout = {.probability = form & 1 ? 0.3f : 0, .seed = 5, .step = 3};
             struct pair pair;
             config.qk_norm = config.qkv_bias = true;
             config.tie_weights = form & 1 && !strstr(patterns[i], "*norm* *layers");
@@ -264,7 +263,7 @@ static void expect_calls(const char *frozen, int weight_products, int attention,
     struct pair pair;
     open_pair(&pair, &config, 0, frozen);
     memset(&calls, 0, sizeof calls);
-    run(&pair.part, (struct network_dropout){0});
+    run(&pair.part, (struct rig_dropout){0});
     /* two micro-batches, each with two layers of four projections, and the head */
     if (calls.weight_products != 2 * weight_products || calls.attention != 2 * attention ||
         calls.norms != 2 * norms || calls.embeddings != 2 * embeddings)

@@ -99,10 +99,10 @@ static void exactly_the_products_of_a_step_are_listed(void **state)
             rig_open(&rig, &backend, &config, B, T, 2);
             rig_tokens(1, config.vocab_size, tokens, B * T);
             rig_tokens(2, config.vocab_size, targets, B * T);
-            network_forward(&rig.network, tokens, B, T, (struct network_dropout){0});
+            network_forward(&rig.network, tokens, B, T);
             network_logits(&rig.network, B * T - 1, logits);
             network_loss(&rig.network, targets, B, T);
-            network_backward(&rig.network, targets, B, T, 1, (struct network_dropout){0});
+            rig_train(&rig.network, tokens, targets, B, T, 1, (struct rig_dropout){0});
             expect_equal_sets(&rig.plan);
             rig_close(&rig);
         }
@@ -117,7 +117,7 @@ static void without_training_only_the_forward_products_are_listed(void **state)
     struct backend backend = recording_backend();
     struct rig rig;
     rig_open(&rig, &backend, &config, 13, 50, 0);
-    network_forward(&rig.network, tokens, 13, 50, (struct network_dropout){0});
+    network_forward(&rig.network, tokens, 13, 50);
     network_logits(&rig.network, 3, logits);
     network_loss(&rig.network, tokens, 13, 50);
     expect_equal_sets(&rig.plan);

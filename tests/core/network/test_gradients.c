@@ -45,7 +45,7 @@ static double *as_double(const float *values, size_t n)
 
 /* ‖got − d loss/d w‖ ≤ tolerance · ‖d loss/d w‖ for each tensor by itself. */
 static void expect_central_differences(const struct rig *rig, const struct batch *batch,
-                                       struct network_dropout dropout)
+                                       struct rig_dropout dropout)
 {
     const struct model *model = &rig->model;
     double *w = as_double(rig->network.weights, model->elements), h = 1e-5;
@@ -88,14 +88,13 @@ static double loss_sum(struct network *network)
     return result.loss_sum;
 }
 
-static void expect_gradients(const struct model_config *config, struct network_dropout dropout)
+static void expect_gradients(const struct model_config *config, struct rig_dropout dropout)
 {
     struct rig rig;
     rig_open(&rig, NULL, config, B, T, 2);
     struct batch batch = make_batch(config->vocab_size);
     double *w = as_double(rig.network.weights, rig.model.elements);
-    network_forward(&rig.network, batch.inputs, B, T, dropout);
-    network_backward(&rig.network, batch.targets, B, T, 1.0f / (float)batch.valid, dropout);
+    rig_train(&rig.network, batch.inputs, batch.targets, B, T, 1.0f / (float)batch.valid, dropout);
     double want = reference_loss(&rig.model, w, batch.inputs, batch.targets, B, T, dropout, NULL);
     double got = loss_sum(&rig.network);
     if (!(fabs(got - want) <= LOSS_TOLERANCE * want)) fail_msg("loss %.9g, reference %.9g", got, want);
@@ -105,7 +104,7 @@ static void expect_gradients(const struct model_config *config, struct network_d
     rig_close(&rig);
 }
 
-static const struct network_dropout none = {0}, some = {.probability = 0.3f, .seed = 0x123456789, .step = 3};
+static const struct rig_dropout none = {0}, some = {.probability = 0.3f, .seed = 0x123456789, .step = 3};
 
 static void llama_with_grouped_heads(void **state)
 {
@@ -176,16 +175,17 @@ static void dropout_differs_between_steps_and_micro_batches(void **state)
     (void)state;
     struct model_config config = rig_config();
     struct rig rig;
-    struct network_dropout step = some, micro_batch = some;
+    struct rig_dropout step = some, micro_batch = some;
     step.step++;
     micro_batch.micro_batch++;
     rig_open(&rig, NULL, &config, B, T, 2);
     struct batch batch = make_batch(config.vocab_size);
     double losses[3];
-    const struct network_dropout *cases[3] = {&some, &step, &micro_batch};
+    const struct rig_dropout *cases[3] = {&some, &step, &micro_batch};
     for (int i = 0; i < 3; i++) {
-        network_forward(&rig.network, batch.inputs, B, T, *cases[i]);
-        losses[i] = network_loss(&rig.network, batch.targets, B, T);
+        network_clear(&rig.network);
+        rig_train(&rig.network, batch.inputs, batch.targets, B, T, 1, *cases[i]);
+        losses[i] = loss_sum(&rig.network);
         double *w = as_double(rig.network.weights, rig.model.elements);
         double want = reference_loss(&rig.model, w, batch.inputs, batch.targets, B, T, *cases[i], NULL);
         assert_true(fabs(losses[i] - want) <= LOSS_TOLERANCE * want);
@@ -207,13 +207,11 @@ static void two_micro_batches_add_up_to_the_large_one(void **state)
     size_t n = rig.model.elements;
     float *g = rig.network.gradients, scale = 1.0f / (float)batch.valid;
     batch.targets[0] = -100;
-    network_forward(&rig.network, batch.inputs, B, T, none);
-    network_backward(&rig.network, batch.targets, B, T, scale, none);
+    rig_train(&rig.network, batch.inputs, batch.targets, B, T, scale, none);
     double loss = loss_sum(&rig.network), *whole = as_double(g, n), apart = 0, size = 0;
     network_clear(&rig.network);
     for (int i = 0; i < B; i++) {
-        network_forward(&rig.network, batch.inputs + i * T, 1, T, none);
-        network_backward(&rig.network, batch.targets + i * T, 1, T, scale, none);
+        rig_train(&rig.network, batch.inputs + i * T, batch.targets + i * T, 1, T, scale, none);
     }
     for (size_t i = 0; i < n; i++) {
         apart += (g[i] - whole[i]) * (g[i] - whole[i]);
@@ -237,7 +235,7 @@ static void logits_match_the_reference_at_every_position(void **state)
     double *want = malloc((size_t)(N * V) * sizeof *want);
     float *got = malloc((size_t)V * sizeof *got);
     reference_loss(&rig.model, w, batch.inputs, batch.targets, B, T, none, want);
-    network_forward(&rig.network, batch.inputs, B, T, none);
+    network_forward(&rig.network, batch.inputs, B, T);
     for (int row = 0; row < N; row++) {
         network_logits(&rig.network, row, got);
         for (int v = 0; v < V; v++) {
@@ -261,10 +259,10 @@ static void a_short_sequence_after_a_long_one_is_as_if_alone(void **state)
     rig_open(&rig, NULL, &config, B, T, 2);
     struct batch batch = make_batch(config.vocab_size);
     double *w = as_double(rig.network.weights, rig.model.elements);
-    network_forward(&rig.network, batch.inputs, B, T, none);
+    network_forward(&rig.network, batch.inputs, B, T);
     network_loss(&rig.network, batch.targets, B, T);
     for (int t = 1; t < T; t++) {
-        network_forward(&rig.network, batch.inputs, 1, t, none);
+        network_forward(&rig.network, batch.inputs, 1, t);
         double got = network_loss(&rig.network, batch.targets, 1, t);
         double want = reference_loss(&rig.model, w, batch.inputs, batch.targets, 1, t, none, NULL);
         assert_true(fabs(got - want) <= LOSS_TOLERANCE * want);

@@ -30,8 +30,7 @@ static float *gradients_of(enum plan_loss choice, size_t *count, double *loss, i
                      STATUS_OK);
     rig_weights(&rig.model, 3, rig.network.weights);
     rig_tokens(1, config.vocab_size, tokens, N + 1);
-    network_forward(&rig.network, tokens, B, T, (struct network_dropout){0});
-    network_backward(&rig.network, tokens + 1, B, T, 1.0f / N, (struct network_dropout){0});
+    rig_train(&rig.network, tokens, tokens + 1, B, T, 1.0f / N, (struct rig_dropout){0});
     network_result(&rig.network, &result);
     *loss = result.loss_sum;
     *count = rig.model.elements;

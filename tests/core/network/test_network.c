@@ -147,8 +147,7 @@ static double run_step(struct fixture *f)
     struct network *net = &f->network;
     struct step_result result;
     network_clear(net);
-    network_forward(net, f->tokens, f->B, f->T, (struct network_dropout){0});
-    network_backward(net, f->targets, f->B, f->T, 1.0f / (float)f->valid, (struct network_dropout){0});
+    rig_train(net, f->tokens, f->targets, f->B, f->T, 1.0f / (float)f->valid, (struct rig_dropout){0});
     network_result(net, &result);
     return result.loss_sum / f->valid;
 }
@@ -164,7 +163,7 @@ static void expect_loss_logits_and_gradients(const char *name)
     float *logits = malloc((size_t)V * sizeof *logits);
     const float *expected = tensor(&f, "logits")->data;
 
-    network_forward(&f.network, f.tokens, f.B, f.T, (struct network_dropout){0});
+    network_forward(&f.network, f.tokens, f.B, f.T);
     assert_true(fabs(network_loss(&f.network, f.targets, f.B, f.T) / f.valid - want) < 3e-6 * want);
     for (int row = 0; row < f.B * f.T; row++) {
         network_logits(&f.network, row, logits);
@@ -322,8 +321,7 @@ static void micro_batches_add_up_to_the_gradient_of_the_whole_batch(void **state
     assert_true(f.valid < f.B * f.T);
     for (int b = 0; b < f.B; b++) {
         const int32_t *tokens = f.tokens + b * f.T, *targets = f.targets + b * f.T;
-        network_forward(net, tokens, 1, f.T, (struct network_dropout){0});
-        network_backward(net, targets, 1, f.T, 1.0f / (float)f.valid, (struct network_dropout){0});
+        rig_train(net, tokens, targets, 1, f.T, 1.0f / (float)f.valid, (struct rig_dropout){0});
     }
     for (size_t i = 0; i < n; i++) {
         double d = (double)net->gradients[i] - whole[i];

@@ -103,13 +103,12 @@ static void train_one_step(struct rig *rig, int B, int T, int moments)
                                   .beta2 = 0.99,
                                   .eps = 1e-8,
                                   .max_grad_norm = 1};
-    struct network_dropout dropout = {.probability = 0.1f, .seed = 1};
+    struct rig_dropout dropout = {.probability = 0.1f, .seed = 1};
     assert_true(B * T <= 64);
     assert_int_equal(optimizer_lay_ranges(&optimizer, &rig->network, NULL, 0.1, NULL), STATUS_OK);
     rig_tokens(3, rig->model.config.vocab_size, tokens, B * T);
     network_clear(&rig->network);
-    network_forward(&rig->network, tokens, B, T, dropout);
-    network_backward(&rig->network, tokens, B, T, 1, dropout);
+    rig_train(&rig->network, tokens, tokens, B, T, 1, dropout);
     network_control(&rig->network, (struct step_control){.lr = 1e-3f});
     optimizer_step(&optimizer, &rig->network);
     network_result(&rig->network, &result);

@@ -36,9 +36,8 @@ static void trial_run(struct trial *t, const struct model_config *config, int in
     rig_weights(&t->model, 3, t->network.weights);
     rig_tokens(1, config->vocab_size, inputs, N);
     rig_tokens(2, config->vocab_size, targets, N);
-    struct network_dropout masks = {dropout, 9, 4, 1};
-    network_forward(&t->network, inputs, B, T, masks);
-    network_backward(&t->network, targets, B, T, 1.0f / N, masks);
+    struct rig_dropout masks = {dropout, 9, 4, 1};
+    rig_train(&t->network, inputs, targets, B, T, 1.0f / N, masks);
     struct step_result result;
     network_result(&t->network, &result);
     t->loss = result.loss_sum;
