@@ -12,7 +12,7 @@
 #include "tui/command/train.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/loaded_model.h"
-#include "tui/session/model_folder.h"
+#include "tui/session/recorded_run.h"
 
 struct options {
     const char *prompt;

@@ -17,7 +17,7 @@
 #include "runs/run.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
-#include "tui/session/model_folder.h"
+#include "tui/session/recorded_run.h"
 
 struct options {
     const char *output, *name;

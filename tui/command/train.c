@@ -15,7 +15,6 @@
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
 #include "tui/command/train_report.h"
-#include "tui/session/checkpoint_choice.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/recorded_run.h"
 #include "tui/view/launch.h"
@@ -263,7 +262,7 @@ static enum status find_checkpoint(const struct recorded_run *run, int64_t step,
     char there[200];
     enum status status = checkpoint_find(run->checkpoints, step, folder, size, err);
     if (status && file_is_folder(folder))
-        return checkpoint_choice_refuse(run->checkpoints, run->info.id, err);
+        return recorded_run_refuse(run->checkpoints, run->info.id, err);
     if (status != STATUS_NOT_FOUND) return status;
     checkpoint_list(run->checkpoints, there, sizeof there);
     if (step < 0 || strcmp(there, "none") == 0)
@@ -286,7 +285,7 @@ static enum status run_fork(const void *options, const struct words *words, stru
     if (!status) status = recorded_run_check(&run, &training.config, "forked", err);
     if (!status) status = find_checkpoint(&run, o->step, folder, sizeof folder, err);
     if (!status && o->step < 0 &&
-        checkpoint_choice_passed_over(run.checkpoints, folder, "forking", passed_over, sizeof passed_over))
+        recorded_run_passed_over(run.checkpoints, folder, "forking", passed_over, sizeof passed_over))
         snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
     if (!status) {
         struct fork_origin origin = {run.info.id, folder, run.config_text, sentence};

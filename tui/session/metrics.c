@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "core/base/clock.h"
@@ -24,7 +23,6 @@ struct metrics {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool leave, ended, left;
-    const char *asked; /* what the thread waits for */
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct device_info device;
     /* the thread's own */
@@ -32,49 +30,37 @@ struct metrics {
     struct gauge *gauge; /* NULL: the GPU cannot be observed */
 };
 
-/* Notes what the thread waits for next; false: nobody waits for the answer any more. */
-static bool ask(struct metrics *m, const char *whom)
+/* Waits until `next`, or until it is asked to leave: true. */
+static bool wait_until(struct metrics *m, const struct timespec *next)
 {
     pthread_mutex_lock(&m->mutex);
-    m->asked = whom;
+    while (!m->leave && pthread_cond_timedwait(&m->changed, &m->mutex, next) == 0) {
+    }
+    bool leave = m->leave;
+    pthread_mutex_unlock(&m->mutex);
+    return leave;
+}
+
+/* Nobody waits for the thread any more. */
+static bool is_left(struct metrics *m)
+{
+    pthread_mutex_lock(&m->mutex);
     bool left = m->left;
     pthread_mutex_unlock(&m->mutex);
-    return !left;
+    return left;
 }
 
-/* 1 of "cuda:1"; -1 of the CPU. */
-static int device_number(const struct device_info *device)
-{
-    int number;
-    return sscanf(device->short_name, "cuda:%d", &number) == 1 ? number : -1;
-}
-
-/* A row that cannot be stored is left out: the next one comes soon. */
+/* A row that cannot be stored is left out: the next one comes soon. Nor is one that nobody waits for stored.
+ */
 static void take(struct metrics *m)
 {
     struct gpu_record record;
-    if (!ask(m, "NVML")) return;
+    int number;
     if (m->gauge)
         gauge_read(m->gauge, &record);
     else
-        gauge_read_host(device_number(&m->device), &record);
-    if (ask(m, "the run store")) gpu_samples_add(m->store, m->id, &record, NULL);
-}
-
-/* The last sample is taken after the request to stop, even if the run ended before this thread began. */
-static void take_until_stopped(struct metrics *m)
-{
-    struct timespec next;
-    clock_gettime(CLOCK_MONOTONIC, &next);
-    for (bool last = false; !last;) {
-        next.tv_sec += SECONDS;
-        pthread_mutex_lock(&m->mutex);
-        while (!m->leave && pthread_cond_timedwait(&m->changed, &m->mutex, &next) == 0) {
-        }
-        last = m->leave;
-        pthread_mutex_unlock(&m->mutex);
-        take(m);
-    }
+        gauge_read_host(sscanf(m->device.short_name, "cuda:%d", &number) == 1 ? number : -1, &record);
+    if (!is_left(m)) gpu_samples_add(m->store, m->id, &record, NULL);
 }
 
 static void release(struct metrics *m)
@@ -84,12 +70,19 @@ static void release(struct metrics *m)
     free(m);
 }
 
+/* The last sample is taken after the request to stop, even if the run ended before this thread began. */
 static void *body(void *argument)
 {
     struct metrics *m = argument;
-    if (ask(m, "NVML")) gauge_open(m->device.uuid, &m->gauge, NULL);
-    if (ask(m, "the run store") && !store_open(m->home, &m->store, NULL)) take_until_stopped(m);
-    ask(m, "NVML");
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    gauge_open(m->device.uuid, &m->gauge, NULL);
+    bool leave = is_left(m) || store_open(m->home, &m->store, NULL) != STATUS_OK;
+    while (!leave) {
+        next.tv_sec += SECONDS;
+        leave = wait_until(m, &next);
+        take(m);
+    }
     gauge_close(m->gauge);
     store_close(m->store);
     pthread_mutex_lock(&m->mutex);
@@ -133,19 +126,14 @@ enum status metrics_stop(struct metrics *m, double seconds, struct err *err)
     while (!m->ended && pthread_cond_timedwait(&m->changed, &m->mutex, &until) == 0) {
     }
     pthread_t thread = m->thread;
-    const char *asked = m->asked;
-    m->left = !m->ended;
-    bool left = m->left;
+    bool left = m->left = !m->ended;
     pthread_mutex_unlock(&m->mutex);
     if (left) { /* m is the thread's from here on */
         pthread_detach(thread);
-        return err_set(
-            err, STATUS_BUSY,
-            "device metrics end before the run: %s has not answered for %g s (the numbers of training "
-            "are not touched%s)",
-            asked, seconds,
-            strcmp(asked, "NVML") == 0 ? "; where nvidia-smi hangs, too, the GPU or its driver wants a reset"
-                                       : "");
+        return err_set(err, STATUS_BUSY,
+                       "device metrics end before the run: the driver or the run store has not answered for "
+                       "%g s (training is not touched; where nvidia-smi hangs, too, the GPU wants a reset)",
+                       seconds);
     }
     pthread_join(thread, NULL);
     release(m);

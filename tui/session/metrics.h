@@ -1,8 +1,8 @@
 /* A thread that records what the device is doing while a run trains: every two seconds a row of gpu_samples.
  * It has its own connection to the store and reads the device from outside, so it never waits for training
  * and training never for it; without a store it is silent, since no run should fail for want of its metrics,
- * and of a GPU that nobody can look at it records what the host reports. Nor for a device that hangs when it
- * is asked: the thread is then left behind. */
+ * and of a GPU that nobody can look at it records what the host reports. Nor does a run wait for a device
+ * that hangs when it is asked: the thread is then left behind. */
 #ifndef ANNEAL_TUI_SESSION_METRICS_H
 #define ANNEAL_TUI_SESSION_METRICS_H
 

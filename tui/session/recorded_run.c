@@ -1,33 +1,45 @@
 /* See recorded_run.h. */
 #include "tui/session/recorded_run.h"
 
-#include <limits.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/arena.h"
 #include "core/base/file.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/model/imported_model.h"
+#include "runs/series.h"
+
+/* All but config_text; the configuration is not finished, and the defaults where it cannot be read. *store is
+ * to be closed. */
+static enum status read_run(const char *word, struct store **store, struct recorded_run *out, struct err *err)
+{
+    char home[PATH_MAX], folder[PATH_MAX - 16], *stored = NULL;
+    *out = (struct recorded_run){0};
+    config_init(&out->config);
+    enum status status = file_anneal_home(home, sizeof home, err);
+    if (!status) status = store_open_to_read(home, store, err);
+    if (!status) status = run_find(*store, word, &out->info, err);
+    if (status) return status;
+    run_folder(*store, out->info.id, folder, sizeof folder);
+    snprintf(out->checkpoints, sizeof out->checkpoints, "%s/checkpoints", folder);
+    status = run_config(*store, out->info.id, &stored, err);
+    if (!status) status = config_read_effective(&out->config, stored, out->info.id, err);
+    if (status) config_init(&out->config); /* half of it was read */
+    free(stored);
+    return status;
+}
 
 enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err)
 {
     struct store *store = NULL;
-    char *stored = NULL;
-    char home[PATH_MAX], folder[PATH_MAX - 16];
-    *out = (struct recorded_run){0};
-    enum status status = file_anneal_home(home, sizeof home, err);
-    if (!status) status = store_open_to_read(home, &store, err);
-    if (!status) status = run_find(store, word, &out->info, err);
-    if (!status) status = run_config(store, out->info.id, &stored, err);
-    config_init(&out->config);
-    if (!status) status = config_read_effective(&out->config, stored, out->info.id, err);
+    enum status status = read_run(word, &store, out, err);
+    store_close(store);
     if (!status) status = config_finish(&out->config, err);
-    free(stored);
     if (!status && !(out->config_text = config_text(&out->config)))
         status = err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
-    if (!status) {
-        run_folder(store, out->info.id, folder, sizeof folder);
-        status = file_format_path(out->checkpoints, sizeof out->checkpoints, err, "%s/checkpoints", folder);
-    }
-    store_close(store);
     return status;
 }
 
@@ -37,7 +49,6 @@ void recorded_run_release(struct recorded_run *run)
     *run = (struct recorded_run){0};
 }
 
-/* These keys fix the shapes and tokens that a checkpoint depends on. */
 enum status recorded_run_check(const struct recorded_run *run, const struct config *new, const char *how,
                                struct err *err)
 {
@@ -48,4 +59,122 @@ enum status recorded_run_check(const struct recorded_run *run, const struct conf
     config_get(new, key, after, sizeof after);
     return err_set(err, STATUS_USAGE, "%s = %.80s: the run was trained with %.80s, a %s run must keep that",
                    key, after, before, how);
+}
+
+/* ---- damaged checkpoints ---- */
+
+bool recorded_run_passed_over(const char *checkpoints, const char *found, const char *doing, char *buf,
+                              size_t size)
+{
+    int64_t newest = checkpoint_passed_over(checkpoints, found);
+    *buf = '\0';
+    if (newest < 0) return false;
+    snprintf(buf, size,
+             "checkpoints/step-%" PRId64 ": the newest checkpoint is damaged, %s from step-%" PRId64, newest,
+             doing, checkpoint_step(found));
+    return true;
+}
+
+enum status recorded_run_refuse(const char *checkpoints, const char *run, struct err *err)
+{
+    char whole[PATH_MAX];
+    struct err why = *err;
+    if (!checkpoint_find(checkpoints, -1, whole, sizeof whole, NULL))
+        return err_set(err, why.status, "%.360s (the newest that is whole: --step %" PRId64 ")", why.text,
+                       checkpoint_step(whole));
+    return err_set(
+        err, why.status,
+        "%.360s (run %s has no checkpoint that is whole: train it again, `anneal show %s` prints its "
+        "configuration)",
+        why.text, run, run);
+}
+
+/* ---- RUN|FOLDER ---- */
+
+/* The newest step of a checkpoint that was written as the best and is there. */
+static enum status find_best_step(struct store *store, const struct recorded_run *run,
+                                  const struct model_choice *c, int64_t *step, struct err *err)
+{
+    struct arena arena;
+    char folder[PATH_MAX + 32];
+    int64_t *steps = NULL;
+    size_t count = 0, i = 0;
+    arena_init(&arena, 0);
+    enum status status = series_best_steps(store, run->info.id, SIZE_MAX, &arena, &steps, &count, err);
+    for (; !status && i < count; i++) {
+        snprintf(folder, sizeof folder, "%s/step-%" PRId64, run->checkpoints, steps[i]);
+        if (file_is_folder(folder)) break;
+    }
+    if (!status && i == count)
+        status = err_set(err, STATUS_NOT_FOUND,
+                         "run %s: there is no checkpoint of a best step, or no longer (leave --best out for "
+                         "the newest one)",
+                         run->info.id);
+    if (!status) *step = steps[i];
+    if (!status && i > 0)
+        fprintf(stderr,
+                "anneal: warning: run %s: the checkpoint of its best step %" PRId64
+                " is no longer there, %s from step-%" PRId64 "\n",
+                run->info.id, steps[0], c->doing, steps[i]);
+    arena_release(&arena);
+    return status;
+}
+
+/* The folder of the checkpoint that is asked for. */
+static enum status find_checkpoint(struct store *store, const struct recorded_run *run,
+                                   const struct model_choice *c, char *folder, size_t size, struct err *err)
+{
+    char passed_over[160];
+    int64_t step = c->step;
+    enum status status = c->best ? find_best_step(store, run, c, &step, err) : STATUS_OK;
+    if (status) return status;
+    status = checkpoint_find(run->checkpoints, step, folder, size, err);
+    if (status == STATUS_NOT_FOUND && !file_is_folder(folder))
+        return step < 0 ? err_set(err, status, "run %s: there is no checkpoint below %s", run->info.id,
+                                  run->checkpoints)
+                        : err_set(err, status,
+                                  "run %s: the checkpoint of its step %" PRId64
+                                  " is not there, or no longer (leave --step out for the newest one)",
+                                  run->info.id, step);
+    if (status) return recorded_run_refuse(run->checkpoints, run->info.id, err);
+    if (step < 0 &&
+        recorded_run_passed_over(run->checkpoints, folder, c->doing, passed_over, sizeof passed_over))
+        fprintf(stderr, "anneal: warning: run %s: %s\n", run->info.id, passed_over);
+    return STATUS_OK;
+}
+
+/* Only a run has checkpoints to choose among. */
+static enum status check_alone(const struct model_choice *c, const char *what, struct err *err)
+{
+    if (!c->best && c->step < 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "%s is %s, --%s is for runs", c->source, what,
+                   c->best ? "best" : "step");
+}
+
+enum status model_choice_find(const struct model_choice *c, char *folder, size_t size,
+                              enum allocator_kind *allocator, struct err *err)
+{
+    char path[PATH_MAX];
+    struct store *store = NULL;
+    struct recorded_run run = {0};
+    enum status status;
+    config_init(&run.config);
+    if (c->best && c->step >= 0) return err_set(err, STATUS_USAGE, "--best or --step, not both");
+    *folder = '\0';
+    if (snprintf(path, sizeof path, "%s/config.json", c->source) < (int)sizeof path && file_exists(path)) {
+        status = check_alone(c, "a checkpoint folder", err);
+        if (!status) status = file_format_path(folder, size, err, "%s", c->source);
+    } else {
+        status = read_run(c->source, &store, &run, err);
+        if (*run.checkpoints)
+            status = find_checkpoint(store, &run, c, folder, size, err);
+        else if (status == STATUS_NOT_FOUND && imported_model_find(c->source, folder, size))
+            status = check_alone(c, "an imported model", err);
+        else if (status == STATUS_NOT_FOUND && file_is_folder(c->source))
+            err_set(err, status, "%s: there is no run of this name, and the folder holds no config.json",
+                    c->source);
+    }
+    if (allocator) *allocator = run.config.memory.allocator;
+    store_close(store);
+    return status;
 }

@@ -9,7 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "tui/session/checkpoint_choice.h"
+#include "tui/session/recorded_run.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/training_origin.h"
 #include "tui/session/training_session.h"
@@ -111,7 +111,7 @@ static enum status load_last_good(struct training_session *s, struct err *err)
     char checkpoint[PATH_MAX], passed_over[sizeof s->passed_over];
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
-    if (!status && checkpoint_choice_passed_over(s->checkpoints, checkpoint, "going on", passed_over,
+    if (!status && recorded_run_passed_over(s->checkpoints, checkpoint, "going on", passed_over,
                                                  sizeof passed_over))
         training_session_event(s, checkpoint_step(checkpoint), "warning", passed_over);
     if (!status) checkpoint_set_damaged_aside(s->checkpoints, checkpoint);

@@ -10,7 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "runs/series.h"
-#include "tui/session/checkpoint_choice.h"
+#include "tui/session/recorded_run.h"
 
 /* After the trainer has loaded a checkpoint of `run`: whether there is anything left to do. */
 static enum status check_rest(const struct training_session *s, const char *run, struct err *err)
@@ -95,7 +95,7 @@ static enum status find_origin(struct training_session *s, const struct run_info
     }
     if (found && found != STATUS_NOT_FOUND) {
         err_set(err, found, "%s", problem.text);
-        return checkpoint_choice_refuse(s->checkpoints, run->id, err);
+        return recorded_run_refuse(s->checkpoints, run->id, err);
     }
     if (found) status = had_none(s, run, &s->anew, err);
     if (status) return status;
@@ -112,7 +112,7 @@ static enum status find_origin(struct training_session *s, const struct run_info
 static void find_passed_over(struct training_session *s)
 {
     char newest[PATH_MAX];
-    if (checkpoint_choice_passed_over(s->checkpoints, s->origin, "going on", s->passed_over,
+    if (recorded_run_passed_over(s->checkpoints, s->origin, "going on", s->passed_over,
                                       sizeof s->passed_over) ||
         checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL) ||
         checkpoint_step(newest) <= checkpoint_step(s->origin))

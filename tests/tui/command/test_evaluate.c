@@ -15,7 +15,7 @@
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tui/session/loaded_model.h"
-#include "tui/session/model_folder.h"
+#include "tui/session/recorded_run.h"
 
 static json_t *parse(const char *text)
 {

@@ -281,7 +281,7 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
         "no checkpoint to go on from is left below");
     process_close(
         process_run(0, "train", s.config, "--name=blind", "--progress=none", "--data.val_fraction=0", NULL));
-    process_expect_sentence(process_run(1, "generate", "blind", "--best", NULL), "it was never evaluated");
+    process_expect_sentence(process_run(1, "generate", "blind", "--best", NULL), "there is no checkpoint of a best step");
     free(wanted);
     free(all);
     free(last);
