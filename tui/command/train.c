@@ -261,8 +261,7 @@ static enum status find_checkpoint(const struct recorded_run *run, int64_t step,
 {
     char there[200];
     enum status status = checkpoint_find(run->checkpoints, step, folder, size, err);
-    if (status && file_is_folder(folder))
-        return recorded_run_refuse(run->checkpoints, run->info.id, err);
+    if (status && file_is_folder(folder)) return recorded_run_refuse(run->checkpoints, run->info.id, err);
     if (status != STATUS_NOT_FOUND) return status;
     checkpoint_list(run->checkpoints, there, sizeof there);
     if (step < 0 || strcmp(there, "none") == 0)

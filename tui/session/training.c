@@ -3,16 +3,110 @@
 #include "tui/session/training.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
-#include "tui/session/recorded_run.h"
 #include "tui/session/interrupt.h"
+#include "tui/session/recorded_run.h"
 #include "tui/session/training_origin.h"
 #include "tui/session/training_session.h"
+
+/* ---- opening and closing ---- */
+
+/* Takes over the signals, opens the store. */
+static enum status open_session(struct training_session *s, const struct training_options *options,
+                                struct err *err)
+{
+    *s = (struct training_session){
+        .options = options,
+        .watcher = &options->watcher,
+        .config = options->config,
+        .go_on_with = options->config.checkpoint.contents == CONTENTS_FULL ? "resume" : "fork",
+        .lock = {-1},
+        .log = {.fd = -1}};
+    interrupt_catch();
+    signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
+    signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error with a sentence, like a full disk */
+    enum status status = file_anneal_home(s->home, sizeof s->home, err);
+    return status ? status : store_open(s->home, &s->store, err);
+}
+
+/* What is not open is left out. */
+static void close_session(struct training_session *s)
+{
+    training_session_close_trainer(s);
+    run_log_close(&s->log);
+    corpus_close(&s->corpus);
+    device_choice_close(&s->choice);
+    if (s->lock.fd >= 0) run_lock_release(&s->lock);
+    store_close(s->store);
+    arena_release(&s->recalled_memory);
+}
+
+static enum status open_corpus(struct training_session *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    char cache[PATH_MAX];
+    const struct progress *progress = s->watcher->progress;
+    enum status status = file_format_path(cache, sizeof cache, err, "%s/data", s->home);
+    if (!status) status = corpus_open(c->data.train, c->data.tokenizer, cache, progress, &s->corpus, err);
+    if (!status && *c->data.val)
+        status = corpus_open_validation(&s->corpus, c->data.val, cache, progress, err);
+    s->watcher->prepared(s->watcher->context);
+    return status;
+}
+
+/* Takes the lock of run `id`, and finds its folders. */
+static enum status take_run(struct training_session *s, struct err *err)
+{
+    char folder[PATH_MAX - 16];
+    run_folder(s->store, s->id, folder, sizeof folder);
+    snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", folder);
+    snprintf(s->traces, sizeof s->traces, "%s/traces", folder);
+    return run_lock_acquire(s->store, s->id, &s->lock, err);
+}
+
+static void on_store_error(void *context, const char *sentence)
+{
+    (void)context; /* from the writer's thread: one write, no shared state */
+    fprintf(stderr, "\nanneal: recording: %s\n", sentence);
+}
+
+/* Begins a segment of run `id`. */
+static enum status record(struct training_session *s, struct err *err)
+{
+    struct writer_options options = {
+        .home = s->home, .run_id = s->id, .on_error = on_store_error, .context = s};
+    return writer_open(&options, &s->writer, err);
+}
+
+static void open_log(struct training_session *s)
+{
+    char folder[PATH_MAX];
+    run_folder(s->store, s->id, folder, sizeof folder);
+    run_log_open(&s->log, folder);
+}
+
+/* Moves to the log what was said of a device without room before there was one. */
+static void log_full(struct training_session *s)
+{
+    for (char *line = s->full, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        run_log_line(&s->log, line);
+    }
+    s->full[0] = '\0';
+}
+
+/* Where a device metric cannot be had there is none. */
+static void start_metrics(struct training_session *s)
+{
+    metrics_start(s->home, s->id, &s->choice.info, &s->metrics, NULL);
+}
 
 /* ---- on which device ---- */
 
@@ -38,14 +132,19 @@ static enum status on_some_device(struct training_session *s,
     return status ? fail_twice(&why, err) : STATUS_OK;
 }
 
+static enum status settle_precision(struct training_session *s, struct err *err)
+{
+    return device_choice_settle_precision(&s->choice, &s->config.train.precision, err);
+}
+
 /* Everything a run needs before it has a row in the store: bad input fails here and leaves no run behind. */
 static enum status prepare(struct training_session *s,
                            enum status (*open)(struct training_session *, struct err *), struct err *err)
 {
     enum status status =
         device_choice_open(&s->choice, s->options->device, (int)s->config.train.threads, err);
-    if (!status) status = on_some_device(s, training_session_settle_precision, err);
-    if (!status) status = training_session_open_corpus(s, err);
+    if (!status) status = on_some_device(s, settle_precision, err);
+    if (!status) status = open_corpus(s, err);
     return status ? status : on_some_device(s, open, err);
 }
 
@@ -74,9 +173,7 @@ static enum status create_run(struct training_session *s, struct err *err)
 static void introduce(struct training_session *s)
 {
     const struct config *c = &s->config;
-    char folder[PATH_MAX];
-    run_folder(s->store, s->id, folder, sizeof folder);
-    run_log_open(&s->log, folder);
+    open_log(s);
     struct training_introduction introduction = {
         .run = s->id,
         .device = s->choice.info.name,
@@ -100,7 +197,7 @@ static void introduce(struct training_session *s)
     char text[sizeof s->choice.why + 32];
     snprintf(text, sizeof text, "training on the CPU: %s", s->choice.why);
     training_session_event(s, -1, "warning", text);
-    training_session_log_memory(s);
+    log_full(s);
 }
 
 /* ---- when the device fails while it trains ---- */
@@ -111,8 +208,8 @@ static enum status load_last_good(struct training_session *s, struct err *err)
     char checkpoint[PATH_MAX], passed_over[sizeof s->passed_over];
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
-    if (!status && recorded_run_passed_over(s->checkpoints, checkpoint, "going on", passed_over,
-                                                 sizeof passed_over))
+    if (!status &&
+        recorded_run_passed_over(s->checkpoints, checkpoint, "going on", passed_over, sizeof passed_over))
         training_session_event(s, checkpoint_step(checkpoint), "warning", passed_over);
     if (!status) checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
     bool fresh; /* a fork of weights alone, before its first checkpoint */
@@ -123,19 +220,16 @@ static enum status load_last_good(struct training_session *s, struct err *err)
 static void report_fall_back(struct training_session *s, const char *device, enum precision before,
                              int64_t failed_after)
 {
-    char text[1024], from[64] = "the beginning", again[64] = "";
+    char text[1024], from[64] = "the beginning", again[64] = "", in[32] = "";
     enum precision now = trainer_plan(s->trainer)->input.precision;
-    int64_t step = trainer_state(s->trainer)->step;
+    int64_t step = trainer_state(s->trainer)->step, lost = failed_after - step;
     if (step > 0) snprintf(from, sizeof from, "the checkpoint of step %" PRId64, step);
-    if (step < failed_after)
-        snprintf(again, sizeof again, ", %" PRId64 " step%s again", failed_after - step,
-                 failed_after - step == 1 ? "" : "s");
+    if (lost > 0) snprintf(again, sizeof again, ", %" PRId64 " step%s again", lost, text_plural(lost));
+    if (before != now) snprintf(in, sizeof in, " instead of %s", precision_name(before));
     const char *why = s->choice.why;
     if (strncmp(why, "cuda: ", 6) == 0) why += 6; /* the device is named */
-    snprintf(text, sizeof text,
-             "%s failed after step %" PRId64 "; the CPU trains on from %s%s, in %s%s%s: %s", device,
-             failed_after, from, again, precision_name(now), before == now ? "" : " instead of ",
-             before == now ? "" : precision_name(before), why);
+    snprintf(text, sizeof text, "%s failed after step %" PRId64 "; the CPU trains on from %s%s, in %s%s: %s",
+             device, failed_after, from, again, precision_name(now), in, why);
     training_session_event(s, failed_after, "warning", text);
 }
 
@@ -158,18 +252,8 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     writer_device(s->writer, s->choice.info.short_name,
                   precision_name(trainer_plan(s->trainer)->input.precision));
     report_fall_back(s, device, before, step);
-    training_session_start_metrics(s);
+    start_metrics(s);
     return STATUS_OK;
-}
-
-/* The next step of the user, once the learning rate is lower. */
-static const char *after_divergence(const struct training_session *s)
-{
-    char checkpoint[PATH_MAX];
-    if (checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL))
-        return "train again: there is no checkpoint from before";
-    return strcmp(s->go_on_with, "fork") == 0 ? "fork: the last checkpoint is from before"
-                                              : "resume: the last checkpoint is from before";
 }
 
 /* To the sentence about a failed device, what its user can do. */
@@ -177,48 +261,39 @@ static void add_remedy(struct training_session *s, struct err *err)
 {
     char checkpoint[PATH_MAX];
     struct err why = *err;
-    bool resumable = !checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL);
     if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY) return;
-    if (resumable)
+    if (!checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL))
         err_set(err, why.status, "%.300s (go on from the last checkpoint: anneal %s %s)", why.text,
                 s->go_on_with, s->id);
     else if (strncmp(s->choice.wish, "cuda", 4) == 0)
-        err_set(
-            err, why.status,
-            "%.300s (there is no checkpoint to go on from: start it again, with --device auto it falls back "
-            "on the CPU)",
-            why.text);
-}
-
-/* "; the rate is × 0.5 by order …": what a resume after a divergence must know; "" where none is in force. */
-static void describe_ordered_rate(const struct training_session *s, char *buf, size_t size)
-{
-    double factor = trainer_state(s->trainer)->lr_factor;
-    *buf = '\0';
-    if (factor != 1)
-        snprintf(
-            buf, size,
-            "; the rate is × %g by order, which a resume obeys again (after it: anneal order %s lr-factor 1)",
-            factor, s->id);
+        err_set(err, why.status,
+                "%.300s (there is no checkpoint to go on from: start it again, with --device auto it falls "
+                "back on the CPU)",
+                why.text);
 }
 
 /* Why a run that the trainer ended without an error has failed all the same; else STATUS_OK. */
 static enum status check_outcome(const struct training_session *s, enum train_outcome outcome,
                                  struct err *err)
 {
-    char ordered[160];
+    char checkpoint[PATH_MAX], what[160], ordered[80] = "";
+    double factor = trainer_state(s->trainer)->lr_factor;
     if (outcome != TRAIN_DIVERGED && outcome != TRAIN_NOT_FINITE) return STATUS_OK;
-    describe_ordered_rate(s, ordered, sizeof ordered);
-    if (outcome == TRAIN_DIVERGED)
-        return err_set(
-            err, STATUS_FAILED,
-            "training diverged: 100 updates in a row had a gradient norm that is not finite (lower "
-            "train.learning_rate, then %s%s)",
-            after_divergence(s), ordered);
+    snprintf(what, sizeof what,
+             "training diverged: 100 updates in a row had a gradient norm that is not finite");
+    if (outcome == TRAIN_NOT_FINITE)
+        snprintf(what, sizeof what,
+                 "step %" PRId64 ": a loss or gradient norm is not finite, and health.on_nan = stop",
+                 trainer_state(s->trainer)->step - 1);
+    if (factor != 1)
+        snprintf(ordered, sizeof ordered, "; a resume obeys the rate × %g by order again", factor);
+    if (checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL))
+        return err_set(err, STATUS_FAILED,
+                       "%s (lower train.learning_rate, then train again: there is no checkpoint from before)",
+                       what);
     return err_set(err, STATUS_FAILED,
-                   "step %" PRId64 ": a loss or gradient norm is not finite, and health.on_nan = stop (lower "
-                   "train.learning_rate, then %s%s)",
-                   trainer_state(s->trainer)->step - 1, after_divergence(s), ordered);
+                   "%s (lower train.learning_rate, then %s: the last checkpoint is from before%s)", what,
+                   s->go_on_with, ordered);
 }
 
 /* Runs the trainer and closes the books. */
@@ -228,7 +303,7 @@ static enum status train(struct training_session *s, struct err *err)
                                                RUN_FAILED};
     enum train_outcome outcome = TRAIN_FINISHED;
     struct err storing = {0}, why;
-    training_session_start_metrics(s);
+    start_metrics(s);
     enum status status = trainer_run(s->trainer, &outcome, err);
     int64_t step = trainer_state(s->trainer)->step;
     if (outcome == TRAIN_FALLS_BACK) {
@@ -261,16 +336,15 @@ enum status training_start(const struct training_options *options, struct err *e
 {
     struct training_session s;
     char text[480];
-    enum status status = training_session_open(&s, options, err);
+    enum status status = open_session(&s, options, err);
     if (!options->fork && *s.config.model.from) s.weights = s.config.model.from;
     if (!status)
         status = prepare(&s, options->fork ? training_open_forked : training_session_open_trainer, err);
     if (!status && !(status = create_run(&s, err))) {
         training_session_hold(&s);
-        training_session_find_checkpoints(&s);
-        status = run_lock_acquire(s.store, s.id, &s.lock, err);
+        status = take_run(&s, err);
         if (!status && options->fork) status = training_take_checkpoint(&s, err);
-        if (!status) status = training_session_record(&s, err);
+        if (!status) status = record(&s, err);
         if (status) { /* no run rather than one that never began */
             run_lock_release(&s.lock);
             run_delete(s.store, s.id, NULL);
@@ -283,7 +357,7 @@ enum status training_start(const struct training_options *options, struct err *e
         training_session_event(&s, -1, "info", text);
     }
     if (!status) status = train(&s, err);
-    training_session_close(&s);
+    close_session(&s);
     return status;
 }
 
@@ -293,12 +367,12 @@ enum status training_try(const struct training_options *options,
                          void *context, struct err *err)
 {
     struct training_session s;
-    enum status status = training_session_open(&s, options, err);
+    enum status status = open_session(&s, options, err);
     if (*s.config.model.from) s.weights = s.config.model.from;
     if (!status && options->name) status = run_name_check(options->name, err);
     if (!status) status = prepare(&s, training_session_open_trainer, err);
     if (!status) status = show(&s, context, err);
-    training_session_close(&s);
+    close_session(&s);
     return status;
 }
 
@@ -307,17 +381,19 @@ enum status training_resume(const struct training_options *options, const struct
 {
     struct training_session s;
     char changes[300] = "", text[340];
-    enum status status = training_session_open(&s, options, err);
+    enum status status = open_session(&s, options, err);
     if (!status) { /* the lock first: the checkpoints of a run at work come and go */
         snprintf(s.id, sizeof s.id, "%s", run->id);
-        training_session_find_checkpoints(&s);
-        status = run_lock_acquire(s.store, s.id, &s.lock, err);
+        status = take_run(&s, err);
     }
-    if (!status && (status = prepare(&s, training_open_resumed, err)))
-        training_session_log_failure(&s, err->text);
+    if (!status && (status = prepare(&s, training_open_resumed, err)) && *s.full) {
+        open_log(&s);
+        run_log_line(&s.log, err->text);
+        log_full(&s);
+    }
     if (!status) status = training_recall_orders(&s, err);
     if (!status) status = training_keep_changes(&s, changes, sizeof changes, err);
-    if (!status) status = training_session_record(&s, err);
+    if (!status) status = record(&s, err);
     if (!status) {
         writer_device(s.writer, s.choice.info.short_name,
                       precision_name(trainer_plan(s.trainer)->input.precision));
@@ -333,6 +409,6 @@ enum status training_resume(const struct training_options *options, const struct
         training_session_event(&s, trainer_state(s.trainer)->step, "info", text);
     }
     if (!status) status = train(&s, err);
-    training_session_close(&s);
+    close_session(&s);
     return status;
 }

@@ -17,18 +17,12 @@ static enum status check_rest(const struct training_session *s, const char *run,
 {
     int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps;
     const struct early_stopping *e = &trainer_state(s->trainer)->stopping;
-    if (step > total)
-        return err_set(
-            err, STATUS_USAGE,
-            "run %s: train.total_steps = %" PRId64 " is below the %" PRId64
-            " steps that its checkpoint has done (set it higher, or fork from an earlier one: anneal "
-            "fork %s --step N)",
-            run, total, step, run);
-    if (step == total)
+    if (step >= total)
         return err_set(err, STATUS_USAGE,
-                       "run %s: all %" PRId64 " steps are done (to train on: --train.total_steps=%" PRId64
-                       ")",
-                       run, step, step * 2);
+                       "run %s: its checkpoint has done %" PRId64 " of train.total_steps = %" PRId64
+                       " steps (to train on: --train.total_steps=%" PRId64
+                       "; from an earlier one: anneal fork %s --step N)",
+                       run, step, total, step * 2, run);
     if (e->patience > 0 && e->used >= e->patience)
         return err_set(err, STATUS_USAGE,
                        "run %s: stopped early, its patience of %" PRId64
@@ -36,22 +30,6 @@ static enum status check_rest(const struct training_session *s, const char *run,
                        "--eval.early_stopping_patience=%" PRId64 ", or 0)",
                        run, e->patience, e->used * 2);
     return STATUS_OK;
-}
-
-/* A stored configuration as this anneal would write it: with the keys that have come since. NULL on failure.
- */
-static char *stored_config_text(const struct training_session *s, const char *id, struct err *err)
-{
-    struct config config;
-    char *stored = NULL, *text = NULL;
-    config_init(&config);
-    enum status status = run_config(s->store, id, &stored, err);
-    if (!status) status = config_read_effective(&config, stored, id, err);
-    if (!status) status = config_finish(&config, err);
-    if (!status && !(text = config_text(&config)))
-        err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
-    free(stored);
-    return text;
 }
 
 /* A fork that nothing was changed in goes on with the other run's early stopping, too. Else its losses are
@@ -112,15 +90,14 @@ static enum status find_origin(struct training_session *s, const struct run_info
 static void find_passed_over(struct training_session *s)
 {
     char newest[PATH_MAX];
-    if (recorded_run_passed_over(s->checkpoints, s->origin, "going on", s->passed_over,
-                                      sizeof s->passed_over) ||
-        checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL) ||
-        checkpoint_step(newest) <= checkpoint_step(s->origin))
-        return;
-    snprintf(s->passed_over, sizeof s->passed_over,
-             "checkpoints/step-%" PRId64 ": holds weights alone, going on from step-%" PRId64
-             ", which is full",
-             checkpoint_step(newest), checkpoint_step(s->origin));
+    int64_t from = checkpoint_step(s->origin);
+    if (!recorded_run_passed_over(s->checkpoints, s->origin, "going on", s->passed_over,
+                                  sizeof s->passed_over) &&
+        !checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL) && checkpoint_step(newest) > from)
+        snprintf(s->passed_over, sizeof s->passed_over,
+                 "checkpoints/step-%" PRId64 ": holds weights alone, going on from step-%" PRId64
+                 ", which is full",
+                 checkpoint_step(newest), from);
 }
 
 enum status training_open_resumed(struct training_session *s, struct err *err)
@@ -138,11 +115,12 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
                       : trainer_resume(s->trainer, checkpoint, err);
     if (!status && *run.parent_id && checkpoint_step(checkpoint) == run.parent_step) {
         /* the other run's, as it was adopted: what the fork made of it is to be made again */
-        char *config = stored_config_text(s, run.id, err),
-             *parent = stored_config_text(s, run.parent_id, NULL);
-        begin_stopping_of_fork(s, config, parent);
-        free(config);
-        free(parent);
+        struct recorded_run own, parent;
+        status = recorded_run_read(s->id, &own, err);
+        recorded_run_read(run.parent_id, &parent, NULL);
+        if (!status) begin_stopping_of_fork(s, own.config_text, parent.config_text);
+        recorded_run_release(&own);
+        recorded_run_release(&parent);
     }
     return status ? status : check_rest(s, s->id, err);
 }
@@ -208,16 +186,14 @@ static void describe_changes(const char *before, const char *after, char *buf, s
 /* Stores the keys that the command line has changed, and describes them for the run's history. */
 enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err)
 {
-    const struct config *c = &s->config;
-    char *before = stored_config_text(s, s->id, err), *after = before ? config_text(c) : NULL;
-    enum status status = STATUS_OK;
-    if (!before)
-        status = err->status;
-    else if (!after)
-        status = err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
-    if (!status) describe_changes(before, after, changes, size);
-    if (!status && *changes) status = run_reconfigure(s->store, s->id, c->train.total_steps, after, err);
-    free(before);
+    struct recorded_run before;
+    char *after = config_text(&s->config);
+    enum status status = recorded_run_read(s->id, &before, err);
+    if (!status && !after) status = err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    if (!status) describe_changes(before.config_text, after, changes, size);
+    if (!status && *changes)
+        status = run_reconfigure(s->store, s->id, s->config.train.total_steps, after, err);
+    recorded_run_release(&before);
     free(after);
     return status;
 }
@@ -257,9 +233,8 @@ void training_report_fork(struct training_session *s)
     if (*fork->passed_over && s->options->silent) fprintf(stderr, "anneal: warning: %s\n", fork->passed_over);
     if (*fork->passed_over) training_session_event(s, step, "warning", fork->passed_over);
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, step);
-    training_session_checkpoint(s, &(struct checkpoint_record){.step = step,
-                                                               .wall_time = clock_wall(),
-                                                               .path = path,
-                                                               .kind = "forked",
-                                                               .bytes = s->adopted_bytes});
+    struct checkpoint_record adopted = {
+        .step = step, .wall_time = clock_wall(), .path = path, .kind = "forked", .bytes = s->adopted_bytes};
+    writer_checkpoint(s->writer, &adopted);
+    s->watcher->checkpoint(s->watcher->context, &adopted);
 }

@@ -17,7 +17,7 @@
 #include "tui/session/metrics.h"
 #include "tui/session/training.h"
 
-enum { CARRIED_ORDERS_MAX = 5 };
+enum { SESSION_ORDERS_MAX = 8 };
 
 struct training_session {
     const struct training_options *options;
@@ -30,8 +30,7 @@ struct training_session {
     struct device_choice choice;
     struct corpus corpus;
     struct memory_share share;
-    char starting[LEDGER_TEXT]; /* what the share is for while there is no run yet */
-    struct metrics *metrics;    /* NULL: none are taken */
+    struct metrics *metrics; /* NULL: none are taken */
     struct trainer *trainer;
     const struct training_watcher *watcher; /* of the options */
     const char *go_on_with; /* the command that goes on from this run's checkpoints: "resume", or "fork" */
@@ -43,54 +42,29 @@ struct training_session {
     bool anew;             /* resumed without a checkpoint: from the beginning */
     int64_t adopted_bytes; /* size of the checkpoint that a fork began with */
     struct eval_record last_eval;
-    uint64_t saving;       /* the writer's mark of what the newest checkpoint must not be ahead of */
-    struct order taken;    /* the newest one that the trainer took up */
-    bool obeying;          /* and has not answered */
-    struct order trace;    /* is answered only after the next step, */
-    bool tracing;          /* and has not been */
-    bool paused, stopping; /* by order */
-    struct order carried[CARRIED_ORDERS_MAX]; /* for the trainer to take up first; id 0: answered before */
+    uint64_t saving; /* the writer's mark of what the newest checkpoint must not be ahead of */
+    struct order unanswered[SESSION_ORDERS_MAX]; /* that the trainer took up and has not carried out */
+    int unanswered_count;
+    bool paused, stopping;                    /* by order */
+    struct order carried[SESSION_ORDERS_MAX]; /* for the trainer to take up first; id 0: answered before */
     int carried_count;
     struct arena recalled_memory;
     struct order_row *recalled; /* rates ordered before a resume, by applied_step: to be set again at those */
     size_t recalled_count;
 };
 
-/* Takes over the signals, opens the store. */
-enum status training_session_open(struct training_session *s, const struct training_options *options,
-                                  struct err *err);
-/* All that is open; what is not is left out. */
-void training_session_close(struct training_session *s);
-
-enum status training_session_open_corpus(struct training_session *s, struct err *err);
-/* Replaces a precision that the chosen device has not, where that is allowed. */
-enum status training_session_settle_precision(struct training_session *s, struct err *err);
-/* On the device chosen, with fresh weights, in a precision that it has. */
+/* Opens the trainer on the device chosen, with fresh weights, in a precision that it has: one that it has not
+ * is replaced where that is allowed. */
 enum status training_session_open_trainer(struct training_session *s, struct err *err);
 void training_session_close_trainer(struct training_session *s);
 /* Tells the ledger that the trainer has what was reserved, and for which run. */
 void training_session_hold(struct training_session *s);
 
-/* Fills `checkpoints` and `traces`, folders of run `id`. */
-void training_session_find_checkpoints(struct training_session *s);
-/* Moves to the log of run `id`, which is open, what was said of a device without room before it was. */
-void training_session_log_memory(struct training_session *s);
-/* The same for a run that could not go on, which the sentence says: opens its log for that, where there is
- * anything to hold. */
-void training_session_log_failure(struct training_session *s, const char *sentence);
-/* Begins a segment of run `id`. */
-enum status training_session_record(struct training_session *s, struct err *err);
-
-/* Device metrics into run `id`, until they are stopped or the trainer is closed; where they cannot be had
- * there are none. A device that hangs when it is asked does not hold up the end: an event says so. */
-void training_session_start_metrics(struct training_session *s);
+/* Ends the device's metrics. One that hangs when it is asked does not hold up the end: an event says so. */
 void training_session_stop_metrics(struct training_session *s);
 
 /* A line of the run's history, and of the report. step -1: before the first one. */
 void training_session_event(struct training_session *s, int64_t step, const char *level, const char *text);
-
-/* Likewise: a checkpoint that was not written by the trainer. */
-void training_session_checkpoint(struct training_session *s, const struct checkpoint_record *record);
 
 /* Before a trainer is closed that another is to follow in the same session: what was ordered and is in force,
  * or was taken up and not carried out, is ordered of that one. */

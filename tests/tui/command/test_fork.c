@@ -145,8 +145,9 @@ static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void 
                             "there is no checkpoint of step 7, or no longer (there are: 10, 20, 30, 40)");
     process_expect_sentence(process_run(2, "fork", "base", "--step=ten", NULL),
                             "--step ten: must be a whole number from 0");
-    process_expect_sentence(process_run(2, "fork", "base", NULL),
-                            "all 40 steps are done (to train on: --train.total_steps=80)");
+    process_expect_sentence(
+        process_run(2, "fork", "base", NULL),
+        "has done 40 of train.total_steps = 40 steps (to train on: --train.total_steps=80");
     assert_int_equal(stage_count_runs(), 2);
     assert_int_equal(stage_count_leftovers(&s), 0);
     /* stored by an anneal that did not know these keys: they have not changed */

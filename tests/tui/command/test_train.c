@@ -250,7 +250,8 @@ static void a_finished_run_names_the_remedy_and_more_steps_continue_it(void **st
     const char *constant = "--train.schedule=warmup_constant";
     process_close(process_run(0, "train", s.config, "--name", "parts", constant, "--progress=none", NULL));
     struct process *p = process_run(2, "resume", "parts", NULL);
-    process_expect_sentence(p, "all 40 steps are done (to train on: --train.total_steps=80)");
+    process_expect_sentence(
+        p, "has done 40 of train.total_steps = 40 steps (to train on: --train.total_steps=80");
     process_close(process_run(0, "resume", "parts", "--train.total_steps=60", "--progress=none", NULL));
     json_t *runs = stage_runs(), *run = json_array_get(runs, 0);
     assert_int_equal(json_array_size(runs), 1);
@@ -276,10 +277,10 @@ static void what_resume_changes_is_kept_and_told(void **state)
     process_close(process_run(0, "resume", "latest", "--train.total_steps=50", "--train.learning_rate=1e-3",
                               "--progress=none", NULL));
     struct process *p = process_run(2, "resume", "latest", NULL);
-    process_expect_sentence(p, "all 50 steps are done");
+    process_expect_sentence(p, "has done 50 of train.total_steps = 50 steps");
     process_close(p);
     p = process_run(2, "resume", "latest", "--train.total_steps=30", NULL);
-    process_expect_sentence(p, "train.total_steps = 30 is below the 50 steps that its checkpoint has done");
+    process_expect_sentence(p, "has done 50 of train.total_steps = 30 steps");
     char *text = process_output("show", "latest", "--json", NULL);
     json_t *show = json_loads(text, 0, &problem);
     json_t *train = json_object_get(json_object_get(show, "config"), "train");
