@@ -58,16 +58,19 @@ void json_out_raw(struct json_out *out, const char *name,
              char *: json_out_text, const char *: json_out_text, default: json_out_int)(out, name, value)
 
 /* Up to eight members at once: JSON_MEMBERS(out, "run", id, "step", step, "loss", loss); */
-#define JSON_MEMBERS(...) JSON_PICK(__VA_ARGS__, 8, -, 7, -, 6, -, 5, -, 4, -, 3, -, 2, -, 1, -)(__VA_ARGS__)
-#define JSON_PICK(out, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) JSON_OUT_##count
-#define JSON_OUT_1(out, name, value)      JSON_OUT(out, name, value)
-#define JSON_OUT_2(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_1(out, __VA_ARGS__))
-#define JSON_OUT_3(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_2(out, __VA_ARGS__))
-#define JSON_OUT_4(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_3(out, __VA_ARGS__))
-#define JSON_OUT_5(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_4(out, __VA_ARGS__))
-#define JSON_OUT_6(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_5(out, __VA_ARGS__))
-#define JSON_OUT_7(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_6(out, __VA_ARGS__))
-#define JSON_OUT_8(out, name, value, ...) (JSON_OUT(out, name, value), JSON_OUT_7(out, __VA_ARGS__))
+#define JSON_MEMBERS(...) JSON_PAIRS(JSON_OUT, __VA_ARGS__)
+
+/* Calls put(out, name, value) for up to eight pairs. */
+#define JSON_PAIRS(put, ...) JSON_PICK(__VA_ARGS__, 8, -, 7, -, 6, -, 5, -, 4, -, 3, -, 2, -, 1, -)(put, __VA_ARGS__)
+#define JSON_PICK(out, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) JSON_PAIRS_##count
+#define JSON_PAIRS_1(put, out, name, value)      put(out, name, value)
+#define JSON_PAIRS_2(put, out, name, value, ...) (put(out, name, value), JSON_PAIRS_1(put, out, __VA_ARGS__))
+#define JSON_PAIRS_3(put, out, name, value, ...) (put(out, name, value), JSON_PAIRS_2(put, out, __VA_ARGS__))
+#define JSON_PAIRS_4(put, out, name, value, ...) (put(out, name, value), JSON_PAIRS_3(put, out, __VA_ARGS__))
+#define JSON_PAIRS_5(put, out, name, value, ...) (put(out, name, value), JSON_PAIRS_4(put, out, __VA_ARGS__))
+#define JSON_PAIRS_6(put, out, name, value, ...) (put(out, name, value), JSON_PAIRS_5(put, out, __VA_ARGS__))
+#define JSON_PAIRS_7(put, out, name, value, ...) (put(out, name, value), JSON_PAIRS_6(put, out, __VA_ARGS__))
+#define JSON_PAIRS_8(put, out, name, value, ...) (put(out, name, value), JSON_PAIRS_7(put, out, __VA_ARGS__))
 /* clang-format on */
 
 /* Ends the line and flushes the file; 0, or the errno of what went wrong first. */

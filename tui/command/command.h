@@ -26,6 +26,15 @@ struct command {
  * may be (struct options){0}. */
 #define COMMAND_RUN(function, record) .defaults = &(record), .size = sizeof(record), .run = function
 
+/* A command that runs: name, words and how many of them, options, what it does in a few words, its function
+ * and the record of its options before the words are read; then further members of its line by name. */
+#define COMMAND(NAME, WORDS, LEAST, MOST, OPTIONS, SUMMARY, FUNCTION, RECORD, ...)                           \
+    {                                                                                                        \
+        .line =                                                                                              \
+            {.name = NAME, .words = WORDS, .least = LEAST, .most = MOST, .options = OPTIONS, __VA_ARGS__},   \
+        .summary = SUMMARY, .defaults = &(RECORD), .size = sizeof(RECORD), .run = FUNCTION                   \
+    }
+
 /* A field's place in the file's own record of options. */
 #define AT(field) offsetof(struct options, field)
 

@@ -256,7 +256,7 @@ static void runs_json(struct output *o, const struct comparison *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         output_item(o);
-        output_run(o, &c->runs[i].info);
+        output_run(&o->out, &c->runs[i].info);
         outcome_json(&o->out, PEAK_MEMORY, c->runs[i].values[PEAK_MEMORY]);
         outcome_json(&o->out, WALL_TIME, c->runs[i].values[WALL_TIME]);
         output_open(o, "delta", "");
@@ -273,7 +273,7 @@ static void settings_json(struct output *o, const struct comparison *c)
         json_out_open(&o->out, key, '[', JSON_OUT_LINES);
         for (size_t i = 0; i < c->count; i++)
             if (setting_of(&c->runs[i], key))
-                output_setting(o, NULL, setting_of(&c->runs[i], key));
+                output_setting(&o->out, NULL, setting_of(&c->runs[i], key));
             else
                 json_out_null(&o->out, NULL);
         json_out_close(&o->out);
@@ -346,24 +346,17 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_compare = {
-    .line = {.name = "compare",
-             .words = "RUN RUN...",
-             .least = 2,
-             .most = -1,
-             .options = options,
-             .about = "Shows in which keys of the configuration the runs differ, and only those, then the "
-                      "outcome of each: status, steps, losses, speed, memory and time, each with its "
-                      "distance to the first run; the best is marked. Many runs come in blocks of columns "
-                      "that fit the terminal (80 columns elsewhere, or COLUMNS).",
-             .notes =
-                 "Speed is the recent one; memory is the sum of each category's peak; wall time is how long "
-                 "the run's trainers lived, and is judged among runs that have finished the same steps; "
-                 "losses are judged where the tokens are the same.\n"
-                 "RUN is an id, the start of one, a name (the newest of that name), or latest.\n"
-                 "\n"
-                 "  anneal compare base wide latest\n"
-                 "  anneal runs --filter 'train.learning_rate<1e-3'      which runs there are to compare"},
-    .summary = "what differs between runs, and the outcome of each",
-    COMMAND_RUN(run, (struct options){0}),
-};
+const struct command command_compare = COMMAND(
+    "compare", "RUN RUN...", 2, -1, options, "what differs between runs, and the outcome of each", run,
+    (struct options){0},
+    .about = "Shows in which keys of the configuration the runs differ, and only those, then the "
+             "outcome of each: status, steps, losses, speed, memory and time, each with its "
+             "distance to the first run; the best is marked. Many runs come in blocks of columns "
+             "that fit the terminal (80 columns elsewhere, or COLUMNS).",
+    .notes = "Speed is the recent one; memory is the sum of each category's peak; wall time is how long "
+             "the run's trainers lived, and is judged among runs that have finished the same steps; "
+             "losses are judged where the tokens are the same.\n"
+             "RUN is an id, the start of one, a name (the newest of that name), or latest.\n"
+             "\n"
+             "  anneal compare base wide latest\n"
+             "  anneal runs --filter 'train.learning_rate<1e-3'      which runs there are to compare");

@@ -48,16 +48,12 @@ static enum status print_summary(const struct options *o, const struct corpus_su
                                  double seconds, struct err *err)
 {
     struct output out;
+    double ratio = summary->tokens ? (double)summary->text_bytes / (double)summary->tokens : 0;
     output_begin(&out, o->json);
-    output_text(&out, "path", o->output);
-    output_whole(&out, "files", (int64_t)summary->files);
-    output_bytes(&out, "text_bytes", (int64_t)summary->text_bytes);
-    output_whole(&out, "tokens", (int64_t)summary->tokens);
-    output_whole(&out, "vocab_size", summary->vocab_size);
-    output_text(&out, "tokenizer", summary->tokenizer_path);
-    output_real(&out, "bytes_per_token",
-                summary->tokens ? (double)summary->text_bytes / (double)summary->tokens : 0, NULL);
-    output_real(&out, "seconds", seconds, NULL);
+    OUTPUT_MEMBERS(&out, "path", o->output, "files", (int64_t)summary->files, "text_bytes",
+                   (int64_t)summary->text_bytes, "tokens", (int64_t)summary->tokens, "vocab_size",
+                   summary->vocab_size, "tokenizer", summary->tokenizer_path, "bytes_per_token", ratio,
+                   "seconds", seconds);
     return output_end(&out, err);
 }
 
@@ -93,20 +89,12 @@ static const struct option_spec prepare_options[] = {
     {0},
 };
 
-static const struct command data_prepare = {
-    .line =
-        {.name = "data prepare",
-         .words = "INPUT...",
-         .least = 1,
-         .most = -1,
-         .options = prepare_options,
-         .about =
-             "Encodes INPUT (files, folders of text files, names of recipes) with the tokenizer T and writes "
+static const struct command data_prepare = COMMAND(
+    "data prepare", "INPUT...", 1, -1, prepare_options, "texts into a token file", prepare,
+    (struct options){0},
+    .about = "Encodes INPUT (files, folders of text files, names of recipes) with the tokenizer T and writes "
              "FILE.tok, FILE.tok.json (which tokenizer, how many tokens) and FILE.tokenizer.json.\n"
-             "`anneal train --data.train=INPUT` does the preparation by itself."},
-    .summary = "texts into a token file",
-    COMMAND_RUN(prepare, (struct options){0}),
-};
+             "`anneal train --data.train=INPUT` does the preparation by itself.");
 
 /* ---- info ---- */
 
@@ -183,35 +171,29 @@ static enum status print_info(const char *path, const struct corpus *corpus, con
     size_t bytes = 0;
     for (size_t i = 0; i < corpus->file_count; i++) bytes += corpus->files[i].map.size;
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)file->tokenizer_checksum);
+    double per_byte = census->bytes ? census->entropy * (double)corpus->tokens / (double)census->bytes : NAN;
     output_begin(&o, json);
-    output_text(&o, "path", path);
-    output_bytes(&o, "file_bytes", (int64_t)bytes);
-    output_bytes(&o, "text_bytes", census->bytes ? (int64_t)census->bytes : -1);
-    output_whole(&o, "tokens", (int64_t)corpus->tokens);
-    output_whole(&o, "vocab_size", (int64_t)corpus->vocab_size);
-    output_whole(&o, "used", (int64_t)census->used);
-    output_real(&o, "entropy_bits", census->entropy, NULL);
-    output_real(&o, "bits_per_byte",
-                census->bytes ? census->entropy * (double)corpus->tokens / (double)census->bytes : NAN, NULL);
-    output_text(&o, "tokenizer", file->tokenizer);
-    output_text(&o, "tokenizer_checksum", checksum);
-    output_flag(&o, "tokenizer_found", corpus->tokenizer != NULL);
+    OUTPUT_MEMBERS(&o, "path", path, "file_bytes", (int64_t)bytes, "text_bytes",
+                   census->bytes ? (int64_t)census->bytes : -1, "tokens", (int64_t)corpus->tokens,
+                   "vocab_size", corpus->vocab_size, "used", (int64_t)census->used);
+    OUTPUT_MEMBERS(&o, "entropy_bits", census->entropy, "bits_per_byte", per_byte, "tokenizer",
+                   file->tokenizer, "tokenizer_checksum", checksum, "tokenizer_found",
+                   (bool)(corpus->tokenizer != NULL));
     output_list(&o, "files", "Files");
     for (size_t i = 0; i < corpus->file_count; i++) {
+        const struct token_file *f = &corpus->files[i];
         output_item(&o);
-        output_text(&o, "path", corpus->files[i].path);
-        output_text(&o, "format", token_format_name(corpus->files[i].format));
-        output_whole(&o, "tokens", (int64_t)corpus->files[i].count);
-        output_bytes(&o, "file_bytes", (int64_t)corpus->files[i].map.size);
+        OUTPUT_MEMBERS(&o, "path", f->path, "format", token_format_name(f->format), "tokens",
+                       (int64_t)f->count, "file_bytes", (int64_t)f->map.size);
     }
     output_list_end(&o);
     output_list(&o, "top", "Most frequent");
     for (int i = 0; i < census->top_count; i++) {
+        uint64_t n = census->top[i].count;
         output_item(&o);
-        output_whole(&o, "id", census->top[i].id);
-        output_whole(&o, "count", (int64_t)census->top[i].count);
-        output_real(&o, "share", (double)census->top[i].count / (double)corpus->tokens, NULL);
-        output_text(&o, "token", spell(corpus->tokenizer, census->top[i].id, token, sizeof token));
+        spell(corpus->tokenizer, census->top[i].id, token, sizeof token);
+        OUTPUT_MEMBERS(&o, "id", census->top[i].id, "count", (int64_t)n, "share",
+                       (double)n / (double)corpus->tokens, "token", token);
     }
     output_list_end(&o);
     return output_end(&o, err);
@@ -252,18 +234,10 @@ static const struct option_spec info_options[] = {
     {0},
 };
 
-static const struct command data_info = {
-    .line = {.name = "data info",
-             .words = "FILE...",
-             .least = 1,
-             .most = -1,
-             .options = info_options,
-             .about =
-                 "Counts tokens and vocabulary, the entropy, and the most frequent tokens of token files: "
-                 ".tok, llm.c's shards (.bin, ids of 16 or 32 bits), a folder or a pattern of them."},
-    .summary = "what is in token files",
-    COMMAND_RUN(info, (struct options){0}),
-};
+static const struct command data_info = COMMAND(
+    "data info", "FILE...", 1, -1, info_options, "what is in token files", info, (struct options){0},
+    .about = "Counts tokens and vocabulary, the entropy, and the most frequent tokens of token files: "
+             ".tok, llm.c's shards (.bin, ids of 16 or 32 bits), a folder or a pattern of them.");
 
 /* ---- fetch ---- */
 
@@ -293,16 +267,10 @@ static enum status fetch(const void *options, const struct words *words, struct 
 
 static const struct option_spec fetch_options[] = {PROGRESS_OPTION, {0}};
 
-static const struct command data_fetch = {
-    .line = {.name = "data fetch",
-             .words = "NAME",
-             .most = 1,
-             .options = fetch_options,
-             .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists "
-                      "the recipes."},
-    .summary = "the text of a recipe",
-    COMMAND_RUN(fetch, (struct options){0}),
-};
+static const struct command data_fetch =
+    COMMAND("data fetch", "NAME", 0, 1, fetch_options, "the text of a recipe", fetch, (struct options){0},
+            .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists "
+                     "the recipes.");
 
 /* ---- clean ---- */
 
@@ -319,10 +287,8 @@ static enum status clean_entry(void *context, const struct corpus_cache_entry *e
     if (status) return status;
     c->bytes += entry->bytes;
     output_item(&c->output);
-    output_text(&c->output, "key", entry->key);
-    output_text(&c->output, "tokenizer", entry->tokenizer);
-    output_whole(&c->output, "tokens", (int64_t)entry->tokens);
-    output_bytes(&c->output, "bytes", (int64_t)entry->bytes);
+    OUTPUT_MEMBERS(&c->output, "key", entry->key, "tokenizer", entry->tokenizer, "tokens",
+                   (int64_t)entry->tokens, "bytes", (int64_t)entry->bytes);
     return STATUS_OK;
 }
 
@@ -339,7 +305,7 @@ static enum status clean(const void *options, const struct words *words, struct 
     output_list(&c.output, "entries", "Encoded texts");
     status = corpus_cache_each(folder, clean_entry, &c, err);
     output_list_end(&c.output);
-    output_bytes(&c.output, "bytes", (int64_t)c.bytes);
+    output_whole(&c.output, "bytes", (int64_t)c.bytes);
     enum status written = output_end(&c.output, status ? NULL : err);
     return status ? status : written;
 }
@@ -350,18 +316,12 @@ static const struct option_spec clean_options[] = {
     {0},
 };
 
-static const struct command data_clean = {
-    .line =
-        {.name = "data clean",
-         .words = "",
-         .options = clean_options,
-         .about =
-             "Removes the encoded texts that training keeps in $ANNEAL_HOME/data so as not to encode them "
+static const struct command data_clean = COMMAND(
+    "data clean", "", 0, 0, clean_options, "removes encoded texts that training has kept", clean,
+    (struct options){0},
+    .about = "Removes the encoded texts that training keeps in $ANNEAL_HOME/data so as not to encode them "
              "again, and prints how much that frees. Nothing is lost: what is needed again is encoded again, "
-             "with the same tokens. Runs, checkpoints, recipes' texts and your own .tok files stay."},
-    .summary = "removes encoded texts that training has kept",
-    COMMAND_RUN(clean, (struct options){0}),
-};
+             "with the same tokens. Runs, checkpoints, recipes' texts and your own .tok files stay.");
 
 static const struct command *const subcommands[] = {&data_prepare, &data_info, &data_fetch, &data_clean,
                                                     NULL};

@@ -201,22 +201,14 @@ static enum status print_result(const struct evaluation *e, const char *folder, 
 {
     struct output out;
     double loss = e->nats / (double)e->labels;
+    double bits_per_byte = e->bytes ? e->nats / M_LN2 / (double)e->bytes : NAN;
     output_begin(&out, o->json);
-    output_text(&out, "checkpoint", folder);
-    output_text(&out, "data", o->data);
-    output_text(&out, "device", e->loaded.choice.info.short_name);
-    output_real(&out, "loss", loss, "nats a token");
-    output_real(&out, "perplexity", exp(loss), NULL);
-    output_real(&out, "bits_per_byte", e->bytes ? e->nats / M_LN2 / (double)e->bytes : NAN, NULL);
-    output_whole(&out, "tokens", (int64_t)e->labels);
-    output_bytes(&out, "bytes", e->bytes ? (int64_t)e->bytes : -1);
-    output_whole(&out, "sequences", (int64_t)e->done);
-    output_whole(&out, "of_sequences", (int64_t)e->sequences);
-    output_whole(&out, "seq_len", e->T);
-    output_whole(&out, "left_out_tokens", (int64_t)e->tail);
-    output_real(&out, "seconds", e->seconds, NULL);
-    output_real(&out, "tokens_per_sec", (double)e->done * e->T / e->seconds, NULL);
-    output_flag(&out, "complete", e->done == e->sequences);
+    OUTPUT_MEMBERS(&out, "checkpoint", folder, "data", o->data, "device", e->loaded.choice.info.short_name,
+                   "loss", loss, "perplexity", exp(loss), "bits_per_byte", bits_per_byte, "tokens",
+                   (int64_t)e->labels, "bytes", e->bytes ? (int64_t)e->bytes : -1);
+    OUTPUT_MEMBERS(&out, "sequences", (int64_t)e->done, "of_sequences", (int64_t)e->sequences, "seq_len",
+                   e->T, "left_out_tokens", (int64_t)e->tail, "seconds", e->seconds, "tokens_per_sec",
+                   (double)e->done * e->T / e->seconds, "complete", (bool)(e->done == e->sequences));
     return output_end(&out, err);
 }
 
@@ -268,28 +260,22 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_evaluate = {
-    .line = {.name = "evaluate",
-             .words = "RUN|FOLDER",
-             .least = 1,
-             .most = 1,
-             .options = options,
-             .about = "Measures how well a checkpoint predicts DATA: token files (.tok, llm.c's .bin), text "
-                      "files, folders or a recipe, as data.train takes them. Text is encoded with the "
-                      "checkpoint's own tokenizer.json. FOLDER is a checkpoint of ours or Hugging Face's: a "
-                      "config.json with model.safetensors, in shards or not, in fp32, bf16 or fp16; or the "
-                      "name of an imported model (anneal model import).",
-             .notes = "  loss         mean of -ln p(next token), in nats: what training lowers. A model that "
-                      "knows nothing\n"
-                      "               has ln(vocabulary)\n"
-                      "  perplexity   exp(loss): among how many equally likely tokens it seems to choose\n"
-                      "  bits a byte  the same per byte of text: comparable between models whose tokens "
-                      "differ in length\n"
-                      "\n"
-                      "Ctrl-C stops and prints what is measured so far.\n"
-                      "\n"
-                      "  anneal evaluate latest --best --data held-out.txt\n"
-                      "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json"},
-    .summary = "how well a checkpoint predicts a text: loss, perplexity, bits a byte",
-    COMMAND_RUN(run, defaults),
-};
+const struct command command_evaluate =
+    COMMAND("evaluate", "RUN|FOLDER", 1, 1, options,
+            "how well a checkpoint predicts a text: loss, perplexity, bits a byte", run, defaults,
+            .about = "Measures how well a checkpoint predicts DATA: token files (.tok, llm.c's .bin), text "
+                     "files, folders or a recipe, as data.train takes them. Text is encoded with the "
+                     "checkpoint's own tokenizer.json. FOLDER is a checkpoint of ours or Hugging Face's: a "
+                     "config.json with model.safetensors, in shards or not, in fp32, bf16 or fp16; or the "
+                     "name of an imported model (anneal model import).",
+            .notes = "  loss         mean of -ln p(next token), in nats: what training lowers. A model that "
+                     "knows nothing\n"
+                     "               has ln(vocabulary)\n"
+                     "  perplexity   exp(loss): among how many equally likely tokens it seems to choose\n"
+                     "  bits a byte  the same per byte of text: comparable between models whose tokens "
+                     "differ in length\n"
+                     "\n"
+                     "Ctrl-C stops and prints what is measured so far.\n"
+                     "\n"
+                     "  anneal evaluate latest --best --data held-out.txt\n"
+                     "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json");

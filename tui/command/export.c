@@ -214,22 +214,16 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_export = {
-    .line = {.name = "export",
-             .words = "RUN...",
-             .most = -1,
-             .options = options,
-             .about = "Writes what was recorded, with exact numbers.",
-             .notes = "RUN is an id, the start of one, a name, or latest; several runs share a file, told "
-                      "apart by the column run, and have a folder or file each with tensorboard and json. "
-                      "Without a RUN, --table runs writes all runs. csv holds every segment of a resumed "
-                      "run; the other formats hold each step once, as its newest segment recorded it. "
-                      "`anneal import` reads csv and tensorboard files back.\n"
-                      "\n"
-                      "  anneal export latest > steps.csv\n"
-                      "  anneal export kjv --table all -o results/\n"
-                      "  anneal export kjv job --format long -o both.csv\n"
-                      "  anneal export kjv --format tensorboard -o scalars/"},
-    .summary = "write what was recorded as CSV or JSON",
-    COMMAND_RUN(run, defaults),
-};
+const struct command command_export =
+    COMMAND("export", "RUN...", 0, -1, options, "write what was recorded as CSV or JSON", run, defaults,
+            .about = "Writes what was recorded, with exact numbers.",
+            .notes = "RUN is an id, the start of one, a name, or latest; several runs share a file, told "
+                     "apart by the column run, and have a folder or file each with tensorboard and json. "
+                     "Without a RUN, --table runs writes all runs. csv holds every segment of a resumed "
+                     "run; the other formats hold each step once, as its newest segment recorded it. "
+                     "`anneal import` reads csv and tensorboard files back.\n"
+                     "\n"
+                     "  anneal export latest > steps.csv\n"
+                     "  anneal export kjv --table all -o results/\n"
+                     "  anneal export kjv job --format long -o both.csv\n"
+                     "  anneal export kjv --format tensorboard -o scalars/");

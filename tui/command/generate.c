@@ -150,14 +150,7 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_generate = {
-    .line = {.name = "generate",
-             .words = "RUN|FOLDER",
-             .least = 1,
-             .most = 1,
-             .options = options,
-             .about = "Continues TEXT with the newest checkpoint of RUN, or with a checkpoint folder (one "
-                      "that holds a config.json), or an imported model by its name (anneal model import)."},
-    .summary = "continue a text",
-    COMMAND_RUN(run, defaults),
-};
+const struct command command_generate =
+    COMMAND("generate", "RUN|FOLDER", 1, 1, options, "continue a text", run, defaults,
+            .about = "Continues TEXT with the newest checkpoint of RUN, or with a checkpoint folder (one "
+                     "that holds a config.json), or an imported model by its name (anneal model import).");

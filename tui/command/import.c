@@ -34,15 +34,10 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_import = {
-    .line =
-        {.name = "import",
-         .words = "FILE...",
-         .least = 1,
-         .most = -1,
-         .options = options,
-         .about =
-             "Makes one new run, with status finished, of the history in the files, and prints its id. Then "
+const struct command command_import = COMMAND(
+    "import", "FILE...", 1, -1, options, "a run from CSV, TensorBoard's scalars or llm.c's main.log", run,
+    (struct options){0},
+    .about = "Makes one new run, with status finished, of the history in the files, and prints its id. Then "
              "runs, show, watch, compare and export work on it as on any other. Bad input leaves nothing "
              "behind.\n"
              "\n"
@@ -56,9 +51,6 @@ const struct command command_import = {
              "spellings\n"
              "                 of others (train/loss, learning_rate, validation_loss, perplexity, ...)\n"
              "  llm.c          its main.log: s:STEP trl:LOSS lr:LR norm:NORM, s:STEP tel:LOSS, s:STEP eval:X",
-         .notes = "  anneal import results/*.csv\n"
-                  "  anneal import log124M/main.log --name gpt2-124M\n"
-                  "  anneal import scalars/*.csv --name theirs"},
-    .summary = "a run from CSV, TensorBoard's scalars or llm.c's main.log",
-    COMMAND_RUN(run, (struct options){0}),
-};
+    .notes = "  anneal import results/*.csv\n"
+             "  anneal import log124M/main.log --name gpt2-124M\n"
+             "  anneal import scalars/*.csv --name theirs");

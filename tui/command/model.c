@@ -99,7 +99,7 @@ static void show_tensor(struct output *o, const struct safetensor *t, size_t lay
         snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%" PRId64, d ? " x " : "",
                  t->shape[d]);
     output_line(o, "shape", "%s", shape);
-    output_bytes(o, "bytes", (int64_t)(t->bytes * (layers ? layers : 1)));
+    output_whole(o, "bytes", (int64_t)(t->bytes * (layers ? layers : 1)));
     output_line(o, "layers", "%zu", layers);
 }
 
@@ -135,7 +135,10 @@ static void show_config(struct output *o, const struct description *m)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         snprintf(key, sizeof key, "model.%s", keys[i]);
         config_get(&m->config, key, value, sizeof value);
-        output_setting(o, keys[i], value);
+        if (o->json)
+            output_setting(&o->out, keys[i], value);
+        else
+            output_text(o, keys[i], value);
     }
     output_close(o);
 }
@@ -153,11 +156,9 @@ static enum status run_info(const void *options, const struct words *words, stru
     if (!status) status = open_description(&d, folder, err);
     if (!status) {
         output_begin(&out, o->json);
-        output_text(&out, "folder", d.folder);
-        output_whole(&out, "step", d.trained_here ? d.state.step : -1);
-        output_flag(&out, "optimizer", checkpoint_is_full(d.folder));
-        output_whole(&out, "parameters", (int64_t)d.parameters);
-        output_bytes(&out, "bytes", (int64_t)d.bytes);
+        OUTPUT_MEMBERS(&out, "folder", d.folder, "step", d.trained_here ? d.state.step : -1, "optimizer",
+                       (bool)checkpoint_is_full(d.folder), "parameters", (int64_t)d.parameters, "bytes",
+                       (int64_t)d.bytes);
         show_config(&out, &d);
         show_tensors(&out, &d);
         status = output_end(&out, err);
@@ -173,19 +174,11 @@ static const struct option_spec info_options[] = {
     {0},
 };
 
-static const struct command model_info = {
-    .line = {.name = "model info",
-             .words = "RUN|FOLDER",
-             .least = 1,
-             .most = 1,
-             .options = info_options,
-             .about =
-                 "Prints sizes, parameters, bytes and every tensor with shape and type, of a run's "
-                 "checkpoint or of any folder with config.json and model.safetensors, or shards and their "
-                 "model.safetensors.index.json, such as a Hugging Face checkout. Only headers are read."},
-    .summary = "sizes, parameters and tensors",
-    COMMAND_RUN(run_info, defaults),
-};
+static const struct command model_info = COMMAND(
+    "model info", "RUN|FOLDER", 1, 1, info_options, "sizes, parameters and tensors", run_info, defaults,
+    .about = "Prints sizes, parameters, bytes and every tensor with shape and type, of a run's "
+             "checkpoint or of any folder with config.json and model.safetensors, or shards and their "
+             "model.safetensors.index.json, such as a Hugging Face checkout. Only headers are read.");
 
 /* ---- export ---- */
 
@@ -219,18 +212,11 @@ static const struct option_spec export_options[] = {
     {0},
 };
 
-static const struct command model_export = {
-    .line = {.name = "model export",
-             .words = "RUN|FOLDER",
-             .least = 1,
-             .most = 1,
-             .options = export_options,
-             .about =
-                 "Copies weights, config.json and tokenizer, without the optimizer, into a new FOLDER that "
-                 "Hugging Face's transformers opens with from_pretrained, and anneal generate, too."},
-    .summary = "a run's model as a Hugging Face folder",
-    COMMAND_RUN(run_export, defaults),
-};
+static const struct command model_export = COMMAND(
+    "model export", "RUN|FOLDER", 1, 1, export_options, "a run's model as a Hugging Face folder", run_export,
+    defaults,
+    .about = "Copies weights, config.json and tokenizer, without the optimizer, into a new FOLDER that "
+             "Hugging Face's transformers opens with from_pretrained, and anneal generate, too.");
 
 /* ---- import ---- */
 
@@ -324,20 +310,13 @@ static const struct option_spec import_options[] = {
     {0},
 };
 
-static const struct command model_import = {
-    .line = {.name = "model import",
-             .words = "FOLDER",
-             .least = 1,
-             .most = 1,
-             .options = import_options,
-             .about = "Takes a Hugging Face checkout over (Llama, Qwen2 or Qwen3; one model.safetensors, or "
-                      "shards and their model.safetensors.index.json), once every tensor has been checked by "
-                      "name, shape and type (F32, BF16, F16): as an imported model, which train "
-                      "--model.from, generate, evaluate and model info take by its NAME, or into a new "
-                      "FOLDER. A run's name is refused; a later run of this name comes first."},
-    .summary = "a Hugging Face folder for runs",
-    COMMAND_RUN(run_import, defaults),
-};
+static const struct command model_import = COMMAND(
+    "model import", "FOLDER", 1, 1, import_options, "a Hugging Face folder for runs", run_import, defaults,
+    .about = "Takes a Hugging Face checkout over (Llama, Qwen2 or Qwen3; one model.safetensors, or "
+             "shards and their model.safetensors.index.json), once every tensor has been checked by "
+             "name, shape and type (F32, BF16, F16): as an imported model, which train "
+             "--model.from, generate, evaluate and model info take by its NAME, or into a new "
+             "FOLDER. A run's name is refused; a later run of this name comes first.");
 
 static const struct command *const subcommands[] = {&model_info, &model_export, &model_import, NULL};
 

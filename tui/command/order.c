@@ -115,25 +115,18 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_order = {
-    .line = {.name = "order",
-             .words = "RUN VERB [VALUE]",
-             .least = 2,
-             .most = 3,
-             .options = options,
-             .about =
-                 "Gives the trainer of a running run an order. It looks between steps, and writes down when "
-                 "it obeyed: `anneal show RUN` lists all orders and what became of them.\n"
-                 "\n"
-                 "  pause          finish the step and wait     continue     go on\n"
-                 "  stop           checkpoint and end           checkpoint   write one now\n"
-                 "  eval           evaluate now                 sample       generate a sample now\n"
-                 "  trace          write the next step as a trace for Perfetto, into the run's folder\n"
-                 "  lr-factor F    multiply the scheduled learning rate with F, from 0 to 1000, from now on\n"
-                 "                 (1: as configured, 0: learn nothing until ordered otherwise)",
-             .notes = "RUN is an id, the start of one, a name, or latest:\n"
-                      "  anneal order latest checkpoint --wait\n"
-                      "  anneal order kjv lr-factor 0.5"},
-    .summary = "order a running trainer to pause, continue, stop, checkpoint, ...",
-    COMMAND_RUN(run_order, (struct options){0}),
-};
+const struct command command_order = COMMAND(
+    "order", "RUN VERB [VALUE]", 2, 3, options,
+    "order a running trainer to pause, continue, stop, checkpoint, ...", run_order, (struct options){0},
+    .about = "Gives the trainer of a running run an order. It looks between steps, and writes down when "
+             "it obeyed: `anneal show RUN` lists all orders and what became of them.\n"
+             "\n"
+             "  pause          finish the step and wait     continue     go on\n"
+             "  stop           checkpoint and end           checkpoint   write one now\n"
+             "  eval           evaluate now                 sample       generate a sample now\n"
+             "  trace          write the next step as a trace for Perfetto, into the run's folder\n"
+             "  lr-factor F    multiply the scheduled learning rate with F, from 0 to 1000, from now on\n"
+             "                 (1: as configured, 0: learn nothing until ordered otherwise)",
+    .notes = "RUN is an id, the start of one, a name, or latest:\n"
+             "  anneal order latest checkpoint --wait\n"
+             "  anneal order kjv lr-factor 0.5");

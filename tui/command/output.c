@@ -15,22 +15,30 @@ enum { GAP = 2, FIRST_LEAST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 40
 
 /* ---- tables ---- */
 
-static void push(struct arena *arena, struct table_texts *list, const char *text)
+/* The array with room for another element; NULL when memory is short. */
+static void *grow(struct arena *arena, void *array, size_t count, size_t size)
 {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        const char **grown = arena_alloc_array(arena, room, sizeof *grown);
-        if (!grown) return;
-        if (list->count) memcpy(grown, list->at, list->count * sizeof *grown);
-        list->at = grown;
-        list->room = room;
-    }
-    list->at[list->count++] = text;
+    bool full = count == 0 || (count >= 16 && (count & (count - 1)) == 0); /* room for 16, 32, 64, … */
+    void *grown = full ? arena_alloc_array(arena, count ? 2 * count : 16, size) : array;
+    if (full && grown && count) memcpy(grown, array, count * size);
+    return grown;
+}
+
+static bool add_column(struct table *table, const char *title)
+{
+    struct table_column *grown =
+        grow(&table->arena, table->columns, table->column_count, sizeof *table->columns);
+    if (!grown) return false;
+    bool right = *title == '>';
+    const char *text = clean_line_new(&table->arena, title + right);
+    table->columns = grown;
+    table->columns[table->column_count++] = (struct table_column){text, right, glyph_text_width(text)};
+    return true;
 }
 
 void table_row(struct table *table)
 {
-    if (!table->columns) table->columns = table->cells.count;
+    table->next = 0;
 }
 
 void table_cell(struct table *table, const char *title, const char *format, ...)
@@ -40,24 +48,14 @@ void table_cell(struct table *table, const char *title, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (!table->columns) push(&table->arena, &table->titles, clean_line_new(&table->arena, title));
-    push(&table->arena, &table->cells, clean_line_new(&table->arena, text));
-}
-
-static const char *title_of(const struct table *table, size_t column)
-{
-    const char *title = table->titles.at[column];
-    return title + (*title == '>');
-}
-
-static int column_width(const struct table *table, size_t column)
-{
-    int widest = glyph_text_width(title_of(table, column));
-    for (size_t i = column; i < table->cells.count; i += table->columns) {
-        int width = glyph_text_width(table->cells.at[i]);
-        if (width > widest) widest = width;
-    }
-    return widest;
+    const char **grown = grow(&table->arena, table->cells, table->cell_count, sizeof *grown);
+    if (!grown || (table->next == table->column_count && !add_column(table, title))) return;
+    struct table_column *column = &table->columns[table->next++];
+    const char *cell = clean_line_new(&table->arena, text);
+    int width = glyph_text_width(cell);
+    if (width > column->width) column->width = width;
+    table->cells = grown;
+    table->cells[table->cell_count++] = cell;
 }
 
 /* At most `width` columns of the text, cut before its end, which tells alike names apart. */
@@ -74,68 +72,42 @@ static void print_cut(const char *text, int width)
     printf("%.*s~%s", (int)(head - text), text, tail);
 }
 
-/* The first column and those from `first` to `end`. Blanks are owed until something follows them: no line
- * ends with one. */
-static void print_line(const struct table *table, const char *const *texts, const int *widths, int indent,
-                       size_t first, size_t end)
+/* The first column and those from `first` to `end`, of the titles where `cells` is NULL. */
+static void print_line(const struct table *table, const char *const *cells, int indent, size_t first,
+                       size_t end)
 {
-    int owed = indent;
-    bool empty = true;
-    for (size_t c = 0; c < end; c = c ? c + 1 : first) empty = empty && !*texts[c];
-    for (size_t c = 0; c < end && !empty; c = c ? c + 1 : first) {
-        bool right = table->titles.at[c][0] == '>';
-        const char *text = texts[c] + (texts == table->titles.at && right);
-        int blanks = widths[c] - glyph_text_width(text);
-        if (blanks < 0) blanks = 0;
-        if (right || !*text) owed += blanks;
-        if (*text) {
-            printf("%*s", owed, "");
-            print_cut(text, widths[c]);
-            owed = 0;
-        }
-        owed += GAP + (right || !*text ? 0 : blanks);
+    for (size_t c = 0, next; c < end; c = next) {
+        const struct table_column *column = &table->columns[c];
+        const char *text = cells ? cells[c] : column->title;
+        int blanks = column->width - glyph_text_width(text);
+        next = c ? c + 1 : first;
+        printf("%*s", (c ? GAP : indent) + (column->right && blanks > 0 ? blanks : 0), "");
+        print_cut(text, column->width);
+        if (!column->right && blanks > 0 && next < end) printf("%*s", blanks, "");
     }
-    if (!empty) putchar('\n');
-}
-
-/* The end of the columns from `first` on that fit into `room` beside the first one. */
-static size_t fit(const struct table *table, const int *widths, int room, size_t first,
-                  enum table_excess excess)
-{
-    size_t end = first;
-    for (; end < table->columns; end++) {
-        room -= GAP + widths[end];
-        if (room < 0 && (end > first || excess == TABLE_CUT)) break;
-    }
-    return end;
-}
-
-static void print_rows(const struct table *table, int *widths, int indent, int width,
-                       enum table_excess excess)
-{
-    size_t end, columns = table->columns;
-    for (size_t c = 0; c < columns; c++) widths[c] = column_width(table, c);
-    int room = width ? width - indent : 1 << 30;
-    int least = excess == TABLE_CUT && widths[0] > FIRST_LEAST ? FIRST_LEAST : widths[0];
-    for (size_t first = 1; first == 1 || first < columns; first = end) {
-        end = fit(table, widths, room - least, first, excess);
-        int left = room;
-        for (size_t c = first; c < end; c++) left -= GAP + widths[c];
-        if (excess == TABLE_CUT && widths[0] > left) widths[0] = left;
-        if (first > 1) putchar('\n');
-        print_line(table, table->titles.at, widths, indent, first, end);
-        for (size_t i = 0; i + columns <= table->cells.count; i += columns)
-            print_line(table, table->cells.at + i, widths, indent, first, end);
-        if (excess == TABLE_CUT) return;
-    }
+    putchar('\n');
 }
 
 void table_print(struct table *table, int indent, int width, enum table_excess excess)
 {
-    table_row(table);
-    int *widths = arena_alloc_array(&table->arena, table->columns, sizeof *widths);
-    if (widths && table->columns && table->titles.count >= table->columns)
-        print_rows(table, widths, indent, width, excess);
+    struct table_column *columns = table->columns;
+    size_t count = table->column_count, end;
+    int room = width ? width - indent : 1 << 30;
+    for (size_t first = 1; count && (first == 1 || first < count); first = end) {
+        int left = room - columns[0].width;
+        if (excess == TABLE_CUT && columns[0].width > FIRST_LEAST) left = room - FIRST_LEAST;
+        for (end = first; end < count; end++) {
+            if (GAP + columns[end].width > left && (end > first || excess == TABLE_CUT)) break;
+            left -= GAP + columns[end].width;
+        }
+        if (excess == TABLE_CUT && columns[0].width > FIRST_LEAST + left)
+            columns[0].width = FIRST_LEAST + left;
+        if (first > 1) putchar('\n');
+        print_line(table, NULL, indent, first, end);
+        for (size_t i = 0; i + count <= table->cell_count; i += count)
+            print_line(table, table->cells + i, indent, first, end);
+        if (excess == TABLE_CUT) break;
+    }
     arena_release(&table->arena);
     *table = (struct table){0};
 }
@@ -222,22 +194,17 @@ void output_whole(struct output *output, const char *name, int64_t value)
     if (output->json)
         json_out_whole(&output->out, name, value);
     else
-        show(output, name, true, value < 0 ? NULL : text);
+        show(output, name, true,
+             value < 0               ? NULL
+             : strstr(name, "bytes") ? TEXT_BYTES(value)
+             : output->in_list       ? text
+                                     : TEXT_NUMBER(value));
 }
 
-void output_bytes(struct output *output, const char *name, int64_t value)
-{
-    if (output->json)
-        json_out_whole(&output->out, name, value);
-    else
-        show(output, name, true, value < 0 ? NULL : TEXT_BYTES(value));
-}
-
-void output_real(struct output *output, const char *name, double value, const char *unit)
+void output_real(struct output *output, const char *name, double value)
 {
     char text[64];
-    snprintf(text, sizeof text, fabs(value) >= 1000 && fabs(value) < 1e9 ? "%.0f%s%s" : "%.4g%s%s", value,
-             unit ? " " : "", unit ? unit : "");
+    snprintf(text, sizeof text, fabs(value) >= 1000 && fabs(value) < 1e9 ? "%.0f" : "%.4g", value);
     if (output->json)
         json_out_real(&output->out, name, value);
     else
@@ -277,70 +244,52 @@ char *output_format_time(double when, char *buf, size_t size)
 static void show_column(struct output *output, const struct column_info *column, const void *record)
 {
     const char *name = column->name, *text = column_text(column, record);
-    size_t length = strlen(name);
     double number = column_number(column, record);
-    bool time =
-        strstr(name, "time") || strcmp(name + length - 3, "_at") == 0 || strcmp(name, "heartbeat") == 0;
-    int64_t whole = isnan(number) ? -1 : (int64_t)number;
     if (text || column_is_text(column))
         output_text(output, name, text);
-    else if (column_is_real(column) && time)
-        show(output, name, false, isnan(number) ? NULL : OUTPUT_TIME(number));
+    else if (strcmp(name, "wall_time") == 0 || strcmp(name, "issued_at") == 0)
+        show(output, name, false, OUTPUT_TIME(number));
     else if (strstr(name, "loss"))
         show(output, name, true, TEXT_LOSS(number));
     else if (column->field == FIELD_BOOL)
         output_flag(output, name, number != 0);
     else if (column_is_real(column))
-        output_real(output, name, number, NULL);
-    else if (strstr(name, "bytes"))
-        output_bytes(output, name, whole);
+        output_real(output, name, number);
     else
-        output_whole(output, name, whole);
+        output_whole(output, name, isnan(number) ? -1 : (int64_t)number);
 }
 
 void output_record(struct output *output, enum store_table table, const void *record)
 {
     const struct column_info *columns[COLUMNS_MAX];
     int n = table_csv_columns(table, columns);
-    if (output->json) {
-        table_json(&output->out, table, record);
-        return;
-    }
-    for (int i = 0; i < n; i++)
+    if (output->json) table_json(&output->out, table, record);
+    for (int i = 0; i < n && !output->json; i++)
         if (columns[i]->field != FIELD_NONE) show_column(output, columns[i], record);
 }
 
-void output_run(struct output *output, const struct run_info *run)
+void output_run(struct json_out *json, const struct run_info *run)
 {
     const struct table_info *table = &store_tables[TABLE_RUNS];
-    if (output->json) json_out_text(&output->out, "run", run->id);
-    for (int i = table->first; i < table->end; i++) {
-        const struct column_info *column = &store_columns[i];
-        bool absent = (i == COLUMN_RUNS_final_loss && !run->loss_recorded) ||
-                      (i == COLUMN_RUNS_best_val_loss && run->best_step < 0);
-        if (column->field == FIELD_NONE) continue;
-        if (!output->json && !absent)
-            show_column(output, column, run);
-        else if (i == COLUMN_RUNS_parent_id && !*run->parent_id)
-            json_out_null(&output->out, column->name);
-        else if (output->json)
-            column_json(&output->out, column, run);
-    }
+    json_out_text(json, "run", run->id);
+    for (int i = table->first; i < table->end; i++)
+        if (i == COLUMN_RUNS_parent_id && !*run->parent_id)
+            json_out_null(json, "parent_id");
+        else if (store_columns[i].field != FIELD_NONE)
+            column_json(json, &store_columns[i], run);
 }
 
-void output_setting(struct output *output, const char *name, const char *value)
+void output_setting(struct json_out *json, const char *name, const char *value)
 {
     int64_t integer;
     double number;
     bool is_true = strcmp(value, "true") == 0;
-    if (!output->json)
-        show(output, name, false, *value ? value : NULL);
-    else if (is_true || strcmp(value, "false") == 0)
-        json_out_bool(&output->out, name, is_true);
+    if (is_true || strcmp(value, "false") == 0)
+        json_out_bool(json, name, is_true);
     else if (text_parse_int(value, &integer))
-        json_out_int(&output->out, name, integer);
+        json_out_int(json, name, integer);
     else if (text_parse_double(value, &number) && isfinite(number))
-        json_out_real(&output->out, name, number);
+        json_out_real(json, name, number);
     else
-        json_out_text(&output->out, name, value);
+        json_out_text(json, name, value);
 }

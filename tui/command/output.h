@@ -18,16 +18,16 @@
 
 /* ---- tables ---- */
 
-struct table_texts {
-    const char **at;
-    size_t count, room;
-};
-
 /* Begin with a zeroed one. */
 struct table {
     struct arena arena;
-    struct table_texts titles, cells;
-    size_t columns; /* 0: the first row is not complete */
+    struct table_column {
+        const char *title;
+        bool right; /* aligned there */
+        int width;
+    } * columns;
+    const char **cells;                    /* row by row */
+    size_t column_count, cell_count, next; /* next: the column of the next cell */
 };
 
 void table_row(struct table *table); /* what follows is of the next row */
@@ -40,8 +40,7 @@ enum table_excess {
     TABLE_CUT,    /* they are left out, once the first one has been cut to 24 columns of the page */
 };
 
-/* Prints all rows on a page of this width (0: endless) and empties the table. Titles that are all "" and rows
- * of a block that are empty are not printed. */
+/* Prints all rows on a page of this width (0: endless) and empties the table. */
 void table_print(struct table *table, int indent, int width, enum table_excess excess);
 
 /* ---- results ---- */
@@ -68,11 +67,19 @@ void output_item(struct output *output); /* begins the list's next object */
 void output_list_end(struct output *output);
 
 void output_text(struct output *output, const char *name, const char *value);
-void output_whole(struct output *output, const char *name, int64_t value);
-void output_bytes(struct output *output, const char *name, int64_t value);
-/* `unit` follows the number on the page; NULL: none. */
-void output_real(struct output *output, const char *name, double value, const char *unit);
+void output_whole(struct output *output, const char *name, int64_t value); /* "..._bytes" in its unit */
+void output_real(struct output *output, const char *name, double value);
 void output_flag(struct output *output, const char *name, bool value);
+
+/* A member by the type of its value, as JSON_OUT; up to eight at once. */
+#define OUTPUT(output, name, value)                                                                          \
+    _Generic((value), bool                                                                                   \
+             : output_flag, double                                                                           \
+             : output_real, char *                                                                           \
+             : output_text, const char *                                                                     \
+             : output_text, default                                                                          \
+             : output_whole)(output, name, value)
+#define OUTPUT_MEMBERS(...) JSON_PAIRS(OUTPUT, __VA_ARGS__)
 
 /* A line of the page alone. */
 void output_line(struct output *output, const char *name, const char *format, ...)
@@ -81,12 +88,12 @@ void output_line(struct output *output, const char *name, const char *format, ..
 /* Those columns of a record that a CSV holds, by their names. */
 void output_record(struct output *output, enum store_table table, const void *record);
 
-/* All columns of a run. */
-void output_run(struct output *output, const struct run_info *run);
+/* All columns of a run as members of the object that is open. */
+void output_run(struct json_out *json, const struct run_info *run);
 
 /* A line "name = value" of a configuration. In JSON "16" is a number, "true" a truth, anything else a text.
  */
-void output_setting(struct output *output, const char *name, const char *value);
+void output_setting(struct json_out *json, const char *name, const char *value);
 
 /* "2026-01-31 12:00:00"; "-" for what is no time. Returns buf. */
 char *output_format_time(double when, char *buf, size_t size);

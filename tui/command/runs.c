@@ -210,7 +210,7 @@ static enum status print_json(const struct listed *runs, size_t count, struct er
     command_begin_json(&o.out, '[');
     for (size_t i = 0; i < count; i++) {
         output_item(&o);
-        output_run(&o, runs[i].run);
+        output_run(&o.out, runs[i].run);
     }
     if (count) json_out_close(&o.out);
     return command_end_json(&o.out, err);
@@ -274,24 +274,18 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_runs = {
-    .line = {.name = "runs",
-             .words = "",
-             .options = options,
-             .about = "Lists the runs, newest first. A run whose trainer died shows as crashed. `anneal show "
-                      "RUN` shows one.",
-             .notes =
-                 "  Columns: id name status created_at ended_at device precision parameters steps tokens\n"
-                 "           final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid "
-                 "message\n"
-                 "           parent_id parent_step (of a fork)\n"
-                 "  Status:  created running paused finished early_stopped stopped failed crashed\n"
-                 "\n"
-                 "--filter also knows the keys of the configuration, such as train.learning_rate.\n"
-                 "\n"
-                 "  anneal runs --filter status=running\n"
-                 "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss\n"
-                 "  anneal runs --filter 'train.learning_rate<1e-3,train.optimizer=lion'"},
-    .summary = "list the runs",
-    COMMAND_RUN(run, (struct options){0}),
-};
+const struct command command_runs = COMMAND(
+    "runs", "", 0, 0, options, "list the runs", run, (struct options){0},
+    .about = "Lists the runs, newest first. A run whose trainer died shows as crashed. `anneal show "
+             "RUN` shows one.",
+    .notes = "  Columns: id name status created_at ended_at device precision parameters steps tokens\n"
+             "           final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid "
+             "message\n"
+             "           parent_id parent_step (of a fork)\n"
+             "  Status:  created running paused finished early_stopped stopped failed crashed\n"
+             "\n"
+             "--filter also knows the keys of the configuration, such as train.learning_rate.\n"
+             "\n"
+             "  anneal runs --filter status=running\n"
+             "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss\n"
+             "  anneal runs --filter 'train.learning_rate<1e-3,train.optimizer=lion'");

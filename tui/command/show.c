@@ -196,27 +196,28 @@ static void show_samples(struct output *o, struct show *s)
 
 /* ---- the rest ---- */
 
-/* Keys are "section.key", a group's "param_group.NAME.key". */
-/* On the page as the INI text that a new run can be given. */
+/* Keys are "section.key", a group's "param_group.NAME.key". On the page it is the INI text that a new run can
+ * be given. */
 static void show_configuration(struct output *o, struct show *s)
 {
-    char section[RUN_ID_MAX] = "";
-    if (!o->json) {
-        if (*s->config) printf("\nConfiguration\n%s", clean_block_new(&s->arena, s->config));
-        return;
-    }
-    output_open(o, "config", "Configuration");
+    const char *section = "";
+    size_t length = 0;
+    if (!o->json && *s->config) printf("\nConfiguration\n%s", clean_block_new(&s->arena, s->config));
+    if (!o->json) return;
+    output_open(o, "config", "");
     for (size_t i = 0; i < s->param_count; i++) {
         const char *name = s->params[i].name, *dot = strrchr(name, '.');
-        int length = dot ? (int)(dot - name) : 0;
-        if (*section && (strncmp(section, name, (size_t)length) != 0 || section[length])) output_close(o);
-        if (strncmp(section, name, (size_t)length) != 0 || section[length]) {
-            snprintf(section, sizeof section, "%.*s", length, name);
-            output_open(o, section, section);
+        size_t n = dot ? (size_t)(dot - name) : 0;
+        if (n != length || strncmp(section, name, n) != 0) {
+            char *opened = arena_printf(&s->arena, "%.*s", (int)n, name);
+            if (length) output_close(o);
+            output_open(o, opened ? opened : "?", "");
+            section = name;
+            length = n;
         }
-        output_setting(o, dot ? dot + 1 : name, s->params[i].value);
+        output_setting(&o->out, dot ? dot + 1 : name, s->params[i].value);
     }
-    if (*section) output_close(o);
+    if (length) output_close(o);
     output_close(o);
 }
 
@@ -233,10 +234,9 @@ static void show_device(struct output *o, const struct show *s)
     if (r->process_count < 0 && o->json) json_out_null(&o->out, "processes");
     if (r->process_count >= 0) output_list(o, "processes", "Processes that hold its memory");
     for (int64_t i = 0; i < r->process_count; i++) {
+        const struct gpu_process *p = &r->processes[i];
         output_item(o);
-        output_whole(o, "pid", r->processes[i].pid);
-        output_text(o, "name", *r->processes[i].name ? r->processes[i].name : NULL);
-        output_bytes(o, "bytes", r->processes[i].bytes);
+        OUTPUT_MEMBERS(o, "pid", p->pid, "name", *p->name ? p->name : NULL, "bytes", p->bytes);
     }
     if (r->process_count >= 0) output_list_end(o);
     output_close(o);
@@ -265,15 +265,15 @@ static void show_trainer(struct output *o, const struct show *s)
 /* What the columns of a run say, in the order in which a reader asks. */
 static void show_summary(struct output *o, const struct run_info *run)
 {
-    printf("%s\n", run->id);
+    output_line(o, "run", "%s", run->id);
     output_line(o, "status", "%s%s%s", run_status_name(run->status), *run->message ? ": " : "", run->message);
     if (*run->parent_id)
         output_line(o, "forked", "from %s, after %" PRId64 " step%s", run->parent_id, run->parent_step,
                     text_plural(run->parent_step));
     output_line(o, "device", "%s, %s, %s parameters", run->device, run->precision,
                 run->parameters < 0 ? "-" : TEXT_COUNT((double)run->parameters));
-    output_line(o, "steps", "%" PRId64 " of %" PRId64 ", %s tokens", run->steps, run->total_steps,
-                TEXT_COUNT((double)run->tokens));
+    output_line(o, "steps", "%" PRId64 " of %" PRId64 ", %s tokens", run->steps > 0 ? run->steps : 0,
+                run->total_steps, TEXT_COUNT(run->tokens > 0 ? run->tokens : 0));
     if (run->loss_recorded) output_line(o, "loss", "%s", TEXT_LOSS(run->final_loss));
     if (run->best_step >= 0)
         output_line(o, "lowest", "validation loss %s after %" PRId64 " step%s", TEXT_LOSS(run->best_val_loss),
@@ -291,7 +291,7 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     struct output o;
     output_begin(&o, json);
     if (json)
-        output_run(&o, &s->run);
+        output_run(&o.out, &s->run);
     else
         show_summary(&o, &s->run);
     show_trainer(&o, s);
@@ -385,8 +385,8 @@ static void profile_page(const char *id, const struct profile *profile, bool lay
         }
     }
     profile_line(&table, profile, &all, "step", layers);
-    printf("%s: an average of %" PRId64 " profiled step%s, the newest is step %" PRId64 "\n\n", id,
-           profile->steps, text_plural(profile->steps), profile->last_step);
+    printf("%s: an average of %" PRId64 " profiled step%s, the newest is step %" PRId64 "\n\n",
+           clean_line_new(&table.arena, id), profile->steps, text_plural(profile->steps), profile->last_step);
     table_print(&table, 0, 0, TABLE_BLOCKS);
 }
 
@@ -443,16 +443,10 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_show = {
-    .line = {.name = "show",
-             .words = "RUN",
-             .least = 1,
-             .most = 1,
-             .options = options,
-             .about = "Shows one run: what it is and how it goes, its device as last seen, its evaluations, "
-                      "the early-stopping story, checkpoints, traces, the newest sample, orders given to it, "
-                      "events, and its complete configuration.",
-             .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest."},
-    .summary = "all about one run; where the time of its steps goes",
-    COMMAND_RUN(run, (struct options){0}),
-};
+const struct command command_show =
+    COMMAND("show", "RUN", 1, 1, options, "all about one run; where the time of its steps goes", run,
+            (struct options){0},
+            .about = "Shows one run: what it is and how it goes, its device as last seen, its evaluations, "
+                     "the early-stopping story, checkpoints, traces, the newest sample, orders given to it, "
+                     "events, and its complete configuration.",
+            .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest.");

@@ -88,17 +88,10 @@ static const struct option_spec train_options[] = {
     {0},
 };
 
-static const struct command train_command = {
-    .line = {.name = "tokenizer train",
-             .words = "INPUT...",
-             .least = 1,
-             .most = -1,
-             .options = train_options,
-             .about = "Learns a byte-level BPE from INPUT (files, folders of text files, names of recipes). "
-                      "The file loads in Hugging Face's library and encodes the same."},
-    .summary = "learn a byte-level BPE",
-    COMMAND_RUN(train, (struct options){0}),
-};
+static const struct command train_command = COMMAND(
+    "tokenizer train", "INPUT...", 1, -1, train_options, "learn a byte-level BPE", train, (struct options){0},
+    .about = "Learns a byte-level BPE from INPUT (files, folders of text files, names of recipes). "
+             "The file loads in Hugging Face's library and encodes the same.");
 
 /* ---- encode ---- */
 
@@ -175,16 +168,9 @@ static const struct option_spec encode_options[] = {
     {0},
 };
 
-static const struct command encode_command = {
-    .line = {.name = "tokenizer encode",
-             .words = "TOKENIZER [FILE]",
-             .least = 1,
-             .most = 2,
-             .options = encode_options,
-             .about = "Prints the ids of FILE, TEXT or standard input on one line. " TOKENIZERS},
-    .summary = "text into ids",
-    COMMAND_RUN(encode, (struct options){0}),
-};
+static const struct command encode_command = COMMAND(
+    "tokenizer encode", "TOKENIZER [FILE]", 1, 2, encode_options, "text into ids", encode,
+    (struct options){0}, .about = "Prints the ids of FILE, TEXT or standard input on one line. " TOKENIZERS);
 
 /* ---- decode ---- */
 
@@ -239,17 +225,11 @@ static enum status decode(const void *options, const struct words *words, struct
     return status;
 }
 
-static const struct command decode_command = {
-    .line = {.name = "tokenizer decode",
-             .words = "TOKENIZER [ID...]",
-             .least = 1,
-             .most = -1,
-             .blank = true,
-             .about = "Reads ids from the command line or standard input (also a JSON list) and prints the "
-                      "exact bytes. " TOKENIZERS},
-    .summary = "ids into text",
-    .run = decode,
-};
+static const struct command decode_command =
+    COMMAND("tokenizer decode", "TOKENIZER [ID...]", 1, -1, NULL, "ids into text", decode,
+            (struct options){0}, .blank = true,
+            .about = "Reads ids from the command line or standard input (also a JSON list) and prints the "
+                     "exact bytes. " TOKENIZERS);
 
 /* ---- info ---- */
 
@@ -270,14 +250,10 @@ static enum status info(const void *options, const struct words *words, struct e
     }
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)tokenizer_checksum(tokenizer));
     output_begin(&o, ((const struct options *)options)->json);
-    output_text(&o, "kind", tokenizer_kind(tokenizer));
-    output_whole(&o, "vocab_size", vocab);
-    output_whole(&o, "merges", (int64_t)bpe->merge_count);
-    output_whole(&o, "added_tokens", (int64_t)bpe->added_count);
-    output_text(&o, "normalizer", forms[bpe->normal_form]);
-    output_flag(&o, "ignore_merges", bpe->ignore_merges);
-    output_bytes(&o, "longest_token_bytes", (int64_t)longest);
-    output_text(&o, "checksum", checksum);
+    OUTPUT_MEMBERS(&o, "kind", tokenizer_kind(tokenizer), "vocab_size", vocab, "merges",
+                   (int64_t)bpe->merge_count, "added_tokens", (int64_t)bpe->added_count, "normalizer",
+                   forms[bpe->normal_form], "ignore_merges", (bool)bpe->ignore_merges, "longest_token_bytes",
+                   (int64_t)longest, "checksum", checksum);
     if (o.json) json_out_open(&o.out, "split_patterns", '[', JSON_OUT_LINES);
     for (size_t i = 0; i < bpe->pattern_count; i++)
         output_text(&o, o.json ? NULL : "split_pattern", bpe->patterns[i]);
@@ -292,16 +268,9 @@ static const struct option_spec info_options[] = {
     {0},
 };
 
-static const struct command info_command = {
-    .line = {.name = "tokenizer info",
-             .words = "TOKENIZER",
-             .least = 1,
-             .most = 1,
-             .options = info_options,
-             .about = "Prints what a tokenizer is. " TOKENIZERS},
-    .summary = "what a tokenizer is",
-    COMMAND_RUN(info, (struct options){0}),
-};
+static const struct command info_command =
+    COMMAND("tokenizer info", "TOKENIZER", 1, 1, info_options, "what a tokenizer is", info,
+            (struct options){0}, .about = "Prints what a tokenizer is. " TOKENIZERS);
 
 static const struct command *const subcommands[] = {&train_command, &encode_command, &decode_command,
                                                     &info_command, NULL};

@@ -187,17 +187,11 @@ static const struct option_spec train_options[] = {
     {0},
 };
 
-const struct command command_train = {
-    .line =
-        {.name = "train",
-         .words = "CONFIG.ini",
-         .most = 1,
-         .settings = true,
-         .options = train_options,
-         .about = "Trains a language model from scratch and records every step. Without a configuration it "
-                  "trains the preset `shakespeare` on the King James Bible.",
-         .notes =
-             "  anneal train                                             the default run\n"
+const struct command command_train = COMMAND(
+    "train", "CONFIG.ini", 0, 1, train_options, "train a new run", run_train, defaults, .settings = true,
+    .about = "Trains a language model from scratch and records every step. Without a configuration it "
+             "trains the preset `shakespeare` on the King James Bible.",
+    .notes = "  anneal train                                             the default run\n"
              "  anneal train my.ini --train.learning_rate=1e-3           a file, and a key that overrides "
              "it\n"
              "  anneal train --data.train=corpus.txt --data.tokenizer=bpe:4096 --model.vocab_size=4096\n"
@@ -208,10 +202,7 @@ const struct command command_train = {
              "of whatever ANNEAL_HOME; ANNEAL_LEDGER=/FOLDER, the same for all, makes it all users' who may "
              "write there.\n"
              "Ctrl-C saves a checkpoint and leaves (twice: leaves at once); `anneal resume RUN` goes on from "
-             "there."},
-    .summary = "train a new run",
-    COMMAND_RUN(run_train, defaults),
-};
+             "there.");
 
 /* ---- resume ---- */
 
@@ -234,25 +225,17 @@ static enum status run_resume(const void *options, const struct words *words, st
 
 static const struct option_spec resume_options[] = {SHARED_OPTIONS, {0}};
 
-const struct command command_resume = {
-    .line = {.name = "resume",
-             .words = "RUN",
-             .least = 1,
-             .most = 1,
-             .settings = true,
-             .options = resume_options,
-             .about =
-                 "Goes on from the newest checkpoint of RUN (an id, a unique prefix of one, a name, or "
-                 "`latest`), as a new segment of the same run; one that ended before its first checkpoint "
-                 "begins again. Unchanged, the losses that follow are bit for bit those of a run that was "
-                 "never interrupted.\n"
-                 "The model, the data and the optimizer must stay as they are; anything else may be changed.",
-             .notes = "  anneal resume latest                                 go on where it stopped\n"
-                      "  anneal resume latest --train.total_steps=4000        train on\n"
-                      "  anneal resume latest --eval.early_stopping_patience=10"},
-    .summary = "go on with a run from its newest checkpoint",
-    COMMAND_RUN(run_resume, defaults),
-};
+const struct command command_resume = COMMAND(
+    "resume", "RUN", 1, 1, resume_options, "go on with a run from its newest checkpoint", run_resume,
+    defaults, .settings = true,
+    .about = "Goes on from the newest checkpoint of RUN (an id, a unique prefix of one, a name, or "
+             "`latest`), as a new segment of the same run; one that ended before its first checkpoint "
+             "begins again. Unchanged, the losses that follow are bit for bit those of a run that was "
+             "never interrupted.\n"
+             "The model, the data and the optimizer must stay as they are; anything else may be changed.",
+    .notes = "  anneal resume latest                                 go on where it stopped\n"
+             "  anneal resume latest --train.total_steps=4000        train on\n"
+             "  anneal resume latest --eval.early_stopping_patience=10");
 
 /* ---- fork ---- */
 
@@ -306,26 +289,17 @@ static const struct option_spec fork_options[] = {
     {0},
 };
 
-const struct command command_fork = {
-    .line =
-        {.name = "fork",
-         .words = "RUN",
-         .least = 1,
-         .most = 1,
-         .settings = true,
-         .options = fork_options,
-         .about = "Starts a new run from a checkpoint of RUN (an id, a unique prefix of one, a name, or "
-                  "`latest`), which stays as it is: to try another learning rate, schedule or batch from the "
-                  "same point. Steps are counted on from the checkpoint's; unchanged, their losses are bit "
-                  "for bit those of RUN. The history before is RUN's: `anneal show` says where a run was "
-                  "forked, `anneal compare` puts both side by side.\n"
-                  "The model, the data, the optimizer and the seed must stay as they are; anything else may "
-                  "be changed. A checkpoint of weights alone (checkpoint.contents = weights) begins with a "
-                  "fresh optimizer.",
-         .notes =
-             "  anneal fork base --train.learning_rate=1e-4 --name gentle     from the newest checkpoint\n"
+const struct command command_fork = COMMAND(
+    "fork", "RUN", 1, 1, fork_options, "a new run that starts from a checkpoint of another", run_fork,
+    defaults, .settings = true,
+    .about = "Starts a new run from a checkpoint of RUN (an id, a unique prefix of one, a name, or "
+             "`latest`), which stays as it is: to try another learning rate, schedule or batch from the "
+             "same point. Steps are counted on from the checkpoint's; unchanged, their losses are bit "
+             "for bit those of RUN. The history before is RUN's: `anneal show` says where a run was "
+             "forked, `anneal compare` puts both side by side.\n"
+             "The model, the data, the optimizer and the seed must stay as they are; anything else may "
+             "be changed. A checkpoint of weights alone (checkpoint.contents = weights) begins with a "
+             "fresh optimizer.",
+    .notes = "  anneal fork base --train.learning_rate=1e-4 --name gentle     from the newest checkpoint\n"
              "  anneal fork base --step 1000 --train.schedule=linear\n"
-             "  anneal order base checkpoint --wait && anneal fork base       while RUN trains on"},
-    .summary = "a new run that starts from a checkpoint of another",
-    COMMAND_RUN(run_fork, defaults),
-};
+             "  anneal order base checkpoint --wait && anneal fork base       while RUN trains on");

@@ -76,13 +76,7 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_watch = {
-    .line = {.name = "watch",
-             .words = "RUN",
-             .most = 1,
-             .options = options,
-             .about = "Opens the workbench, on the list of runs or on RUN: an id, a unique prefix of one, a "
-                      "name, or latest. Leaving it (q, Ctrl-C) stops no run."},
-    .summary = "open the workbench, on the list of runs or on one run",
-    COMMAND_RUN(run, none),
-};
+const struct command command_watch =
+    COMMAND("watch", "RUN", 0, 1, options, "open the workbench, on the list of runs or on one run", run, none,
+            .about = "Opens the workbench, on the list of runs or on RUN: an id, a unique prefix of one, a "
+                     "name, or latest. Leaving it (q, Ctrl-C) stops no run.");
