@@ -204,7 +204,8 @@ void output_whole(struct output *output, const char *name, int64_t value)
 void output_real(struct output *output, const char *name, double value)
 {
     char text[64];
-    snprintf(text, sizeof text, fabs(value) >= 1000 && fabs(value) < 1e9 ? "%.0f" : "%.4g", value);
+    bool large = fabs(value) >= 1000 && fabs(value) < 1e9;
+    snprintf(text, sizeof text, large ? "%.0f" : output->in_list ? "%.4g" : "%.6g", value);
     if (output->json)
         json_out_real(&output->out, name, value);
     else
