@@ -1,9 +1,10 @@
 /* See file.h. */
 #include "core/base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,23 +24,17 @@ static enum status io_error(struct err *err, const char *path, const char *what)
 enum status file_map_open(const char *path, struct file_map *out, struct err *err)
 {
     enum status status = STATUS_OK;
-    struct stat st;
+    struct stat st = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return io_error(err, path, "open");
-    if (fstat(fd, &st) != 0) {
-        status = io_error(err, path, "read");
-    } else if (!S_ISREG(st.st_mode)) {
+    void *data = "";
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         status = err_set(err, STATUS_USAGE, "%s: is %s, not a file", path,
                          S_ISDIR(st.st_mode) ? "a folder" : "a device or pipe");
-    } else if (st.st_size == 0) {
-        *out = (struct file_map){(const unsigned char *)"", 0};
-    } else {
-        void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED)
-            status = io_error(err, path, "map");
-        else
-            *out = (struct file_map){data, (size_t)st.st_size};
-    }
+    else if (st.st_size > 0)
+        data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) status = io_error(err, path, "map");
+    if (!status) *out = (struct file_map){data, (size_t)st.st_size};
     close(fd);
     return status;
 }
@@ -65,16 +60,9 @@ enum status file_write_all(int fd, const void *data, size_t size, const char *pa
 
 void file_sync_folder_of(const char *path)
 {
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash == folder)
-        slash[1] = '\0';
-    else if (slash)
-        *slash = '\0';
-    else
-        strcpy(folder, ".");
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd); /* best effort: some file systems cannot sync a folder */
     close(fd);
@@ -116,38 +104,21 @@ enum status file_make_folders(const char *path, struct err *err)
         *c = saved;
         if (!saved) break;
     }
-    if (!file_is_folder(path)) {
-        errno = ENOTDIR;
-        return io_error(err, path, "create the folder");
-    }
-    return STATUS_OK;
+    errno = ENOTDIR;
+    return file_is_folder(path) ? STATUS_OK : io_error(err, path, "create the folder");
 }
 
-static int remove_inside(int parent, const char *name)
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT) return 0;
-    if (errno != EISDIR && errno != EPERM) return -1;
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-    if (!folder) {
-        int code = errno;
-        if (fd >= 0) close(fd);
-        errno = code;
-        return -1;
-    }
-    int result = 0;
-    for (struct dirent *entry; !result && (entry = readdir(folder));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            result = remove_inside(dirfd(folder), entry->d_name);
-    int code = errno;
-    closedir(folder);
-    errno = code;
-    return result ? result : unlinkat(parent, name, AT_REMOVEDIR);
+    (void)st, (void)type, (void)at;
+    return remove(path) != 0 && errno != ENOENT ? -1 : 0;
 }
 
 enum status file_remove_tree(const char *path, struct err *err)
 {
-    return remove_inside(AT_FDCWD, path) == 0 ? STATUS_OK : io_error(err, path, "remove");
+    return nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT
+               ? STATUS_OK
+               : io_error(err, path, "remove");
 }
 
 enum status file_format_path(char *buf, size_t size, struct err *err, const char *format, ...)
@@ -178,18 +149,14 @@ bool file_is_folder(const char *path)
 
 enum status file_of_program(const char *name, char *buf, size_t size, struct err *err)
 {
-    static const char *const places[] = {"", "../lib/anneal/", ""};
-    char self[PATH_MAX];
-    enum status status = STATUS_OK;
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0) return err_set(err, STATUS_NOT_FOUND, "%s: the folder of this program is not known", name);
-    self[n] = '\0';
-    strrchr(self, '/')[1] = '\0';
-    for (int i = 0; i < 3; i++) {
-        status = file_format_path(buf, size, err, "%s%s%s", self, places[i], name);
-        if (status || file_exists(buf)) break;
-    }
-    return status;
+    char self[PATH_MAX] = "";
+    if (readlink("/proc/self/exe", self, sizeof self - 1) <= 0)
+        return err_set(err, STATUS_NOT_FOUND, "%s: the folder of this program is not known", name);
+    const char *folder = dirname(self);
+    enum status status = file_format_path(buf, size, err, "%s/%s", folder, name);
+    if (status || file_exists(buf)) return status;
+    status = file_format_path(buf, size, err, "%s/../lib/anneal/%s", folder, name);
+    return status || file_exists(buf) ? status : file_format_path(buf, size, err, "%s/%s", folder, name);
 }
 
 enum status file_anneal_home(char *buf, size_t size, struct err *err)

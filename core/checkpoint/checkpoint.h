@@ -47,9 +47,10 @@ struct checkpoint_source {
 /* Straight from the network, which must not train on meanwhile. */
 struct checkpoint_source checkpoint_of_network(struct network *network, bool full);
 
-/* Copies weights, and moments where the plan's snapshot has room for them, into the plan's snapshot, from
- * which any thread may read until the next is taken. STATUS_DEVICE: the device has failed. */
-enum status checkpoint_take_snapshot(struct network *network, struct checkpoint_source *out, struct err *err);
+/* Copies what checkpoint_of_network gave into the plan's snapshot, from which any thread may then read until
+ * the next is taken. STATUS_DEVICE: the device has failed. */
+enum status checkpoint_take_snapshot(struct network *network, struct checkpoint_source *source,
+                                     struct err *err);
 
 /* Writes PARENT/step-N, N = state->step, replacing one of that name. `tokenizer` may be NULL. *bytes is the
  * size of all files. On failure nothing new is left behind and no older checkpoint is touched. */
@@ -84,6 +85,11 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
  * folder `to`. One that is there already is refused, unless it is empty; on failure none is left. */
 enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err);
 
+/* The same of a checkout of others, once it has been checked: an architecture that is not computed, and every
+ * tensor that is missing, not known, of another shape, or not F32, BF16 or F16, is refused before anything is
+ * written. */
+enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes, struct err *err);
+
 /* Whether a folder that checkpoint_find gave holds moments. */
 bool checkpoint_is_full(const char *folder);
 
@@ -91,11 +97,6 @@ bool checkpoint_is_full(const char *folder);
  * the field of its configuration or the tensor. F32, or BF16 and F16, as others write them. Host memory: 1
  * MiB, whatever the size. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
-
-/* Whether they are the weights of `model`: every tensor there, of its shape and of a type that is read, and
- * none beside them. */
-enum status checkpoint_check_weights(const struct safetensors *files, const struct model *model,
-                                     struct err *err);
 
 /* How far training was. */
 enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err);

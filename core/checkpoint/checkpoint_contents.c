@@ -57,22 +57,17 @@ static const void *copy_arena(struct network *net, enum buffer to, const void *f
     return copy;
 }
 
-enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_source *out, struct err *err)
+enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_source *source, struct err *err)
 {
-    const struct plan *plan = net->plan;
-    size_t bytes = net->model->elements * sizeof(float);
-    struct checkpoint_source source = {.model = net->model,
-                                       .frozen_element = precision_element(plan->input.precision),
-                                       .moment_count = plan->input.snapshot - 1,
-                                       .fetch = safetensors_fetch_host};
-    source.weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, net->weights, bytes);
-    source.frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, net->frozen,
-                               net->model->frozen_elements * element_bytes(source.frozen_element));
-    for (int i = 0; i < source.moment_count; i++)
-        source.moments[i] = copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, moment(net, i), bytes);
-    enum status status = net->backend->stream_wait(net->stream, err);
-    if (!status) *out = source;
-    return status;
+    size_t bytes = net->model->elements * sizeof(float),
+           frozen_bytes = net->model->frozen_elements * element_bytes(source->frozen_element);
+    source->weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, source->weights, bytes);
+    source->frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, source->frozen, frozen_bytes);
+    for (int i = 0; i < source->moment_count; i++)
+        source->moments[i] =
+            copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i], bytes);
+    source->fetch = safetensors_fetch_host;
+    return net->backend->stream_wait(net->stream, err);
 }
 
 /* ---- the trainer's state ---- */
@@ -85,20 +80,27 @@ static const struct member {
     bool optional;
     size_t offset;
 } members[] = {
-#define MEMBER(name, kind, optional, field) {name, kind, optional, offsetof(struct train_state, field)},
-    MEMBER("step", COUNT, false, step) MEMBER("updates", COUNT, false, updates)
-        MEMBER("cursor", COUNT, false, cursor) MEMBER("tokens", COUNT, false, tokens) MEMBER(
-            "lr_factor", REAL, false, lr_factor) MEMBER("skipped_in_a_row", COUNT, false, skipped_in_a_row)
-            MEMBER("best_step", WHOLE, false, stopping.best_step)
-                MEMBER("patience_used", COUNT, false, stopping.used)
-                    MEMBER("patience", WHOLE, false, stopping.patience)
-                        MEMBER("min_delta", REAL, false, stopping.min_delta)
-                            MEMBER("corpus_tokens", WHOLE, false, corpus.tokens)
-                                MEMBER("corpus_checksum", WHOLE, false, corpus.checksum)
-                                    MEMBER("tokenizer_checksum", WHOLE, false, corpus.tokenizer)
-                                        MEMBER("best_saved", WHOLE, true, best_saved)
-                                            MEMBER("best_val_loss", REAL, true, stopping.best)
-                                                MEMBER("patience_loss", REAL, true, stopping.reference)};
+#define MEMBER(name, kind, optional, field)                                                                  \
+    {                                                                                                        \
+        name, kind, optional, offsetof(struct train_state, field)                                            \
+    }
+    MEMBER("step", COUNT, false, step),
+    MEMBER("updates", COUNT, false, updates),
+    MEMBER("cursor", COUNT, false, cursor),
+    MEMBER("tokens", COUNT, false, tokens),
+    MEMBER("lr_factor", REAL, false, lr_factor),
+    MEMBER("skipped_in_a_row", COUNT, false, skipped_in_a_row),
+    MEMBER("best_step", WHOLE, false, stopping.best_step),
+    MEMBER("patience_used", COUNT, false, stopping.used),
+    MEMBER("patience", WHOLE, false, stopping.patience),
+    MEMBER("min_delta", REAL, false, stopping.min_delta),
+    MEMBER("corpus_tokens", WHOLE, false, corpus.tokens),
+    MEMBER("corpus_checksum", WHOLE, false, corpus.checksum),
+    MEMBER("tokenizer_checksum", WHOLE, false, corpus.tokenizer),
+    MEMBER("best_saved", WHOLE, true, best_saved),
+    MEMBER("best_val_loss", REAL, true, stopping.best),
+    MEMBER("patience_loss", REAL, true, stopping.reference),
+};
 
 static enum status write_state(const struct train_state *s, const char *path, struct err *err)
 {
@@ -339,8 +341,7 @@ static bool is_known(const struct safetensors *file, const struct safetensor *t,
            memcmp(e->data, t->data, e->bytes) == 0;
 }
 
-enum status checkpoint_check_weights(const struct safetensors *file, const struct model *model,
-                                     struct err *err)
+static enum status check_weights(const struct safetensors *file, const struct model *model, struct err *err)
 {
     const struct safetensor *t;
     enum status status = STATUS_OK;
@@ -351,6 +352,21 @@ enum status checkpoint_check_weights(const struct safetensors *file, const struc
     for (size_t i = 0; !status && i < model->param_count; i++)
         status = find_tensor(file, 0, &model->params[i], &t, err);
     return status;
+}
+
+enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    struct model_config config;
+    struct model model = {0};
+    struct safetensors file = {0};
+    enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), &config, err);
+    if (!status) status = model_init(&model, &config, err);
+    if (!status) status = safetensors_open_folder(folder, &file, err);
+    if (!status) status = check_weights(&file, &model, err);
+    safetensors_close(&file);
+    model_release(&model);
+    return status ? status : checkpoint_export(folder, to, bytes, err);
 }
 
 /* ---- loading ---- */
@@ -411,7 +427,7 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
     const struct safetensor *t;
     enum status status = check_model(folder, &model->config, err);
     if (!status) status = safetensors_open_folder(folder, &file, err);
-    if (!status) status = checkpoint_check_weights(&file, model, err); /* all, before the first is copied */
+    if (!status) status = check_weights(&file, model, err); /* all, before the first is copied */
     for (size_t i = 0; !status && i < model->param_count; i++) {
         status = find_tensor(&file, 0, &model->params[i], &t, err);
         if (!status) status = upload_tensor(t, net, &model->params[i], NULL, err);

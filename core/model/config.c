@@ -11,7 +11,6 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/model/hugging_face.h"
-#include "core/model/imported_model.h"
 #include "datasets/tokenizer.h"
 
 /* A BOOL is a CHOICE between two words. */

@@ -2,6 +2,8 @@
 #include "core/model/hugging_face.h"
 
 #include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,4 +146,20 @@ enum status hugging_face_read_config(const char *path, struct model_config *out,
     json_decref(json);
     if (!status) *out = config;
     return status;
+}
+
+/* ---- models by name ---- */
+
+enum status imported_model_folder(const char *name, char *folder, size_t size, struct err *err)
+{
+    char home[PATH_MAX];
+    enum status status = file_anneal_home(home, sizeof home, err);
+    return status ? status : file_format_path(folder, size, err, "%s/models/%s", home, name);
+}
+
+bool imported_model_find(const char *word, char *folder, size_t size)
+{
+    char config[PATH_MAX];
+    return *word && *word != '.' && !strchr(word, '/') && !imported_model_folder(word, folder, size, NULL) &&
+           !file_format_path(config, sizeof config, NULL, "%s/config.json", folder) && file_exists(config);
 }

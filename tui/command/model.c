@@ -12,7 +12,6 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/config.h"
 #include "core/model/hugging_face.h"
-#include "core/model/imported_model.h"
 #include "core/model/safetensors.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
@@ -270,22 +269,31 @@ static enum status choose_place(const struct options *o, const char *source, cha
     return status ? status : check_no_run(name, err);
 }
 
-static void print_import(const char *source, const struct imported_model *m, const char *name, const char *to)
+static void print_import(const struct description *m, const char *name, int64_t bytes)
 {
-    char files[48] = "", shown[PATH_MAX], place[PATH_MAX];
+    char shown[PATH_MAX], place[PATH_MAX], path[PATH_MAX];
+    struct tokenizer *tokenizer;
+    struct err problem = {0};
+    int vocabulary = 0;
     clean_line(shown, sizeof shown, name);
-    clean_line(place, sizeof place, to);
-    if (m->files > 1) snprintf(files, sizeof files, " of %zu files", m->files);
-    printf("%s: %zu tensors%s, %s, in %s\n", shown, m->tensors, files, TEXT_BYTES(m->bytes), place);
-    if (m->vocabulary)
-        printf("  tokenizer   a vocabulary of %d, the model's is %d\n", m->vocabulary, m->config.vocab_size);
+    clean_line(place, sizeof place, m->folder);
+    bool there =
+        !file_format_path(path, sizeof path, NULL, "%s/tokenizer.json", m->folder) && file_exists(path);
+    if (there && !tokenizer_open_json(path, &tokenizer, &problem)) {
+        vocabulary = tokenizer_vocab_size(tokenizer);
+        tokenizer_close(tokenizer);
+    }
+    printf("%s: %zu tensors, %s, in %s\n", shown, m->weights.count, TEXT_BYTES(bytes), place);
+    if (vocabulary)
+        printf("  tokenizer   a vocabulary of %d, the model's is %d\n", vocabulary,
+               m->config.model.sizes.vocab_size);
     printf("  train       anneal train --model.from=%s --data.train=...\n", shown);
-    if (m->vocabulary) printf("  write       anneal generate %s --prompt ...\n", shown);
-    if (m->tokenizer.status)
-        command_warn("%s (no text can be written or tokenized with it)", m->tokenizer.text);
-    else if (!m->vocabulary)
-        command_warn("%s: has no tokenizer.json (no text can be written or tokenized)", source);
-    else if (m->vocabulary > m->config.vocab_size)
+    if (vocabulary) printf("  write       anneal generate %s --prompt ...\n", shown);
+    if (problem.status)
+        command_warn("%s (no text can be written or tokenized with it)", problem.text);
+    else if (!there)
+        command_warn("there is no tokenizer.json (no text can be written or tokenized)");
+    else if (vocabulary > m->config.model.sizes.vocab_size)
         command_warn("the tokenizer's vocabulary is larger than the model's");
 }
 
@@ -294,12 +302,15 @@ static enum status run_import(const void *options, const struct words *words, st
     const struct options *o = options;
     const char *source = words->words[0];
     char name[PATH_MAX], to[PATH_MAX];
-    struct imported_model model;
+    struct description m = {0};
+    int64_t bytes;
     if (o->name && o->output) return err_set(err, STATUS_USAGE, "--name or -o, not both");
     enum status status = refuse_stdout(o, err);
     if (!status) status = choose_place(o, source, name, to, err);
-    if (!status) status = imported_model_write(source, to, &model, err);
-    if (!status) print_import(source, &model, name, to);
+    if (!status) status = checkpoint_import(source, to, &bytes, err);
+    if (!status) status = open_description(&m, to, err);
+    if (!status) print_import(&m, name, bytes);
+    safetensors_close(&m.weights);
     return status;
 }
 

@@ -10,7 +10,7 @@
 
 #include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
-#include "core/model/imported_model.h"
+#include "core/model/hugging_face.h"
 #include "datasets/inputs.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"

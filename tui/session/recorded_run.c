@@ -9,7 +9,7 @@
 #include "core/base/arena.h"
 #include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
-#include "core/model/imported_model.h"
+#include "core/model/hugging_face.h"
 #include "runs/series.h"
 
 /* All but config_text; the configuration is not finished, and the defaults where it cannot be read. *store is

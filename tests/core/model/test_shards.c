@@ -18,7 +18,6 @@
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
-#include "core/model/imported_model.h"
 #include "tests/core/checkpoint/saved.h"
 #include "tests/core/network/rig.h"
 
@@ -116,12 +115,11 @@ static void an_import_joins_the_shards_and_computes_the_same(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         char from[PATH_MAX], *to = rig_path("joined");
-        struct imported_model model;
+        int64_t bytes;
         struct err err = {0};
         snprintf(from, sizeof from, FIXTURES "%s", fixtures[i]);
         assert_int_equal(file_remove_tree(to, &err), STATUS_OK);
-        if (imported_model_write(from, to, &model, &err)) fail_msg("%s", err.text);
-        assert_true(model.files > 1 && model.tensors > 20);
+        if (checkpoint_import(from, to, &bytes, &err)) fail_msg("%s", err.text);
         assert_true(file_exists(path_of(to, "model.safetensors")));
         assert_false(file_exists(path_of(to, INDEX)));
         double worst = worst_logit(fixtures[i], to);
@@ -135,7 +133,7 @@ static void an_import_joins_the_shards_and_computes_the_same(void **state)
 
 static void expect_refused(const char *folder, enum status status, const char *part)
 {
-    struct imported_model model;
+    int64_t bytes;
     struct model_config config;
     struct rig rig;
     struct err err = {0};
@@ -145,7 +143,7 @@ static void expect_refused(const char *folder, enum status status, const char *p
     assert_int_equal(checkpoint_load_weights(folder, &rig.network, &err), status);
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
     assert_non_null(strstr(err.text, folder));
-    assert_int_equal(imported_model_write(folder, to, &model, &err), status);
+    assert_int_equal(checkpoint_import(folder, to, &bytes, &err), status);
     assert_false(file_exists(to));
     rig_close(&rig);
     free(to);
