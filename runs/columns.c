@@ -61,21 +61,6 @@ const struct column_info store_columns[COLUMN_COUNT] = {
 #include "runs/columns.def"
 };
 
-const char *table_csv_name(enum store_table table)
-{
-    return store_tables[table].csv;
-}
-
-bool table_csv_parse(const char *word, enum store_table *out)
-{
-    for (enum store_table t = 0; t < TABLE_CSV_COUNT; t++)
-        if (strcmp(word, store_tables[t].csv) == 0) {
-            *out = t;
-            return true;
-        }
-    return false;
-}
-
 int table_csv_columns(enum store_table table, const struct column_info *out[COLUMNS_MAX])
 {
     int n = 0;
@@ -143,12 +128,10 @@ void column_json(struct json_out *out, const struct column_info *column, const v
         json_out_bool(out, column->name, *(const bool *)field);
     else if (column->field == FIELD_INT)
         json_out_int(out, column->name, *(const int *)field);
-    else if (column->field != FIELD_INT64)
-        json_out_text(out, column->name, column_text(column, record));
-    else if (*(const int64_t *)field < 0)
-        json_out_null(out, column->name);
+    else if (column->field == FIELD_INT64)
+        json_out_whole(out, column->name, *(const int64_t *)field);
     else
-        json_out_int(out, column->name, *(const int64_t *)field);
+        json_out_text(out, column->name, column_text(column, record));
 }
 
 void table_json(struct json_out *out, enum store_table table, const void *record)

@@ -81,9 +81,6 @@ static inline bool column_is_integer(const struct column_info *column)
     return column->sql[0] == 'i';
 }
 
-const char *table_csv_name(enum store_table table); /* "steps", … */
-bool table_csv_parse(const char *word, enum store_table *out);
-
 static inline bool column_is_text(const struct column_info *column)
 {
     return column->sql[0] == 't';

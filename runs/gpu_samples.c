@@ -20,7 +20,7 @@ static enum status read_processes(struct store *store, const char *run_id, int g
              "and gpu = %d and wall_time = (select processes_at from gpu_samples where run_id = ?1"
              " and gpu = %d order by wall_time desc limit 1) order by pid",
              gpu, gpu);
-    struct table_request request = {TABLE_PROCESSES, run_id, tail, SIZE_MAX, .size = sizeof *out->processes};
+    struct table_request request = {TABLE_PROCESSES, run_id, tail, SIZE_MAX, sizeof *out->processes, false};
     out->process_count = -1;
     *at = NAN;
     enum status status = store_query(store, &select, err,
@@ -90,7 +90,7 @@ enum status gpu_samples_add(struct store *store, const char *run_id, const struc
 enum status gpu_samples_last(struct store *store, const char *run_id, struct arena *arena,
                              struct gpu_record *out, bool *found, struct err *err)
 {
-    struct table_request request = {TABLE_GPU, run_id, "order by wall_time desc", 1, .size = sizeof *out};
+    struct table_request request = {TABLE_GPU, run_id, "order by wall_time desc", 1, sizeof *out, false};
     struct gpu_record *newest;
     size_t count;
     double at;

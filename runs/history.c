@@ -4,46 +4,45 @@
 #include "runs/series.h"
 #include "runs/table.h"
 
+#define NEWEST_FIRST "order by step desc, segment desc"
+
 enum status series_stopping(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                             struct stopping_row **out, size_t *count, struct err *err)
 {
-    struct table_request request = {TABLE_STOPPING, run_id,       "order by step desc, segment desc",   limit,
-                                    true,           sizeof **out, offsetof(struct stopping_row, record)};
+    struct table_request request = {TABLE_STOPPING, run_id, NEWEST_FIRST, limit, sizeof **out, true};
     return table_list(store, &request, arena, out, count, err);
 }
 
 enum status series_samples(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                            struct sample_record **out, size_t *count, struct err *err)
 {
-    struct table_request request = {
-        TABLE_SAMPLES, run_id, "order by step desc, segment desc, id desc", limit, true, sizeof **out, 0};
+    struct table_request request = {TABLE_SAMPLES, run_id,       NEWEST_FIRST ", id desc",
+                                    limit,         sizeof **out, true};
     return table_list(store, &request, arena, out, count, err);
 }
 
 enum status series_evals(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                          struct eval_record **out, size_t *count, struct err *err)
 {
-    struct table_request request = {TABLE_EVALS,  run_id, "order by step desc, segment desc", limit, true,
-                                    sizeof **out, 0};
+    struct table_request request = {TABLE_EVALS, run_id, NEWEST_FIRST, limit, sizeof **out, true};
     return table_list(store, &request, arena, out, count, err);
 }
 
 enum status series_events(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                           struct event_record **out, size_t *count, struct err *err)
 {
-    struct table_request request = {TABLE_EVENTS, run_id, "order by id desc", limit, .size = sizeof **out};
+    struct table_request request = {TABLE_EVENTS, run_id, "order by id desc", limit, sizeof **out, false};
     return table_list(store, &request, arena, out, count, err);
 }
 
 enum status series_checkpoints(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                                struct checkpoint_record **out, size_t *count, struct err *err)
 {
-    struct table_request request = {TABLE_CHECKPOINTS, run_id,
-                                    "and not exists (select 1 from checkpoints c where run_id = ?1 and path "
-                                    "= t.path and (segment > t.segment or "
-                                    "(segment = t.segment and wall_time > t.wall_time))) order by segment "
-                                    "desc, step desc, wall_time desc",
-                                    limit, .size = sizeof **out};
+    static const char newest[] =
+        "and not exists (select 1 from checkpoints c where run_id = ?1 and path = t.path"
+        " and (segment, wall_time) > (t.segment, t.wall_time))"
+        " order by segment desc, step desc, wall_time desc";
+    struct table_request request = {TABLE_CHECKPOINTS, run_id, newest, limit, sizeof **out, false};
     return table_list(store, &request, arena, out, count, err);
 }
 
@@ -51,12 +50,10 @@ enum status series_checkpoints(struct store *store, const char *run_id, size_t l
 enum status series_best_steps(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                               int64_t **out, size_t *count, struct err *err)
 {
-    struct checkpoint_record *best = NULL;
-    struct table_request request = {TABLE_CHECKPOINTS, run_id,
-                                    "and kind = 'best' and segment = (select max(segment) from checkpoints c "
-                                    "where run_id = ?1 and step = t.step)"
-                                    " order by segment desc, step desc",
-                                    limit, .size = sizeof *best};
+    static const char still_best[] = "and kind = 'best' and segment = (select max(segment) from checkpoints c"
+                                     " where run_id = ?1 and step = t.step) order by segment desc, step desc";
+    struct checkpoint_record *best;
+    struct table_request request = {TABLE_CHECKPOINTS, run_id, still_best, limit, sizeof *best, false};
     enum status status = table_list(store, &request, arena, &best, count, err);
     if (status) return status;
     *out = arena_alloc_array(arena, *count + 1, sizeof **out);
@@ -79,10 +76,8 @@ enum status series_last_step(struct store *store, const char *run_id, struct ste
     struct arena arena;
     struct step_record *last;
     size_t count;
-    struct table_request request = {TABLE_STEPS, run_id,
-                                    "and segment = (select max(segment) from segments where run_id = ?1 and"
-                                    " first_step is not null) order by step desc",
-                                    1, .size = sizeof *last};
+    struct table_request request = {TABLE_STEPS, run_id,       "order by segment desc, step desc",
+                                    1,           sizeof *last, false};
     arena_init(&arena, 0);
     enum status status = table_list(store, &request, &arena, &last, &count, err);
     if (!status && count == 0)

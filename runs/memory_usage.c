@@ -17,10 +17,13 @@ static enum status read_categories(struct store *store, const char *run_id, stru
                                    struct memory_usage *out, struct err *err)
 {
     struct table_request request = {
-        TABLE_MEMORY, run_id,
+        TABLE_MEMORY,
+        run_id,
         "and (segment, step) = (select segment, step from memory where run_id = ?1"
         " order by segment desc, step desc limit 1)",
-        CATEGORIES_MAX, .size = sizeof *out->categories};
+        CATEGORIES_MAX,
+        sizeof *out->categories,
+        false};
     enum status status = table_list(store, &request, arena, &out->categories, &out->category_count, err);
     for (size_t i = 0; !status && i < out->category_count; i++) { /* an import may leave them out */
         struct memory_record *r = &out->categories[i];
@@ -35,11 +38,14 @@ static enum status read_sample(struct store *store, const char *run_id, struct a
                                struct memory_usage *out, struct err *err)
 {
     struct table_request others = {
-        TABLE_PROCESSES, run_id,
+        TABLE_PROCESSES,
+        run_id,
         "and (wall_time, gpu) = (select processes_at, gpu from gpu_samples where run_id = ?1"
         " order by wall_time desc limit 1)"
         " and pid is not (select pid from runs where id = ?1) order by bytes desc, pid",
-        SIZE_MAX, .size = sizeof *out->others};
+        SIZE_MAX,
+        sizeof *out->others,
+        false};
     enum status status = gpu_samples_last(store, run_id, arena, &out->sample, &out->has_sample, err);
     return status ? status : table_list(store, &others, arena, &out->others, &out->other_count, err);
 }
@@ -47,8 +53,8 @@ static enum status read_sample(struct store *store, const char *run_id, struct a
 static enum status read_reserve(struct store *store, const char *run_id, struct arena *arena,
                                 struct memory_usage *out, struct err *err)
 {
-    struct table_request request = {TABLE_PARAMS, run_id, "and name = 'memory.reserve'", 1,
-                                    .size = sizeof(struct run_param)};
+    struct table_request request = {
+        TABLE_PARAMS, run_id, "and name = 'memory.reserve'", 1, sizeof(struct run_param), false};
     struct run_param *param;
     size_t count;
     enum status status = table_list(store, &request, arena, &param, &count, err);

@@ -68,6 +68,6 @@ enum status order_get(struct store *store, int64_t id, struct arena *arena, stru
 enum status order_list(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                        struct order_row **out, size_t *count, struct err *err)
 {
-    struct table_request request = {TABLE_ORDERS, run_id, "order by id desc", limit, .size = sizeof **out};
+    struct table_request request = {TABLE_ORDERS, run_id, "order by id desc", limit, sizeof **out, false};
     return table_list(store, &request, arena, out, count, err);
 }

@@ -6,39 +6,64 @@
 
 #include "runs/table.h"
 
-void rollup_bucket_clear(struct rollup_bucket *bucket)
+/* ---- metrics and points ---- */
+
+static const enum column_id columns[METRIC_COUNT] = {
+    [METRIC_LOSS] = COLUMN_STEPS_loss,
+    [METRIC_LR] = COLUMN_STEPS_lr,
+    [METRIC_GRAD_NORM] = COLUMN_STEPS_grad_norm,
+    [METRIC_CLIP_SCALE] = COLUMN_STEPS_clip_scale,
+    [METRIC_TOKENS_PER_SEC] = COLUMN_STEPS_tokens_per_sec,
+    [METRIC_STEP_MS] = COLUMN_STEPS_step_ms,
+    [METRIC_MFU] = COLUMN_STEPS_mfu,
+    [METRIC_VAL_LOSS] = COLUMN_EVALS_val_loss,
+};
+
+const struct column_info *metric_column(enum metric metric)
 {
-    *bucket = (struct rollup_bucket){.min = NAN, .max = NAN, .last = NAN};
+    return &store_columns[columns[metric]];
 }
 
-void rollup_bucket_add(struct rollup_bucket *bucket, double value)
+const char *metric_name(enum metric metric)
 {
-    bucket->count++;
-    if (!isfinite(value)) {
-        bucket->non_finite++;
-        return;
-    }
-    if (!(bucket->min <= value)) bucket->min = value;
-    if (!(bucket->max >= value)) bucket->max = value;
-    bucket->sum += value;
-    bucket->last = value;
+    return metric_column(metric)->name;
 }
+
+struct series_point series_point_of(int64_t step, double value)
+{
+    bool finite = isfinite(value);
+    if (!finite) value = NAN;
+    return (struct series_point){step, step, value, value, value, value, 1, !finite};
+}
+
+void series_point_merge(struct series_point *into, const struct series_point *next)
+{
+    int64_t a = into->count - into->non_finite, b = next->count - next->non_finite;
+    into->last_step = next->last_step;
+    into->count += next->count;
+    into->non_finite += next->non_finite;
+    if (b == 0) return;
+    into->min = fmin(into->min, next->min);
+    into->max = fmax(into->max, next->max);
+    into->mean = a ? into->mean + (next->mean - into->mean) * ((double)b / (double)(a + b)) : next->mean;
+    into->last = next->last;
+}
+
+/* ---- buckets ---- */
 
 static enum status write_bucket(struct rollup *rollup, int level, struct store *store, const char *run_id,
                                 struct err *err)
 {
     enum status status = STATUS_OK;
     for (int m = 0; !status && m < ROLLUP_METRICS; m++) {
-        const struct rollup_bucket *bucket = &rollup->open[level][m];
-        int64_t finite = bucket->count - bucket->non_finite;
+        const struct series_point *bucket = &rollup->open[level][m];
         if (bucket->count == 0) continue;
         status = store_do(
             store, err,
             "insert or replace into rollup(run_id, metric, level, first_step, min, max, mean, last,"
             " count, non_finite) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             "ssiiddddii", run_id, metric_name((enum metric)m), rollup_level[level], rollup->first_step[level],
-            bucket->min, bucket->max, finite ? bucket->sum / (double)finite : NAN, bucket->last,
-            bucket->count, bucket->non_finite);
+            bucket->min, bucket->max, bucket->mean, bucket->last, bucket->count, bucket->non_finite);
     }
     rollup->first_step[level] = -1;
     return status;
@@ -55,10 +80,15 @@ static enum status add_values(struct rollup *rollup, struct store *store, const 
             status = write_bucket(rollup, level, store, run_id, err);
         if (!status && rollup->first_step[level] < 0) {
             rollup->first_step[level] = first;
-            for (int m = 0; m < ROLLUP_METRICS; m++) rollup_bucket_clear(&rollup->open[level][m]);
+            for (int m = 0; m < ROLLUP_METRICS; m++)
+                rollup->open[level][m] =
+                    (struct series_point){.min = NAN, .max = NAN, .mean = NAN, .last = NAN};
         }
         for (int m = 0; m < ROLLUP_METRICS; m++)
-            if (present & 1u << m) rollup_bucket_add(&rollup->open[level][m], values[m]);
+            if (present & 1u << m) {
+                struct series_point point = series_point_of(step, values[m]);
+                series_point_merge(&rollup->open[level][m], &point);
+            }
         if (!status && step == first + size - 1) status = write_bucket(rollup, level, store, run_id, err);
     }
     return status;

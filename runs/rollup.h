@@ -1,10 +1,9 @@
-/* Private to runs/: rollups, the summaries of 64 and 4,096 steps that let a run of any length open at once.
+/* The metrics that charts show, points of them, and rollups: the summaries of 64 and 4,096 steps that let a
+ * run of any length open at once.
  *
  * Always: a bucket covers steps [k·level, (k+1)·level) of the history that counts (table_history); it is
  * written in the transaction that records its last step, or the first step after it; every bucket before the
- * last one of the metric `loss` at its level is written. A bucket without a value of a metric has no row.
- * Extremes, mean and last are over finite values; `count` is of all values, `non_finite` of those that were
- * NaN or infinite. */
+ * last one of the metric `loss` at its level is written. A bucket without a value of a metric has no row. */
 #ifndef ANNEAL_RUNS_ROLLUP_H
 #define ANNEAL_RUNS_ROLLUP_H
 
@@ -12,25 +11,46 @@
 #include <stdint.h>
 
 #include "core/base/record.h"
-#include "runs/database.h"
-#include "runs/metric.h"
+#include "runs/columns.h"
+#include "runs/store.h"
+
+/* Columns of `steps`, and val_loss of `evals`. */
+enum metric {
+    METRIC_LOSS,
+    METRIC_LR,
+    METRIC_GRAD_NORM,
+    METRIC_CLIP_SCALE,
+    METRIC_TOKENS_PER_SEC,
+    METRIC_STEP_MS,
+    METRIC_MFU,
+    METRIC_VAL_LOSS,
+    METRIC_COUNT
+};
+
+const struct column_info *metric_column(enum metric metric);
+const char *metric_name(enum metric metric); /* the column's: "loss", … "val_loss" */
+
+/* One raw step or a bucket of them. A bucket keeps its extremes, so a spike survives any reduction. */
+struct series_point {
+    int64_t first_step, last_step; /* steps it covers; equal for a raw point */
+    double min, max, mean, last;   /* over finite values; all NaN when there is none */
+    int64_t count;                 /* values in it */
+    int64_t non_finite;            /* how many of them were NaN or infinite */
+};
+
+/* The point of one value. */
+struct series_point series_point_of(int64_t step, double value);
+/* Makes one point of two: `next` is of the same metric and covers steps after those of `into`. */
+void series_point_merge(struct series_point *into, const struct series_point *next);
 
 enum { ROLLUP_LEVELS = 2, ROLLUP_METRICS = METRIC_VAL_LOSS }; /* the metrics of steps */
 
 static const int64_t rollup_level[ROLLUP_LEVELS] = {64, 4096};
 
-struct rollup_bucket {
-    double min, max, sum, last; /* of finite values; NaN (sum 0) without one */
-    int64_t count, non_finite;
-};
-
 struct rollup {
     int64_t first_step[ROLLUP_LEVELS]; /* of the open bucket; -1: none */
-    struct rollup_bucket open[ROLLUP_LEVELS][ROLLUP_METRICS];
+    struct series_point open[ROLLUP_LEVELS][ROLLUP_METRICS];
 };
-
-void rollup_bucket_clear(struct rollup_bucket *bucket);
-void rollup_bucket_add(struct rollup_bucket *bucket, double value);
 
 /* Where the written buckets of rollup_level[level] end: the first step that none of them covers; 0 without
  * one. */

@@ -109,7 +109,7 @@ enum status run_config(struct store *store, const char *id, char **out, struct e
 enum status run_params_list(struct store *store, const char *run_id, struct arena *arena,
                             struct run_param **out, size_t *count, struct err *err)
 {
-    struct table_request request = {TABLE_PARAMS, run_id, "order by name", SIZE_MAX, .size = sizeof **out};
+    struct table_request request = {TABLE_PARAMS, run_id, "order by name", SIZE_MAX, sizeof **out, false};
     return table_list(store, &request, arena, out, count, err);
 }
 

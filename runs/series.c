@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runs/rollup.h"
 #include "runs/table.h"
 
 enum {
@@ -26,68 +25,47 @@ struct reader {
 
 /* ---- folding ---- */
 
-static double lesser(double a, double b)
+/* Appends `point` or merges it into the last one; false when memory is short. */
+static bool fold(struct series *series, const struct series_point *point)
 {
-    return isnan(a) || b < a ? b : a;
-}
-
-static double greater(double a, double b)
-{
-    return isnan(a) || b > a ? b : a;
-}
-
-void series_point_merge(struct series_point *into, const struct series_point *next)
-{
-    int64_t a = into->count - into->non_finite, b = next->count - next->non_finite;
-    into->last_step = next->last_step;
-    into->count += next->count;
-    into->non_finite += next->non_finite;
-    if (b == 0) return;
-    into->min = lesser(into->min, next->min);
-    into->max = greater(into->max, next->max);
-    into->mean = a ? into->mean + (next->mean - into->mean) * ((double)b / (double)(a + b)) : next->mean;
-    into->last = next->last;
-}
-
-/* Halves the number of points by doubling the level. */
-static void coarsen(struct series *series)
-{
-    size_t n = 0;
-    series->level *= 2;
-    for (size_t i = 0; i < series->count; i++) {
-        struct series_point point = series->points[i];
-        if (n && series->points[n - 1].first_step / series->level == point.first_step / series->level)
-            series_point_merge(&series->points[n - 1], &point);
+    struct series_point *last = series->count ? &series->points[series->count - 1] : NULL;
+    if (last && last->first_step / series->level == point->first_step / series->level) {
+        /* the same step twice: an evaluation that a segment repeated after it had been read */
+        if (series->level == 1)
+            *last = *point;
         else
-            series->points[n++] = point;
-    }
-    series->count = n;
-}
-
-/* Appends `point` or merges it into the last one; level L buckets never straddle two points. */
-static enum status fold(struct reader *reader, const struct series_point *point)
-{
-    struct series *series = reader->series;
-    if (series->count) {
-        struct series_point *last = &series->points[series->count - 1];
-        if (last->first_step / series->level == point->first_step / series->level) {
-            /* the same step twice: an evaluation that a segment repeated after it had been read */
-            if (series->level == 1)
-                *last = *point;
-            else
-                series_point_merge(last, point);
-            return STATUS_OK;
-        }
+            series_point_merge(last, point);
+        return true;
     }
     if (series->count == series->capacity) {
         size_t capacity = series->capacity ? 2 * series->capacity : 256;
         struct series_point *grown = realloc(series->points, capacity * sizeof *grown);
-        if (!grown) return err_set(reader->err, STATUS_NO_MEMORY, "reading a series: not enough memory");
+        if (!grown) return false;
         series->points = grown;
         series->capacity = capacity;
     }
     series->points[series->count++] = *point;
-    return STATUS_OK;
+    return true;
+}
+
+/* Doubles the level until there are at most so many points. */
+static void coarsen(struct series *series, size_t most)
+{
+    while (series->count > most && series->level < (1 << 30)) {
+        size_t count = series->count;
+        series->level *= 2;
+        series->count = 0;
+        for (size_t i = 0; i < count; i++) {
+            struct series_point point = series->points[i];
+            fold(series, &point);
+        }
+    }
+}
+
+static enum status no_memory(sqlite3_stmt *select, struct err *err)
+{
+    sqlite3_reset(select);
+    return err_set(err, STATUS_NO_MEMORY, "reading a series: not enough memory");
 }
 
 /* ---- reading ---- */
@@ -112,11 +90,8 @@ static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
         if (step > reader->series->cursor) reader->series->cursor = step;
         double value = store_column_double(select, 1);
         if (isnan(value) && sqlite3_column_int(select, 2) == 0) continue;
-        bool finite = isfinite(value);
-        if (!finite) value = NAN;
-        struct series_point point = {step, step, value, value, value, value, 1, !finite};
-        status = fold(reader, &point);
-        if (status) sqlite3_reset(select);
+        struct series_point point = series_point_of(step, value);
+        if (!fold(reader->series, &point)) return no_memory(select, reader->err);
     }
     return status;
 }
@@ -142,10 +117,7 @@ static enum status read_buckets(struct reader *reader, int level, int64_t from, 
                                      store_column_double(select, 4),
                                      sqlite3_column_int64(select, 5),
                                      sqlite3_column_int64(select, 6)};
-        if ((status = fold(reader, &point))) {
-            sqlite3_reset(select);
-            return status;
-        }
+        if (!fold(reader->series, &point)) return no_memory(select, reader->err);
     }
     if (!status && end - 1 > reader->series->cursor) reader->series->cursor = end - 1;
     return status;
@@ -214,12 +186,6 @@ static void choose_level(struct reader *reader)
     series->level = (int)level;
 }
 
-/* Fewer than about max_points again. */
-static void fit(struct series *series, size_t most)
-{
-    while (series->count > most && series->level < (1 << 30)) coarsen(series);
-}
-
 enum status series_read(struct store *store, const char *run_id, enum metric metric, int64_t first_step,
                         int64_t last_step, size_t max_points, struct series *series, struct err *err)
 {
@@ -245,7 +211,7 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
     if (status)
         series->count = 0;
     else if (metric == METRIC_VAL_LOSS)
-        fit(series, series->max_points);
+        coarsen(series, series->max_points);
     return status;
 }
 
@@ -279,7 +245,7 @@ enum status series_update(struct store *store, const char *run_id, struct series
         return status;
     }
     *changed = dropped || series->cursor != before;
-    if (series->count > 2 * series->max_points) fit(series, series->max_points);
+    if (series->count > 2 * series->max_points) coarsen(series, series->max_points);
     return STATUS_OK;
 }
 

@@ -8,19 +8,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/record.h"
-#include "runs/metric.h"
-#include "runs/store.h"
-
-/* One raw step or one rollup bucket. A bucket keeps its extremes, so a spike survives any reduction. */
-struct series_point {
-    int64_t first_step, last_step; /* steps it covers; equal for a raw point */
-    double min, max, mean, last;   /* over finite values; all NaN when there is none */
-    int64_t count;                 /* values in it */
-    int64_t non_finite;            /* how many of them were NaN or infinite */
-};
-
-/* Makes one point of two: `next` is of the same metric and covers steps after those of `into`. */
-void series_point_merge(struct series_point *into, const struct series_point *next);
+#include "runs/rollup.h"
 
 struct series {
     struct series_point *points; /* in step order; owned by the series; grows in series_update */
@@ -49,8 +37,8 @@ void series_release(struct series *series);
 
 /* --- rows for panels: newest first, at most `limit`, strings in `arena` --- */
 struct stopping_row {
-    int segment;
     struct stopping_record record;
+    int segment;
 };
 enum status series_stopping(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                             struct stopping_row **out, size_t *count, struct err *err);

@@ -186,10 +186,11 @@ const char *table_history(enum store_table table, char buf[TABLE_HISTORY_MAX])
 static bool read_row(const struct table_request *request, sqlite3_stmt *row, struct arena *arena, void **rows,
                      size_t count)
 {
+    size_t record = store_tables[request->table].record;
     char *out = array_grow(arena, rows, count, request->size);
     if (!out) return false;
-    if (request->record) *(int *)out = sqlite3_column_int(row, 0);
-    return table_read(request->table, row, 1, arena, out + request->record);
+    if (request->size > record) *(int *)(out + record) = sqlite3_column_int(row, 0);
+    return table_read(request->table, row, 1, arena, out);
 }
 
 enum status table_list(struct store *store, const struct table_request *request, struct arena *arena,
@@ -205,7 +206,8 @@ enum status table_list(struct store *store, const struct table_request *request,
         table_history(request->table, from);
     else
         snprintf(from, sizeof from, "from %s t where t.run_id = ?1", store_tables[request->table].name);
-    snprintf(sql, sizeof sql, "select %s, %s %s %s", request->record ? "t.segment" : "0", fields, from,
+    snprintf(sql, sizeof sql, "select %s, %s %s %s",
+             request->size > store_tables[request->table].record ? "t.segment" : "0", fields, from,
              request->tail);
     enum status status = store_query(store, &select, err, sql, "s", request->run_id);
     if (status) return status;

@@ -36,9 +36,8 @@ struct table_request {
     const char *run_id; /* ?1 */
     const char *tail; /* SQL behind "select … from TABLE t where t.run_id = ?1": more conditions, the order */
     size_t limit;     /* most rows; SIZE_MAX: all */
+    size_t size;      /* of a row of the result: the record, and where there is room, an int, the segment */
     bool shown;       /* only rows that count (table_history) */
-    size_t size;      /* of a row of the result */
-    size_t record;    /* where the record lies in it; above 0: an int before it is the segment */
 };
 
 /* The rows as an array in `arena`, texts too. */

@@ -56,7 +56,7 @@ static enum status export_tables(struct store *store, const struct request *requ
     enum status status = STATUS_OK;
     for (int i = first; !status && i < end; i++) {
         enum store_table table = (enum store_table)i;
-        status = choose_path(request, folder, table_csv_name(table), ".csv", path, err);
+        status = choose_path(request, folder, store_tables[table].csv, ".csv", path, err);
         if (!status) status = export_csv(store, request->ids, request->count, table, path, err);
         report_written(status, path);
     }

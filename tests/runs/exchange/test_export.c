@@ -297,9 +297,6 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
     }
     assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
     run_lock_release(&lock);
-    enum store_table table;
-    assert_true(table_csv_parse("early_stopping", &table) && table == TABLE_STOPPING);
-    assert_false(table_csv_parse("loss", &table));
     store_close(store);
 }
 

@@ -125,7 +125,7 @@ static void what_was_exported_comes_back_byte_for_byte(void **state)
     struct store *from = store_fixture_open(home), *to = store_fixture_open(other);
     const char *ids[] = {id};
     for (int t = 0; t < TABLE_CSV_COUNT; t++) {
-        snprintf(paths[t], sizeof paths[t], "%s/%s.csv", home, table_csv_name((enum store_table)t));
+        snprintf(paths[t], sizeof paths[t], "%s/%s.csv", home, store_tables[t].csv);
         if (export_csv(from, ids, 1, (enum store_table)t, paths[t], &err)) fail_msg("%s", err.text);
         files[TABLE_CSV_COUNT - 1 - t] = paths[t]; /* in any order */
     }
