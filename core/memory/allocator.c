@@ -68,11 +68,9 @@ int allocator_tags(const struct allocator *a, struct allocator_usage *out, int m
 static void tell_usage(const struct allocator_usage *u, const char *name,
                        const struct allocator_listener *listener)
 {
-    char line[160], live[32], peak[32], reserved[32];
-    snprintf(line, sizeof line, "  %-32s %12s %12s %12s %8" PRId64, name,
-             text_format_bytes((uint64_t)u->live, live, sizeof live),
-             text_format_bytes((uint64_t)u->peak, peak, sizeof peak),
-             text_format_bytes((uint64_t)u->reserved, reserved, sizeof reserved), u->count);
+    char line[160];
+    snprintf(line, sizeof line, "  %-32s %12s %12s %12s %8" PRId64, name, TEXT_BYTES(u->live),
+             TEXT_BYTES(u->peak), TEXT_BYTES(u->reserved), u->count);
     listener->line(listener->context, line);
 }
 
@@ -127,15 +125,13 @@ static void free_records(struct allocator *a, const struct allocator_scope *scop
 
 int64_t allocator_close(struct allocator *a)
 {
-    char live[32];
     if (!a) return 0;
     int64_t leaks = a->sum.count;
     for (int i = 0; i < a->tag_count; i++) {
         const struct allocator_usage *u = &a->tags[i];
         if (u->count && a->options.report)
             fprintf(a->options.report, "never freed: %s, %" PRId64 " block%s of %s together\n", u->tag,
-                    u->count, u->count == 1 ? "" : "s",
-                    text_format_bytes((uint64_t)u->live, live, sizeof live));
+                    u->count, u->count == 1 ? "" : "s", TEXT_BYTES(u->live));
     }
     free_records(a, NULL);
     allocator_source_close(&a->source);
@@ -168,28 +164,25 @@ size_t allocator_trim(struct allocator *a)
 /* "weights 8.0 KiB, moments 16.0 KiB": who has what, cut where `size` ends. */
 static const char *list_live(const struct allocator *a, char *buf, size_t size)
 {
-    char bytes[32];
     size_t used = 0;
     snprintf(buf, size, "nothing");
     for (int i = 0; i < a->tag_count && used < size; i++)
         if (a->tags[i].live)
             used += (size_t)snprintf(buf + used, size - used, "%s%s %s", used ? ", " : "", a->tags[i].tag,
-                                     text_format_bytes((uint64_t)a->tags[i].live, bytes, sizeof bytes));
+                                     TEXT_BYTES(a->tags[i].live));
     return buf;
 }
 
 static enum status no_room(struct allocator *a, const char *tag, size_t bytes, struct err *err)
 {
     struct err why = {0};
-    char wanted[32], reserved[32], live[160];
+    char live[160];
     struct allocator_usage sum;
     if (err) why = *err;
     allocator_sum(a, &sum);
     allocator_tell(a, &a->options.full);
-    text_format_bytes(bytes, wanted, sizeof wanted);
-    text_format_bytes((uint64_t)sum.reserved, reserved, sizeof reserved);
-    return err_set(err, STATUS_NO_MEMORY, "%s: no room for %s beside %s (%s reserved): %.240s", tag, wanted,
-                   list_live(a, live, sizeof live), reserved, why.text);
+    return err_set(err, STATUS_NO_MEMORY, "%s: no room for %s beside %s (%s reserved): %.240s", tag,
+                   TEXT_BYTES(bytes), list_live(a, live, sizeof live), TEXT_BYTES(sum.reserved), why.text);
 }
 
 static enum status take(struct allocator_scope *scope, const char *tag, size_t bytes, bool host,

@@ -63,19 +63,6 @@ static size_t pool_trim(struct allocator_source *s)
 
 /* ---- arena: one block; requests follow each other ---- */
 
-static enum status arena_open(struct allocator_source *s, size_t bytes, struct err *err)
-{
-    void *memory = NULL;
-    char text[32];
-    enum status status = bytes ? s->backend->mem_alloc(s->device, bytes, &memory, err) : STATUS_OK;
-    if (status == STATUS_NO_MEMORY)
-        err_prefix(err, "arena: no room for %s", text_format_bytes(bytes, text, sizeof text));
-    if (status) return status;
-    s->arena = memory;
-    s->reserved = bytes;
-    return STATUS_OK;
-}
-
 static enum status arena_take(struct allocator_source *s, size_t bytes, struct stream *stream,
                               struct allocator_block *out, struct err *err)
 {
@@ -234,8 +221,13 @@ enum status allocator_source_open(struct allocator_source *s, const struct alloc
 {
     *s = (struct allocator_source){
         .backend = options->backend, .device = options->device, .strategy = &strategies[options->kind]};
-    if (options->kind != ALLOCATOR_ARENA) return STATUS_OK;
-    return arena_open(s, round_up(options->arena_bytes, ALLOCATOR_ALIGN), err);
+    size_t bytes = options->kind == ALLOCATOR_ARENA ? round_up(options->arena_bytes, ALLOCATOR_ALIGN) : 0;
+    void *memory = NULL;
+    enum status status = bytes ? s->backend->mem_alloc(s->device, bytes, &memory, err) : STATUS_OK;
+    if (status == STATUS_NO_MEMORY) err_prefix(err, "arena: no room for %s", TEXT_BYTES(bytes));
+    s->arena = memory;
+    s->reserved = bytes;
+    return status;
 }
 
 void allocator_source_close(struct allocator_source *s)

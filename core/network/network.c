@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* cos and sin of position · model_rotary_frequency, (T, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
 {
@@ -36,13 +35,6 @@ static void lend_workspace(struct network *net)
     if (bytes) net->backend->gemm_lend(net->stream, network_at(net, BUFFER_GEMM_WORKSPACE, 0), bytes);
 }
 
-/* The matrix products' workspace comes last in its category, and nobody reads it before writing. */
-static size_t zeroed_bytes(const struct plan *plan, int category)
-{
-    bool lent = category == PLAN_WORKSPACE && plan->input.gemm_workspace > 0;
-    return lent ? plan->places[BUFFER_GEMM_WORKSPACE].offset : plan->category_bytes[category];
-}
-
 /* One category's memory, cleared; but a snapshot is not read before it is written, and its pages are the
  * system's until then. */
 static enum status allocate(struct network *net, enum plan_category category, struct err *err)
@@ -58,7 +50,7 @@ static enum status allocate(struct network *net, enum plan_category category, st
     if (category == PLAN_HOST)
         memset(memory, 0, bytes);
     else if (!host)
-        net->backend->mem_zero(memory, zeroed_bytes(net->plan, category), net->stream);
+        net->backend->mem_zero(memory, bytes, net->stream);
     net->memory[category] = memory;
     return STATUS_OK;
 }

@@ -146,11 +146,10 @@ static void put_behind(struct plan *plan, int b, const char *name, int from, int
     plan->category_bytes[category] += padded(plan, b);
 }
 
-/* Those of one kind. */
-static void place_kind(struct plan *plan, enum buffer_kind kind)
+static void place_own(struct plan *plan)
 {
     for (int b = 0; b < BUFFERS; b++)
-        if (buffer_facts[b].kind == kind && plan->bytes[b])
+        if (buffer_facts[b].kind == BUFFER_OWN && plan->bytes[b])
             put_behind(plan, b, buffer_facts[b].name, 0, plan->input.model->config.num_layers);
 }
 
@@ -331,10 +330,9 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
         plan_release(plan);
         return status;
     }
-    place_kind(plan, BUFFER_OWN);
+    place_own(plan);
     place_shared(plan);
     place_saved(plan);
-    place_kind(plan, BUFFER_LAST);
     place_aliases(plan);
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (input->host_counts || !plan_category_is_host((enum plan_category)i))

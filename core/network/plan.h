@@ -33,7 +33,7 @@ const char *plan_category_name(enum plan_category category); /* "weights", … *
 bool plan_category_is_host(enum plan_category category);
 
 /* How a buffer's place comes about: see buffers.def. */
-enum buffer_kind { BUFFER_OWN, BUFFER_SHARED, BUFFER_LAYER, BUFFER_LAST };
+enum buffer_kind { BUFFER_OWN, BUFFER_SHARED, BUFFER_LAYER };
 
 enum buffer {
 #define BUFFER(id, ...) BUFFER_##id,

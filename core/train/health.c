@@ -194,7 +194,6 @@ static struct health_event *judge_plateau(struct health *h, const struct step_re
            newer = median_of_groups(h, HEALTH_GROUPS / 2, HEALTH_GROUPS / 2);
     double least = h->limits.plateau_delta * fabs(older), fallen = older - newer;
     double error = error_of_fall(h);
-    char then[32], now[32];
     /* what falls slowly crosses the limit again and again by chance: only a fall that lasts is one */
     h->falling = fallen >= FALL_AGAIN * least + 2 * error ? h->falling + 1 : 0;
     if (h->flat && h->falling >= FALLING_GROUPS) h->flat = false;
@@ -206,7 +205,7 @@ static struct health_event *judge_plateau(struct health *h, const struct step_re
         "the loss has stood still since step %" PRId64 ": %s then, %s by step %" PRId64
         " (change train.learning_rate, stop, or train a larger model; where the loss is still noisy, "
         "raise health.plateau_steps)",
-        since, text_format_loss(older, then, sizeof then), text_format_loss(newer, now, sizeof now), s->step);
+        since, TEXT_LOSS(older), TEXT_LOSS(newer), s->step);
 }
 
 /* ---- the machine ---- */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/memory/overhead.h"
@@ -18,15 +17,13 @@
  * no other device and no waiting mends. What the device has free is whoever reserves' question. */
 static enum status check_memory(const struct trainer *t, struct err *err)
 {
-    char planned[32], limit[32];
     size_t host = 0;
     int64_t available = memory_available();
     if (t->device.total_bytes > 0 && t->plan.total_bytes > (size_t)t->device.total_bytes)
         return err_set(
             err, STATUS_NO_MEMORY,
             "training needs %s, %s has %s (use a smaller model, train.batch_size or train.seq_len)",
-            text_format_bytes(t->plan.total_bytes, planned, sizeof planned), t->device.short_name,
-            text_format_bytes((uint64_t)t->device.total_bytes, limit, sizeof limit));
+            TEXT_BYTES(t->plan.total_bytes), t->device.short_name, TEXT_BYTES(t->device.total_bytes));
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (plan_category_is_host((enum plan_category)i)) host += t->plan.category_bytes[i];
     if (t->plan.input.host_counts || available <= 0 || host <= (size_t)available) return STATUS_OK;
@@ -34,8 +31,7 @@ static enum status check_memory(const struct trainer *t, struct err *err)
         err, STATUS_BUSY,
         "training on %s needs %s of the host's memory, %s of it are free (end what else runs here, or "
         "set checkpoint.background = false)",
-        t->device.short_name, text_format_bytes(host, planned, sizeof planned),
-        text_format_bytes((uint64_t)available, limit, sizeof limit));
+        t->device.short_name, TEXT_BYTES(host), TEXT_BYTES(available));
 }
 
 /* The state of warming up. */
@@ -99,12 +95,10 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                       .max_grad_norm = c->train.max_grad_norm};
     t->schedule = schedule_of(c);
     t->state.lr_factor = 1;
-    t->state.best_saved = -1;
     t->state.corpus = corpus_mark_of(setup->corpus);
     t->evaluated_step = t->saved_step = -1;
     t->evaluated_loss = NAN;
-    early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience,
-                        c->eval.early_stopping_min_delta);
+    trainer_begin_stopping(t);
 
     enum status status = model_init(&t->model, &c->model.sizes, err);
     if (!status) status = param_groups_freeze(&c->groups, &t->model, err);

@@ -50,7 +50,6 @@ static void ask(struct trainer *t)
 static bool carry_out_order(struct trainer *t, const struct order *order, char *result, size_t size)
 {
     struct err err = {0};
-    char loss[32];
     snprintf(result, size, "done");
     switch (order->verb) {
     case ORDER_PAUSE:
@@ -65,8 +64,7 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
     case ORDER_EVAL:
         if (t->evaluated_step != t->state.step && trainer_evaluate(t, true)) t->facts.due |= DUE_BEST;
         if (t->task->examples(t->data, TASK_VALIDATION))
-            snprintf(result, size, "validation loss %s",
-                     text_format_loss(t->evaluated_loss, loss, sizeof loss));
+            snprintf(result, size, "validation loss %s", TEXT_LOSS(t->evaluated_loss));
         else
             snprintf(result, size, "there are no validation tokens (data.val_fraction = 0)");
         break;
@@ -146,32 +144,28 @@ static enum status step(struct trainer *t, struct err *err)
     return STATUS_OK;
 }
 
-/* It is due no more. */
-static void done(struct trainer *t, unsigned due)
-{
-    t->facts.due &= ~due;
-}
-
 static enum status carry_out(struct trainer *t, enum action action, struct err *err)
 {
+    static const unsigned due[] = {[ACTION_EVALUATE] = DUE_EVALUATION,
+                                   [ACTION_KEEP] = DUE_BEST,
+                                   [ACTION_SAMPLE] = DUE_SAMPLE,
+                                   [ACTION_SAVE] = DUE_CHECKPOINT,
+                                   [ACTION_END] = 0};
     struct err problem = {0};
+    t->facts.due &= ~due[action];
     switch (action) {
     case ACTION_SETTLE:
         return trainer_settle(t, err);
     case ACTION_EVALUATE:
-        done(t, DUE_EVALUATION);
         if (trainer_evaluate(t, false)) t->facts.due |= DUE_BEST;
         break;
     case ACTION_KEEP:
-        done(t, DUE_BEST);
         trainer_try_save(t, "best");
         break;
     case ACTION_SAMPLE:
-        done(t, DUE_SAMPLE);
         if (trainer_sample(t, &problem)) trainer_tolerate(t, "warning", &problem);
         break;
     case ACTION_SAVE:
-        done(t, DUE_CHECKPOINT);
         trainer_try_save(t, "periodic");
         break;
     case ACTION_ASK:

@@ -128,7 +128,6 @@ void trainer_collect_save(struct trainer *t)
 /* For the one before, whose failure is reported and is no reason against this one. */
 static void wait_for_turn(struct trainer *t)
 {
-    char waited[32];
     double start = clock_monotonic();
     trainer_finish_saves(t);
     double seconds = clock_monotonic() - start;
@@ -137,7 +136,7 @@ static void wait_for_turn(struct trainer *t)
                   "the checkpoint of step %" PRId64
                   " had to wait %s for the one before it to be written (a larger checkpoint.every gives the "
                   "disk and the run store more time)",
-                  t->state.step, clock_format_duration(seconds, waited, sizeof waited));
+                  t->state.step, CLOCK_DURATION(seconds));
 }
 
 /* Every checkpoint is good: one of ruined weights would push the good ones out. */
