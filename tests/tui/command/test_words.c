@@ -183,7 +183,8 @@ static void words_of_an_order_are_checked_before_it_is_given(void **state)
                             "unknown option --wiat (did you mean --wait?)");
     process_expect_sentence(process_run(2, "order", "latest", "puase", NULL),
                             "no verb \"puase\"; did you mean \"pause\"? (anneal order --help ");
-    process_expect_sentence(process_run(2, "order", "latest", "xyzzy", NULL), "no verb \"xyzzy\" (anneal order --help");
+    process_expect_sentence(process_run(2, "order", "latest", "xyzzy", NULL),
+                            "no verb \"xyzzy\" (anneal order --help");
 }
 
 /* ---- help ---- */
