@@ -11,6 +11,8 @@
 #include "core/base/options.h"
 #include "runs/store.h"
 
+struct config;
+
 struct command {
     struct command_line line;
     const char *summary;  /* one line for the list of commands */
@@ -54,6 +56,13 @@ enum status command_end_json(struct json_out *json, struct err *err);
 
 /* The store below $ANNEAL_HOME, only to look at or to change; close it with store_close. */
 enum status command_open_store(bool to_read, struct store **out, struct err *err);
+
+/* The option --device. */
+#define DEVICE_WORDS "auto|cpu|cuda|cuda:N"
+
+/* In train.c: the defaults, the file that the first word names, where there is one, and the settings on top;
+ * finished. Relative paths of an existing corpus, tokenizer or model become absolute. */
+enum status train_read_config(const struct words *words, struct config *config, struct err *err);
 
 extern const struct command command_watch, command_train, command_resume, command_fork, command_order,
     command_runs, command_show, command_compare, command_export, command_import, command_generate,

@@ -15,7 +15,6 @@
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
-#include "tui/session/interrupt.h"
 
 enum { TOP_TOKENS = 10 };
 
@@ -70,7 +69,6 @@ static enum status prepare(const void *options, const struct words *words, struc
     if (status) return status;
     progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     struct progress progress = progress_bar_observer(&bar);
-    interrupt_catch();
     double start = clock_monotonic();
     status = corpus_prepare(words->words, (size_t)words->count, o->tokenizer ? o->tokenizer : "bpe:2048",
                             cache, o->output, &progress, &summary, err);
@@ -258,7 +256,6 @@ static enum status fetch(const void *options, const struct words *words, struct 
                        words->words[0]);
     progress_bar_init(&bar, stderr, (enum progress_style)((const struct options *)options)->progress);
     struct progress progress = progress_bar_observer(&bar);
-    interrupt_catch();
     status = recipe_fetch(recipe, folder, &progress, path, sizeof path, err);
     progress_bar_clear(&bar);
     if (!status) puts(path);

@@ -14,7 +14,6 @@
 #include "tui/command/command.h"
 #include "tui/command/fit_report.h"
 #include "tui/command/plan_parts.h"
-#include "tui/command/train.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
 

@@ -18,7 +18,6 @@
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
-#include "tui/command/train.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/loaded_model.h"
 #include "tui/session/recorded_run.h"
@@ -220,7 +219,6 @@ static enum status run(const void *options, const struct words *words, struct er
     struct progress_bar bar;
     char folder[PATH_MAX];
     enum allocator_kind allocator;
-    interrupt_catch();
     progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     struct progress progress = progress_bar_observer(&bar);
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);

@@ -9,7 +9,6 @@
 #include "core/base/text.h"
 #include "core/generate/generate.h"
 #include "tui/command/command.h"
-#include "tui/command/train.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/loaded_model.h"
 #include "tui/session/recorded_run.h"

@@ -221,5 +221,6 @@ static void note(void *context, bool warning, const char *sentence)
 
 struct progress progress_bar_observer(struct progress_bar *bar)
 {
+    interrupt_catch();
     return (struct progress){report, bar, note};
 }

@@ -62,9 +62,8 @@ void progress_bar_say(struct progress_bar *bar, const char *format, ...)
 void progress_bar_finish(struct progress_bar *bar); /* the last line stays */
 void progress_bar_clear(struct progress_bar *bar);  /* the last line goes */
 
-/* The bar as what the modules report to, their notes as lines above it (warnings also with PROGRESS_NONE); a
- * caught interrupt (see interrupt.h) stops the
- * work. `bar` must outlive it. */
+/* The bar as what the modules report to, their notes as lines above it (warnings also with PROGRESS_NONE).
+ * From now on an interrupt is caught (see interrupt.h) and stops the work. `bar` must outlive it. */
 struct progress progress_bar_observer(struct progress_bar *bar);
 
 /* The line for one moment, at most `width` columns, without escapes when color is false. A plain function. */

@@ -14,11 +14,9 @@
 
 /* ---- what is asked for ---- */
 
-/* Those of two characters come first. */
-static const char *const operators[] = {"!=", "<=", ">=", "==", "=", "<", ">", "~"};
-
+/* COLUMN OP VALUE; a run without a value satisfies only !=. */
 struct condition {
-    const char *name, *op, *value;
+    char name[64], op[3], value[CONFIG_TEXT_MAX];
 };
 
 /* The order of the list; without a name as it is. */
@@ -60,40 +58,28 @@ static enum status check_name(const char *option, const char *name, struct err *
                    name, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
-/* What stands in `text`, which is written into, between blanks. */
-static char *trim(char *text)
+static enum status parse_condition(const char *text, struct condition *out, struct err *err)
 {
-    text += strspn(text, " \t");
-    size_t n = strlen(text);
-    while (n && (text[n - 1] == ' ' || text[n - 1] == '\t')) text[--n] = '\0';
-    return text;
-}
-
-static enum status parse_condition(char *text, struct condition *out, struct err *err)
-{
-    char whole[96];
+    static const char operators[] = " = == != < <= > >= ~ ";
+    char op[sizeof out->op + 2];
     double number;
     *out = (struct condition){0};
-    snprintf(whole, sizeof whole, "%s", trim(text));
-    char *at = strpbrk(text, "=!<>~");
-    for (size_t i = 0; at && !out->op && i < sizeof operators / sizeof *operators; i++)
-        if (strncmp(at, operators[i], strlen(operators[i])) == 0) out->op = operators[i];
-    if (!out->op)
-        return err_set(err, STATUS_USAGE,
-                       "--filter: \"%s\" is not COLUMN OP VALUE, such as status=running or best_val_loss<3.2 "
-                       "(OP is one of = != < <= > >= ~; a comma means and)",
-                       whole);
-    out->value = trim(at + strlen(out->op));
-    *at = '\0';
-    out->name = trim(text);
+    sscanf(text, " %63[^=!<>~ \t] %2[=!<>~] %1023[^\n]", out->name, out->op, out->value);
+    for (size_t n = strlen(out->value); n && out->value[n - 1] == ' ';) out->value[--n] = '\0';
+    snprintf(op, sizeof op, " %s ", out->op);
+    if (!*out->op || !strstr(operators, op))
+        return err_set(
+            err, STATUS_USAGE,
+            "--filter: \"%.80s\" is not COLUMN OP VALUE, such as status=running or best_val_loss<3.2 "
+            "(OP is one of = != < <= > >= ~; a comma means and)",
+            text);
     enum status status = check_name("--filter", out->name, err);
-    if (status) return status;
     const struct column_info *column = find_column(out->name);
     bool numbers = strpbrk(out->op, "<>") || (column && !column_is_text(column));
-    if (numbers && !text_parse_double(out->value, &number))
-        return err_set(err, STATUS_USAGE, "--filter: %s is compared with a number, not \"%s\"", out->name,
-                       whole);
-    return STATUS_OK;
+    if (!status && numbers && !text_parse_double(out->value, &number))
+        return err_set(err, STATUS_USAGE, "--filter: %s is compared with a number, not \"%.80s\"", out->name,
+                       text);
+    return status;
 }
 
 /* EXPR, which is written into, as *count conditions. */
@@ -131,7 +117,7 @@ static int compare_values(const char *a, const char *b)
     return strcmp(a, b);
 }
 
-/* A run without a value satisfies only !=; what is no number is neither less nor more. */
+/* What is no number is neither less nor more. */
 static bool holds(const struct condition *condition, const char *value)
 {
     double number;

@@ -56,7 +56,6 @@ static enum status train(const void *options, const struct words *words, struct 
     const char *output = to_stdout ? path : o->output;
     progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     struct progress progress = progress_bar_observer(&bar);
-    interrupt_catch();
     double start = clock_monotonic();
     status = corpus_train_tokenizer(words->words, (size_t)words->count, (int)o->vocab, cache, output,
                                     &progress, &tokenizer, err);

@@ -1,6 +1,13 @@
-/* anneal train, resume, fork: a new run, another segment of a run, a new run from a checkpoint of another. */
-#include "tui/command/train.h"
-
+/* anneal train, resume, fork: a new run, another segment of a run, a new run from a checkpoint of another;
+ * and how its training is shown: a progress bar on a terminal, plain lines elsewhere, JSON lines for
+ * programs, or nothing. Plain and bar go to standard error; JSON, being the result asked for, to standard
+ * output. The plain lines also go to the run's log, whatever is shown.
+ *
+ * JSON is one object a line, the kind in "type": first `run` (which run, and from which step on), then
+ * `step`, `eval`, `sample`, `checkpoint`, `event`, `order` and `status` (paused, running) as they happen, at
+ * last `end` with the run's final status. Members are named like the CSV's columns. */
+#include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,15 +16,241 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
 #include "datasets/inputs.h"
+#include "runs/columns.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
-#include "tui/command/train_report.h"
+#include "tui/command/progress_bar.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/recorded_run.h"
 #include "tui/view/launch.h"
+
+/* ---- how it is shown ---- */
+
+enum { LINE_BYTES = 1024 };
+
+enum report_mode { REPORT_AUTO, REPORT_BAR, REPORT_PLAIN, REPORT_JSON, REPORT_NONE };
+
+struct report {
+    enum report_mode mode;
+    struct progress_bar bar;
+    struct progress progress; /* the bar's */
+    struct json_out json;     /* the line that is being written */
+    char run[RUN_ID_MAX];
+    const char *go_on_with; /* see struct training_introduction */
+    int64_t total_steps;
+    bool evaluated;        /* val_loss is there */
+    double val_loss;       /* of the last evaluation */
+    double tokens_per_sec; /* smoothed */
+    int write_error;       /* errno of the first JSON line that could not be written; 0: none */
+};
+
+static void open_report(struct report *report, enum report_mode mode)
+{
+    static const enum progress_style styles[] = {PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_PLAIN, PROGRESS_NONE,
+                                                 PROGRESS_NONE};
+    *report = (struct report){.mode = mode};
+    progress_bar_init(&report->bar, stderr, styles[mode]);
+    report->progress = progress_bar_observer(&report->bar);
+}
+
+/* Whether JSON is wanted; then its line has begun. */
+static bool begin_json(struct report *report, const char *type)
+{
+    if (report->mode != REPORT_JSON) return false;
+    json_out_begin(&report->json, stdout);
+    json_out_open(&report->json, NULL, '{', JSON_OUT_COMPACT);
+    json_out_text(&report->json, "type", type);
+    return true;
+}
+
+/* A reader that has gone or a full disk stops no training; train_report_check reports it. */
+static void end_json(struct report *report)
+{
+    json_out_close(&report->json);
+    int code = json_out_finish(&report->json);
+    if (!report->write_error) report->write_error = code;
+    clearerr(stdout);
+}
+
+static void report_record(struct report *report, const char *type, enum store_table table, const void *record)
+{
+    if (!begin_json(report, type)) return;
+    table_json(&report->json, table, record);
+    end_json(report);
+}
+
+static void prepared(void *context)
+{
+    progress_bar_finish(&((struct report *)context)->bar);
+}
+
+static void begin(void *context, const struct training_introduction *in)
+{
+    struct report *report = context;
+    report->go_on_with = in->go_on_with;
+    report->total_steps = in->total_steps;
+    snprintf(report->run, sizeof report->run, "%s", in->run);
+    if (begin_json(report, "run")) {
+        JSON_MEMBERS(&report->json, "run", in->run, "pid", getpid(), "device", in->device, "parameters",
+                     in->parameters, "corpus_tokens", in->corpus_tokens, "planned_bytes", in->planned_bytes,
+                     "step", in->step, "total_steps", in->total_steps);
+        end_json(report);
+    }
+    report->bar.log = in->log;
+    progress_bar_say(&report->bar, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
+                     TEXT_COUNT(in->parameters), TEXT_COUNT(in->corpus_tokens), TEXT_BYTES(in->planned_bytes),
+                     in->device);
+    if (in->step > 0)
+        progress_bar_say(&report->bar, "goes on after step %" PRId64 " of %" PRId64, in->step,
+                         in->total_steps);
+    report->bar.log = NULL; /* where this means nothing */
+    progress_bar_say(&report->bar, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
+                     in->run);
+    report->bar.log = in->log;
+}
+
+/* Behind the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */
+static void step(void *context, const struct step_record *record)
+{
+    struct report *report = context;
+    char val[40] = "", text[160];
+    double before = report->tokens_per_sec, now = record->tokens_per_sec;
+    report->tokens_per_sec = before > 0 ? 0.9 * before + 0.1 * now : now;
+    report_record(report, "step", TABLE_STEPS, record);
+    if (report->evaluated) snprintf(val, sizeof val, "  val %s", TEXT_LOSS(report->val_loss));
+    snprintf(text, sizeof text, "loss %s%s  lr %.1e  %s tok/s", TEXT_LOSS(record->loss), val, record->lr,
+             TEXT_COUNT(report->tokens_per_sec));
+    progress_bar_update(&report->bar, "training", "steps", (uint64_t)record->step + 1,
+                        (uint64_t)report->total_steps, text);
+}
+
+static void eval(void *context, const struct eval_record *record, const struct stopping_record *stopping)
+{
+    struct report *report = context;
+    char patience[64] = "";
+    report->evaluated = true;
+    report->val_loss = record->val_loss;
+    if (begin_json(report, "eval")) {
+        table_json(&report->json, TABLE_EVALS, record);
+        for (int c = COLUMN_STOPPING_best_val_loss; c <= COLUMN_STOPPING_verdict; c++)
+            column_json(&report->json, &store_columns[c], stopping);
+        end_json(report);
+    }
+    if (stopping->patience > 0 && stopping->patience_used > 0)
+        snprintf(patience, sizeof patience, ", %" PRId64 " of %" PRId64 " evaluations without improvement",
+                 stopping->patience_used, stopping->patience);
+    if (stopping->improved)
+        progress_bar_say(&report->bar, "evaluation at step %" PRId64 ": val loss %s (best so far%s)",
+                         record->step, TEXT_LOSS(record->val_loss), patience);
+    else
+        progress_bar_say(&report->bar,
+                         "evaluation at step %" PRId64 ": val loss %s (best %s at %" PRId64 "%s)",
+                         record->step, TEXT_LOSS(record->val_loss), TEXT_LOSS(stopping->best_val_loss),
+                         stopping->best_step, patience);
+}
+
+static void sample(void *context, const struct sample_record *record)
+{
+    struct report *report = context;
+    char both[LINE_BYTES], line[LINE_BYTES]; /* one line, whose control characters nothing obeys */
+    report_record(report, "sample", TABLE_SAMPLES, record);
+    snprintf(both, sizeof both, "%s%s", record->prompt, record->text);
+    clean_line(line, sizeof line, both);
+    progress_bar_say(&report->bar, "sample at step %" PRId64 ": %s", record->step, line);
+}
+
+static void checkpoint(void *context, const struct checkpoint_record *record)
+{
+    struct report *report = context;
+    report_record(report, "checkpoint", TABLE_CHECKPOINTS, record);
+    progress_bar_say(&report->bar, "checkpoint %s (%s, %s)", record->path, record->kind,
+                     TEXT_BYTES(record->bytes));
+}
+
+static void event(void *context, const struct event_record *record)
+{
+    struct report *report = context;
+    report_record(report, "event", TABLE_EVENTS, record);
+    progress_bar_say(&report->bar, "%s: %s", record->level, record->text);
+}
+
+static void order(void *context, const char *verb, int64_t step, const char *result)
+{
+    struct report *report = context;
+    if (begin_json(report, "order")) {
+        JSON_MEMBERS(&report->json, "step", step, "verb", verb, "result", result);
+        end_json(report);
+    }
+    progress_bar_say(&report->bar, "order %s after step %" PRId64 ": %s", verb, step, result);
+}
+
+static void paused(void *context, int64_t step, bool now)
+{
+    struct report *report = context;
+    if (begin_json(report, "status")) {
+        JSON_MEMBERS(&report->json, "step", step, "status", now ? "paused" : "running");
+        end_json(report);
+    }
+    if (now)
+        progress_bar_say(&report->bar, "paused after step %" PRId64 "; go on with: anneal order %s continue",
+                         step, report->run);
+    else
+        progress_bar_say(&report->bar, "goes on after step %" PRId64, step);
+}
+
+static void end(void *context, const struct training_ending *ending)
+{
+    struct report *report = context;
+    const char *id = ending->run, *status = ending->status;
+    char text[LINE_BYTES];
+    progress_bar_finish(&report->bar);
+    if (begin_json(report, "end")) {
+        JSON_MEMBERS(&report->json, "run", id, "status", status, "step", ending->step, "message",
+                     ending->message);
+        end_json(report);
+    }
+    if (strcmp(status, "stopped") == 0) {
+        progress_bar_say(&report->bar, "stopped after step %" PRId64 "; go on with: anneal %s %s",
+                         ending->step, report->go_on_with, id);
+    } else if (strcmp(status, "failed") != 0) {
+        progress_bar_say(&report->bar, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
+                         strcmp(status, "early_stopped") == 0 ? "stopped early" : status, ending->step, id,
+                         id);
+    } else { /* what is shown of it comes from who ends the command */
+        snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", ending->step, ending->message);
+        run_log_line(report->bar.log, text);
+    }
+}
+
+static struct training_watcher watcher_of(struct report *report)
+{
+    return (struct training_watcher){.context = report,
+                                     .progress = &report->progress,
+                                     .prepared = prepared,
+                                     .begin = begin,
+                                     .step = step,
+                                     .eval = eval,
+                                     .sample = sample,
+                                     .checkpoint = checkpoint,
+                                     .event = event,
+                                     .order = order,
+                                     .paused = paused,
+                                     .end = end};
+}
+
+/* A reader that has gone is no error. */
+static enum status check_report(const struct report *report, struct err *err)
+{
+    if (!report->write_error || report->write_error == EPIPE) return STATUS_OK;
+    return err_set(err, STATUS_IO, "standard output: cannot write: %s (the run itself is complete)",
+                   strerror(report->write_error));
+}
+
+/* ---- the options ---- */
 
 struct options {
     const char *name;
@@ -83,11 +316,11 @@ enum status train_read_config(const struct words *words, struct config *config, 
 }
 
 /* Of what the options and the report say; the configuration is the caller's. */
-static void fill(struct training_options *training, const struct options *o, struct train_report *report)
+static void fill(struct training_options *training, const struct options *o, struct report *report)
 {
     enum report_mode mode = (enum report_mode)o->progress;
-    train_report_init(report, mode);
-    training->watcher = train_report_watcher(report);
+    open_report(report, mode);
+    training->watcher = watcher_of(report);
     training->silent = mode == REPORT_NONE || mode == REPORT_JSON;
     training->device = o->device;
     training->wait = o->wait;
@@ -96,9 +329,9 @@ static void fill(struct training_options *training, const struct options *o, str
 
 /* Ends a session: a run that Ctrl-C has stopped ends with 130 and no sentence. SIGTERM is a request,
  * and leaving is what was asked for, also before the first step. */
-static enum status conclude(enum status status, const struct train_report *report, struct err *err)
+static enum status conclude(enum status status, const struct report *report, struct err *err)
 {
-    if (!status) status = train_report_check(report, err);
+    if (!status) status = check_report(report, err);
     if (!status && interrupt_signal() == SIGINT) return err_set(err, STATUS_INTERRUPTED, "%s", "");
     if (status != STATUS_INTERRUPTED || interrupt_signal() != SIGTERM) return status;
     command_say("%s", err->text);
@@ -151,7 +384,7 @@ static enum status run_train(const void *options, const struct words *words, str
 {
     const struct options *o = options;
     struct training_options training = {.name = o->name};
-    struct train_report report;
+    struct report report;
     char hidden[PATH_MAX];
     if (o->help_config) {
         config_print_help(stdout);
@@ -209,7 +442,7 @@ const struct command command_train = COMMAND(
 static enum status run_resume(const void *options, const struct words *words, struct err *err)
 {
     struct training_options training = {0};
-    struct train_report report;
+    struct report report;
     struct recorded_run run;
     enum status status = recorded_run_read(words->words[0], &run, err);
     training.config = run.config;
@@ -257,7 +490,7 @@ static enum status run_fork(const void *options, const struct words *words, stru
 {
     const struct options *o = options;
     struct training_options training = {0};
-    struct train_report report;
+    struct report report;
     struct recorded_run run;
     char folder[PATH_MAX] = "", passed_over[160] = "", sentence[RUN_ID_MAX + 168] = "",
          name[RUN_NAME_MAX + 8];
