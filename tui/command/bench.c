@@ -9,12 +9,11 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/json_out.h"
 #include "core/base/philox.h"
-#include "core/base/text.h"
 #include "core/model/config.h"
 #include "core/train/optimizer.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/memory_share.h"
 
@@ -143,29 +142,21 @@ static enum status print_result(struct bench *b, bool json, struct err *err)
     double gemm = median(b->gemm_flops, b->rounds),
            flops = 6.0 * (double)b->model.parameters * tokens / seconds;
     struct rusage usage;
+    struct output out;
     getrusage(RUSAGE_SELF, &usage);
-    int64_t bytes = (int64_t)usage.ru_maxrss * 1024;
-    if (json) {
-        struct json_out out;
-        command_begin_json(&out, '{');
-        JSON_MEMBERS(&out, "device", b->info.name, "parameters", b->model.parameters, "step_ms",
-                     seconds * 1e3, "tokens_per_sec", tokens / seconds, "gflops", flops / 1e9, "gemm_gflops",
-                     gemm / 1e9, "share_of_gemm", flops / gemm, "planned_bytes",
-                     (int64_t)b->plan.total_bytes);
-        json_out_int(&out, "peak_rss_bytes", bytes);
-        return command_end_json(&out, err);
-    }
-    printf("device          %s\n", b->info.name);
-    printf("model           %s, %s parameters, %s, batch %" PRId64 " x %" PRId64 "\n",
-           preset_word(c->model.preset), TEXT_COUNT(b->model.parameters),
-           optimizer_kind_word(c->train.optimizer), c->train.batch_size, c->train.seq_len);
-    printf("step            %.1f ms, %.0f tokens/s (median of %d)\n", seconds * 1e3, tokens / seconds,
-           b->rounds);
-    printf("6 N tokens      %.1f GFLOP/s = %.1f %% of the matrix product's %.1f GFLOP/s (%d cubed)\n",
-           flops / 1e9, 100 * flops / gemm, gemm / 1e9, GEMM_SIZE);
-    printf("memory          %s planned, %s peak of the process (48 MiB of it for the matrix product)\n",
-           TEXT_BYTES(b->plan.total_bytes), TEXT_BYTES(bytes));
-    return STATUS_OK;
+    output_begin(&out, json);
+    output_text(&out, "device", b->info.name);
+    output_line(&out, "model", "%s, %s, batch %" PRId64 " x %" PRId64, preset_word(c->model.preset),
+                optimizer_kind_word(c->train.optimizer), c->train.batch_size, c->train.seq_len);
+    output_whole(&out, "parameters", b->model.parameters);
+    output_real(&out, "step_ms", seconds * 1e3, NULL);
+    output_real(&out, "tokens_per_sec", tokens / seconds, NULL);
+    output_real(&out, "gflops", flops / 1e9, NULL);
+    output_real(&out, "gemm_gflops", gemm / 1e9, NULL);
+    output_real(&out, "share_of_gemm", flops / gemm, NULL);
+    output_bytes(&out, "planned_bytes", (int64_t)b->plan.total_bytes);
+    output_bytes(&out, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+    return output_end(&out, err);
 }
 
 struct options {

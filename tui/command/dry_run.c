@@ -9,7 +9,7 @@
 
 #include "core/base/text.h"
 #include "core/train/schedule.h"
-#include "tui/command/command.h"
+#include "tui/command/output.h"
 #include "tui/command/plan_parts.h"
 #include "tui/session/memory_share.h"
 #include "tui/widget/chart.h"
@@ -168,52 +168,12 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
     for (int i = 0; i < idle; i++) o->warnings[o->warning_count++] = o->idle[i];
 }
 
-/* ---- text ---- */
-
-static void print_model(const struct outlook *o)
-{
-    const struct config *c = o->config;
-    const struct model_config *m = &c->model.sizes;
-    int64_t tokens = (int64_t)o->session->corpus.tokens;
-    printf("model        %s parameters: %lld layer%s of width %lld, %lld head%s, vocabulary %lld\n",
-           TEXT_COUNT(o->model->parameters), (long long)m->num_layers, text_plural(m->num_layers),
-           (long long)m->hidden_dim, (long long)m->num_heads, text_plural(m->num_heads),
-           (long long)m->vocab_size);
-    printf("device       %s, %s, %s\n", o->device->name, precision_name(o->plan->input.precision),
-           optimizer_kind_word(c->train.optimizer));
-    printf("data         %s token%s; %s sequence%s of %" PRId64 " to train on, %" PRId64
-           " to validate on%s\n",
-           TEXT_COUNT(tokens), text_plural(tokens), TEXT_COUNT(o->sequences), text_plural(o->sequences),
-           c->train.seq_len, o->validation_sequences,
-           o->validation_sequences ? "" : ": there will be no evaluations");
-    printf("steps        %" PRId64 " of %" PRId64
-           " sequence%s (%s token%s): %s token%s, %.2f epochs of %.1f steps\n",
-           c->train.total_steps, o->sequences_a_step, text_plural(o->sequences_a_step),
-           TEXT_COUNT(o->tokens_a_step), text_plural(o->tokens_a_step), TEXT_COUNT(o->tokens),
-           text_plural(o->tokens), o->epochs, o->steps_an_epoch);
-}
-
-static void print_memory(const struct outlook *o)
-{
-    printf("memory       %s planned", TEXT_BYTES(o->plan->total_bytes));
-    for (int i = 0; i < PLAN_CATEGORIES; i++)
-        if (o->plan->category_bytes[i])
-            printf("%s %s %s", i ? "," : ":", plan_category_name((enum plan_category)i),
-                   TEXT_BYTES(o->plan->category_bytes[i]));
-    printf("\n");
-    if (o->headroom >= 0)
-        printf("             it fits: %s has %s, %s of them free; beside the plan, %.0f %% kept free and "
-               "what others have reserved, %s are left\n",
-               o->device->short_name, TEXT_BYTES(o->device->total_bytes),
-               TEXT_BYTES(o->device->available_bytes), o->reserve * 100, TEXT_BYTES(o->headroom));
-    for (int i = 0; i < o->warning_count; i++) printf("warning      %s\n", o->warnings[i]);
-}
+/* ---- printing ---- */
 
 /* The learning rate as the workbench would draw it, without colours. */
-static enum status print_schedule(const struct outlook *o, struct err *err)
+static enum status print_chart(const struct outlook *o, struct err *err)
 {
     struct series_point points[POINTS];
-    struct schedule_moment moments[SCHEDULE_MOMENTS_MAX];
     struct grid grid = {0};
     char row[CHART_W * 4 + 1];
     struct chart chart = {.title = "learning rate",
@@ -227,92 +187,80 @@ static enum status print_schedule(const struct outlook *o, struct err *err)
     enum status status = grid_resize(&grid, CHART_W, CHART_H, err);
     grid.level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
     if (!status) chart_draw(&grid, (struct rect){0, 0, CHART_W, CHART_H}, &chart);
+    putchar('\n');
     for (int y = 0; !status && y < CHART_H; y++) printf("%s\n", grid_row(&grid, y, row, sizeof row));
     grid_release(&grid);
-    size_t count = status ? 0 : schedule_moments(o->config, moments);
-    for (size_t i = 0; i < count; i++)
-        printf("  step %12" PRId64 "   %.3e   %s\n", moments[i].step, moments[i].lr, moments[i].what);
     return status;
 }
 
-static void print_outcome(const struct outlook *o)
+static void print_arithmetic(struct output *out, const struct outlook *o)
 {
-    const struct config *c = o->config;
-    if (o->evaluations)
-        printf("\nevaluations  %" PRId64 ", each on %" PRId64 " sequence%s", o->evaluations,
-               o->eval_sequences, text_plural(o->eval_sequences));
-    else
-        printf("\nevaluations  none");
-    if (o->evaluations && c->eval.early_stopping_patience)
-        printf("; it stops early after %" PRId64 " without improvement", c->eval.early_stopping_patience);
-    printf("\ncheckpoints  %" PRId64 ", of %s each; the newest %" PRId64 " are kept%s\n", o->checkpoints,
-           TEXT_BYTES(o->checkpoint_bytes), c->checkpoint.keep,
-           o->evaluations ? ", and the best evaluation's" : "");
-    printf("samples      %" PRId64 "\n", o->samples);
+    output_whole(out, "parameters", (int64_t)o->model->parameters);
+    output_text(out, "device", o->device->short_name);
+    output_text(out, "precision", precision_name(o->plan->input.precision));
+    output_text(out, "optimizer", optimizer_kind_word(o->config->train.optimizer));
+    output_whole(out, "corpus_tokens", (int64_t)o->session->corpus.tokens);
+    output_whole(out, "train_sequences", o->sequences);
+    output_whole(out, "validation_sequences", o->validation_sequences);
+    output_whole(out, "tokens_per_step", o->tokens_a_step);
+    output_whole(out, "total_steps", o->config->train.total_steps);
+    output_whole(out, "total_tokens", o->tokens);
+    output_real(out, "steps_per_epoch", o->steps_an_epoch, NULL);
+    output_real(out, "epochs", o->epochs, NULL);
+    output_whole(out, "evaluations", o->evaluations);
+    output_whole(out, "sequences_per_evaluation", o->eval_sequences);
+    output_whole(out, "checkpoints", o->checkpoints);
+    output_bytes(out, "checkpoint_bytes", o->checkpoint_bytes);
+    output_whole(out, "samples", o->samples);
+    if (out->json) json_out_open(&out->out, "warnings", '[', JSON_OUT_LINES);
+    for (int i = 0; i < o->warning_count; i++)
+        if (out->json)
+            json_out_text(&out->out, NULL, o->warnings[i]);
+        else
+            output_text(out, "warning", o->warnings[i]);
+    output_close(out);
 }
 
-static enum status print_text(const struct outlook *o, struct err *err)
+static void print_memory(struct output *out, const struct outlook *o)
 {
-    print_model(o);
-    print_memory(o);
-    printf("\n");
-    enum status status = print_schedule(o, err);
-    if (status) return status;
-    print_outcome(o);
-    parts_print_groups(o->config, o->model);
-    printf("\nNothing was trained, and no run was made.\n");
-    return STATUS_OK;
+    output_open(out, "memory", "memory: it fits");
+    output_bytes(out, "planned_bytes", (int64_t)o->plan->total_bytes);
+    output_bytes(out, "device_total_bytes", o->device->total_bytes);
+    output_bytes(out, "device_available_bytes", o->device->available_bytes);
+    output_real(out, "reserve", o->reserve, NULL);
+    output_bytes(out, "headroom_bytes", o->headroom);
+    parts_print_categories(out, o->plan);
+    output_close(out);
 }
 
-/* ---- JSON ---- */
-
-static void print_schedule_json(struct json_out *json, const struct outlook *o)
+static void print_schedule(struct output *out, const struct outlook *o)
 {
     struct schedule_moment moments[SCHEDULE_MOMENTS_MAX];
     size_t count = schedule_moments(o->config, moments);
-    json_out_text(json, "schedule", schedule_kind_word(o->config->train.schedule));
-    json_out_open(json, "learning_rate", '[', JSON_OUT_LINES);
+    if (out->json) output_text(out, "schedule", schedule_kind_word(o->config->train.schedule));
+    output_list(out, "learning_rate", schedule_kind_word(o->config->train.schedule));
     for (size_t i = 0; i < count; i++) {
-        json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        JSON_MEMBERS(json, "step", moments[i].step, "lr", moments[i].lr, "what", moments[i].what);
-        json_out_close(json);
+        output_item(out);
+        output_whole(out, "step", moments[i].step);
+        output_real(out, "lr", moments[i].lr, NULL);
+        output_text(out, "what", moments[i].what);
     }
-    json_out_close(json);
-}
-
-static enum status print_json(const struct outlook *o, struct err *err)
-{
-    struct json_out json;
-    command_begin_json(&json, '{');
-    JSON_MEMBERS(&json, "parameters", o->model->parameters, "device", o->device->short_name, "precision",
-                 precision_name(o->plan->input.precision), "optimizer",
-                 optimizer_kind_word(o->config->train.optimizer), "corpus_tokens",
-                 (int64_t)o->session->corpus.tokens, "train_sequences", o->sequences, "validation_sequences",
-                 o->validation_sequences, "tokens_per_step", o->tokens_a_step);
-    JSON_MEMBERS(&json, "total_steps", o->config->train.total_steps, "total_tokens", o->tokens,
-                 "steps_per_epoch", o->steps_an_epoch, "epochs", o->epochs);
-    json_out_open(&json, "memory", '{', JSON_OUT_LINES);
-    json_out_int(&json, "planned_bytes", (int64_t)o->plan->total_bytes);
-    parts_print_categories_json(&json, o->plan);
-    JSON_MEMBERS(&json, "device_total_bytes", o->device->total_bytes, "device_available_bytes",
-                 o->device->available_bytes, "reserve", o->reserve);
-    json_out_whole(&json, "headroom_bytes", o->headroom);
-    json_out_close(&json);
-    print_schedule_json(&json, o);
-    JSON_MEMBERS(&json, "evaluations", o->evaluations, "sequences_per_evaluation", o->eval_sequences,
-                 "checkpoints", o->checkpoints, "checkpoint_bytes", o->checkpoint_bytes, "samples",
-                 o->samples);
-    json_out_open(&json, "warnings", '[', JSON_OUT_LINES);
-    for (int i = 0; i < o->warning_count; i++) json_out_text(&json, NULL, o->warnings[i]);
-    json_out_close(&json);
-    parts_print_groups_json(&json, o->config, o->model);
-    return command_end_json(&json, err);
+    output_list_end(out);
 }
 
 enum status dry_run_print(const struct training_session *session, void *context, struct err *err)
 {
     const bool *json = context;
-    struct outlook outlook;
-    make_outlook(&outlook, session);
-    return *json ? print_json(&outlook, err) : print_text(&outlook, err);
+    struct outlook o;
+    struct output out;
+    enum status status = STATUS_OK;
+    make_outlook(&o, session);
+    output_begin(&out, *json);
+    print_arithmetic(&out, &o);
+    print_memory(&out, &o);
+    if (!*json) status = print_chart(&o, err);
+    print_schedule(&out, &o);
+    parts_print_groups(&out, o.config, o.plan);
+    if (!*json) puts("\nNothing was trained, and no run was made.");
+    return status ? status : output_end(&out, err);
 }

@@ -13,6 +13,7 @@
 #include "core/memory/overhead.h"
 #include "tui/command/command.h"
 #include "tui/command/fit_report.h"
+#include "tui/command/output.h"
 #include "tui/command/plan_parts.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
@@ -124,11 +125,6 @@ static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
     return out;
 }
 
-static bool has_column(const struct estimate *e, int category)
-{
-    return category < e->counted && plan_has_category(&e->plan, (enum plan_category)category);
-}
-
 /* ---- text ---- */
 
 /* How many of the buffers from `first` to `end` are of this one's name and category. */
@@ -180,39 +176,8 @@ static void print_beside(const struct estimate *e)
                            : "before the plan, so far");
 }
 
-static int column_width(int category)
-{
-    return category == PLAN_FROZEN ? 14 : 12;
-}
-
-static void print_layers(const struct estimate *e)
-{
-    printf("\n%-14s", "layer");
-    for (int c = 0; c < PLAN_CATEGORIES; c++)
-        if (has_column(e, c)) printf(" %*s", column_width(c), plan_category_name((enum plan_category)c));
-    printf(" %12s\n", "all");
-    for (int l = -1; l < e->model.config.num_layers; l++) {
-        struct layer_bytes bytes = bytes_of_layer(e, l);
-        printf(l < 0 ? "outside layers" : "%-14d", l);
-        for (int c = 0; c < PLAN_CATEGORIES; c++)
-            if (has_column(e, c))
-                printf(" %*s", column_width(c), bytes.of[c] ? TEXT_BYTES(bytes.of[c]) : "-");
-        printf(" %12s\n", TEXT_BYTES(bytes.all));
-    }
-}
-
-static void print_trades(const struct estimate *e)
-{
-    printf("\n%-32s %12s %12s %12s\n", "checkpoint.activation_interval", "all", "saved", "more FLOPs");
-    for (int i = 0; i < e->trade_count; i++) {
-        const struct activation_trade *t = &e->trades[i];
-        size_t most = e->trades[0].bytes;
-        printf("%-32d %12s %12s %10.1f %%\n", t->interval, TEXT_BYTES(t->bytes),
-               t->bytes < most ? TEXT_BYTES(most - t->bytes) : "-", 100 * t->extra_flops);
-    }
-}
-
-static void print_text(const struct estimate *e, const struct words *words)
+/* The plan as a page: categories, and their buffers. */
+static void print_plan(const struct estimate *e)
 {
     const struct plan *plan = &e->plan;
     printf("%s parameters, %d x %d tokens, %s, %s on %s\n\n", TEXT_COUNT(e->model.parameters), e->input.B,
@@ -227,44 +192,21 @@ static void print_text(const struct estimate *e, const struct words *words)
         if (c == PLAN_WORKSPACE) printf("  (what is never needed at the same time shares a place)\n");
     }
     printf("%-44s %12s\n", "all", TEXT_BYTES(plan->total_bytes));
-    parts_print_groups(&e->config, &e->model);
     print_beside(e);
-    if (e->options->layers) print_layers(e);
-    print_trades(e);
-    if (e->options->fit)
-        fit_report_print(&e->report, &e->input, words,
-                         strcmp(e->options->device, "auto") == 0 ? NULL : e->options->device);
 }
 
-/* ---- JSON ---- */
-
-static void print_layers_json(struct json_out *json, const struct estimate *e)
+/* The same for programs. */
+static void print_plan_json(struct output *out, const struct estimate *e)
 {
-    json_out_open(json, "layers", '[', JSON_OUT_LINES);
-    for (int l = -1; l < e->model.config.num_layers; l++) {
-        struct layer_bytes bytes = bytes_of_layer(e, l);
-        json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        json_out_whole(json, "layer", l);
-        json_out_int(json, "bytes", (int64_t)bytes.all);
-        for (int c = 0; c < PLAN_CATEGORIES; c++)
-            if (has_column(e, c))
-                json_out_int(json, plan_category_name((enum plan_category)c), (int64_t)bytes.of[c]);
-        json_out_close(json);
-    }
-    json_out_close(json);
-    json_out_open(json, "activation_checkpointing", '[', JSON_OUT_LINES);
-    for (int i = 0; i < e->trade_count; i++) {
-        const struct activation_trade *t = &e->trades[i];
-        json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        JSON_MEMBERS(json, "interval", t->interval, "total_bytes", (int64_t)t->bytes, "extra_flops",
-                     t->extra_flops);
-        json_out_close(json);
-    }
-    json_out_close(json);
-}
-
-static void print_buffers_json(struct json_out *json, const struct plan *plan)
-{
+    const struct plan *plan = &e->plan;
+    struct json_out *json = &out->out;
+    JSON_MEMBERS(json, "device", e->info.short_name, "parameters", e->model.parameters, "batch_size",
+                 e->input.B, "seq_len", e->input.T, "optimizer",
+                 optimizer_kind_word(e->config.train.optimizer), "precision",
+                 precision_name(e->input.precision), "total_bytes", (int64_t)plan->total_bytes,
+                 "reserved_bytes", (int64_t)e->reserved);
+    json_out_whole(json, "overhead_bytes", e->overhead);
+    parts_print_categories(out, plan);
     json_out_open(json, "buffers", '[', JSON_OUT_LINES);
     for (size_t i = 0; i < plan->buffer_count; i++) {
         const struct plan_buffer *b = &plan->buffers[i];
@@ -277,22 +219,50 @@ static void print_buffers_json(struct json_out *json, const struct plan *plan)
     json_out_close(json);
 }
 
-static enum status print_json(const struct estimate *e, struct err *err)
+/* ---- as a page or as JSON ---- */
+
+static void print_layers(struct output *out, const struct estimate *e)
 {
-    struct json_out json;
-    command_begin_json(&json, '{');
-    JSON_MEMBERS(&json, "device", e->info.short_name, "parameters", e->model.parameters, "batch_size",
-                 e->input.B, "seq_len", e->input.T, "optimizer",
-                 optimizer_kind_word(e->config.train.optimizer), "precision",
-                 precision_name(e->input.precision), "total_bytes", (int64_t)e->plan.total_bytes,
-                 "reserved_bytes", (int64_t)e->reserved);
-    json_out_whole(&json, "overhead_bytes", e->overhead);
-    parts_print_categories_json(&json, &e->plan);
-    print_layers_json(&json, e);
-    print_buffers_json(&json, &e->plan);
-    parts_print_groups_json(&json, &e->config, &e->model);
-    if (e->options->fit) fit_report_json(&json, &e->report);
-    return command_end_json(&json, err);
+    output_list(out, "layers", "layers: \"-\" is what is outside of all");
+    for (int l = -1; l < e->model.config.num_layers; l++) {
+        struct layer_bytes bytes = bytes_of_layer(e, l);
+        output_item(out);
+        output_whole(out, "layer", l);
+        for (int c = 0; c < e->counted; c++)
+            if (plan_has_category(&e->plan, (enum plan_category)c))
+                output_bytes(out, plan_category_name((enum plan_category)c), (int64_t)bytes.of[c]);
+        output_bytes(out, "bytes", (int64_t)bytes.all);
+    }
+    output_list_end(out);
+}
+
+static void print_trades(struct output *out, const struct estimate *e)
+{
+    output_list(out, "activation_checkpointing", "checkpoint.activation_interval");
+    for (int i = 0; i < e->trade_count; i++) {
+        const struct activation_trade *t = &e->trades[i];
+        output_item(out);
+        output_whole(out, "interval", t->interval);
+        output_bytes(out, "total_bytes", (int64_t)t->bytes);
+        output_real(out, "extra_flops", t->extra_flops, NULL);
+    }
+    output_list_end(out);
+}
+
+static enum status print(const struct estimate *e, const struct words *words, struct err *err)
+{
+    struct output out;
+    bool json = e->options->json, any = strcmp(e->options->device, "auto") == 0;
+    output_begin(&out, json);
+    if (json)
+        print_plan_json(&out, e);
+    else
+        print_plan(e);
+    parts_print_groups(&out, &e->config, &e->plan);
+    if (json || e->options->layers) print_layers(&out, e);
+    print_trades(&out, e);
+    if (e->options->fit) fit_report_print(&out, &e->report, words, any ? NULL : e->options->device);
+    return output_end(&out, err);
 }
 
 static enum status run(const void *options, const struct words *words, struct err *err)
@@ -310,10 +280,7 @@ static enum status run(const void *options, const struct words *words, struct er
                        file);
     enum status status = train_read_config(words, &e.config, err);
     if (!status) status = make_plan(&e, err);
-    if (!status && e.options->json)
-        status = print_json(&e, err);
-    else if (!status)
-        print_text(&e, words);
+    if (!status) status = print(&e, words, err);
     free(e.report.rows);
     plan_release(&e.plan);
     model_release(&e.model);

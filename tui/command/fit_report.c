@@ -77,28 +77,34 @@ enum status fit_report_solve(struct fit_report *r, const struct plan_input *inpu
     return status;
 }
 
-/* ---- text ---- */
-
-static void print_line(const char *what, const char *sign, int64_t bytes, const char *why)
-{
-    char amount[40];
-    snprintf(amount, sizeof amount, "%s%s", sign, TEXT_BYTES(bytes));
-    printf("  %-42s %12s%s%s\n", what, amount, *why ? "   " : "", why);
-}
+/* ---- as a page or as JSON ---- */
 
 /* How the memory for the plan comes about. */
-static void print_account(const struct fit_report *r)
+static void print_account(struct output *out, const struct fit_report *r)
 {
-    char who[64];
-    snprintf(who, sizeof who, "asked for by %zu that wait%s", r->waiting, r->waiting == 1 ? "s" : "");
-    printf("\nmemory for the plan, now:\n");
-    print_line("could be reserved", "", r->memory, "memory.reserve and what others hold are taken off");
-    if (r->beside)
-        print_line(r->gpu ? "driver's context and libraries" : "the program and what it reads", "-",
-                   r->beside, r->gpu ? "as last measured" : "beside the plan");
-    if (r->waiting) print_line(who, "-", r->promised, "they come first: `anneal devices` lists them");
-    print_line("margin", "-", r->margin, "a 32nd, and 14 MiB for rounding up to pages");
-    print_line("left for the plan", "", (int64_t)r->room, "");
+    output_open(out, "fit", r->now ? "memory for the plan, now" : "memory for the plan");
+    output_bytes(out, "memory_bytes", r->memory);
+    output_bytes(out, "beside_bytes", r->beside);
+    output_bytes(out, "waiting_bytes", r->promised);
+    output_bytes(out, "margin_bytes", r->margin);
+    output_bytes(out, "plan_bytes", (int64_t)r->room);
+    output_whole(out, "batch_size", r->batch);
+    output_text(out, "batch_size_limit", r->batch_limit);
+    output_whole(out, "seq_len", r->length);
+    output_text(out, "seq_len_limit", r->length_limit);
+    output_flag(out, "needs_no_snapshot", r->no_snapshot);
+    output_list(out, "waiting", "come first");
+    for (size_t i = 0; i < r->waiting; i++) {
+        const struct reservation *row = &r->queue[i];
+        output_item(out);
+        output_text(out, "holder", row->holder);
+        output_text(out, "home", row->home);
+        output_whole(out, "process", row->pid);
+        output_bytes(out, "bytes", row->bytes);
+        if (out->json) output_real(out, "since", row->since, NULL);
+    }
+    output_list_end(out);
+    output_close(out);
 }
 
 /* As a shell reads it back. */
@@ -128,54 +134,12 @@ static void print_command(const struct fit_report *r, const struct words *words,
     putchar('\n');
 }
 
-static void print_limit(const char *limit)
-{
-    if (strcmp(limit, "memory") != 0) printf(" (%s is the limit, not memory)", limit);
-}
-
-void fit_report_print(const struct fit_report *r, const struct plan_input *input, const struct words *words,
+void fit_report_print(struct output *out, const struct fit_report *r, const struct words *words,
                       const char *device)
 {
-    if (r->now) print_account(r);
-    printf("\nInto %s", TEXT_BYTES(r->now ? (uint64_t)r->room : (uint64_t)r->memory));
-    if (!r->now && r->beside) printf(", %s of them the driver's context,", TEXT_BYTES(r->beside));
-    printf(" fit");
-    if (r->batch) {
-        printf(" a batch of %d sequence%s of %d token%s", r->batch, text_plural(r->batch), input->T,
-               text_plural(input->T));
-        print_limit(r->batch_limit);
-    } else {
-        printf(" not even one sequence of %d token%s", input->T, text_plural(input->T));
-    }
-    if (r->length) {
-        printf(", or %d sequence%s of %d token%s", input->B, text_plural(input->B), r->length,
-               text_plural(r->length));
-        print_limit(r->length_limit);
-        puts(":");
-    } else {
-        printf(", nor %d sequence%s of any length.\n", input->B, text_plural(input->B));
-    }
+    print_account(out, r);
+    if (out->json) return;
+    if (r->batch || r->length) puts("\nwhat trains with as much:");
     if (r->batch) print_command(r, words, device, "train.batch_size", r->batch);
     if (r->length) print_command(r, words, device, "train.seq_len", r->length);
-}
-
-/* ---- JSON ---- */
-
-void fit_report_json(struct json_out *json, const struct fit_report *r)
-{
-    json_out_open(json, "fit", '{', JSON_OUT_LINES);
-    JSON_MEMBERS(json, "memory_bytes", r->memory, "beside_bytes", r->beside, "waiting_bytes", r->promised);
-    json_out_open(json, "waiting", '[', JSON_OUT_LINES);
-    for (size_t i = 0; i < r->waiting; i++) {
-        const struct reservation *row = &r->queue[i];
-        json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        JSON_MEMBERS(json, "holder", row->holder, "home", row->home, "process", row->pid, "bytes", row->bytes,
-                     "since", row->since);
-        json_out_close(json);
-    }
-    json_out_close(json);
-    JSON_MEMBERS(json, "margin_bytes", r->margin, "plan_bytes", (int64_t)r->room, "batch_size", r->batch,
-                 "batch_size_limit", r->batch_limit, "seq_len", r->length, "seq_len_limit", r->length_limit,
-                 "needs_no_snapshot", r->no_snapshot);
-    json_out_close(json);
 }

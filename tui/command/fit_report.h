@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/json_out.h"
 #include "core/base/options.h"
 #include "core/network/plan.h"
+#include "tui/command/output.h"
 #include "tui/session/memory_share.h"
 
 /* The margin: a 32nd of what could be reserved, for what comes and goes between this answer and the run, and
@@ -45,9 +45,9 @@ enum status fit_report_look(struct fit_report *report, const struct memory_wish 
 enum status fit_report_solve(struct fit_report *report, const struct plan_input *input, int longest,
                              struct err *err);
 
-/* `words` of `estimate` and its --device (NULL: not given): for the commands it recommends. */
-void fit_report_print(const struct fit_report *report, const struct plan_input *input,
-                      const struct words *words, const char *device);
-void fit_report_json(struct json_out *json, const struct fit_report *report); /* as the member fit */
+/* As the member fit. `words` of `estimate` and its --device (NULL: not given): for the commands that a page
+ * recommends. */
+void fit_report_print(struct output *output, const struct fit_report *report, const struct words *words,
+                      const char *device);
 
 #endif

@@ -2,18 +2,15 @@
 #ifndef ANNEAL_TUI_COMMAND_PLAN_PARTS_H
 #define ANNEAL_TUI_COMMAND_PLAN_PARTS_H
 
-#include "core/base/json_out.h"
 #include "core/model/config.h"
-#include "core/model/model.h"
 #include "core/network/plan.h"
+#include "tui/command/output.h"
 
-/* The parameter groups of a configuration and their shares of a model, after an empty line. Without groups
- * nothing is printed: the configuration says it all. */
-void parts_print_groups(const struct config *config, const struct model *model);
-/* As the member param_groups, a list, also without groups: what remains is in it. */
-void parts_print_groups_json(struct json_out *json, const struct config *config, const struct model *model);
+/* The list param_groups: the parameter groups of a configuration and their shares of the plan's model. On a
+ * page only where there are groups: the configuration says it all. */
+void parts_print_groups(struct output *output, const struct config *config, const struct plan *plan);
 
 /* The member categories: name to bytes. */
-void parts_print_categories_json(struct json_out *json, const struct plan *plan);
+void parts_print_categories(struct output *output, const struct plan *plan);
 
 #endif

@@ -172,8 +172,7 @@ static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "page");
-    const char *const arguments[] = {"train", s.config, "--dry-run", "--eval.early_stopping_patience=3",
-                                     NULL};
+    const char *const arguments[] = {"train", s.config, "--dry-run", NULL};
     const char *const ascii[] = {"LC_ALL=C", NULL}, *const utf8[] = {"LC_ALL=C.UTF-8", "TERM=xterm", NULL};
     struct process *p = process_expect(
         0, process_open(&(struct process_options){.arguments = arguments, .environment = ascii}));
@@ -181,9 +180,8 @@ static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c >= 0x7F) fail_msg("not ASCII: %.40s", c);
     assert_non_null(strstr(text, " learning rate "));
-    assert_non_null(strstr(text, "  step            9   3.000e-03   the end of the warm-up"));
-    assert_non_null(strstr(text, "it stops early after 3 without improvement"));
-    assert_non_null(strstr(text, "it fits: cpu has"));
+    assert_non_null(strstr(text, "  the end of the warm-up\n"));
+    assert_non_null(strstr(text, "memory: it fits"));
     assert_non_null(strstr(text, "no run was made"));
     process_close(p);
     p = process_expect(0,
@@ -207,7 +205,6 @@ static void parameter_groups_are_shown_as_estimate_shows_them(void **state)
     char *plan = process_output("estimate", s.config, match, decay, NULL);
     const char *table = strstr(plan, "parameter group"), *end = table ? strstr(table, "\n\n") : NULL;
     assert_non_null(end);
-    assert_non_null(strstr(table, "  frozen"));
     plan[end - plan] = '\0';
     assert_non_null(strstr(page, table));
     free(page);
