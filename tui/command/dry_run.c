@@ -205,8 +205,8 @@ static void print_arithmetic(struct output *out, const struct outlook *o)
     output_whole(out, "tokens_per_step", o->tokens_a_step);
     output_whole(out, "total_steps", o->config->train.total_steps);
     output_whole(out, "total_tokens", o->tokens);
-    output_real(out, "steps_per_epoch", o->steps_an_epoch, NULL);
-    output_real(out, "epochs", o->epochs, NULL);
+    output_real(out, "steps_per_epoch", o->steps_an_epoch);
+    output_real(out, "epochs", o->epochs);
     output_whole(out, "evaluations", o->evaluations);
     output_whole(out, "sequences_per_evaluation", o->eval_sequences);
     output_whole(out, "checkpoints", o->checkpoints);
@@ -227,7 +227,7 @@ static void print_memory(struct output *out, const struct outlook *o)
     output_bytes(out, "planned_bytes", (int64_t)o->plan->total_bytes);
     output_bytes(out, "device_total_bytes", o->device->total_bytes);
     output_bytes(out, "device_available_bytes", o->device->available_bytes);
-    output_real(out, "reserve", o->reserve, NULL);
+    output_real(out, "reserve", o->reserve);
     output_bytes(out, "headroom_bytes", o->headroom);
     parts_print_categories(out, o->plan);
     output_close(out);
@@ -242,7 +242,7 @@ static void print_schedule(struct output *out, const struct outlook *o)
     for (size_t i = 0; i < count; i++) {
         output_item(out);
         output_whole(out, "step", moments[i].step);
-        output_real(out, "lr", moments[i].lr, NULL);
+        output_real(out, "lr", moments[i].lr);
         output_text(out, "what", moments[i].what);
     }
     output_list_end(out);

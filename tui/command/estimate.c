@@ -244,7 +244,7 @@ static void print_trades(struct output *out, const struct estimate *e)
         output_item(out);
         output_whole(out, "interval", t->interval);
         output_bytes(out, "total_bytes", (int64_t)t->bytes);
-        output_real(out, "extra_flops", t->extra_flops, NULL);
+        output_real(out, "extra_flops", t->extra_flops);
     }
     output_list_end(out);
 }

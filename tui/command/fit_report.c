@@ -101,7 +101,7 @@ static void print_account(struct output *out, const struct fit_report *r)
         output_text(out, "home", row->home);
         output_whole(out, "process", row->pid);
         output_bytes(out, "bytes", row->bytes);
-        if (out->json) output_real(out, "since", row->since, NULL);
+        if (out->json) output_real(out, "since", row->since);
     }
     output_list_end(out);
     output_close(out);

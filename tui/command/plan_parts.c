@@ -15,8 +15,8 @@ void parts_print_groups(struct output *out, const struct config *c, const struct
         output_text(out, "match", shares[i].match);
         output_whole(out, "tensors", shares[i].tensors);
         output_whole(out, "parameters", shares[i].parameters);
-        output_real(out, "weight_decay", shares[i].weight_decay, NULL);
-        output_real(out, "lr_scale", shares[i].lr_scale, NULL);
+        output_real(out, "weight_decay", shares[i].weight_decay);
+        output_real(out, "lr_scale", shares[i].lr_scale);
     }
     output_list_end(out);
 }
