@@ -45,8 +45,7 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/device/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cuda_plugin.c kernels/linear_cross_entropy.c \
-               kernels/device/chip.c kernels/device/gauge.c \
-               kernels/device/blas_core.c kernels/device/observed.c
+               kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
 ifeq ($(shell uname -m),x86_64)
 ISAS := baseline v3 v4

@@ -1,6 +1,6 @@
 /* CUDA twin of attention in fp32 (and on a stream in TF32: a plain variant to judge the others by; bf16
- * goes to attention_bf16.h), for head widths up to 256: tiles of TILE queries by TILE keys, 256 threads as 16
- * × 16, each with (TILE/16)² scores. Thread (y, x) has rows y + 16·i and columns x + 16·j; a tile's row is
+ * goes to attention_bf16_*.cu), for head widths up to 256: tiles of TILE queries by TILE keys, 256 threads as
+ * 16 × 16, each with (TILE/16)² scores. Thread (y, x) has rows y + 16·i and columns x + 16·j; a tile's row is
  * padded to an odd number of floats, so the 16 rows that a half-warp reads at once lie in 16 banks.
  *
  * Forward: a block is one tile of queries of one head; it walks the key tiles up to the diagonal with an
@@ -21,33 +21,15 @@
  *     to 256  32 × 32, 68.4  106 / 115   16 × 16, 65.3  108 / 122   96 / 114
  *
  * Two blocks a multiprocessor by registers, but for the pass over keys up to 64. Not yet timed on a GPU. */
-#include "kernels/attention_bf16.h"
-#include "kernels/device/cuda_device.cuh"
+#include "kernels/attention.cuh"
 
 enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };
 
-struct attention_shape {
-    int B, T, NH, NKV, HS;
-    float scale;
-    /* offset of row t of a head in qkv and in out, of a query head in lse */
-    __device__ size_t qkv(int b, int t, int head) const
-    {
-        return (((size_t)b * (unsigned)T + (unsigned)t) * (unsigned)(NH + 2 * NKV) + (unsigned)head) *
-               (unsigned)HS;
-    }
-    __device__ size_t out(int b, int t, int head) const
-    {
-        return (((size_t)b * (unsigned)T + (unsigned)t) * (unsigned)NH + (unsigned)head) * (unsigned)HS;
-    }
-    __device__ size_t lse(int b, int head) const
-    {
-        return ((size_t)b * (unsigned)NH + (unsigned)head) * (unsigned)T;
-    }
-    __host__ __device__ int stride() const /* of a tile's rows in shared memory */
-    {
-        return HS | 1;
-    }
-};
+/* Floats from a row of a tile in shared memory to the next. */
+__host__ __device__ static constexpr int padded(int HS)
+{
+    return HS | 1;
+}
 
 /* tile (TILE, stride) = TILE rows of HS floats that lie `step` floats apart, of which `rows` exist; zeros for
  * the rest. */
@@ -125,13 +107,13 @@ __global__ void __launch_bounds__(BLOCK, 1)
 {
     enum { TILE = SIDE * R };
     SHARED_DYNAMIC(float, shared);
-    int stride = p.stride();
+    int stride = padded(p.HS);
     shared_pointer<float> queries = shared, keys = shared + TILE * stride,
                           scores = shared + 2 * TILE * stride;
     int y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
     int tile = (int)(gridDim.x - 1 - blockIdx.x); /* the longest first */
     int h = (int)blockIdx.y, b = (int)blockIdx.z, kv = p.NH + h / (p.NH / p.NKV), t0 = tile * TILE;
-    size_t step = (size_t)(p.NH + 2 * p.NKV) * (unsigned)p.HS;
+    size_t step = p.qkv_step();
     float sum[R][D], max[R], total[R];
 #pragma unroll
     for (int i = 0; i < R; i++) {
@@ -186,21 +168,6 @@ __global__ void __launch_bounds__(BLOCK, 1)
     }
 }
 
-/* D (B,NH,T) = dout · out, a warp a row. */
-__global__ void attention_row_products(float *__restrict__ products, const float *__restrict__ dout,
-                                       const float *__restrict__ out, struct attention_shape p)
-{
-    size_t row = (size_t)blockIdx.x * (BLOCK / 32) + threadIdx.x / 32;
-    if (row >= (size_t)p.B * (unsigned)p.T * (unsigned)p.NH) return;
-    int h = (int)(row % (unsigned)p.NH), lane = (int)threadIdx.x % 32;
-    size_t n = row / (unsigned)p.NH, at = row * (unsigned)p.HS;
-    float sum = 0;
-    for (int i = lane; i < p.HS; i += 32) sum += dout[at + (unsigned)i] * out[at + (unsigned)i];
-    sum = warp_sum(sum);
-    int b = (int)(n / (unsigned)p.T), t = (int)(n % (unsigned)p.T);
-    if (lane == 0) products[p.lse(b, h) + (unsigned)t] = sum;
-}
-
 /* What a backward block holds in shared memory. */
 struct backward_tiles {
     shared_pointer<float> q, dout, keys, values, weights; /* (TILE, stride) each; weights (TILE, TILE + 1) */
@@ -212,8 +179,8 @@ __device__ static inline void
 score_gradients(float (&prob)[R][R], float (&ds)[R][R], const struct backward_tiles &tiles, const float *lse,
                 const float *products, int t0, int u0, int y, int x, struct attention_shape p)
 {
-    tile_scores<R>(prob, tiles.q, tiles.keys, p.HS, p.stride(), y, x);
-    tile_scores<R>(ds, tiles.dout, tiles.values, p.HS, p.stride(), y, x);
+    tile_scores<R>(prob, tiles.q, tiles.keys, p.HS, padded(p.HS), y, x);
+    tile_scores<R>(ds, tiles.dout, tiles.values, p.HS, padded(p.HS), y, x);
 #pragma unroll
     for (int i = 0; i < R; i++) {
         int t = t0 + y + SIDE * i;
@@ -265,10 +232,10 @@ __global__ void __launch_bounds__(BLOCK, 1)
 {
     enum { TILE = SIDE * R };
     SHARED_DYNAMIC(float, shared);
-    int stride = p.stride(), y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
+    int stride = padded(p.HS), y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
     struct backward_tiles tiles = carve<TILE>(shared, stride);
     int u0 = (int)blockIdx.x * TILE, kv = (int)blockIdx.y, b = (int)blockIdx.z, group = p.NH / p.NKV;
-    size_t step = (size_t)(p.NH + 2 * p.NKV) * (unsigned)p.HS, out_step = (size_t)p.NH * (unsigned)p.HS;
+    size_t step = p.qkv_step(), out_step = p.out_step();
     float dk[R][D] = {}, dv[R][D] = {};
     tile_load<TILE>(tiles.keys, qkv + p.qkv(b, u0, p.NH + kv), step, p.T - u0, p.HS, stride, 1.0f);
     tile_load<TILE>(tiles.values, qkv + p.qkv(b, u0, p.NH + p.NKV + kv), step, p.T - u0, p.HS, stride, 1.0f);
@@ -300,11 +267,11 @@ __global__ void __launch_bounds__(BLOCK, 1)
 {
     enum { TILE = SIDE * R };
     SHARED_DYNAMIC(float, shared);
-    int stride = p.stride(), y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
+    int stride = padded(p.HS), y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
     struct backward_tiles tiles = carve<TILE>(shared, stride);
     int t0 = (int)(gridDim.x - 1 - blockIdx.x) * TILE, h = (int)blockIdx.y, b = (int)blockIdx.z,
         kv = p.NH + h / (p.NH / p.NKV);
-    size_t step = (size_t)(p.NH + 2 * p.NKV) * (unsigned)p.HS, out_step = (size_t)p.NH * (unsigned)p.HS;
+    size_t step = p.qkv_step(), out_step = p.out_step();
     float dq[R][D] = {};
     tile_load<TILE>(tiles.q, qkv + p.qkv(b, t0, h), step, p.T - t0, p.HS, stride, 1.0f);
     tile_load<TILE>(tiles.dout, dout + p.out(b, t0, h), out_step, p.T - t0, p.HS, stride, 1.0f);
@@ -322,11 +289,6 @@ __global__ void __launch_bounds__(BLOCK, 1)
     sums_store<R, D>(dqkv + p.qkv(b, t0, h), step, p.T - t0, dq, p.HS, y, x);
 }
 
-static struct attention_shape shape_of(int B, int T, int NH, int NKV, int HS)
-{
-    return {B, T, NH, NKV, HS, (float)(1.0 / sqrt((double)HS))};
-}
-
 /* Of a block: so many tiles of rows, and the tile of weights. */
 static constexpr size_t shared_bytes(int tiles, int tile, int stride)
 {
@@ -339,8 +301,8 @@ static void forward_launch(float *out, float *lse, const float *qkv, struct atte
                            struct stream *stream)
 {
     constexpr int TILE = SIDE * R;
-    static_assert(shared_bytes(2, TILE, SIDE * D | 1) <= SHARED_MOST);
-    size_t bytes = shared_bytes(2, TILE, p.stride());
+    static_assert(shared_bytes(2, TILE, padded(SIDE * D)) <= SHARED_MOST);
+    size_t bytes = shared_bytes(2, TILE, padded(p.HS));
     dim3 grid(block_count((size_t)p.T, TILE), (unsigned)p.NH, (unsigned)p.B);
     allow_shared(stream, attention_tile_forward<R, D>, bytes);
     LAUNCH((attention_tile_forward<R, D>), grid, BLOCK, bytes, stream, out, lse, qkv, p);
@@ -351,8 +313,8 @@ static void backward_launch(float *dqkv, const float *dout, const float *lse, co
                             const float *qkv, struct attention_shape p, struct stream *stream)
 {
     constexpr int TILE = SIDE * R;
-    static_assert(shared_bytes(4, TILE, SIDE * D | 1) <= SHARED_MOST);
-    size_t bytes = shared_bytes(4, TILE, p.stride());
+    static_assert(shared_bytes(4, TILE, padded(SIDE * D)) <= SHARED_MOST);
+    size_t bytes = shared_bytes(4, TILE, padded(p.HS));
     unsigned tiles = block_count((size_t)p.T, TILE);
     allow_shared(stream, attention_keys_backward<R, D>, bytes);
     allow_shared(stream, attention_queries_backward<R, D>, bytes);
@@ -369,18 +331,16 @@ static bool head_width_ok(int HS, struct stream *stream)
     return false;
 }
 
-void attention_forward(void *out_, float *lse, const void *qkv_, void *workspace, int B, int T, int NH,
-                       int NKV, int HS, struct stream *stream)
+void attention_forward(void *out_, float *lse, const void *qkv_, void *, int B, int T, int NH, int NKV,
+                       int HS, struct stream *stream)
 {
     float *out = (float *)out_;
     const float *qkv = (const float *)qkv_;
-    struct attention_shape p = shape_of(B, T, NH, NKV, HS);
+    struct attention_shape p = attention_shape_of(B, T, NH, NKV, HS);
     if (!head_width_ok(HS, stream)) return;
-    if (stream->precision == PRECISION_BF16) {
-        attention_bf16_forward(out_, lse, qkv_, workspace, B, T, NH, NKV, HS, stream);
-        return;
-    }
-    if (HS <= 64)
+    if (stream->precision == PRECISION_BF16)
+        attention_bf16_forward(out_, lse, qkv_, B, T, NH, NKV, HS, stream);
+    else if (HS <= 64)
         forward_launch<4, 4>(out, lse, qkv, p, stream);
     else if (HS <= 128)
         forward_launch<4, 8>(out, lse, qkv, p, stream);
@@ -388,23 +348,17 @@ void attention_forward(void *out_, float *lse, const void *qkv_, void *workspace
         forward_launch<2, 16>(out, lse, qkv, p, stream);
 }
 
-void attention_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse, const void *qkv_,
+void attention_backward(void *dqkv_, const void *dout_, const void *out, const float *lse, const void *qkv_,
                         void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream)
 {
-    float *dqkv = (float *)dqkv_;
-    const float *dout = (const float *)dout_;
-    const float *out = (const float *)out_;
-    const float *qkv = (const float *)qkv_;
-    struct attention_shape p = shape_of(B, T, NH, NKV, HS);
-    float *products = (float *)workspace; /* (B,NH,T) */
-    size_t rows = (size_t)B * (size_t)T * (size_t)NH;
+    float *dqkv = (float *)dqkv_, *products = (float *)workspace; /* (B,NH,T) */
+    const float *dout = (const float *)dout_, *qkv = (const float *)qkv_;
+    struct attention_shape p = attention_shape_of(B, T, NH, NKV, HS);
     if (!head_width_ok(HS, stream)) return;
-    if (stream->precision == PRECISION_BF16) {
-        attention_bf16_backward(dqkv_, dout_, out_, lse, qkv_, workspace, B, T, NH, NKV, HS, stream);
-        return;
-    }
-    LAUNCH(attention_row_products, block_count(rows, BLOCK / 32), BLOCK, 0, stream, products, dout, out, p);
-    if (HS <= 64)
+    attention_products(products, dout_, out, p, stream);
+    if (stream->precision == PRECISION_BF16)
+        attention_bf16_backward(dqkv_, dout_, out, lse, qkv_, workspace, B, T, NH, NKV, HS, stream);
+    else if (HS <= 64)
         backward_launch<4, 4>(dqkv, dout, lse, products, qkv, p, stream);
     else if (HS <= 128)
         backward_launch<2, 8>(dqkv, dout, lse, products, qkv, p, stream);

@@ -11,44 +11,17 @@
 #ifndef ANNEAL_KERNELS_ATTENTION_BF16_CUH
 #define ANNEAL_KERNELS_ATTENTION_BF16_CUH
 
-#include "kernels/attention_bf16.h"
-#include "kernels/device/cuda_device.cuh"
+#include "kernels/attention.cuh"
 #include "kernels/mma.cuh"
-
-typedef __nv_bfloat16 bf16;
 
 enum { WARPS = 4, THREADS = 32 * WARPS };
 
 #define LOG2_E 1.4426950408889634f
 #define LN_2   0.6931471805599453f
 
-struct attention_bf16_shape {
-    int B, T, NH, NKV, HS;
-    float scale;
+struct attention_bf16_shape : attention_shape {
     bool chunks; /* rows are whole chunks of 16 bytes on their boundary */
     bool pairs;  /* rows are whole pairs on a boundary of 4 bytes */
-    /* offset of row t of a head in qkv and in out, of a query head in lse */
-    __device__ size_t qkv(int b, int t, int head) const
-    {
-        return (((size_t)b * (unsigned)T + (unsigned)t) * (unsigned)(NH + 2 * NKV) + (unsigned)head) *
-               (unsigned)HS;
-    }
-    __device__ size_t out(int b, int t, int head) const
-    {
-        return (((size_t)b * (unsigned)T + (unsigned)t) * (unsigned)NH + (unsigned)head) * (unsigned)HS;
-    }
-    __device__ size_t lse(int b, int head) const
-    {
-        return ((size_t)b * (unsigned)NH + (unsigned)head) * (unsigned)T;
-    }
-    __device__ size_t qkv_step() const /* from a row to the next */
-    {
-        return (size_t)(NH + 2 * NKV) * (unsigned)HS;
-    }
-    __device__ size_t out_step() const
-    {
-        return (size_t)NH * (unsigned)HS;
-    }
 };
 
 /* Where chunk `chunk` of a row lies in a tile. */
@@ -241,13 +214,7 @@ static inline struct attention_bf16_shape attention_bf16_shape_of(int B, int T, 
 {
     uintptr_t places = 0;
     for (const void *tensor : tensors) places |= (uintptr_t)tensor;
-    return {B,
-            T,
-            NH,
-            NKV,
-            HS,
-            (float)(1.0 / sqrt((double)HS)),
-            HS % 8 == 0 && places % 16 == 0,
+    return {attention_shape_of(B, T, NH, NKV, HS), HS % 8 == 0 && places % 16 == 0,
             HS % 2 == 0 && places % 4 == 0};
 }
 

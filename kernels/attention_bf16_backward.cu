@@ -1,6 +1,7 @@
-/* Backward half of attention_bf16.h, in two passes, so that no sum needs atomics and each runs in one order:
- * over key tiles for dk and dv, over query tiles for dq. Both compute the probabilities again, which makes 7
- * products instead of 5; D = dout · out comes from a pass before them, one float a row in the workspace.
+/* The backward half of attention in bf16, in two passes, so that no sum needs atomics and each runs in one
+ * order: over key tiles for dk and dv, over query tiles for dq. Both compute the probabilities again, which
+ * makes 7 products instead of 5; D = dout · out comes from a pass before them, one float a row in the
+ * workspace.
  *
  * The pass over key tiles computes scores transposed, keys in rows: p and ds are then the left operands of
  * the products for dv and dk as they leave the tensor cores, and nothing passes through shared memory. A
@@ -30,36 +31,6 @@
  * for eight products, with which shared memory is busier than the tensor cores. */
 #include "kernels/attention_bf16.cuh"
 
-/* D (B,NH,T) = dout · out, a warp a row. */
-__global__ void attention_bf16_row_products(float *__restrict__ products, const bf16 *__restrict__ dout,
-                                            const bf16 *__restrict__ out, struct attention_bf16_shape p)
-{
-    size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
-    if (row >= (size_t)p.B * (unsigned)p.T * (unsigned)p.NH) return;
-    int h = (int)(row % (unsigned)p.NH), lane = (int)threadIdx.x % 32;
-    size_t n = row / (unsigned)p.NH, at = row * (unsigned)p.HS;
-    float sum = 0;
-    for (int i = lane * 8; i < p.HS; i += 32 * 8) { /* in the same order however the rows lie */
-        struct alignas(16) chunk {
-            bf16 at[8];
-        } x = {}, y = {};
-        if (p.chunks) {
-            x = *reinterpret_cast<const chunk *>(dout + at + (unsigned)i);
-            y = *reinterpret_cast<const chunk *>(out + at + (unsigned)i);
-        } else {
-            for (int j = 0; j < 8 && i + j < p.HS; j++) {
-                x.at[j] = dout[at + (unsigned)(i + j)];
-                y.at[j] = out[at + (unsigned)(i + j)];
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < 8; j++) sum += __bfloat162float(x.at[j]) * __bfloat162float(y.at[j]);
-    }
-    sum = warp_sum(sum);
-    int b = (int)(n / (unsigned)p.T), t = (int)(n % (unsigned)p.T);
-    if (lane == 0) products[p.lse(b, h) + (unsigned)t] = sum;
-}
-
 /* Where a block of the pass over keys is: query tile t0 of head h. */
 struct queries_place {
     int h, t0;
@@ -86,7 +57,7 @@ __global__ void __launch_bounds__(THREADS)
     zero(dk);
     zero(dv);
 
-    auto load = [&](struct queries_place at, int stage) {
+    auto load_queries = [&](struct queries_place at, int stage) {
         int rows = p.T - at.t0;
         size_t first = p.lse(b, at.h) + (unsigned)at.t0;
         tile_copy<D, BM>(queries + stage * BM * D, qkv + p.qkv(b, at.t0, at.h), p.qkv_step(), rows, p);
@@ -104,13 +75,13 @@ __global__ void __launch_bounds__(THREADS)
     struct queries_place at = {kv * group, u0}, next;
     tile_copy<D, BN>(keys, qkv + p.qkv(b, u0, p.NH + kv), p.qkv_step(), p.T - u0, p);
     tile_copy<D, BN>(values, qkv + p.qkv(b, u0, p.NH + p.NKV + kv), p.qkv_step(), p.T - u0, p);
-    load(at, 0);
+    load_queries(at, 0);
     copy_wait<0>();
     __syncthreads();
 
     for (int stage = 0; at.h < (kv + 1) * group; at = next, stage ^= 1) {
         next = at.t0 + BM < p.T ? queries_place{at.h, at.t0 + BM} : queries_place{at.h + 1, u0};
-        if (next.h < (kv + 1) * group) load(next, stage ^ 1);
+        if (next.h < (kv + 1) * group) load_queries(next, stage ^ 1);
         if (at.t0 + BM > u0 + row) { /* else no query of the tile sees a key of the warp */
             float s[MT][NT][4], ds[MT][NT][4];
             shared_pointer<float> of = statistics + stage * 2 * BM;
@@ -258,9 +229,7 @@ void attention_bf16_backward(void *dqkv_, const void *dout_, const void *out_, c
     bf16 *dqkv = (bf16 *)dqkv_;
     const bf16 *dout = (const bf16 *)dout_, *out = (const bf16 *)out_, *qkv = (const bf16 *)qkv_;
     struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, {dqkv, dout, out, qkv});
-    float *products = (float *)workspace; /* (B,NH,T) */
-    size_t rows = (size_t)B * (size_t)T * (size_t)NH;
-    LAUNCH(attention_bf16_row_products, block_count(rows, WARPS), THREADS, 0, stream, products, dout, out, p);
+    const float *products = (const float *)workspace; /* (B,NH,T) */
     if (HS <= 32)
         backward_launch<32, 2, 32, 1, 2, 32>(dqkv, dout, lse, products, qkv, p, stream);
     else if (HS <= 64)

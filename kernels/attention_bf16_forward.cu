@@ -1,6 +1,6 @@
-/* Forward half of attention_bf16.h: a block is one tile of BM queries of one head, a warp 16·MT of its rows.
- * It walks the key tiles up to the diagonal in ascending order, with an online softmax whose statistics live
- * in registers; keys and values of the next tile arrive while it computes, with one barrier a tile.
+/* The forward half of attention in bf16: a block is one tile of BM queries of one head, a warp 16·MT of its
+ * rows. It walks the key tiles up to the diagonal in ascending order, with an online softmax whose statistics
+ * live in registers; keys and values of the next tile arrive while it computes, with one barrier a tile.
  *
  * Work: 4·HS operations a score, 2·B·NH·T²·HS in all with the half above the diagonal left out. A block reads
  * 4·HS bytes a key for BM queries: BM operations a byte, from the second-level cache mostly, as the tiles of
@@ -126,13 +126,12 @@ static void forward_launch(bf16 *out, float *lse, const bf16 *qkv, struct attent
     LAUNCH((attention_bf16_tile_forward<D, MT, BN>), grid, THREADS, bytes, stream, out, lse, qkv, p);
 }
 
-void attention_bf16_forward(void *out_, float *lse, const void *qkv_, void *workspace, int B, int T, int NH,
-                            int NKV, int HS, struct stream *stream)
+void attention_bf16_forward(void *out_, float *lse, const void *qkv_, int B, int T, int NH, int NKV, int HS,
+                            struct stream *stream)
 {
     bf16 *out = (bf16 *)out_;
     const bf16 *qkv = (const bf16 *)qkv_;
     struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, {out, qkv, qkv, qkv});
-    (void)workspace;
     if (HS <= 32)
         forward_launch<32, 2, 64>(out, lse, qkv, p, stream);
     else if (HS <= 64)

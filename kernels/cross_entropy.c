@@ -30,28 +30,37 @@ static inline void merge(float *max, double *total, float more_max, float more)
     *total += more * exp((double)more_max - *max);
 }
 
+/* The log-sum-exp of row (V). keep: each block becomes exp(x − its base), for which bases has room. */
+__attribute__((always_inline)) static inline double row_lse(float *row, int V, bool keep, float *bases)
+{
+    int length = block_length(V);
+    float max = -INFINITY;
+    double total = 0;
+    for (int start = 0, block = 0; start < V; start += length, block++) {
+        int count = V - start < length ? V - start : length;
+        float *x = row + start;
+        float top = simd_max(x, count), part = 0;
+        float base = top > -INFINITY ? top : 0.0f;
+#pragma omp simd reduction(+ : part)
+        for (int i = 0; i < count; i++) {
+            float e = simd_exp_softmax(x[i] - base);
+            if (keep) x[i] = e;
+            part += e;
+        }
+        if (keep) bases[block] = base;
+        merge(&max, &total, base, part);
+    }
+    return log(total) + max;
+}
+
 void cross_entropy_forward(float *losses, const void *logits_, const int32_t *targets, int N, int V,
                            struct stream *stream)
 {
     const float *logits = logits_;
-    int length = block_length(V);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         const float *row = logits + (size_t)n * V;
-        losses[n] = 0;
-        if (targets[n] < 0) continue;
-        float max = -INFINITY;
-        double total = 0;
-        for (int start = 0; start < V; start += length) {
-            int count = V - start < length ? V - start : length;
-            const float *x = row + start;
-            float top = simd_max(x, count), part = 0;
-            float base = top > -INFINITY ? top : 0.0f;
-#pragma omp simd reduction(+ : part)
-            for (int i = 0; i < count; i++) part += simd_exp_softmax(x[i] - base);
-            merge(&max, &total, base, part);
-        }
-        losses[n] = (float)(log(total) + max - row[targets[n]]);
+        losses[n] = targets[n] < 0 ? 0 : (float)(row_lse((float *)row, V, false, NULL) - row[targets[n]]);
     }
 }
 
@@ -68,23 +77,8 @@ void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *ta
             memset(row, 0, (size_t)V * sizeof(float));
             continue;
         }
-        float bases[BLOCKS_MAX], max = -INFINITY, target = row[targets[n]];
-        double total = 0;
-        for (int start = 0, block = 0; start < V; start += length, block++) {
-            int count = V - start < length ? V - start : length;
-            float *x = row + start;
-            float top = simd_max(x, count), part = 0;
-            float base = top > -INFINITY ? top : 0.0f;
-#pragma omp simd reduction(+ : part)
-            for (int i = 0; i < count; i++) {
-                float e = simd_exp_softmax(x[i] - base);
-                x[i] = e;
-                part += e;
-            }
-            bases[block] = base;
-            merge(&max, &total, base, part);
-        }
-        double lse = log(total) + max;
+        float bases[BLOCKS_MAX], target = row[targets[n]];
+        double lse = row_lse(row, V, true, bases);
         losses[n] = (float)(lse - target);
         for (int start = 0, block = 0; start < V; start += length, block++) {
             int count = V - start < length ? V - start : length;

@@ -52,11 +52,7 @@ void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int 
             }
         }
 #pragma omp for schedule(static)
-        for (int c = 0; c < C; c++) {
-            double total = 0;
-            for (int chunk = 0; chunk < chunks; chunk++) total += partial[(size_t)chunk * C + c];
-            dbias[c] = (float)(dbias[c] + total);
-        }
+        for (int c = 0; c < C; c++) chunks_add(dbias + c, partial + c, chunks, C);
     }
 }
 

@@ -19,6 +19,10 @@ void linear_cross_entropy(const struct backend *backend, float *losses, void *dx
         int rows = N - start < chunk_rows ? N - start : chunk_rows;
         struct matrix chunk = rows_from(x, start, C, precision);
         backend->gemm(logits, chunk, weight, rows, V, C, false, true, false, stream);
+        if (!control) {
+            backend->cross_entropy_forward(losses + start, logits.at, targets + start, rows, V, stream);
+            continue;
+        }
         backend->cross_entropy_fused(losses + start, logits.at, targets + start, control, rows, V, stream);
         if (dx)
             backend->gemm(rows_from(dx, start, C, precision), logits, weight, rows, C, V, false, false, false,
@@ -27,23 +31,4 @@ void linear_cross_entropy(const struct backend *backend, float *losses, void *dx
             backend->gemm(matrix_view(dweight, ELEMENT_FP32, C), logits, chunk, V, C, rows, true, false, true,
                           stream);
     }
-}
-
-void linear_cross_entropy_forward(const struct backend *backend, float *losses, const void *x,
-                                  struct matrix weight, const int32_t *targets, int chunk_rows,
-                                  void *workspace, int N, int C, int V, enum precision precision,
-                                  struct stream *stream)
-{
-    struct matrix logits = rows_from(workspace, 0, V, precision); /* (rows,V) */
-    for (int start = 0; start < N; start += chunk_rows) {
-        int rows = N - start < chunk_rows ? N - start : chunk_rows;
-        backend->gemm(logits, rows_from(x, start, C, precision), weight, rows, V, C, false, true, false,
-                      stream);
-        backend->cross_entropy_forward(losses + start, logits.at, targets + start, rows, V, stream);
-    }
-}
-
-size_t linear_cross_entropy_workspace(int chunk_rows, int V, enum precision precision)
-{
-    return (size_t)chunk_rows * (size_t)V * precision_bytes(precision);
 }

@@ -13,20 +13,11 @@
 
 /* losses (N) =, dx (N,C) =, dweight (V,C) +=, in a stream of this precision; both gradients are those of
  * loss_scale · Σ losses, the scale that of `control` in device memory. dx NULL, dweight NULL: that gradient
- * is not computed. workspace: linear_cross_entropy_workspace(chunk_rows, V) bytes on the device. Nothing
- * aliases. */
+ * is not computed. control NULL: neither is, only the losses. workspace: chunk_rows rows of V logits on the
+ * device. Nothing aliases. */
 void linear_cross_entropy(const struct backend *backend, float *losses, void *dx, float *dweight,
                           const void *x, struct matrix weight, const int32_t *targets,
                           const struct step_control *control, int chunk_rows, void *workspace, int N, int C,
                           int V, enum precision precision, struct stream *stream);
-
-/* losses (N) = only, for evaluation. The same workspace. */
-void linear_cross_entropy_forward(const struct backend *backend, float *losses, const void *x,
-                                  struct matrix weight, const int32_t *targets, int chunk_rows,
-                                  void *workspace, int N, int C, int V, enum precision precision,
-                                  struct stream *stream);
-
-/* Bytes: chunk_rows rows of logits. */
-size_t linear_cross_entropy_workspace(int chunk_rows, int V, enum precision precision);
 
 #endif

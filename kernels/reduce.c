@@ -5,8 +5,19 @@
 
 #include "kernels/device/cpu_device.h"
 
-static double partials_total(const double *partial, size_t chunks)
+/* Inlined for each value of `squares`, which the loop does not ask for then. */
+__attribute__((always_inline)) static inline double total_of(const float *x, size_t n, bool squares,
+                                                             double *partial, int threads)
 {
+    size_t chunks = reduce_chunk_count(n);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t chunk = 0; chunk < chunks; chunk++) {
+        size_t start = chunk * REDUCE_CHUNK, end = n - start < REDUCE_CHUNK ? n : start + REDUCE_CHUNK;
+        double total = 0;
+#pragma omp simd reduction(+ : total)
+        for (size_t i = start; i < end; i++) total += squares ? (double)x[i] * (double)x[i] : (double)x[i];
+        partial[chunk] = total;
+    }
     double total = 0;
     for (size_t i = 0; i < chunks; i++) total += partial[i];
     return total;
@@ -14,32 +25,13 @@ static double partials_total(const double *partial, size_t chunks)
 
 void sum(double *out, const float *x, size_t n, bool accumulate, void *workspace, struct stream *stream)
 {
-    double *partial = workspace;
-    size_t chunks = reduce_chunk_count(n);
-#pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (size_t chunk = 0; chunk < chunks; chunk++) {
-        size_t start = chunk * REDUCE_CHUNK, end = n - start < REDUCE_CHUNK ? n : start + REDUCE_CHUNK;
-        double total = 0;
-#pragma omp simd reduction(+ : total)
-        for (size_t i = start; i < end; i++) total += (double)x[i];
-        partial[chunk] = total;
-    }
-    *out = partials_total(partial, chunks) + (accumulate ? *out : 0);
+    double total = total_of(x, n, false, workspace, stream->threads);
+    *out = total + (accumulate ? *out : 0);
 }
 
 void sum_of_squares(double *out, const float *x, size_t n, void *workspace, struct stream *stream)
 {
-    double *partial = workspace;
-    size_t chunks = reduce_chunk_count(n);
-#pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (size_t chunk = 0; chunk < chunks; chunk++) {
-        size_t start = chunk * REDUCE_CHUNK, end = n - start < REDUCE_CHUNK ? n : start + REDUCE_CHUNK;
-        double total = 0;
-#pragma omp simd reduction(+ : total)
-        for (size_t i = start; i < end; i++) total += (double)x[i] * (double)x[i];
-        partial[chunk] = total;
-    }
-    *out = partials_total(partial, chunks);
+    *out = total_of(x, n, true, workspace, stream->threads);
 }
 
 void clip_norm(struct clip_state *out, const double *squares, float max_norm, struct stream *stream)

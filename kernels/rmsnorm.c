@@ -18,18 +18,10 @@ static inline float row_rstd(const float *x, int C, float eps)
     return 1.0f / sqrtf((float)(simd_dot(x, x, NULL, C) / C + (double)eps));
 }
 
-void rmsnorm_forward(void *out_, float *rstd, const void *x_, const void *weight_, int N, int C, float eps,
+void rmsnorm_forward(void *out, float *rstd, const void *x, const void *weight, int N, int C, float eps,
                      struct stream *stream)
 {
-    float *out = out_;
-    const float *x = x_, *weight = weight_;
-#pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (int n = 0; n < N; n++) {
-        const float *row = x + (size_t)n * C;
-        float r = row_rstd(row, C, eps);
-        row_scale(out + (size_t)n * C, row, weight, r, C);
-        rstd[n] = r;
-    }
+    rmsnorm_residual_forward((void *)x, out, rstd, x, NULL, weight, N, C, eps, stream);
 }
 
 void rmsnorm_residual_forward(void *sum_, void *out_, float *rstd, const void *x_, const void *delta_,
@@ -41,9 +33,11 @@ void rmsnorm_residual_forward(void *sum_, void *out_, float *rstd, const void *x
     for (int n = 0; n < N; n++) {
         size_t at = (size_t)n * C;
         float *row = sum + at;
-        const float *a = x + at, *b = delta + at;
+        if (delta != NULL) { /* else sum is x */
+            const float *a = x + at, *b = delta + at;
 #pragma omp simd
-        for (int c = 0; c < C; c++) row[c] = a[c] + b[c];
+            for (int c = 0; c < C; c++) row[c] = a[c] + b[c];
+        }
         float r = row_rstd(row, C, eps);
         row_scale(out + at, row, weight, r, C);
         rstd[n] = r;
@@ -87,10 +81,6 @@ void rmsnorm_backward(void *dx_, float *dweight, const void *dout_, const void *
             }
         }
 #pragma omp for schedule(static)
-        for (int c = 0; c < (dweight ? C : 0); c++) {
-            double total = 0;
-            for (int chunk = 0; chunk < chunks; chunk++) total += partial[(size_t)chunk * C + c];
-            dweight[c] = (float)(dweight[c] + total);
-        }
+        for (int c = 0; c < (dweight ? C : 0); c++) chunks_add(dweight + c, partial + c, chunks, C);
     }
 }

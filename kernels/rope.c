@@ -117,10 +117,8 @@ void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, cons
         }
 #pragma omp for schedule(static)
         for (int i = 0; i < 2 * HS; i++) {
-            double total = 0;
-            for (int chunk = 0; chunk < chunks; chunk++) total += partial[(size_t)chunk * 2 * HS + i];
             float *dw = i < HS ? dq_weight : dk_weight;
-            if (dw) dw[i % HS] = (float)(dw[i % HS] + total);
+            if (dw) chunks_add(dw + i % HS, partial + i, chunks, 2 * HS);
         }
     }
 }

@@ -159,9 +159,9 @@ static void loss(const struct pass *p, const int32_t *targets)
 {
     network_enter(p->net, PHASE_FORWARD, -1);
     p->net->where.weight = WEIGHT_HEAD;
-    linear_cross_entropy_forward(p->k, THE(LOSSES), THE(NORM), linear_view(p->net, &p->net->model->head),
-                                 targets, p->net->plan->loss_chunk, THE(LOGITS), p->N, p->C, p->V,
-                                 p->net->plan->input.precision, p->s);
+    linear_cross_entropy(p->k, THE(LOSSES), NULL, NULL, THE(NORM), linear_view(p->net, &p->net->model->head),
+                         targets, NULL, p->net->plan->loss_chunk, THE(LOGITS), p->N, p->C, p->V,
+                         p->net->plan->input.precision, p->s);
     CALL(sum, THE(LOSS_SUM), THE(LOSSES), (size_t)p->N, false, THE(SCRATCH));
 }
 

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "core/network/record.h"
-#include "kernels/linear_cross_entropy.h"
 #include "kernels/optimizers.h"
 
 /* STEP_CALLS_BESIDE: what a profiled step shows and the passes do not call: batches, the update, the result.

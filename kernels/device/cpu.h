@@ -1,5 +1,5 @@
-/* The CPU backend's choice: which instruction set's table to use. The tables are the same sources compiled
- * several times; see KERNEL_SRC in the Makefile. */
+/* What the CPU computes with: which instruction set's table, and which of its kernels OpenBLAS should use.
+ * The tables are the same sources compiled several times; see KERNEL_SRC in the Makefile. */
 #ifndef ANNEAL_KERNELS_DEVICE_CPU_H
 #define ANNEAL_KERNELS_DEVICE_CPU_H
 
@@ -12,5 +12,15 @@ const struct backend *cpu_backend_for(const char *isa);
 /* Name of the instruction set cpu_backend() chose. The environment variable ANNEAL_CPU_ISA chooses another
  * one, if the processor has it. */
 const char *cpu_isa(void);
+
+/* OpenBLAS knows processors by family and model, and takes one that came after it for one of the oldest: with
+ * the release of Debian 12 a Xeon with AVX-512 then multiplies matrices with SSE3. What a processor can do is
+ * known without its name. Returns the name for $OPENBLAS_CORETYPE, which is read before main; NULL: OpenBLAS
+ * has chosen well, or nothing better is known. Static text. */
+const char *blas_core(void);
+
+/* The same for an OpenBLAS that has chosen `chosen`, on a processor with AVX2 and FMA, or with AVX-512 too.
+ */
+const char *blas_core_instead(const char *chosen, bool avx2, bool avx512);
 
 #endif

@@ -27,4 +27,12 @@ struct stream {
 #define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);
 #include "kernels/operations.def"
 
+/* *total += the partial sums of row chunks, each `stride` behind the one before */
+static inline void chunks_add(float *total, const float *partial, int chunks, int stride)
+{
+    double sum = 0;
+    for (int chunk = 0; chunk < chunks; chunk++) sum += partial[(size_t)chunk * stride];
+    *total = (float)(*total + sum);
+}
+
 #endif

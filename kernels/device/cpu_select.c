@@ -5,9 +5,11 @@
  * table. */
 #include "kernels/device/cpu.h"
 
+#include <cblas.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -58,12 +60,28 @@ const char *cpu_isa(void)
     const char *wish = getenv("ANNEAL_CPU_ISA");
     for (size_t i = 0; wish != NULL && i < 3; i++)
         if (strcmp(wish, best_first[i]) == 0 && cpu_backend_for(wish) != NULL) return best_first[i];
-    for (size_t i = 0; i < 2; i++)
-        if (cpu_backend_for(best_first[i]) != NULL) return best_first[i];
-    return "baseline";
+    size_t best = 0;
+    while (cpu_backend_for(best_first[best]) == NULL) best++;
+    return best_first[best];
 }
 
 const struct backend *cpu_backend(void)
 {
     return cpu_backend_for(cpu_isa());
+}
+
+const char *blas_core_instead(const char *chosen, bool avx2, bool avx512)
+{
+    static const char *const with_avx2[] = {"Haswell",        "Zen", "Excavator", "SkylakeX", "Cooperlake",
+                                            "SapphireRapids", "Zen4"};
+    if (!avx2) return NULL;
+    for (size_t i = 0; i < sizeof with_avx2 / sizeof *with_avx2; i++)
+        if (strcasecmp(chosen, with_avx2[i]) == 0) return NULL;
+    return avx512 ? "SkylakeX" : "Haswell";
+}
+
+const char *blas_core(void)
+{
+    return blas_core_instead(openblas_get_corename(), cpu_backend_for("v3") != NULL,
+                             cpu_backend_for("v4") != NULL);
 }

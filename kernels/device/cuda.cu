@@ -46,21 +46,23 @@ static enum status inspect(struct cuda_driver_report *out, struct err *err)
     return STATUS_OK;
 }
 
-static enum chip_source peaks(const cudaDeviceProp *properties, int index, double out[PRECISIONS])
+static bool peaks(const cudaDeviceProp *properties, int index, double out[PRECISIONS])
 {
     int kilohertz = 0;
     if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, index) != cudaSuccess) kilohertz = 0;
     struct chip chip = {properties->name, properties->major, properties->minor,
                         properties->multiProcessorCount, kilohertz * 1e3};
-    return chip_peaks(&chip, out);
+    return chip_peaks(&chip, out) == CHIP_PUBLISHED;
 }
 
 /* As NVIDIA's own tools write it: GPU-8-4-4-4-12 hexadecimal digits. */
 static void write_uuid(const cudaDeviceProp *properties, char *out, size_t size)
 {
-    const unsigned char *b = (const unsigned char *)&properties->uuid;
-    snprintf(out, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-             b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    size_t used = (size_t)snprintf(out, size, "GPU");
+    for (int i = 0; i < 16; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%02x",
+                                 i == 0 || (i >= 4 && i <= 10 && i % 2 == 0) ? "-" : "",
+                                 (unsigned char)properties->uuid.bytes[i]);
 }
 
 /* Whether it answers, and how much of it is free; makes it the current device. */
@@ -77,24 +79,31 @@ static cudaError_t free_memory(int index, int64_t *out)
 static enum status inspect_device(int index, struct cuda_device_report *out, struct err *err)
 {
     cudaDeviceProp properties;
+    struct device_info *info = &out->info;
+    int watched = 0; /* kernels are ended after a while where somebody looks at a screen */
     memset(out, 0, sizeof *out);
     cudaError_t error = cudaGetDeviceProperties(&properties, index);
     if (error != cudaSuccess)
         return err_set(err, STATUS_FAILED, "GPU %d does not describe itself: %s", index,
                        cudaGetErrorString(error));
-    snprintf(out->name, sizeof out->name, "%.255s", properties.name);
-    write_uuid(&properties, out->uuid, sizeof out->uuid);
-    out->total_bytes = (int64_t)properties.totalGlobalMem;
+    snprintf(info->name, sizeof info->name, "%.90s", properties.name);
+    snprintf(info->short_name, sizeof info->short_name, "cuda:%d", index);
+    write_uuid(&properties, info->uuid, sizeof info->uuid);
+    info->total_bytes = (int64_t)properties.totalGlobalMem;
+    info->best = PRECISION_BF16; /* tensor cores of every device that there is code for have it */
+    info->max_head_dim = WIDEST_HEAD;
+    info->has_display =
+        cudaDeviceGetAttribute(&watched, cudaDevAttrKernelExecTimeout, index) == cudaSuccess && watched;
     out->major = properties.major;
     out->minor = properties.minor;
-    out->peak_published = peaks(&properties, index, out->peak_flops) == CHIP_PUBLISHED;
+    out->peak_published = peaks(&properties, index, info->peak_flops);
     if (properties.major < OLDEST_MAJOR) {
         snprintf(out->why_not, sizeof out->why_not,
                  "%.100s has compute capability %d.%d, this build has code for %d.0 and newer",
                  properties.name, properties.major, properties.minor, OLDEST_MAJOR);
         return STATUS_OK;
     }
-    error = free_memory(index, &out->free_bytes);
+    error = free_memory(index, &info->available_bytes);
     if (error != cudaSuccess)
         snprintf(out->why_not, sizeof out->why_not, "%.100s cannot be opened: %.60s", properties.name,
                  cudaGetErrorString(error));
@@ -102,27 +111,27 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
 }
 
 /* Of several none of which can be used, the first one's reason stands for all. */
-static enum status choose_device(int *index, struct cuda_device_report *out, struct err *err)
+static enum status find_device(int *index, struct cuda_device_report *out, struct err *err)
 {
     struct cuda_driver_report driver;
-    struct cuda_device_report report;
-    struct err first = {};
+    struct err why, first = {};
     enum status status = inspect(&driver, err);
     if (status) return status;
-    for (int i = 0; i < driver.devices; i++) {
-        struct err why = {};
-        status = inspect_device(i, &report, &why);
-        if (!status && report.why_not[0] != '\0') status = err_set(&why, STATUS_FAILED, "%s", report.why_not);
+    if (*index >= driver.devices)
+        return err_set(err, STATUS_USAGE, "there is no GPU %d (the driver shows %d, counted from 0)", *index,
+                       driver.devices);
+    int i = *index < 0 ? 0 : *index, count = *index < 0 ? driver.devices : 1;
+    for (int tried = 0; tried < count; tried++, i++) {
+        status = inspect_device(i, out, &why);
+        if (!status && out->why_not[0] != '\0') status = err_set(&why, STATUS_FAILED, "%s", out->why_not);
         if (!status) {
             *index = i;
-            *out = report;
             return STATUS_OK;
         }
-        if (i == 0) first = why;
+        if (tried == 0) first = why;
     }
-    if (driver.devices == 1) return err_set(err, STATUS_FAILED, "%s", first.text);
-    return err_set(err, STATUS_FAILED, "none of the %d GPUs can be used; the first: %s", driver.devices,
-                   first.text);
+    if (count == 1) return err_set(err, STATUS_FAILED, "%s", first.text);
+    return err_set(err, STATUS_FAILED, "none of the %d GPUs can be used; the first: %s", count, first.text);
 }
 
 /* ---- device ---- */
@@ -135,25 +144,10 @@ void device_close(struct device *device)
     free(device);
 }
 
-/* The one with this number, whether or not another could be used. */
-static enum status demand_device(int index, struct cuda_device_report *out, struct err *err)
-{
-    struct cuda_driver_report driver;
-    enum status status = inspect(&driver, err);
-    if (status) return status;
-    if (index >= driver.devices)
-        return err_set(err, STATUS_USAGE, "there is no GPU %d (the driver shows %d, counted from 0)", index,
-                       driver.devices);
-    status = inspect_device(index, out, err);
-    if (!status && out->why_not[0] != '\0') status = err_set(err, STATUS_FAILED, "%s", out->why_not);
-    return status;
-}
-
-enum status device_open(int index, int threads, struct device **out, struct err *err)
+enum status device_open(int index, int, struct device **out, struct err *err)
 {
     struct cuda_device_report report;
-    (void)threads; /* of the CPU */
-    enum status status = index < 0 ? choose_device(&index, &report, err) : demand_device(index, &report, err);
+    enum status status = find_device(&index, &report, err);
     if (status) {
         err_prefix(err, "cuda");
         return status;
@@ -161,14 +155,11 @@ enum status device_open(int index, int threads, struct device **out, struct err 
     struct device *device = (struct device *)calloc(1, sizeof *device);
     if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for the device's handle");
     device->index = index;
-    int watched = 0; /* kernels are ended after a while where somebody looks at a screen */
-    if (cudaDeviceGetAttribute(&watched, cudaDevAttrKernelExecTimeout, index) != cudaSuccess) watched = 0;
-    device->has_display = watched != 0;
-    memcpy(device->peak_flops, report.peak_flops, sizeof device->peak_flops);
+    device->info = report.info;
     cudaError_t error = cudaGetDeviceProperties(&device->properties, index);
-    if (error == cudaSuccess) error = free_memory(index, &device->available_bytes);
+    if (error == cudaSuccess) error = free_memory(index, &device->info.available_bytes);
     if (error != cudaSuccess)
-        status = err_set(err, STATUS_FAILED, "cuda: %s cannot be opened: %s", report.name,
+        status = err_set(err, STATUS_FAILED, "cuda: %s cannot be opened: %s", report.info.name,
                          cudaGetErrorString(error));
     if (!status) {
         cublasStatus_t blas = cublasLtCreate(&device->blas);
@@ -188,17 +179,8 @@ enum status device_open(int index, int threads, struct device **out, struct err 
 
 void device_describe(struct device *device, struct device_info *out)
 {
-    memset(out, 0, sizeof *out);
-    snprintf(out->name, sizeof out->name, "%.90s", device->properties.name);
-    snprintf(out->short_name, sizeof out->short_name, "cuda:%d", device->index);
-    write_uuid(&device->properties, out->uuid, sizeof out->uuid);
-    out->total_bytes = (int64_t)device->properties.totalGlobalMem;
-    if (!device->lost) free_memory(device->index, &device->available_bytes); /* others come and go */
-    out->available_bytes = device->available_bytes;
-    out->has_display = device->has_display;
-    memcpy(out->peak_flops, device->peak_flops, sizeof out->peak_flops);
-    out->best = PRECISION_BF16; /* tensor cores of every device that there is code for have it */
-    out->max_head_dim = WIDEST_HEAD;
+    if (!device->lost) free_memory(device->index, &device->info.available_bytes); /* others come and go */
+    *out = device->info;
 }
 
 /* ---- memory ---- */
@@ -361,5 +343,5 @@ const struct cuda_plugin cuda_plugin = {
     .table = &cuda_table,
     .inspect = inspect,
     .inspect_device = inspect_device,
-    .choose_device = choose_device,
+    .find_device = find_device,
 };

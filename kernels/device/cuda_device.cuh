@@ -29,9 +29,7 @@ struct gemm_cache; /* gemm.cu */
 struct device {
     int index;
     cudaDeviceProp properties;
-    double peak_flops[PRECISIONS]; /* see chip.h */
-    int64_t available_bytes;       /* when it was last described */
-    bool has_display;
+    struct device_info info; /* as it was last described */
     cublasLtHandle_t blas;
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
     cudaMemPool_t pool;

@@ -69,10 +69,10 @@ enum status cuda_backend_open(const struct backend **out, struct err *err)
     void *library;
     const struct cuda_plugin *plugin;
     struct cuda_device_report device;
-    int index;
+    int index = DEVICE_FIRST;
     enum status status = open_library(&library, &plugin, err);
     if (status) return status;
-    status = plugin->choose_device(&index, &device, err);
+    status = plugin->find_device(&index, &device, err);
     if (status)
         close_without_driver(library, plugin);
     else

@@ -9,13 +9,10 @@
 
 /* A device as the driver describes it, whether or not it can be used. */
 struct cuda_device_report {
-    char name[256];
-    char uuid[48];                   /* "GPU-…" */
-    int64_t total_bytes, free_bytes; /* free: of a device that can be used */
-    int major, minor;                /* compute capability */
-    double peak_flops[PRECISIONS];   /* see chip.h; 0: unknown, or it does not compute in it */
-    bool peak_published;             /* by NVIDIA for this chip; else from its multiprocessors and clock */
-    char why_not[200];               /* empty: it can be used; else one sentence */
+    struct device_info info;
+    int major, minor;    /* compute capability */
+    bool peak_published; /* by NVIDIA for this chip; else from its multiprocessors and clock: see chip.h */
+    char why_not[200];   /* empty: it can be used; else one sentence */
 };
 
 /* What the driver says about itself. */
@@ -33,9 +30,9 @@ struct cuda_plugin {
      */
     enum status (*inspect)(struct cuda_driver_report *out, struct err *err);
     enum status (*inspect_device)(int index, struct cuda_device_report *out, struct err *err);
-    /* The first device that can be used, which is the table's DEVICE_FIRST; else the sentence.
+    /* The device with this number, or DEVICE_FIRST, the first that can be used; else the sentence.
      * CUDA_VISIBLE_DEVICES orders and hides devices. */
-    enum status (*choose_device)(int *index, struct cuda_device_report *out, struct err *err);
+    enum status (*find_device)(int *index, struct cuda_device_report *out, struct err *err);
 };
 
 /* Opens the plugin; it stays open until the process ends. STATUS_NOT_FOUND: there is none. */

@@ -23,7 +23,7 @@ export C_FLAGS="-std=c17 -D_GNU_SOURCE -O3 -g -ffp-contract=fast -fno-math-errno
 # What core/ needs of other libraries is not needed here; of the rest the linker takes what it wants from an archive.
 core=$(grep -LE '#include <(jansson|ini|xxhash|pcre2|utf8proc|sqlite3|csv)' $(ls core/*/*.c | grep -v ^core/base/))
 base=$(ls core/base/*.c)
-twins=$(ls kernels/*.c kernels/device/*.c | grep -v -e kernels/device/cpu_select.c -e kernels/device/blas_core.c)
+twins=$(ls kernels/*.c kernels/device/*.c | grep -v kernels/device/cpu_select.c)
 bench=tests/bench/bench_allocator.c
 plain="tests/gpu/plain/one_isa.c tests/gpu/plain_sgemm.c"
 check=$(ls tests/gpu/*.c | grep -v -e /test_ -e /plain_sgemm)

@@ -142,7 +142,7 @@ static void show_peaks(const struct cuda_device_report *report)
     static const enum precision order[] = {PRECISION_BF16, PRECISION_TF32, PRECISION_FP32};
     int shown = 0;
     for (int i = 0; i < PRECISIONS; i++) {
-        double peak = report->peak_flops[order[i]];
+        double peak = report->info.peak_flops[order[i]];
         if (peak <= 0) continue;
         printf(", %.1f %s%s", peak / 1e12, shown++ ? "" : "TFLOP/s ", precision_name(order[i]));
     }
@@ -160,16 +160,16 @@ static bool show_gpu(const struct cuda_plugin *plugin, const struct cuda_driver_
         return false;
     }
     bool usable = report.why_not[0] == '\0';
-    printf("cuda:%-3d %s, %s", index, report.name, TEXT_BYTES(report.total_bytes));
-    if (usable) printf(" (%s free)", TEXT_BYTES(report.free_bytes));
+    printf("cuda:%-3d %s, %s", index, report.info.name, TEXT_BYTES(report.info.total_bytes));
+    if (usable) printf(" (%s free)", TEXT_BYTES(report.info.available_bytes));
     printf(", compute capability %d.%d, driver for CUDA %d.%d", report.major, report.minor,
            driver->driver / 1000, driver->driver % 1000 / 10);
     show_peaks(&report);
     putchar('\n');
     if (!usable) printf("         cannot be used: %s\n", report.why_not);
-    reserved.rows = memory_share_list(report.uuid, &reserved.count);
+    reserved.rows = memory_share_list(report.info.uuid, &reserved.count);
     show_reserved(&reserved);
-    if (usable) show_gpu_state(report.uuid, &reserved);
+    if (usable) show_gpu_state(report.info.uuid, &reserved);
     free(reserved.rows);
     return usable;
 }

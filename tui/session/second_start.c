@@ -8,7 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/heap.h"
-#include "kernels/device/blas_core.h"
+#include "kernels/device/cpu.h"
 
 /* OpenMP's threads spin for work between two operations, and where other processes want the cores they spin
  * in each other's way: two runs on one machine were twenty times slower. Let them sleep. */

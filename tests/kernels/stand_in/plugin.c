@@ -25,7 +25,7 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
     return fail(err);
 }
 
-static enum status choose_device(int *index, struct cuda_device_report *out, struct err *err)
+static enum status find_device(int *index, struct cuda_device_report *out, struct err *err)
 {
     (void)index, (void)out;
     return fail(err);
@@ -33,4 +33,4 @@ static enum status choose_device(int *index, struct cuda_device_report *out, str
 
 extern const struct cuda_plugin cuda_plugin;
 const struct cuda_plugin cuda_plugin = {sizeof cuda_plugin, sizeof(struct backend), NULL, inspect,
-                                        inspect_device,     choose_device};
+                                        inspect_device,     find_device};

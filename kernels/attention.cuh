@@ -1,0 +1,78 @@
+/* What the CUDA twins of attention share: the problem's shape, and D = dout · out. Private to attention*.cu.
+ */
+#ifndef ANNEAL_KERNELS_ATTENTION_CUH
+#define ANNEAL_KERNELS_ATTENTION_CUH
+
+#include "kernels/element.cuh"
+
+struct attention_shape {
+    int B, T, NH, NKV, HS;
+    float scale;
+    /* offset of row t of a head in qkv and in out, of a query head in lse */
+    __device__ size_t qkv(int b, int t, int head) const
+    {
+        return ((size_t)b * (unsigned)T + (unsigned)t) * qkv_step() + (size_t)head * (unsigned)HS;
+    }
+    __device__ size_t out(int b, int t, int head) const
+    {
+        return ((size_t)b * (unsigned)T + (unsigned)t) * out_step() + (size_t)head * (unsigned)HS;
+    }
+    __device__ size_t lse(int b, int head) const
+    {
+        return ((size_t)b * (unsigned)NH + (unsigned)head) * (unsigned)T;
+    }
+    __device__ size_t qkv_step() const /* from a row to the next */
+    {
+        return (size_t)(NH + 2 * NKV) * (unsigned)HS;
+    }
+    __device__ size_t out_step() const
+    {
+        return (size_t)NH * (unsigned)HS;
+    }
+};
+
+static inline struct attention_shape attention_shape_of(int B, int T, int NH, int NKV, int HS)
+{
+    return {B, T, NH, NKV, HS, (float)(1.0 / sqrt((double)HS))};
+}
+
+enum { PRODUCT_WARPS = 4, PRODUCT_EACH = 8 };
+
+/* D (B,NH,T) = dout · out, a warp a row; in the same order however the rows lie. */
+template <typename T, int W>
+__global__ void attention_row_products(float *__restrict__ products, const T *__restrict__ dout,
+                                       const T *__restrict__ out, struct attention_shape p)
+{
+    size_t row = (size_t)blockIdx.x * PRODUCT_WARPS + threadIdx.x / 32;
+    if (row >= (size_t)p.B * (unsigned)p.T * (unsigned)p.NH) return;
+    int h = (int)(row % (unsigned)p.NH), lane = (int)threadIdx.x % 32;
+    size_t n = row / (unsigned)p.NH, at = row * (unsigned)p.HS;
+    float sum = 0;
+    for (int i = lane * PRODUCT_EACH; i < p.HS; i += 32 * PRODUCT_EACH)
+        for (int j = i; j < i + PRODUCT_EACH && j < p.HS; j += W) {
+            floats<W> x = load<W>(dout + at + (unsigned)j), y = load<W>(out + at + (unsigned)j);
+            for (int k = 0; k < W; k++) sum += x.at[k] * y.at[k];
+        }
+    sum = warp_sum(sum);
+    int b = (int)(n / (unsigned)p.T), t = (int)(n % (unsigned)p.T);
+    if (lane == 0) products[p.lse(b, h) + (unsigned)t] = sum;
+}
+
+static inline void attention_products(float *products, const void *dout, const void *out,
+                                      struct attention_shape p, struct stream *stream)
+{
+    size_t rows = (size_t)p.B * (size_t)p.T * (size_t)p.NH;
+    dispatch(stream, p.HS, {dout, out}, [&]<typename T, int W>() {
+        LAUNCH((attention_row_products<T, W>), block_count(rows, PRODUCT_WARPS), 32 * PRODUCT_WARPS, 0,
+               stream, products, (const T *)dout, (const T *)out, p);
+    });
+}
+
+/* In bf16 on tensor cores: what attention.cu calls on a stream in that precision. HS is 1 to 256, any
+ * alignment of the tensors is right; HS a multiple of 8 on 16-byte boundaries is fast. */
+void attention_bf16_forward(void *out, float *lse, const void *qkv, int B, int T, int NH, int NKV, int HS,
+                            struct stream *stream);
+void attention_bf16_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
+                             void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream);
+
+#endif
