@@ -187,18 +187,24 @@ void output_text(struct output *output, const char *name, const char *value)
         show(output, name, false, value && *value ? value : NULL);
 }
 
+void output_bytes(struct output *output, const char *name, int64_t value)
+{
+    if (output->json)
+        json_out_whole(&output->out, name, value);
+    else
+        show(output, name, true, value < 0 ? NULL : TEXT_BYTES(value));
+}
+
 void output_whole(struct output *output, const char *name, int64_t value)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    if (output->json)
+    if (name && strstr(name, "bytes"))
+        output_bytes(output, name, value);
+    else if (output->json)
         json_out_whole(&output->out, name, value);
     else
-        show(output, name, true,
-             value < 0               ? NULL
-             : strstr(name, "bytes") ? TEXT_BYTES(value)
-             : output->in_list       ? text
-                                     : TEXT_NUMBER(value));
+        show(output, name, true, value < 0 ? NULL : output->in_list ? text : TEXT_NUMBER(value));
 }
 
 void output_real(struct output *output, const char *name, double value)

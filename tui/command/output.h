@@ -67,7 +67,8 @@ void output_item(struct output *output); /* begins the list's next object */
 void output_list_end(struct output *output);
 
 void output_text(struct output *output, const char *name, const char *value);
-void output_whole(struct output *output, const char *name, int64_t value); /* "..._bytes" in its unit */
+void output_whole(struct output *output, const char *name, int64_t value); /* "..._bytes" as the next */
+void output_bytes(struct output *output, const char *name, int64_t value);
 void output_real(struct output *output, const char *name, double value);
 void output_flag(struct output *output, const char *name, bool value);
 
