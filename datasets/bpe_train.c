@@ -78,7 +78,6 @@ enum status bpe_trainer_new(int vocab_size, struct bpe_trainer **out, struct err
     struct bpe_trainer *made = calloc(1, sizeof *made);
     if (!made) return no_memory(err);
     made->vocab_size = vocab_size;
-    arena_init(&made->arena, 1 << 18);
     enum status status = pretokenizer_new(&pattern, 1, "bpe", &made->pretokenizer, err);
     if (!status) status = pretokenizer_scratch_new(made->pretokenizer, &made->scratch, err);
     if (status)
@@ -319,7 +318,6 @@ static bool begin(struct bpe_trainer *t, struct bpe *bpe, size_t merge_capacity)
     struct byte_alphabet alphabet;
     uint32_t byte_id[256];
     byte_alphabet_init(&alphabet);
-    arena_init(&bpe->arena, 1 << 16);
     bpe->patterns[bpe->pattern_count++] = PRETOKENIZER_GPT2;
     bpe->tokens = arena_alloc_array(&bpe->arena, (size_t)t->vocab_size, sizeof *bpe->tokens);
     bpe->merges = arena_alloc_array(&bpe->arena, merge_capacity, sizeof *bpe->merges);

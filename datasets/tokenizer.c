@@ -75,7 +75,6 @@ enum status tokenizer_new(struct bpe *bpe, char *json, const char *name, struct 
 enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err)
 {
     struct bpe bpe = {.vocab_size = 256};
-    arena_init(&bpe.arena, 1 << 13);
     bpe.tokens = arena_alloc_array(&bpe.arena, 256, sizeof *bpe.tokens);
     char *bytes = arena_alloc(&bpe.arena, 256);
     for (int b = 0; bpe.tokens && bytes && b < 256; b++) {

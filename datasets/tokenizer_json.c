@@ -329,8 +329,6 @@ enum status tokenizer_json_read(const char *json, size_t n, const char *name, st
     if (!root)
         return err_set(err, STATUS_CORRUPT, "%s: line %d column %d: %s (is this a tokenizer.json?)", name,
                        where.line, where.column, where.text);
-    arena_init(&r.bpe.arena, 1 << 16);
-    arena_init(&r.scratch, 1 << 16);
     byte_alphabet_init(&r.alphabet);
     if (!json_is_object(root))
         status = corrupt(&r, "the file", "is not a JSON object");
@@ -364,10 +362,9 @@ static const char *spell(struct arena *arena, const struct byte_alphabet *alphab
 static json_t *model_of(const struct bpe *bpe)
 {
     struct byte_alphabet alphabet;
-    struct arena arena;
+    struct arena arena = {0};
     json_t *vocab = json_object(), *merges = json_array();
     byte_alphabet_init(&alphabet);
-    arena_init(&arena, 1 << 16);
     const char **spelled = arena_alloc_array(&arena, bpe->vocab_size, sizeof *spelled);
     bool ok = spelled && vocab && merges;
     for (size_t id = 0; ok && id < bpe->vocab_size; id++)

@@ -76,10 +76,9 @@ static enum status add(struct store *store, const char *run_id, const struct gpu
 enum status gpu_samples_add(struct store *store, const char *run_id, const struct gpu_record *record,
                             struct err *err)
 {
-    struct arena arena;
+    struct arena arena = {0};
     enum status status = store_begin(store, err);
     if (status) return status;
-    arena_init(&arena, 0);
     status = add(store, run_id, record, &arena, err);
     if (!status) status = store_commit(store, err);
     store_rollback(store);

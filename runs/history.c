@@ -73,12 +73,11 @@ enum status series_peak_memory(struct store *store, const char *run_id, int64_t 
 enum status series_last_step(struct store *store, const char *run_id, struct step_record *out,
                              struct err *err)
 {
-    struct arena arena;
+    struct arena arena = {0};
     struct step_record *last;
     size_t count;
     struct table_request request = {TABLE_STEPS, run_id,       "order by segment desc, step desc",
                                     1,           sizeof *last, false};
-    arena_init(&arena, 0);
     enum status status = table_list(store, &request, &arena, &last, &count, err);
     if (!status && count == 0)
         status = err_set(err, STATUS_NOT_FOUND, "run %s: no step has been recorded yet", run_id);

@@ -80,7 +80,6 @@ enum status profile_read(struct store *store, const char *run_id, bool layers, s
                          struct err *err)
 {
     profile_release(out);
-    arena_init(&out->arena, 16384);
     out->last_step = -1;
     enum status status = store_read_begin(store, err);
     if (status) return status;

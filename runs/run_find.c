@@ -134,10 +134,9 @@ static enum status not_found(struct store *store, const char *word, struct err *
 {
     enum { NAMES_MAX = 1000 };
     const char *names[NAMES_MAX];
-    struct arena arena;
+    struct arena arena = {0};
     struct run_info *runs = NULL;
     size_t count = 0;
-    arena_init(&arena, 0);
     enum status status = run_list(store, &arena, &runs, &count, err);
     if (!status && count == 0) {
         status = err_set(err, STATUS_NOT_FOUND,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 16 };
+enum { ALIGN = 16, SMALLEST = 4096, LARGEST = 1 << 18 };
 
 struct arena_block {
     struct arena_block *older;
@@ -15,18 +15,14 @@ struct arena_block {
     _Alignas(ALIGN) unsigned char data[];
 };
 
-void arena_init(struct arena *arena, size_t block_bytes)
-{
-    *arena = (struct arena){.block_bytes = block_bytes ? block_bytes : 4096};
-}
-
 void *arena_alloc(struct arena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX - sizeof(struct arena_block) - ALIGN) return NULL;
     size_t padded = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     struct arena_block *block = arena->blocks;
     if (!block || block->capacity - block->used < padded) {
-        size_t capacity = padded > arena->block_bytes ? padded : arena->block_bytes;
+        size_t next = !block ? SMALLEST : block->capacity < LARGEST ? 2 * block->capacity : LARGEST;
+        size_t capacity = padded > next ? padded : next;
         block = calloc(1, sizeof *block + capacity);
         if (!block) return NULL;
         block->capacity = capacity;

@@ -1,5 +1,6 @@
 /* A bump allocator on the host heap: many small pieces of one lifetime, freed together.
- * Grows by chained blocks, so pointers stay valid until arena_release. Memory comes zeroed. */
+ * Grows by chained blocks, so pointers stay valid until arena_release. Memory comes zeroed. An arena begins
+ * as {0}. */
 #ifndef ANNEAL_CORE_BASE_ARENA_H
 #define ANNEAL_CORE_BASE_ARENA_H
 
@@ -9,10 +10,7 @@ struct arena_block;
 
 struct arena {
     struct arena_block *blocks; /* newest first */
-    size_t block_bytes;         /* least size of a new block */
 };
-
-void arena_init(struct arena *arena, size_t block_bytes);
 
 /* Zeroed memory aligned to 16 bytes; NULL when the system has no more. */
 void *arena_alloc(struct arena *arena, size_t bytes);

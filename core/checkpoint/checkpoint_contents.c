@@ -178,8 +178,7 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
 {
     const struct model *model = source->model;
     size_t count = 0;
-    struct arena arena;
-    arena_init(&arena, 65536);
+    struct arena arena = {0};
     struct safetensor *tensors = arena_alloc_array(&arena, model->param_count * 2, sizeof *tensors);
     bool named = tensors != NULL;
     for (int kind = first; kind <= last; kind++)

@@ -157,7 +157,6 @@ enum status model_init(struct model *model, const struct model_config *config, s
     int L = config->num_layers, C = config->hidden_dim, F = config->intermediate_dim, HS = config->head_dim;
     int q = config->num_heads * HS, kv = config->num_kv_heads * HS, V = config->vocab_size;
     *model = (struct model){.config = *config};
-    arena_init(&model->arena, 65536);
     model->layers = arena_alloc_array(&model->arena, (size_t)L, sizeof *model->layers);
     model->params = arena_alloc_array(&model->arena, (size_t)L * 14 + 3, sizeof *model->params);
     if (!model->layers || !model->params) {

@@ -191,7 +191,6 @@ static enum status open_index(struct safetensors *file, const char *folder, stru
 static enum status open_path(const char *path, const char *folder, struct safetensors *out, struct err *err)
 {
     struct safetensors file = {0};
-    arena_init(&file.arena, 65536);
     file.path = arena_strdup(&file.arena, path);
     file.shards = folder ? NULL : arena_alloc(&file.arena, sizeof *file.shards);
     enum status status = !file.path || (!folder && !file.shards) ? no_memory(path, "read", err)

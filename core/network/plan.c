@@ -315,7 +315,6 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
             "%d sequences of %d tokens over a vocabulary of %d are more than can be planned (use a "
             "smaller train.batch_size, train.seq_len or model.vocab_size)",
             input->B, input->T, model->config.vocab_size);
-    arena_init(&plan->arena, 65536);
     plan->buffers = arena_alloc_array(&plan->arena, plan->buffer_capacity, sizeof *plan->buffers);
     plan->places = arena_alloc_array(&plan->arena, (size_t)(L + 1) * BUFFERS, sizeof *plan->places);
     struct record record = {0};

@@ -232,7 +232,6 @@ enum status export_json(struct store *store, const char *run_id, const char *pat
     struct out_file file;
     enum status status = out_file_open(&file, path, err);
     if (status) return status;
-    arena_init(&d.arena, 16384);
     json_out_begin(&d.out, file.stream);
     status = store_read_begin(store, err);
     if (!status) status = run_get(store, run_id, &d.run, err);

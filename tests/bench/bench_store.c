@@ -179,12 +179,11 @@ static void bench_first_frame(const char *id, int64_t steps)
     size_t points = 0;
     for (int r = 0; r < REPEATS; r++) {
         struct store *store;
-        struct arena arena;
+        struct arena arena = {0};
         struct run_info *runs, run;
         struct step_record last;
         struct series series[CHARTS] = {{0}};
         size_t count;
-        arena_init(&arena, 0);
         double start = clock_monotonic();
         check(store_open(home, &store, &err), &err);
         check(run_list(store, &arena, &runs, &count, &err), &err);

@@ -52,7 +52,6 @@ static struct tokenizer *open_vocabulary(const struct vocabulary *v)
         .vocab_size = BYTES + v->count, .merge_count = v->count, .patterns = {"[a-z]+"}, .pattern_count = 1};
     struct tokenizer *tokenizer = NULL;
     struct err err = {0};
-    arena_init(&bpe.arena, 1 << 14);
     bpe.tokens = arena_alloc_array(&bpe.arena, bpe.vocab_size, sizeof *bpe.tokens);
     bpe.merges = arena_alloc_array(&bpe.arena, bpe.merge_count, sizeof *bpe.merges);
     assert_true(bpe.tokens && bpe.merges);

@@ -58,14 +58,13 @@ static void a_sample_comes_back_as_it_was_taken(void **state)
 {
     (void)state;
     char home[1024], id[RUN_ID_MAX];
-    struct arena arena;
+    struct arena arena = {0};
     struct err err = {0};
     struct gpu_record r;
     bool found = true;
     struct gpu_process processes[40];
     for (int i = 0; i < 40; i++) processes[i] = (struct gpu_process){100 + i, "worker", 10 * i};
     processes[3] = (struct gpu_process){103, "", -1};
-    arena_init(&arena, 4096);
     store_fixture_home("whole", home, sizeof home);
     store_fixture_run(home, "whole", id);
     struct store *store = store_fixture_open(home);
@@ -93,9 +92,8 @@ static void processes_are_written_when_they_or_their_bytes_change(void **state)
 {
     (void)state;
     char home[1024], id[RUN_ID_MAX];
-    struct arena arena;
+    struct arena arena = {0};
     struct gpu_process two[] = {{11, "Xorg", 100}, {12, "python3", 200}}, *one = two + 1;
-    arena_init(&arena, 4096);
     store_fixture_home("changes", home, sizeof home);
     store_fixture_run(home, "changes", id);
     struct store *store = store_fixture_open(home);
@@ -123,9 +121,8 @@ static void nobody_and_nobody_knows_are_kept_apart(void **state)
 {
     (void)state;
     char home[1024], id[RUN_ID_MAX];
-    struct arena arena;
+    struct arena arena = {0};
     struct gpu_process process = {11, "Xorg", 100};
-    arena_init(&arena, 4096);
     store_fixture_home("nobody", home, sizeof home);
     store_fixture_run(home, "nobody", id);
     struct store *store = store_fixture_open(home);
@@ -145,9 +142,8 @@ static void the_processes_of_two_devices_and_two_runs_stay_apart(void **state)
 {
     (void)state;
     char home[1024], first[RUN_ID_MAX], second[RUN_ID_MAX];
-    struct arena arena;
+    struct arena arena = {0};
     struct gpu_process a = {11, "Xorg", 100}, b = {12, "python3", 200};
-    arena_init(&arena, 4096);
     store_fixture_home("apart", home, sizeof home);
     store_fixture_run(home, "first", first);
     store_fixture_run(home, "second", second);

@@ -38,8 +38,7 @@ static void the_newest_record_of_the_newest_segment_counts(void **state)
     (void)state;
     char home[1024], id[RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
-    arena_init(&arena, 4096);
+    struct arena arena = {0};
     store_fixture_home("segments", home, sizeof home);
     store_fixture_run(home, "resumed", id);
     struct writer *writer = store_fixture_writer(home, id);
@@ -68,8 +67,7 @@ static void the_last_look_at_the_device_keeps_what_is_unknown_unknown(void **sta
     (void)state;
     char home[1024], id[RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
-    arena_init(&arena, 4096);
+    struct arena arena = {0};
     store_fixture_home("samples", home, sizeof home);
     store_fixture_run(home, "sampled", id);
     struct store *store = store_fixture_open(home);
@@ -101,11 +99,10 @@ static void others_are_all_but_the_runs_own_process_the_largest_first(void **sta
     (void)state;
     char home[1024], id[RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
+    struct arena arena = {0};
     struct gpu_process processes[] = {
         {11, "unknown", -1}, {12, "small", MIB}, {4711, "anneal", 9 * MIB}, {5000, "large", 7 * MIB}};
     struct gpu_record record = {.wall_time = 1e9, .processes = processes, .process_count = 4};
-    arena_init(&arena, 4096);
     store_fixture_home("others", home, sizeof home);
     store_fixture_run(home, "beside", id);
     store_fixture_sql(home, "update runs set pid = 4711");
@@ -127,12 +124,11 @@ static void holders_are_those_of_the_same_device_by_their_runs_names(void **stat
                                     cpu = {"cpu", "cpu", 1000 * MIB, 0, 0.05, 0, false};
     char home[1024], mine[RUN_ID_MAX], other[RUN_ID_MAX], third[RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
+    struct arena arena = {0};
     struct ledger *ledger, *elsewhere;
     struct memory_holder *holders;
     size_t count;
     int64_t reservation, word;
-    arena_init(&arena, 4096);
     store_fixture_home("holders", home, sizeof home);
     store_fixture_run(home, "mine", mine);
     store_fixture_run(home, "other", other);

@@ -21,8 +21,7 @@ static void orders_are_delivered_once_and_acknowledged(void **state)
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
-    arena_init(&arena, 0);
+    struct arena arena = {0};
     store_fixture_home("orders", home, sizeof home);
     store_fixture_run(home, "orders", id);
     struct store *store = store_fixture_open(home);
@@ -139,10 +138,9 @@ static void a_factor_is_a_finite_number_from_zero_up_and_other_verbs_have_none(v
     struct err err = {0};
     struct run_lock lock;
     struct order_row *rows;
-    struct arena arena;
+    struct arena arena = {0};
     size_t count;
     int64_t order;
-    arena_init(&arena, 0);
     store_fixture_home("factor", home, sizeof home);
     store_fixture_run(home, "factor", id);
     struct store *store = store_fixture_open(home);

@@ -234,10 +234,9 @@ static void evaluations_of_replaced_steps_do_not_count(void **state)
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
+    struct arena arena = {0};
     struct series series = {0};
     bool changed;
-    arena_init(&arena, 0);
     store_fixture_home("evals", home, sizeof home);
     store_fixture_run(home, "evals", id);
     struct store *store = store_fixture_open(home);
@@ -331,10 +330,9 @@ static void of_checkpoints_in_one_place_the_newest_is_listed(void **state)
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
+    struct arena arena = {0};
     struct checkpoint_record *rows;
     size_t count;
-    arena_init(&arena, 0);
     store_fixture_home("places", home, sizeof home);
     store_fixture_run(home, "places", id);
     struct writer *writer = store_fixture_writer(home, id);

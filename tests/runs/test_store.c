@@ -420,10 +420,9 @@ static void runs_are_listed_newest_first(void **state)
     (void)state;
     char home[PATH_MAX], ids[20][RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
+    struct arena arena = {0};
     struct run_info *runs;
     size_t count;
-    arena_init(&arena, 0);
     store_fixture_home("list", home, sizeof home);
     for (int i = 0; i < 20; i++) store_fixture_run(home, "r", ids[i]);
     struct store *store = store_fixture_open(home);

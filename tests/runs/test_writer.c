@@ -61,8 +61,7 @@ static void every_kind_of_record_arrives(void **state)
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
-    arena_init(&arena, 0);
+    struct arena arena = {0};
     store_fixture_home("kinds", home, sizeof home);
     store_fixture_run(home, "kinds", id);
     struct writer *writer = store_fixture_writer(home, id);
@@ -120,8 +119,7 @@ static void a_text_too_long_is_cut_at_a_character(void **state)
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
-    struct arena arena;
-    arena_init(&arena, 0);
+    struct arena arena = {0};
     store_fixture_home("cut", home, sizeof home);
     store_fixture_run(home, "cut", id);
     struct writer *writer = store_fixture_writer(home, id);
@@ -261,8 +259,7 @@ static void a_full_ring_loses_records_and_says_how_many(void **state)
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
     struct err err = {0};
-    struct arena arena;
-    arena_init(&arena, 0);
+    struct arena arena = {0};
     store_fixture_home("overflow", home, sizeof home);
     store_fixture_run(home, "overflow", id);
     struct complaints complaints = {0};

@@ -318,7 +318,6 @@ static enum status run(const void *options, const struct words *words, struct er
     struct store *store = NULL;
     struct comparison c = {0};
     size_t count = (size_t)words->count;
-    arena_init(&c.arena, 65536);
     c.runs = arena_alloc_array(&c.arena, count, sizeof *c.runs);
     const char **titles = arena_alloc_array(&c.arena, count, sizeof *titles);
     enum status status = c.runs && titles

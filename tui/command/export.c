@@ -185,9 +185,8 @@ static enum status run(const void *options, const struct words *words, struct er
                               .path = o->output && strcmp(o->output, "-") != 0 ? o->output : NULL};
     const char *why = contradiction(&request, words->count);
     if (why) return err_set(err, STATUS_USAGE, "%s", why);
-    struct arena arena;
+    struct arena arena = {0};
     struct store *store = NULL;
-    arena_init(&arena, 0);
     enum status status = command_open_store(true, &store, err);
     if (!status) status = find_runs(store, words, &arena, &request, err);
     if (!status) status = export_all(store, &request, err);

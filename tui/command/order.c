@@ -22,9 +22,8 @@ static void pause_shortly(void)
 static enum status read_answer(struct store *store, const char *run_id, int64_t id, bool *answered,
                                struct err *err)
 {
-    struct arena arena;
+    struct arena arena = {0};
     struct order_row row = {0};
-    arena_init(&arena, 0);
     enum status status = order_get(store, id, &arena, &row, err);
     *answered = !status && row.result;
     if (*answered && row.applied_step < 0)

@@ -135,11 +135,10 @@ static enum status filter_runs(struct store *store, const struct condition *cond
                                size_t condition_count, const struct sorting *order, struct arena *arena,
                                struct listed *runs, size_t *count, struct err *err)
 {
-    struct arena scratch;
+    struct arena scratch = {0};
     struct run_param *params = NULL;
     size_t kept = 0, n = 0;
     enum status status = STATUS_OK;
-    arena_init(&scratch, 16384);
     for (size_t i = 0; !status && i < *count; i++) {
         struct listed listed = runs[i];
         bool all = true;
@@ -239,10 +238,9 @@ static enum status list_runs(struct store *store, const struct options *o, struc
 
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
-    struct arena arena;
+    struct arena arena = {0};
     struct store *store = NULL;
     (void)words;
-    arena_init(&arena, 0);
     enum status status = command_open_store(true, &store, err);
     if (!status) status = list_runs(store, options, &arena, err);
     store_close(store);

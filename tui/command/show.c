@@ -45,7 +45,6 @@ static enum status read_show(struct store *store, const char *word, struct show 
     const size_t all = SIZE_MAX;
     const char *id = s->run.id;
     struct arena *arena = &s->arena;
-    arena_init(arena, 65536);
     enum status status = run_find(store, word, &s->run, err);
     if (!status) status = run_params_list(store, id, arena, &s->params, &s->param_count, err);
     if (!status) status = run_config(store, id, &s->config, err);

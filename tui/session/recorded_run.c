@@ -95,11 +95,10 @@ enum status recorded_run_refuse(const char *checkpoints, const char *run, struct
 static enum status find_best_step(struct store *store, const struct recorded_run *run,
                                   const struct model_choice *c, int64_t *step, struct err *err)
 {
-    struct arena arena;
+    struct arena arena = {0};
     char folder[PATH_MAX + 32];
     int64_t *steps = NULL;
     size_t count = 0, i = 0;
-    arena_init(&arena, 0);
     enum status status = series_best_steps(store, run->info.id, SIZE_MAX, &arena, &steps, &count, err);
     for (; !status && i < count; i++) {
         snprintf(folder, sizeof folder, "%s/step-%" PRId64, run->checkpoints, steps[i]);

@@ -47,10 +47,9 @@ static enum status had_none(struct training_session *s, const struct run_info *r
                             struct err *err)
 {
     struct checkpoint_record *recorded;
-    struct arena arena;
+    struct arena arena = {0};
     size_t count = 0;
     char there[32];
-    arena_init(&arena, 0);
     enum status status = series_checkpoints(s->store, run->id, 1, &arena, &recorded, &count, err);
     arena_release(&arena);
     checkpoint_list(s->checkpoints, there, sizeof there);
@@ -142,7 +141,6 @@ enum status training_recall_orders(struct training_session *s, struct err *err)
     struct order_row *rows; /* newest first */
     size_t count, kept = 0, late = 0;
     int64_t from = trainer_state(s->trainer)->step;
-    arena_init(&s->recalled_memory, 4096);
     enum status status = order_list(s->store, s->id, SIZE_MAX, &s->recalled_memory, &rows, &count, err);
     if (status || count == 0) return status;
     struct order_row *recalled = arena_alloc_array(&s->recalled_memory, count, sizeof *recalled);

@@ -78,10 +78,9 @@ static bool is_of_trainer(const struct launch *launch, struct store *store, cons
 static enum status find_run(const struct launch *launch, struct store *store, bool ended,
                             char run_id[RUN_ID_MAX], struct err *err)
 {
-    struct arena arena;
+    struct arena arena = {0};
     struct run_info *runs;
     size_t count, i = 0;
-    arena_init(&arena, 4096);
     enum status status = run_list(store, &arena, &runs, &count, err);
     while (!status && i < count && !is_of_trainer(launch, store, &runs[i], ended)) i++;
     if (!status && i == count) status = STATUS_NOT_FOUND;

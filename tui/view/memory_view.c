@@ -397,7 +397,7 @@ static enum status read_memory(struct workbench *workbench, struct memory_state 
                                struct err *err)
 {
     struct memory_state next = *state;
-    arena_init(&next.arena, 4096);
+    next.arena = (struct arena){0};
     enum status status = run_find(workbench->store, run_id, &next.run, err);
     if (!status) status = memory_usage_read(workbench->store, next.run.id, &next.arena, &next.usage, err);
     if (status) {
@@ -420,7 +420,6 @@ static enum status memory_open(struct workbench *workbench, void *opaque, const 
                                struct err *err)
 {
     struct memory_state *state = opaque;
-    arena_init(&state->arena, 4096);
     return read_memory(workbench, state, argument, err);
 }
 

@@ -128,8 +128,7 @@ static void add_lines(struct profile_tree *tree, size_t from, size_t end, size_t
 enum status profile_tree_arrange(struct profile_tree *tree, const struct profile *profile, struct err *err)
 {
     size_t need = 3 * profile->count + 1; /* a phase, a layer and an operation a row, at most */
-    struct arena arena;
-    arena_init(&arena, 4096);
+    struct arena arena = {0};
     struct profile_line *nodes = arena_alloc_array(&arena, 2 * need, sizeof *nodes);
     size_t *order = arena_alloc_array(&arena, need, sizeof *order);
     if (!nodes || !order) {

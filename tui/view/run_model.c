@@ -68,7 +68,7 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
     struct run_model next = *model; /* the old rows stay until all new ones are there */
     struct arena *arena = &next.arena;
     const char *id = model->info.id;
-    arena_init(arena, 16384);
+    *arena = (struct arena){0};
     enum status status = series_last_step(store, id, &next.last, err);
     next.has_last = status == STATUS_OK;
     if (status == STATUS_NOT_FOUND) status = STATUS_OK;
@@ -150,8 +150,6 @@ enum status run_model_compare(struct run_model *model, struct store *store, cons
 enum status run_model_open(struct run_model *model, struct store *store, const char *run_id, struct err *err)
 {
     memset(model, 0, sizeof *model);
-    arena_init(&model->arena, 16384);
-    arena_init(&model->smooth_arena, 16384);
     enum status status = run_find(store, run_id, &model->info, err);
     if (!status) status = run_config(store, model->info.id, &model->config, err);
     if (!status) status = run_model_set_range(model, store, 0, -1, 0, err);

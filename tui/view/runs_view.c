@@ -193,10 +193,9 @@ static void tag_rows(struct runs_state *state, double now, size_t row)
 /* All runs anew; on failure the old ones stay. */
 static enum status read_runs(struct workbench *workbench, struct runs_state *state, struct err *err)
 {
-    struct arena arena;
+    struct arena arena = {0};
     struct run_info *runs;
     size_t count;
-    arena_init(&arena, 65536);
     enum status status = run_list(workbench->store, &arena, &runs, &count, err);
     struct row *rows = status ? NULL : arena_alloc_array(&arena, count + 1, sizeof *rows);
     struct row **shown = status ? NULL : arena_alloc_array(&arena, count + 1, sizeof *shown);

@@ -186,10 +186,9 @@ void workbench_draw(struct workbench *workbench, struct grid *grid)
 
 size_t workbench_live_runs(struct workbench *workbench)
 {
-    struct arena arena;
+    struct arena arena = {0};
     struct run_info *runs;
     size_t count, live = 0;
-    arena_init(&arena, 65536);
     if (run_list(workbench->store, &arena, &runs, &count, NULL) == STATUS_OK)
         for (size_t i = 0; i < count; i++) live += label_is_live(runs[i].status);
     arena_release(&arena);

@@ -47,8 +47,7 @@ static void err_text_is_cut_at_a_character_boundary(void **state)
 static void arena_pieces_are_zeroed_aligned_and_apart(void **state)
 {
     (void)state;
-    struct arena arena;
-    arena_init(&arena, 256);
+    struct arena arena = {0};
     unsigned char *pieces[200];
     for (size_t i = 0; i < 200; i++) {
         size_t n = i * 7 % 400 + 1;

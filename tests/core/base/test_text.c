@@ -132,11 +132,10 @@ static void a_line_has_no_breaks(void **state)
 {
     (void)state;
     char line[16];
-    struct arena arena;
+    struct arena arena = {0};
     clean_line(line, sizeof line, "a\tb\nc\x1B[31m");
     assert_string_equal(line, "a b c" BAD "[31m");
     clean_line(line, 0, "nothing");
-    arena_init(&arena, 256);
     assert_string_equal(clean_line_new(&arena, "\xFF\xFF\xFF\n"), BAD BAD BAD " ");
     assert_string_equal(clean_block_new(&arena, "\x7F\r\n\t"), BAD BAD "\n\t");
     arena_release(&arena);
