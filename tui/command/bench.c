@@ -200,18 +200,13 @@ static const struct option_spec options[] = {
     {0},
 };
 
-static const struct command bench_step = {
-    .line = {.name = "bench step",
-             .words = "",
-             .settings = true,
-             .options = options,
-             .about = "Times training steps on random tokens and a large matrix product, in turns, and "
-                      "prints the median of each: what share of the machine's matrix product a step reaches, "
-                      "counting 6 FLOPs a parameter and token. The default is preset tiny (10.8 M "
-                      "parameters), fp32, batch 16 x 256, Lion."},
-    .summary = "training steps beside a large matrix product",
-    COMMAND_RUN(run_step, defaults),
-};
+static const struct command bench_step =
+    COMMAND("bench step", "", 0, 0, options, "training steps beside a large matrix product", run_step,
+            defaults, .settings = true,
+            .about = "Times training steps on random tokens and a large matrix product, in turns, and "
+                     "prints the median of each: what share of the machine's matrix product a step reaches, "
+                     "counting 6 FLOPs a parameter and token. The default is preset tiny (10.8 M "
+                     "parameters), fp32, batch 16 x 256, Lion.");
 
 static const struct command *const subcommands[] = {&bench_step, NULL};
 

@@ -24,10 +24,6 @@ struct command {
     const struct command *const *subcommands; /* instead of run; NULL at the end */
 };
 
-/* Members of a command: its function, and the record of its options before the words are read, which
- * may be (struct options){0}. */
-#define COMMAND_RUN(function, record) .defaults = &(record), .size = sizeof(record), .run = function
-
 /* A command that runs: name, words and how many of them, options, what it does in a few words, its function
  * and the record of its options before the words are read; then further members of its line by name. */
 #define COMMAND(NAME, WORDS, LEAST, MOST, OPTIONS, SUMMARY, FUNCTION, RECORD, ...)                           \

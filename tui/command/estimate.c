@@ -300,17 +300,12 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_estimate = {
-    .line =
-        {.name = "estimate",
-         .words = "CONFIG.ini",
-         .most = 1,
-         .settings = true,
-         .options = options,
-         .about = "Prints the memory that `anneal train` would allocate for this configuration, by category "
-                  "and buffer, without allocating it.",
-         .notes =
-             "What really starts now: what could be reserved (what is free, less memory.reserve and what "
+const struct command command_estimate = COMMAND(
+    "estimate", "CONFIG.ini", 0, 1, options, "the memory that training would take, without taking it", run,
+    defaults, .settings = true,
+    .about = "Prints the memory that `anneal train` would allocate for this configuration, by category "
+             "and buffer, without allocating it.",
+    .notes = "What really starts now: what could be reserved (what is free, less memory.reserve and what "
              "others have reserved), less a margin (a 32nd of it and 14 MiB, for what comes and goes "
              "meanwhile and for rounding up to pages), less what the program or the GPU's context takes "
              "beside the plan, less what those who wait will take.\n"
@@ -327,7 +322,4 @@ const struct command command_estimate = {
              "larger: \"memory\", or the key that may be no larger.\n"
              "\n"
              "  anneal estimate --model.preset=small --train.seq_len=1024\n"
-             "  anneal estimate my.ini --fit 8GiB"},
-    .summary = "the memory that training would take, without taking it",
-    COMMAND_RUN(run, defaults),
-};
+             "  anneal estimate my.ini --fit 8GiB");

@@ -48,15 +48,6 @@ struct report {
     int write_error;       /* errno of the first JSON line that could not be written; 0: none */
 };
 
-static void open_report(struct report *report, enum report_mode mode)
-{
-    static const enum progress_style styles[] = {PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_PLAIN, PROGRESS_NONE,
-                                                 PROGRESS_NONE};
-    *report = (struct report){.mode = mode};
-    progress_bar_init(&report->bar, stderr, styles[mode]);
-    report->progress = progress_bar_observer(&report->bar);
-}
-
 /* Whether JSON is wanted; then its line has begun. */
 static bool begin_json(struct report *report, const char *type)
 {
@@ -67,7 +58,7 @@ static bool begin_json(struct report *report, const char *type)
     return true;
 }
 
-/* A reader that has gone or a full disk stops no training; train_report_check reports it. */
+/* A reader that has gone or a full disk stops no training; conclude reports it. */
 static void end_json(struct report *report)
 {
     json_out_close(&report->json);
@@ -226,30 +217,6 @@ static void end(void *context, const struct training_ending *ending)
     }
 }
 
-static struct training_watcher watcher_of(struct report *report)
-{
-    return (struct training_watcher){.context = report,
-                                     .progress = &report->progress,
-                                     .prepared = prepared,
-                                     .begin = begin,
-                                     .step = step,
-                                     .eval = eval,
-                                     .sample = sample,
-                                     .checkpoint = checkpoint,
-                                     .event = event,
-                                     .order = order,
-                                     .paused = paused,
-                                     .end = end};
-}
-
-/* A reader that has gone is no error. */
-static enum status check_report(const struct report *report, struct err *err)
-{
-    if (!report->write_error || report->write_error == EPIPE) return STATUS_OK;
-    return err_set(err, STATUS_IO, "standard output: cannot write: %s (the run itself is complete)",
-                   strerror(report->write_error));
-}
-
 /* ---- the options ---- */
 
 struct options {
@@ -283,16 +250,8 @@ static const struct options defaults = {.device = "auto", .step = -1};
 
 /* ---- configuration ---- */
 
-/* A resumed run may be started from another folder: paths that lead somewhere are kept whole. */
-static void make_absolute(char path[CONFIG_TEXT_MAX])
-{
-    char here[PATH_MAX], whole[PATH_MAX + CONFIG_TEXT_MAX];
-    if (*path == '/' || !file_exists(path) || !getcwd(here, sizeof here)) return;
-    int n = snprintf(whole, sizeof whole, "%s/%s", strcmp(here, "/") == 0 ? "" : here, path);
-    if (n < CONFIG_TEXT_MAX) memcpy(path, whole, (size_t)n + 1);
-}
-
-/* Applies the settings on top of `config` and finishes it. */
+/* Applies the settings on top of `config` and finishes it. A resumed run may be started from another folder:
+ * paths that lead somewhere are kept whole. */
 static enum status apply_settings(const struct words *words, struct config *config, struct err *err)
 {
     enum status status = STATUS_OK;
@@ -300,11 +259,11 @@ static enum status apply_settings(const struct words *words, struct config *conf
         status = config_read_word(config, words->settings[i], err);
     if (!status) status = config_finish(config, err);
     if (status) return status;
-    char *tokenizer = config->data.tokenizer;
     inputs_make_absolute(config->data.train, sizeof config->data.train);
     inputs_make_absolute(config->data.val, sizeof config->data.val);
-    if (strcmp(tokenizer, "bytes") != 0 && strncmp(tokenizer, "bpe:", 4) != 0) make_absolute(tokenizer);
-    make_absolute(config->model.from);
+    inputs_make_absolute(config->model.from, sizeof config->model.from);
+    if (strcmp(config->data.tokenizer, "bytes") != 0 && strncmp(config->data.tokenizer, "bpe:", 4) != 0)
+        inputs_make_absolute(config->data.tokenizer, sizeof config->data.tokenizer);
     return STATUS_OK;
 }
 
@@ -315,13 +274,17 @@ enum status train_read_config(const struct words *words, struct config *config, 
     return status ? status : apply_settings(words, config, err);
 }
 
-/* Of what the options and the report say; the configuration is the caller's. */
-static void fill(struct training_options *training, const struct options *o, struct report *report)
+/* A report, and what it and the options say of a session; the configuration is the caller's. */
+static void open_report(struct report *report, const struct options *o, struct training_options *training)
 {
-    enum report_mode mode = (enum report_mode)o->progress;
-    open_report(report, mode);
-    training->watcher = watcher_of(report);
-    training->silent = mode == REPORT_NONE || mode == REPORT_JSON;
+    static const enum progress_style styles[] = {PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_PLAIN, PROGRESS_NONE,
+                                                 PROGRESS_NONE};
+    *report = (struct report){.mode = (enum report_mode)o->progress};
+    progress_bar_init(&report->bar, stderr, styles[report->mode]);
+    report->progress = progress_bar_observer(&report->bar);
+    training->watcher = (struct training_watcher){report, &report->progress, prepared, begin, step,   eval,
+                                                  sample, checkpoint,        event,    order, paused, end};
+    training->silent = report->mode == REPORT_NONE || report->mode == REPORT_JSON;
     training->device = o->device;
     training->wait = o->wait;
     training->check_allocations = o->check_allocations;
@@ -331,7 +294,9 @@ static void fill(struct training_options *training, const struct options *o, str
  * and leaving is what was asked for, also before the first step. */
 static enum status conclude(enum status status, const struct report *report, struct err *err)
 {
-    if (!status) status = check_report(report, err);
+    if (!status && report->write_error && report->write_error != EPIPE) /* a reader may go */
+        return err_set(err, STATUS_IO, "standard output: cannot write: %s (the run itself is complete)",
+                       strerror(report->write_error));
     if (!status && interrupt_signal() == SIGINT) return err_set(err, STATUS_INTERRUPTED, "%s", "");
     if (status != STATUS_INTERRUPTED || interrupt_signal() != SIGTERM) return status;
     command_say("%s", err->text);
@@ -401,7 +366,7 @@ static enum status run_train(const void *options, const struct words *words, str
         command_warn(
             "--name %s: from now on means the run, and no longer the imported model (whose folder is %s)",
             o->name, hidden);
-    fill(&training, o, &report);
+    open_report(&report, o, &training);
     bool json = o->json;
     status = o->dry_run ? training_try(&training, dry_run_print, &json, err) : training_start(&training, err);
     return conclude(status, &report, err);
@@ -449,7 +414,7 @@ static enum status run_resume(const void *options, const struct words *words, st
     if (!status) status = apply_settings(words, &training.config, err);
     if (!status) status = recorded_run_check(&run, &training.config, "resumed", err);
     if (!status) {
-        fill(&training, options, &report);
+        open_report(&report, options, &training);
         status = conclude(training_resume(&training, &run.info, err), &report, err);
     }
     recorded_run_release(&run);
@@ -505,7 +470,7 @@ static enum status run_fork(const void *options, const struct words *words, stru
     if (!status) {
         struct fork_origin origin = {run.info.id, folder, run.config_text, sentence};
         snprintf(name, sizeof name, "%s-fork", run.info.name);
-        fill(&training, o, &report);
+        open_report(&report, o, &training);
         training.name = o->name ? o->name : name;
         training.fork = &origin;
         status = conclude(training_start(&training, err), &report, err);
