@@ -128,6 +128,42 @@ const char *run_params_get(const struct run_param *params, size_t count, const c
     return NULL;
 }
 
+void run_param_json(struct json_out *out, const char *name, const char *value)
+{
+    int64_t integer;
+    double number;
+    bool is_true = strcmp(value, "true") == 0;
+    if (is_true || strcmp(value, "false") == 0)
+        json_out_bool(out, name, is_true);
+    else if (text_parse_int(value, &integer))
+        json_out_int(out, name, integer);
+    else if (text_parse_double(value, &number) && isfinite(number))
+        json_out_real(out, name, number);
+    else
+        json_out_text(out, name, value);
+}
+
+/* Keys are "section.key", a group's "param_group.NAME.key"; those of a section come together. */
+void run_params_json(struct json_out *out, const char *name, const struct run_param *params, size_t count)
+{
+    size_t length = 0;
+    json_out_open(out, name, '{', JSON_OUT_LINES);
+    for (size_t i = 0; i < count; i++) {
+        const char *key = params[i].name, *dot = strrchr(key, '.');
+        size_t n = dot ? (size_t)(dot - key) : 0;
+        if (i == 0 || n != length || strncmp(key, params[i - 1].name, n) != 0) {
+            char section[160];
+            snprintf(section, sizeof section, "%.*s", (int)n, key);
+            if (i) json_out_close(out);
+            json_out_open(out, section, '{', JSON_OUT_LINES);
+        }
+        length = n;
+        run_param_json(out, dot ? dot + 1 : key, params[i].value);
+    }
+    if (count) json_out_close(out);
+    json_out_close(out);
+}
+
 /* ---- from a word to a run ---- */
 
 static enum status not_found(struct store *store, const char *word, struct err *err)

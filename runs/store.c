@@ -167,20 +167,27 @@ static const char settings[] =
     "pragma synchronous = normal; pragma journal_size_limit = 16777216;"
     "pragma cache_size = -8000; pragma trusted_schema = off; pragma temp_store = memory";
 
-static enum status set_up(struct store *store, struct err *err)
+static enum status open_file(struct store *store, const char *name, int flags, const char *vfs,
+                             struct err *err)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    if (sqlite3_open_v2(store->path, &store->db, flags, NULL) != SQLITE_OK)
-        return store->db ? store_error(store, err)
-                         : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", store->path);
+    int code = sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, vfs);
+    if (!store->db) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", store->path);
+    if (code != SQLITE_OK) return store_error(store, err);
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, store->busy_ms);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    return STATUS_OK;
+}
+
+static enum status set_up(struct store *store, struct err *err)
+{
+    int64_t version;
+    enum status status = open_file(store, store->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, err);
+    if (status) return status;
     sqlite3_wal_autocheckpoint(store->db, 0);
     sqlite3_wal_hook(store->db, log_grew, store);
     if (store->serialize) sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    int64_t version;
-    enum status status = check_version(store, &version, err);
+    status = check_version(store, &version, err);
     if (status) return status;
     if (sqlite3_db_readonly(store->db, "main") == 1)
         return err_set(
@@ -215,8 +222,8 @@ static enum status set_up_to_read(struct store *store, struct err *err)
 {
     char uri[3 * PATH_MAX + 32];
     int64_t log = companion_size(store, "-wal"), index = companion_size(store, "-shm"), version;
-    int code, flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
     bool alone = log > 0 && index < 0;
+    enum status status;
     if (!file_exists(store->path))
         return err_set(
             err, STATUS_NOT_FOUND,
@@ -224,18 +231,12 @@ static enum status set_up_to_read(struct store *store, struct err *err)
             "with runs, or to one you may write to)",
             store->path);
     if (alone || (log >= 0 && index >= 0)) {
-        code = sqlite3_open_v2(store->path, &store->db, flags, alone ? "unix-none" : NULL);
+        status = open_file(store, store->path, SQLITE_OPEN_READONLY, alone ? "unix-none" : NULL, err);
     } else {
         immutable_uri(store->path, uri);
-        code = sqlite3_open_v2(uri, &store->db, flags | SQLITE_OPEN_URI, NULL);
+        status = open_file(store, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL, err);
     }
-    if (code != SQLITE_OK)
-        return store->db ? store_error(store, err)
-                         : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", store->path);
-    sqlite3_extended_result_codes(store->db, 1);
-    sqlite3_busy_timeout(store->db, store->busy_ms);
-    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    enum status status = alone ? store_exec(store, "pragma locking_mode = exclusive", err) : STATUS_OK;
+    if (!status && alone) status = store_exec(store, "pragma locking_mode = exclusive", err);
     if (!status) status = check_version(store, &version, err);
     if (!status && version < STORE_VERSION)
         return err_set(err, STATUS_FAILED,

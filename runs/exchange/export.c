@@ -1,15 +1,74 @@
 /* See export.h. Each SELECT is made from the table's columns, so header and rows cannot drift apart. */
 #include "runs/exchange/export.h"
 
+#include <csv.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/base/file.h"
-#include "runs/exchange/csv.h"
+#include "core/base/text.h"
 #include "runs/exchange/out_file.h"
 #include "runs/run.h"
 #include "runs/table.h"
+
+/* ---- records: one thread has the file, so its lock, which would cost more than a field, is left alone ----
+ */
+
+struct csv_out {
+    FILE *file;     /* borrowed */
+    bool in_record; /* a field has been written in this record */
+    int error;      /* errno of the first record that could not be written; 0: none */
+};
+
+static void csv_absent(struct csv_out *out)
+{
+    if (out->in_record) putc_unlocked(',', out->file);
+    out->in_record = true;
+}
+
+static bool needs_quotes(const char *text, size_t n)
+{
+    if (n == 0 || text[0] == ' ' || text[0] == '\t' || text[n - 1] == ' ' || text[n - 1] == '\t') return true;
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == ',' || text[i] == '"' || text[i] == '\n' || text[i] == '\r') return true;
+    return false;
+}
+
+static void csv_text(struct csv_out *out, const char *text, size_t n)
+{
+    csv_absent(out);
+    if (text && needs_quotes(text, n))
+        csv_fwrite(out->file, text, n);
+    else if (text)
+        fwrite_unlocked(text, 1, n, out->file);
+}
+
+static void csv_word(struct csv_out *out, const char *text)
+{
+    csv_text(out, text, strlen(text));
+}
+
+static void csv_int(struct csv_out *out, int64_t value)
+{
+    char digits[24];
+    csv_text(out, digits, (size_t)snprintf(digits, sizeof digits, "%" PRId64, value));
+}
+
+static void csv_double(struct csv_out *out, double value)
+{
+    char digits[40];
+    csv_word(out, text_format_double(value, digits, sizeof digits));
+}
+
+static void csv_end_record(struct csv_out *out)
+{
+    fwrite_unlocked("\r\n", 1, 2, out->file);
+    out->in_record = false;
+    if (!out->error && ferror(out->file)) out->error = errno ? errno : EIO;
+}
 
 static void write_header(struct csv_out *csv, const char *const *names, int count)
 {

@@ -1,11 +1,9 @@
-/* See export_json.h. */
-#include "runs/exchange/export_json.h"
+/* A run as one JSON document, see export.h. */
+#include "runs/exchange/export.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "core/base/json_out.h"
-#include "core/base/text.h"
 #include "runs/exchange/out_file.h"
 #include "runs/run.h"
 #include "runs/table.h"
@@ -19,56 +17,6 @@ struct document {
     struct json_out out;
     struct err *err;
 };
-
-/* ---- configuration ---- */
-
-/* "16" is a number, "true" a truth, anything else a text. */
-static void write_config_value(struct json_out *out, const char *name, const char *value)
-{
-    int64_t integer;
-    double number;
-    if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
-        json_out_bool(out, name, *value == 't');
-    else if (text_parse_int(value, &integer))
-        json_out_int(out, name, integer);
-    else if (text_parse_double(value, &number) && isfinite(number))
-        json_out_real(out, name, number);
-    else
-        json_out_text(out, name, value);
-}
-
-/* The length of the section in "section.key": up to the last dot. */
-static size_t section_length(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? (size_t)(dot - name) : 0;
-}
-
-static bool same_section(const char *a, const char *b)
-{
-    size_t n = section_length(a);
-    return n == section_length(b) && memcmp(a, b, n) == 0;
-}
-
-static enum status write_config(struct document *d)
-{
-    json_out_open(&d->out, "config", '{', JSON_OUT_LINES);
-    for (size_t i = 0; i < d->param_count; i++) {
-        const char *name = d->params[i].name;
-        size_t n = section_length(name), earlier = 0;
-        while (earlier < i && !same_section(d->params[earlier].name, name)) earlier++;
-        if (earlier < i) continue; /* written with that one */
-        char *section = arena_printf(&d->arena, "%.*s", (int)n, name);
-        if (!section) return err_set(d->err, STATUS_NO_MEMORY, "exporting: not enough memory");
-        json_out_open(&d->out, section, '{', JSON_OUT_LINES);
-        for (size_t j = i; j < d->param_count; j++)
-            if (same_section(d->params[j].name, name))
-                write_config_value(&d->out, d->params[j].name + n + (n > 0), d->params[j].value);
-        json_out_close(&d->out);
-    }
-    json_out_close(&d->out);
-    return STATUS_OK;
-}
 
 /* ---- training ---- */
 
@@ -122,14 +70,13 @@ static enum status write_totals(struct document *d)
     return status;
 }
 
-/* The rows of `sql`, of the run ?1 and with the number ?2: in a list objects, in an object members by their
- * first column. */
+/* The rows of `sql`, whose ?1 is the run: in a list objects, in an object members by their first column. */
 static enum status write_query(struct document *d, const char *name, char open, enum json_out_layout layout,
-                               const char *sql, double number)
+                               const char *sql)
 {
     sqlite3_stmt *select;
     bool row;
-    enum status status = store_query(d->store, &select, d->err, sql, "sd", d->run.id, number);
+    enum status status = store_query(d->store, &select, d->err, sql, "s", d->run.id);
     json_out_open(&d->out, name, open, JSON_OUT_LINES);
     while (!status && !d->out.error && !(status = store_step(d->store, select, &row, d->err)) && row) {
         const char *member = open == '{' ? (const char *)sqlite3_column_text(select, 0) : NULL;
@@ -153,40 +100,35 @@ static enum status write_rows(struct document *d, const char *name, enum store_t
     for (int i = placed ? 1 : 2; i < count; i++)
         n += snprintf(sql + n, sizeof sql - (size_t)n, "%s%s", columns[i]->name, i + 1 < count ? ", " : " ");
     snprintf(sql + n, sizeof sql - (size_t)n, "%s order by t.segment, t.step", table_history(table, from));
-    return write_query(d, name, '[', layout, sql, NAN);
+    return write_query(d, name, '[', layout, sql);
 }
 
-#define TIME_AND_SHARE                                                                                       \
-    "sum(time_us) / 1e3 as time_ms, case when ?2 > 0 then sum(time_us) / 1e3 / ?2 end as share"              \
-    " from layer_profile where run_id = ?1 group by "
+/* Its time and share by one column. */
+#define PROFILE_BY(column, more)                                                                             \
+    "select " column ", " more "sum(time_us) / 1e3 as time_ms,"                                              \
+    " case when whole > 0 then sum(time_us) / 1e3 / whole end as share"                                      \
+    " from layer_profile, (select sum(time_us) / 1e3 as whole from layer_profile where run_id = ?1)"         \
+    " where run_id = ?1 group by " column " order by time_ms desc, " column
 
 static enum status write_profile(struct document *d)
 {
     sqlite3_stmt *select;
-    bool row;
-    double total = 0, steps = 0;
-    enum status status = store_query(d->store, &select, d->err,
-                                     "select coalesce(sum(time_us), 0) / 1e3, (select count(*) from (select"
-                                     " distinct segment, step from layer_profile where run_id = ?1))"
-                                     " from layer_profile where run_id = ?1",
-                                     "s", d->run.id);
-    if (!status) status = store_step(d->store, select, &row, d->err);
-    if (!status && row) {
-        total = store_column_double(select, 0);
-        steps = sqlite3_column_double(select, 1);
-        sqlite3_reset(select);
-    }
+    bool row = false;
+    enum status status = store_query(
+        d->store, &select, d->err,
+        "select total_time_ms, case when steps > 0 then total_time_ms / steps end as avg_step_ms from"
+        " (select ifnull(sum(time_us), 0) / 1e3 as total_time_ms from layer_profile where run_id = ?1),"
+        " (select count(*) as steps from (select distinct segment, step from layer_profile where"
+        "  run_id = ?1))",
+        "s", d->run.id);
     json_out_open(&d->out, "profiler_report", '{', JSON_OUT_LINES);
-    json_out_real(&d->out, "total_time_ms", total);
-    json_out_real(&d->out, "avg_step_ms", steps > 0 ? total / steps : NAN);
+    if (!status) status = store_step(d->store, select, &row, d->err);
+    if (row) write_members(&d->out, select, 0);
+    if (row) sqlite3_reset(select);
+    if (!status) status = write_query(d, "phase_breakdown", '{', JSON_OUT_FLAT, PROFILE_BY("phase", ""));
     if (!status)
-        status = write_query(d, "phase_breakdown", '{', JSON_OUT_FLAT,
-                             "select phase, " TIME_AND_SHARE "phase order by time_ms desc, phase", total);
-    if (!status) /* ten of them */
         status = write_query(d, "top_operations", '[', JSON_OUT_FLAT,
-                             "select op, coalesce(sum(calls), 0) as calls, " TIME_AND_SHARE
-                             "op order by time_ms desc, op limit 10",
-                             total);
+                             PROFILE_BY("op", "ifnull(sum(calls), 0) as calls, ") " limit 10");
     json_out_close(&d->out);
     return status;
 }
@@ -219,8 +161,8 @@ static enum status write_document(struct document *d)
     json_out_open(&d->out, NULL, '{', JSON_OUT_LINES);
     json_out_text(&d->out, "run_id", d->run.id);
     json_out_text(&d->out, "model_name", model_name(d));
-    enum status status = write_config(d);
-    if (!status) status = write_training(d);
+    run_params_json(&d->out, "config", d->params, d->param_count);
+    enum status status = write_training(d);
     if (!status) status = write_rows(d, "inference", TABLE_SAMPLES, false, JSON_OUT_LINES);
     json_out_close(&d->out);
     return status;

@@ -273,7 +273,7 @@ static void settings_json(struct output *o, const struct comparison *c)
         json_out_open(&o->out, key, '[', JSON_OUT_LINES);
         for (size_t i = 0; i < c->count; i++)
             if (setting_of(&c->runs[i], key))
-                output_setting(&o->out, NULL, setting_of(&c->runs[i], key));
+                run_param_json(&o->out, NULL, setting_of(&c->runs[i], key));
             else
                 json_out_null(&o->out, NULL);
         json_out_close(&o->out);

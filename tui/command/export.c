@@ -7,7 +7,6 @@
 #include "core/base/arena.h"
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
-#include "runs/exchange/export_json.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
 

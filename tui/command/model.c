@@ -135,7 +135,7 @@ static void show_config(struct output *o, const struct description *m)
         snprintf(key, sizeof key, "model.%s", keys[i]);
         config_get(&m->config, key, value, sizeof value);
         if (o->json)
-            output_setting(&o->out, keys[i], value);
+            run_param_json(&o->out, keys[i], value);
         else
             output_text(o, keys[i], value);
     }

@@ -285,18 +285,3 @@ void output_run(struct json_out *json, const struct run_info *run)
         else if (store_columns[i].field != FIELD_NONE)
             column_json(json, &store_columns[i], run);
 }
-
-void output_setting(struct json_out *json, const char *name, const char *value)
-{
-    int64_t integer;
-    double number;
-    bool is_true = strcmp(value, "true") == 0;
-    if (is_true || strcmp(value, "false") == 0)
-        json_out_bool(json, name, is_true);
-    else if (text_parse_int(value, &integer))
-        json_out_int(json, name, integer);
-    else if (text_parse_double(value, &number) && isfinite(number))
-        json_out_real(json, name, number);
-    else
-        json_out_text(json, name, value);
-}

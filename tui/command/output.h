@@ -92,10 +92,6 @@ void output_record(struct output *output, enum store_table table, const void *re
 /* All columns of a run as members of the object that is open. */
 void output_run(struct json_out *json, const struct run_info *run);
 
-/* A line "name = value" of a configuration. In JSON "16" is a number, "true" a truth, anything else a text.
- */
-void output_setting(struct json_out *json, const char *name, const char *value);
-
 /* "2026-01-31 12:00:00"; "-" for what is no time. Returns buf. */
 char *output_format_time(double when, char *buf, size_t size);
 #define OUTPUT_TIME(when) output_format_time(when, (char[32]){0}, 32)

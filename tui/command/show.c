@@ -195,29 +195,13 @@ static void show_samples(struct output *o, struct show *s)
 
 /* ---- the rest ---- */
 
-/* Keys are "section.key", a group's "param_group.NAME.key". On the page it is the INI text that a new run can
- * be given. */
+/* On the page it is the INI text that a new run can be given. */
 static void show_configuration(struct output *o, struct show *s)
 {
-    const char *section = "";
-    size_t length = 0;
-    if (!o->json && *s->config) printf("\nConfiguration\n%s", clean_block_new(&s->arena, s->config));
-    if (!o->json) return;
-    output_open(o, "config", "");
-    for (size_t i = 0; i < s->param_count; i++) {
-        const char *name = s->params[i].name, *dot = strrchr(name, '.');
-        size_t n = dot ? (size_t)(dot - name) : 0;
-        if (n != length || strncmp(section, name, n) != 0) {
-            char *opened = arena_printf(&s->arena, "%.*s", (int)n, name);
-            if (length) output_close(o);
-            output_open(o, opened ? opened : "?", "");
-            section = name;
-            length = n;
-        }
-        output_setting(&o->out, dot ? dot + 1 : name, s->params[i].value);
-    }
-    if (length) output_close(o);
-    output_close(o);
+    if (o->json)
+        run_params_json(&o->out, "config", s->params, s->param_count);
+    else if (*s->config)
+        printf("\nConfiguration\n%s", clean_block_new(&s->arena, s->config));
 }
 
 /* As last seen, null: never; processes is null where nobody can say. */

@@ -16,7 +16,6 @@
 
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
-#include "runs/exchange/export_json.h"
 #include "tests/runs/store_fixture.h"
 
 static const struct metric_choice everything = {true, true};
