@@ -148,14 +148,10 @@ static enum status print_result(struct bench *b, bool json, struct err *err)
     output_text(&out, "device", b->info.name);
     output_line(&out, "model", "%s, %s, batch %" PRId64 " x %" PRId64, preset_word(c->model.preset),
                 optimizer_kind_word(c->train.optimizer), c->train.batch_size, c->train.seq_len);
-    output_whole(&out, "parameters", b->model.parameters);
-    output_real(&out, "step_ms", seconds * 1e3);
-    output_real(&out, "tokens_per_sec", tokens / seconds);
-    output_real(&out, "gflops", flops / 1e9);
-    output_real(&out, "gemm_gflops", gemm / 1e9);
-    output_real(&out, "share_of_gemm", flops / gemm);
-    output_bytes(&out, "planned_bytes", (int64_t)b->plan.total_bytes);
-    output_bytes(&out, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+    OUTPUT_MEMBERS(&out, "parameters", b->model.parameters, "step_ms", seconds * 1e3, "tokens_per_sec",
+                   tokens / seconds, "gflops", flops / 1e9, "gemm_gflops", gemm / 1e9, "share_of_gemm",
+                   flops / gemm, "planned_bytes", (int64_t)b->plan.total_bytes, "peak_rss_bytes",
+                   (int64_t)usage.ru_maxrss * 1024);
     return output_end(&out, err);
 }
 

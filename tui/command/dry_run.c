@@ -195,23 +195,16 @@ static enum status print_chart(const struct outlook *o, struct err *err)
 
 static void print_arithmetic(struct output *out, const struct outlook *o)
 {
-    output_whole(out, "parameters", (int64_t)o->model->parameters);
-    output_text(out, "device", o->device->short_name);
-    output_text(out, "precision", precision_name(o->plan->input.precision));
-    output_text(out, "optimizer", optimizer_kind_word(o->config->train.optimizer));
-    output_whole(out, "corpus_tokens", (int64_t)o->session->corpus.tokens);
-    output_whole(out, "train_sequences", o->sequences);
-    output_whole(out, "validation_sequences", o->validation_sequences);
-    output_whole(out, "tokens_per_step", o->tokens_a_step);
-    output_whole(out, "total_steps", o->config->train.total_steps);
-    output_whole(out, "total_tokens", o->tokens);
-    output_real(out, "steps_per_epoch", o->steps_an_epoch);
-    output_real(out, "epochs", o->epochs);
-    output_whole(out, "evaluations", o->evaluations);
-    output_whole(out, "sequences_per_evaluation", o->eval_sequences);
-    output_whole(out, "checkpoints", o->checkpoints);
-    output_bytes(out, "checkpoint_bytes", o->checkpoint_bytes);
-    output_whole(out, "samples", o->samples);
+    OUTPUT_MEMBERS(out, "parameters", o->model->parameters, "device", o->device->short_name, "precision",
+                   precision_name(o->plan->input.precision), "optimizer",
+                   optimizer_kind_word(o->config->train.optimizer), "corpus_tokens",
+                   (int64_t)o->session->corpus.tokens, "train_sequences", o->sequences,
+                   "validation_sequences", o->validation_sequences, "tokens_per_step", o->tokens_a_step);
+    OUTPUT_MEMBERS(out, "total_steps", o->config->train.total_steps, "total_tokens", o->tokens,
+                   "steps_per_epoch", o->steps_an_epoch, "epochs", o->epochs);
+    OUTPUT_MEMBERS(out, "evaluations", o->evaluations, "sequences_per_evaluation", o->eval_sequences,
+                   "checkpoints", o->checkpoints, "checkpoint_bytes", o->checkpoint_bytes, "samples",
+                   o->samples);
     if (out->json) json_out_open(&out->out, "warnings", '[', JSON_OUT_LINES);
     for (int i = 0; i < o->warning_count; i++)
         if (out->json)
@@ -224,11 +217,9 @@ static void print_arithmetic(struct output *out, const struct outlook *o)
 static void print_memory(struct output *out, const struct outlook *o)
 {
     output_open(out, "memory", "memory: it fits");
-    output_bytes(out, "planned_bytes", (int64_t)o->plan->total_bytes);
-    output_bytes(out, "device_total_bytes", o->device->total_bytes);
-    output_bytes(out, "device_available_bytes", o->device->available_bytes);
-    output_real(out, "reserve", o->reserve);
-    output_bytes(out, "headroom_bytes", o->headroom);
+    OUTPUT_MEMBERS(out, "planned_bytes", (int64_t)o->plan->total_bytes, "device_total_bytes",
+                   o->device->total_bytes, "device_available_bytes", o->device->available_bytes, "reserve",
+                   o->reserve, "headroom_bytes", o->headroom);
     parts_print_categories(out, o->plan);
     output_close(out);
 }
@@ -241,9 +232,7 @@ static void print_schedule(struct output *out, const struct outlook *o)
     output_list(out, "learning_rate", schedule_kind_word(o->config->train.schedule));
     for (size_t i = 0; i < count; i++) {
         output_item(out);
-        output_whole(out, "step", moments[i].step);
-        output_real(out, "lr", moments[i].lr);
-        output_text(out, "what", moments[i].what);
+        OUTPUT_MEMBERS(out, "step", moments[i].step, "lr", moments[i].lr, "what", moments[i].what);
     }
     output_list_end(out);
 }

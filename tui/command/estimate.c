@@ -230,8 +230,8 @@ static void print_layers(struct output *out, const struct estimate *e)
         output_whole(out, "layer", l);
         for (int c = 0; c < e->counted; c++)
             if (plan_has_category(&e->plan, (enum plan_category)c))
-                output_bytes(out, plan_category_name((enum plan_category)c), (int64_t)bytes.of[c]);
-        output_bytes(out, "bytes", (int64_t)bytes.all);
+                parts_print_bytes(out, plan_category_name((enum plan_category)c), bytes.of[c]);
+        output_whole(out, "bytes", (int64_t)bytes.all);
     }
     output_list_end(out);
 }
@@ -242,9 +242,8 @@ static void print_trades(struct output *out, const struct estimate *e)
     for (int i = 0; i < e->trade_count; i++) {
         const struct activation_trade *t = &e->trades[i];
         output_item(out);
-        output_whole(out, "interval", t->interval);
-        output_bytes(out, "total_bytes", (int64_t)t->bytes);
-        output_real(out, "extra_flops", t->extra_flops);
+        OUTPUT_MEMBERS(out, "interval", t->interval, "total_bytes", (int64_t)t->bytes, "extra_flops",
+                       t->extra_flops);
     }
     output_list_end(out);
 }

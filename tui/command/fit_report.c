@@ -83,24 +83,16 @@ enum status fit_report_solve(struct fit_report *r, const struct plan_input *inpu
 static void print_account(struct output *out, const struct fit_report *r)
 {
     output_open(out, "fit", r->now ? "memory for the plan, now" : "memory for the plan");
-    output_bytes(out, "memory_bytes", r->memory);
-    output_bytes(out, "beside_bytes", r->beside);
-    output_bytes(out, "waiting_bytes", r->promised);
-    output_bytes(out, "margin_bytes", r->margin);
-    output_bytes(out, "plan_bytes", (int64_t)r->room);
-    output_whole(out, "batch_size", r->batch);
-    output_text(out, "batch_size_limit", r->batch_limit);
-    output_whole(out, "seq_len", r->length);
-    output_text(out, "seq_len_limit", r->length_limit);
-    output_flag(out, "needs_no_snapshot", r->no_snapshot);
+    OUTPUT_MEMBERS(out, "memory_bytes", r->memory, "beside_bytes", r->beside, "waiting_bytes", r->promised,
+                   "margin_bytes", r->margin, "plan_bytes", (int64_t)r->room);
+    OUTPUT_MEMBERS(out, "batch_size", r->batch, "batch_size_limit", r->batch_limit, "seq_len", r->length,
+                   "seq_len_limit", r->length_limit, "needs_no_snapshot", r->no_snapshot);
     output_list(out, "waiting", "come first");
     for (size_t i = 0; i < r->waiting; i++) {
         const struct reservation *row = &r->queue[i];
         output_item(out);
-        output_text(out, "holder", row->holder);
-        output_text(out, "home", row->home);
-        output_whole(out, "process", row->pid);
-        output_bytes(out, "bytes", row->bytes);
+        OUTPUT_MEMBERS(out, "holder", row->holder, "home", row->home, "process", row->pid, "bytes",
+                       row->bytes);
         if (out->json) output_real(out, "since", row->since);
     }
     output_list_end(out);

@@ -1,6 +1,7 @@
 /* See plan_parts.h. */
 #include "tui/command/plan_parts.h"
 
+#include "core/base/text.h"
 #include "core/model/param_group.h"
 
 void parts_print_groups(struct output *out, const struct config *c, const struct plan *plan)
@@ -11,14 +12,19 @@ void parts_print_groups(struct output *out, const struct config *c, const struct
     output_list(out, "param_groups", "parameter groups");
     for (int i = 0; i < count; i++) {
         output_item(out);
-        output_text(out, "name", shares[i].name);
-        output_text(out, "match", shares[i].match);
-        output_whole(out, "tensors", shares[i].tensors);
-        output_whole(out, "parameters", shares[i].parameters);
-        output_real(out, "weight_decay", shares[i].weight_decay);
-        output_real(out, "lr_scale", shares[i].lr_scale);
+        OUTPUT_MEMBERS(out, "name", shares[i].name, "match", shares[i].match, "tensors", shares[i].tensors,
+                       "parameters", shares[i].parameters, "weight_decay", shares[i].weight_decay, "lr_scale",
+                       shares[i].lr_scale);
     }
     output_list_end(out);
+}
+
+void parts_print_bytes(struct output *out, const char *name, size_t bytes)
+{
+    if (out->json)
+        output_whole(out, name, (int64_t)bytes);
+    else
+        output_text(out, name, TEXT_BYTES(bytes));
 }
 
 void parts_print_categories(struct output *out, const struct plan *plan)
@@ -26,6 +32,6 @@ void parts_print_categories(struct output *out, const struct plan *plan)
     output_open(out, "categories", "categories");
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (plan_has_category(plan, (enum plan_category)i))
-            output_bytes(out, plan_category_name((enum plan_category)i), (int64_t)plan->category_bytes[i]);
+            parts_print_bytes(out, plan_category_name((enum plan_category)i), plan->category_bytes[i]);
     output_close(out);
 }
